@@ -1,0 +1,37 @@
+# Run as a script: writes OUT, a C++ file with the text of every .cl and .clh below ROOT (the table that
+# src/providers/opencl/embedded_kernels.h declares).
+cmake_minimum_required(VERSION 3.20)
+
+# One raw string literal holds at most this many bytes (the standard asks compilers for no more than 65,536, some
+# take 16 K); adjacent literals are joined by the compiler. Cut at the end of a line where there is one.
+set(chunk_bytes 12000)
+
+file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/*.cl" "${ROOT}/*.clh")
+list(SORT files)
+set(text "// Generated from kernels/. Do not edit.\n#include \"providers/opencl/embedded_kernels.h\"\n\nnamespace pl::opencl {\n\nconst EmbeddedFile embedded_files[] = {\n")
+set(count 0)
+foreach(name IN LISTS files)
+  file(READ "${ROOT}/${name}" rest)
+  if(rest MATCHES "\\)plcl\"")
+    message(FATAL_ERROR "kernels/${name}: the text )plcl\" cannot be embedded")
+  endif()
+  string(APPEND text "    {\"${name}\",\n")
+  string(LENGTH "${rest}" length)
+  while(length GREATER chunk_bytes)
+    string(SUBSTRING "${rest}" 0 ${chunk_bytes} chunk)
+    string(FIND "${chunk}" "\n" cut REVERSE)
+    if(cut LESS 0)
+      set(cut ${chunk_bytes})
+    else()
+      math(EXPR cut "${cut} + 1")
+    endif()
+    string(SUBSTRING "${rest}" 0 ${cut} chunk)
+    string(SUBSTRING "${rest}" ${cut} -1 rest)
+    string(APPEND text "R\"plcl(${chunk})plcl\"\n")
+    string(LENGTH "${rest}" length)
+  endwhile()
+  string(APPEND text "R\"plcl(${rest})plcl\"},\n")
+  math(EXPR count "${count} + 1")
+endforeach()
+string(APPEND text "    {nullptr, nullptr},\n};\nconst std::size_t embedded_file_count = ${count};\n\n}  // namespace pl::opencl\n")
+file(WRITE "${OUT}" "${text}")

@@ -1,0 +1,3 @@
+#include "pylayout.h"
+
+extern "C" const char* pl_version(void) { return PYLAYOUT_VERSION; }
