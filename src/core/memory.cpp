@@ -1,0 +1,92 @@
+#include "core/memory.h"
+
+#include <cstring>
+
+#include "core/device.h"
+#include "core/status.h"
+
+namespace pl {
+
+Pool::Pool(std::string device_name, RawMemory raw) : device_name_(std::move(device_name)), raw_(std::move(raw)) {}
+
+Pool::~Pool() { release_cache(); }
+
+std::unique_ptr<Block> Pool::take(size_t bytes) {
+  const size_t unit = bytes < 65536 ? 64 : 4096;
+  require(bytes <= SIZE_MAX / 2, Code::out_of_memory, device_name_, ": ", bytes, " bytes asked for");
+  const size_t wanted = (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
+  std::lock_guard<std::mutex> guard(lock_);
+  std::unique_ptr<Block> block;
+  auto fit = cache_.lower_bound(wanted);
+  if (fit != cache_.end() && fit->first <= wanted + wanted / 8) {
+    block = std::move(fit->second);
+    cache_.erase(fit);
+    statistics_.cached -= block->bytes;
+  } else {
+    const size_t limit = limit_;
+    const auto within_limit = [&] { return !limit || statistics_.in_use + statistics_.cached + wanted <= limit; };
+    if (!within_limit()) release_cache_locked();
+    if (within_limit()) {
+      block = raw_.allocate(wanted);
+      if (!block) {
+        release_cache_locked();
+        block = raw_.allocate(wanted);
+      }
+    }
+    require(block != nullptr, Code::out_of_memory, device_name_, ": no memory for ", wanted, " bytes; ",
+            statistics_.in_use, " bytes are in use, nothing is cached",
+            limit ? concat(", the limit is ", limit) : std::string());
+    statistics_.allocations++;
+  }
+  statistics_.in_use += block->bytes;
+  statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+  return block;
+}
+
+void Pool::give(std::unique_ptr<Block> block) {
+  std::lock_guard<std::mutex> guard(lock_);
+  statistics_.in_use -= block->bytes;
+  statistics_.cached += block->bytes;
+  const size_t bytes = block->bytes;
+  cache_.emplace(bytes, std::move(block));
+}
+
+void Pool::release_cache_locked() {
+  for (auto& entry : cache_) raw_.free(std::move(entry.second));
+  cache_.clear();
+  statistics_.cached = 0;
+}
+
+void Pool::release_cache() {
+  std::lock_guard<std::mutex> guard(lock_);
+  release_cache_locked();
+}
+
+MemoryStatistics Pool::statistics() const {
+  std::lock_guard<std::mutex> guard(lock_);
+  return statistics_;
+}
+
+Buffer::Buffer(std::shared_ptr<Device> device, std::shared_ptr<Pool> pool, std::unique_ptr<Block> block)
+    : device_(std::move(device)), pool_(std::move(pool)), block_(std::move(block)) {}
+
+Buffer::Buffer(std::shared_ptr<Device> device, std::unique_ptr<Block> block, std::function<void()> release)
+    : device_(std::move(device)), block_(std::move(block)), release_(std::move(release)) {}
+
+Buffer::~Buffer() {
+  if (pool_) {
+    pool_->give(std::move(block_));
+    return;
+  }
+  block_.reset();
+  if (release_) release_();
+}
+
+Device::Device(std::string name, RawMemory raw)
+    : name_(std::move(name)), pool_(std::make_shared<Pool>(name_, std::move(raw))) {}
+
+BufferRef Device::allocate(size_t bytes) {
+  return std::make_shared<Buffer>(shared_from_this(), pool_, pool_->take(bytes));
+}
+
+}  // namespace pl

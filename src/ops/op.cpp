@@ -1,0 +1,252 @@
+#include "ops/op.h"
+
+#include <map>
+
+namespace pl {
+namespace {
+
+// Function-local, so that registrations of other files may run in any order before main.
+std::map<std::string, Schema, std::less<>>& schemas() {
+  static std::map<std::string, Schema, std::less<>> table;
+  return table;
+}
+
+bool fits(const AttributeValue& value, AttributeType type) {
+  switch (type) {
+    case AttributeType::boolean: return std::holds_alternative<bool>(value);
+    case AttributeType::integer: return std::holds_alternative<int64_t>(value);
+    case AttributeType::number: return std::holds_alternative<double>(value);
+    case AttributeType::string: return std::holds_alternative<std::string>(value);
+    case AttributeType::integers: return std::holds_alternative<std::vector<int64_t>>(value);
+    case AttributeType::numbers: return std::holds_alternative<std::vector<double>>(value);
+  }
+  return false;
+}
+
+// Conversions that lose nothing: int to float, one value to a list of one, ints to floats, 0 and 1 to bool.
+AttributeValue convert(AttributeValue value, AttributeType type) {
+  if (const auto* integer = std::get_if<int64_t>(&value)) {
+    if (type == AttributeType::number) return double(*integer);
+    if (type == AttributeType::integers) return std::vector<int64_t>{*integer};
+    if (type == AttributeType::numbers) return std::vector<double>{double(*integer)};
+    if (type == AttributeType::boolean && (*integer == 0 || *integer == 1)) return *integer == 1;
+  }
+  if (const auto* number = std::get_if<double>(&value))
+    if (type == AttributeType::numbers) return std::vector<double>{*number};
+  if (const auto* integers = std::get_if<std::vector<int64_t>>(&value))
+    if (type == AttributeType::numbers) return std::vector<double>(integers->begin(), integers->end());
+  return value;
+}
+
+Attributes complete(const Schema& schema, const Attributes& given) {
+  Attributes result;
+  std::string known;
+  for (const Parameter& parameter : schema.parameters) {
+    if (parameter.kind != Parameter::Kind::attribute) continue;
+    known += (known.empty() ? "" : ", ") + parameter.name;
+    const AttributeValue* value = given.find(parameter.name);
+    if (!value) {
+      require(!parameter.required, Code::invalid_argument, schema.name, ": ", parameter.name,
+              " is missing, expected a value of type ", name_of(parameter.type));
+      result.set(parameter.name, parameter.fallback);
+      continue;
+    }
+    const AttributeValue converted = convert(*value, parameter.type);
+    const bool none = std::holds_alternative<None>(converted);
+    require(none ? !parameter.required && std::holds_alternative<None>(parameter.fallback)
+                 : fits(converted, parameter.type),
+            Code::invalid_argument, schema.name, ": ", parameter.name, " is ", to_text(*value), " (",
+            type_name(*value), "), expected a value of type ", name_of(parameter.type));
+    if (!none && parameter.type == AttributeType::string && !parameter.choices.empty()) {
+      std::string choices;
+      bool found = false;
+      for (const std::string& choice : parameter.choices) {
+        choices += (choices.empty() ? "" : ", ") + choice;
+        found |= choice == std::get<std::string>(converted);
+      }
+      require(found, Code::invalid_argument, schema.name, ": ", parameter.name, " is ", to_text(*value),
+              ", expected one of ", choices);
+    }
+    result.set(parameter.name, converted);
+  }
+  for (const auto& [key, value] : given)
+    require(result.has(key), Code::invalid_argument, schema.name, ": there is no parameter \"", key,
+            "\"; expected one of ", known.empty() ? "(none)" : known);
+  return result;
+}
+
+void check_inputs(const Op& op) {
+  const Schema& schema = *op.schema;
+  size_t expected = 0;
+  for (const Parameter& parameter : schema.parameters) {
+    if (parameter.kind == Parameter::Kind::attribute) continue;
+    if (parameter.kind == Parameter::Kind::tensors) {
+      require(!op.inputs.empty(), Code::invalid_argument, schema.name, ": ", parameter.name,
+              " is empty, expected at least one tensor");
+      for (const TensorDesc& desc : op.inputs)
+        require(desc.present, Code::invalid_argument, schema.name, ": ", parameter.name, " holds no tensor at a place");
+      return;
+    }
+    const bool given = expected < op.inputs.size() && op.inputs[expected].present;
+    require(given || parameter.kind == Parameter::Kind::optional_tensor, Code::invalid_argument, schema.name, ": ",
+            parameter.name, " is missing, expected a tensor");
+    ++expected;
+  }
+  require(op.inputs.size() <= expected, Code::invalid_argument, schema.name, ": ", op.inputs.size(),
+          " tensors given, expected at most ", expected);
+}
+
+}  // namespace
+
+const char* name_of(AttributeType type) {
+  constexpr const char* names[] = {"bool", "int", "float", "string", "ints", "floats"};
+  return names[size_t(type)];
+}
+
+bool Op::has_empty_tensor() const {
+  for (const auto* list : {&inputs, &outputs})
+    for (const TensorDesc& desc : *list)
+      if (desc.present && desc.elements() == 0) return true;
+  return false;
+}
+
+std::string Op::str() const {
+  std::string text = schema->name;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].present) text += " " + schema->input_parameter(int(i)).name + "=[" + inputs[i].str() + "]";
+  return attributes.empty() ? text : text + " " + attributes.str();
+}
+
+Schema& Schema::tensor(std::string parameter, std::string about, Role role) {
+  parameters.push_back({std::move(parameter), Parameter::Kind::tensor, std::move(about), role, {}, {}, true, {}});
+  return *this;
+}
+Schema& Schema::optional(std::string parameter, std::string about, Role role) {
+  parameters.push_back({std::move(parameter), Parameter::Kind::optional_tensor, std::move(about), role, {}, {}, false, {}});
+  return *this;
+}
+Schema& Schema::tensors(std::string parameter, std::string about) {
+  parameters.push_back({std::move(parameter), Parameter::Kind::tensors, std::move(about), Role::data, {}, {}, true, {}});
+  return *this;
+}
+Schema& Schema::required(std::string parameter, AttributeType type, std::string about) {
+  parameters.push_back({std::move(parameter), Parameter::Kind::attribute, std::move(about), {}, type, {}, true, {}});
+  return *this;
+}
+Schema& Schema::attribute(std::string parameter, AttributeType type, AttributeValue fallback, std::string about,
+                          std::vector<std::string> choices) {
+  parameters.push_back({std::move(parameter), Parameter::Kind::attribute, std::move(about), {}, type,
+                        convert(std::move(fallback), type), false, std::move(choices)});
+  return *this;
+}
+
+int Schema::input_index(std::string_view parameter) const {
+  int index = 0;
+  for (const Parameter& p : parameters) {
+    if (p.kind == Parameter::Kind::attribute) continue;
+    if (p.name == parameter) return index;
+    ++index;
+  }
+  return -1;
+}
+
+const Parameter& Schema::input_parameter(int input) const {
+  const Parameter* last = nullptr;
+  int index = 0;
+  for (const Parameter& p : parameters) {
+    if (p.kind == Parameter::Kind::attribute) continue;
+    last = &p;
+    if (p.kind == Parameter::Kind::tensors || index++ == input) return p;
+  }
+  require(last != nullptr, Code::internal, name, ": input ", input, " does not exist");
+  return *last;
+}
+
+const Schema& register_schema(Schema schema) {
+  require(schema.infer != nullptr, Code::internal, "op ", schema.name, ": registered without infer");
+  const std::string name = schema.name;
+  const auto [it, added] = schemas().emplace(name, std::move(schema));
+  require(added, Code::internal, "op ", name, ": registered twice");
+  return it->second;
+}
+
+const Schema* find_schema(std::string_view name) {
+  auto it = schemas().find(name);
+  return it == schemas().end() ? nullptr : &it->second;
+}
+
+const std::vector<const Schema*>& all_schemas() {
+  static const std::vector<const Schema*> sorted = [] {
+    std::vector<const Schema*> list;
+    for (const auto& entry : schemas()) list.push_back(&entry.second);
+    return list;
+  }();
+  return sorted;
+}
+
+Op make_op(const Schema& schema, const Attributes& attributes, const std::vector<TensorDesc>& inputs) {
+  Op op;
+  op.schema = &schema;
+  op.attributes = complete(schema, attributes);
+  op.inputs = inputs;
+  check_inputs(op);
+  schema.infer(op);
+  return op;
+}
+
+void check_rank(const Op& op, int input, int lowest, int highest) {
+  const int rank = op.in(input).rank();
+  check(op, rank >= lowest && rank <= highest, Code::shape, op.schema->input_parameter(input).name, " has rank ", rank,
+        " with the shape ", op.in(input).shape, ", expected ", lowest,
+        lowest == highest ? std::string() : concat(" to ", highest));
+}
+
+void check_dtype(const Op& op, int input, std::initializer_list<DType> allowed) {
+  std::string names;
+  for (DType dtype : allowed) {
+    if (op.in(input).dtype == dtype) return;
+    names += (names.empty() ? "" : ", ") + std::string(name_of(dtype));
+  }
+  check(op, false, Code::unsupported, op.schema->input_parameter(input).name, " has dtype ",
+        name_of(op.in(input).dtype), ", expected one of ", names);
+}
+
+std::vector<int64_t> expand_ints(Op& op, std::string_view attribute, int count) {
+  std::vector<int64_t> values = op.attributes.integers(attribute);
+  if (values.size() == 1) values.resize(size_t(count), values[0]);
+  check(op, values.size() == size_t(count), Code::invalid_argument, attribute, " has ", values.size(),
+        " values, expected 1 or ", count);
+  op.attributes.set(attribute, values);
+  return values;
+}
+
+int64_t normalise_dim(const Op& op, std::string_view attribute, int64_t dim, int rank) {
+  check(op, dim >= -rank && dim < rank, Code::invalid_argument, attribute, " is ", dim, ", expected ", -rank, " to ",
+        rank - 1);
+  return dim < 0 ? dim + rank : dim;
+}
+
+Dims broadcast_shapes(const Op& op, const std::vector<int>& inputs) {
+  int rank = 0;
+  for (int input : inputs) rank = std::max(rank, op.in(input).rank());
+  Dims result = Dims::filled(rank, 1);
+  for (int input : inputs) {
+    const Dims& shape = op.in(input).shape;
+    for (int i = 0; i < shape.size(); ++i) {
+      int64_t& size = result[rank - shape.size() + i];
+      check(op, shape[i] == size || shape[i] == 1 || size == 1, Code::shape, op.schema->input_parameter(input).name,
+            " has shape ", shape, ", which does not broadcast with ", result);
+      if (size == 1) size = shape[i];
+    }
+  }
+  return result;
+}
+
+int64_t safe_product(const Op& op, const char* what, std::initializer_list<int64_t> factors) {
+  int64_t product = 1;
+  for (int64_t factor : factors)
+    check(op, !__builtin_mul_overflow(product, factor, &product), Code::shape, what, " overflows 64 bits");
+  return product;
+}
+
+}  // namespace pl

@@ -1,0 +1,116 @@
+// Op: an op is data.  A Schema describes a kind of op once; everything else (Python signatures, checks, shape
+// inference, candidates, cost, documentation) is a function of it.
+//
+// To add an op: write ops/<family>.cpp with a PL_REGISTER_OP, and an implementation in at least one provider.
+// No list is edited.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/attributes.h"
+#include "core/desc.h"
+
+namespace pl {
+
+struct Schema;
+
+// One call of an op, fully described.
+struct Op {
+  const Schema* schema = nullptr;
+  Attributes attributes;            // complete: every attribute of the schema has a value of its type
+  std::vector<TensorDesc> inputs;   // in schema order; optional inputs that were not given are !present
+  std::vector<TensorDesc> outputs;  // from Schema::infer: shape and dtype; layout plain until a candidate sets it
+
+  const TensorDesc& in(int i) const { return inputs[size_t(i)]; }
+  const TensorDesc& out(int i = 0) const { return outputs[size_t(i)]; }
+  bool has(int i) const { return size_t(i) < inputs.size() && inputs[size_t(i)].present; }
+  bool has_empty_tensor() const;
+  std::string str() const;  // conv2d x=f32 (1, 64, 56, 56) weight=... stride=[1,1] ...
+};
+
+// What an input is for.  Constant inputs (weights, statistics) are prepacked once per storage version, so a
+// reorder of them does not count against a candidate.
+enum class Role { data, constant };
+
+enum class AttributeType { boolean, integer, number, string, integers, numbers };
+const char* name_of(AttributeType type);
+
+struct Parameter {
+  enum class Kind { tensor, optional_tensor, tensors, attribute };
+  std::string name;
+  Kind kind = Kind::tensor;
+  std::string doc;
+  Role role = Role::data;                    // of tensors
+  AttributeType type = AttributeType::integer;  // of attributes
+  AttributeValue fallback;                   // of attributes; None with `required` false means "none" is a legal value
+  bool required = false;                     // attribute without a default
+  std::vector<std::string> choices;          // of string attributes; empty: any
+};
+
+struct Schema {
+  Schema(std::string name, std::string kind, std::string doc)
+      : name(std::move(name)), kind(std::move(kind)), doc(std::move(doc)) {}
+
+  std::string name;  // "conv2d": unique, the name users write
+  std::string kind;  // "conv": what providers implement; several names may share a kind
+  std::string doc;   // one line, then formula, shapes, source
+  std::vector<Parameter> parameters;  // in signature order, tensors and attributes mixed as in torch
+
+  // Checks attributes and inputs, expands attributes (stride=2 -> [2,2]) and fills `outputs` with shapes and
+  // dtypes.  Throws Error(shape | invalid_argument | unsupported) naming op, argument, expected, actual.
+  std::function<void(Op&)> infer;
+  // Arithmetic operations of the call (a multiply-add counts two).  Default: one per output element.
+  std::function<double(const Op&)> flops;
+  // For ops that may only rename memory (reshape, transpose, slice): the outputs as views of input 0, or
+  // nothing when this input layout does not permit a view.  Such ops need no provider.
+  std::function<std::optional<std::vector<TensorDesc>>(const Op&)> view;
+
+  // Builder.
+  Schema& tensor(std::string name, std::string doc, Role role = Role::data);
+  Schema& optional(std::string name, std::string doc, Role role = Role::data);
+  Schema& tensors(std::string name, std::string doc);  // variadic; must be the only tensor parameter
+  Schema& required(std::string name, AttributeType type, std::string doc);
+  Schema& attribute(std::string name, AttributeType type, AttributeValue fallback, std::string doc,
+                    std::vector<std::string> choices = {});
+
+  int input_index(std::string_view parameter) const;  // -1 if there is none
+  const Parameter& input_parameter(int input) const;  // the parameter an input belongs to (variadic: the same for all)
+  Role role_of(int input) const { return input_parameter(input).role; }
+};
+
+// Registration.  Schemas are immutable once the library is loaded.
+const Schema& register_schema(Schema schema);
+const Schema* find_schema(std::string_view name);
+const std::vector<const Schema*>& all_schemas();  // sorted by name
+
+#define PL_JOIN_(a, b) a##b
+#define PL_JOIN(a, b) PL_JOIN_(a, b)
+// PL_REGISTER_OP(make_relu);  where make_relu is a function without arguments that returns a Schema
+#define PL_REGISTER_OP(make) \
+  static const ::pl::Schema& PL_JOIN(registered_op_, __COUNTER__) = ::pl::register_schema(make())
+
+// Builds a checked Op: fills default attributes, rejects unknown ones and wrong types (an int is accepted for a
+// number, an int for a list of one), checks which inputs are given, and infers the outputs.
+Op make_op(const Schema& schema, const Attributes& attributes, const std::vector<TensorDesc>& inputs);
+
+// Helpers for infer functions.
+//   check(op, condition, Code::shape, "weight.ic is ", w, ", expected ", e)  ->  "conv2d: weight.ic is ..."
+template <class... Parts>
+void check(const Op& op, bool condition, Code code, const Parts&... parts) {
+  if (__builtin_expect(!condition, 0)) fail(code, op.schema->name, ": ", parts...);
+}
+void check_rank(const Op& op, int input, int lowest, int highest);
+void check_dtype(const Op& op, int input, std::initializer_list<DType> allowed);
+// The attribute as `count` integers: a single value is repeated; another count is an error naming it.
+std::vector<int64_t> expand_ints(Op& op, std::string_view attribute, int count);
+// A dimension index in [-rank, rank), made non-negative.
+int64_t normalise_dim(const Op& op, std::string_view attribute, int64_t dim, int rank);
+// NumPy broadcasting of the shapes of the given inputs.
+Dims broadcast_shapes(const Op& op, const std::vector<int>& inputs);
+int64_t safe_product(const Op& op, const char* what, std::initializer_list<int64_t> factors);
+
+}  // namespace pl

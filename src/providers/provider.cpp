@@ -1,0 +1,52 @@
+#include "providers/provider.h"
+
+#include <algorithm>
+
+namespace pl {
+namespace {
+
+std::map<std::string, ProviderFactory>& factories() {
+  static std::map<std::string, ProviderFactory> table;
+  return table;
+}
+
+}  // namespace
+
+void register_provider(std::string name, ProviderFactory factory) {
+  require(factories().emplace(name, std::move(factory)).second, Code::internal, "provider ", name,
+          ": registered twice");
+}
+
+std::vector<std::unique_ptr<Provider>> make_providers() {
+  std::vector<std::unique_ptr<Provider>> providers;
+  for (const auto& entry : factories()) providers.push_back(entry.second());
+  return providers;
+}
+
+std::string Candidate::key() const {
+  std::string text = provider + "/" + implementation + "/";
+  for (size_t i = 0; i < inputs.size(); ++i)
+    text += (i ? "," : "") + (inputs[i].present ? inputs[i].layout.generic_str() : std::string("-"));
+  text += ">";
+  for (size_t i = 0; i < outputs.size(); ++i) text += (i ? "," : "") + outputs[i].layout.generic_str();
+  return text;
+}
+
+std::vector<Layout> layouts_to_try(const Op& op, const TensorDesc& activation) {
+  std::vector<Layout> layouts;
+  const int rank = activation.rank();
+  const auto add = [&](const Layout& layout) {
+    if (std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) layouts.push_back(layout);
+  };
+  add(Layout::plain(rank));
+  if (rank >= 3) {
+    add(Layout::channels_last(rank));
+    for (int block : {16, 8})
+      if (activation.shape[1] * 2 >= block) add(Layout::channels_blocked(rank, block));
+  }
+  for (const TensorDesc& input : op.inputs)
+    if (input.present && input.rank() == rank) add(input.layout);
+  return layouts;
+}
+
+}  // namespace pl

@@ -1,0 +1,115 @@
+// Provider: who runs ops on a device.  Dispatch and graph know this file, never a provider.
+//
+// A provider lists, for an op and a device, its candidates: each one way to run the op, with the layouts it
+// takes and gives.  Where it has none it says so in words, and the words reach the user through query and
+// explain.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/device.h"
+#include "ops/op.h"
+
+namespace pl {
+
+// What a kernel works on.  Tensors are as the candidate described them: dense (reorders may read strided
+// sources), at the offset in their TensorDesc.  Absent optional inputs are null.
+struct KernelArguments {
+  Buffer* const* inputs = nullptr;
+  Buffer* const* outputs = nullptr;
+  Buffer* workspace = nullptr;  // Candidate::workspace_bytes, null if that is zero
+};
+
+// A prepared op: runs any number of times, from any number of threads at once.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Starts the work on the candidate's device.  Every element of the outputs is written, padding as zero.
+  virtual void run(const KernelArguments& arguments) = 0;
+};
+
+struct Candidate {
+  std::string provider;          // "onednn"
+  std::string implementation;    // "brgconv:avx512_core", "conv_fwd_tiled[TILE_H=4]": unique with the layouts
+  std::vector<TensorDesc> inputs;   // dense; the layouts this candidate wants (absent inputs stay absent)
+  std::vector<TensorDesc> outputs;  // dense; the layouts it gives
+  size_t workspace_bytes = 0;
+  bool reference = false;        // slow by design: admitted only when nothing else exists
+  // A provider's own estimate relative to the device's rates: 1 means the roofline is reachable.  Used only
+  // until the candidate is measured.
+  double efficiency = 0.5;
+  std::function<std::unique_ptr<Kernel>()> prepare;
+
+  // Identifies the candidate among those of one op: provider/implementation/layouts.  Stable across processes.
+  std::string key() const;
+};
+
+struct Refusal {
+  std::string provider;
+  std::string reason;  // "conv: dilation in 1-D blocked layouts is not supported by oneDNN 3.2"
+};
+
+class CandidateList {
+ public:
+  void add(Candidate candidate) { candidates.push_back(std::move(candidate)); }
+  void refuse(std::string provider, std::string reason) {
+    refusals.push_back({std::move(provider), std::move(reason)});
+  }
+  std::vector<Candidate> candidates;
+  std::vector<Refusal> refusals;
+};
+
+class Provider {
+ public:
+  virtual ~Provider() = default;
+  virtual std::string name() const = 0;
+  virtual std::string version() const = 0;  // part of the cost key; "3.2.0"
+  virtual bool serves(const Device& device) const = 0;
+  // Adds candidates or refusals.  May throw only for defects; "cannot" is a refusal.
+  virtual void list(const Op& op, Device& device, CandidateList& out) = 0;
+  // True if its candidates handle tensors with no elements; others are not asked about such ops.
+  virtual bool handles_empty() const { return false; }
+  // Devices this provider brings (OpenCL's); `cpu` is the context's own.
+  virtual std::vector<std::shared_ptr<Device>> devices() { return {}; }
+  // Sentences for `pylayout devices`: what is loaded, what is missing and how to add it.
+  virtual std::vector<std::string> notes() const { return {}; }
+};
+
+// Registration: a provider's factory, called once for each context.  Order of registration does not matter.
+using ProviderFactory = std::function<std::unique_ptr<Provider>()>;
+void register_provider(std::string name, ProviderFactory factory);
+std::vector<std::unique_ptr<Provider>> make_providers();  // in the order of their names
+
+struct ProviderRegistration {
+  ProviderRegistration(const char* name, ProviderFactory factory) { register_provider(name, std::move(factory)); }
+};
+
+// A provider's table from op kind to the function that lists candidates; the entries register themselves, one
+// file each: providers/<provider>/<kind>.cpp.  `Tag` is the provider's class, so that tables do not mix.
+template <class Tag, class List>
+class OpTable {
+ public:
+  static OpTable& instance() {
+    static OpTable table;
+    return table;
+  }
+  bool add(const char* kind, List list) { return entries_.emplace(kind, list).second; }
+  const List* find(const std::string& kind) const {
+    auto it = entries_.find(kind);
+    return it == entries_.end() ? nullptr : &it->second;
+  }
+
+ private:
+  std::map<std::string, List> entries_;
+};
+
+// Layouts worth asking a provider about for an activation of this shape: plain, channels last, blocked by 16
+// and by 8, and those that the given inputs have now; no duplicates.  Blocked ones only where the channel count
+// makes sense (at least half a block).
+std::vector<Layout> layouts_to_try(const Op& op, const TensorDesc& activation);
+
+}  // namespace pl
