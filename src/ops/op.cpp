@@ -72,6 +72,7 @@ Attributes complete(const Schema& schema, const Attributes& given) {
   for (const auto& [key, value] : given)
     require(result.has(key), Code::invalid_argument, schema.name, ": there is no parameter \"", key,
             "\"; expected one of ", known.empty() ? "(none)" : known);
+  for (const auto& [key, value] : schema.constants) result.set(key, value);
   return result;
 }
 

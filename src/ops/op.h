@@ -59,6 +59,7 @@ struct Schema {
   std::string kind;  // "conv": what providers implement; several names may share a kind
   std::string doc;   // one line, then formula, shapes, source
   std::vector<Parameter> parameters;  // in signature order, tensors and attributes mixed as in torch
+  Attributes constants;               // attributes that providers see and users cannot set: function=relu, mode=max
 
   // Checks attributes and inputs, expands attributes (stride=2 -> [2,2]) and fills `outputs` with shapes and
   // dtypes.  Throws Error(shape | invalid_argument | unsupported) naming op, argument, expected, actual.
@@ -76,6 +77,11 @@ struct Schema {
   Schema& required(std::string name, AttributeType type, std::string doc);
   Schema& attribute(std::string name, AttributeType type, AttributeValue fallback, std::string doc,
                     std::vector<std::string> choices = {});
+
+  Schema& constant(std::string name, AttributeValue value) {
+    constants.set(name, std::move(value));
+    return *this;
+  }
 
   int input_index(std::string_view parameter) const;  // -1 if there is none
   const Parameter& input_parameter(int input) const;  // the parameter an input belongs to (variadic: the same for all)
