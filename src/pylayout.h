@@ -1,27 +1,213 @@
-/**
- * @file pylayout.h
- * The C interface of pylayout, in C99. Every function is named pl_*, every constant PL_*.
+/* pylayout.h: layout-aware deep-learning operators, the C interface.
+ *
+ * C99.  Every function returns a pl_status and takes its outputs last, unless noted; none aborts, and no C++
+ * exception crosses this boundary.  After a status other than PL_OK, pl_last_error() of the same thread says
+ * which op and argument, what was expected and what came; outputs are then unchanged.
+ *
+ * Handles (pl_context, pl_tensor, pl_attributes) are counted references: each one that a function returns is
+ * yours to release.  A handle that was released, or never was one, is answered PL_ERROR_INVALID_ARGUMENT, not
+ * with a crash.  All functions may be called from any thread, on shared handles too; releasing a handle while
+ * another thread passes the same handle to a call is safe (the call either completes or reports it released).
+ *
+ * Shapes are logical, (n, c, h, w) whatever the order in memory; sizes are in elements unless named bytes.
+ * Strings are UTF-8.  Strings that a function returns through `char **` are freed with pl_string_free.
  */
 #ifndef PYLAYOUT_H
 #define PYLAYOUT_H
 
-#if defined(__GNUC__)
-#define PL_API __attribute__((visibility("default")))
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define PL_API __declspec(dllexport)
 #else
-#define PL_API
+#define PL_API __attribute__((visibility("default")))
 #endif
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** What a call came to. */
+#define PL_MAX_RANK 8
+
 typedef enum pl_status {
-    PL_OK = 0,
+  PL_OK = 0,
+  PL_ERROR_INVALID_ARGUMENT = 1, /* wrong type, unknown attribute, value out of range, released handle */
+  PL_ERROR_SHAPE = 2,            /* a tensor's rank or size does not fit */
+  PL_ERROR_LAYOUT = 3,           /* a layout that does not parse, or does not fit the rank */
+  PL_ERROR_DEVICE = 4,           /* unknown device, device failure, tensors on the wrong device */
+  PL_ERROR_UNSUPPORTED = 5,      /* valid, but nothing here can do it */
+  PL_ERROR_OUT_OF_MEMORY = 6,    /* after every cache was released */
+  PL_ERROR_IO = 7,               /* a file could not be read or written */
+  PL_ERROR_INTERNAL = 8          /* a defect of pylayout: please report it */
 } pl_status;
 
-/** The library's version, as "0.1.0". The text lives as long as the library is loaded. Safe from any thread. */
-PL_API const char* pl_version(void);
+typedef enum pl_dtype {
+  PL_F32 = 0,
+  PL_F16 = 1,
+  PL_BF16 = 2,
+  PL_S8 = 3,
+  PL_U8 = 4,
+  PL_S32 = 5,
+  PL_S64 = 6,
+  PL_BOOL = 7
+} pl_dtype;
+
+typedef struct pl_context_handle *pl_context;
+typedef struct pl_tensor_handle *pl_tensor;
+typedef struct pl_attributes_handle *pl_attributes;
+
+/* What a tensor is.  The element (i_0, i_1, ...) of a tensor without inner blocks lies at
+ * offset + sum(i_k * strides[k]) elements; see docs/layouts.md for blocked ones. */
+typedef struct pl_tensor_info {
+  pl_dtype dtype;
+  int32_t rank;
+  int64_t shape[PL_MAX_RANK];
+  int64_t strides[PL_MAX_RANK]; /* elements between outer blocks of a dimension */
+  int64_t offset;               /* of the first element, in elements */
+  size_t storage_bytes;         /* from the start of the storage to the tensor's end, padding included */
+  char layout[64];              /* "NCHW", "nChw16c", "acdb" */
+  char device[32];              /* "cpu", "opencl:0" */
+  int32_t is_dense;             /* 1: no gaps but block padding, offset 0 */
+  int32_t is_borrowed;          /* 1: the storage is somebody else's memory */
+} pl_tensor_info;
+
+typedef struct pl_memory_info {
+  size_t in_use;        /* bytes in live tensors and workspaces */
+  size_t cached;        /* bytes kept for reuse */
+  size_t peak;          /* the most that was in use */
+  uint64_t allocations; /* how often the system was asked for memory */
+} pl_memory_info;
+
+/* ---- library ---- */
+
+/* "0.1.0"; static storage. */
+PL_API const char *pl_version(void);
+/* The message of this thread's last failed call; "" if there was none.  Valid until the thread's next call. */
+PL_API const char *pl_last_error(void);
+PL_API void pl_string_free(char *string);
+/* Every op's schema as a JSON list: name, kind, doc, parameters (name, kind, type, default, choices, doc). */
+PL_API pl_status pl_ops(char **json);
+/* Parses a layout: canonical name ("NCHW", "nChw16c") into name[64], the generic spelling ("aBcd16b") into
+ * generic[64]; either may be NULL. */
+PL_API pl_status pl_layout_parse(const char *text, int32_t *rank, char *name, char *generic);
+/* Describes a dense tensor without making one: strides, storage_bytes, padded sizes into padded_shape[8]
+ * (may be NULL). */
+PL_API pl_status pl_layout_describe(const char *layout, pl_dtype dtype, int32_t rank, const int64_t *shape,
+                                    pl_tensor_info *info, int64_t *padded_shape);
+
+/* ---- context ---- */
+
+/* A context holds devices, memory pools, prepared kernels, measured costs and the profile.  `options` is NULL
+ * or attribute text; unknown keys are errors:
+ *   threads=N         threads for ops on `cpu` (default: the processors of this process)
+ *   tune=auto|off|full  measure candidates when it matters (default) | never | every candidate
+ *   cache_dir="..."   measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's cache)
+ *   opencl=true|false look for OpenCL devices (default true) */
+PL_API pl_status pl_context_create(const char *options, pl_context *context);
+/* Changes threads or tune. */
+PL_API pl_status pl_context_set(pl_context context, const char *options);
+PL_API pl_status pl_context_release(pl_context context);
+/* Devices as JSON: {"devices": [{"name", "providers", "properties", "fingerprint"}], "notes": [...]}. */
+PL_API pl_status pl_devices(pl_context context, char **json);
+/* Waits for all work queued on a device (NULL: on all devices). */
+PL_API pl_status pl_synchronize(pl_context context, const char *device);
+/* Lends a host framework's OpenCL objects (retained here): tensors may then be made of its cl_mem objects, and
+ * work is queued on its queue (in-order).  The new device's name, "opencl:N", goes to name[32].  Lending the
+ * same queue again gives the same name. */
+PL_API pl_status pl_context_lend_opencl(pl_context context, void *cl_context, void *cl_command_queue, char *name);
+
+/* ---- memory ---- */
+
+PL_API pl_status pl_memory(pl_context context, const char *device, pl_memory_info *info);
+/* An upper bound on a device's memory in bytes; 0: none. */
+PL_API pl_status pl_memory_limit(pl_context context, const char *device, size_t bytes);
+/* Returns cached memory and prepared kernels that are not in use. */
+PL_API pl_status pl_memory_release_caches(pl_context context);
+
+/* ---- tensors ---- */
+
+/* A zero-filled tensor.  layout NULL: plain (NCHW). */
+PL_API pl_status pl_tensor_create(pl_context context, const char *device, pl_dtype dtype, int32_t rank,
+                                  const int64_t *shape, const char *layout, pl_tensor *tensor);
+/* A tensor on `cpu` over the caller's memory, no copy.  Give either a layout (dense) or strides in elements
+ * (any order, non-negative) or neither (plain).  `release(user)` is called when the storage is no longer
+ * used; without it the caller keeps the memory alive.  After writing to the memory call pl_tensor_touch. */
+PL_API pl_status pl_tensor_borrow(pl_context context, pl_dtype dtype, int32_t rank, const int64_t *shape,
+                                  const char *layout, const int64_t *strides, void *data, void (*release)(void *user),
+                                  void *user, pl_tensor *tensor);
+/* A tensor over a cl_mem (retained) of a lent or own OpenCL device; offset in bytes, a multiple of the dtype. */
+PL_API pl_status pl_tensor_borrow_cl(pl_context context, const char *device, pl_dtype dtype, int32_t rank,
+                                     const int64_t *shape, const char *layout, void *cl_mem, size_t offset_bytes,
+                                     pl_tensor *tensor);
+PL_API pl_status pl_tensor_release(pl_tensor tensor);
+/* Another reference to the same tensor. */
+PL_API pl_status pl_tensor_retain(pl_tensor tensor, pl_tensor *same);
+PL_API pl_status pl_tensor_describe(pl_tensor tensor, pl_tensor_info *info);
+/* Copies the logical elements, in plain row-major order, to or from host memory of exactly `bytes` bytes. */
+PL_API pl_status pl_tensor_read(pl_tensor tensor, void *data, size_t bytes);
+PL_API pl_status pl_tensor_write(pl_tensor tensor, const void *data, size_t bytes);
+/* The storage itself, in the tensor's own layout; valid while the tensor lives.  pl_tensor_data waits for queued
+ * work that writes it; it fails with PL_ERROR_DEVICE where the host cannot address the memory. */
+PL_API pl_status pl_tensor_data(pl_tensor tensor, void **data);
+PL_API pl_status pl_tensor_cl_mem(pl_tensor tensor, void **cl_mem);
+/* Says that the caller changed the storage: copies in other layouts made before are no longer valid. */
+PL_API pl_status pl_tensor_touch(pl_tensor tensor);
+/* The same logical tensor elsewhere or otherwise: each of device, layout, dtype may be NULL (unchanged).  The
+ * cheapest path of reorders and transfers is taken; if nothing changes, the result is the same tensor.  The
+ * copy is kept with `tensor` and given again until the storage changes. */
+PL_API pl_status pl_tensor_convert(pl_tensor tensor, const char *device, const char *layout, const char *dtype,
+                                   pl_tensor *converted);
+/* DLPack 0.x (DLManagedTensor *).  Export needs a layout without inner blocks; the caller calls its deleter.
+ * Import takes over the managed tensor on success.  kDLCPU and, for cl_mem, kDLOpenCL. */
+PL_API pl_status pl_tensor_to_dlpack(pl_tensor tensor, void **managed);
+PL_API pl_status pl_tensor_from_dlpack(pl_context context, void *managed, pl_tensor *tensor);
+
+/* ---- ops ---- */
+
+/* Attributes of an op call, from text such as
+ *   "stride=[2,2] padding=1 activation=relu layout=NHWC"
+ * Values: integers, floats, true, false, none, words, "quoted strings", lists of numbers.  Two keys are common to
+ * all ops: layout (auto, per-op, or a layout to force; default auto) and device (default: the inputs').  Checked
+ * against the op's schema when used.  Reusing a handle saves parsing. */
+PL_API pl_status pl_attributes_create(const char *text, pl_attributes *attributes);
+PL_API pl_status pl_attributes_set_ints(pl_attributes attributes, const char *key, const int64_t *values, size_t count);
+PL_API pl_status pl_attributes_set_float(pl_attributes attributes, const char *key, double value);
+PL_API pl_status pl_attributes_set_text(pl_attributes attributes, const char *key, const char *value);
+PL_API pl_status pl_attributes_release(pl_attributes attributes);
+
+/* Runs an op.  inputs: in the schema's order, NULL for an optional one that is absent.  outputs: room for
+ * `capacity` handles; where outputs[i] is not NULL on entry, the result is written into that tensor (its shape
+ * and dtype must be the result's; any layout and device), otherwise a new tensor is returned there.
+ * attributes may be NULL.  output_count (may be NULL) gets the number of outputs. */
+PL_API pl_status pl_op_run(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
+                           size_t input_count, pl_tensor *outputs, size_t capacity, size_t *output_count);
+/* The candidates for that call, best first, and the refusals, as JSON: {"op", "device", "chosen", "candidates":
+ * [{"provider", "implementation", "inputs", "outputs", "op_ms", "reorder_ms", "total_ms", "measured"}],
+ * "refusals": [{"provider", "reason"}]}.  Measures nothing. */
+PL_API pl_status pl_op_query(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
+                             size_t input_count, char **json);
+/* Measures every candidate of the call (and the reorders it may need), within `seconds`, and returns what
+ * pl_op_query would then say. */
+PL_API pl_status pl_op_tune(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
+                            size_t input_count, double seconds, char **json);
+
+/* ---- profile ---- */
+
+/* From start to stop every op and reorder is recorded, each timed by its device.  One recording at a time. */
+PL_API pl_status pl_profile_start(pl_context context);
+/* Ends the recording: {"events": [{"kind": "op"|"reorder"|"transfer", "op", "provider", "implementation",
+ * "device", "inputs", "outputs", "bytes", "flops", "start_ms", "ms", "role", "cause", "thread"}], ...}. */
+PL_API pl_status pl_profile_stop(pl_context context, char **json);
+
+/* ---- measured costs ---- */
+
+/* The cost database: {"path", "records", "stale", "damaged", "rates": {...}}. */
+PL_API pl_status pl_costs_describe(pl_context context, char **json);
+/* Forgets all measured costs, in memory and on disk. */
+PL_API pl_status pl_costs_clear(pl_context context);
+/* Measures a device's rates (bandwidth, arithmetic, launch overhead) anew. */
+PL_API pl_status pl_calibrate(pl_context context, const char *device, char **json);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,105 @@
+// Context: everything a program shares between its op calls: devices, providers, prepared calls, measured
+// costs, the profile.  Thread-safe.  The C ABI is a thin shell around it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "ops/op.h"
+#include "providers/provider.h"
+
+namespace pl {
+
+class CostDatabase;
+class Dispatcher;
+class Profile;
+class Transfers;
+
+enum class Tuning { off, automatic, full };
+
+struct ContextOptions {
+  int threads = 0;  // 0: the processors of this process
+  Tuning tuning = Tuning::automatic;
+  std::string cache_dir;  // empty: default_cache_dir()
+  bool opencl = true;
+
+  static ContextOptions parse(const Attributes& attributes);
+};
+
+// How the layouts of one call are chosen.
+struct Policy {
+  enum class Mode { automatic, forced, per_op };
+  Mode mode = Mode::automatic;
+  Layout layout;       // forced: a layout of the wanted family, made to fit each tensor by Layout::for_rank
+  std::string device;  // empty: the inputs'
+
+  friend bool operator==(const Policy& a, const Policy& b) {
+    return a.mode == b.mode && a.layout == b.layout && a.device == b.device;
+  }
+};
+
+// The attributes of a call with the common keys `layout` and `device` taken out, hashed once.
+struct CallAttributes {
+  Attributes attributes;
+  Policy policy;
+  uint64_t hash = 0;
+
+  static CallAttributes parse(const Attributes& all);
+};
+
+class Context : public std::enable_shared_from_this<Context> {
+ public:
+  static std::shared_ptr<Context> create(const ContextOptions& options);
+  ~Context();
+
+  const ContextOptions& options() const { return options_; }
+  void set_threads(int threads);
+  void set_tuning(Tuning tuning);
+
+  Device& device(const std::string& name);  // throws Error(device) that lists the known ones
+  std::vector<std::shared_ptr<Device>> devices() const;
+  void add_device(std::shared_ptr<Device> device);
+  const std::vector<std::unique_ptr<Provider>>& providers() const { return providers_; }
+  std::vector<Provider*> providers_of(const Device& device) const;
+  std::string devices_json() const;
+
+  // Runs an op: checks, chooses, reorders what must be, queues the work.  `inputs` may hold nulls for absent
+  // optional inputs.  Where destinations[i] is given the result is written there.
+  std::vector<TensorRef> run(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs,
+                             const std::vector<TensorRef>& destinations = {});
+  TensorRef convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype);
+  // Plain row-major bytes of the logical elements.
+  void read(const TensorRef& tensor, void* data, size_t bytes);
+  void write(const TensorRef& tensor, const void* data, size_t bytes);
+
+  std::string query_json(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs);
+  std::string tune_json(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs,
+                        double seconds);
+  void profile_start();
+  std::string profile_stop_json();
+  std::string costs_json();
+  void costs_clear();
+  std::string calibrate_json(Device& device);
+  void release_caches();
+
+  CostDatabase& costs() { return *costs_; }
+  Profile& profile() { return *profile_; }
+
+ private:
+  explicit Context(const ContextOptions& options);
+
+  ContextOptions options_;
+  std::vector<std::unique_ptr<Provider>> providers_;
+  mutable std::mutex devices_lock_;
+  std::vector<std::shared_ptr<Device>> devices_;
+  std::unique_ptr<CostDatabase> costs_;
+  std::unique_ptr<Profile> profile_;
+  std::unique_ptr<Transfers> transfers_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+};
+
+}  // namespace pl
