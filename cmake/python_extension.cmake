@@ -27,7 +27,7 @@ target_include_directories(pylayout_core SYSTEM PRIVATE "${pl_python_include}")
 target_compile_definitions(pylayout_core PRIVATE Py_LIMITED_API=0x030A0000)
 target_link_libraries(pylayout_core PRIVATE pylayout)
 set_target_properties(pylayout_core PROPERTIES PREFIX "" OUTPUT_NAME _core SUFFIX .abi3.so
-                      C_VISIBILITY_PRESET default)  # cffi marks what it exports, older ones do not
+                      C_VISIBILITY_PRESET default BUILD_RPATH "$ORIGIN" BUILD_RPATH_USE_ORIGIN ON)
 if(PYLAYOUT_INPLACE)
   set_target_properties(pylayout_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_SOURCE_DIR}/pylayout")
 endif()
