@@ -14,7 +14,9 @@ from pathlib import Path
 import cffi
 
 TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
-# In the value of a constant: names and casts of other constants are the compiler's to work out, cffi only needs the kind.
+# In a constant's value, names and operators are the compiler's to work out: cffi needs the kind alone, and the
+# value only of a plain integer, which may be an array's length.
+INTEGER = re.compile(r"^\(?(\d+|0[xX][0-9a-fA-F]+)[uUlL]*\)?$")
 FLOAT = re.compile(r"^[-+(\s]*(\d+\.\d*|\.\d+|\d+[eE])")
 
 
@@ -36,16 +38,14 @@ class Preprocessor:
     def __init__(self) -> None:
         self.objects: dict[str, str] = {}
         self.functions: set[str] = set()
-        self.constants: list[str] = []
+        self.constants: dict[str, str] = {}  # name: declaration
         self.active = [True]  # one entry for each open #if
         self.taken: list[bool] = []  # whether a branch of that #if was active already
 
     def condition(self, text: str, line: str) -> bool:
         """`defined(X)` joined by !, &&, || and 0 or 1."""
         known = {**self.objects, **dict.fromkeys(self.functions, "")}
-        text = re.sub(
-            r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))", lambda m: "1" if (m[1] or m[2]) in known else "0", text
-        )
+        text = re.sub(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))", lambda m: "1" if (m[1] or m[2]) in known else "0", text)
         text = re.sub(r"\b[A-Za-z_]\w*\s*\([^()]*\)", "0", text)  # __has_attribute(x)
         text = re.sub(r"\b[A-Za-z_]\w*\b", "0", text)  # an undefined name is 0, as in C
         if not re.fullmatch(r"[\s0-9LUu()!&|<>=]+", text):
@@ -95,11 +95,12 @@ class Preprocessor:
         if not value or re.match(r"(__|extern\b|static\b|inline\b|_Noreturn\b)", value):
             return  # an attribute or a guard: taken out of the text below
         if value.startswith('"'):
-            self.constants.append(f"static const char *const {name};")
+            self.constants[name] = f"static const char *const {name};"
         elif FLOAT.match(value):
-            self.constants.append(f"static const double {name};")
+            self.constants[name] = f"static const double {name};"
         else:
-            self.constants.append(f"#define {name} ...")
+            integer = INTEGER.match(value)
+            self.constants[name] = f"#define {name} {integer[1] if integer else '...'}"
 
     def run(self, text: str) -> str:
         text = strip_comments(text.replace("\\\n", " "))
@@ -112,9 +113,9 @@ class Preprocessor:
         if len(self.active) != 1:
             raise HeaderError("an #if without its #endif")
         body = "\n".join(kept)
-        for name, value in self.objects.items():
-            if f"#define {name} ..." not in self.constants:
-                body = re.sub(rf"\b{name}\b", lambda _: "" if value.startswith("__") else value, body)  # noqa: B023
+        for name in [name for name in self.objects if name not in self.constants]:
+            replacement = "" if self.objects[name].startswith("__") else self.objects[name]
+            body = re.sub(rf"\b{name}\b", replacement, body)
         for name in self.functions:
             body = re.sub(rf"\b{name}\s*\([^()]*\)", "", body)
         body = re.sub(r"__attribute__\s*\(\(.*?\)\)", "", body, flags=re.S)
@@ -126,7 +127,7 @@ def cdef(header: str) -> str:
     preprocessor = Preprocessor()
     body = preprocessor.run(header)
     body = re.sub(r"[ \t]+\n", "\n", body)
-    return re.sub(r"\n{2,}", "\n", "\n".join(preprocessor.constants) + "\n" + body)
+    return re.sub(r"\n{2,}", "\n", "\n".join(preprocessor.constants.values()) + "\n" + body)
 
 
 def main(header: str, out: str, callbacks: str = "") -> None:

@@ -8,8 +8,8 @@ and in the temporary overlay in which pip builds.
 """
 
 import importlib.metadata
-import os
 import sys
+from pathlib import Path
 
 
 def main(distribution: str, suffix: str) -> None:
@@ -18,9 +18,9 @@ def main(distribution: str, suffix: str) -> None:
     except importlib.metadata.PackageNotFoundError:
         return
     for file in files:
-        path = os.path.realpath(str(file.locate()))
-        if path.endswith(os.sep + suffix) and os.path.exists(path):
-            print(path[: -len(suffix) - 1])
+        path = Path(str(file.locate())).resolve()
+        if path.as_posix().endswith("/" + suffix) and path.exists():
+            print(path.as_posix()[: -len(suffix) - 1])
             return
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+from pathlib import Path
 from typing import Any
 
 ffi: Any
@@ -28,7 +29,7 @@ def _open_onednn() -> str:
     for file in files:
         if file.name == _ONEDNN_SONAME:
             try:
-                ctypes.CDLL(str(file.locate()), mode=ctypes.RTLD_GLOBAL)
+                ctypes.CDLL(str(file.locate()))
             except OSError as error:
                 return str(error)
             return ""
@@ -37,6 +38,13 @@ def _open_onednn() -> str:
 
 try:
     from ._core import ffi, lib  # type: ignore[import-not-found, no-redef, unused-ignore]
+except ModuleNotFoundError as error:
+    if error.name != "pylayout._core":
+        raise
+    raise ImportError(
+        f"pylayout in {Path(__file__).parent} holds no compiled core: build it there with `make build`, "
+        "or leave that folder to import an installed pylayout"
+    ) from error
 except ImportError as error:
     if _ONEDNN_SONAME not in str(error):
         raise

@@ -1,0 +1,61 @@
+# One word each, on a fresh Debian 12 or newer: make demo | test | bench | lint | build | clean
+# Everything is set up in .venv and build/make; system packages come by apt where it can be used (tools/system-packages).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+BUILD := build/make
+JOBS ?= $(shell nproc)
+
+# What the library and the package are made of: a change in any of it makes the next command rebuild.
+SOURCES := $(shell find src kernels pylayout cmake tests/c -type f ! -name '*.so*' ! -name '*.pyc' 2>/dev/null) \
+           CMakeLists.txt pyproject.toml
+
+.PHONY: demo test bench lint format build clean
+.DELETE_ON_ERROR:
+
+demo: build
+	$(BIN)/pylayout profile resnet50 --report report.html
+
+test: build
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest
+
+bench: build
+	$(BIN)/python -m bench
+
+lint: $(VENV)/lint.stamp build
+	$(BIN)/pre-commit run --all-files
+
+format: $(VENV)/lint.stamp
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	git ls-files 'src/*.cpp' 'src/*.h' 'tests/c/*' 'examples/*.c' | grep -E '\.(c|cpp|h)$$' | xargs $(BIN)/clang-format -i
+
+build: $(VENV)/build.stamp
+
+# The package is installed as a user would install it, and the build leaves the same libraries in pylayout/, so that
+# `import pylayout` works in this folder too.
+$(VENV)/build.stamp: $(VENV)/venv.stamp $(SOURCES)
+	@echo "building pylayout"
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall \
+	    --config-settings=build-dir=$(BUILD) --config-settings=cmake.define.PYLAYOUT_INPLACE=ON \
+	    --config-settings=cmake.define.PYLAYOUT_TESTS=ON .
+	@touch $@
+
+# Intel's OpenCL runtime from pip takes PoCL's place where that could not be installed.
+$(VENV)/venv.stamp: pyproject.toml tools/system-packages tools/requirements
+	tools/system-packages $(PYTHON)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing Python packages into $(VENV)"
+	$(BIN)/pip install -q --upgrade pip
+	{ $(BIN)/python tools/requirements build run test; echo cmake; echo ninja; \
+	  ls /etc/OpenCL/vendors/pocl*.icd /etc/OpenCL/vendors/intel*.icd >/dev/null 2>&1 || \
+	  $(BIN)/python tools/requirements opencl; } | $(BIN)/pip install -q -r /dev/stdin
+	@touch $@
+
+$(VENV)/lint.stamp: $(VENV)/venv.stamp
+	$(BIN)/python tools/requirements lint | $(BIN)/pip install -q -r /dev/stdin
+	@touch $@
+
+clean:
+	rm -rf build $(VENV) pylayout/*.so pylayout/*.so.*
