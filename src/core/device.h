@@ -48,6 +48,10 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual void synchronize() = 0;
   virtual std::unique_ptr<Timing> start_timing() = 0;
 
+  // A buffer over somebody else's memory on this device, by its handle (an OpenCL device's cl_mem, retained as
+  // long as the buffer lives).  Throws Error(device) where memory has no handles.
+  virtual BufferRef borrow_handle(void* handle);
+
  protected:
   Device(std::string name, RawMemory raw);
 

@@ -89,4 +89,8 @@ BufferRef Device::allocate(size_t bytes) {
   return std::make_shared<Buffer>(shared_from_this(), pool_, pool_->take(bytes));
 }
 
+BufferRef Device::borrow_handle(void*) {
+  fail(Code::device, "device ", name_, ": its memory has no handles that could be borrowed; expected an OpenCL device");
+}
+
 }  // namespace pl

@@ -75,6 +75,12 @@ class Provider {
   virtual bool handles_empty() const { return false; }
   // Devices this provider brings (OpenCL's); `cpu` is the context's own.
   virtual std::vector<std::shared_ptr<Device>> devices() { return {}; }
+  // A device over a host framework's own context and queue (OpenCL: cl_context and in-order cl_command_queue, both
+  // retained); the same queue gives the same device again.  Null: this provider has no use for such.
+  virtual std::shared_ptr<Device> lend(void* context, void* queue) {
+    (void)context, (void)queue;
+    return nullptr;
+  }
   // Sentences for `pylayout devices`: what is loaded, what is missing and how to add it.
   virtual std::vector<std::string> notes() const { return {}; }
 };
