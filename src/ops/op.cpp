@@ -1,5 +1,6 @@
 #include "ops/op.h"
 
+#include <cmath>
 #include <map>
 
 namespace pl {
@@ -165,6 +166,12 @@ const Parameter& Schema::input_parameter(int input) const {
 
 const Schema& register_schema(Schema schema) {
   require(schema.infer != nullptr, Code::internal, "op ", schema.name, ": registered without infer");
+  if (!schema.flops)
+    schema.flops = [](const Op& op) {
+      double elements = 0;
+      for (const TensorDesc& output : op.outputs) elements += double(output.elements());
+      return elements;
+    };
   const std::string name = schema.name;
   const auto [it, added] = schemas().emplace(name, std::move(schema));
   require(added, Code::internal, "op ", name, ": registered twice");
@@ -191,7 +198,14 @@ Op make_op(const Schema& schema, const Attributes& attributes, const std::vector
   op.attributes = complete(schema, attributes);
   op.inputs = inputs;
   check_inputs(op);
-  schema.infer(op);
+  try {
+    schema.infer(op);
+  } catch (const Error& error) {
+    // Errors of dims, layouts and descriptions do not know the op.
+    const std::string message = error.what();
+    if (message.compare(0, schema.name.size() + 1, schema.name + ":") == 0) throw;
+    fail(error.code(), schema.name, ": ", message);
+  }
   return op;
 }
 
@@ -210,6 +224,39 @@ void check_dtype(const Op& op, int input, std::initializer_list<DType> allowed) 
   }
   check(op, false, Code::unsupported, op.schema->input_parameter(input).name, " has dtype ",
         name_of(op.in(input).dtype), ", expected one of ", names);
+}
+
+void check_float(const Op& op, int input) { check_dtype(op, input, {DType::f32, DType::f16, DType::bf16}); }
+
+void check_same_dtype(const Op& op, int input, int reference) {
+  if (!op.has(input) || !op.has(reference)) return;
+  const DType dtype = op.in(input).dtype, expected = op.in(reference).dtype;
+  check(op, dtype == expected, Code::invalid_argument, op.schema->input_parameter(input).name, ".dtype is ",
+        name_of(dtype), ", expected ", name_of(expected), " (", op.schema->input_parameter(reference).name, ".dtype)");
+}
+
+void check_shape(const Op& op, int input, const Dims& expected, const char* why) {
+  if (!op.has(input)) return;
+  check(op, op.in(input).shape == expected, Code::shape, op.schema->input_parameter(input).name, ".shape is ",
+        op.in(input).shape, ", expected ", expected, " (", why, ")");
+}
+
+void check_finite(const Op& op, std::string_view attribute) {
+  const double value = op.attributes.number(attribute);
+  check(op, std::isfinite(value), Code::invalid_argument, attribute, " is ", value, ", expected a finite number");
+}
+
+void check_not_nan(const Op& op, std::string_view attribute) {
+  check(op, op.attributes.is_none(attribute) || !std::isnan(op.attributes.number(attribute)), Code::invalid_argument,
+        attribute, " is nan, expected a number");
+}
+
+void check_range(const Op& op, std::string_view attribute, const std::vector<int64_t>& values, int64_t lowest,
+                 int64_t highest) {
+  for (size_t i = 0; i < values.size(); ++i)
+    check(op, values[i] >= lowest && values[i] <= highest, Code::invalid_argument, attribute,
+          values.size() > 1 ? concat('[', i, ']') : std::string(), " is ", values[i], ", expected ", lowest, " to ",
+          highest);
 }
 
 std::vector<int64_t> expand_ints(Op& op, std::string_view attribute, int count) {
@@ -249,5 +296,7 @@ int64_t safe_product(const Op& op, const char* what, std::initializer_list<int64
     check(op, !__builtin_mul_overflow(product, factor, &product), Code::shape, what, " overflows 64 bits");
   return product;
 }
+
+void add_output(Op& op, DType dtype, const Dims& shape) { op.outputs.push_back(TensorDesc::dense(dtype, shape)); }
 
 }  // namespace pl

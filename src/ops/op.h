@@ -64,7 +64,8 @@ struct Schema {
   // Checks attributes and inputs, expands attributes (stride=2 -> [2,2]) and fills `outputs` with shapes and
   // dtypes.  Throws Error(shape | invalid_argument | unsupported) naming op, argument, expected, actual.
   std::function<void(Op&)> infer;
-  // Arithmetic operations of the call (a multiply-add counts two).  Default: one per output element.
+  // Arithmetic operations of the call (a multiply-add counts two).  Never null once registered: the default is
+  // one per output element.
   std::function<double(const Op&)> flops;
   // For ops that may only rename memory (reshape, transpose, slice): the outputs as views of input 0, or
   // nothing when this input layout does not permit a view.  Such ops need no provider.
@@ -100,7 +101,9 @@ const std::vector<const Schema*>& all_schemas();  // sorted by name
   static const ::pl::Schema& PL_JOIN(registered_op_, __COUNTER__) = ::pl::register_schema(make())
 
 // Builds a checked Op: fills default attributes, rejects unknown ones and wrong types (an int is accepted for a
-// number, an int for a list of one), checks which inputs are given, and infers the outputs.
+// number, an int for a list of one), checks which inputs are given, and infers the outputs.  Every error begins
+// with the op's name.  `attributes` are what the user gave: the attributes of an inferred Op hold more (constants,
+// what infer computed), so keep the user's where an op is to be made again for other inputs.
 Op make_op(const Schema& schema, const Attributes& attributes, const std::vector<TensorDesc>& inputs);
 
 // Helpers for infer functions.
@@ -111,6 +114,15 @@ void check(const Op& op, bool condition, Code code, const Parts&... parts) {
 }
 void check_rank(const Op& op, int input, int lowest, int highest);
 void check_dtype(const Op& op, int input, std::initializer_list<DType> allowed);
+void check_float(const Op& op, int input);                          // f32, f16 or bf16
+void check_same_dtype(const Op& op, int input, int reference = 0);  // weight.dtype is f16, expected f32 (x.dtype)
+// The shape of an input; `why` says where the expectation comes from: "x.c".  Absent inputs pass.
+void check_shape(const Op& op, int input, const Dims& expected, const char* why);
+void check_finite(const Op& op, std::string_view attribute);   // neither NaN nor infinite
+void check_not_nan(const Op& op, std::string_view attribute);  // None passes
+// Each value in [lowest, highest].
+void check_range(const Op& op, std::string_view attribute, const std::vector<int64_t>& values, int64_t lowest,
+                 int64_t highest);
 // The attribute as `count` integers: a single value is repeated; another count is an error naming it.
 std::vector<int64_t> expand_ints(Op& op, std::string_view attribute, int count);
 // A dimension index in [-rank, rank), made non-negative.
@@ -118,5 +130,7 @@ int64_t normalise_dim(const Op& op, std::string_view attribute, int64_t dim, int
 // NumPy broadcasting of the shapes of the given inputs.
 Dims broadcast_shapes(const Op& op, const std::vector<int>& inputs);
 int64_t safe_product(const Op& op, const char* what, std::initializer_list<int64_t> factors);
+// Appends a dense output in the plain layout.
+void add_output(Op& op, DType dtype, const Dims& shape);
 
 }  // namespace pl

@@ -1,0 +1,101 @@
+// Elementwise functions of two tensors, with NumPy broadcasting.
+#include <string_view>
+
+#include "ops/activation.h"
+
+namespace pl {
+namespace {
+
+enum class Result { same, boolean };
+enum class Domain { floats, numbers, everything };
+
+struct BinaryFunction {
+  const char* name;
+  const char* title;
+  const char* formula;
+  Domain domain;
+  Result result;
+};
+
+constexpr BinaryFunction kFunctions[] = {
+    {"add", "Sum; integers wrap around", "x + y", Domain::numbers, Result::same},
+    {"sub", "Difference; integers wrap around", "x - y", Domain::numbers, Result::same},
+    {"mul", "Product; integers wrap around", "x * y", Domain::numbers, Result::same},
+    {"div", "Quotient", "x / y", Domain::floats, Result::same},
+    {"maximum", "The larger of two values; NaN where one is NaN", "max(x, y)", Domain::numbers, Result::same},
+    {"minimum", "The smaller of two values; NaN where one is NaN", "min(x, y)", Domain::numbers, Result::same},
+    {"pow", "Power", "x ^ y", Domain::floats, Result::same},
+    {"eq", "Whether values are equal", "x == y", Domain::everything, Result::boolean},
+    {"ne", "Whether values differ", "x != y", Domain::everything, Result::boolean},
+    {"lt", "Whether x is less", "x < y", Domain::everything, Result::boolean},
+    {"le", "Whether x is less or equal", "x <= y", Domain::everything, Result::boolean},
+    {"gt", "Whether x is greater", "x > y", Domain::everything, Result::boolean},
+    {"ge", "Whether x is greater or equal", "x >= y", Domain::everything, Result::boolean},
+    {"logical_and", "Whether both values are true (not zero)", "x != 0 and y != 0", Domain::everything,
+     Result::boolean},
+    {"logical_or", "Whether a value is true (not zero)", "x != 0 or y != 0", Domain::everything, Result::boolean},
+};
+
+const BinaryFunction& function_of(std::string_view name) {
+  for (const BinaryFunction& function : kFunctions)
+    if (name == function.name) return function;
+  fail(Code::internal, "binary op ", name, " is not in the list of functions");
+}
+
+void infer(Op& op) {
+  const BinaryFunction& function = function_of(op.schema->name);
+  if (function.domain == Domain::floats)
+    check_float(op, 0);
+  else if (function.domain == Domain::numbers)
+    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
+  check_same_dtype(op, 1);
+  const DType dtype = function.result == Result::boolean ? DType::boolean : op.in(0).dtype;
+  if (function.result == Result::boolean) {
+    op.attributes.set("activation", None{});
+    op.attributes.set("activation_alpha", 0.0);
+    op.attributes.set("activation_beta", 0.0);
+  } else {
+    infer_activation(op, dtype);
+  }
+  add_output(op, dtype, broadcast_shapes(op, {0, 1}));
+}
+
+Schema binary(const char* name) {
+  const BinaryFunction& function = function_of(name);
+  const bool numeric = function.result == Result::same;
+  const char* dtypes = function.domain == Domain::floats    ? "f32, f16 or bf16"
+                       : function.domain == Domain::numbers ? "any dtype but bool"
+                                                            : "any dtype";
+  Schema schema(name, "binary",
+                concat(function.title, ", element by element.\n\nout = ", numeric ? "activation(" : "", function.formula,
+                       numeric ? ")" : "", "\n\nReturns the shape that x and y broadcast to by NumPy's rules, ",
+                       numeric ? "in the dtype of x" : "as bool", ".\n\nSource: semantics of torch and NumPy."));
+  schema.constant("function", std::string(name))
+      .tensor("x", concat("any shape, ", dtypes))
+      .tensor("y", "broadcasts with x; the same dtype");
+  if (numeric) {
+    add_activation(schema);
+    add_activation_parameters(schema);
+  }
+  schema.infer = infer;
+  return schema;
+}
+
+PL_REGISTER_OP([] { return binary("add"); });
+PL_REGISTER_OP([] { return binary("sub"); });
+PL_REGISTER_OP([] { return binary("mul"); });
+PL_REGISTER_OP([] { return binary("div"); });
+PL_REGISTER_OP([] { return binary("maximum"); });
+PL_REGISTER_OP([] { return binary("minimum"); });
+PL_REGISTER_OP([] { return binary("pow"); });
+PL_REGISTER_OP([] { return binary("eq"); });
+PL_REGISTER_OP([] { return binary("ne"); });
+PL_REGISTER_OP([] { return binary("lt"); });
+PL_REGISTER_OP([] { return binary("le"); });
+PL_REGISTER_OP([] { return binary("gt"); });
+PL_REGISTER_OP([] { return binary("ge"); });
+PL_REGISTER_OP([] { return binary("logical_and"); });
+PL_REGISTER_OP([] { return binary("logical_or"); });
+
+}  // namespace
+}  // namespace pl

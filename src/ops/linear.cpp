@@ -1,0 +1,47 @@
+// linear: a fully connected layer.
+#include "ops/activation.h"
+
+namespace pl {
+namespace {
+
+void infer(Op& op) {
+  check_rank(op, 0, 1, kMaxRank);
+  check_float(op, 0);
+  check_rank(op, 1, 2, 2);
+  check_same_dtype(op, 1);
+  const Dims& x = op.in(0).shape;
+  const Dims& weight = op.in(1).shape;
+  const int last = x.size() - 1;
+  check(op, weight[1] == x[last], Code::shape, "weight.in is ", weight[1], ", expected ", x[last],
+        " (the last size of x)");
+  Dims output = x;
+  output[last] = weight[0];
+  check_same_dtype(op, 2);
+  check_shape(op, 2, {weight[0]}, "weight.out");
+  check_same_dtype(op, 3);
+  check_shape(op, 3, output, "the output's shape");
+  infer_activation(op, op.in(0).dtype);
+  add_output(op, op.in(0).dtype, output);
+}
+
+Schema linear() {
+  Schema schema("linear", "linear",
+                "Fully connected layer, with bias, residual sum and activation in one step.\n\n"
+                "y = activation(x @ weight^T + bias + residual)\n\n"
+                "Returns (..., out) in the dtype of x; sums are kept in at least f32.\n\n"
+                "Source: semantics of torch.nn.functional.linear.");
+  schema.tensor("x", "(..., in), f32, f16 or bf16")
+      .tensor("weight", "(out, in)", Role::constant)
+      .optional("bias", "(out)", Role::constant);
+  add_activation(schema);
+  schema.optional("residual", "the shape of the result; added before the activation");
+  add_activation_parameters(schema);
+  schema.infer = infer;
+  schema.flops = [](const Op& op) { return 2.0 * double(op.out().elements()) * double(op.in(1).shape[1]); };
+  return schema;
+}
+
+PL_REGISTER_OP(linear);
+
+}  // namespace
+}  // namespace pl

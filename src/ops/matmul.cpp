@@ -1,0 +1,82 @@
+// matmul: products of matrices and of stacks of matrices.
+#include "ops/activation.h"
+
+namespace pl {
+namespace {
+
+// The matrix that the last two dimensions of an input form, a vector taken as one row (a) or one column (b).
+struct Matrix {
+  int64_t rows = 1, columns = 1;
+};
+
+Matrix matrix_of(const Op& op, int input, const char* transpose) {
+  const Dims& shape = op.in(input).shape;
+  const bool transposed = op.attributes.flag(transpose);
+  const int rank = shape.size();
+  if (rank == 1) {
+    check(op, !transposed, Code::shape, transpose, " is true, expected false: ", op.schema->input_parameter(input).name,
+          " has rank 1");
+    return input == 0 ? Matrix{1, shape[0]} : Matrix{shape[0], 1};
+  }
+  const Matrix matrix{shape[rank - 2], shape[rank - 1]};
+  return transposed ? Matrix{matrix.columns, matrix.rows} : matrix;
+}
+
+void infer(Op& op) {
+  for (int i = 0; i < 2; ++i) check_rank(op, i, 1, kMaxRank);
+  check_float(op, 0);
+  check_same_dtype(op, 1);
+  const Matrix a = matrix_of(op, 0, "transpose_a"), b = matrix_of(op, 1, "transpose_b");
+  check(op, a.columns == b.rows, Code::shape, "b has ", b.rows, " rows with the shape ", op.in(1).shape, ", expected ",
+        a.columns, " (columns of a, which has the shape ", op.in(0).shape, ")");
+
+  const int a_batch = std::max(0, op.in(0).rank() - 2), b_batch = std::max(0, op.in(1).rank() - 2);
+  const int batch = std::max(a_batch, b_batch);
+  Dims output = Dims::filled(batch, 1);
+  for (int i = 0; i < batch; ++i) {
+    const int ia = i - (batch - a_batch), ib = i - (batch - b_batch);
+    const int64_t sa = ia < 0 ? 1 : op.in(0).shape[ia], sb = ib < 0 ? 1 : op.in(1).shape[ib];
+    check(op, sa == sb || sa == 1 || sb == 1, Code::shape, "b has shape ", op.in(1).shape,
+          ", expected batch dimensions that broadcast with those of a, ", op.in(0).shape);
+    output[i] = sa == 1 ? sb : sa;
+  }
+  if (op.in(0).rank() > 1) output.push_back(a.rows);
+  if (op.in(1).rank() > 1) output.push_back(b.columns);
+  if (op.has(2)) {
+    check_same_dtype(op, 2);
+    check(op, op.in(1).rank() > 1, Code::shape, "bias is given, expected none: b has rank 1");
+    check_shape(op, 2, {b.columns}, "columns of b");
+  }
+  infer_activation(op, op.in(0).dtype);
+  add_output(op, op.in(0).dtype, output);
+}
+
+double flops(const Op& op) {
+  const Dims& a = op.in(0).shape;
+  const bool transposed = op.attributes.flag("transpose_a");
+  return 2.0 * double(op.out().elements()) * double(a[a.size() - (transposed ? 2 : 1)]);
+}
+
+Schema matmul() {
+  Schema schema("matmul", "matmul",
+                "Matrix product of the last two dimensions, the leading ones broadcast.\n\n"
+                "y[..., m, n] = activation(sum over k of a[..., m, k] * b[..., k, n] + bias[n])\n\n"
+                "A tensor of rank 1 is a vector: as `a` one row, as `b` one column, and that dimension is missing in "
+                "the result.  Returns the dtype of a; sums are kept in at least f32.\n\n"
+                "Source: semantics of torch.matmul and numpy.matmul.");
+  schema.tensor("a", "(..., m, k), or (..., k, m) with transpose_a; f32, f16 or bf16")
+      .tensor("b", "(..., k, n), or (..., n, k) with transpose_b")
+      .optional("bias", "(n)", Role::constant)
+      .attribute("transpose_a", AttributeType::boolean, false, "swap the last two dimensions of a first")
+      .attribute("transpose_b", AttributeType::boolean, false, "swap the last two dimensions of b first");
+  add_activation(schema);
+  add_activation_parameters(schema);
+  schema.infer = infer;
+  schema.flops = flops;
+  return schema;
+}
+
+PL_REGISTER_OP(matmul);
+
+}  // namespace
+}  // namespace pl

@@ -1,0 +1,67 @@
+#include "ops/spatial.h"
+
+namespace pl {
+namespace {
+
+constexpr int64_t kLargest = (int64_t(1) << 31) - 1;  // products of two such values cannot overflow
+
+}  // namespace
+
+int spatial_rank(const Op& op) { return int(op.attributes.integer("spatial")); }
+
+Window window_of(const Op& op, int axis) {
+  const int spatial = spatial_rank(op);
+  const size_t i = size_t(axis);
+  Window window;
+  window.in = op.in(0).shape[2 + axis];
+  window.out = op.out().shape[2 + axis];
+  window.kernel = op.schema->kind == "pool" ? op.attributes.integers("kernel_size")[i] : op.in(1).shape[2 + axis];
+  window.stride = op.attributes.integers("stride")[i];
+  window.dilation = op.attributes.integers("dilation")[i];
+  window.begin = op.attributes.integers("padding")[i];
+  window.end = op.attributes.integers("padding")[i + size_t(spatial)];
+  return window;
+}
+
+const char* spatial_name(int spatial, int axis) {
+  constexpr const char* names[] = {"d", "h", "w"};
+  return names[3 - spatial + axis];
+}
+
+std::string spatial_list(int spatial, const std::string& prefix) {
+  std::string text;
+  for (int i = 0; i < spatial; ++i) text += (i ? ", " : "") + prefix + spatial_name(spatial, i);
+  return text;
+}
+
+std::vector<int64_t> positive_per_axis(Op& op, std::string_view attribute, int spatial) {
+  std::vector<int64_t> values = expand_ints(op, attribute, spatial);
+  check_range(op, attribute, values, 1, kLargest);
+  return values;
+}
+
+std::vector<int64_t> expand_padding(Op& op, int spatial) {
+  std::vector<int64_t> values = op.attributes.integers("padding");
+  check_range(op, "padding", values, 0, kLargest);
+  const size_t s = size_t(spatial);
+  if (values.size() == 1) values.resize(s, values[0]);
+  if (values.size() == s) {
+    values.resize(2 * s);
+    std::copy(values.begin(), values.begin() + spatial, values.begin() + spatial);
+  }
+  check(op, values.size() == 2 * s, Code::invalid_argument, "padding has ", values.size(), " values, expected 1, ", s,
+        " or ", 2 * s, " (begins, then ends)");
+  op.attributes.set("padding", values);
+  return values;
+}
+
+int64_t sliding_size(const Op& op, const Window& window, const char* axis_name) {
+  check(op, window.kernel >= 1 && window.kernel <= kLargest, Code::shape, "kernel size along ", axis_name, " is ",
+        window.kernel, ", expected 1 to ", kLargest);
+  const int64_t padded = window.in + window.begin + window.end;
+  check(op, window.reach() <= padded, Code::shape, "x.", axis_name, " is ", window.in, ", with padding ", padded,
+        ", expected at least ", window.reach(), " (kernel ", window.kernel, " with dilation ", window.dilation, ")");
+  return (padded - window.reach()) / window.stride + 1;
+}
+
+}  // namespace pl
