@@ -37,24 +37,24 @@ build: $(VENV)/build.stamp
 # `import pylayout` works in this folder too.
 $(VENV)/build.stamp: $(VENV)/venv.stamp $(SOURCES)
 	@echo "building pylayout"
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall \
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall \
 	    --config-settings=build-dir=$(BUILD) --config-settings=cmake.define.PYLAYOUT_INPLACE=ON \
 	    --config-settings=cmake.define.PYLAYOUT_TESTS=ON .
 	@touch $@
 
 # Intel's OpenCL runtime from pip takes PoCL's place where that could not be installed.
 $(VENV)/venv.stamp: pyproject.toml tools/system-packages tools/requirements
-	tools/system-packages $(PYTHON)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@tools/system-packages $(PYTHON)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing Python packages into $(VENV)"
-	$(BIN)/pip install -q --upgrade pip
-	{ $(BIN)/python tools/requirements build run test; echo cmake; echo ninja; \
-	  ls /etc/OpenCL/vendors/pocl*.icd /etc/OpenCL/vendors/intel*.icd >/dev/null 2>&1 || \
+	@$(BIN)/pip install -q --upgrade pip
+	@{ $(BIN)/python tools/requirements build run test; echo cmake; echo ninja; \
+	  ls /etc/OpenCL/vendors 2>/dev/null | grep -Eq '^(pocl|intel).*[.]icd$$' || \
 	  $(BIN)/python tools/requirements opencl; } | $(BIN)/pip install -q -r /dev/stdin
 	@touch $@
 
 $(VENV)/lint.stamp: $(VENV)/venv.stamp
-	$(BIN)/python tools/requirements lint | $(BIN)/pip install -q -r /dev/stdin
+	@$(BIN)/python tools/requirements lint | $(BIN)/pip install -q -r /dev/stdin
 	@touch $@
 
 clean:
