@@ -1,0 +1,83 @@
+// adaptive_avg_pool, adaptive_max_pool: pooling to a given size; global_avg_pool, global_max_pool: to size one.
+#include "ops/spatial.h"
+
+namespace pl {
+namespace {
+
+constexpr int64_t kKeep = -1;  // in output_size: the input's size
+
+void infer_sizes(Op& op, int spatial, std::vector<int64_t> sizes) {
+  if (op.attributes.text("mode") == "avg")
+    check_float(op, 0);
+  else
+    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
+  const Dims& x = op.in(0).shape;
+  Dims output{x[0], x[1]};
+  for (int i = 0; i < spatial; ++i) {
+    check(op, x[2 + i] >= 1, Code::shape, "x.", spatial_name(spatial, i), " is 0, expected at least 1");
+    int64_t& size = sizes[size_t(i)];
+    check(op, size >= 0 || size == kKeep, Code::invalid_argument, "output_size along ", spatial_name(spatial, i),
+          " is ", size, ", expected at least 0, or -1 for the input's size");
+    if (size == kKeep) size = x[2 + i];
+    output.push_back(size);
+  }
+  op.attributes.set("output_size", sizes);
+  add_output(op, op.in(0).dtype, output);
+}
+
+void infer_adaptive(Op& op) {
+  const int spatial = spatial_rank(op);
+  check_rank(op, 0, spatial + 2, spatial + 2);
+  infer_sizes(op, spatial, expand_ints(op, "output_size", spatial));
+}
+
+void infer_global(Op& op) {
+  check_rank(op, 0, 3, 5);
+  const int spatial = op.in(0).rank() - 2;
+  op.attributes.set("spatial", int64_t(spatial));
+  infer_sizes(op, spatial, std::vector<int64_t>(size_t(spatial), 1));
+}
+
+double flops(const Op& op) { return double(std::max(op.in(0).elements(), op.out().elements())); }
+
+Schema adaptive(const char* name, int spatial, bool average) {
+  const std::string sizes = spatial_list(spatial);
+  Schema schema(name, "adaptive_pool",
+                concat(spatial, "-D ", average ? "average" : "maximum", " pooling to a given size.\n\n"
+                "y[n, c, p] = ", average ? "mean" : "max", " over floor(p * in / out) <= q < ceil((p + 1) * in / out) of "
+                "x[n, c, q]\n\nReturns (n, c, ", sizes, ") with the sizes output_size.\n\n"
+                "Source: semantics of torch.nn.functional."));
+  schema.constant("spatial", int64_t(spatial))
+      .constant("mode", std::string(average ? "avg" : "max"))
+      .tensor("x", concat("(n, c, ", sizes, average ? "), f32, f16 or bf16" : "), any dtype but bool"))
+      .required("output_size", AttributeType::integers, concat("1 or ", spatial, " sizes; -1 keeps the input's"));
+  schema.infer = infer_adaptive;
+  schema.flops = flops;
+  return schema;
+}
+
+Schema global(const char* name, bool average) {
+  Schema schema(name, "adaptive_pool",
+                concat(average ? "Mean" : "Maximum", " of each channel over all spatial positions.\n\ny[n, c] = ",
+                       average ? "mean" : "max", " over p of x[n, c, p]\n\nReturns (n, c, 1...) of the rank of x.\n\n"
+                       "Source: semantics of ONNX's Global", average ? "Average" : "Max", "Pool; Lin et al., Network in "
+                       "network, arXiv 1312.4400."));
+  schema.constant("mode", std::string(average ? "avg" : "max"))
+      .tensor("x", concat("(n, c, w), (n, c, h, w) or (n, c, d, h, w), ",
+                          average ? "f32, f16 or bf16" : "any dtype but bool"));
+  schema.infer = infer_global;
+  schema.flops = flops;
+  return schema;
+}
+
+PL_REGISTER_OP([] { return adaptive("adaptive_avg_pool1d", 1, true); });
+PL_REGISTER_OP([] { return adaptive("adaptive_avg_pool2d", 2, true); });
+PL_REGISTER_OP([] { return adaptive("adaptive_avg_pool3d", 3, true); });
+PL_REGISTER_OP([] { return adaptive("adaptive_max_pool1d", 1, false); });
+PL_REGISTER_OP([] { return adaptive("adaptive_max_pool2d", 2, false); });
+PL_REGISTER_OP([] { return adaptive("adaptive_max_pool3d", 3, false); });
+PL_REGISTER_OP([] { return global("global_avg_pool", true); });
+PL_REGISTER_OP([] { return global("global_max_pool", false); });
+
+}  // namespace
+}  // namespace pl

@@ -1,0 +1,41 @@
+// concat: tensors joined along a dimension.
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+void infer(Op& op) {
+  check_rank(op, 0, 1, kMaxRank);
+  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank());
+  op.attributes.set("dim", dim);
+  Dims output = op.in(0).shape;
+  for (size_t i = 1; i < op.inputs.size(); ++i) {
+    const TensorDesc& desc = op.inputs[i];
+    check(op, desc.dtype == op.in(0).dtype, Code::invalid_argument, "tensors[", i, "].dtype is ", name_of(desc.dtype),
+          ", expected ", name_of(op.in(0).dtype), " (tensors[0].dtype)");
+    check(op, desc.rank() == output.size(), Code::shape, "tensors[", i, "] has rank ", desc.rank(), " with the shape ",
+          desc.shape, ", expected ", output.size(), " (the rank of tensors[0])");
+    for (int d = 0; d < output.size(); ++d)
+      check(op, d == dim || desc.shape[d] == output[d], Code::shape, "tensors[", i, "].shape is ", desc.shape,
+            ", expected that of tensors[0], ", op.in(0).shape, ", but for dimension ", dim);
+    check(op, !__builtin_add_overflow(output[int(dim)], desc.shape[int(dim)], &output[int(dim)]), Code::shape,
+          "the output size along dimension ", dim, " overflows 64 bits");
+  }
+  add_output(op, op.in(0).dtype, output);
+}
+
+Schema concat_op() {
+  Schema schema("concat", "concat",
+                "Tensors joined along one dimension.\n\n"
+                "Shapes are equal but along dim, where the result's size is the sum of theirs.\n\n"
+                "Source: semantics of torch.concat; unlike there, an empty tensor of rank 1 is no exception.");
+  schema.tensors("tensors", "rank at least 1, any dtype, the same for all")
+      .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last");
+  schema.infer = infer;
+  return schema;
+}
+
+PL_REGISTER_OP(concat_op);
+
+}  // namespace
+}  // namespace pl

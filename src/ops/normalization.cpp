@@ -1,0 +1,136 @@
+// batch_norm (inference), layer_norm, group_norm and instance_norm.
+#include "ops/activation.h"
+
+namespace pl {
+namespace {
+
+void check_eps(const Op& op) {
+  check_finite(op, "eps");
+  const double eps = op.attributes.number("eps");
+  check(op, eps >= 0, Code::invalid_argument, "eps is ", eps, ", expected at least 0");
+}
+
+void check_vector(const Op& op, int input, const Dims& shape, const char* why) {
+  check_same_dtype(op, input);
+  check_shape(op, input, shape, why);
+}
+
+// About six operations an element: subtract, scale, shift, and two passes of statistics.
+double flops_with_statistics(const Op& op) { return 6.0 * double(op.in(0).elements()); }
+
+void infer_batch_norm(Op& op) {
+  check_rank(op, 0, 2, kMaxRank);
+  check_float(op, 0);
+  for (int i = 1; i <= 4; ++i) check_vector(op, i, {op.in(0).shape[1]}, "x.c");
+  check_eps(op);
+  infer_activation(op, op.in(0).dtype);
+  add_output(op, op.in(0).dtype, op.in(0).shape);
+}
+
+Schema batch_norm() {
+  Schema schema("batch_norm", "batch_norm",
+                "Batch normalisation with given statistics (inference), with an activation.\n\n"
+                "y[n, c, ...] = activation((x[n, c, ...] - running_mean[c]) / sqrt(running_var[c] + eps) * weight[c] + "
+                "bias[c])\n\nReturns the shape and dtype of x.\n\n"
+                "Source: S. Ioffe, C. Szegedy, arXiv 1502.03167.");
+  schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
+      .tensor("running_mean", "(c)", Role::constant)
+      .tensor("running_var", "(c)", Role::constant)
+      .optional("weight", "(c); None: ones", Role::constant)
+      .optional("bias", "(c); None: zeros", Role::constant)
+      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+  add_activation(schema);
+  add_activation_parameters(schema);
+  schema.infer = infer_batch_norm;
+  schema.flops = [](const Op& op) { return 2.0 * double(op.in(0).elements()); };  // folded to a scale and a shift
+  return schema;
+}
+
+void infer_layer_norm(Op& op) {
+  check_rank(op, 0, 1, kMaxRank);
+  check_float(op, 0);
+  const Dims& x = op.in(0).shape;
+  const Dims normalized(op.attributes.integers("normalized_shape"));
+  const int skipped = x.size() - normalized.size();
+  bool fits = !normalized.empty() && skipped >= 0;
+  for (int i = 0; fits && i < normalized.size(); ++i) fits = x[skipped + i] == normalized[i];
+  check(op, fits, Code::shape, "normalized_shape is ", normalized, ", expected the last sizes of x, which has shape ",
+        x);
+  for (int i = 1; i <= 2; ++i) check_vector(op, i, normalized, "normalized_shape");
+  check_eps(op);
+  add_output(op, op.in(0).dtype, x);
+}
+
+Schema layer_norm() {
+  Schema schema("layer_norm", "layer_norm",
+                "Layer normalisation over the last dimensions.\n\n"
+                "y = (x - mean) / sqrt(var + eps) * weight + bias\n"
+                "with mean and (biased) variance over the last len(normalized_shape) dimensions.\n\n"
+                "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
+                "Source: J. Ba et al., arXiv 1607.06450.");
+  schema.tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
+      .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
+      .optional("weight", "normalized_shape; None: ones", Role::constant)
+      .optional("bias", "normalized_shape; None: zeros", Role::constant)
+      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+  schema.infer = infer_layer_norm;
+  schema.flops = flops_with_statistics;
+  return schema;
+}
+
+void infer_group_norm(Op& op) {
+  const bool instance = op.schema->name == "instance_norm";
+  check_rank(op, 0, instance ? 3 : 2, kMaxRank);
+  check_float(op, 0);
+  const int64_t channels = op.in(0).shape[1];
+  check(op, channels >= 1, Code::shape, "x.c is 0, expected at least 1");
+  if (instance) op.attributes.set("num_groups", channels);
+  const int64_t groups = op.attributes.integer("num_groups");
+  check(op, groups >= 1, Code::invalid_argument, "num_groups is ", groups, ", expected at least 1");
+  check(op, channels % groups == 0, Code::shape, "x.c is ", channels, ", expected a multiple of ", groups,
+        " (num_groups)");
+  for (int i = 1; i <= 2; ++i) check_vector(op, i, {channels}, "x.c");
+  check_eps(op);
+  add_output(op, op.in(0).dtype, op.in(0).shape);
+}
+
+Schema group_norm() {
+  Schema schema("group_norm", "group_norm",
+                "Normalisation over groups of channels and all positions.\n\n"
+                "y[n, c, ...] = (x[n, c, ...] - mean[n, g]) / sqrt(var[n, g] + eps) * weight[c] + bias[c]\n"
+                "with mean and (biased) variance over the group g = c / (C / num_groups) and all positions.\n\n"
+                "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
+                "Source: Y. Wu, K. He, arXiv 1803.08494.");
+  schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
+      .required("num_groups", AttributeType::integer, "divides c")
+      .optional("weight", "(c); None: ones", Role::constant)
+      .optional("bias", "(c); None: zeros", Role::constant)
+      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+  schema.infer = infer_group_norm;
+  schema.flops = flops_with_statistics;
+  return schema;
+}
+
+Schema instance_norm() {
+  Schema schema("instance_norm", "group_norm",
+                "Normalisation of each channel of each image: group_norm with a group for every channel.\n\n"
+                "y[n, c, ...] = (x[n, c, ...] - mean[n, c]) / sqrt(var[n, c] + eps) * weight[c] + bias[c]\n"
+                "with mean and (biased) variance over all positions.\n\n"
+                "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
+                "Source: D. Ulyanov et al., arXiv 1607.08022.");
+  schema.tensor("x", "(n, c, ...), rank at least 3; f32, f16 or bf16")
+      .optional("weight", "(c); None: ones", Role::constant)
+      .optional("bias", "(c); None: zeros", Role::constant)
+      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+  schema.infer = infer_group_norm;
+  schema.flops = flops_with_statistics;
+  return schema;
+}
+
+PL_REGISTER_OP(batch_norm);
+PL_REGISTER_OP(layer_norm);
+PL_REGISTER_OP(group_norm);
+PL_REGISTER_OP(instance_norm);
+
+}  // namespace
+}  // namespace pl

@@ -1,0 +1,83 @@
+// pad: borders added to a tensor, or cut from it.
+#include <cmath>
+#include <limits>
+
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+// Whether a pad value is one of the dtype's own.
+bool representable(double value, DType dtype) {
+  if (is_floating(dtype)) return true;
+  if (value != std::floor(value)) return false;
+  switch (dtype) {
+    case DType::boolean: return value == 0 || value == 1;
+    case DType::u8: return value >= 0 && value <= 255;
+    case DType::s8: return value >= -128 && value <= 127;
+    case DType::s32: return value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
+    default: return value >= -0x1p63 && value < 0x1p63;
+  }
+}
+
+void infer(Op& op) {
+  const Dims& x = op.in(0).shape;
+  const std::vector<int64_t> pad = op.attributes.integers("pad");
+  const std::string mode = op.attributes.text("mode");
+  check(op, pad.size() % 2 == 0 && pad.size() <= size_t(2 * x.size()), Code::invalid_argument, "pad has ", pad.size(),
+        " values, expected an even number up to ", 2 * x.size(), " (two for each dimension of x)");
+  check_not_nan(op, "value");
+  const double value = op.attributes.number("value");
+  check(op, representable(value, op.in(0).dtype), Code::invalid_argument, "value is ", value, ", expected a value of ",
+        name_of(op.in(0).dtype), " (x.dtype)");
+
+  std::vector<int64_t> begins(size_t(x.size()), 0), ends = begins;
+  for (size_t i = 0; i < pad.size(); i += 2) {
+    begins[size_t(x.size()) - 1 - i / 2] = pad[i];
+    ends[size_t(x.size()) - 1 - i / 2] = pad[i + 1];
+  }
+  Dims output = x;
+  for (int d = 0; d < x.size(); ++d) {
+    const int64_t begin = begins[size_t(d)], end = ends[size_t(d)];
+    const bool overflow = __builtin_add_overflow(output[d], begin, &output[d]) ||
+                          __builtin_add_overflow(output[d], end, &output[d]);
+    check(op, !overflow && output[d] >= 0, Code::shape, "pad adds ", begin, " and ", end, " to dimension ", d,
+          " of size ", x[d], ", expected a result of at least 0 that fits 64 bits");
+    const int64_t most = std::max(begin, end);
+    // A crop must leave what is mirrored or repeated.
+    if (mode != "constant")
+      check(op, -begin <= x[d] && -end <= x[d], Code::shape, "pad takes ", -std::min(begin, end),
+            " from dimension ", d, " of size ", x[d], ", expected at most its size");
+    if (mode == "reflect")
+      check(op, most <= 0 || most < x[d], Code::shape, "pad adds ", most, " to dimension ", d, " of size ", x[d],
+            ", expected less than its size (mode reflect)");
+    if (mode == "replicate")
+      check(op, most <= 0 || x[d] > 0, Code::shape, "pad adds ", most, " to dimension ", d,
+            " of size 0, expected a size of at least 1 (mode replicate)");
+  }
+  op.attributes.set("begins", begins);
+  op.attributes.set("ends", ends);
+  add_output(op, op.in(0).dtype, output);
+}
+
+Schema pad() {
+  Schema schema("pad", "pad",
+                "Borders added to a tensor, or cut from it.\n\n"
+                "Along a padded dimension: y[i] = x[i - begin], outside of x the value (constant), the mirror image "
+                "about the first or last element (reflect) or the nearest element (replicate).\n\n"
+                "Returns the dtype of x, each size grown by begin + end.\n\n"
+                "Source: semantics of torch.nn.functional.pad; any dimension may be padded in every mode.");
+  schema.tensor("x", "any shape, any dtype")
+      .required("pad", AttributeType::integers,
+                "begin and end of the last dimension, then of the one before it, ...; negative ones crop")
+      .attribute("mode", AttributeType::string, std::string("constant"), "what borders hold",
+                 {"constant", "reflect", "replicate"})
+      .attribute("value", AttributeType::number, 0.0, "of mode constant; must be a value of x's dtype");
+  schema.infer = infer;
+  return schema;
+}
+
+PL_REGISTER_OP(pad);
+
+}  // namespace
+}  // namespace pl

@@ -1,0 +1,139 @@
+// Reductions over any dimensions: sum, mean, amax, ...; argmax and argmin over one.
+#include <algorithm>
+#include <string_view>
+
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+enum class Domain { floats, wide, numbers };  // wide: floats and the integers a sum does not soon overflow
+
+struct Reduction {
+  const char* name;
+  const char* title;
+  const char* formula;
+  Domain domain;
+  bool of_nothing;  // has a value for no elements
+};
+
+constexpr Reduction kReductions[] = {
+    {"sum", "Sum", "sum of x", Domain::wide, true},
+    {"mean", "Arithmetic mean", "sum of x / number of elements", Domain::floats, true},
+    {"amax", "Maximum; NaN if one is NaN", "max of x", Domain::numbers, false},
+    {"amin", "Minimum; NaN if one is NaN", "min of x", Domain::numbers, false},
+    {"prod", "Product", "product of x", Domain::wide, true},
+    {"reduce_l1", "Sum of absolute values", "sum of |x|", Domain::floats, true},
+    {"reduce_l2", "Euclidean norm", "sqrt(sum of x * x)", Domain::floats, true},
+    {"reduce_sum_square", "Sum of squares", "sum of x * x", Domain::floats, true},
+};
+
+const Reduction& reduction_of(std::string_view name) {
+  for (const Reduction& reduction : kReductions)
+    if (name == reduction.name) return reduction;
+  fail(Code::internal, "reduction ", name, " is not in the list");
+}
+
+void check_domain(const Op& op, Domain domain) {
+  if (domain == Domain::floats)
+    check_float(op, 0);
+  else if (domain == Domain::wide)
+    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s32, DType::s64});
+  else
+    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
+}
+
+// The result's shape, with the given dimensions (sorted, non-negative) reduced.
+Dims reduced_shape(const Dims& shape, const std::vector<int64_t>& dims, bool keep) {
+  Dims result;
+  for (int i = 0; i < shape.size(); ++i) {
+    const bool reduced = std::binary_search(dims.begin(), dims.end(), int64_t(i));
+    if (!reduced) result.push_back(shape[i]);
+    else if (keep) result.push_back(1);
+  }
+  return result;
+}
+
+void infer_reduce(Op& op) {
+  const Reduction& reduction = reduction_of(op.schema->name);
+  check_domain(op, reduction.domain);
+  const Dims& x = op.in(0).shape;
+  std::vector<int64_t> dims;
+  if (!op.attributes.is_none("dim")) dims = op.attributes.integers("dim");
+  for (int64_t& dim : dims) dim = normalise_dim(op, "dim", dim, x.size());
+  std::sort(dims.begin(), dims.end());
+  for (size_t i = 1; i < dims.size(); ++i)
+    check(op, dims[i] != dims[i - 1], Code::invalid_argument, "dim names dimension ", dims[i],
+          " twice, expected different dimensions");
+  if (dims.empty())
+    for (int i = 0; i < x.size(); ++i) dims.push_back(i);
+  op.attributes.set("dim", dims);
+  const Dims output = reduced_shape(x, dims, op.attributes.flag("keepdim"));
+  check(op, reduction.of_nothing || op.in(0).elements() > 0 || output.product() == 0, Code::shape, "x.shape is ", x,
+        ", expected at least one element along the reduced dimensions");
+  add_output(op, op.in(0).dtype, output);
+}
+
+Schema reduce(const char* name) {
+  const Reduction& reduction = reduction_of(name);
+  Schema schema(name, "reduce",
+                concat(reduction.title, " over the given dimensions.\n\ny = ", reduction.formula,
+                       "\n\nReturns the shape of x without those dimensions (with keepdim: of size 1), in the dtype of "
+                       "x; accumulated in at least f32.\n\nSource: semantics of ",
+                       std::string_view(name).substr(0, 7) == "reduce_" ? "ONNX's Reduce operators" : "torch", "."));
+  schema.constant("function", std::string(name))
+      .tensor("x", reduction.domain == Domain::floats ? "any shape; f32, f16 or bf16"
+                   : reduction.domain == Domain::wide ? "any shape; f32, f16, bf16, s32 or s64"
+                                                      : "any shape; any dtype but bool")
+      .attribute("dim", AttributeType::integers, None{},
+                 "the dimensions, negative ones counted from the last; None or none given: all")
+      .attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions, with size 1");
+  schema.infer = infer_reduce;
+  schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
+  return schema;
+}
+
+void infer_arg(Op& op) {
+  check_domain(op, Domain::numbers);
+  const Dims& x = op.in(0).shape;
+  std::vector<int64_t> dims;
+  if (op.attributes.is_none("dim")) {
+    for (int i = 0; i < x.size(); ++i) dims.push_back(i);
+  } else {
+    dims = {normalise_dim(op, "dim", op.attributes.integer("dim"), x.size())};
+    op.attributes.set("dim", dims[0]);
+  }
+  const Dims output = reduced_shape(x, dims, op.attributes.flag("keepdim"));
+  check(op, op.in(0).elements() > 0 || output.product() == 0, Code::shape, "x.shape is ", x,
+        ", expected at least one element along the reduced dimension");
+  add_output(op, DType::s64, output);
+}
+
+Schema arg(const char* name, const char* what) {
+  Schema schema(name, "arg_reduce",
+                concat("Index of the ", what, " along one dimension, or in the whole tensor.\n\n"
+                "The first index where several elements are equal; NaN counts as the ", what, ".\n\n"
+                "Returns s64, the shape of x without that dimension (with keepdim: of size 1); with dim None the index "
+                "into x flattened in the order of its dimensions.\n\nSource: semantics of torch.", name, "."));
+  schema.constant("function", std::string(name))
+      .tensor("x", "any shape; any dtype but bool")
+      .attribute("dim", AttributeType::integer, None{}, "the dimension, negative counts from the last; None: all")
+      .attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions, with size 1");
+  schema.infer = infer_arg;
+  schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
+  return schema;
+}
+
+PL_REGISTER_OP([] { return reduce("sum"); });
+PL_REGISTER_OP([] { return reduce("mean"); });
+PL_REGISTER_OP([] { return reduce("amax"); });
+PL_REGISTER_OP([] { return reduce("amin"); });
+PL_REGISTER_OP([] { return reduce("prod"); });
+PL_REGISTER_OP([] { return reduce("reduce_l1"); });
+PL_REGISTER_OP([] { return reduce("reduce_l2"); });
+PL_REGISTER_OP([] { return reduce("reduce_sum_square"); });
+PL_REGISTER_OP([] { return arg("argmax", "maximum"); });
+PL_REGISTER_OP([] { return arg("argmin", "minimum"); });
+
+}  // namespace
+}  // namespace pl

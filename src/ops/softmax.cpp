@@ -1,0 +1,33 @@
+// softmax and log_softmax.
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+void infer(Op& op) {
+  check_rank(op, 0, 1, kMaxRank);
+  check_float(op, 0);
+  op.attributes.set("dim", normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank()));
+  add_output(op, op.in(0).dtype, op.in(0).shape);
+}
+
+Schema softmax(const char* name, bool log) {
+  Schema schema(name, "softmax",
+                concat(log ? "Logarithm of the softmax along one dimension.\n\ny = x - max - ln(sum of exp(x - max))"
+                           : "Softmax along one dimension.\n\ny = exp(x - max) / sum of exp(x - max)",
+                       "\nwith maximum and sum along dim.\n\nReturns the shape and dtype of x; sums are kept in at least "
+                       "f32.\n\nSource: J. Bridle, Probabilistic interpretation of feedforward classification network "
+                       "outputs, 1990; semantics of torch.nn.functional."));
+  schema.constant("log", log)
+      .tensor("x", "rank at least 1; f32, f16 or bf16")
+      .required("dim", AttributeType::integer, "the dimension; negative counts from the last");
+  schema.infer = infer;
+  schema.flops = [](const Op& op) { return 5.0 * double(op.in(0).elements()); };
+  return schema;
+}
+
+PL_REGISTER_OP([] { return softmax("softmax", false); });
+PL_REGISTER_OP([] { return softmax("log_softmax", true); });
+
+}  // namespace
+}  // namespace pl
