@@ -30,17 +30,27 @@ std::vector<TensorRef> Tensor::copies() const {
   return copies_;
 }
 
-void Tensor::add_copy(TensorRef copy) const {
+void Tensor::add_copy(TensorRef copy, uint64_t version) const {
   std::lock_guard<std::mutex> guard(copies_lock_);
-  const uint64_t version = buffer_->version();
+  if (buffer_->version() != version) return;
   if (copies_version_ != version) {
     copies_.clear();
+    copies_hash_ = 0;
     copies_version_ = version;
   }
   const bool known = std::any_of(copies_.begin(), copies_.end(), [&](const TensorRef& other) {
     return &other->device() == &copy->device() && same_memory(other->desc(), copy->desc());
   });
-  if (!known) copies_.push_back(std::move(copy));
+  if (known) return;
+  copies_hash_.fetch_add(copy->hash(), std::memory_order_relaxed);  // a sum: the order of arrival is irrelevant
+  copies_.push_back(std::move(copy));
+}
+
+uint64_t Tensor::copies_hash() const {
+  const uint64_t hash = copies_hash_.load(std::memory_order_relaxed);
+  if (hash == 0) return 0;
+  std::lock_guard<std::mutex> guard(copies_lock_);
+  return copies_version_ == buffer_->version() ? hash : 0;
 }
 
 }  // namespace pl

@@ -1,6 +1,7 @@
 // Tensor: a description and its storage, with the reordered copies made of it so far.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -29,20 +30,30 @@ class Tensor {
   TensorRef find_copy(const TensorDesc& desc, const Device& device) const;
   // All valid copies, for the choice of the cheapest source.
   std::vector<TensorRef> copies() const;
-  void add_copy(TensorRef copy) const;
+  // Keeps a copy made when the storage had `version`; dropped if the storage has changed since.
+  void add_copy(TensorRef copy, uint64_t version) const;
+  // Tells sets of copies apart; 0 when there are none.
+  uint64_t copies_hash() const;
 
-  // What made this tensor: an opaque record of dispatch, for what its consumers teach about layouts.
+  // What made this tensor (an entry of dispatch's catalog) and which of its outputs it is: through this,
+  // consumers teach their producers which layout is wanted.
   const std::shared_ptr<void>& origin() const { return origin_; }
-  void set_origin(std::shared_ptr<void> origin) { origin_ = std::move(origin); }
+  int origin_output() const { return origin_output_; }
+  void set_origin(std::shared_ptr<void> origin, int output) {
+    origin_ = std::move(origin);
+    origin_output_ = output;
+  }
 
  private:
   TensorDesc desc_;
   BufferRef buffer_;
   uint64_t hash_;
   std::shared_ptr<void> origin_;
+  int origin_output_ = 0;
   mutable std::mutex copies_lock_;
   mutable std::vector<TensorRef> copies_;
   mutable uint64_t copies_version_ = 0;
+  mutable std::atomic<uint64_t> copies_hash_{0};
 };
 
 }  // namespace pl

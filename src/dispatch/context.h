@@ -9,47 +9,16 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "dispatch/options.h"
 #include "ops/op.h"
 #include "providers/provider.h"
 
 namespace pl {
 
+class Catalog;
 class CostDatabase;
 class Dispatcher;
 class Profile;
-class Transfers;
-
-enum class Tuning { off, automatic, full };
-
-struct ContextOptions {
-  int threads = 0;  // 0: the processors of this process
-  Tuning tuning = Tuning::automatic;
-  std::string cache_dir;  // empty: default_cache_dir()
-  bool opencl = true;
-
-  static ContextOptions parse(const Attributes& attributes);
-};
-
-// How the layouts of one call are chosen.
-struct Policy {
-  enum class Mode { automatic, forced, per_op };
-  Mode mode = Mode::automatic;
-  Layout layout;       // forced: a layout of the wanted family, made to fit each tensor by Layout::for_rank
-  std::string device;  // empty: the inputs'
-
-  friend bool operator==(const Policy& a, const Policy& b) {
-    return a.mode == b.mode && a.layout == b.layout && a.device == b.device;
-  }
-};
-
-// The attributes of a call with the common keys `layout` and `device` taken out, hashed once.
-struct CallAttributes {
-  Attributes attributes;
-  Policy policy;
-  uint64_t hash = 0;
-
-  static CallAttributes parse(const Attributes& all);
-};
 
 class Context : public std::enable_shared_from_this<Context> {
  public:
@@ -57,8 +26,7 @@ class Context : public std::enable_shared_from_this<Context> {
   ~Context();
 
   const ContextOptions& options() const { return options_; }
-  void set_threads(int threads);
-  void set_tuning(Tuning tuning);
+  void set_options(const ContextOptions& options);  // threads and tuning; the rest is fixed at creation
 
   Device& device(const std::string& name);  // throws Error(device) that lists the known ones
   std::vector<std::shared_ptr<Device>> devices() const;
@@ -69,15 +37,15 @@ class Context : public std::enable_shared_from_this<Context> {
 
   // Runs an op: checks, chooses, reorders what must be, queues the work.  `inputs` may hold nulls for absent
   // optional inputs.  Where destinations[i] is given the result is written there.
-  std::vector<TensorRef> run(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs,
+  std::vector<TensorRef> run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                              const std::vector<TensorRef>& destinations = {});
   TensorRef convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype);
   // Plain row-major bytes of the logical elements.
   void read(const TensorRef& tensor, void* data, size_t bytes);
   void write(const TensorRef& tensor, const void* data, size_t bytes);
 
-  std::string query_json(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs);
-  std::string tune_json(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs,
+  std::string query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
+  std::string tune_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                         double seconds);
   void profile_start();
   std::string profile_stop_json();
@@ -88,6 +56,7 @@ class Context : public std::enable_shared_from_this<Context> {
 
   CostDatabase& costs() { return *costs_; }
   Profile& profile() { return *profile_; }
+  Catalog& catalog() { return *catalog_; }
 
  private:
   explicit Context(const ContextOptions& options);
@@ -98,7 +67,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::vector<std::shared_ptr<Device>> devices_;
   std::unique_ptr<CostDatabase> costs_;
   std::unique_ptr<Profile> profile_;
-  std::unique_ptr<Transfers> transfers_;
+  std::unique_ptr<Catalog> catalog_;
   std::unique_ptr<Dispatcher> dispatcher_;
 };
 

@@ -1,0 +1,321 @@
+#include "dispatch/catalog.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+#include "core/threads.h"
+#include "dispatch/context.h"
+#include "dispatch/cost_database.h"
+#include "dispatch/measure.h"
+
+namespace pl {
+namespace {
+
+// The layouts of a tensor's own choosing do not belong to an op's description, unless they are of no known family
+// (then the candidates asked for differ).  Reorders are about nothing but layouts, so theirs stay.
+TensorDesc standardised(const TensorDesc& desc) {
+  if (!desc.present) return desc;
+  const Layout& layout = desc.layout;
+  const int rank = desc.rank();
+  const bool family = layout == Layout::channels_last(rank) || layout == Layout::channels_blocked(rank, 16) ||
+                      layout == Layout::channels_blocked(rank, 8);
+  return TensorDesc::dense(desc.dtype, desc.shape, family ? Layout::plain(rank) : layout);
+}
+
+std::string describe(const Op& op) {
+  std::string text = op.schema->name;
+  for (const TensorDesc& desc : op.inputs) {
+    text += ' ';
+    if (!desc.present) {
+      text += '-';
+      continue;
+    }
+    text += name_of(desc.dtype);
+    for (int i = 0; i < desc.rank(); ++i) text += (i ? 'x' : ':') + std::to_string(desc.shape[i]);
+    if (!desc.layout.is_plain()) text += ":" + desc.layout.generic_str();
+    if (!desc.is_dense()) {
+      text += ":";
+      for (int64_t stride : desc.strides) text += "s" + std::to_string(stride);
+      text += "o" + std::to_string(desc.offset);
+    }
+  }
+  return op.attributes.empty() ? text : text + " " + op.attributes.str();
+}
+
+}  // namespace
+
+Catalog::Catalog(Context& context, CostDatabase& costs) : context_(context), costs_(costs) {}
+
+std::string Catalog::environment(const Device& device, const std::string& provider) const {
+  std::string text = device.fingerprint() + "|" + provider;
+  for (const auto& p : context_.providers())
+    if (p->name() == provider) text += "|" + p->version();
+  if (device.is_cpu()) text += "|threads=" + std::to_string(context_.options().threads);
+  uint64_t seed = 1;
+  for (char c : text) seed = hash_mix(seed, static_cast<unsigned char>(c));
+  char hash[24];
+  std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(seed));
+  return hash;
+}
+
+EntryRef Catalog::entry(const Op& asked, Device& device) {
+  Op op = asked;
+  if (op.schema->kind != "reorder") {
+    for (TensorDesc& desc : op.inputs) desc = standardised(desc);
+  }
+  const std::string text = describe(op);
+  const std::string key = device.name() + "\t" + text;
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    auto it = entries_.find(key);
+    if (it != entries_.end()) return it->second;
+  }
+  auto entry = std::make_shared<Entry>();
+  entry->op = op;
+  entry->device = &device;
+  entry->text = text;
+  CandidateList list;
+  const bool empty = op.has_empty_tensor();
+  for (Provider* provider : context_.providers_of(device)) {
+    if (empty && !provider->handles_empty()) {
+      list.refuse(provider->name(), op.schema->name + ": a tensor has no elements");
+      continue;
+    }
+    const size_t before = list.candidates.size() + list.refusals.size();
+    provider->list(op, device, list);
+    if (list.candidates.size() + list.refusals.size() == before)
+      list.refuse(provider->name(), op.schema->name + ": kind \"" + op.schema->kind + "\" has no implementation here");
+  }
+  // Reference implementations stand in only where there is nothing else.
+  const bool others = std::any_of(list.candidates.begin(), list.candidates.end(),
+                                  [](const Candidate& candidate) { return !candidate.reference; });
+  for (Candidate& candidate : list.candidates) {
+    if (candidate.reference && others) {
+      list.refuse(candidate.provider, candidate.implementation + ": a reference implementation, not used where others exist");
+      continue;
+    }
+    Way way;
+    way.key = candidate.key();
+    way.environment = environment(device, candidate.provider);
+    way.candidate = std::move(candidate);
+    entry->ways.push_back(std::move(way));
+  }
+  entry->refusals = std::move(list.refusals);
+  price(*entry);
+  std::lock_guard<std::mutex> guard(lock_);
+  return entries_.emplace(key, entry).first->second;
+}
+
+EntryRef Catalog::reorder(const TensorDesc& from, const TensorDesc& to, Device& device) {
+  if (same_memory(from, to)) return nullptr;
+  static const Schema* schema = find_schema("reorder");
+  require(schema != nullptr, Code::internal, "the op reorder is not registered");
+  Attributes attributes;
+  attributes.set("target", to.layout.generic_str());
+  attributes.set("dtype", std::string(name_of(to.dtype)));
+  return entry(make_op(*schema, attributes, {from}), device);
+}
+
+// Fills in what is known: measured costs from the database, estimates for the rest.
+void Catalog::price(Entry& entry) {
+  bool all = true;
+  for (Way& way : entry.ways) {
+    const auto known = costs_.find(way.environment, entry.text, way.key);
+    way.measured = known.has_value();
+    if (known) {
+      way.ms = *known;
+    } else {
+      all = false;
+      // The rates themselves are measured through entries of a few ops, which must not ask for rates.
+      way.ms = std::numeric_limits<double>::infinity();
+    }
+  }
+  entry.all_measured = all;
+}
+
+void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
+  std::unique_lock<std::mutex> guard(entry.lock);
+  if (entry.all_measured) return;
+  const bool priced = std::all_of(entry.ways.begin(), entry.ways.end(),
+                                  [](const Way& way) { return !std::isinf(way.ms) || !way.usable; });
+  if (!priced) {
+    guard.unlock();
+    const Rates known = rates(*entry.device);
+    guard.lock();
+    for (Way& way : entry.ways)
+      if (!way.measured && std::isinf(way.ms)) way.ms = estimate_ms(entry.op, way.candidate, known);
+  }
+  if (tuning == Tuning::off) return;
+  double best = std::numeric_limits<double>::infinity();
+  for (const Way& way : entry.ways)
+    if (way.usable) best = std::min(best, way.ms);
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < entry.ways.size(); ++i) {
+    const Way& way = entry.ways[i];
+    if (way.usable && !way.measured && (tuning == Tuning::full || way.ms <= 2 * best)) chosen.push_back(i);
+  }
+  if (chosen.empty()) return;
+  guard.unlock();
+
+  // Kernels are prepared outside the entry's lock; other threads may use the entry meanwhile.
+  std::vector<Contender> contenders;
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  std::vector<size_t> places;
+  for (size_t i : chosen) {
+    if (auto prepared = kernel(entry, entry.ways[i])) {
+      contenders.push_back({&entry.ways[i].candidate, prepared.get()});
+      kernels.push_back(prepared);
+      places.push_back(i);
+    }
+  }
+  MeasureOptions options;
+  if (tuning == Tuning::full) {
+    options.rounds = 15;
+    options.seconds = 1.0;
+  }
+  options.seconds = std::min(options.seconds, max_seconds);
+  {
+    std::lock_guard<std::mutex> one(measuring_);
+    if (entry.device->is_cpu()) use_threads(context_.options().threads);
+    pl::measure(entry.op, *entry.device, contenders, options);
+  }
+  guard.lock();
+  for (size_t i = 0; i < places.size(); ++i) {
+    Way& way = entry.ways[places[i]];
+    if (contenders[i].failed) {
+      way.usable = false;
+      entry.refusals.push_back({way.candidate.provider, way.candidate.implementation + ": failed when it was run"});
+      continue;
+    }
+    way.ms = contenders[i].ms;
+    way.measured = true;
+    costs_.record(way.environment, entry.text, way.key, way.ms);
+  }
+  entry.all_measured = std::all_of(entry.ways.begin(), entry.ways.end(),
+                                   [](const Way& way) { return way.measured || !way.usable; });
+  bump_epoch();
+}
+
+std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {
+  {
+    std::lock_guard<std::mutex> guard(entry.lock);
+    if (way.kernel || !way.usable) return way.kernel;
+  }
+  std::shared_ptr<Kernel> made;
+  std::string problem;
+  try {
+    if (entry.device->is_cpu()) use_threads(context_.options().threads);
+    made = way.candidate.prepare();
+  } catch (const Error& error) {
+    if (error.code() == Code::out_of_memory) throw;
+    problem = error.what();
+  }
+  std::lock_guard<std::mutex> guard(entry.lock);
+  if (made) {
+    if (!way.kernel) way.kernel = std::move(made);
+  } else if (way.usable) {
+    way.usable = false;
+    entry.refusals.push_back({way.candidate.provider, way.candidate.implementation + ": " + problem});
+    bump_epoch();
+  }
+  return way.kernel;
+}
+
+std::optional<double> Catalog::best_ms(Entry& entry) {
+  std::lock_guard<std::mutex> guard(entry.lock);
+  std::optional<double> best;
+  for (const Way& way : entry.ways)
+    if (way.usable && (!best || way.ms < *best)) best = way.ms;
+  return best;
+}
+
+Rates Catalog::rates(Device& device) {
+  const std::string key = environment(device, "rates");
+  {
+    std::lock_guard<std::mutex> guard(rates_lock_);
+    auto it = rates_.find(key);
+    if (it != rates_.end()) return it->second;
+  }
+  Rates rates;
+  const auto read = [&](const char* name, double& value) {
+    const auto known = costs_.find(key, "rates", name);
+    if (known) value = *known;
+    return known.has_value();
+  };
+  bool complete = read("bytes_per_ms", rates.bytes_per_ms);
+  complete &= read("flops_per_ms", rates.flops_per_ms);
+  complete &= read("overhead_ms", rates.overhead_ms);
+  complete &= read("transfer_bytes_per_ms", rates.transfer_bytes_per_ms);
+  complete &= read("transfer_overhead_ms", rates.transfer_overhead_ms);
+  if (!complete) {
+    if (context_.options().tuning == Tuning::off) return rates;
+    return calibrate(device);
+  }
+  std::lock_guard<std::mutex> guard(rates_lock_);
+  rates_[key] = rates;
+  return rates;
+}
+
+Rates Catalog::calibrate(Device& device) {
+  Rates rates;
+  // Set before measuring: pricing the calibration's own ops asks for rates.
+  const std::string key = environment(device, "rates");
+  {
+    std::lock_guard<std::mutex> guard(rates_lock_);
+    rates_[key] = rates;
+  }
+  const auto best = [&](const char* name, const std::vector<TensorDesc>& inputs) -> std::optional<double> {
+    const Schema* schema = find_schema(name);
+    if (!schema) return std::nullopt;
+    Entry& found = *entry(make_op(*schema, {}, inputs), device);
+    measure(found, Tuning::automatic, 0.1);
+    return best_ms(found);
+  };
+  const auto f32 = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f32, Dims(shape)); };
+  if (const auto ms = best("relu", {f32({16})})) rates.overhead_ms = *ms;
+  const int64_t large = int64_t(8) << 20;  // 32 MiB each way: beyond the caches of one socket's share
+  if (const auto ms = best("relu", {f32({large})})) rates.bytes_per_ms = double(large) * 8 / *ms;
+  if (const auto ms = best("matmul", {f32({512, 512}), f32({512, 512})})) rates.flops_per_ms = 2.0 * 512 * 512 * 512 / *ms;
+  if (!device.is_cpu()) {
+    std::vector<char> host(size_t(large), 1);
+    const BufferRef buffer = device.allocate(host.size());
+    const auto time = [&](size_t bytes) {
+      double ms = std::numeric_limits<double>::infinity();
+      for (int i = 0; i < 5; ++i) {
+        device.synchronize();
+        const auto start = std::chrono::steady_clock::now();
+        device.write(*buffer, 0, host.data(), bytes);
+        ms = std::min(ms, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+      }
+      return ms;
+    };
+    rates.transfer_overhead_ms = time(64);
+    rates.transfer_bytes_per_ms = double(large) / std::max(1e-6, time(host.size()) - rates.transfer_overhead_ms);
+  }
+  const auto keep = [&](const char* name, double value) { costs_.record(key, "rates", name, value); };
+  keep("bytes_per_ms", rates.bytes_per_ms);
+  keep("flops_per_ms", rates.flops_per_ms);
+  keep("overhead_ms", rates.overhead_ms);
+  keep("transfer_bytes_per_ms", rates.transfer_bytes_per_ms);
+  keep("transfer_overhead_ms", rates.transfer_overhead_ms);
+  std::lock_guard<std::mutex> guard(rates_lock_);
+  rates_[key] = rates;
+  return rates;
+}
+
+void Catalog::forget_costs() {
+  {
+    std::lock_guard<std::mutex> guard(rates_lock_);
+    rates_.clear();
+  }
+  std::lock_guard<std::mutex> guard(lock_);
+  for (auto& [key, entry] : entries_) {
+    std::lock_guard<std::mutex> inner(entry->lock);
+    price(*entry);
+  }
+  bump_epoch();
+}
+
+}  // namespace pl

@@ -1,0 +1,100 @@
+// Catalog: for each op description met so far, the ways to run it, what each costs, and who consumes the result.
+//
+// An entry does not depend on the layouts its inputs happen to have (those are the chooser's business), so a
+// layer has one entry whatever the policy.  Reorders are ops too and have entries like any other.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dispatch/cost_model.h"
+#include "dispatch/options.h"
+#include "ops/op.h"
+#include "providers/provider.h"
+
+namespace pl {
+
+class Context;
+class CostDatabase;
+struct Entry;
+using EntryRef = std::shared_ptr<Entry>;
+
+// One candidate with its cost and, once used, its kernel.
+struct Way {
+  Candidate candidate;
+  std::string key;          // Candidate::key()
+  std::string environment;  // of the cost database
+  double ms = 0;            // measured, else estimated
+  bool measured = false;
+  bool usable = true;       // false: preparing it failed
+  std::shared_ptr<Kernel> kernel;
+};
+
+// A place where an op's result was used: input `input` of `entry`; entry null: read by the user, in plain layout.
+struct Consumer {
+  Entry* entry = nullptr;  // entries live as long as the catalog
+  int output = 0;          // which output of the producer
+  int input = 0;
+  uint64_t count = 0;
+};
+
+struct Entry {
+  Op op;
+  Device* device = nullptr;
+  std::string text;  // the op's key in the cost database
+  std::vector<Way> ways;
+  std::vector<Refusal> refusals;
+
+  std::mutex lock;  // guards what follows and the mutable parts of ways
+  bool all_measured = false;
+  std::atomic<uint32_t> runs{0};
+  std::vector<Consumer> consumers;
+};
+
+class Catalog {
+ public:
+  Catalog(Context& context, CostDatabase& costs);
+
+  // The entry for an op on a device; asks the providers on first sight.
+  EntryRef entry(const Op& op, Device& device);
+  // The entry for the reorder of `from` into `to` (same shape), or null if the two are the same bytes.
+  EntryRef reorder(const TensorDesc& from, const TensorDesc& to, Device& device);
+
+  // Measures ways that matter: in automatic tuning those whose estimate lies within twice the best one, in
+  // full tuning all.  Does nothing where that was done before.
+  void measure(Entry& entry, Tuning tuning, double max_seconds = 1e9);
+  // The kernel of a way, prepared on first use.  Null if it cannot be prepared; the way is then not usable.
+  std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
+  // The fastest usable way's time; nothing if there is none.
+  std::optional<double> best_ms(Entry& entry);
+
+  // The rates of a device, measured once for each environment.
+  Rates rates(Device& device);
+  Rates calibrate(Device& device);
+  std::string environment(const Device& device, const std::string& provider) const;
+
+  // Grows when a measurement or a newly met consumer may change a choice made before.
+  uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
+  void bump_epoch() { epoch_.fetch_add(1, std::memory_order_acq_rel); }
+  // Forgets estimates and measurements; entries are asked again.
+  void forget_costs();
+
+ private:
+  void price(Entry& entry);
+
+  Context& context_;
+  CostDatabase& costs_;
+  std::mutex lock_;
+  std::unordered_map<std::string, EntryRef> entries_;
+  std::mutex rates_lock_;
+  std::unordered_map<std::string, Rates> rates_;
+  std::mutex measuring_;  // one measurement at a time
+  std::atomic<uint64_t> epoch_{1};
+};
+
+}  // namespace pl

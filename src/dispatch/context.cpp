@@ -1,0 +1,186 @@
+#include "dispatch/context.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/json.h"
+#include "core/paths.h"
+#include "core/threads.h"
+#include "dispatch/catalog.h"
+#include "dispatch/cost_database.h"
+#include "dispatch/dispatcher.h"
+#include "profile/profile.h"
+
+namespace pl {
+
+std::shared_ptr<Context> Context::create(const ContextOptions& options) {
+  return std::shared_ptr<Context>(new Context(options));
+}
+
+Context::Context(const ContextOptions& options) : options_(options) {
+  if (options_.threads == 0) options_.threads = available_processors();
+  if (options_.cache_dir.empty()) options_.cache_dir = default_cache_dir();
+  devices_.push_back(make_cpu_device());
+  for (auto& provider : make_providers()) {
+    if (provider->name() == "opencl" && !options_.opencl) continue;
+    for (auto& device : provider->devices()) devices_.push_back(device);
+    providers_.push_back(std::move(provider));
+  }
+  costs_ = std::make_unique<CostDatabase>(options_.cache_dir);
+  profile_ = std::make_unique<Profile>();
+  catalog_ = std::make_unique<Catalog>(*this, *costs_);
+  dispatcher_ = std::make_unique<Dispatcher>(*this, *catalog_, *profile_);
+}
+
+Context::~Context() = default;
+
+void Context::set_options(const ContextOptions& options) {
+  options_.tuning = options.tuning;
+  if (options.threads != options_.threads) {
+    // Costs depend on the number of threads.
+    options_.threads = options.threads;
+    catalog_->forget_costs();
+    dispatcher_->forget_decisions();
+  }
+}
+
+Device& Context::device(const std::string& name) {
+  std::lock_guard<std::mutex> guard(devices_lock_);
+  std::string known;
+  for (const auto& device : devices_) {
+    if (device->name() == name) return *device;
+    known += (known.empty() ? "" : ", ") + device->name();
+  }
+  fail(Code::device, "device \"", name, "\" is not known; expected one of ", known);
+}
+
+std::vector<std::shared_ptr<Device>> Context::devices() const {
+  std::lock_guard<std::mutex> guard(devices_lock_);
+  return devices_;
+}
+
+void Context::add_device(std::shared_ptr<Device> device) {
+  std::lock_guard<std::mutex> guard(devices_lock_);
+  devices_.push_back(std::move(device));
+}
+
+std::vector<Provider*> Context::providers_of(const Device& device) const {
+  std::vector<Provider*> list;
+  for (const auto& provider : providers_)
+    if (provider->serves(device)) list.push_back(provider.get());
+  return list;
+}
+
+std::string Context::devices_json() const {
+  Json json;
+  json.object().key("devices").list();
+  for (const auto& device : devices()) {
+    json.object().field("name", device->name()).key("providers").list();
+    for (Provider* provider : providers_of(*device)) json.value(provider->name());
+    json.end().field("fingerprint", device->fingerprint()).key("properties").object();
+    for (const auto& [key, value] : device->properties()) json.field(key, value);
+    json.end().end();
+  }
+  json.end().key("providers").list();
+  for (const auto& provider : providers_)
+    json.object()
+        .field("name", provider->name())
+        .field("version", provider->version())
+        .field("notes", provider->notes())
+        .end();
+  json.end().field("threads", options_.threads).field("cache_dir", options_.cache_dir).end();
+  return json.str();
+}
+
+std::vector<TensorRef> Context::run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
+                                    const std::vector<TensorRef>& destinations) {
+  return dispatcher_->run(schema, call, inputs, destinations);
+}
+
+TensorRef Context::convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype) {
+  const TensorDesc wanted = TensorDesc::dense(dtype, tensor->desc().shape, layout);
+  return dispatcher_->convert(tensor, device, wanted, "activation", "to", true);
+}
+
+void Context::read(const TensorRef& tensor, void* data, size_t bytes) {
+  const TensorDesc plain = TensorDesc::dense(tensor->desc().dtype, tensor->desc().shape);
+  const size_t expected = size_t(plain.elements()) * size_of(plain.dtype);
+  require(bytes == expected, Code::invalid_argument, "read: bytes is ", bytes, ", expected ", expected, " for ",
+          tensor->desc());
+  if (expected == 0) return;
+  dispatcher_->note_read(*tensor);
+  // Reordered where the tensor lies: the device is the faster of the two, and its layout may be padded.
+  const TensorRef copy = dispatcher_->convert(tensor, tensor->device(), plain, "output", "read", false);
+  copy->device().read(*copy->buffer(), 0, data, bytes);
+}
+
+void Context::write(const TensorRef& tensor, const void* data, size_t bytes) {
+  const TensorDesc plain = TensorDesc::dense(tensor->desc().dtype, tensor->desc().shape);
+  const size_t expected = size_t(plain.elements()) * size_of(plain.dtype);
+  require(bytes == expected, Code::invalid_argument, "write: bytes is ", bytes, ", expected ", expected, " for ",
+          tensor->desc());
+  if (expected == 0) return;
+  if (same_memory(tensor->desc(), plain)) {
+    tensor->device().write(*tensor->buffer(), 0, data, bytes);
+    tensor->buffer()->touch();
+    return;
+  }
+  const TensorRef staged = Tensor::allocate(tensor->device(), plain);
+  staged->device().write(*staged->buffer(), 0, data, bytes);
+  dispatcher_->convert_into(staged, tensor, "write");
+}
+
+std::string Context::query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs) {
+  return dispatcher_->query_json(schema, call, inputs);
+}
+
+std::string Context::tune_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
+                               double seconds) {
+  require(seconds > 0, Code::invalid_argument, "tune: seconds is ", seconds, ", expected more than 0");
+  dispatcher_->tune(schema, call, inputs, seconds);
+  return dispatcher_->query_json(schema, call, inputs);
+}
+
+void Context::profile_start() { profile_->start(); }
+std::string Context::profile_stop_json() { return to_json(profile_->stop()); }
+
+std::string Context::costs_json() {
+  const CostDatabase::Status status = costs_->status();
+  Json json;
+  json.object()
+      .field("path", status.path)
+      .field("records", status.records)
+      .field("environments", status.environments)
+      .field("damaged", status.damaged)
+      .field("writable", status.writable)
+      .field("cache_dir", options_.cache_dir)
+      .end();
+  return json.str();
+}
+
+void Context::costs_clear() {
+  costs_->clear();
+  catalog_->forget_costs();
+  dispatcher_->forget_decisions();
+}
+
+std::string Context::calibrate_json(Device& device) {
+  const Rates rates = catalog_->calibrate(device);
+  Json json;
+  json.object()
+      .field("device", device.name())
+      .field("gigabytes_per_second", rates.bytes_per_ms * 1e-6)
+      .field("gigaflops_per_second", rates.flops_per_ms * 1e-6)
+      .field("overhead_us", rates.overhead_ms * 1e3)
+      .field("transfer_gigabytes_per_second", rates.transfer_bytes_per_ms * 1e-6)
+      .field("transfer_overhead_us", rates.transfer_overhead_ms * 1e3)
+      .end();
+  return json.str();
+}
+
+void Context::release_caches() {
+  dispatcher_->forget_decisions();
+  for (const auto& device : devices()) device->release_cache();
+}
+
+}  // namespace pl

@@ -1,0 +1,72 @@
+#include "dispatch/conversion.h"
+
+#include <limits>
+
+#include "dispatch/context.h"
+
+namespace pl {
+
+Conversion Conversions::plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target,
+                             bool measure) {
+  const Tuning tuning = measure ? context_.options().tuning : Tuning::off;
+  // A step that changes nothing is no step; one that cannot be made makes the path impossible.
+  const auto add_reorder = [&](Conversion& path, const TensorDesc& before, const TensorDesc& after, Device& device) {
+    const EntryRef entry = catalog_.reorder(before, after, device);
+    if (!entry) return true;
+    catalog_.measure(*entry, tuning, 0.03);
+    const auto ms = catalog_.best_ms(*entry);
+    if (!ms) return false;
+    path.steps.push_back({ConversionStep::Kind::reorder, entry, &device, after, *ms});
+    path.ms += *ms;
+    return true;
+  };
+  if (&source == &target) {
+    Conversion path;
+    if (add_reorder(path, from, to, source)) return path;
+    fail(Code::unsupported, "reorder: no way from ", from, " to ", to, " on ", source.name());
+  }
+  const Device& remote = source.is_cpu() ? target : source;
+  const Rates rates = catalog_.rates(const_cast<Device&>(remote));
+  Conversion best;
+  best.ms = std::numeric_limits<double>::infinity();
+  for (const Layout& layout : {from.layout, to.layout}) {
+    for (DType dtype : {from.dtype, to.dtype}) {
+      const TensorDesc between = TensorDesc::dense(dtype, from.shape, layout);
+      Conversion path;
+      if (!add_reorder(path, from, between, source)) continue;
+      const double transfer =
+          rates.transfer_overhead_ms + double(between.size_bytes()) / rates.transfer_bytes_per_ms;
+      path.steps.push_back({ConversionStep::Kind::transfer, nullptr, &target, between, transfer});
+      path.ms += transfer;
+      if (!add_reorder(path, between, to, target)) continue;
+      if (path.ms < best.ms) best = std::move(path);
+    }
+  }
+  require(!best.steps.empty(), Code::unsupported, "reorder: no way from ", from, " on ", source.name(), " to ", to,
+          " on ", target.name());
+  return best;
+}
+
+double Conversions::cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target,
+                            bool measure) {
+  if (&source == &target && same_memory(from, to)) return 0;
+  uint64_t key = hash_mix(from.hash(), to.hash());
+  key = hash_mix(key, reinterpret_cast<uintptr_t>(&source));
+  key = hash_mix(key, reinterpret_cast<uintptr_t>(&target));
+  key = hash_mix(key, measure);
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    auto it = known_.find(key);
+    if (it != known_.end()) return it->second;
+  }
+  const double ms = plan(from, source, to, target, measure).ms;
+  std::lock_guard<std::mutex> guard(lock_);
+  return known_[key] = ms;
+}
+
+void Conversions::forget() {
+  std::lock_guard<std::mutex> guard(lock_);
+  known_.clear();
+}
+
+}  // namespace pl

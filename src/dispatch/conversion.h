@@ -1,0 +1,47 @@
+// Conversions: the cheapest way from one (device, layout, dtype) to another.
+//
+// The graph of a conversion is small: the source and the target device, each with the source's and the target's
+// layout and dtype.  Edges are reorders within a device and transfers of unchanged bytes between devices; the
+// cheapest path is at most reorder, transfer, reorder.
+#pragma once
+
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "core/desc.h"
+#include "core/device.h"
+#include "dispatch/catalog.h"
+
+namespace pl {
+
+struct ConversionStep {
+  enum class Kind { reorder, transfer } kind = Kind::reorder;
+  EntryRef entry;       // of a reorder
+  Device* device = nullptr;  // where the result lies
+  TensorDesc result;
+  double ms = 0;
+};
+
+struct Conversion {
+  std::vector<ConversionStep> steps;  // empty: the same bytes already
+  double ms = 0;
+};
+
+class Conversions {
+ public:
+  Conversions(Context& context, Catalog& catalog) : context_(context), catalog_(catalog) {}
+  // Plans; costs are measured if tuning permits and `measure` is set, else estimated.  Throws
+  // Error(unsupported) where no path exists.
+  Conversion plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true);
+  double cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true);
+  void forget();
+
+ private:
+  Context& context_;
+  Catalog& catalog_;
+  std::mutex lock_;
+  std::unordered_map<uint64_t, double> known_;  // cost by hash of the four arguments
+};
+
+}  // namespace pl

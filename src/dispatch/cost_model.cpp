@@ -1,0 +1,29 @@
+#include "dispatch/cost_model.h"
+
+#include <algorithm>
+
+namespace pl {
+
+double bytes_of(const Op& op) {
+  double bytes = 0;
+  for (const auto* list : {&op.inputs, &op.outputs})
+    for (const TensorDesc& desc : *list)
+      if (desc.present) bytes += double(desc.padded_elements()) * double(size_of(desc.dtype));
+  return bytes;
+}
+
+double flops_of(const Op& op) {
+  if (op.schema->flops) return op.schema->flops(op);
+  double elements = 0;
+  for (const TensorDesc& desc : op.outputs) elements += double(desc.elements());
+  return elements;
+}
+
+double estimate_ms(const Op& op, const Candidate& candidate, const Rates& rates) {
+  // A reference loop reaches about a hundredth of what the hardware can do; see docs/performance.md.
+  const double efficiency = candidate.reference ? 0.01 : std::clamp(candidate.efficiency, 1e-3, 1.0);
+  const double roofline = std::max(flops_of(op) / rates.flops_per_ms, bytes_of(op) / rates.bytes_per_ms);
+  return rates.overhead_ms + roofline / efficiency;
+}
+
+}  // namespace pl

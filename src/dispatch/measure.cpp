@@ -1,0 +1,128 @@
+#include "dispatch/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+
+namespace pl {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Values in [0.5, 1.5): no denormals, positive (variances), and finite through any op here.  Integers are zero
+// or one, valid as indices wherever there is anything to index.
+std::vector<char> random_bytes(DType dtype, size_t bytes) {
+  std::vector<char> data(bytes);
+  std::minstd_rand random(1);
+  constexpr size_t kPeriod = 8191;  // elements generated; repeated, since only the timing matters
+  const size_t unit = size_of(dtype);
+  const size_t count = bytes / unit;
+  for (size_t i = 0; i < std::min(count, kPeriod); ++i) {
+    const float value = 0.5f + float(random() % 65536) / 65536.0f;
+    char* at = data.data() + i * unit;
+    switch (dtype) {
+      case DType::f32: std::memcpy(at, &value, 4); break;
+      case DType::f16: { const uint16_t half = float_to_half(value); std::memcpy(at, &half, 2); break; }
+      case DType::bf16: { const uint16_t half = float_to_bfloat16(value); std::memcpy(at, &half, 2); break; }
+      default: *at = 0; break;  // little-endian zero of any width: an index that is always valid
+    }
+  }
+  for (size_t done = std::min(count, kPeriod) * unit; done > 0 && done < count * unit; done *= 2)
+    std::memcpy(data.data() + done, data.data(), std::min(done, count * unit - done));
+  return data;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + long(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+struct Runner {
+  Contender* contender;
+  std::vector<Buffer*> inputs, outputs;
+  Buffer* workspace = nullptr;
+  std::vector<double> samples;
+  int repeat = 1;
+
+  void run_once() { contender->kernel->run({inputs.data(), outputs.data(), workspace}); }
+  double sample(Device& device) {
+    auto timing = device.start_timing();
+    for (int i = 0; i < repeat; ++i) run_once();
+    timing->stop();
+    return timing->milliseconds() / repeat;
+  }
+};
+
+}  // namespace
+
+void measure(const Op&, Device& device, std::vector<Contender>& contenders, const MeasureOptions& options) {
+  // Buffers are shared between contenders: they only need the largest size that any of them wants.
+  std::map<std::pair<int, int>, size_t> sizes;  // (0 input | 1 output, index) -> bytes
+  size_t workspace_bytes = 0;
+  for (const Contender& contender : contenders) {
+    const Candidate& candidate = *contender.candidate;
+    const auto grow = [&](int side, const std::vector<TensorDesc>& descs) {
+      for (size_t i = 0; i < descs.size(); ++i)
+        if (descs[i].present) {
+          size_t& bytes = sizes[{side, int(i)}];
+          bytes = std::max(bytes, descs[i].size_bytes());
+        }
+    };
+    grow(0, candidate.inputs);
+    grow(1, candidate.outputs);
+    workspace_bytes = std::max(workspace_bytes, candidate.workspace_bytes);
+  }
+  std::map<std::pair<int, int>, BufferRef> buffers;
+  for (const auto& [place, bytes] : sizes) {
+    buffers[place] = device.allocate(bytes);
+    if (place.first == 0) {
+      DType dtype = DType::f32;
+      for (const Contender& contender : contenders) dtype = contender.candidate->inputs[size_t(place.second)].dtype;
+      const std::vector<char> data = random_bytes(dtype, bytes);
+      device.write(*buffers[place], 0, data.data(), bytes);
+    }
+  }
+  const BufferRef workspace = workspace_bytes ? device.allocate(workspace_bytes) : nullptr;
+
+  std::vector<Runner> runners;
+  for (Contender& contender : contenders) {
+    Runner runner;
+    runner.contender = &contender;
+    const auto bind = [&](int side, const std::vector<TensorDesc>& descs, std::vector<Buffer*>& to) {
+      for (size_t i = 0; i < descs.size(); ++i)
+        to.push_back(descs[i].present ? buffers[{side, int(i)}].get() : nullptr);
+    };
+    bind(0, contender.candidate->inputs, runner.inputs);
+    bind(1, contender.candidate->outputs, runner.outputs);
+    if (contender.candidate->workspace_bytes) runner.workspace = workspace.get();
+    runners.push_back(std::move(runner));
+  }
+
+  const auto began = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
+  double best = INFINITY;
+  for (Runner& runner : runners) {
+    try {
+      runner.run_once();  // touches memory, builds what is built late
+      const double first = runner.sample(device);
+      runner.repeat = std::clamp(int(0.02 / std::max(first, 1e-6)), 1, 1000);  // samples of at least 20 us
+      runner.samples.push_back(runner.repeat > 1 ? runner.sample(device) : first);
+      best = std::min(best, runner.samples[0]);
+    } catch (const Error&) {
+      runner.contender->failed = true;
+    }
+  }
+  for (int round = 1; round < options.rounds; ++round) {
+    if (seconds() > options.seconds * (round < 3 ? 3 : 1)) break;
+    for (Runner& runner : runners)
+      if (!runner.contender->failed && runner.samples[0] <= options.give_up_ratio * best)
+        runner.samples.push_back(runner.sample(device));
+  }
+  for (Runner& runner : runners)
+    if (!runner.contender->failed) runner.contender->ms = median(runner.samples);
+}
+
+}  // namespace pl

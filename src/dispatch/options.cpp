@@ -1,0 +1,71 @@
+#include "dispatch/options.h"
+
+#include "core/paths.h"
+#include "core/status.h"
+
+namespace pl {
+namespace {
+
+const std::string& text_of(const std::string& key, const AttributeValue& value) {
+  const auto* text = std::get_if<std::string>(&value);
+  require(text != nullptr, Code::invalid_argument, key, " is ", to_text(value), ", expected a string");
+  return *text;
+}
+
+}  // namespace
+
+Tuning parse_tuning(const std::string& text) {
+  if (text == "auto") return Tuning::automatic;
+  if (text == "off") return Tuning::off;
+  if (text == "full") return Tuning::full;
+  fail(Code::invalid_argument, "context: tune is \"", text, "\", expected auto, off or full");
+}
+
+ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOptions options) {
+  for (const auto& [key, value] : attributes) {
+    if (key == "threads") {
+      const auto* threads = std::get_if<int64_t>(&value);
+      require(threads && *threads >= 1 && *threads <= 4096, Code::invalid_argument, "context: threads is ",
+              to_text(value), ", expected 1 to 4096");
+      options.threads = int(*threads);
+    } else if (key == "tune") {
+      options.tuning = parse_tuning(text_of("context: tune", value));
+    } else if (key == "cache_dir") {
+      options.cache_dir = text_of("context: cache_dir", value);
+    } else if (key == "opencl") {
+      const auto* wanted = std::get_if<bool>(&value);
+      require(wanted != nullptr, Code::invalid_argument, "context: opencl is ", to_text(value), ", expected true or false");
+      options.opencl = *wanted;
+    } else {
+      fail(Code::invalid_argument, "context: there is no option \"", key,
+           "\"; expected one of threads, tune, cache_dir, opencl");
+    }
+  }
+  return options;
+}
+
+CallRef CallAttributes::parse(const Attributes& all) {
+  auto call = std::make_shared<CallAttributes>();
+  call->attributes = all;
+  Policy& policy = call->policy;
+  if (const AttributeValue* value = all.find("layout")) {
+    const std::string& layout = text_of("layout", *value);
+    if (layout == "per-op") {
+      policy.mode = Policy::Mode::per_op;
+    } else if (layout != "auto") {
+      policy.mode = Policy::Mode::forced;
+      policy.layout = Layout::parse(layout);
+    }
+    call->attributes.erase("layout");
+  }
+  if (const AttributeValue* value = all.find("device")) {
+    if (!std::holds_alternative<None>(*value)) policy.device = text_of("device", *value);
+    call->attributes.erase("device");
+  }
+  call->hash = hash_mix(call->attributes.hash(), uint64_t(policy.mode));
+  call->hash = hash_mix(call->hash, policy.layout.hash());
+  for (char c : policy.device) call->hash = hash_mix(call->hash, static_cast<unsigned char>(c));
+  return call;
+}
+
+}  // namespace pl

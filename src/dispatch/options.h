@@ -1,0 +1,50 @@
+// What a program may ask of a context and of a call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/attributes.h"
+#include "core/layout.h"
+
+namespace pl {
+
+enum class Tuning { off, automatic, full };
+Tuning parse_tuning(const std::string& text);  // off, auto, full
+
+struct ContextOptions {
+  int threads = 0;  // 0: the processors of this process
+  Tuning tuning = Tuning::automatic;
+  std::string cache_dir;  // empty: default_cache_dir()
+  bool opencl = true;
+
+  // Applies the given options to `base`; throws Error(invalid_argument) for unknown keys and values.
+  static ContextOptions parse(const Attributes& attributes, ContextOptions base);
+};
+
+// How the layouts of one call are chosen.
+struct Policy {
+  enum class Mode { automatic, forced, per_op };
+  Mode mode = Mode::automatic;
+  Layout layout;       // forced: a layout of the wanted family, made to fit each tensor by Layout::for_rank
+  std::string device;  // empty: the inputs'
+
+  friend bool operator==(const Policy& a, const Policy& b) {
+    return a.mode == b.mode && a.layout == b.layout && a.device == b.device;
+  }
+};
+
+// The attributes of a call with the common keys `layout` and `device` taken out, hashed once.  Immutable and
+// shared, so that repeated calls are recognised by the pointer.
+struct CallAttributes;
+using CallRef = std::shared_ptr<const CallAttributes>;
+struct CallAttributes {
+  Attributes attributes;
+  Policy policy;
+  uint64_t hash = 0;
+
+  static CallRef parse(const Attributes& all);
+};
+
+}  // namespace pl
