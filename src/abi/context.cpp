@@ -1,0 +1,140 @@
+// The C ABI of contexts: devices, memory, the profile, measured costs.
+#include "dispatch/context.h"
+
+#include "abi/describe.h"
+#include "abi/guard.h"
+#include "abi/handles.h"
+
+using namespace pl;
+using namespace pl::abi;
+
+namespace {
+
+Attributes parse_options(const char* options) { return options ? Attributes::parse(options) : Attributes(); }
+
+void give_text(const std::string& text, char** json) { *json = copied_string(text.data(), text.size()); }
+
+}  // namespace
+
+extern "C" {
+
+pl_status pl_context_create(const char* options, pl_context* context) {
+  return guarded([&] {
+    require_pointer(context, "pl_context_create", "context");
+    ContextRef created = Context::create(ContextOptions::parse(parse_options(options)));
+    *context = reinterpret_cast<pl_context>(contexts().add(std::move(created)));
+  });
+}
+
+pl_status pl_context_set(pl_context context, const char* options) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_context_set");
+    const Attributes given = parse_options(options);
+    for (const auto& [key, value] : given)
+      require(key == "threads" || key == "tune", Code::invalid_argument, "pl_context_set: there is no option \"", key,
+              "\" that can be changed; expected threads or tune");
+    const ContextOptions parsed = ContextOptions::parse(given);  // checks the values before anything changes
+    if (given.has("threads")) self->set_threads(parsed.threads);
+    if (given.has("tune")) self->set_tuning(parsed.tuning);
+  });
+}
+
+pl_status pl_context_release(pl_context context) {
+  return guarded([&] { contexts().remove(value_of(context), "pl_context_release", "context"); });
+}
+
+pl_status pl_devices(pl_context context, char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_devices", "json");
+    give_text(context_of(context, "pl_devices")->devices_json(), json);
+  });
+}
+
+pl_status pl_synchronize(pl_context context, const char* device) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_synchronize");
+    if (device) {
+      self->device(device).synchronize();
+    } else {
+      for (const auto& each : self->devices()) each->synchronize();
+    }
+  });
+}
+
+pl_status pl_context_lend_opencl(pl_context context, void* cl_context, void* cl_command_queue, char* name) {
+  return guarded([&] {
+    const char* function = "pl_context_lend_opencl";
+    const ContextRef self = context_of(context, function);
+    require_pointer(cl_context, function, "cl_context");
+    require_pointer(cl_command_queue, function, "cl_command_queue");
+    require_pointer(name, function, "name");
+    for (const auto& provider : self->providers()) {
+      const std::shared_ptr<Device> device = provider->lend(cl_context, cl_command_queue);
+      if (!device) continue;
+      bool known = false;
+      for (const auto& each : self->devices()) known |= each == device;
+      if (!known) self->add_device(device);
+      copy_text(name, sizeof pl_tensor_info::device, device->name());
+      return;
+    }
+    fail(Code::device, function, ": no OpenCL loader was found, or this context was made with opencl=false");
+  });
+}
+
+pl_status pl_memory(pl_context context, const char* device, pl_memory_info* info) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_memory");
+    require_pointer(device, "pl_memory", "device");
+    require_pointer(info, "pl_memory", "info");
+    const MemoryStatistics statistics = self->device(device).memory();
+    info->in_use = statistics.in_use;
+    info->cached = statistics.cached;
+    info->peak = statistics.peak;
+    info->allocations = statistics.allocations;
+  });
+}
+
+pl_status pl_memory_limit(pl_context context, const char* device, size_t bytes) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_memory_limit");
+    require_pointer(device, "pl_memory_limit", "device");
+    self->device(device).set_memory_limit(bytes);
+  });
+}
+
+pl_status pl_memory_release_caches(pl_context context) {
+  return guarded([&] { context_of(context, "pl_memory_release_caches")->release_caches(); });
+}
+
+pl_status pl_profile_start(pl_context context) {
+  return guarded([&] { context_of(context, "pl_profile_start")->profile_start(); });
+}
+
+pl_status pl_profile_stop(pl_context context, char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_profile_stop", "json");
+    give_text(context_of(context, "pl_profile_stop")->profile_stop_json(), json);
+  });
+}
+
+pl_status pl_costs_describe(pl_context context, char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_costs_describe", "json");
+    give_text(context_of(context, "pl_costs_describe")->costs_json(), json);
+  });
+}
+
+pl_status pl_costs_clear(pl_context context) {
+  return guarded([&] { context_of(context, "pl_costs_clear")->costs_clear(); });
+}
+
+pl_status pl_calibrate(pl_context context, const char* device, char** json) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_calibrate");
+    require_pointer(device, "pl_calibrate", "device");
+    require_pointer(json, "pl_calibrate", "json");
+    give_text(self->calibrate_json(self->device(device)), json);
+  });
+}
+
+}  // extern "C"

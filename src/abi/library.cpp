@@ -1,0 +1,122 @@
+// The part of the C ABI that needs no context: errors, strings, schemas, layouts.
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "abi/describe.h"
+#include "abi/guard.h"
+#include "core/json.h"
+#include "ops/op.h"
+
+namespace pl::abi {
+
+namespace {
+
+const char* name_of(Parameter::Kind kind) {
+  switch (kind) {
+    case Parameter::Kind::tensor: return "tensor";
+    case Parameter::Kind::optional_tensor: return "optional_tensor";
+    case Parameter::Kind::tensors: return "tensors";
+    case Parameter::Kind::attribute: return "attribute";
+  }
+  return "";
+}
+
+void write_parameter(Json& json, const Parameter& parameter) {
+  json.object().field("name", parameter.name).field("kind", name_of(parameter.kind)).field("doc", parameter.doc);
+  if (parameter.kind == Parameter::Kind::attribute) {
+    json.field("type", pl::name_of(parameter.type)).field("required", parameter.required);
+    if (!parameter.required) json.field("default", parameter.fallback);
+    if (!parameter.choices.empty()) json.field("choices", parameter.choices);
+  } else {
+    json.field("role", parameter.role == Role::constant ? "constant" : "data");
+  }
+  json.end();
+}
+
+std::string schemas_json() {
+  Json json;
+  json.list();
+  for (const Schema* schema : all_schemas()) {
+    json.object().field("name", schema->name).field("kind", schema->kind).field("doc", schema->doc);
+    json.field("view", schema->view != nullptr).key("constants").object();
+    for (const auto& [key, value] : schema->constants) json.field(key, value);
+    json.end().key("parameters").list();
+    for (const Parameter& parameter : schema->parameters) write_parameter(json, parameter);
+    json.end().end();
+  }
+  return json.end().str();
+}
+
+}  // namespace
+
+void copy_text(char* destination, size_t capacity, const std::string& text) {
+  const size_t length = std::min(text.size(), capacity - 1);
+  std::memcpy(destination, text.data(), length);
+  std::memset(destination + length, 0, capacity - length);
+}
+
+void describe(const TensorDesc& desc, pl_tensor_info& info) {
+  info = pl_tensor_info{};
+  info.dtype = static_cast<pl_dtype>(desc.dtype);
+  info.rank = desc.rank();
+  std::copy(desc.shape.begin(), desc.shape.end(), info.shape);
+  std::copy(desc.strides.begin(), desc.strides.end(), info.strides);
+  info.offset = desc.offset;
+  info.storage_bytes = desc.size_bytes();
+  copy_text(info.layout, sizeof info.layout, desc.layout.str());
+  info.is_dense = desc.is_dense();
+}
+
+Dims checked_shape(int32_t rank, const int64_t* shape, const char* function) {
+  require(rank >= 0 && rank <= kMaxRank, Code::shape, function, ": rank is ", rank, ", expected 0 to ", kMaxRank);
+  require(rank == 0 || shape != nullptr, Code::invalid_argument, function, ": shape is NULL, expected ", rank,
+          " sizes");
+  return Dims(shape, size_t(rank));
+}
+
+}  // namespace pl::abi
+
+using namespace pl;
+using namespace pl::abi;
+
+extern "C" {
+
+const char* pl_last_error(void) { return last_error(); }
+
+void pl_string_free(char* string) { ::operator delete(string); }
+
+pl_status pl_ops(char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_ops", "json");
+    static const std::string text = schemas_json();  // schemas never change once the library is loaded
+    *json = copied_string(text.data(), text.size());
+  });
+}
+
+pl_status pl_layout_parse(const char* text, int32_t* rank, char* name, char* generic) {
+  return guarded([&] {
+    require_pointer(text, "pl_layout_parse", "text");
+    const Layout layout = Layout::parse(text);
+    const std::string canonical = layout.str(), letters = layout.generic_str();
+    if (rank) *rank = layout.rank();
+    if (name) copy_text(name, sizeof pl_tensor_info::layout, canonical);
+    if (generic) copy_text(generic, sizeof pl_tensor_info::layout, letters);
+  });
+}
+
+pl_status pl_layout_describe(const char* layout, pl_dtype dtype, int32_t rank, const int64_t* shape,
+                             pl_tensor_info* info, int64_t* padded_shape) {
+  return guarded([&] {
+    const char* function = "pl_layout_describe";
+    require_pointer(info, function, "info");
+    const Dims sizes = checked_shape(rank, shape, function);
+    const DType type = checked_dtype(dtype, function);
+    const TensorDesc desc = TensorDesc::dense(type, sizes, layout ? Layout::parse(layout) : Layout::plain(rank));
+    const Dims padded = desc.padded_shape();
+    describe(desc, *info);
+    if (padded_shape) std::copy(padded.begin(), padded.end(), padded_shape);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,190 @@
+// The C ABI of op calls and their attributes.
+#include "ops/op.h"
+
+#include <cstring>
+#include <unordered_map>
+
+#include "abi/guard.h"
+#include "abi/handles.h"
+
+using namespace pl;
+using namespace pl::abi;
+
+namespace {
+
+// All schemas by name: one hash instead of a search through the sorted table.
+const Schema& schema_of(const char* name, const char* function) {
+  static const auto table = [] {
+    std::unordered_map<std::string_view, const Schema*> by_name;
+    for (const Schema* schema : all_schemas()) by_name.emplace(schema->name, schema);
+    return by_name;
+  }();
+  require_pointer(name, function, "op");
+  const auto found = table.find(std::string_view(name));
+  require(found != table.end(), Code::invalid_argument, function, ": there is no op \"", name,
+          "\"; pl_ops lists those there are");
+  return *found->second;
+}
+
+std::shared_ptr<const CallAttributes> call_attributes(pl_attributes attributes, const char* function) {
+  if (!attributes) {
+    static const auto none = std::make_shared<const CallAttributes>(CallAttributes::parse(Attributes()));
+    return none;
+  }
+  return attribute_sets().read(value_of(attributes), function, "attributes",
+                               [](const AttributesEntry& entry) { return entry.call; });
+}
+
+std::vector<TensorRef> tensors_of(const Context& context, const Schema& schema, const pl_tensor* handles, size_t count,
+                                  const char* function, const char* argument) {
+  require(count == 0 || handles != nullptr, Code::invalid_argument, function, ": ", argument, " is NULL, expected ",
+          count, " handles");
+  require(count < (size_t(1) << 32), Code::invalid_argument, function, ": ", argument, ": ", count, " are too many");
+  std::vector<TensorRef> list;
+  list.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!handles[i]) {
+      list.emplace_back();
+      continue;
+    }
+    const Context* owner = nullptr;
+    list.push_back(tensors().read(value_of(handles[i]), function, argument, [&](const TensorEntry& entry) {
+      owner = entry.context.get();
+      return entry.tensor;
+    }));
+    require(owner == &context, Code::invalid_argument, schema.name, ": ", argument, "[", i,
+            "] belongs to another context than the one that was given");
+  }
+  return list;
+}
+
+AttributesEntry parsed(Attributes text) {
+  auto call = std::make_shared<const CallAttributes>(CallAttributes::parse(text));
+  return {std::make_shared<const Attributes>(std::move(text)), std::move(call)};
+}
+
+pl_status set_attribute(pl_attributes attributes, const char* key, const char* function, AttributeValue value) {
+  return guarded([&] {
+    require_pointer(key, function, "key");
+    // The same rule as in attribute text, where a key is letters, digits and underscores.
+    const bool word = *key && std::strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+                                  std::strlen(key);
+    require(word, Code::invalid_argument, function, ": key is \"", key, "\", expected letters, digits and underscores");
+    attribute_sets().update(value_of(attributes), function, "attributes", [&](const AttributesEntry& entry) {
+      Attributes text = *entry.text;
+      text.set(key, std::move(value));
+      return parsed(std::move(text));
+    });
+  });
+}
+
+// What op_query and op_tune share.
+struct Call {
+  ContextRef context;
+  const Schema& schema;
+  std::shared_ptr<const CallAttributes> attributes;
+  std::vector<TensorRef> inputs;
+
+  Call(pl_context context_handle, const char* op, pl_attributes attributes_handle, const pl_tensor* handles,
+       size_t count, const char* function)
+      : context(context_of(context_handle, function)),
+        schema(schema_of(op, function)),
+        attributes(call_attributes(attributes_handle, function)),
+        inputs(tensors_of(*context, schema, handles, count, function, "inputs")) {}
+};
+
+}  // namespace
+
+extern "C" {
+
+pl_status pl_attributes_create(const char* text, pl_attributes* attributes) {
+  return guarded([&] {
+    require_pointer(attributes, "pl_attributes_create", "attributes");
+    AttributesEntry entry = parsed(text ? Attributes::parse(text) : Attributes());
+    *attributes = reinterpret_cast<pl_attributes>(attribute_sets().add(std::move(entry)));
+  });
+}
+
+pl_status pl_attributes_set_ints(pl_attributes attributes, const char* key, const int64_t* values, size_t count) {
+  if (count && !values)
+    return guarded([&] { require_pointer(values, "pl_attributes_set_ints", "values"); });
+  std::vector<int64_t> list;
+  const pl_status status = guarded([&] {
+    require(count <= 4096, Code::invalid_argument, "pl_attributes_set_ints: count is ", count, ", expected at most 4096");
+    list.assign(values, values + count);
+  });
+  return status != PL_OK ? status : set_attribute(attributes, key, "pl_attributes_set_ints", std::move(list));
+}
+
+pl_status pl_attributes_set_float(pl_attributes attributes, const char* key, double value) {
+  return set_attribute(attributes, key, "pl_attributes_set_float", value);
+}
+
+pl_status pl_attributes_set_text(pl_attributes attributes, const char* key, const char* value) {
+  std::string text;
+  const pl_status status = guarded([&] {
+    require_pointer(value, "pl_attributes_set_text", "value");
+    text = value;
+  });
+  return status != PL_OK ? status : set_attribute(attributes, key, "pl_attributes_set_text", std::move(text));
+}
+
+pl_status pl_attributes_release(pl_attributes attributes) {
+  return guarded([&] { attribute_sets().remove(value_of(attributes), "pl_attributes_release", "attributes"); });
+}
+
+pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
+                    size_t input_count, pl_tensor* outputs, size_t capacity, size_t* output_count) {
+  return guarded([&] {
+    const char* function = "pl_op_run";
+    const Call call(context, op, attributes, inputs, input_count, function);
+    require(capacity == 0 || outputs != nullptr, Code::invalid_argument, function, ": outputs is NULL, expected room for ",
+            capacity, " handles");
+    std::vector<TensorRef> destinations;
+    for (size_t i = capacity; i-- > 0;)
+      if (outputs[i]) {
+        destinations = tensors_of(*call.context, call.schema, outputs, i + 1, function, "outputs");
+        break;
+      }
+    std::vector<TensorRef> results = call.context->run(call.schema, *call.attributes, call.inputs, destinations);
+    if (output_count) *output_count = results.size();  // also when they do not fit: so much room is needed
+    require(results.size() <= capacity, Code::invalid_argument, call.schema.name, ": outputs has room for ", capacity,
+            ", expected ", results.size());
+    size_t made = 0;
+    const auto given = [&](size_t i) { return i < destinations.size() && destinations[i]; };
+    try {
+      for (; made < results.size(); ++made)
+        if (!given(made)) outputs[made] = new_handle({std::move(results[made]), call.context});
+    } catch (...) {
+      while (made-- > 0)
+        if (!given(made)) {
+          tensors().remove(value_of(outputs[made]), function, "outputs");
+          outputs[made] = nullptr;
+        }
+      throw;
+    }
+  });
+}
+
+pl_status pl_op_query(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
+                      size_t input_count, char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_op_query", "json");
+    const Call call(context, op, attributes, inputs, input_count, "pl_op_query");
+    const std::string text = call.context->query_json(call.schema, *call.attributes, call.inputs);
+    *json = copied_string(text.data(), text.size());
+  });
+}
+
+pl_status pl_op_tune(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
+                     size_t input_count, double seconds, char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_op_tune", "json");
+    require(seconds > 0, Code::invalid_argument, "pl_op_tune: seconds is ", seconds, ", expected more than 0");
+    const Call call(context, op, attributes, inputs, input_count, "pl_op_tune");
+    const std::string text = call.context->tune_json(call.schema, *call.attributes, call.inputs, seconds);
+    *json = copied_string(text.data(), text.size());
+  });
+}
+
+}  // extern "C"
