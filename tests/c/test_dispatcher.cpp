@@ -1,0 +1,273 @@
+// Dispatch against a provider of known costs: which way is chosen, what is reordered, what is learned.
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "dispatch/cost_database.h"
+#include "profile/profile.h"
+
+using namespace pl;
+
+// Two ops, y = x, whose costs by layout are stated here; the test provider copies bytes.
+static Schema make_first() {
+    Schema schema("test_first", "test_first", "y = x");
+    schema.tensor("x", "any");
+    schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
+    return schema;
+}
+PL_REGISTER_OP(make_first);
+static Schema make_second() {
+    Schema schema("test_second", "test_second", "y = x, with weights");
+    schema.tensor("x", "any").tensor("weight", "any", Role::constant);
+    schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
+    return schema;
+}
+PL_REGISTER_OP(make_second);
+static Schema make_nowhere() {
+    Schema schema("test_nowhere", "test_nowhere", "an op that nobody implements");
+    schema.tensor("x", "any");
+    schema.infer = [](Op& op) { op.outputs = {op.in(0)}; };
+    return schema;
+}
+PL_REGISTER_OP(make_nowhere);
+
+static int prepared = 0;
+
+class CopyKernel : public Kernel {
+ public:
+    explicit CopyKernel(size_t bytes) : bytes_(bytes) { ++prepared; }
+    void run(const KernelArguments& arguments) override {
+        std::memcpy(arguments.outputs[0]->host(), arguments.inputs[0]->host(), bytes_);
+    }
+
+ private:
+    size_t bytes_;
+};
+
+class FakeProvider : public Provider {
+ public:
+    std::string name() const override { return "fake"; }
+    std::string version() const override { return "1"; }
+    bool serves(const Device& device) const override { return device.is_cpu(); }
+    void list(const Op& op, Device&, CandidateList& out) override {
+        if (op.schema->kind != "test_first" && op.schema->kind != "test_second") {
+            if (op.schema->kind == "test_nowhere") out.refuse(name(), "never learned to");
+            return;
+        }
+        for (const Layout& layout : {Layout::plain(4), Layout::channels_last(4), Layout::channels_blocked(4, 16)}) {
+            Candidate candidate;
+            candidate.provider = name();
+            candidate.implementation = "copy";
+            candidate.inputs = {op.in(0).with_layout(layout)};
+            if (op.schema->kind == "test_second") candidate.inputs.push_back(op.in(1).with_layout(layout));
+            candidate.outputs = {op.out(0).with_layout(layout)};
+            const size_t bytes = candidate.inputs[0].size_bytes();
+            candidate.prepare = [bytes] { return std::make_unique<CopyKernel>(bytes); };
+            out.add(candidate);
+        }
+    }
+};
+static const ProviderRegistration registered("fake", [] { return std::make_unique<FakeProvider>(); });
+
+struct Fixture {
+    std::shared_ptr<Context> context;
+    CallRef automatic = CallAttributes::parse({});
+    TensorDesc x = TensorDesc::dense(DType::f32, {1, 32, 64, 64});
+
+    Fixture() {
+        ContextOptions options;
+        options.cache_dir = "/proc/none";  // nothing on disk
+        options.tuning = Tuning::off;
+        options.opencl = false;
+        context = Context::create(options);
+    }
+    // States what an op costs in plain, channels-last and blocked layout.
+    void cost(const char* op, double plain, double last, double blocked) {
+        const auto price = [&](const char* layout, double ms) {
+            const std::string name(op);
+            const std::string tensor = " f32:1x32x64x64";
+            const bool two = name == "test_second";
+            const std::string way = std::string("fake/copy/") + layout + (two ? std::string(",") + layout : "") + ">" + layout;
+            const auto& catalog = context->catalog();
+            context->costs().record(catalog.environment(context->device("cpu"), "fake"), name + tensor + (two ? tensor : ""), way, ms);
+        };
+        price("abcd", plain);
+        price("acdb", last);
+        price("aBcd16b", blocked);
+    }
+    TensorRef make(const Layout& layout) {
+        TensorRef tensor = Tensor::allocate(context->device("cpu"), x.with_layout(layout));
+        float* values = static_cast<float*>(tensor->buffer()->host());
+        for (int64_t i = 0; i < x.elements(); ++i) values[i] = float(i);
+        return tensor;
+    }
+    TensorRef run(const char* op, std::vector<TensorRef> inputs, CallRef call = nullptr) {
+        return context->run(*find_schema(op), call ? call : automatic, inputs)[0];
+    }
+};
+
+static void test_the_fastest_layout_wins_where_a_reorder_pays() {
+    Fixture f;
+    f.cost("test_first", 100, 1, 200);
+    CHECK(f.run("test_first", {f.make(Layout::plain(4))})->desc().layout.is_channels_last());
+    Fixture g;
+    g.cost("test_first", 0.0011, 0.001, 0.0012);  // a reorder costs more than the difference
+    CHECK(g.run("test_first", {g.make(Layout::plain(4))})->desc().layout.is_plain());
+}
+
+static void test_a_forced_policy_is_obeyed() {
+    Fixture f;
+    f.cost("test_first", 1, 100, 100);
+    for (const char* layout : {"NCHW", "NHWC", "nChw16c"}) {
+        Attributes attributes;
+        attributes.set("layout", std::string(layout));
+        const TensorRef y = f.run("test_first", {f.make(Layout::plain(4))}, CallAttributes::parse(attributes));
+        CHECK(y->desc().layout == Layout::parse(layout));
+    }
+}
+
+static void test_per_op_returns_to_plain_and_reorders_every_time() {
+    Fixture f;
+    f.cost("test_second", 100, 1, 200);
+    Attributes attributes;
+    attributes.set("layout", std::string("per-op"));
+    const CallRef per_op = CallAttributes::parse(attributes);
+    const TensorRef x = f.make(Layout::plain(4)), w = f.make(Layout::plain(4));
+    for (int pass = 0; pass < 2; ++pass) {
+        f.context->profile_start();
+        CHECK(f.run("test_second", {x, w}, per_op)->desc().layout.is_plain());
+        int reorders = 0;
+        for (const ProfileEvent& event : f.context->profile().stop()) reorders += event.kind == "reorder";
+        CHECK(reorders == 3);  // x in, weights in, y out
+    }
+}
+
+static void test_weights_are_prepacked_once_per_version() {
+    Fixture f;
+    f.cost("test_second", 100, 1, 200);
+    const TensorRef x = f.make(Layout::channels_last(4)), w = f.make(Layout::plain(4));
+    const auto reorders = [&] {
+        f.context->profile_start();
+        f.run("test_second", {x, w});
+        int count = 0;
+        for (const ProfileEvent& event : f.context->profile().stop()) {
+            if (event.kind != "reorder") continue;
+            CHECK(event.role == "weights");
+            CHECK(event.cause == "test_second: weight");
+            ++count;
+        }
+        return count;
+    };
+    CHECK(reorders() == 1);
+    CHECK(reorders() == 0);
+    w->buffer()->touch();  // the caller wrote to the weights
+    CHECK(reorders() == 1);
+    CHECK(reorders() == 0);
+}
+
+static void test_a_reordered_copy_is_made_once() {
+    Fixture f;
+    f.cost("test_first", 100, 1, 200);
+    const TensorRef x = f.make(Layout::plain(4));
+    f.run("test_first", {x});
+    f.context->profile_start();
+    f.run("test_first", {x});
+    for (const ProfileEvent& event : f.context->profile().stop()) CHECK(event.kind != "reorder");
+}
+
+// By itself the first op is slightly faster in NHWC; its consumer is far faster in NCHW.  Once the consumer is
+// known the producer gives NCHW, and no reorder remains between them.
+static void test_producers_learn_what_consumers_want() {
+    Fixture f;
+    f.cost("test_first", 1.0, 0.9, 50);
+    f.cost("test_second", 1.0, 9.0, 9.0);
+    const TensorRef x = f.make(Layout::channels_last(4)), w = f.make(Layout::plain(4));
+    CHECK(f.run("test_first", {x})->desc().layout.is_channels_last());
+    TensorRef y;
+    for (int pass = 0; pass < 3; ++pass) y = f.run("test_second", {f.run("test_first", {x}), w});
+    const TensorRef between = f.run("test_first", {x});
+    CHECK(y->desc().layout.is_plain());
+    f.context->profile_start();
+    f.run("test_second", {between, w});
+    for (const ProfileEvent& event : f.context->profile().stop()) CHECK(event.kind != "reorder");
+}
+
+static void test_values_survive_every_conversion() {
+    Fixture f;
+    const TensorRef x = f.make(Layout::plain(4));
+    std::vector<float> expected(size_t(x->desc().elements())), got(expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = float(i);
+    TensorRef current = x;
+    for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "acbd", "NCHW"}) {
+        current = f.context->convert(current, f.context->device("cpu"), Layout::parse(layout), DType::f32);
+        CHECK(current->desc().layout == Layout::parse(layout));
+        f.context->read(current, got.data(), got.size() * 4);
+        CHECK(got == expected);
+    }
+}
+
+static void test_results_go_where_they_are_asked_for() {
+    Fixture f;
+    f.cost("test_first", 1, 100, 100);
+    const TensorRef x = f.make(Layout::plain(4));
+    for (const char* layout : {"NCHW", "nChw16c"}) {
+        const TensorRef destination = Tensor::allocate(f.context->device("cpu"), f.x.with_layout(Layout::parse(layout)));
+        const uint64_t version = destination->buffer()->version();
+        const auto results = f.context->run(*find_schema("test_first"), f.automatic, {x}, {destination});
+        CHECK(results[0] == destination);
+        CHECK(destination->buffer()->version() > version);
+        std::vector<float> a(size_t(f.x.elements())), b(a.size());
+        f.context->read(x, a.data(), a.size() * 4);
+        f.context->read(destination, b.data(), b.size() * 4);
+        CHECK(a == b);
+    }
+    bool refused = false;
+    try {
+        const TensorRef wrong = Tensor::allocate(f.context->device("cpu"), TensorDesc::dense(DType::f32, {1, 2, 3, 4}));
+        f.context->run(*find_schema("test_first"), f.automatic, {x}, {wrong});
+    } catch (const Error& error) {
+        refused = error.code() == Code::shape && std::string(error.what()).find("test_first: output 0") == 0;
+    }
+    CHECK(refused);
+}
+
+static void test_what_nobody_can_do_is_said_with_reasons() {
+    Fixture f;
+    std::string message;
+    try {
+        f.run("test_nowhere", {f.make(Layout::plain(4))});
+    } catch (const Error& error) {
+        CHECK(error.code() == Code::unsupported);
+        message = error.what();
+    }
+    CHECK(message.find("test_nowhere") == 0);
+    CHECK(message.find("fake: never learned to") != std::string::npos);
+}
+
+static void test_a_cached_call_prepares_nothing() {
+    Fixture f;
+    f.cost("test_first", 1, 1, 1);
+    const TensorRef x = f.make(Layout::plain(4));
+    f.run("test_first", {x});
+    const int before = prepared;
+    for (int i = 0; i < 10; ++i) f.run("test_first", {x});
+    CHECK(prepared == before);
+}
+
+int main() {
+    test_the_fastest_layout_wins_where_a_reorder_pays();
+    test_a_forced_policy_is_obeyed();
+    test_per_op_returns_to_plain_and_reorders_every_time();
+    test_weights_are_prepacked_once_per_version();
+    test_a_reordered_copy_is_made_once();
+    test_producers_learn_what_consumers_want();
+    test_values_survive_every_conversion();
+    test_results_go_where_they_are_asked_for();
+    test_what_nobody_can_do_is_said_with_reasons();
+    test_a_cached_call_prepares_nothing();
+    return 0;
+}
