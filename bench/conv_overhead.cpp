@@ -1,0 +1,139 @@
+// What a convolution costs through pl_op_run, against the same convolution written by hand on oneDNN: same layout,
+// same threads, prepacked weights, the two taking turns.
+//
+//   cmake -S . -B build -G Ninja -DPYLAYOUT_BENCH=ON && ninja -C build conv_overhead && build/bench/conv_overhead [batch]
+//
+// One row for each distinct convolution of ResNet-50 and layout: median microseconds of both and their ratio.  The
+// hand-written call uses the implementation that oneDNN lists first; pylayout uses the one it measured fastest, so
+// a ratio may lie below 1.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <string>
+#include <vector>
+
+#include "pylayout.h"
+
+namespace {
+
+struct Shape {
+    int64_t channels, size, outputs, kernel, stride;
+};
+// The distinct convolutions of ResNet-50 (He et al., 2015) at 224 x 224.
+const Shape kShapes[] = {
+    {3, 224, 64, 7, 2},     {64, 56, 64, 1, 1},     {64, 56, 64, 3, 1},     {64, 56, 256, 1, 1},    {256, 56, 64, 1, 1},
+    {256, 56, 128, 1, 1},   {128, 56, 128, 3, 2},   {128, 28, 512, 1, 1},   {256, 56, 512, 1, 2},   {512, 28, 128, 1, 1},
+    {128, 28, 128, 3, 1},   {512, 28, 256, 1, 1},   {256, 28, 256, 3, 2},   {256, 14, 1024, 1, 1},  {512, 28, 1024, 1, 2},
+    {1024, 14, 256, 1, 1},  {256, 14, 256, 3, 1},   {1024, 14, 512, 1, 1},  {512, 14, 512, 3, 2},   {512, 7, 2048, 1, 1},
+    {1024, 14, 2048, 1, 2}, {2048, 7, 512, 1, 1},   {512, 7, 512, 3, 1},
+};
+
+void check(pl_status status) {
+    if (status == PL_OK) return;
+    std::fprintf(stderr, "conv_overhead: %s\n", pl_last_error());
+    std::exit(1);
+}
+
+double median(std::vector<double>& values) {
+    std::nth_element(values.begin(), values.begin() + long(values.size() / 2), values.end());
+    return values[values.size() / 2];
+}
+
+template <class Run>
+double time_us(Run run, int repeat) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < repeat; ++i) run();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / repeat;
+}
+
+std::vector<float> random_values(size_t count) {
+    std::vector<float> values(count);
+    uint32_t state = 1;
+    for (float& value : values) value = float((state = state * 1664525u + 1013904223u) >> 8) / 16777216.0f - 0.5f;
+    return values;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    using namespace dnnl;
+    const int64_t batch = argc > 1 ? std::atoll(argv[1]) : 1;
+    pl_context context = nullptr;
+    check(pl_context_create("opencl=false", &context));
+    engine cpu(engine::kind::cpu, 0);
+    stream stream(cpu);
+    std::printf("%-24s %-8s %10s %10s %7s\n", "ic,size,oc,k,s", "layout", "onednn us", "pylayout", "ratio");
+    std::vector<double> ratios;
+    for (const Shape& s : kShapes) {
+        const int64_t pad = s.kernel / 2, out = (s.size + 2 * pad - s.kernel) / s.stride + 1;
+        const memory::dims x_dims{batch, s.channels, s.size, s.size}, w_dims{s.outputs, s.channels, s.kernel, s.kernel},
+            y_dims{batch, s.outputs, out, out};
+        const auto x_values = random_values(size_t(batch * s.channels * s.size * s.size));
+        const auto w_values = random_values(size_t(s.outputs * s.channels * s.kernel * s.kernel));
+        for (const auto& [name, tag] : {std::pair<const char*, memory::format_tag>{"NCHW", memory::format_tag::nchw},
+                                        {"NHWC", memory::format_tag::nhwc},
+                                        {"nChw16c", memory::format_tag::nChw16c}}) {
+            if (s.channels < 16 && tag == memory::format_tag::nChw16c) continue;  // nobody stores an image so
+            // By hand.
+            const auto f32 = memory::data_type::f32;
+            const memory::desc x_desc(x_dims, f32, tag), y_desc(y_dims, f32, tag);
+            convolution_forward::primitive_desc pd(cpu, prop_kind::forward_inference, algorithm::convolution_direct, x_desc,
+                                                   memory::desc(w_dims, f32, memory::format_tag::any), y_desc,
+                                                   {s.stride, s.stride}, {pad, pad}, {pad, pad});
+            memory x_user({x_dims, f32, memory::format_tag::nchw}, cpu, const_cast<float*>(x_values.data()));
+            memory w_user({w_dims, f32, memory::format_tag::oihw}, cpu, const_cast<float*>(w_values.data()));
+            memory x(x_desc, cpu), w(pd.weights_desc(), cpu), y(y_desc, cpu);
+            reorder(x_user, x).execute(stream, x_user, x);
+            reorder(w_user, w).execute(stream, w_user, w);
+            convolution_forward convolution(pd);
+            const std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}};
+            const auto by_hand = [&] {
+                convolution.execute(stream, arguments);
+                stream.wait();
+            };
+            // Through pylayout, the same layout forced.
+            pl_tensor px, pw, packed;
+            check(pl_tensor_borrow(context, PL_F32, 4, x_dims.data(), NULL, NULL, const_cast<float*>(x_values.data()), NULL, NULL, &px));
+            check(pl_tensor_borrow(context, PL_F32, 4, w_dims.data(), NULL, NULL, const_cast<float*>(w_values.data()), NULL, NULL, &pw));
+            check(pl_tensor_convert(px, NULL, name, NULL, &packed));
+            pl_attributes attributes;
+            const std::string text = "stride=" + std::to_string(s.stride) + " padding=" + std::to_string(pad) + " layout=" + name;
+            check(pl_attributes_create(text.c_str(), &attributes));
+            const pl_tensor inputs[] = {packed, pw};
+            const auto through = [&] {
+                pl_tensor result = nullptr;
+                check(pl_op_run(context, "conv2d", attributes, inputs, 2, &result, 1, nullptr));
+                check(pl_tensor_release(result));
+            };
+            for (int i = 0; i < 3; ++i) {
+                by_hand();
+                through();
+            }
+            const int repeat = std::max(1, int(500 / time_us(by_hand, 1)));
+            std::vector<double> a, b;
+            for (int round = 0; round < 31; ++round) {
+                a.push_back(time_us(by_hand, repeat));
+                b.push_back(time_us(through, repeat));
+            }
+            const double hand = median(a), ours = median(b);
+            ratios.push_back(ours / hand);
+            char shape[64];
+            std::snprintf(shape, sizeof shape, "%lld,%lld,%lld,%lld,%lld", (long long)s.channels, (long long)s.size,
+                          (long long)s.outputs, (long long)s.kernel, (long long)s.stride);
+            std::printf("%-24s %-8s %10.1f %10.1f %7.3f\n", shape, name, hand, ours, ours / hand);
+            std::fflush(stdout);
+            pl_attributes_release(attributes);
+            for (pl_tensor tensor : {px, pw, packed}) pl_tensor_release(tensor);
+        }
+    }
+    double log_sum = 0;
+    for (double ratio : ratios) log_sum += std::log(ratio);
+    std::sort(ratios.begin(), ratios.end());
+    std::printf("pylayout / onednn over %zu rows: geometric mean %.3f, median %.3f, largest %.3f\n", ratios.size(),
+                std::exp(log_sum / double(ratios.size())), ratios[ratios.size() / 2], ratios.back());
+    check(pl_context_release(context));
+    return 0;
+}
