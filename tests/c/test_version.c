@@ -5,6 +5,6 @@
 #include "pylayout.h"
 
 int main(void) {
-    CHECK(strcmp(pl_version(), PYLAYOUT_VERSION) == 0);
-    return 0;
+  CHECK(strcmp(pl_version(), PYLAYOUT_VERSION) == 0);
+  return 0;
 }

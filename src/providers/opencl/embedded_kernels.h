@@ -6,8 +6,8 @@
 namespace pl::opencl {
 
 struct EmbeddedFile {
-    const char* path;  // relative to kernels/, with forward slashes: "conv/conv_fwd_direct.cl"
-    const char* text;  // the file's bytes, ended by a zero
+  const char* path;  // relative to kernels/, with forward slashes: "conv/conv_fwd_direct.cl"
+  const char* text;  // the file's bytes, ended by a zero
 };
 
 // embedded_file_count entries sorted by path, then one whose path and text are null.
