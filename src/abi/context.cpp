@@ -21,7 +21,7 @@ extern "C" {
 pl_status pl_context_create(const char* options, pl_context* context) {
   return guarded([&] {
     require_pointer(context, "pl_context_create", "context");
-    ContextRef created = Context::create(ContextOptions::parse(parse_options(options)));
+    ContextRef created = Context::create(ContextOptions::parse(parse_options(options), ContextOptions()));
     *context = reinterpret_cast<pl_context>(contexts().add(std::move(created)));
   });
 }
@@ -33,9 +33,7 @@ pl_status pl_context_set(pl_context context, const char* options) {
     for (const auto& [key, value] : given)
       require(key == "threads" || key == "tune", Code::invalid_argument, "pl_context_set: there is no option \"", key,
               "\" that can be changed; expected threads or tune");
-    const ContextOptions parsed = ContextOptions::parse(given);  // checks the values before anything changes
-    if (given.has("threads")) self->set_threads(parsed.threads);
-    if (given.has("tune")) self->set_tuning(parsed.tuning);
+    self->set_options(ContextOptions::parse(given, self->options()));
   });
 }
 

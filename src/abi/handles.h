@@ -174,7 +174,7 @@ struct TensorEntry {
 // Attributes are parsed when they are set, not when they are used; the parsed form never changes.
 struct AttributesEntry {
   std::shared_ptr<const Attributes> text;
-  std::shared_ptr<const CallAttributes> call;
+  CallRef call;
 };
 
 HandleTable<ContextRef>& contexts();

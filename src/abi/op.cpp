@@ -26,9 +26,9 @@ const Schema& schema_of(const char* name, const char* function) {
   return *found->second;
 }
 
-std::shared_ptr<const CallAttributes> call_attributes(pl_attributes attributes, const char* function) {
+CallRef call_attributes(pl_attributes attributes, const char* function) {
   if (!attributes) {
-    static const auto none = std::make_shared<const CallAttributes>(CallAttributes::parse(Attributes()));
+    static const CallRef none = CallAttributes::parse(Attributes());
     return none;
   }
   return attribute_sets().read(value_of(attributes), function, "attributes",
@@ -59,7 +59,7 @@ std::vector<TensorRef> tensors_of(const Context& context, const Schema& schema, 
 }
 
 AttributesEntry parsed(Attributes text) {
-  auto call = std::make_shared<const CallAttributes>(CallAttributes::parse(text));
+  CallRef call = CallAttributes::parse(text);
   return {std::make_shared<const Attributes>(std::move(text)), std::move(call)};
 }
 
@@ -82,7 +82,7 @@ pl_status set_attribute(pl_attributes attributes, const char* key, const char* f
 struct Call {
   ContextRef context;
   const Schema& schema;
-  std::shared_ptr<const CallAttributes> attributes;
+  CallRef attributes;
   std::vector<TensorRef> inputs;
 
   Call(pl_context context_handle, const char* op, pl_attributes attributes_handle, const pl_tensor* handles,
@@ -146,7 +146,7 @@ pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes
         destinations = tensors_of(*call.context, call.schema, outputs, i + 1, function, "outputs");
         break;
       }
-    std::vector<TensorRef> results = call.context->run(call.schema, *call.attributes, call.inputs, destinations);
+    std::vector<TensorRef> results = call.context->run(call.schema, call.attributes, call.inputs, destinations);
     if (output_count) *output_count = results.size();  // also when they do not fit: so much room is needed
     require(results.size() <= capacity, Code::invalid_argument, call.schema.name, ": outputs has room for ", capacity,
             ", expected ", results.size());
@@ -171,7 +171,7 @@ pl_status pl_op_query(pl_context context, const char* op, pl_attributes attribut
   return guarded([&] {
     require_pointer(json, "pl_op_query", "json");
     const Call call(context, op, attributes, inputs, input_count, "pl_op_query");
-    const std::string text = call.context->query_json(call.schema, *call.attributes, call.inputs);
+    const std::string text = call.context->query_json(call.schema, call.attributes, call.inputs);
     *json = copied_string(text.data(), text.size());
   });
 }
@@ -182,7 +182,7 @@ pl_status pl_op_tune(pl_context context, const char* op, pl_attributes attribute
     require_pointer(json, "pl_op_tune", "json");
     require(seconds > 0, Code::invalid_argument, "pl_op_tune: seconds is ", seconds, ", expected more than 0");
     const Call call(context, op, attributes, inputs, input_count, "pl_op_tune");
-    const std::string text = call.context->tune_json(call.schema, *call.attributes, call.inputs, seconds);
+    const std::string text = call.context->tune_json(call.schema, call.attributes, call.inputs, seconds);
     *json = copied_string(text.data(), text.size());
   });
 }
