@@ -26,6 +26,7 @@ void infer(Op& op) {
   const std::string mode = op.attributes.text("mode");
   check(op, pad.size() % 2 == 0 && pad.size() <= size_t(2 * x.size()), Code::invalid_argument, "pad has ", pad.size(),
         " values, expected an even number up to ", 2 * x.size(), " (two for each dimension of x)");
+  check_range(op, "pad", pad, -(int64_t(1) << 60), int64_t(1) << 60);  // no tensor has larger sizes
   check_not_nan(op, "value");
   const double value = op.attributes.number("value");
   check(op, representable(value, op.in(0).dtype), Code::invalid_argument, "value is ", value, ", expected a value of ",

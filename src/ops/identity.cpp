@@ -1,0 +1,42 @@
+// identity, and dropout, which is the same where nothing is trained.
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+Schema& as_view(Schema& schema, void (*infer)(Op&)) {
+  schema.infer = infer;
+  schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> { return std::vector<TensorDesc>{op.in(0)}; };
+  schema.flops = [](const Op&) { return 0.0; };
+  return schema;
+}
+
+Schema make_identity() {
+  Schema schema("identity", "identity", "The tensor itself, as a view.\n\ny = x");
+  schema.tensor("x", "any shape, any dtype");
+  return as_view(schema, [](Op& op) { add_output(op, op.in(0).dtype, op.in(0).shape); });
+}
+
+void infer_dropout(Op& op) {
+  const double p = op.attributes.number("p");
+  check(op, p >= 0 && p <= 1, Code::invalid_argument, "p is ", p, ", expected 0 to 1");
+  check(op, !op.attributes.flag("training"), Code::unsupported,
+        "training is true, expected false: only inference is implemented");
+  add_output(op, op.in(0).dtype, op.in(0).shape);
+}
+
+Schema make_dropout() {
+  Schema schema("dropout", "identity",
+                "Dropout in inference: the tensor itself, as a view.\n\ny = x\n\n"
+                "Source: N. Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, 2014.");
+  schema.tensor("x", "any shape, any dtype")
+      .attribute("p", AttributeType::number, 0.5, "share of elements that training would drop, 0 to 1")
+      .attribute("training", AttributeType::boolean, false, "must be false");
+  return as_view(schema, infer_dropout);
+}
+
+PL_REGISTER_OP(make_identity);
+PL_REGISTER_OP(make_dropout);
+
+}  // namespace
+}  // namespace pl

@@ -1,0 +1,152 @@
+// slice and split: parts of a tensor.
+#include <algorithm>
+
+#include "ops/view.h"
+
+namespace pl {
+namespace {
+
+constexpr const char* kNoCopy =
+    "A view where the layout of x permits (blocked dimensions must be cut at whole blocks); else x is brought to the "
+    "plain layout first.";
+constexpr size_t kMostParts = 65536;
+
+double no_flops(const Op&) { return 0; }
+
+// After infer the attributes hold a start, end and step for each dimension, in range.
+void infer_slice(Op& op) {
+  const Dims& x = op.in(0).shape;
+  const std::vector<int64_t> starts = op.attributes.integers("starts"), ends = op.attributes.integers("ends");
+  check(op, ends.size() == starts.size(), Code::invalid_argument, "ends has ", ends.size(), " values, expected ",
+        starts.size(), " (as many as starts)");
+  std::vector<int64_t> axes, steps(starts.size(), 1);
+  if (op.attributes.is_none("axes"))
+    for (size_t i = 0; i < starts.size(); ++i) axes.push_back(int64_t(i));
+  else
+    axes = op.attributes.integers("axes");
+  if (!op.attributes.is_none("steps")) steps = op.attributes.integers("steps");
+  check(op, axes.size() == starts.size(), Code::invalid_argument, "axes has ", axes.size(), " values, expected ",
+        starts.size(), " (as many as starts)");
+  check(op, steps.size() == starts.size(), Code::invalid_argument, "steps has ", steps.size(), " values, expected ",
+        starts.size(), " (as many as starts)");
+  check(op, starts.size() <= size_t(x.size()), Code::invalid_argument, "starts has ", starts.size(),
+        " values, expected at most ", x.size(), " (the rank of x)");
+
+  std::vector<int64_t> first(size_t(x.size()), 0), last = x.vector(), step(size_t(x.size()), 1), all;
+  for (int i = 0; i < x.size(); ++i) all.push_back(i);
+  bool seen[kMaxRank] = {};
+  Dims output = x;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = normalise_dim(op, "axes", axes[i], x.size());
+    const size_t a = size_t(axis);
+    const int64_t size = x[int(axis)];
+    check(op, !seen[a], Code::invalid_argument, "axes names dimension ", axis, " twice, expected each at most once");
+    seen[a] = true;
+    check(op, steps[i] >= 1, Code::invalid_argument, "steps[", i, "] is ", steps[i], ", expected at least 1");
+    const auto inside = [&](int64_t place) {
+      return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size);
+    };
+    first[a] = inside(starts[i]);
+    last[a] = std::max(first[a], inside(ends[i]));
+    const int64_t length = last[a] - first[a];
+    step[a] = std::min(steps[i], std::max<int64_t>(1, length));  // a longer step takes the first element only, too
+    output[int(axis)] = length / step[a] + (length % step[a] != 0);
+  }
+  op.attributes.set("starts", first);
+  op.attributes.set("ends", last);
+  op.attributes.set("axes", all);
+  op.attributes.set("steps", step);
+  add_output(op, op.in(0).dtype, output);
+}
+
+Schema make_slice() {
+  Schema schema("slice", "slice",
+                concat("A part of a tensor: starts[i], starts[i] + steps[i], ... before ends[i] along dimension "
+                       "axes[i].\n\nNegative starts and ends count from the end; they are limited to the size, as in "
+                       "Python.  ", kNoCopy, "\n\nSource: semantics of ONNX's Slice, with positive steps."));
+  schema.tensor("x", "any shape, any dtype")
+      .required("starts", AttributeType::integers, "first index along each of axes")
+      .required("ends", AttributeType::integers, "index after the last along each of axes")
+      .attribute("axes", AttributeType::integers, None{}, "dimensions; None: the first ones")
+      .attribute("steps", AttributeType::integers, None{}, "at least 1; None: ones");
+  schema.infer = infer_slice;
+  schema.flops = no_flops;
+  schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> {
+    const auto desc = view_sliced(op.in(0), Dims(op.attributes.integers("starts")), op.out().shape,
+                                  Dims(op.attributes.integers("steps")));
+    if (!desc) return std::nullopt;
+    return std::vector<TensorDesc>{*desc};
+  };
+  return schema;
+}
+
+// After infer split_size_or_sections holds the size of each part.
+void infer_split(Op& op) {
+  check_rank(op, 0, 1, kMaxRank);
+  const Dims& x = op.in(0).shape;
+  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), x.size());
+  const int64_t size = x[int(dim)];
+  std::vector<int64_t> sections = op.attributes.integers("split_size_or_sections");
+  check(op, !sections.empty(), Code::invalid_argument, "split_size_or_sections is empty, expected at least one value");
+  for (int64_t section : sections)
+    check(op, section >= 0, Code::invalid_argument, "split_size_or_sections holds ", section,
+          ", expected at least 0");
+  if (sections.size() == 1) {
+    const int64_t part = sections[0];
+    check(op, part > 0 || size == 0, Code::invalid_argument, "split_size_or_sections is 0, expected at least 1");
+    check(op, size == 0 || (size - 1) / part < int64_t(kMostParts), Code::invalid_argument,
+          "split_size_or_sections is ", part, ", expected at most ", kMostParts, " parts of dimension ", dim,
+          " of size ", size);
+    sections.clear();
+    for (int64_t start = 0; start < size; start += part) sections.push_back(std::min(part, size - start));
+    if (sections.empty()) sections.push_back(0);
+  }
+  int64_t total = 0;
+  for (int64_t section : sections)
+    check(op, !__builtin_add_overflow(total, section, &total), Code::invalid_argument,
+          "the sum of split_size_or_sections overflows 64 bits");
+  check(op, total == size, Code::shape, "the sum of split_size_or_sections is ", total, ", expected ", size,
+        " (the size of dimension ", dim, " of x)");
+  op.attributes.set("dim", dim);
+  op.attributes.set("split_size_or_sections", sections);
+  Dims output = x;
+  for (int64_t section : sections) {
+    output[int(dim)] = section;
+    add_output(op, op.in(0).dtype, output);
+  }
+}
+
+std::optional<std::vector<TensorDesc>> view_split(const Op& op) {
+  const TensorDesc& x = op.in(0);
+  const int dim = int(op.attributes.integer("dim"));
+  Dims starts = Dims::filled(x.rank(), 0);
+  const Dims steps = Dims::filled(x.rank(), 1);
+  std::vector<TensorDesc> views;
+  for (const TensorDesc& output : op.outputs) {
+    const auto desc = view_sliced(x, starts, output.shape, steps);
+    if (!desc) return std::nullopt;
+    views.push_back(*desc);
+    starts[dim] += output.shape[dim];
+  }
+  return views;
+}
+
+Schema make_split() {
+  Schema schema("split", "split",
+                concat("A tensor cut into parts along one dimension.\n\n", kNoCopy,
+                       "\n\nReturns one tensor for each part.\n\nSource: semantics of torch.split."));
+  schema.tensor("x", "rank at least 1, any dtype")
+      .required("split_size_or_sections", AttributeType::integers,
+                "one value: the size of each part, the last one smaller if need be; several: the sizes of the parts")
+      .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last");
+  schema.infer = infer_split;
+  schema.flops = no_flops;
+  schema.view = view_split;
+  return schema;
+}
+
+PL_REGISTER_OP(make_slice);
+PL_REGISTER_OP(make_split);
+
+}  // namespace
+}  // namespace pl
