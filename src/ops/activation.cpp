@@ -81,8 +81,8 @@ void infer_activation(Op& op, DType result) {
   if (!op.attributes.is_none("activation")) {
     const UnaryFunction* function = find_unary_function(op.attributes.text("activation"));
     check(op, function != nullptr, Code::internal, "activation ", op.attributes.text("activation"), " is not listed");
-    check(op, is_floating(result) || (function->integers && result != DType::boolean), Code::unsupported,
-          "activation ", function->name, " is not defined on the result's dtype ", name_of(result));
+    check(op, is_floating(result) || (function->integers && result != DType::boolean), Code::unsupported, "activation ",
+          function->name, " is not defined on the result's dtype ", name_of(result));
     op.attributes.set("activation", std::string(function->name));
     alpha = function->alpha;
     beta = function->beta;

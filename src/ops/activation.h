@@ -11,12 +11,12 @@
 namespace pl {
 
 struct UnaryFunction {
-  const char* name;      // "leaky_relu"
-  const char* formula;   // of x, with alpha and beta: "max(x, 0) + alpha * min(x, 0)"
-  double alpha = 0;      // defaults of the function's parameters; 0 where it has none
+  const char* name;     // "leaky_relu"
+  const char* formula;  // of x, with alpha and beta: "max(x, 0) + alpha * min(x, 0)"
+  double alpha = 0;     // defaults of the function's parameters; 0 where it has none
   double beta = 0;
-  bool integers = false;    // also defined on integer dtypes
-  bool activation = true;   // false: not offered as `activation` (its result is of another dtype)
+  bool integers = false;   // also defined on integer dtypes
+  bool activation = true;  // false: not offered as `activation` (its result is of another dtype)
 };
 
 const std::vector<UnaryFunction>& unary_functions();

@@ -43,10 +43,15 @@ double flops(const Op& op) { return double(std::max(op.in(0).elements(), op.out(
 Schema adaptive(const char* name, int spatial, bool average) {
   const std::string sizes = spatial_list(spatial);
   Schema schema(name, "adaptive_pool",
-                concat(spatial, "-D ", average ? "average" : "maximum", " pooling to a given size.\n\n"
-                "y[n, c, p] = ", average ? "mean" : "max", " over floor(p * in / out) <= q < ceil((p + 1) * in / out) of "
-                "x[n, c, q]\n\nReturns (n, c, ", sizes, ") with the sizes output_size.\n\n"
-                "Source: semantics of torch.nn.functional."));
+                concat(spatial, "-D ", average ? "average" : "maximum",
+                       " pooling to a given size.\n\n"
+                       "y[n, c, p] = ",
+                       average ? "mean" : "max",
+                       " over floor(p * in / out) <= q < ceil((p + 1) * in / out) of "
+                       "x[n, c, q]\n\nReturns (n, c, ",
+                       sizes,
+                       ") with the sizes output_size.\n\n"
+                       "Source: semantics of torch.nn.functional."));
   schema.constant("spatial", int64_t(spatial))
       .constant("mode", std::string(average ? "avg" : "max"))
       .tensor("x", concat("(n, c, ", sizes, average ? "), f32, f16 or bf16" : "), any dtype but bool"))
@@ -58,9 +63,12 @@ Schema adaptive(const char* name, int spatial, bool average) {
 
 Schema global(const char* name, bool average) {
   Schema schema(name, "adaptive_pool",
-                concat(average ? "Mean" : "Maximum", " of each channel over all spatial positions.\n\ny[n, c] = ",
-                       average ? "mean" : "max", " over p of x[n, c, p]\n\nReturns (n, c, 1...) of the rank of x.\n\n"
-                       "Source: semantics of ONNX's Global", average ? "Average" : "Max", "Pool; Lin et al., Network in "
+                concat(average ? "Mean" : "Maximum",
+                       " of each channel over all spatial positions.\n\ny[n, c] = ", average ? "mean" : "max",
+                       " over p of x[n, c, p]\n\nReturns (n, c, 1...) of the rank of x.\n\n"
+                       "Source: semantics of ONNX's Global",
+                       average ? "Average" : "Max",
+                       "Pool; Lin et al., Network in "
                        "network, arXiv 1312.4400."));
   schema.constant("mode", std::string(average ? "avg" : "max"))
       .tensor("x", concat("(n, c, w), (n, c, h, w) or (n, c, d, h, w), ",

@@ -66,10 +66,11 @@ Schema binary(const char* name) {
   const char* dtypes = function.domain == Domain::floats    ? "f32, f16 or bf16"
                        : function.domain == Domain::numbers ? "any dtype but bool"
                                                             : "any dtype";
-  Schema schema(name, "binary",
-                concat(function.title, ", element by element.\n\nout = ", numeric ? "activation(" : "", function.formula,
-                       numeric ? ")" : "", "\n\nReturns the shape that x and y broadcast to by NumPy's rules, ",
-                       numeric ? "in the dtype of x" : "as bool", ".\n\nSource: semantics of torch and NumPy."));
+  Schema schema(
+      name, "binary",
+      concat(function.title, ", element by element.\n\nout = ", numeric ? "activation(" : "", function.formula,
+             numeric ? ")" : "", "\n\nReturns the shape that x and y broadcast to by NumPy's rules, ",
+             numeric ? "in the dtype of x" : "as bool", ".\n\nSource: semantics of torch and NumPy."));
   schema.constant("function", std::string(name))
       .tensor("x", concat("any shape, ", dtypes))
       .tensor("y", "broadcasts with x; the same dtype");

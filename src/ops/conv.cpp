@@ -55,16 +55,21 @@ double flops(const Op& op) {
 Schema conv(const char* name, int spatial) {
   const std::string sizes = spatial_list(spatial), kernel = spatial_list(spatial, "k");
   Schema schema(name, "conv",
-                concat(spatial, "-D convolution, with bias, residual sum and activation in one step.\n\n"
-                "y[n, o, p] = activation(sum over i, k of x[n, g * ic + i, p * stride - begin + k * dilation] * "
-                "weight[o, i, k] + bias[o] + residual[n, o, p])\n"
-                "where p and k run over positions (", sizes, ") of output and kernel, x counts as zero outside its "
-                "bounds, ic = c / groups, and g = o / (oc / groups) is the group of channel o.  groups = c is a "
-                "depthwise convolution, with oc / c filters for each channel.\n\n"
-                "Returns (n, oc, ", sizes, ") with sizes (in + begin + end - dilation * (kernel - 1) - 1) / stride + 1, "
-                "rounded down, in the dtype of x; sums are kept in at least f32.\n\n"
-                "Source: V. Dumoulin, F. Visin, A guide to convolution arithmetic for deep learning, "
-                "arXiv 1603.07285; semantics of torch.nn.functional."));
+                concat(spatial,
+                       "-D convolution, with bias, residual sum and activation in one step.\n\n"
+                       "y[n, o, p] = activation(sum over i, k of x[n, g * ic + i, p * stride - begin + k * dilation] * "
+                       "weight[o, i, k] + bias[o] + residual[n, o, p])\n"
+                       "where p and k run over positions (",
+                       sizes,
+                       ") of output and kernel, x counts as zero outside its "
+                       "bounds, ic = c / groups, and g = o / (oc / groups) is the group of channel o.  groups = c is a "
+                       "depthwise convolution, with oc / c filters for each channel.\n\n"
+                       "Returns (n, oc, ",
+                       sizes,
+                       ") with sizes (in + begin + end - dilation * (kernel - 1) - 1) / stride + 1, "
+                       "rounded down, in the dtype of x; sums are kept in at least f32.\n\n"
+                       "Source: V. Dumoulin, F. Visin, A guide to convolution arithmetic for deep learning, "
+                       "arXiv 1603.07285; semantics of torch.nn.functional."));
   schema.constant("spatial", int64_t(spatial))
       .tensor("x", concat("(n, c, ", sizes, "), f32, f16 or bf16"))
       .tensor("weight", concat("(oc, c / groups, ", kernel, ")"), Role::constant)

@@ -38,8 +38,8 @@ void infer(Op& op) {
     const int64_t spread = safe_product(op, "the output size", {x[2 + i] - 1, stride[s]});
     const int64_t reach = safe_product(op, "the kernel's reach", {weight[2 + i] - 1, dilation[s]});
     int64_t size;
-    const bool overflow = __builtin_add_overflow(spread, reach, &size) ||
-                          __builtin_add_overflow(size, extra[s] + 1, &size);
+    const bool overflow =
+        __builtin_add_overflow(spread, reach, &size) || __builtin_add_overflow(size, extra[s] + 1, &size);
     check(op, !overflow, Code::shape, "the output size along ", name, " overflows 64 bits");
     size -= padding[s] + padding[s + size_t(spatial)];
     check(op, size >= 1, Code::shape, "the output size along ", name, " is ", size,
@@ -60,16 +60,20 @@ double flops(const Op& op) {
 
 Schema conv_transpose(const char* name, int spatial) {
   const std::string sizes = spatial_list(spatial), kernel = spatial_list(spatial, "k");
-  Schema schema(name, "conv_transpose",
-                concat(spatial, "-D transposed convolution, with bias and activation: what the gradient of a "
-                "convolution does to images.\n\n"
-                "y[n, o, q] = activation(sum over i, p, k with q = p * stride - begin + k * dilation of x[n, i, p] * "
-                "weight[i, o, k] + bias[o])\n"
-                "within each of the groups, which split c and oc evenly.\n\n"
-                "Returns (n, oc, ", sizes, ") with sizes (in - 1) * stride - begin - end + dilation * (kernel - 1) + "
-                "output_padding + 1, in the dtype of x; sums are kept in at least f32.\n\n"
-                "Source: V. Dumoulin, F. Visin, A guide to convolution arithmetic for deep learning, "
-                "arXiv 1603.07285, chapter 4; semantics of torch.nn.functional."));
+  Schema schema(
+      name, "conv_transpose",
+      concat(spatial,
+             "-D transposed convolution, with bias and activation: what the gradient of a "
+             "convolution does to images.\n\n"
+             "y[n, o, q] = activation(sum over i, p, k with q = p * stride - begin + k * dilation of x[n, i, p] * "
+             "weight[i, o, k] + bias[o])\n"
+             "within each of the groups, which split c and oc evenly.\n\n"
+             "Returns (n, oc, ",
+             sizes,
+             ") with sizes (in - 1) * stride - begin - end + dilation * (kernel - 1) + "
+             "output_padding + 1, in the dtype of x; sums are kept in at least f32.\n\n"
+             "Source: V. Dumoulin, F. Visin, A guide to convolution arithmetic for deep learning, "
+             "arXiv 1603.07285, chapter 4; semantics of torch.nn.functional."));
   schema.constant("spatial", int64_t(spatial))
       .tensor("x", concat("(n, c, ", sizes, "), f32, f16 or bf16"))
       .tensor("weight", concat("(c, oc / groups, ", kernel, ")"), Role::constant)

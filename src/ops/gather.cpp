@@ -7,8 +7,9 @@
 namespace pl {
 namespace {
 
-constexpr const char* kIndices = "s64 or s32; negative counts from the end; out of range is an error on the host, "
-                                 "elsewhere zero is written";
+constexpr const char* kIndices =
+    "s64 or s32; negative counts from the end; out of range is an error on the host, "
+    "elsewhere zero is written";
 
 // The shape of `table` with dimension `dim` replaced by the shape of `index`.
 Dims gathered(const Dims& table, const Dims& index, int dim) {
@@ -21,8 +22,8 @@ Dims gathered(const Dims& table, const Dims& index, int dim) {
 
 void check_not_empty(const Op& op, int table, int dim, int index) {
   check(op, op.in(table).shape[dim] > 0 || op.in(index).elements() == 0, Code::shape,
-        op.schema->input_parameter(table).name, ".shape is ", op.in(table).shape, ", expected elements along dimension ",
-        dim, " to choose from");
+        op.schema->input_parameter(table).name, ".shape is ", op.in(table).shape,
+        ", expected elements along dimension ", dim, " to choose from");
 }
 
 void infer_index_select(Op& op) {

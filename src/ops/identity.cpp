@@ -6,7 +6,9 @@ namespace {
 
 Schema& as_view(Schema& schema, void (*infer)(Op&)) {
   schema.infer = infer;
-  schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> { return std::vector<TensorDesc>{op.in(0)}; };
+  schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> {
+    return std::vector<TensorDesc>{op.in(0)};
+  };
   schema.flops = [](const Op&) { return 0.0; };
   return schema;
 }
@@ -26,9 +28,10 @@ void infer_dropout(Op& op) {
 }
 
 Schema make_dropout() {
-  Schema schema("dropout", "identity",
-                "Dropout in inference: the tensor itself, as a view.\n\ny = x\n\n"
-                "Source: N. Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, 2014.");
+  Schema schema(
+      "dropout", "identity",
+      "Dropout in inference: the tensor itself, as a view.\n\ny = x\n\n"
+      "Source: N. Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, 2014.");
   schema.tensor("x", "any shape, any dtype")
       .attribute("p", AttributeType::number, 0.5, "share of elements that training would drop, 0 to 1")
       .attribute("training", AttributeType::boolean, false, "must be false");

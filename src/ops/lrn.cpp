@@ -26,7 +26,9 @@ Schema local_response_norm() {
       .attribute("beta", AttributeType::number, 0.75, "exponent")
       .attribute("k", AttributeType::number, 1.0, "added to the mean of squares");
   schema.infer = infer;
-  schema.flops = [](const Op& op) { return double(2 * op.attributes.integer("size") + 4) * double(op.out().elements()); };
+  schema.flops = [](const Op& op) {
+    return double(2 * op.attributes.integer("size") + 4) * double(op.out().elements());
+  };
   return schema;
 }
 

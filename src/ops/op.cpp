@@ -56,8 +56,8 @@ Attributes complete(const Schema& schema, const Attributes& given) {
     const bool none = std::holds_alternative<None>(converted);
     require(none ? !parameter.required && std::holds_alternative<None>(parameter.fallback)
                  : fits(converted, parameter.type),
-            Code::invalid_argument, schema.name, ": ", parameter.name, " is ", to_text(*value), " (",
-            type_name(*value), "), expected a value of type ", name_of(parameter.type));
+            Code::invalid_argument, schema.name, ": ", parameter.name, " is ", to_text(*value), " (", type_name(*value),
+            "), expected a value of type ", name_of(parameter.type));
     if (!none && parameter.type == AttributeType::string && !parameter.choices.empty()) {
       std::string choices;
       bool found = false;
@@ -124,11 +124,13 @@ Schema& Schema::tensor(std::string parameter, std::string about, Role role) {
   return *this;
 }
 Schema& Schema::optional(std::string parameter, std::string about, Role role) {
-  parameters.push_back({std::move(parameter), Parameter::Kind::optional_tensor, std::move(about), role, {}, {}, false, {}});
+  parameters.push_back(
+      {std::move(parameter), Parameter::Kind::optional_tensor, std::move(about), role, {}, {}, false, {}});
   return *this;
 }
 Schema& Schema::tensors(std::string parameter, std::string about) {
-  parameters.push_back({std::move(parameter), Parameter::Kind::tensors, std::move(about), Role::data, {}, {}, true, {}});
+  parameters.push_back(
+      {std::move(parameter), Parameter::Kind::tensors, std::move(about), Role::data, {}, {}, true, {}});
   return *this;
 }
 Schema& Schema::required(std::string parameter, AttributeType type, std::string about) {
@@ -137,8 +139,14 @@ Schema& Schema::required(std::string parameter, AttributeType type, std::string 
 }
 Schema& Schema::attribute(std::string parameter, AttributeType type, AttributeValue fallback, std::string about,
                           std::vector<std::string> choices) {
-  parameters.push_back({std::move(parameter), Parameter::Kind::attribute, std::move(about), {}, type,
-                        convert(std::move(fallback), type), false, std::move(choices)});
+  parameters.push_back({std::move(parameter),
+                        Parameter::Kind::attribute,
+                        std::move(about),
+                        {},
+                        type,
+                        convert(std::move(fallback), type),
+                        false,
+                        std::move(choices)});
   return *this;
 }
 

@@ -44,20 +44,20 @@ struct Parameter {
   std::string name;
   Kind kind = Kind::tensor;
   std::string doc;
-  Role role = Role::data;                    // of tensors
+  Role role = Role::data;                       // of tensors
   AttributeType type = AttributeType::integer;  // of attributes
-  AttributeValue fallback;                   // of attributes; None with `required` false means "none" is a legal value
-  bool required = false;                     // attribute without a default
-  std::vector<std::string> choices;          // of string attributes; empty: any
+  AttributeValue fallback;           // of attributes; None with `required` false means "none" is a legal value
+  bool required = false;             // attribute without a default
+  std::vector<std::string> choices;  // of string attributes; empty: any
 };
 
 struct Schema {
   Schema(std::string name, std::string kind, std::string doc)
       : name(std::move(name)), kind(std::move(kind)), doc(std::move(doc)) {}
 
-  std::string name;  // "conv2d": unique, the name users write
-  std::string kind;  // "conv": what providers implement; several names may share a kind
-  std::string doc;   // one line, then formula, shapes, source
+  std::string name;                   // "conv2d": unique, the name users write
+  std::string kind;                   // "conv": what providers implement; several names may share a kind
+  std::string doc;                    // one line, then formula, shapes, source
   std::vector<Parameter> parameters;  // in signature order, tensors and attributes mixed as in torch
   Attributes constants;               // attributes that providers see and users cannot set: function=relu, mode=max
 

@@ -15,7 +15,8 @@ bool representable(double value, DType dtype) {
     case DType::boolean: return value == 0 || value == 1;
     case DType::u8: return value >= 0 && value <= 255;
     case DType::s8: return value >= -128 && value <= 127;
-    case DType::s32: return value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
+    case DType::s32:
+      return value >= std::numeric_limits<int32_t>::min() && value <= std::numeric_limits<int32_t>::max();
     default: return value >= -0x1p63 && value < 0x1p63;
   }
 }
@@ -40,15 +41,15 @@ void infer(Op& op) {
   Dims output = x;
   for (int d = 0; d < x.size(); ++d) {
     const int64_t begin = begins[size_t(d)], end = ends[size_t(d)];
-    const bool overflow = __builtin_add_overflow(output[d], begin, &output[d]) ||
-                          __builtin_add_overflow(output[d], end, &output[d]);
+    const bool overflow =
+        __builtin_add_overflow(output[d], begin, &output[d]) || __builtin_add_overflow(output[d], end, &output[d]);
     check(op, !overflow && output[d] >= 0, Code::shape, "pad adds ", begin, " and ", end, " to dimension ", d,
           " of size ", x[d], ", expected a result of at least 0 that fits 64 bits");
     const int64_t most = std::max(begin, end);
     // A crop must leave what is mirrored or repeated.
     if (mode != "constant")
-      check(op, -begin <= x[d] && -end <= x[d], Code::shape, "pad takes ", -std::min(begin, end),
-            " from dimension ", d, " of size ", x[d], ", expected at most its size");
+      check(op, -begin <= x[d] && -end <= x[d], Code::shape, "pad takes ", -std::min(begin, end), " from dimension ", d,
+            " of size ", x[d], ", expected at most its size");
     if (mode == "reflect")
       check(op, most <= 0 || most < x[d], Code::shape, "pad adds ", most, " to dimension ", d, " of size ", x[d],
             ", expected less than its size (mode reflect)");

@@ -36,15 +36,14 @@ void infer(Op& op) {
     check(op, window.in >= 1, Code::shape, "x.", name, " is 0, expected at least 1");
     // Otherwise a window could lie in the padding altogether.
     check(op, window.begin <= window.reach() / 2 && window.end <= window.reach() / 2, Code::invalid_argument,
-          "padding along ", name, " is ", std::max(window.begin, window.end), ", expected at most ",
-          window.reach() / 2, " (half the kernel's reach)");
+          "padding along ", name, " is ", std::max(window.begin, window.end), ", expected at most ", window.reach() / 2,
+          " (half the kernel's reach)");
     int64_t size;
     if (op.attributes.flag("ceil_mode")) {
       const int64_t rest = window.in + window.begin + window.end - window.reach();
       check(op, rest + window.stride - 1 >= 0, Code::shape, "x.", name, " is ", window.in, ", with padding ",
-            rest + window.reach(), ", expected at least ", window.reach() - window.stride + 1,
-            " (kernel ", window.kernel, " with dilation ", window.dilation, ", stride ", window.stride,
-            ", ceil_mode)");
+            rest + window.reach(), ", expected at least ", window.reach() - window.stride + 1, " (kernel ",
+            window.kernel, " with dilation ", window.dilation, ", stride ", window.stride, ", ceil_mode)");
       size = (rest + window.stride - 1) / window.stride + 1;
       // The last window must begin inside the input or the padding before it.
       if ((size - 1) * window.stride >= window.in + window.begin) --size;
@@ -88,8 +87,9 @@ Schema pool(const char* name, int spatial, bool average) {
     schema.attribute("ceil_mode", AttributeType::boolean, false, "round output sizes up")
         .attribute("count_include_pad", AttributeType::boolean, true, "divide by the window's size, padding included");
   else
-    schema.attribute("dilation", AttributeType::integers, int64_t(1),
-                     concat("1 or ", spatial, " distances between the elements of a window, at least 1"))
+    schema
+        .attribute("dilation", AttributeType::integers, int64_t(1),
+                   concat("1 or ", spatial, " distances between the elements of a window, at least 1"))
         .attribute("ceil_mode", AttributeType::boolean, false, "round output sizes up");
   schema.infer = infer;
   schema.flops = flops;

@@ -48,8 +48,10 @@ Dims reduced_shape(const Dims& shape, const std::vector<int64_t>& dims, bool kee
   Dims result;
   for (int i = 0; i < shape.size(); ++i) {
     const bool reduced = std::binary_search(dims.begin(), dims.end(), int64_t(i));
-    if (!reduced) result.push_back(shape[i]);
-    else if (keep) result.push_back(1);
+    if (!reduced)
+      result.push_back(shape[i]);
+    else if (keep)
+      result.push_back(1);
   }
   return result;
 }
@@ -110,11 +112,16 @@ void infer_arg(Op& op) {
 }
 
 Schema arg(const char* name, const char* what) {
-  Schema schema(name, "arg_reduce",
-                concat("Index of the ", what, " along one dimension, or in the whole tensor.\n\n"
-                "The first index where several elements are equal; NaN counts as the ", what, ".\n\n"
-                "Returns s64, the shape of x without that dimension (with keepdim: of size 1); with dim None the index "
-                "into x flattened in the order of its dimensions.\n\nSource: semantics of torch.", name, "."));
+  Schema schema(
+      name, "arg_reduce",
+      concat("Index of the ", what,
+             " along one dimension, or in the whole tensor.\n\n"
+             "The first index where several elements are equal; NaN counts as the ",
+             what,
+             ".\n\n"
+             "Returns s64, the shape of x without that dimension (with keepdim: of size 1); with dim None the index "
+             "into x flattened in the order of its dimensions.\n\nSource: semantics of torch.",
+             name, "."));
   schema.constant("function", std::string(name))
       .tensor("x", "any shape; any dtype but bool")
       .attribute("dim", AttributeType::integer, None{}, "the dimension, negative counts from the last; None: all")

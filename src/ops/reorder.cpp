@@ -16,12 +16,13 @@ void infer(Op& op) {
 }
 
 Schema reorder() {
-  Schema schema("reorder", "reorder",
-                "The same tensor in another layout, another dtype or both.\n\n"
-                "y[i...] = x[i...]; elements that pad a blocked dimension are zero.  From floats to integers values are "
-                "rounded to the nearest, halves to the even one, and limited to the target's range (NaN gives 0); to "
-                "bool, what is not zero is true.\n\n"
-                "Returns the shape of x, dense in the target layout.");
+  Schema schema(
+      "reorder", "reorder",
+      "The same tensor in another layout, another dtype or both.\n\n"
+      "y[i...] = x[i...]; elements that pad a blocked dimension are zero.  From floats to integers values are "
+      "rounded to the nearest, halves to the even one, and limited to the target's range (NaN gives 0); to "
+      "bool, what is not zero is true.\n\n"
+      "Returns the shape of x, dense in the target layout.");
   schema.tensor("x", "any shape, any dtype, any layout, strides and offset")
       .required("target", AttributeType::string, "layout: NCHW, NHWC, nChw16c, aBcd8b, OIhw16i16o, ...")
       .attribute("dtype", AttributeType::string, None{}, "dtype of the result; None: that of x");

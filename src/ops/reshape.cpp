@@ -41,8 +41,8 @@ void infer_reshape(Op& op) {
   }
   if (unknown >= 0) {
     check(op, known != 0, Code::shape, "shape is ", asked, ", expected sizes that determine the one that is -1");
-    check(op, x.elements() % known == 0, Code::shape, "shape is ", asked, ", expected sizes that divide ",
-          x.elements(), " elements (x has shape ", x.shape, ")");
+    check(op, x.elements() % known == 0, Code::shape, "shape is ", asked, ", expected sizes that divide ", x.elements(),
+          " elements (x has shape ", x.shape, ")");
     shape[size_t(unknown)] = x.elements() / known;
   } else {
     check(op, known == x.elements(), Code::shape, "shape is ", asked, " with ", known, " elements, expected ",
@@ -80,9 +80,9 @@ void infer_flatten(Op& op) {
 }
 
 Schema make_flatten() {
-  Schema schema("flatten", "flatten",
-                concat("Some consecutive dimensions made one.\n\n", kNoCopy,
-                       "\n\nSource: semantics of torch.flatten."));
+  Schema schema(
+      "flatten", "flatten",
+      concat("Some consecutive dimensions made one.\n\n", kNoCopy, "\n\nSource: semantics of torch.flatten."));
   schema.tensor("x", "any shape, any dtype")
       .attribute("start_dim", AttributeType::integer, int64_t(0), "the first of them; negative counts from the last")
       .attribute("end_dim", AttributeType::integer, int64_t(-1), "the last of them; negative counts from the last");

@@ -23,8 +23,8 @@ void infer(Op& op) {
   check(op, !nearest || !align, Code::invalid_argument,
         "align_corners is true, expected false (it has no meaning with mode nearest)");
   const bool has_size = !op.attributes.is_none("size"), has_factor = !op.attributes.is_none("scale_factor");
-  check(op, has_size != has_factor, Code::invalid_argument, "size and scale_factor are ",
-        has_size ? "both" : "neither", " given, expected one of them");
+  check(op, has_size != has_factor, Code::invalid_argument, "size and scale_factor are ", has_size ? "both" : "neither",
+        " given, expected one of them");
 
   std::vector<int64_t> size;
   std::vector<double> factor;
@@ -73,13 +73,14 @@ double flops(const Op& op) {
 }
 
 Schema interpolate() {
-  Schema schema("interpolate", "resize",
-                "Images resized by nearest or (bi-, tri-) linear interpolation.\n\n"
-                "nearest: y[p] = x[min(floor(p * scale), in - 1)]; linear: the weighted mean of the two neighbours of "
-                "s = max((p + 1/2) * scale - 1/2, 0), with align_corners s = p * scale, along each spatial dimension.  "
-                "scale is 1 / scale_factor, or in / out where size is given; with align_corners (in - 1) / (out - 1).\n\n"
-                "Returns (n, c, *size), or sizes floor(in * scale_factor), in the dtype of x.\n\n"
-                "Source: semantics of torch.nn.functional.interpolate.");
+  Schema schema(
+      "interpolate", "resize",
+      "Images resized by nearest or (bi-, tri-) linear interpolation.\n\n"
+      "nearest: y[p] = x[min(floor(p * scale), in - 1)]; linear: the weighted mean of the two neighbours of "
+      "s = max((p + 1/2) * scale - 1/2, 0), with align_corners s = p * scale, along each spatial dimension.  "
+      "scale is 1 / scale_factor, or in / out where size is given; with align_corners (in - 1) / (out - 1).\n\n"
+      "Returns (n, c, *size), or sizes floor(in * scale_factor), in the dtype of x.\n\n"
+      "Source: semantics of torch.nn.functional.interpolate.");
   schema.tensor("x", "(n, c, w), (n, c, h, w) or (n, c, d, h, w); f32, f16, bf16, and s8 or u8 with mode nearest")
       .attribute("size", AttributeType::integers, None{}, "one size, or one for each spatial dimension")
       .attribute("scale_factor", AttributeType::numbers, None{}, "one factor, or one for each spatial dimension")

@@ -43,9 +43,7 @@ void infer_slice(Op& op) {
     check(op, !seen[a], Code::invalid_argument, "axes names dimension ", axis, " twice, expected each at most once");
     seen[a] = true;
     check(op, steps[i] >= 1, Code::invalid_argument, "steps[", i, "] is ", steps[i], ", expected at least 1");
-    const auto inside = [&](int64_t place) {
-      return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size);
-    };
+    const auto inside = [&](int64_t place) { return std::clamp<int64_t>(place < 0 ? place + size : place, 0, size); };
     first[a] = inside(starts[i]);
     last[a] = std::max(first[a], inside(ends[i]));
     const int64_t length = last[a] - first[a];
@@ -63,7 +61,8 @@ Schema make_slice() {
   Schema schema("slice", "slice",
                 concat("A part of a tensor: starts[i], starts[i] + steps[i], ... before ends[i] along dimension "
                        "axes[i].\n\nNegative starts and ends count from the end; they are limited to the size, as in "
-                       "Python.  ", kNoCopy, "\n\nSource: semantics of ONNX's Slice, with positive steps."));
+                       "Python.  ",
+                       kNoCopy, "\n\nSource: semantics of ONNX's Slice, with positive steps."));
   schema.tensor("x", "any shape, any dtype")
       .required("starts", AttributeType::integers, "first index along each of axes")
       .required("ends", AttributeType::integers, "index after the last along each of axes")
@@ -89,8 +88,7 @@ void infer_split(Op& op) {
   std::vector<int64_t> sections = op.attributes.integers("split_size_or_sections");
   check(op, !sections.empty(), Code::invalid_argument, "split_size_or_sections is empty, expected at least one value");
   for (int64_t section : sections)
-    check(op, section >= 0, Code::invalid_argument, "split_size_or_sections holds ", section,
-          ", expected at least 0");
+    check(op, section >= 0, Code::invalid_argument, "split_size_or_sections holds ", section, ", expected at least 0");
   if (sections.size() == 1) {
     const int64_t part = sections[0];
     check(op, part > 0 || size == 0, Code::invalid_argument, "split_size_or_sections is 0, expected at least 1");

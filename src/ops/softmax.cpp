@@ -12,12 +12,13 @@ void infer(Op& op) {
 }
 
 Schema softmax(const char* name, bool log) {
-  Schema schema(name, "softmax",
-                concat(log ? "Logarithm of the softmax along one dimension.\n\ny = x - max - ln(sum of exp(x - max))"
-                           : "Softmax along one dimension.\n\ny = exp(x - max) / sum of exp(x - max)",
-                       "\nwith maximum and sum along dim.\n\nReturns the shape and dtype of x; sums are kept in at least "
-                       "f32.\n\nSource: J. Bridle, Probabilistic interpretation of feedforward classification network "
-                       "outputs, 1990; semantics of torch.nn.functional."));
+  Schema schema(
+      name, "softmax",
+      concat(log ? "Logarithm of the softmax along one dimension.\n\ny = x - max - ln(sum of exp(x - max))"
+                 : "Softmax along one dimension.\n\ny = exp(x - max) / sum of exp(x - max)",
+             "\nwith maximum and sum along dim.\n\nReturns the shape and dtype of x; sums are kept in at least "
+             "f32.\n\nSource: J. Bridle, Probabilistic interpretation of feedforward classification network "
+             "outputs, 1990; semantics of torch.nn.functional."));
   schema.constant("log", log)
       .tensor("x", "rank at least 1; f32, f16 or bf16")
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last");

@@ -51,20 +51,21 @@ void infer(Op& op) {
 Schema unary(const char* name, const char* title, const char* source = nullptr) {
   const UnaryFunction* function = find_unary_function(name);
   require(function != nullptr, Code::internal, "unary op ", name, " is not in the list of functions");
-  const char* dtypes = !function->integers      ? "f32, f16 or bf16"
+  const char* dtypes = !function->integers    ? "f32, f16 or bf16"
                        : function->activation ? "any dtype but bool"
                                               : "any dtype";
   Schema schema(name, "unary",
                 concat(title, ", element by element.\n\ny = ", function->formula, "\n\nReturns the shape of x",
-                       function->activation ? " and its dtype" : ", as bool", ".\n\nSource: ",
-                       source ? source : "semantics of torch", "."));
+                       function->activation ? " and its dtype" : ", as bool",
+                       ".\n\nSource: ", source ? source : "semantics of torch", "."));
   schema.constant("function", std::string(function->name)).tensor("x", concat("any shape, ", dtypes));
   schema.infer = infer;
   return schema;
 }
 
 Schema leaky_relu() {
-  return unary("leaky_relu", "Rectifier with a slope below zero", "A. Maas et al., Rectifier nonlinearities improve "
+  return unary("leaky_relu", "Rectifier with a slope below zero",
+               "A. Maas et al., Rectifier nonlinearities improve "
                "neural network acoustic models, ICML 2013; alpha is negative_slope")
       .attribute("negative_slope", AttributeType::number, 0.01, "factor of negative values");
 }
@@ -83,14 +84,16 @@ Schema gelu() {
 }
 
 Schema clip() {
-  return unary("clip", "Values limited to a range", "semantics of torch.clip: with min > max the result is max; "
+  return unary("clip", "Values limited to a range",
+               "semantics of torch.clip: with min > max the result is max; "
                "alpha is min, beta is max")
       .attribute("min", AttributeType::number, None{}, "smallest result; None: no limit")
       .attribute("max", AttributeType::number, None{}, "largest result; None: no limit");
 }
 
 Schema softplus() {
-  return unary("softplus", "Smooth rectifier", "semantics of torch.nn.functional.softplus; alpha stands for the "
+  return unary("softplus", "Smooth rectifier",
+               "semantics of torch.nn.functional.softplus; alpha stands for the "
                "parameter beta, beta for threshold")
       .attribute("beta", AttributeType::number, 1.0, "sharpness, not 0")
       .attribute("threshold", AttributeType::number, 20.0, "above it the function is x itself");
@@ -102,8 +105,11 @@ PL_REGISTER_OP(gelu);
 PL_REGISTER_OP(clip);
 PL_REGISTER_OP(softplus);
 PL_REGISTER_OP([] { return unary("relu", "Rectifier"); });
-PL_REGISTER_OP([] { return unary("relu6", "Rectifier limited to 6", "A. Krizhevsky, Convolutional deep belief "
-                                 "networks on CIFAR-10, 2010"); });
+PL_REGISTER_OP([] {
+  return unary("relu6", "Rectifier limited to 6",
+               "A. Krizhevsky, Convolutional deep belief "
+               "networks on CIFAR-10, 2010");
+});
 PL_REGISTER_OP([] { return unary("selu", "Scaled exponential linear unit", "G. Klambauer et al., arXiv 1706.02515"); });
 PL_REGISTER_OP([] { return unary("silu", "Sigmoid linear unit (swish)", "S. Elfwing et al., arXiv 1702.03118"); });
 PL_REGISTER_OP([] { return unary("hardswish", "Piecewise swish", "A. Howard et al., arXiv 1905.02244"); });

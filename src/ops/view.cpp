@@ -55,8 +55,7 @@ TensorDesc describe(DType dtype, const Dims& shape, const Dims& strides, const B
     take(Layout::plain(rank));
     std::stable_sort(order, order + rank, [&](int8_t a, int8_t b) { return strides[a] > strides[b]; });
   }
-  TensorDesc desc =
-      TensorDesc::dense(dtype, shape, Layout::make(order, rank, blocks.data(), int(blocks.size())));
+  TensorDesc desc = TensorDesc::dense(dtype, shape, Layout::make(order, rank, blocks.data(), int(blocks.size())));
   for (int i = 0; i < rank; ++i)
     if (used(i)) desc.strides[i] = strides[i];
   desc.offset = offset;
@@ -87,7 +86,7 @@ std::optional<Dims> strides_without_blocks(const TensorDesc& x) {
 
 struct Axis {
   int64_t size = 1, stride = 0;
-  int dim = -1;         // of the tensor it belongs to
+  int dim = -1;  // of the tensor it belongs to
   bool blocked = false;
 };
 
