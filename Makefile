@@ -23,7 +23,7 @@ test: build
 bench: build
 	$(BIN)/python -m bench
 
-lint: $(VENV)/lint.stamp build
+lint: $(VENV)/lint.stamp
 	$(BIN)/pre-commit run --all-files
 
 format: $(VENV)/lint.stamp
