@@ -38,16 +38,51 @@
 namespace pl::pointwise {
 
 enum class Function : uint8_t {
-    // Leaves: Node::constant or Node::index says which.
-    constant, input, scalar, reduced, count,
-    // One argument.
-    negate, logical_not, exp, expm1, log, log1p, sqrt, rsqrt, tanh, sigmoid, erf, sin, cos, floor, ceil, round, abs,
-    sign, isnan,
-    // Two arguments.
-    add, subtract, multiply, divide, maximum, minimum, power, less, less_equal, greater, greater_equal, equal,
-    not_equal, logical_and, logical_or,
-    // Three arguments: where(condition, a, b), clip(x, lowest, highest).
-    where, clip,
+  // Leaves: Node::constant or Node::index says which.
+  constant,
+  input,
+  scalar,
+  reduced,
+  count,
+  // One argument.
+  negate,
+  logical_not,
+  exp,
+  expm1,
+  log,
+  log1p,
+  sqrt,
+  rsqrt,
+  tanh,
+  sigmoid,
+  erf,
+  sin,
+  cos,
+  floor,
+  ceil,
+  round,
+  abs,
+  sign,
+  isnan,
+  // Two arguments.
+  add,
+  subtract,
+  multiply,
+  divide,
+  maximum,
+  minimum,
+  power,
+  less,
+  less_equal,
+  greater,
+  greater_equal,
+  equal,
+  not_equal,
+  logical_and,
+  logical_or,
+  // Three arguments: where(condition, a, b), clip(x, lowest, highest).
+  where,
+  clip,
 };
 
 const char* name_of(Function function);  // "exp", "+", "where": as written in expressions
@@ -57,15 +92,15 @@ bool is_leaf(Function function);
 // One operation.  Arguments are earlier nodes of the same code, so that a loop over the nodes evaluates them.
 // Equal operations on equal arguments are one node.
 struct Node {
-    Function function = Function::constant;
-    int arguments[3] = {-1, -1, -1};
-    int index = 0;        // of input, scalar, reduced
-    double constant = 0;  // of constant
+  Function function = Function::constant;
+  int arguments[3] = {-1, -1, -1};
+  int index = 0;        // of input, scalar, reduced
+  double constant = 0;  // of constant
 };
 
 struct Code {
-    std::vector<Node> nodes;
-    std::vector<int> results;  // a node for each output
+  std::vector<Node> nodes;
+  std::vector<int> results;  // a node for each output
 };
 
 enum class Reduction : uint8_t { sum, product, maximum, minimum };
@@ -74,17 +109,17 @@ const char* name_of(Reduction reduction);  // "+=", "*=", "max=", "min="
 enum class Arithmetic : uint8_t { f32, s64 };
 
 struct Program {
-    Arithmetic arithmetic = Arithmetic::f32;
-    int inputs = 0;
-    int outputs = 0;
-    // For each element: results[k] is the value of output k, or what is reduced into it.
-    Code elements;
-    // One for each output, or none at all.
-    std::vector<Reduction> reductions;
-    // For each reduced element, when there are reductions: from nodes `reduced` k to output k.
-    Code finish;
+  Arithmetic arithmetic = Arithmetic::f32;
+  int inputs = 0;
+  int outputs = 0;
+  // For each element: results[k] is the value of output k, or what is reduced into it.
+  Code elements;
+  // One for each output, or none at all.
+  std::vector<Reduction> reductions;
+  // For each reduced element, when there are reductions: from nodes `reduced` k to output k.
+  Code finish;
 
-    bool reduces() const { return !reductions.empty(); }
+  bool reduces() const { return !reductions.empty(); }
 };
 
 // Parses and checks.  `name` is the op's name, for messages: "pointwise: expressions, position 5: ...".

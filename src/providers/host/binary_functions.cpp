@@ -9,29 +9,29 @@ namespace {
 
 template <class F, class T>
 PL_VECTORISED void run_binary(const T* a, int64_t a_step, const T* b, int64_t b_step, T* out, int64_t n) {
-    if (a_step && b_step) {
+  if (a_step && b_step) {
 #pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], b[i]);
-    } else if (a_step) {
-        const T second = *b;
+    for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], b[i]);
+  } else if (a_step) {
+    const T second = *b;
 #pragma GCC ivdep
-        for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], second);
+    for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], second);
+  } else {
+    const T first = *a;
+    if (b_step) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) out[i] = F::of(first, b[i]);
     } else {
-        const T first = *a;
-        if (b_step) {
-#pragma GCC ivdep
-            for (int64_t i = 0; i < n; ++i) out[i] = F::of(first, b[i]);
-        } else {
-            const T value = F::of(first, *b);
-            for (int64_t i = 0; i < n; ++i) out[i] = value;
-        }
+      const T value = F::of(first, *b);
+      for (int64_t i = 0; i < n; ++i) out[i] = value;
     }
+  }
 }
 
-#define PL_FUNCTION(Name, Type, expression)                       \
-    struct Name {                                                 \
-        static PL_INLINE Type of(Type a, Type b) { return expression; } \
-    };
+#define PL_FUNCTION(Name, Type, expression)                         \
+  struct Name {                                                     \
+    static PL_INLINE Type of(Type a, Type b) { return expression; } \
+  };
 
 PL_FUNCTION(Add, float, a + b)
 PL_FUNCTION(Sub, float, a - b)
@@ -67,66 +67,49 @@ PL_FUNCTION(IntegerOr, int64_t, (a != 0) | (b != 0))
 
 // The C library's pow, with the constant exponents that models use in vector code.
 void run_pow(const float* a, int64_t a_step, const float* b, int64_t b_step, float* out, int64_t n) {
-    const float exponent = *b;
-    if (b_step == 0 && exponent == 2.0f) return run_binary<Mul>(a, a_step, a, a_step, out, n);
-    if (b_step == 0 && exponent == 1.0f) {
-        const float one = 1.0f;
-        return run_binary<Mul>(a, a_step, &one, 0, out, n);
-    }
-    if (b_step == 0 && exponent == -1.0f) {
-        const float one = 1.0f;
-        return run_binary<Div>(&one, 0, a, a_step, out, n);
-    }
-    const float base = *a;  // out may be a: what is broadcast is read once
-    for (int64_t i = 0; i < n; ++i) out[i] = std::pow(a_step ? a[i] : base, b_step ? b[i] : exponent);
+  const float exponent = *b;
+  if (b_step == 0 && exponent == 2.0f) return run_binary<Mul>(a, a_step, a, a_step, out, n);
+  if (b_step == 0 && exponent == 1.0f) {
+    const float one = 1.0f;
+    return run_binary<Mul>(a, a_step, &one, 0, out, n);
+  }
+  if (b_step == 0 && exponent == -1.0f) {
+    const float one = 1.0f;
+    return run_binary<Div>(&one, 0, a, a_step, out, n);
+  }
+  const float base = *a;  // out may be a: what is broadcast is read once
+  for (int64_t i = 0; i < n; ++i) out[i] = std::pow(a_step ? a[i] : base, b_step ? b[i] : exponent);
 }
 
 template <class T>
 struct Named {
-    const char* name;
-    BinaryRun<T> run;
+  const char* name;
+  BinaryRun<T> run;
 };
 
 constexpr Named<float> kFloat[] = {
-    {"add", run_binary<Add>},
-    {"sub", run_binary<Sub>},
-    {"mul", run_binary<Mul>},
-    {"div", run_binary<Div>},
-    {"maximum", run_binary<Maximum>},
-    {"minimum", run_binary<Minimum>},
-    {"pow", run_pow},
-    {"eq", run_binary<Eq>},
-    {"ne", run_binary<Ne>},
-    {"lt", run_binary<Lt>},
-    {"le", run_binary<Le>},
-    {"gt", run_binary<Gt>},
-    {"ge", run_binary<Ge>},
-    {"logical_and", run_binary<And>},
-    {"logical_or", run_binary<Or>},
+    {"add", run_binary<Add>}, {"sub", run_binary<Sub>},         {"mul", run_binary<Mul>},
+    {"div", run_binary<Div>}, {"maximum", run_binary<Maximum>}, {"minimum", run_binary<Minimum>},
+    {"pow", run_pow},         {"eq", run_binary<Eq>},           {"ne", run_binary<Ne>},
+    {"lt", run_binary<Lt>},   {"le", run_binary<Le>},           {"gt", run_binary<Gt>},
+    {"ge", run_binary<Ge>},   {"logical_and", run_binary<And>}, {"logical_or", run_binary<Or>},
 };
 
 constexpr Named<int64_t> kInteger[] = {
-    {"add", run_binary<IntegerAdd>},
-    {"sub", run_binary<IntegerSub>},
-    {"mul", run_binary<IntegerMul>},
-    {"div", run_binary<IntegerDiv>},
-    {"maximum", run_binary<IntegerMaximum>},
-    {"minimum", run_binary<IntegerMinimum>},
-    {"eq", run_binary<IntegerEq>},
-    {"ne", run_binary<IntegerNe>},
-    {"lt", run_binary<IntegerLt>},
-    {"le", run_binary<IntegerLe>},
-    {"gt", run_binary<IntegerGt>},
-    {"ge", run_binary<IntegerGe>},
-    {"logical_and", run_binary<IntegerAnd>},
-    {"logical_or", run_binary<IntegerOr>},
+    {"add", run_binary<IntegerAdd>},         {"sub", run_binary<IntegerSub>},
+    {"mul", run_binary<IntegerMul>},         {"div", run_binary<IntegerDiv>},
+    {"maximum", run_binary<IntegerMaximum>}, {"minimum", run_binary<IntegerMinimum>},
+    {"eq", run_binary<IntegerEq>},           {"ne", run_binary<IntegerNe>},
+    {"lt", run_binary<IntegerLt>},           {"le", run_binary<IntegerLe>},
+    {"gt", run_binary<IntegerGt>},           {"ge", run_binary<IntegerGe>},
+    {"logical_and", run_binary<IntegerAnd>}, {"logical_or", run_binary<IntegerOr>},
 };
 
 template <class T, size_t N>
 BinaryRun<T> find(const Named<T> (&table)[N], std::string_view name) {
-    for (const Named<T>& function : table)
-        if (name == function.name) return function.run;
-    return nullptr;
+  for (const Named<T>& function : table)
+    if (name == function.name) return function.run;
+  return nullptr;
 }
 
 }  // namespace

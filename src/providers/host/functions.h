@@ -24,20 +24,20 @@ BinaryRun<int64_t> find_integer_binary(std::string_view name);
 
 // What an op applies to its result: attributes activation, activation_alpha, activation_beta.
 struct Activation {
-    UnaryRun<float> floats = nullptr;
-    UnaryRun<int64_t> integers = nullptr;
-    double alpha = 0, beta = 0;
+  UnaryRun<float> floats = nullptr;
+  UnaryRun<int64_t> integers = nullptr;
+  double alpha = 0, beta = 0;
 
-    static Activation of(const Op& op);
-    explicit operator bool() const { return floats != nullptr; }
-    void apply(float* values, int64_t n) const {
-        if (floats) floats(values, values, n, alpha, beta);
-    }
-    void apply(int64_t* values, int64_t n) const {
-        if (integers) integers(values, values, n, alpha, beta);
-    }
-    // In place on doubles, through f32: the arithmetic of activations.
-    void apply(double* values, int64_t n) const;
+  static Activation of(const Op& op);
+  explicit operator bool() const { return floats != nullptr; }
+  void apply(float* values, int64_t n) const {
+    if (floats) floats(values, values, n, alpha, beta);
+  }
+  void apply(int64_t* values, int64_t n) const {
+    if (integers) integers(values, values, n, alpha, beta);
+  }
+  // In place on doubles, through f32: the arithmetic of activations.
+  void apply(double* values, int64_t n) const;
 };
 
 }  // namespace pl::host

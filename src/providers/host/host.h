@@ -21,30 +21,30 @@
 namespace pl::host {
 
 class HostProvider : public Provider {
-  public:
-    std::string name() const override { return "host"; }
-    std::string version() const override;
-    bool serves(const Device& device) const override { return device.is_cpu(); }
-    bool handles_empty() const override { return true; }
-    void list(const Op& op, Device& device, CandidateList& out) override;
+ public:
+  std::string name() const override { return "host"; }
+  std::string version() const override;
+  bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool handles_empty() const override { return true; }
+  void list(const Op& op, Device& device, CandidateList& out) override;
 };
 
 using HostList = void (*)(const Op& op, CandidateList& out);
 using HostTable = OpTable<HostProvider, HostList>;
 
-#define PL_HOST_KIND(kind, list)                                 \
-    [[maybe_unused]] static const bool PL_JOIN(host_kind_, __COUNTER__) = \
-        ::pl::host::HostTable::instance().add(kind, list)
+#define PL_HOST_KIND(kind, list)                                        \
+  [[maybe_unused]] static const bool PL_JOIN(host_kind_, __COUNTER__) = \
+      ::pl::host::HostTable::instance().add(kind, list)
 
 // A kernel made of a callable: void(const KernelArguments&) const.
 template <class Body>
 class BodyKernel final : public Kernel {
-  public:
-    explicit BodyKernel(Body body) : body_(std::move(body)) {}
-    void run(const KernelArguments& arguments) override { body_(arguments); }
+ public:
+  explicit BodyKernel(Body body) : body_(std::move(body)) {}
+  void run(const KernelArguments& arguments) override { body_(arguments); }
 
-  private:
-    Body body_;
+ private:
+  Body body_;
 };
 
 enum class Quality { fast, reference };
@@ -54,32 +54,32 @@ enum class Quality { fast, reference };
 template <class Make>
 void add_candidate(CandidateList& out, std::string implementation, Quality quality, std::vector<TensorDesc> inputs,
                    std::vector<TensorDesc> outputs, Make make) {
-    Candidate candidate;
-    candidate.provider = "host";
-    candidate.implementation = std::move(implementation);
-    candidate.inputs = std::move(inputs);
-    candidate.outputs = std::move(outputs);
-    candidate.reference = quality == Quality::reference;
-    candidate.efficiency = candidate.reference ? 0.01 : 0.7;
-    candidate.prepare = [make = std::move(make)]() -> std::unique_ptr<Kernel> {
-        auto body = make();
-        return std::make_unique<BodyKernel<decltype(body)>>(std::move(body));
-    };
-    out.add(std::move(candidate));
+  Candidate candidate;
+  candidate.provider = "host";
+  candidate.implementation = std::move(implementation);
+  candidate.inputs = std::move(inputs);
+  candidate.outputs = std::move(outputs);
+  candidate.reference = quality == Quality::reference;
+  candidate.efficiency = candidate.reference ? 0.01 : 0.7;
+  candidate.prepare = [make = std::move(make)]() -> std::unique_ptr<Kernel> {
+    auto body = make();
+    return std::make_unique<BodyKernel<decltype(body)>>(std::move(body));
+  };
+  out.add(std::move(candidate));
 }
 
 // The tensor, dense in the layout it has, or in another one.
 inline TensorDesc dense(const TensorDesc& desc) { return desc.present ? desc.with_layout(desc.layout) : desc; }
 // Dense in `layout` if the rank fits, else as it is.
 inline TensorDesc dense_as(const TensorDesc& desc, const Layout& layout) {
-    return desc.present && desc.rank() == layout.rank() ? desc.with_layout(layout) : dense(desc);
+  return desc.present && desc.rank() == layout.rank() ? desc.with_layout(layout) : dense(desc);
 }
 inline TensorDesc dense_plain(const TensorDesc& desc) {
-    return desc.present ? desc.with_layout(Layout::plain(desc.rank())) : desc;
+  return desc.present ? desc.with_layout(Layout::plain(desc.rank())) : desc;
 }
 
 inline void* input(const KernelArguments& arguments, int i) {
-    return arguments.inputs[i] ? arguments.inputs[i]->host() : nullptr;
+  return arguments.inputs[i] ? arguments.inputs[i]->host() : nullptr;
 }
 inline void* output(const KernelArguments& arguments, int i = 0) { return arguments.outputs[i]->host(); }
 

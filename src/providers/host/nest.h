@@ -18,27 +18,27 @@ namespace pl::host {
 constexpr int kMaxOperands = 17;  // a pointwise op: its outputs, which lie alike, and 16 inputs
 
 struct Operand {
-    TensorDesc desc;  // of the rank of the index space; a dimension of size 1 is broadcast
-    Dims begin;       // index of the element that the origin of the index space falls on; empty: the first
+  TensorDesc desc;  // of the rank of the index space; a dimension of size 1 is broadcast
+  Dims begin;       // index of the element that the origin of the index space falls on; empty: the first
 };
 
 struct Loop {
-    int64_t size = 1;
-    int64_t stride[kMaxOperands] = {};
+  int64_t size = 1;
+  int64_t stride[kMaxOperands] = {};
 };
 
 struct Nest {
-    int operands = 0;
-    std::vector<Loop> loops;  // outermost first, at least one; the last is the run
-    int64_t base[kMaxOperands] = {};  // element offsets of the first element
+  int operands = 0;
+  std::vector<Loop> loops;          // outermost first, at least one; the last is the run
+  int64_t base[kMaxOperands] = {};  // element offsets of the first element
 
-    const Loop& run() const { return loops.back(); }
-    int64_t runs() const {
-        int64_t count = 1;
-        for (size_t i = 0; i + 1 < loops.size(); ++i) count *= loops[i].size;
-        return count;
-    }
-    int64_t elements() const { return runs() * run().size; }
+  const Loop& run() const { return loops.back(); }
+  int64_t runs() const {
+    int64_t count = 1;
+    for (size_t i = 0; i + 1 < loops.size(); ++i) count *= loops[i].size;
+    return count;
+  }
+  int64_t elements() const { return runs() * run().size; }
 };
 
 // Nests that together visit each index of `shape` once; none if it is empty.  Loops are ordered so that operand
@@ -52,67 +52,67 @@ TensorDesc with_rank(const TensorDesc& desc, int rank);
 // each operand, n its length.
 template <class F>
 void walk(const Nest& nest, int64_t begin, int64_t end, F&& f) {
-    const int outer = int(nest.loops.size()) - 1, operands = nest.operands;
-    int64_t offsets[kMaxOperands], index[32];
-    for (int k = 0; k < operands; ++k) offsets[k] = nest.base[k];
-    int64_t rest = begin;
+  const int outer = int(nest.loops.size()) - 1, operands = nest.operands;
+  int64_t offsets[kMaxOperands], index[32];
+  for (int k = 0; k < operands; ++k) offsets[k] = nest.base[k];
+  int64_t rest = begin;
+  for (int i = outer - 1; i >= 0; --i) {
+    index[i] = rest % nest.loops[size_t(i)].size;
+    rest /= nest.loops[size_t(i)].size;
+    for (int k = 0; k < operands; ++k) offsets[k] += index[i] * nest.loops[size_t(i)].stride[k];
+  }
+  const int64_t n = nest.run().size;
+  for (int64_t run = begin; run < end; ++run) {
+    f(static_cast<const int64_t*>(offsets), n);
     for (int i = outer - 1; i >= 0; --i) {
-        index[i] = rest % nest.loops[size_t(i)].size;
-        rest /= nest.loops[size_t(i)].size;
-        for (int k = 0; k < operands; ++k) offsets[k] += index[i] * nest.loops[size_t(i)].stride[k];
+      const Loop& loop = nest.loops[size_t(i)];
+      for (int k = 0; k < operands; ++k) offsets[k] += loop.stride[k];
+      if (++index[i] < loop.size) break;
+      for (int k = 0; k < operands; ++k) offsets[k] -= loop.size * loop.stride[k];
+      index[i] = 0;
     }
-    const int64_t n = nest.run().size;
-    for (int64_t run = begin; run < end; ++run) {
-        f(static_cast<const int64_t*>(offsets), n);
-        for (int i = outer - 1; i >= 0; --i) {
-            const Loop& loop = nest.loops[size_t(i)];
-            for (int k = 0; k < operands; ++k) offsets[k] += loop.stride[k];
-            if (++index[i] < loop.size) break;
-            for (int k = 0; k < operands; ++k) offsets[k] -= loop.size * loop.stride[k];
-            index[i] = 0;
-        }
-    }
+  }
 }
 
 // The whole nest on all cores; long runs are split.  `nanoseconds` is the work of one element.
 template <class F>
 void for_each_run(const Nest& nest, double nanoseconds, F&& f) {
-    const int64_t runs = nest.runs(), n = nest.run().size;
-    if (runs >= 16 || double(runs * n) * nanoseconds < kSerialNanoseconds) {
-        parallel_for(runs, double(n) * nanoseconds, [&](int64_t begin, int64_t end) { walk(nest, begin, end, f); });
-        return;
-    }
-    // Few, long runs: split each at multiples of 64 elements.
-    constexpr int64_t kGrain = 64;
-    const int64_t grains = (n + kGrain - 1) / kGrain;
-    for (int64_t run = 0; run < runs; ++run) {
-        parallel_for(grains, kGrain * nanoseconds, [&](int64_t begin, int64_t end) {
-            walk(nest, run, run + 1, [&](const int64_t* offsets, int64_t) {
-                int64_t moved[kMaxOperands];
-                for (int k = 0; k < nest.operands; ++k) moved[k] = offsets[k] + begin * kGrain * nest.run().stride[k];
-                f(static_cast<const int64_t*>(moved), std::min(end * kGrain, n) - begin * kGrain);
-            });
-        });
-    }
+  const int64_t runs = nest.runs(), n = nest.run().size;
+  if (runs >= 16 || double(runs * n) * nanoseconds < kSerialNanoseconds) {
+    parallel_for(runs, double(n) * nanoseconds, [&](int64_t begin, int64_t end) { walk(nest, begin, end, f); });
+    return;
+  }
+  // Few, long runs: split each at multiples of 64 elements.
+  constexpr int64_t kGrain = 64;
+  const int64_t grains = (n + kGrain - 1) / kGrain;
+  for (int64_t run = 0; run < runs; ++run) {
+    parallel_for(grains, kGrain * nanoseconds, [&](int64_t begin, int64_t end) {
+      walk(nest, run, run + 1, [&](const int64_t* offsets, int64_t) {
+        int64_t moved[kMaxOperands];
+        for (int k = 0; k < nest.operands; ++k) moved[k] = offsets[k] + begin * kGrain * nest.run().stride[k];
+        f(static_cast<const int64_t*>(moved), std::min(end * kGrain, n) - begin * kGrain);
+      });
+    });
+  }
 }
 
 template <class F>
 void for_each_run(const std::vector<Nest>& nests, double nanoseconds, F&& f) {
-    for (const Nest& nest : nests) for_each_run(nest, nanoseconds, f);
+  for (const Nest& nest : nests) for_each_run(nest, nanoseconds, f);
 }
 
 // Writes zeros to the padding of a blocked tensor; costs nothing where there is none.
 class PaddingZeroer {
-  public:
-    explicit PaddingZeroer(const TensorDesc& desc);
-    void run(void* base) const {
-        if (!nests_.empty()) write(base);
-    }
+ public:
+  explicit PaddingZeroer(const TensorDesc& desc);
+  void run(void* base) const {
+    if (!nests_.empty()) write(base);
+  }
 
-  private:
-    void write(void* base) const;
-    std::vector<Nest> nests_;
-    size_t element_bytes_;
+ private:
+  void write(void* base) const;
+  std::vector<Nest> nests_;
+  size_t element_bytes_;
 };
 
 }  // namespace pl::host

@@ -13,27 +13,27 @@ constexpr double kSerialNanoseconds = 12000;
 
 // The number of threads worth using for so much work (all items together).
 inline int threads_for(double nanoseconds) {
-    if (nanoseconds < kSerialNanoseconds || omp_in_parallel()) return 1;
-    return int(std::min<double>(omp_get_max_threads(), nanoseconds / (kSerialNanoseconds / 2)));
+  if (nanoseconds < kSerialNanoseconds || omp_in_parallel()) return 1;
+  return int(std::min<double>(omp_get_max_threads(), nanoseconds / (kSerialNanoseconds / 2)));
 }
 
 // Calls body(begin, end) for consecutive pieces of [0, count), each item about `nanoseconds` of work on one core.
 // A piece runs on one thread; `body` must not throw.
 template <class Body>
 void parallel_for(int64_t count, double nanoseconds, Body&& body) {
-    if (count <= 0) return;
-    const int threads = int(std::min<int64_t>(threads_for(double(count) * nanoseconds), count));
-    if (threads <= 1) {
-        body(int64_t(0), count);
-        return;
-    }
+  if (count <= 0) return;
+  const int threads = int(std::min<int64_t>(threads_for(double(count) * nanoseconds), count));
+  if (threads <= 1) {
+    body(int64_t(0), count);
+    return;
+  }
 #pragma omp parallel num_threads(threads)
-    {
-        // The team may be smaller than asked for.
-        const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
-        const int64_t begin = count * rank / team, end = count * (rank + 1) / team;
-        if (begin < end) body(begin, end);
-    }
+  {
+    // The team may be smaller than asked for.
+    const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
+    const int64_t begin = count * rank / team, end = count * (rank + 1) / team;
+    if (begin < end) body(begin, end);
+  }
 }
 
 }  // namespace pl::host

@@ -11,11 +11,11 @@ const ProviderRegistration registration("host", [] { return std::make_unique<Hos
 std::string HostProvider::version() const { return pl_version(); }
 
 void HostProvider::list(const Op& op, Device&, CandidateList& out) {
-    const HostList* list = HostTable::instance().find(op.schema->kind);
-    if (list)
-        (*list)(op, out);
-    else
-        out.refuse(name(), op.schema->kind + ": not implemented by the host provider");
+  const HostList* list = HostTable::instance().find(op.schema->kind);
+  if (list)
+    (*list)(op, out);
+  else
+    out.refuse(name(), op.schema->kind + ": not implemented by the host provider");
 }
 
 }  // namespace pl::host

@@ -10,65 +10,59 @@ constexpr double kNanoseconds = 0.3;
 
 template <class T>
 struct UnaryBody {
-    UnaryRun<T> function;
-    double alpha, beta;
-    DType from, to;
-    int64_t count;  // padding included
-    LoadRun<T> load;
-    StoreRun<T> store;
-    PaddingZeroer zeroer;
+  UnaryRun<T> function;
+  double alpha, beta;
+  DType from, to;
+  int64_t count;  // padding included
+  LoadRun<T> load;
+  StoreRun<T> store;
+  PaddingZeroer zeroer;
 
-    void operator()(const KernelArguments& arguments) const {
-        const void* x = input(arguments, 0);
-        void* y = output(arguments);
-        if (std::is_same_v<T, float> && from == DType::f32 && to == DType::f32) {
-            parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
-                function(static_cast<const T*>(x) + begin, static_cast<T*>(y) + begin, end - begin, alpha, beta);
-            });
-        } else {
-            parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
-                T buffer[kChunk];
-                for (int64_t i = begin; i < end; i += kChunk) {
-                    const int64_t n = std::min(kChunk, end - i);
-                    load(x, i, 1, n, buffer);
-                    function(buffer, buffer, n, alpha, beta);
-                    store(buffer, n, y, i, 1);
-                }
-            });
+  void operator()(const KernelArguments& arguments) const {
+    const void* x = input(arguments, 0);
+    void* y = output(arguments);
+    if (std::is_same_v<T, float> && from == DType::f32 && to == DType::f32) {
+      parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
+        function(static_cast<const T*>(x) + begin, static_cast<T*>(y) + begin, end - begin, alpha, beta);
+      });
+    } else {
+      parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
+        T buffer[kChunk];
+        for (int64_t i = begin; i < end; i += kChunk) {
+          const int64_t n = std::min(kChunk, end - i);
+          load(x, i, 1, n, buffer);
+          function(buffer, buffer, n, alpha, beta);
+          store(buffer, n, y, i, 1);
         }
-        zeroer.run(y);
+      });
     }
+    zeroer.run(y);
+  }
 };
 
 template <class T>
 void add(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load, StoreRun<T> store) {
-    for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-        const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
-        add_candidate(out, "unary", Quality::fast, {x}, {y},
-                      [=, alpha = op.attributes.number("alpha"), beta = op.attributes.number("beta")] {
-                          return UnaryBody<T>{function,
-                                              alpha,
-                                              beta,
-                                              x.dtype,
-                                              y.dtype,
-                                              x.elements() ? x.padded_elements() : 0,
-                                              load,
-                                              store,
-                                              PaddingZeroer(y)};
-                      });
-    }
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
+    add_candidate(out, "unary", Quality::fast, {x}, {y},
+                  [=, alpha = op.attributes.number("alpha"), beta = op.attributes.number("beta")] {
+                    return UnaryBody<T>{function, alpha,   beta,
+                                        x.dtype,  y.dtype, x.elements() ? x.padded_elements() : 0,
+                                        load,     store,   PaddingZeroer(y)};
+                  });
+  }
 }
 
 void list(const Op& op, CandidateList& out) {
-    const std::string& name = op.attributes.text("function");
-    const DType from = op.in(0).dtype, to = op.out().dtype;
-    if (is_floating(from)) {
-        if (const auto function = find_float_unary(name))
-            return add(op, out, function, float_loader(from), float_storer(to));
-    } else if (const auto function = find_integer_unary(name)) {
-        return add(op, out, function, integer_loader(from), integer_storer(to));
-    }
-    out.refuse("host", concat("unary: ", name, " is not defined on ", name_of(from)));
+  const std::string& name = op.attributes.text("function");
+  const DType from = op.in(0).dtype, to = op.out().dtype;
+  if (is_floating(from)) {
+    if (const auto function = find_float_unary(name))
+      return add(op, out, function, float_loader(from), float_storer(to));
+  } else if (const auto function = find_integer_unary(name)) {
+    return add(op, out, function, integer_loader(from), integer_storer(to));
+  }
+  out.refuse("host", concat("unary: ", name, " is not defined on ", name_of(from)));
 }
 PL_HOST_KIND("unary", list);
 

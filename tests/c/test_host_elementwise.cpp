@@ -1,0 +1,315 @@
+// The host provider's elementwise kinds and reorder, in every layout and dtype, against loops in double; and the
+// error of its elementary functions in units of the last place.
+#include <cmath>
+#include <limits>
+
+#include "host_testing.h"
+#include "ops/activation.h"
+#include "providers/host/functions.h"
+
+using namespace pl;
+using namespace pl::host_testing;
+
+static double exact(const std::string& name, double x, double alpha, double beta) {
+  const auto clamp = [](double v, double low, double high) { return std::min(std::max(v, low), high); };
+  if (name == "relu") return std::max(x, 0.0);
+  if (name == "relu6") return clamp(x, 0, 6);
+  if (name == "leaky_relu") return x > 0 ? x : alpha * x;
+  if (name == "elu") return x > 0 ? x : alpha * std::expm1(x);
+  if (name == "selu") return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x));
+  if (name == "gelu_erf") return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  if (name == "gelu_tanh") return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  if (name == "silu") return x / (1 + std::exp(-x));
+  if (name == "hardswish") return x * clamp(x / 6 + 0.5, 0, 1);
+  if (name == "hardsigmoid") return clamp(x / 6 + 0.5, 0, 1);
+  if (name == "sigmoid") return 1 / (1 + std::exp(-x));
+  if (name == "tanh") return std::tanh(x);
+  if (name == "clip") return clamp(x, alpha, beta);
+  if (name == "softplus") return alpha * x > beta ? x : std::log1p(std::exp(alpha * x)) / alpha;
+  if (name == "mish") return x * std::tanh(std::log1p(std::exp(x)));
+  if (name == "softsign") return x / (1 + std::fabs(x));
+  if (name == "abs") return std::fabs(x);
+  if (name == "neg") return -x;
+  if (name == "exp") return std::exp(x);
+  if (name == "log") return std::log(x);
+  if (name == "sqrt") return std::sqrt(x);
+  if (name == "rsqrt") return 1 / std::sqrt(x);
+  if (name == "reciprocal") return 1 / x;
+  if (name == "square") return x * x;
+  if (name == "sin") return std::sin(x);
+  if (name == "cos") return std::cos(x);
+  if (name == "erf") return std::erf(x);
+  if (name == "floor") return std::floor(x);
+  if (name == "ceil") return std::ceil(x);
+  if (name == "round") return std::nearbyint(x);
+  if (name == "sign") return (x > 0) - (x < 0);
+  if (name == "logical_not") return x == 0;
+  std::fprintf(stderr, "unary function %s has no reference\n", name.c_str());
+  std::exit(1);
+}
+
+static void test_unary() {
+  for (const Schema* schema : all_schemas()) {
+    if (schema->kind != "unary") continue;
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64}) {
+      for (const Dims& shape : {Dims{}, Dims{7}, Dims{2, 17, 3, 5}, Dims{1, 3, 9}, Dims{0, 16, 2}}) {
+        const bool positive = schema->name == "log" || schema->name == "sqrt" || schema->name == "rsqrt";
+        const Input x = random_input(dtype, shape, positive ? 0.1 : -3, 3);
+        if (!is_floating(dtype) && !find_unary_function(schema->name)->integers) continue;
+        const char* attributes = schema->name == "clip" ? "min=-1 max=2" : "";
+        run_all(schema->name.c_str(), attributes, {x},
+                [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+                  Values expected;
+                  for (double v : x.values)
+                    expected.push_back(exact(op.attributes.text("function"), v, op.attributes.number("alpha"),
+                                             op.attributes.number("beta")));
+                  expect(expected, 1)(op, y, what);
+                });
+      }
+    }
+  }
+}
+
+// The largest error over many floats of a range, in units of the last place of the exact result.
+static double ulps(const char* name, float low, float high, double alpha = 0, double beta = 0) {
+  const auto run = host::find_float_unary(name);
+  constexpr int n = 400000;
+  std::vector<float> x(n), y(n);
+  for (int i = 0; i < n; ++i) x[size_t(i)] = low + (high - low) * float(i) / float(n - 1);
+  run(x.data(), y.data(), n, alpha, beta);
+  double worst = 0;
+  for (int i = 0; i < n; ++i) {
+    const double wanted = exact(name, x[size_t(i)], alpha, beta);
+    if (std::fabs(wanted) > 3.4e38) {
+      CHECK(std::isinf(y[size_t(i)]));
+      continue;
+    }
+    int exponent;
+    std::frexp(wanted, &exponent);
+    const double unit = std::ldexp(1.0, std::max(exponent - 24, -149));
+    worst = std::max(worst, std::fabs(y[size_t(i)] - wanted) / unit);
+  }
+  return worst;
+}
+
+static void check_ulps(const char* name, float low, float high, double limit, double alpha = 0, double beta = 0) {
+  const double found = ulps(name, low, high, alpha, beta);
+  std::printf("%-12s [%g, %g]: %.2f ulp, limit %.1f\n", name, double(low), double(high), found, limit);
+  CHECK(found <= limit);
+}
+
+static void test_accuracy() {
+  check_ulps("exp", -88, 88.7f, 2);
+  check_ulps("exp", -110, -80, 2);
+  check_ulps("exp", -1, 1, 2);
+  check_ulps("log", 1e-3f, 10, 2);
+  check_ulps("log", 1e-45f, 1e-38f, 2);
+  check_ulps("log", 1, 3e38f, 2);
+  check_ulps("tanh", -12, 12, 3);
+  check_ulps("tanh", -0.7f, 0.7f, 3);
+  check_ulps("sigmoid", -80, 80, 4);
+  check_ulps("erf", -5, 5, 3);
+  check_ulps("elu", -20, 1, 3, 1);
+  check_ulps("elu", -0.5f, 0.1f, 3, 1);
+  check_ulps("sin", -3.1f, 3.1f, 2);
+  check_ulps("cos", -1.5f, 1.5f, 2);
+  check_ulps("sin", 1e4f, 1e6f, 2);
+  check_ulps("cos", 1e6f, 1e9f, 2);
+  check_ulps("softplus", -30, 30, 4, 1, 20);
+  check_ulps("mish", -10, 30, 5);
+  check_ulps("gelu_erf", -3, 10, 24);
+  check_ulps("gelu_tanh", -3, 10, 40);
+  check_ulps("silu", -80, 80, 4);
+}
+
+static void test_special_values() {
+  const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const auto of = [](const char* name, float x, double alpha = 0, double beta = 0) {
+    // Alone and inside a vector.
+    const auto run = host::find_float_unary(name);
+    std::vector<float> in(33, x), out(33);
+    run(in.data(), out.data(), 33, alpha, beta);
+    for (float v : out) CHECK(v == out[0] || (std::isnan(v) && std::isnan(out[0])));
+    return out[32];
+  };
+  for (const UnaryFunction& function : unary_functions()) {
+    if (std::string(function.name) == "logical_not") continue;
+    CHECK(std::isnan(of(function.name, nan, function.alpha, function.beta)));
+  }
+  CHECK(of("exp", infinity) == infinity && of("exp", -infinity) == 0 && of("exp", 0) == 1);
+  CHECK(of("log", 0) == -infinity && std::isnan(of("log", -1)) && of("log", infinity) == infinity);
+  CHECK(std::isnan(of("log", -infinity)));
+  CHECK(of("tanh", infinity) == 1 && of("tanh", -infinity) == -1);
+  CHECK(of("sigmoid", infinity) == 1 && of("sigmoid", -infinity) == 0);
+  CHECK(of("erf", infinity) == 1 && of("erf", -infinity) == -1);
+  CHECK(of("gelu_erf", infinity) == infinity && of("gelu_erf", -40) == 0);
+  CHECK(of("softplus", infinity, 1, 20) == infinity && of("softplus", -infinity, 1, 20) == 0);
+  CHECK(of("relu", -infinity) == 0 && of("relu", infinity) == infinity);
+  CHECK(of("round", 0.5f) == 0 && of("round", 1.5f) == 2 && of("round", -2.5f) == -2);
+  CHECK(std::isnan(of("sin", infinity)) && std::isnan(of("cos", -infinity)));
+  CHECK(of("clip", 5, 3, 1) == 1);  // min > max: max
+  CHECK(std::isnan(of("sqrt", -1)) && of("rsqrt", 0) == infinity && of("reciprocal", 0) == infinity);
+
+  const auto run = host::find_float_binary("maximum");
+  float a[2] = {nan, 1}, b[2] = {1, nan}, c[2];
+  run(a, 1, b, 1, c, 2);
+  CHECK(std::isnan(c[0]) && std::isnan(c[1]));
+  const auto divide = host::find_integer_binary("div");
+  int64_t x[3] = {7, -7, std::numeric_limits<int64_t>::min()}, y[3] = {0, 2, -1}, z[3];
+  divide(x, 1, y, 1, z, 3);
+  CHECK(z[0] == 0 && z[1] == -3 && z[2] == std::numeric_limits<int64_t>::min());
+}
+
+static double exact2(const std::string& name, double x, double y) {
+  if (name == "add") return x + y;
+  if (name == "sub") return x - y;
+  if (name == "mul") return x * y;
+  if (name == "div") return x / y;
+  if (name == "maximum") return std::max(x, y);
+  if (name == "minimum") return std::min(x, y);
+  if (name == "pow") return std::pow(x, y);
+  if (name == "eq") return x == y;
+  if (name == "ne") return x != y;
+  if (name == "lt") return x < y;
+  if (name == "le") return x <= y;
+  if (name == "gt") return x > y;
+  if (name == "ge") return x >= y;
+  if (name == "logical_and") return x != 0 && y != 0;
+  if (name == "logical_or") return x != 0 || y != 0;
+  std::fprintf(stderr, "binary function %s has no reference\n", name.c_str());
+  std::exit(1);
+}
+
+static double broadcast_at(const Input& input, const Dims& index) {
+  Dims own;
+  const int rank = input.desc.rank(), added = index.size() - rank;
+  for (int d = 0; d < rank; ++d) own.push_back(input.desc.shape[d] == 1 ? 0 : index[added + d]);
+  return input.values[size_t(linear(input.desc.shape, own))];
+}
+
+static void test_binary() {
+  const std::pair<Dims, Dims> shapes[] = {{{2, 17, 3, 5}, {2, 17, 3, 5}},
+                                          {{2, 17, 3, 5}, {1, 17, 1, 1}},
+                                          {{1, 17, 1, 5}, {2, 1, 3, 1}},
+                                          {{2, 3, 1030}, {1030}},
+                                          {{}, {3, 4}},
+                                          {{5}, {1}},
+                                          {{2, 0, 3, 4}, {1, 1, 3, 4}},
+                                          {{3, 1, 2}, {3, 24, 2}}};
+  for (const Schema* schema : all_schemas()) {
+    if (schema->kind != "binary") continue;
+    for (DType dtype :
+         {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64, DType::boolean})
+      for (const auto& [xs, ys] : shapes) {
+        if (!is_floating(dtype) && (schema->name == "div" || schema->name == "pow")) continue;
+        const bool numeric = schema->name == "add" || schema->name == "sub" || schema->name == "mul" ||
+                             schema->name == "maximum" || schema->name == "minimum";
+        if (dtype == DType::boolean && numeric) continue;
+        if (dtype == DType::u8 && schema->name == "sub") continue;  // wraps; tested by hand
+        const double low = schema->name == "pow" || schema->name == "div" ? 0.2 : -3;
+        const Input x = random_input(dtype, xs, low, 3), y = random_input(dtype, ys, low, 3);
+        run_all(schema->name.c_str(), "", {x, y},
+                [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+                  Values expected;
+                  each(op.out().shape, [&](const Dims& index) {
+                    expected.push_back(exact2(schema->name, broadcast_at(x, index), broadcast_at(y, index)));
+                  });
+                  expect(expected)(op, out, what);
+                });
+      }
+  }
+  // Activation after the sum; wrapping.
+  const Input x = random_input(DType::f32, {2, 19, 4, 4}), y = random_input(DType::f32, {2, 19, 4, 4});
+  run_all("add", "activation=relu", {x, y}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+    Values expected;
+    for (size_t i = 0; i < x.values.size(); ++i)
+      expected.push_back(std::max(0.0, double(float(x.values[i]) + float(y.values[i]))));
+    expect(expected)(op, out, what);
+  });
+  const Input big{TensorDesc::dense(DType::u8, {3}), {250, 3, 7}}, more{TensorDesc::dense(DType::u8, {3}), {10, 5, 7}};
+  run_all("add", "", {big, more}, expect({4, 8, 14}));
+  run_all("sub", "", {big, more}, expect({240, 254, 0}));
+  // More than one thread and pieces that do not divide evenly.
+  const Input wide = random_input(DType::f32, {3, 70001}), row = random_input(DType::f32, {70001});
+  run_all("mul", "", {wide, row}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+    Values expected;
+    each(op.out().shape,
+         [&](const Dims& index) { expected.push_back(broadcast_at(wide, index) * broadcast_at(row, index)); });
+    expect(expected)(op, out, what);
+  });
+}
+
+static void test_reorder() {
+  const char* layouts[] = {"abcd",        "acdb", "aBcd16b",  "aBcd8b", "ABcd16b16a",
+                           "ABcd8b16a2b", "dcba", "AcdB4a2b", "aBcd3b"};
+  const DType dtypes[] = {DType::f32, DType::f16, DType::bf16, DType::s8,
+                          DType::u8,  DType::s32, DType::s64,  DType::boolean};
+  for (const Dims& shape :
+       {Dims{2, 17, 3, 5}, Dims{1, 3, 20, 11}, Dims{3, 32, 4, 4}, Dims{18, 40, 1, 3}, Dims{0, 3, 2, 2}})
+    for (const char* from : layouts)
+      for (const char* to : layouts)
+        for (DType source : {DType::f32, DType::s8, DType::bf16, DType::s64})
+          for (DType target : dtypes) {
+            if (source != DType::f32 && target != source) continue;
+            Input x = random_input(source, shape, -100, 100);
+            x.desc = TensorDesc::dense(source, shape, Layout::parse(from));
+            const std::string attributes = std::string("target=") + to + " dtype=" + name_of(target);
+            run_all("reorder", attributes.c_str(), {x},
+                    [&](const Op&, const std::vector<Values>& y, const std::string& what) {
+                      Values expected;
+                      for (double v : x.values) expected.push_back(rounded(target, v));
+                      compare(y[0], expected, 0, 0, what);
+                    });
+          }
+  // Strided sources with an offset, and a broadcast one.
+  Input x = random_input(DType::f32, {3, 5, 4});
+  x.desc.strides = {40, 8, 2};
+  x.desc.offset = 3;
+  for (const char* to : {"abc", "acb", "aBc8b"})
+    run_all("reorder", (std::string("target=") + to).c_str(), {x}, expect(x.values));
+  Input same{TensorDesc::dense(DType::f32, {3, 4}), {}};
+  same.desc.strides = {0, 0};
+  same.values.assign(12, 1.5);
+  run_all("reorder", "target=ba", {same}, expect(same.values));
+  // Saturation.
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Input edge{TensorDesc::dense(DType::f32, {8}), {300, -300, 0.5, 1.5, -2.5, nan, 3e9, -3e9}};
+  run_all("reorder", "target=a dtype=s8", {edge}, expect({127, -128, 0, 2, -2, 0, 127, -128}));
+  run_all("reorder", "target=a dtype=u8", {edge}, expect({255, 0, 0, 2, 0, 0, 255, 0}));
+  run_all("reorder", "target=a dtype=s32", {edge}, expect({300, -300, 0, 2, -2, 0, 2147483647.0, -2147483648.0}));
+}
+
+// The vector conversions against the scalar ones of core/dtype.h, on every half and on awkward floats.
+static void test_conversions() {
+  for (uint32_t bits = 0; bits < 65536; ++bits) {
+    const uint16_t half = uint16_t(bits);
+    float a, b;
+    host::float_loader(DType::f16)(&half, 0, 1, 1, &a);
+    b = half_to_float(half);
+    CHECK(std::memcmp(&a, &b, 4) == 0 || (std::isnan(a) && std::isnan(b)));
+    uint16_t back;
+    host::float_storer(DType::f16)(&b, 1, &back, 0, 1);
+    CHECK(back == half || std::isnan(b));
+  }
+  uint32_t bits = 12345;
+  for (int i = 0; i < 2000000; ++i) {
+    bits = bits * 1664525u + 1013904223u;
+    float value;
+    std::memcpy(&value, &bits, 4);
+    uint16_t half, brain;
+    host::float_storer(DType::f16)(&value, 1, &half, 0, 1);
+    host::float_storer(DType::bf16)(&value, 1, &brain, 0, 1);
+    CHECK(half == float_to_half(value) || std::isnan(value));
+    CHECK(brain == float_to_bfloat16(value) || std::isnan(value));
+  }
+}
+
+int main() {
+  test_conversions();
+  test_accuracy();
+  test_special_values();
+  test_unary();
+  test_binary();
+  test_reorder();
+  return 0;
+}
