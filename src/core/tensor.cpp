@@ -7,8 +7,9 @@
 namespace pl {
 
 Tensor::Tensor(TensorDesc desc, BufferRef buffer) : desc_(std::move(desc)), buffer_(std::move(buffer)) {
-  require(desc_.size_bytes() <= buffer_->bytes() || desc_.elements() == 0, Code::shape, "tensor ", desc_.str(),
-          ": needs ", desc_.size_bytes(), " bytes, but its storage has ", buffer_->bytes());
+  const size_t bytes = desc_.size_bytes();
+  if (bytes > buffer_->bytes() && desc_.elements() != 0)  // not require(): its message would be built every time
+    fail(Code::shape, "tensor ", desc_, ": needs ", bytes, " bytes, but its storage has ", buffer_->bytes());
   hash_ = hash_mix(desc_.hash(), reinterpret_cast<uintptr_t>(&buffer_->device()));
 }
 
