@@ -56,6 +56,7 @@ static void test_unary() {
         const bool positive = schema->name == "log" || schema->name == "sqrt" || schema->name == "rsqrt";
         const Input x = random_input(dtype, shape, positive ? 0.1 : -3, 3);
         if (!is_floating(dtype) && !find_unary_function(schema->name)->integers) continue;
+        if (dtype == DType::u8 && schema->name == "neg") continue;  // wraps around
         const char* attributes = schema->name == "clip" ? "min=-1 max=2" : "";
         run_all(schema->name.c_str(), attributes, {x},
                 [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
