@@ -17,8 +17,10 @@ demo: build
 	$(BIN)/pylayout profile resnet50 --report report.html
 
 test: build
-	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
-	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest
+	@rc=0; \
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) || rc=1; \
+	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest || rc=1; \
+	exit $$rc
 
 bench: build
 	$(BIN)/python -m bench
