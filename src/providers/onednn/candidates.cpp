@@ -26,6 +26,16 @@ double efficiency_of(std::string_view name, bool reference) {
     return 0.3;
 }
 
+bool same(const Candidate& a, const Candidate& b) {
+    if (a.implementation != b.implementation) return false;
+    const auto same_list = [](const std::vector<TensorDesc>& x, const std::vector<TensorDesc>& y) {
+        for (size_t i = 0; i < x.size(); ++i)
+            if (x[i].present && !same_memory(x[i], y[i])) return false;
+        return true;
+    };
+    return same_list(a.inputs, b.inputs) && same_list(a.outputs, b.outputs);
+}
+
 }  // namespace
 
 Binding input(int argument, int index) { return {argument, false, index, std::nullopt, nullptr, 0}; }
@@ -42,7 +52,8 @@ std::vector<Eltwise> eltwise_of(std::string_view function, double alpha, double 
     if (function == "leaky_relu") return {{dnnl_eltwise_relu, a, 0}};
     if (function == "elu") return {{dnnl_eltwise_elu, a, 0}};
     // scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), the constants of Klambauer et al. 2017
-    if (function == "selu") return {{dnnl_eltwise_elu, 1.6732632423543772f, 0}, {dnnl_eltwise_linear, 1.0507009873554805f, 0}};
+    if (function == "selu")
+        return {{dnnl_eltwise_elu, 1.6732632423543772f, 0}, {dnnl_eltwise_linear, 1.0507009873554805f, 0}};
     if (function == "gelu_erf") return {{dnnl_eltwise_gelu_erf, 0, 0}};
     if (function == "gelu_tanh") return {{dnnl_eltwise_gelu_tanh, 0, 0}};
     if (function == "silu") return {{dnnl_eltwise_swish, 1, 0}};
@@ -117,8 +128,10 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
         if (const int repeated = seen[name]++) name += concat('#', repeated + 1);
         dnnl_primitive_desc_t copy = nullptr;
         expect_success(dnnl_primitive_desc_clone(&copy, iterator.get()), "dnnl_primitive_desc_clone");
-        if (add(copy, bindings, name)) ++outcome.added;
-        else ++outcome.unnameable;
+        if (add(copy, bindings, name))
+            ++outcome.added;
+        else
+            ++outcome.unnameable;
     } while (dnnl_primitive_desc_next_impl(iterator.get()) == dnnl_success);
     unnameable_ += outcome.unnameable;
     return outcome;
@@ -133,8 +146,7 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
     candidate.outputs.resize(op_.outputs.size());
     std::vector<Argument> arguments;
     for (const Binding& binding : bindings) {
-        const const_dnnl_memory_desc_t md =
-            dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, binding.argument);
+        const const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, binding.argument);
         if (!md) return false;
         const TensorDesc& tensor = binding.output ? op_.out(binding.index) : op_.in(binding.index);
         TensorDesc desc;
@@ -152,8 +164,11 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
             if (!back || dnnl_memory_desc_get_size(back.get()) != dnnl_memory_desc_get_size(md)) return false;
         }
         (binding.output ? candidate.outputs : candidate.inputs)[size_t(binding.index)] = desc;
-        arguments.push_back({binding.argument, binding.output ? Argument::Source::output : Argument::Source::input,
-                             binding.index, binding.offset, {clone(md).release(), Destroy()}});
+        arguments.push_back({binding.argument,
+                             binding.output ? Argument::Source::output : Argument::Source::input,
+                             binding.index,
+                             binding.offset,
+                             {clone(md).release(), Destroy()}});
     }
     if (const auto md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD)) {
         candidate.workspace_bytes = dnnl_memory_desc_get_size(md);
@@ -161,7 +176,9 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
             arguments.push_back(
                 {DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, {clone(md).release(), Destroy()}});
     }
-    if (!keys_.insert(candidate.key()).second) return true;  // the same as one listed by another question
+    // Layouts of tensors with one channel or one pixel differ in name only; and questions overlap.
+    for (size_t i = first_; i < out_.candidates.size(); ++i)
+        if (same(out_.candidates[i], candidate)) return true;
     const char* info = "";  // without prefix and number
     dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
     candidate.reference = is_reference(info, op_.schema->kind);
@@ -179,8 +196,7 @@ void Lister::finish() {
     if (added_ > 0) return;
     std::string text;
     for (const std::string& reason : reasons_) text += (text.empty() ? "" : "; ") + reason;
-    if (text.empty() && unnameable_)
-        text = "all implementations use memory formats that no layout describes";
+    if (text.empty() && unnameable_) text = "all implementations use memory formats that no layout describes";
     if (text.empty()) text = concat("oneDNN ", library_version(), " has no implementation for ", op_.str());
     refuse(op_, out_, text);
 }

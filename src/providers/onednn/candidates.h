@@ -24,7 +24,7 @@ using Table = OpTable<OnednnProvider, ListFunction>;
 struct Binding {
     int argument = 0;  // DNNL_ARG_SRC, ...
     bool output = false;
-    int index = 0;     // of the op's input or output
+    int index = 0;  // of the op's input or output
     // The tensor as the candidate states it.  Given: this, and the primitive sees the same memory in another shape.
     // Not given: read from the primitive's own description, by `view` where dimensions differ.
     std::optional<TensorDesc> desc;
@@ -46,7 +46,7 @@ std::vector<Eltwise> eltwise_of(std::string_view function, double alpha, double 
 
 // Attributes shared by all primitives here: the caller's scratchpad, strict fp32, post-ops in the order they are added.
 class PostOps {
-   public:
+public:
     PostOps();
     // Adds the op's activation attributes (none: nothing).  False if oneDNN has no such function.
     bool activation(const Op& op);
@@ -55,15 +55,15 @@ class PostOps {
     Binding add(const_dnnl_memory_desc_t md, int input_index, const TensorDesc& desc);
     dnnl_primitive_attr_t attributes();  // valid as long as this; call once
 
-   private:
+private:
     Owned<dnnl_primitive_attr_t> attributes_;
     Owned<dnnl_post_ops_t> post_ops_;
 };
 
 // Collects the candidates of one op, and why there are none.
 class Lister {
-   public:
-    Lister(const Op& op, CandidateList& out) : op_(op), out_(out) {}
+public:
+    Lister(const Op& op, CandidateList& out) : op_(op), out_(out), first_(out.candidates.size()) {}
 
     // Makes a primitive description by `create(&pd)` and adds every implementation of it.  `prefix` tells apart the
     // ways in which one op can be put ("matmul:").  Returns what became of it.
@@ -81,12 +81,13 @@ class Lister {
     void finish();
     bool any() const { return added_ > 0; }
 
-   private:
+private:
     bool add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name);
 
     const Op& op_;
     CandidateList& out_;
-    std::set<std::string> keys_, reasons_;
+    size_t first_;  // candidates before are of other providers
+    std::set<std::string> reasons_;
     int added_ = 0, unnameable_ = 0;
 };
 

@@ -87,8 +87,8 @@ void list(const Op& op, CandidateList& out) {
         // straight into the layout of what follows.
         if (layout.is_plain() && x.shape[1] <= 4) {
             if (!conv.with_residual()) conv.ask(source, std::nullopt);
-            for (const Layout& other : {Layout::channels_last(rank), Layout::channels_blocked(rank, 16),
-                                        Layout::channels_blocked(rank, 8)})
+            for (const Layout& other :
+                 {Layout::channels_last(rank), Layout::channels_blocked(rank, 16), Layout::channels_blocked(rank, 8)})
                 if (!other.is_blocked() || op.out().shape[1] * 2 >= other.block_volume()) conv.ask(source, other);
         }
     }

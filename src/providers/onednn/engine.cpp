@@ -56,14 +56,22 @@ std::string library_version() {
 
 dnnl_data_type_t to_dnnl(DType dtype) {
     switch (dtype) {
-        case DType::f32: return dnnl_f32;
-        case DType::f16: return dnnl_f16;
-        case DType::bf16: return dnnl_bf16;
-        case DType::s8: return dnnl_s8;
-        case DType::u8: return dnnl_u8;
-        case DType::s32: return dnnl_s32;
-        case DType::boolean: return dnnl_u8;
-        case DType::s64: break;
+        case DType::f32:
+            return dnnl_f32;
+        case DType::f16:
+            return dnnl_f16;
+        case DType::bf16:
+            return dnnl_bf16;
+        case DType::s8:
+            return dnnl_s8;
+        case DType::u8:
+            return dnnl_u8;
+        case DType::s32:
+            return dnnl_s32;
+        case DType::boolean:
+            return dnnl_u8;
+        case DType::s64:
+            break;
     }
     return dnnl_data_type_undef;
 }
@@ -124,8 +132,7 @@ std::optional<TensorDesc> BlockedDesc::tensor(DType dtype) const {
     int8_t order[kMaxRank];
     for (int i = 0; i < rank; ++i) order[i] = int8_t(i);
     // Dimensions that fit in one block have no stride of their own; they keep their place before equal strides.
-    std::stable_sort(order, order + rank,
-                     [&](int8_t a, int8_t b) { return strides[size_t(a)] > strides[size_t(b)]; });
+    std::stable_sort(order, order + rank, [&](int8_t a, int8_t b) { return strides[size_t(a)] > strides[size_t(b)]; });
     const Layout layout = Layout::make(order, rank, blocks.data(), int(blocks.size()));
     const TensorDesc desc = TensorDesc::dense(dtype, Dims(sizes), layout);
     for (int i = 0; i < rank; ++i)
@@ -149,8 +156,7 @@ std::optional<BlockedDesc> read_desc(const_dnnl_memory_desc_t md) {
     const int count = query<int>(md, dnnl_query_inner_nblks_s32);
     const auto* block_sizes = query<dnnl_dims_t*>(md, dnnl_query_inner_blks);
     const auto* block_dims = query<dnnl_dims_t*>(md, dnnl_query_inner_idxs);
-    for (int i = 0; i < count; ++i)
-        desc.blocks.push_back({int8_t((*block_dims)[i]), int16_t((*block_sizes)[i])});
+    for (int i = 0; i < count; ++i) desc.blocks.push_back({int8_t((*block_dims)[i]), int16_t((*block_sizes)[i])});
     return desc;
 }
 

@@ -1,5 +1,7 @@
 #include "providers/onednn/kernel.h"
 
+#include <algorithm>
+
 #include "core/status.h"
 #include "oneapi/dnnl/dnnl_debug.h"
 
@@ -10,6 +12,7 @@ struct PrimitiveKernel::Execution {
     std::vector<Owned<dnnl_memory_t>> memories;
     std::vector<void*> pointers;  // what the memories point at now
     std::vector<dnnl_exec_arg_t> arguments;
+    Owned<dnnl_memory_t> scratchpad;  // only with own_scratchpad_
 };
 
 PrimitiveKernel::PrimitiveKernel(PrimitiveDesc description, std::vector<Argument> arguments, std::string label)
@@ -19,6 +22,20 @@ PrimitiveKernel::PrimitiveKernel(PrimitiveDesc description, std::vector<Argument
     require(status == dnnl_success, status == dnnl_out_of_memory ? Code::out_of_memory : Code::device, label_,
             ": oneDNN could not create the primitive: ", dnnl_status2str(status));
     primitive_.reset(primitive);
+    // oneDNN's primitive cache takes descriptions as equal that differ in the strides of dimensions of size one, and
+    // so can return a primitive that was made for another description and needs another scratchpad.
+    const_dnnl_primitive_desc_t actual = nullptr;
+    expect_success(dnnl_primitive_get_primitive_desc(primitive, &actual), "dnnl_primitive_get_primitive_desc");
+    const auto scratchpad_of = [](const_dnnl_primitive_desc_t pd) {
+        return dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
+    };
+    const auto size_of_md = [](const_dnnl_memory_desc_t md) { return md ? dnnl_memory_desc_get_size(md) : 0; };
+    if (size_of_md(scratchpad_of(actual)) > size_of_md(scratchpad_of(description_.get()))) {
+        own_scratchpad_ = {clone(scratchpad_of(actual)).release(), Destroy()};
+        arguments_.erase(std::remove_if(arguments_.begin(), arguments_.end(),
+                                        [](const Argument& a) { return a.source == Argument::Source::workspace; }),
+                         arguments_.end());
+    }
     give(take());  // makes the first one now, so that the first run does not
 }
 
@@ -43,6 +60,13 @@ PrimitiveKernel::Execution* PrimitiveKernel::take() {
         made->memories.emplace_back(memory);
         made->pointers.push_back(nullptr);
         made->arguments.push_back({argument.id, memory});
+    }
+    if (own_scratchpad_) {
+        dnnl_memory_t memory = nullptr;
+        expect_success(dnnl_memory_create(&memory, own_scratchpad_.get(), cpu_engine(), DNNL_MEMORY_ALLOCATE),
+                       "dnnl_memory_create");
+        made->scratchpad.reset(memory);
+        made->arguments.push_back({DNNL_ARG_SCRATCHPAD, memory});
     }
     std::lock_guard<std::mutex> guard(lock_);
     all_.push_back(std::move(made));
@@ -70,8 +94,8 @@ void PrimitiveKernel::run(const KernelArguments& given) {
         dnnl_memory_set_data_handle(execution->memories[i].get(), pointer);
         execution->pointers[i] = pointer;
     }
-    const dnnl_status_t status =
-        dnnl_primitive_execute(primitive_.get(), execution->stream.get(), int(count), execution->arguments.data());
+    const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), execution->stream.get(),
+                                                        int(execution->arguments.size()), execution->arguments.data());
     give(execution);
     require(status == dnnl_success, status == dnnl_out_of_memory ? Code::out_of_memory : Code::device, label_,
             ": oneDNN failed: ", dnnl_status2str(status));

@@ -16,7 +16,7 @@ std::string instruction_set() {
 }  // namespace
 
 class OnednnProvider final : public Provider {
-   public:
+public:
     std::string name() const override { return "onednn"; }
 
     // Costs depend on the build and on the instruction set it may use (ONEDNN_MAX_CPU_ISA).
@@ -40,7 +40,7 @@ class OnednnProvider final : public Provider {
                        instruction_set(), ", CPU threads by ", dnnl_runtime2str(version->cpu_runtime))};
     }
 
-   private:
+private:
     static bool supported_library() {
         const dnnl_version_t* version = dnnl_version();
         return version->major == 3 && version->minor >= 2;
