@@ -1,4 +1,5 @@
 // pad: borders added to a tensor, or cut from it.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -46,10 +47,9 @@ void infer(Op& op) {
     check(op, !overflow && output[d] >= 0, Code::shape, "pad adds ", begin, " and ", end, " to dimension ", d,
           " of size ", x[d], ", expected a result of at least 0 that fits 64 bits");
     const int64_t most = std::max(begin, end);
-    // A crop must leave what is mirrored or repeated.
-    if (mode != "constant")
-      check(op, -begin <= x[d] && -end <= x[d], Code::shape, "pad takes ", -std::min(begin, end), " from dimension ", d,
-            " of size ", x[d], ", expected at most its size");
+    const int64_t crop = std::max<int64_t>(0, -begin) + std::max<int64_t>(0, -end);
+    check(op, crop <= x[d], Code::shape, "pad takes ", crop, " from dimension ", d, " of size ", x[d],
+          ", expected at most its size");
     if (mode == "reflect")
       check(op, most <= 0 || most < x[d], Code::shape, "pad adds ", most, " to dimension ", d, " of size ", x[d],
             ", expected less than its size (mode reflect)");

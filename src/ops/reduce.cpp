@@ -56,6 +56,13 @@ Dims reduced_shape(const Dims& shape, const std::vector<int64_t>& dims, bool kee
   return result;
 }
 
+// Maximum and minimum of nothing do not exist.
+void check_not_empty(const Op& op, const std::vector<int64_t>& dims) {
+  const Dims& x = op.in(0).shape;
+  for (int64_t dim : dims)
+    check(op, x[int(dim)] > 0, Code::shape, "x.shape is ", x, ", expected at least one element along dimension ", dim);
+}
+
 void infer_reduce(Op& op) {
   const Reduction& reduction = reduction_of(op.schema->name);
   check_domain(op, reduction.domain);
@@ -71,8 +78,7 @@ void infer_reduce(Op& op) {
     for (int i = 0; i < x.size(); ++i) dims.push_back(i);
   op.attributes.set("dim", dims);
   const Dims output = reduced_shape(x, dims, op.attributes.flag("keepdim"));
-  check(op, reduction.of_nothing || op.in(0).elements() > 0 || output.product() == 0, Code::shape, "x.shape is ", x,
-        ", expected at least one element along the reduced dimensions");
+  if (!reduction.of_nothing) check_not_empty(op, dims);
   add_output(op, op.in(0).dtype, output);
 }
 
@@ -106,8 +112,7 @@ void infer_arg(Op& op) {
     op.attributes.set("dim", dims[0]);
   }
   const Dims output = reduced_shape(x, dims, op.attributes.flag("keepdim"));
-  check(op, op.in(0).elements() > 0 || output.product() == 0, Code::shape, "x.shape is ", x,
-        ", expected at least one element along the reduced dimension");
+  check_not_empty(op, dims);
   add_output(op, DType::s64, output);
 }
 
