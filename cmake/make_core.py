@@ -1,10 +1,11 @@
 """Generate the C source of the Python extension pylayout._core from the public header.
 
-    make_core.py HEADER OUT.c [CALLBACKS.cdef]
+    make_core.py HEADER OUT.c [CALLBACKS.cdef [HELPERS.c]]
 
 cffi wants declarations without preprocessor lines; the header itself is what the C compiler sees afterwards, so every
 prototype is checked against it. CALLBACKS.cdef, where it exists, holds `extern "Python" { ... }` declarations: C
-functions whose body is Python, for the callbacks that the header takes.
+functions whose body is Python, for the callbacks that the header takes; and the declarations of what HELPERS.c adds,
+a piece of C that is compiled into the extension.
 """
 
 import re
@@ -130,12 +131,15 @@ def cdef(header: str) -> str:
     return re.sub(r"\n{2,}", "\n", "\n".join(preprocessor.constants.values()) + "\n" + body)
 
 
-def main(header: str, out: str, callbacks: str = "") -> None:
+def main(header: str, out: str, callbacks: str = "", helpers: str = "") -> None:
     ffi = cffi.FFI()
     ffi.cdef(cdef(Path(header).read_text(encoding="utf-8")))
     if callbacks and Path(callbacks).exists():
         ffi.cdef(strip_comments(Path(callbacks).read_text(encoding="utf-8")))
-    ffi.set_source("pylayout._core", '#include "pylayout.h"\n', py_limited_api=True)
+    source = '#include "pylayout.h"\n'
+    if helpers and Path(helpers).exists():
+        source += Path(helpers).read_text(encoding="utf-8")
+    ffi.set_source("pylayout._core", source, py_limited_api=True)
     ffi.emit_c_code(out)
 
 

@@ -14,7 +14,7 @@ if(pl_no_cffi)
 endif()
 
 set(pl_core_c "${PROJECT_BINARY_DIR}/_core.c")
-file(GLOB pl_callbacks CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/pylayout/_callbacks.cdef")
+set(pl_callbacks "${PROJECT_SOURCE_DIR}/pylayout/_callbacks.cdef" "${PROJECT_SOURCE_DIR}/pylayout/_helpers.c")
 add_custom_command(
   OUTPUT "${pl_core_c}"
   COMMAND "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/cmake/make_core.py" "${PROJECT_SOURCE_DIR}/src/pylayout.h"

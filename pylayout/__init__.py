@@ -1,7 +1,93 @@
-"""Layout-aware deep-learning operators over oneDNN and OpenCL."""
+"""Layout-aware deep-learning operators over oneDNN and OpenCL.
+
+>>> import numpy, pylayout as pl
+>>> from pylayout import ops
+>>> x = pl.asarray(numpy.ones((1, 8, 6, 6), "float32"), layout="NHWC")
+>>> w = pl.asarray(numpy.ones((4, 8, 3, 3), "float32"))
+>>> ops.conv2d(x, w, padding=1, activation="relu").shape
+(1, 4, 6, 6)
+"""
 
 from ._load import ffi, lib
+from .context import configure
+from .device import (
+    Device,
+    calibrate,
+    devices,
+    get_threads,
+    memory,
+    release_caches,
+    set_memory_limit,
+    set_threads,
+    set_tuning,
+    synchronize,
+)
+from .dtypes import DType, bf16, bool_, dtype_of, f16, f32, s8, s32, s64, u8
+from .errors import (
+    ArgumentTypeError,
+    DeviceError,
+    Error,
+    FileError,
+    InternalError,
+    InvalidArgumentError,
+    LayoutError,
+    OutOfMemoryError,
+    ShapeError,
+    UnsupportedError,
+)
+from .layout import Layout
+from .profile import Profile, profile
+from .query import Query, query, tune
+from .tensor import Tensor, asarray, empty_like, from_dlpack, full, zeros
+
+from . import ops  # isort: skip  (after tensor, which it completes)
 
 __version__: str = ffi.string(lib.pl_version()).decode()
 
-__all__ = ["__version__"]
+__all__ = [
+    "ArgumentTypeError",
+    "DType",
+    "Device",
+    "DeviceError",
+    "Error",
+    "FileError",
+    "InternalError",
+    "InvalidArgumentError",
+    "Layout",
+    "LayoutError",
+    "OutOfMemoryError",
+    "Profile",
+    "Query",
+    "ShapeError",
+    "Tensor",
+    "UnsupportedError",
+    "__version__",
+    "asarray",
+    "bf16",
+    "bool_",
+    "calibrate",
+    "configure",
+    "devices",
+    "dtype_of",
+    "empty_like",
+    "f16",
+    "f32",
+    "from_dlpack",
+    "full",
+    "get_threads",
+    "memory",
+    "ops",
+    "profile",
+    "query",
+    "release_caches",
+    "s8",
+    "s32",
+    "s64",
+    "set_memory_limit",
+    "set_threads",
+    "set_tuning",
+    "synchronize",
+    "tune",
+    "u8",
+    "zeros",
+]

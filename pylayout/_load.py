@@ -2,12 +2,12 @@
 
 libpylayout finds libdnnl by its run path when both were installed into one environment. When oneDNN's package lies in
 another place of the Python path (a virtual environment over system packages, say), it is opened here first.
+PYLAYOUT_ONEDNN=/path/to/libdnnl.so.3 puts another oneDNN 3.x in its place: what is loaded first under that name stays.
 """
 
 from __future__ import annotations
 
-import ctypes
-import importlib.metadata
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ _ONEDNN_SONAME = "libdnnl.so.3"
 
 def _open_onednn() -> str:
     """Open the packaged libdnnl; say what stood in the way, or nothing."""
+    import ctypes
+    import importlib.metadata
+
     try:
         files = importlib.metadata.files(_ONEDNN_PACKAGE) or []
     except importlib.metadata.PackageNotFoundError:
@@ -35,6 +38,19 @@ def _open_onednn() -> str:
             return ""
     return f"the package {_ONEDNN_PACKAGE} holds no {_ONEDNN_SONAME}"
 
+
+def _open_replacement(path: str) -> None:
+    """Open the user's own libdnnl before libpylayout asks for one by name."""
+    import ctypes
+
+    try:
+        ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
+    except OSError as error:
+        raise ImportError(f"PYLAYOUT_ONEDNN is {path!r}, expected a libdnnl.so.3 that loads: {error}") from error
+
+
+if os.environ.get("PYLAYOUT_ONEDNN"):
+    _open_replacement(os.environ["PYLAYOUT_ONEDNN"])
 
 try:
     from ._core import ffi, lib  # type: ignore[import-not-found, no-redef, unused-ignore]

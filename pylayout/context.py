@@ -1,0 +1,91 @@
+"""The context that all of a program's tensors and ops share. It is made by the first call that needs it."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from typing import Any
+
+from ._load import ffi, lib
+from .errors import InvalidArgumentError, check
+
+__all__ = ["configure", "handle"]
+
+
+class _State:
+    __slots__ = ("handle", "lock", "options")
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+        self.lock = threading.Lock()
+        self.options: dict[str, Any] = {}
+
+    def make(self) -> Any:
+        """The handle; made now if this is the first need of it."""
+        with self.lock:
+            if self.handle is None:
+                made = ffi.new("pl_context *")
+                check(lib.pl_context_create(_option_text(self.options), made))
+                self.handle = made[0]
+        return self.handle
+
+
+def _option_text(options: dict[str, Any]) -> bytes:
+    def text(value: Any) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int):
+            return str(value)
+        return '"' + str(value).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+    return " ".join(f"{key}={text(value)}" for key, value in options.items()).encode()
+
+
+state = _State()
+
+
+def handle() -> Any:
+    """The shared context as a `pl_context`."""
+    return state.handle or state.make()
+
+
+def configure(**options: Any) -> None:
+    """Set how the library works: `threads`, `tune`, and before the first op or tensor also `cache_dir`, `opencl`.
+
+    threads: int, for ops on `cpu`. tune: "auto" (measure where it matters), "off" or "full" (every candidate).
+    cache_dir: where measured costs and compiled kernels are kept. opencl: False leaves OpenCL devices alone.
+
+    Raises InvalidArgumentError for an unknown option, a bad value, or a late `cache_dir` or `opencl`.
+
+    >>> import pylayout as pl
+    >>> pl.configure(threads=2)
+    """
+    known = {"threads", "tune", "cache_dir", "opencl"}
+    for key in options:
+        if key not in known:
+            raise InvalidArgumentError(
+                f'configure: there is no option "{key}"; expected one of {", ".join(sorted(known))}'
+            )
+    with state.lock:
+        if state.handle is None:
+            # A context over nothing but the CPU checks the values without starting OpenCL.
+            probe = ffi.new("pl_context *")
+            check(lib.pl_context_create(_option_text({**state.options, **options, "opencl": False}), probe))
+            lib.pl_context_release(probe[0])
+            if not isinstance(options.get("opencl", True), bool):
+                raise InvalidArgumentError(f"configure: opencl is {options['opencl']!r}, expected True or False")
+            state.options.update(options)
+            return
+    late = sorted(set(options) & {"cache_dir", "opencl"})
+    if late:
+        raise InvalidArgumentError(
+            f"configure: {late[0]} is set after the first use of the library, expected before it"
+        )
+    check(lib.pl_context_set(state.handle, _option_text(options)))
+
+
+@atexit.register
+def _release() -> None:
+    if state.handle is not None:
+        lib.pl_context_release(state.handle)
+        state.handle = None

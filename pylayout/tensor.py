@@ -1,0 +1,756 @@
+"""Tensor: a logical shape, a dtype, a layout and a device; and how arrays of other libraries become one."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from . import dlpack
+from ._load import ffi, lib
+from .context import handle as context_handle
+from .dtypes import BY_CODE, DType, bf16, dtype_of, f32, s64
+from .errors import (
+    ArgumentTypeError,
+    DeviceError,
+    InvalidArgumentError,
+    LayoutError,
+    UnsupportedError,
+    check,
+)
+from .layout import Layout, shape_array
+
+__all__ = ["Tensor", "asarray", "empty_like", "from_dlpack", "full", "zeros"]
+
+# What lent its memory to tensors, kept until the library says that the last of them is gone.
+_owners: dict[int, Any] = {}
+_owner_keys = itertools.count(1)
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator]
+def pyl_release_owner(user: Any, owners: Any = _owners, integer: Any = int, cast: Any = ffi.cast) -> None:
+    owners.pop(integer(cast("uintptr_t", user)), None)
+
+
+def _device_name(device: Any) -> bytes:
+    """The name of a device given as a string or a Device."""
+    name = str(device)
+    if "\0" in name:
+        raise DeviceError(f"device is {name!r}, expected a name such as cpu or opencl:0")
+    return name.encode()
+
+
+class Tensor:
+    """A tensor: logical `shape`, `dtype`, memory `layout` and `device`. Made by `asarray`, `zeros` and ops.
+
+    Shapes are logical, (n, c, h, w), whatever the order in memory. The class is not called by users.
+
+    >>> import numpy, pylayout as pl
+    >>> x = pl.asarray(numpy.ones((1, 3, 4, 4), "float32"), layout="NHWC")
+    >>> x.shape, x.layout, x.device
+    ((1, 3, 4, 4), Layout('NHWC'), 'cpu')
+    """
+
+    __slots__ = ("__weakref__", "_description", "_handle")
+    __array_ufunc__ = None  # numpy_array + tensor is this class's to compute
+    __array_priority__ = 1000
+
+    _handle: Any
+    _description: Any
+
+    def __init__(self) -> None:
+        raise ArgumentTypeError("Tensor: is not made by calling the class, expected pylayout.asarray(...)")
+
+    def __del__(self, release: Any = lib.pl_tensor_release) -> None:
+        try:
+            release(self._handle)
+        except AttributeError:  # never got a handle
+            pass
+
+    # ---- what it is ----
+
+    def _describe(self) -> Any:
+        try:
+            return self._description
+        except AttributeError:
+            info = ffi.new("pl_tensor_info *")
+            check(lib.pl_tensor_describe(self._handle, info))
+            self._description = info
+            return info
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Logical sizes, (n, c, h, w)."""
+        info = self._describe()
+        return tuple(info.shape[0 : info.rank])
+
+    @property
+    def dtype(self) -> DType:
+        """The element type; equal to NumPy's dtype of that kind too."""
+        return BY_CODE[self._describe().dtype]
+
+    @property
+    def layout(self) -> Layout:
+        """The order in memory; equal to strings that mean the same."""
+        info = self._describe()
+        return Layout(ffi.string(info.layout).decode()) if info.rank else _SCALAR
+
+    @property
+    def device(self) -> str:
+        """The name of the device whose memory holds it: "cpu", "opencl:0"."""
+        return str(ffi.string(self._describe().device).decode())
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return int(self._describe().rank)
+
+    @property
+    def size(self) -> int:
+        """The number of elements, padding not counted."""
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its storage, from the start to its last element; padding counts."""
+        return int(self._describe().storage_bytes)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Elements between neighbours along each dimension; between blocks along blocked ones."""
+        info = self._describe()
+        return tuple(info.strides[0 : info.rank])
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether nothing but block padding lies between its elements."""
+        return bool(self._describe().is_dense)
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether its storage is another library's memory."""
+        return bool(self._describe().is_borrowed)
+
+    def __len__(self) -> int:
+        shape = self.shape
+        if not shape:
+            raise ArgumentTypeError("len: tensor has rank 0, expected at least 1")
+        return shape[0]
+
+    def __repr__(self) -> str:
+        head = f"Tensor({self.shape}, {self.dtype}, {self.layout or 'scalar'}, {self.device}"
+        if not 0 < self.size <= 32:
+            return head + ")"
+        return f"{head},\n{numpy.array2string(self.numpy(), precision=4, separator=', ')})"
+
+    # ---- elsewhere, otherwise ----
+
+    def to(self, layout: Any = None, device: Any = None, dtype: Any = None) -> Tensor:
+        """The same logical tensor in another layout, on another device or of another dtype.
+
+        The cheapest path is taken. The copy is kept with this tensor and given again until the storage changes;
+        if nothing changes, the result shares this storage.
+
+        Raises LayoutError (does not parse or fit the rank), DeviceError, UnsupportedError.
+
+        >>> import numpy, pylayout as pl
+        >>> pl.asarray(numpy.ones((1, 3, 4, 4), "float32")).to(layout="nChw16c").nbytes
+        1024
+        """
+        out = ffi.new("pl_tensor *")
+        check(
+            lib.pl_tensor_convert(
+                self._handle,
+                ffi.NULL if device is None else _device_name(device),
+                ffi.NULL if layout is None else Layout(layout).name.encode(),
+                ffi.NULL if dtype is None else dtype_of(dtype).name.encode(),
+                out,
+            )
+        )
+        return _adopt(out[0])
+
+    def numpy(self) -> Any:
+        """A NumPy array of its own: row-major, writable, independent of this tensor.
+
+        bf16 comes as ml_dtypes.bfloat16 where that package is installed, as float32 otherwise.
+        """
+        tensor = self if self.dtype.is_exact_in_numpy else self.to(dtype=f32)
+        array = numpy.empty(tensor.shape, tensor.dtype.dtype)
+        check(lib.pl_tensor_read(tensor._handle, _address(array), array.nbytes))
+        return array
+
+    def _view(self) -> Any:
+        """A read-only array over the storage itself; None where the storage is not row-major host memory."""
+        info = self._describe()
+        if ffi.string(info.device) != b"cpu" or not self.dtype.is_exact_in_numpy or self.size == 0:
+            return None
+        if info.rank and not (info.is_dense and self.layout.is_plain):
+            return None
+        data = ffi.new("void **")
+        check(lib.pl_tensor_data(self._handle, data))
+        flat = numpy.asarray(_Window(self, int(ffi.cast("uintptr_t", data[0])), self.size * self.dtype.itemsize))
+        return flat.view(self.dtype.dtype).reshape(self.shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """For numpy.asarray: without a copy where the memory permits, and then read-only."""
+        array = None if copy else self._view()
+        if array is not None and (dtype is None or numpy.dtype(dtype) == array.dtype):
+            return array
+        if copy is False:
+            raise ValueError(
+                f"numpy.asarray: tensor ({self.layout}, {self.dtype}, {self.device}) needs a copy, but copy=False"
+            )
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def item(self) -> Any:
+        """The value of a tensor of one element, as a Python number."""
+        if self.size != 1:
+            raise InvalidArgumentError(f"item: tensor has {self.size} elements, expected 1")
+        return self.numpy().astype("float32" if self.dtype == bf16 else self.dtype.dtype).item()
+
+    def tolist(self) -> Any:
+        """Its values as nested lists."""
+        array = self.numpy()
+        return (array.astype("float32") if self.dtype == bf16 else array).tolist()
+
+    def clone(self) -> Tensor:
+        """A copy with storage of its own, in the same layout on the same device."""
+        made = zeros(self.shape, dtype=self.dtype, layout=self.layout if self.ndim else None, device=self.device)
+        return made.write(self)
+
+    def write(self, values: Any) -> Tensor:
+        """Replace all elements by those of an array or tensor of the same shape; returns this tensor."""
+        if isinstance(values, Tensor):
+            source = values if values.dtype is self.dtype else values.to(dtype=self.dtype)
+            array = numpy.empty(source.size * source.dtype.itemsize, numpy.uint8)
+            check(lib.pl_tensor_read(source._handle, _address(array), array.nbytes))
+            shape = source.shape
+        else:
+            array = numpy.ascontiguousarray(values, self.dtype.dtype)
+            shape = numpy.shape(values)
+            if not self.dtype.is_exact_in_numpy:
+                return self.write(asarray(array))
+        if shape != self.shape:
+            raise InvalidArgumentError(f"write: values has shape {shape}, expected {self.shape}")
+        check(lib.pl_tensor_write(self._handle, _address(array), array.nbytes))
+        return self
+
+    def touch(self) -> Tensor:
+        """Say that its storage was changed from outside: copies in other layouts made before are dropped."""
+        check(lib.pl_tensor_touch(self._handle))
+        return self
+
+    def __copy__(self) -> Tensor:
+        return self.clone()
+
+    def __deepcopy__(self, memo: Any) -> Tensor:
+        return self.clone()
+
+    def __reduce__(self) -> Any:
+        plain = self.to(dtype=f32) if not self.dtype.is_exact_in_numpy else self
+        return _rebuild, (plain.numpy(), self.dtype.name, self.layout.name if self.ndim else None, self.device)
+
+    # ---- other libraries ----
+
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        """A DLPack capsule. Blocked layouts are reordered to row-major first, which is a copy."""
+        tensor = self
+        wanted = tuple(dl_device) if dl_device is not None else self.__dlpack_device__()
+        moved = wanted != self.__dlpack_device__()
+        if moved and wanted[0] != dlpack.CPU:
+            raise BufferError(f"__dlpack__: dl_device is {wanted}, expected {self.__dlpack_device__()} or the CPU, (1, 0)")
+        if moved or self.layout.is_blocked:
+            if copy is False:
+                raise BufferError(f"__dlpack__: tensor ({self.layout}, {self.device}) needs a copy, but copy=False")
+            plain = "abcdefgh"[: self.ndim] if self.layout.is_blocked else None
+            tensor = self.to(layout=plain, device="cpu" if moved else None)
+        if copy:
+            tensor = tensor.clone()
+        managed = ffi.new("void **")
+        check(lib.pl_tensor_to_dlpack(tensor._handle, managed))
+        return dlpack.make_capsule(managed[0])
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """(device type, device number) as DLPack numbers them."""
+        name, _, number = self.device.partition(":")
+        return (dlpack.CPU, 0) if name == "cpu" else (dlpack.OPENCL, int(number))
+
+    @staticmethod
+    def from_cl_buffer(
+        buffer: Any, shape: Sequence[int], dtype: Any, layout: Any = None, queue: Any = None, *, offset: int = 0
+    ) -> Tensor:
+        """A tensor over a pyopencl Buffer, without a copy. `offset` is in bytes.
+
+        Work on it is queued on `queue`, a pyopencl CommandQueue in order; both objects are retained.
+
+        Raises DeviceError where the queue is missing or does not fit, ShapeError where the buffer is too small.
+        """
+        if queue is None:
+            raise DeviceError("from_cl_buffer: queue is missing, expected the pyopencl.CommandQueue to work on")
+        name = ffi.new("char[32]")
+        context = context_handle()
+        check(
+            lib.pl_context_lend_opencl(
+                context, ffi.cast("void *", queue.context.int_ptr), ffi.cast("void *", queue.int_ptr), name
+            )
+        )
+        rank, sizes = shape_array(shape)
+        out = ffi.new("pl_tensor *")
+        order = ffi.NULL if layout is None else Layout(layout).name.encode()
+        memory = ffi.cast("void *", buffer.int_ptr)
+        code = dtype_of(dtype).code
+        check(lib.pl_tensor_borrow_cl(context, name, code, rank, sizes, order, memory, offset, out))
+        return _adopt(out[0])
+
+    @property
+    def cl_buffer(self) -> Any:
+        """Its storage as a pyopencl.Buffer, without a copy; DeviceError where it is no OpenCL memory.
+
+        After writing to it, call `touch`.
+        """
+        memory = ffi.new("void **")
+        check(lib.pl_tensor_cl_mem(self._handle, memory))
+        import pyopencl
+
+        return pyopencl.Buffer.from_int_ptr(int(ffi.cast("uintptr_t", memory[0])), retain=True)
+
+    # ---- views ----
+
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements in another shape; one size may be -1. A view where the layout permits."""
+        return _ops().reshape(self, shape=_flattened(shape))
+
+    def permute(self, *dims: Any) -> Tensor:
+        """Dimensions in another order; a view."""
+        return _ops().permute(self, dims=_flattened(dims))
+
+    def transpose(self, dim0: int, dim1: int) -> Tensor:
+        """Two dimensions exchanged; a view."""
+        return _ops().transpose(self, dim0, dim1)
+
+    @property
+    def T(self) -> Tensor:
+        """All dimensions in reverse order; a view."""
+        return self.permute(*range(self.ndim)[::-1])
+
+    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+        """Dimensions start_dim to end_dim joined into one."""
+        return _ops().flatten(self, start_dim, end_dim)
+
+    def squeeze(self, dim: Any = None) -> Tensor:
+        """Without dimensions of size 1."""
+        return _ops().squeeze(self, dim)
+
+    def unsqueeze(self, dim: int) -> Tensor:
+        """With a dimension of size 1 inserted before `dim`."""
+        return _ops().unsqueeze(self, dim)
+
+    def astype(self, dtype: Any) -> Tensor:
+        """The same values in another dtype."""
+        return self.to(dtype=dtype)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        """Basic indexing: integers, slices with positive steps, `...` and None."""
+        return _index(self, key if isinstance(key, tuple) else (key,))
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    # ---- arithmetic ----
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise InvalidArgumentError(f"bool: tensor has {self.size} elements, expected 1")
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __neg__(self) -> Tensor:
+        return _ops().neg(self)
+
+    def __abs__(self) -> Tensor:
+        return _ops().abs(self)
+
+    def __invert__(self) -> Tensor:
+        return _ops().logical_not(self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return _ops().matmul(self, other) if _is_array(other) else NotImplemented
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return _ops().matmul(other, self) if _is_array(other) else NotImplemented
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Any) -> Tensor:
+        return _ops().add(self, other) if _is_operand(other) else NotImplemented
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _ops().add(other, self) if _is_operand(other) else NotImplemented
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _ops().sub(self, other) if _is_operand(other) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _ops().sub(other, self) if _is_operand(other) else NotImplemented
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _ops().mul(self, other) if _is_operand(other) else NotImplemented
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _ops().mul(other, self) if _is_operand(other) else NotImplemented
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _ops().div(self, other) if _is_operand(other) else NotImplemented
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _ops().div(other, self) if _is_operand(other) else NotImplemented
+
+    def __pow__(self, other: Any) -> Tensor:
+        return _ops().pow(self, other) if _is_operand(other) else NotImplemented
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return _ops().pow(other, self) if _is_operand(other) else NotImplemented
+
+    def __and__(self, other: Any) -> Tensor:
+        return _ops().logical_and(self, other) if _is_operand(other) else NotImplemented
+
+    def __or__(self, other: Any) -> Tensor:
+        return _ops().logical_or(self, other) if _is_operand(other) else NotImplemented
+
+    def __eq__(self, other: Any) -> Any:
+        return _ops().eq(self, other) if _is_operand(other) else NotImplemented
+
+    def __ne__(self, other: Any) -> Any:
+        return _ops().ne(self, other) if _is_operand(other) else NotImplemented
+
+    def __lt__(self, other: Any) -> Tensor:
+        return _ops().lt(self, other) if _is_operand(other) else NotImplemented
+
+    def __le__(self, other: Any) -> Tensor:
+        return _ops().le(self, other) if _is_operand(other) else NotImplemented
+
+    def __gt__(self, other: Any) -> Tensor:
+        return _ops().gt(self, other) if _is_operand(other) else NotImplemented
+
+    def __ge__(self, other: Any) -> Tensor:
+        return _ops().ge(self, other) if _is_operand(other) else NotImplemented
+
+
+class _Window:
+    """Host memory of a tensor for NumPy, which keeps this object, and so the tensor, as the array's base."""
+
+    __slots__ = ("__array_interface__", "tensor")
+
+    def __init__(self, tensor: Tensor, address: int, size: int) -> None:
+        self.tensor = tensor
+        self.__array_interface__ = {"version": 3, "typestr": "|u1", "shape": (size,), "data": (address, True)}
+
+
+class _ScalarLayout(Layout):
+    """The layout of a tensor of rank 0, which has no spelling."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self.name = self.generic = ""
+        self.rank = 0
+
+    def __bool__(self) -> bool:
+        return False
+
+
+_SCALAR = _ScalarLayout()
+
+
+_ops_module: Any = None  # set by ops.py, which needs this module first
+
+
+def _ops() -> Any:
+    if _ops_module is None:
+        from . import ops  # noqa: F401
+    return _ops_module
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (Tensor, numpy.ndarray)) or hasattr(value, "__dlpack__")
+
+
+def _is_operand(value: Any) -> bool:
+    return _is_array(value) or isinstance(value, (bool, int, float, numpy.generic))
+
+
+def _flattened(values: tuple[Any, ...]) -> list[int]:
+    """reshape(2, 3) and reshape((2, 3)) mean the same."""
+    if len(values) == 1 and not isinstance(values[0], (int, numpy.integer)):
+        values = tuple(values[0])
+    return [operator.index(value) for value in values]
+
+
+def _index(tensor: Tensor, keys: tuple[Any, ...]) -> Tensor:
+    shape = tensor.shape
+    used = sum(key is not None and key is not Ellipsis for key in keys)
+    if used > len(shape):
+        raise IndexError(f"index: {used} indices given, expected at most {len(shape)} for the shape {shape}")
+    if sum(key is Ellipsis for key in keys) > 1:
+        raise IndexError("index: `...` is given twice, expected once")
+    if not any(key is Ellipsis for key in keys):
+        keys = (*keys, Ellipsis)
+    axes: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    steps: list[int] = []
+    result: list[int] = []  # the shape that comes out
+    dim = 0
+    for key in keys:
+        if key is None:
+            result.append(1)
+        elif key is Ellipsis:
+            skipped = len(shape) - used  # the dimensions that the other keys leave over
+            result.extend(shape[dim : dim + skipped])
+            dim += skipped
+        elif isinstance(key, slice):
+            start, end, step = key.indices(shape[dim])
+            if step < 1:
+                raise UnsupportedError(f"index: step of dimension {dim} is {step}, expected at least 1")
+            if (start, end, step) != (0, shape[dim], 1):
+                axes.append(dim)
+                starts.append(start)
+                ends.append(max(start, end))
+                steps.append(step)
+            result.append(len(range(start, end, step)))
+            dim += 1
+        else:
+            try:
+                at = operator.index(key)
+            except TypeError:
+                raise ArgumentTypeError(
+                    f"index: {key!r} is no integer, slice, `...` or None; ops.index_select and ops.gather take tensors"
+                ) from None
+            if not -shape[dim] <= at < shape[dim]:
+                raise IndexError(f"index: {at} is outside of dimension {dim}, which has size {shape[dim]}")
+            at %= shape[dim]
+            axes.append(dim)
+            starts.append(at)
+            ends.append(at + 1)
+            steps.append(1)
+            dim += 1
+    ops = _ops()
+    if axes:
+        tensor = ops.slice(tensor, starts, ends, axes, steps)
+    return tensor if tensor.shape == tuple(result) else ops.reshape(tensor, result)
+
+
+def _adopt(handle: Any) -> Tensor:
+    """The Tensor that owns a handle from now on."""
+    tensor = Tensor.__new__(Tensor)
+    tensor._handle = handle
+    return tensor
+
+
+def _address(array: Any) -> Any:
+    return ffi.cast("void *", array.ctypes.data if array.nbytes else 0)
+
+
+def _rebuild(array: Any, dtype: str, layout: str | None, device: str) -> Tensor:
+    """What pickle calls. A device that this process has not becomes the CPU."""
+    try:
+        return asarray(array, dtype=dtype, device=device, layout=layout)
+    except DeviceError:
+        return asarray(array, dtype=dtype, layout=layout)
+
+
+# NumPy has these by default where a program never chose: they become the nearest type that the library has.
+_NARROWED = {numpy.dtype("float64"): f32}
+
+
+def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType]:
+    """An aligned array of native byte order, and the dtype its values mean."""
+    if isinstance(value, (bytes, bytearray)):
+        value = memoryview(value)
+    array = numpy.asarray(value)
+    if array.dtype == object:
+        raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected a tensor, an array or a number")
+    meant = dtype or _NARROWED.get(array.dtype) or dtype_of(array.dtype)
+    if array.dtype.kind not in "biuf" and dtype_of(array.dtype) is not bf16:
+        raise UnsupportedError(f"{what} has dtype {array.dtype}, expected numbers")
+    if array.dtype != meant.dtype:
+        with numpy.errstate(over="ignore", invalid="ignore"):
+            array = array.astype(meant.dtype)
+    if not array.flags.aligned or not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="), order="C")
+    return array, meant if meant.is_exact_in_numpy else f32
+
+
+def _borrow(array: Any, dtype: DType, owner: Any) -> Tensor:
+    """A tensor over an array's memory; its strides must be positive."""
+    rank, sizes = shape_array(array.shape)
+    item = array.itemsize
+    strides = ffi.NULL if array.flags.c_contiguous else ffi.new("int64_t[]", [step // item for step in array.strides])
+    key = next(_owner_keys)
+    out = ffi.new("pl_tensor *")
+    _owners[key] = owner
+    status = lib.pl_tensor_borrow(
+        context_handle(), dtype.code, rank, sizes, ffi.NULL, strides, _address(array),
+        lib.pyl_release_owner, ffi.cast("void *", key), out,
+    )  # fmt: skip
+    if status:
+        del _owners[key]
+        check(status)
+    return _adopt(out[0])
+
+
+def _can_borrow(array: Any) -> bool:
+    if any(step < 0 or step % array.itemsize for step in array.strides) and array.size:
+        return False
+    return array.ndim <= 8
+
+
+def as_input(value: Any, op: str, argument: str, others: tuple[Any, ...] = (), copy: bool = False) -> Tensor:
+    """What an op takes for a tensor argument. Arrays are borrowed for the call; numbers take the others' dtype."""
+    if isinstance(value, Tensor):
+        return value
+    what = f"{op}: {argument}"
+    if isinstance(value, (bool, int, float)):
+        return _scalar(value, next((other for other in others if isinstance(other, Tensor)), None), what)
+    if not isinstance(value, (numpy.ndarray, numpy.generic)) and hasattr(value, "__dlpack__"):
+        tensor = from_dlpack(value)
+        return tensor.clone() if copy else tensor
+    if not isinstance(value, (numpy.ndarray, numpy.generic, list, tuple)):
+        if not hasattr(value, "__array__") and not hasattr(value, "__array_interface__") and not _has_buffer(value):
+            raise ArgumentTypeError(
+                f"{what} is {type(value).__name__}, expected a tensor, an array or a number"
+            )
+    array, dtype = _numpy_array(value, None, what)
+    if copy or not _can_borrow(array):
+        return asarray(array, dtype=dtype)
+    return _borrow(array, dtype, array)
+
+
+def _has_buffer(value: Any) -> bool:
+    try:
+        memoryview(value).release()
+    except TypeError:
+        return False
+    return True
+
+
+_scalars: dict[Any, Tensor] = {}
+
+
+def _scalar(value: Any, like: Tensor | None, what: str) -> Tensor:
+    """A number as a tensor of rank 0, in the dtype and on the device of `like`; few are kept for the next call."""
+    if like is None:
+        dtype, device = f32 if isinstance(value, float) else s64, "cpu"
+    else:
+        dtype, device = like.dtype, like.device
+    key = (value, type(value), dtype.name, device, str(value))
+    found = _scalars.get(key)
+    if found is not None:
+        return found
+    if isinstance(value, float) and numpy.dtype(dtype.dtype).kind in "biu" and dtype is not bf16:
+        raise InvalidArgumentError(
+            f"{what} is {value}, expected an integer beside a tensor of {dtype}; convert that with .to(dtype=...) first"
+        )
+    if numpy.dtype(dtype.dtype).kind in "iu" and not isinstance(value, bool):
+        limits = numpy.iinfo(dtype.dtype)
+        if not limits.min <= value <= limits.max:
+            raise InvalidArgumentError(f"{what} is {value}, expected {limits.min} to {limits.max} beside {dtype}")
+    made = asarray(numpy.asarray(value, "float64" if isinstance(value, float) else None), dtype=dtype, device=device)
+    if len(_scalars) >= 256:
+        _scalars.clear()
+    _scalars[key] = made
+    return made
+
+
+def asarray(
+    value: Any, dtype: Any = None, device: Any = None, layout: Any = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor of what `value` holds: a NumPy array, anything with DLPack or the buffer protocol, lists, numbers.
+
+    dtype: default, that of `value`; float64, which the library has not, becomes f32. device: default "cpu".
+    layout: the order in memory, default row-major; shapes are logical all the same.
+    copy: None copies arrays (a later change of the array is not seen), False borrows the array's memory (keeping
+    it alive; call `touch` after changing it) and raises where that is impossible, True copies tensors as well.
+
+    Raises UnsupportedError (dtype), LayoutError, DeviceError, ShapeError, OutOfMemoryError.
+
+    >>> import numpy, pylayout as pl
+    >>> pl.asarray(numpy.zeros((2, 3, 4, 4), "float32"), layout="NHWC").layout
+    Layout('NHWC')
+    """
+    wanted = None if dtype is None else dtype_of(dtype)
+    if isinstance(value, Tensor):
+        tensor = value.to(layout=layout, device=device, dtype=wanted)
+        return tensor.clone() if copy else tensor
+    if not isinstance(value, (numpy.ndarray, numpy.generic)) and hasattr(value, "__dlpack__"):
+        tensor = from_dlpack(value)
+        changes = (layout, device, wanted) != (None, None, None)
+        if copy is False:
+            return tensor.to(layout=layout, device=device, dtype=wanted) if changes else tensor
+        # The kept copies go with the imported tensor, so the result must not share its storage.
+        moved = tensor.to(layout=layout, device=device, dtype=wanted) if changes else tensor
+        return moved.clone() if moved.is_borrowed else moved
+    array, meant = _numpy_array(value, wanted, "asarray: value")
+    if copy is False:
+        fits = array is value or (isinstance(value, numpy.ndarray) and numpy.shares_memory(array, value))
+        if not fits or not _can_borrow(array) or layout is not None or str(device or "cpu") != "cpu":
+            raise InvalidArgumentError("asarray: copy is False, but dtype, strides, layout or device need a copy")
+        return _borrow(array, meant, value)
+    order = None if layout is None else Layout(layout)
+    made = zeros(array.shape, dtype=meant, device=device, layout=order)
+    array = numpy.ascontiguousarray(array)
+    check(lib.pl_tensor_write(made._handle, _address(array), array.nbytes))
+    return made if wanted in (None, meant) else made.to(dtype=wanted)
+
+
+def zeros(shape: Any, dtype: Any = f32, device: Any = None, layout: Any = None) -> Tensor:
+    """A tensor of zeros.
+
+    >>> import pylayout as pl
+    >>> pl.zeros((1, 16, 8, 8), layout="nChw16c").shape
+    (1, 16, 8, 8)
+    """
+    rank, sizes = shape_array((shape,) if isinstance(shape, int) else tuple(shape))
+    out = ffi.new("pl_tensor *")
+    name = ffi.NULL if device is None else _device_name(device)
+    order = ffi.NULL if layout is None else Layout(layout).name.encode()
+    check(lib.pl_tensor_create(context_handle(), name, dtype_of(dtype).code, rank, sizes, order, out))
+    return _adopt(out[0])
+
+
+def full(shape: Any, value: float, dtype: Any = f32, device: Any = None, layout: Any = None) -> Tensor:
+    """A tensor whose every element is `value`."""
+    made = zeros(shape, dtype, device, layout)
+    return made.write(numpy.full(made.shape, value, made.dtype.dtype))
+
+
+def empty_like(tensor: Tensor, dtype: Any = None, device: Any = None, layout: Any = None) -> Tensor:
+    """A tensor of zeros with the shape of another one, and its dtype, device and layout unless given."""
+    order = layout if layout is not None or not tensor.ndim else tensor.layout
+    return zeros(tensor.shape, dtype or tensor.dtype, device or tensor.device, order)
+
+
+def from_dlpack(value: Any) -> Tensor:
+    """A tensor over the memory of any object with `__dlpack__`, without a copy.
+
+    The object is kept alive by the tensor. Raises DeviceError for devices other than CPU and OpenCL.
+    """
+    out = ffi.new("pl_tensor *")
+    capsule = dlpack.capsule_of(value)
+    check(lib.pl_tensor_from_dlpack(context_handle(), ffi.cast("void *", dlpack.pointer_of(capsule)), out))
+    dlpack.mark_used(capsule)
+    return _adopt(out[0])
