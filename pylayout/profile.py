@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +111,8 @@ class Profile:
 
     def save_trace(self, path: Any) -> None:
         """Write the events for chrome://tracing or Perfetto."""
+        import json
+
         Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
 
     def report(self, path: Any, **options: Any) -> None:
