@@ -148,18 +148,27 @@ void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
       if (!way.measured && std::isinf(way.ms)) way.ms = estimate_ms(entry.op, way.candidate, known);
   }
   if (tuning == Tuning::off) return;
-  double best = std::numeric_limits<double>::infinity();
-  for (const Way& way : entry.ways)
-    if (way.usable) best = std::min(best, way.ms);
-  std::vector<size_t> chosen;
-  for (size_t i = 0; i < entry.ways.size(); ++i) {
-    const Way& way = entry.ways[i];
-    if (way.usable && !way.measured && (tuning == Tuning::full || way.ms <= 2 * best)) chosen.push_back(i);
+  // What measuring shows may bring others within reach of the best, so until no way that matters is unmeasured.
+  for (;;) {
+    double best = std::numeric_limits<double>::infinity();
+    for (const Way& way : entry.ways)
+      if (way.usable) best = std::min(best, way.ms);
+    std::vector<size_t> chosen;
+    for (size_t i = 0; i < entry.ways.size(); ++i) {
+      const Way& way = entry.ways[i];
+      if (way.usable && !way.measured && (tuning == Tuning::full || way.ms <= 2 * best)) chosen.push_back(i);
+    }
+    if (chosen.empty()) break;
+    guard.unlock();
+    measure_ways(entry, chosen, tuning, max_seconds);
+    guard.lock();
   }
-  if (chosen.empty()) return;
-  guard.unlock();
+  entry.all_measured = std::all_of(entry.ways.begin(), entry.ways.end(),
+                                   [](const Way& way) { return way.measured || !way.usable; });
+}
 
-  // Kernels are prepared outside the entry's lock; other threads may use the entry meanwhile.
+// Kernels are prepared and run outside the entry's lock; other threads may use the entry meanwhile.
+void Catalog::measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuning tuning, double max_seconds) {
   std::vector<Contender> contenders;
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::vector<size_t> places;
@@ -170,6 +179,7 @@ void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
       places.push_back(i);
     }
   }
+  if (contenders.empty()) return;
   MeasureOptions options;
   if (tuning == Tuning::full) {
     options.rounds = 15;
@@ -179,9 +189,9 @@ void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
   {
     std::lock_guard<std::mutex> one(measuring_);
     if (entry.device->is_cpu()) use_threads(context_.options().threads);
-    pl::measure(entry.op, *entry.device, contenders, options);
+    pl::measure(*entry.device, contenders, options);
   }
-  guard.lock();
+  std::lock_guard<std::mutex> guard(entry.lock);
   for (size_t i = 0; i < places.size(); ++i) {
     Way& way = entry.ways[places[i]];
     if (contenders[i].failed) {
@@ -193,8 +203,6 @@ void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
     way.measured = true;
     costs_.record(way.environment, entry.text, way.key, way.ms);
   }
-  entry.all_measured = std::all_of(entry.ways.begin(), entry.ways.end(),
-                                   [](const Way& way) { return way.measured || !way.usable; });
   bump_epoch();
 }
 

@@ -86,6 +86,7 @@ class Catalog {
 
  private:
   void price(Entry& entry);
+  void measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuning tuning, double max_seconds);
 
   Context& context_;
   CostDatabase& costs_;

@@ -35,9 +35,12 @@ std::vector<char> random_bytes(DType dtype, size_t bytes) {
   return data;
 }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + long(values.size() / 2), values.end());
-  return values[values.size() / 2];
+// Whatever disturbs a run makes it longer, never shorter, so the lower quartile is nearer the truth than the median
+// on a busy machine; the minimum would reward a single lucky run.
+double lower_quartile(std::vector<double> values) {
+  const auto at = values.begin() + long((values.size() - 1) / 4);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
 }
 
 struct Runner {
@@ -45,6 +48,7 @@ struct Runner {
   std::vector<Buffer*> inputs, outputs;
   Buffer* workspace = nullptr;
   std::vector<double> samples;
+  double shortest = INFINITY;
   int repeat = 1;
 
   void run_once() { contender->kernel->run({inputs.data(), outputs.data(), workspace}); }
@@ -58,7 +62,7 @@ struct Runner {
 
 }  // namespace
 
-void measure(const Op&, Device& device, std::vector<Contender>& contenders, const MeasureOptions& options) {
+void measure(Device& device, std::vector<Contender>& contenders, const MeasureOptions& options) {
   // Buffers are shared between contenders: they only need the largest size that any of them wants.
   std::map<std::pair<int, int>, size_t> sizes;  // (0 input | 1 output, index) -> bytes
   size_t workspace_bytes = 0;
@@ -103,26 +107,39 @@ void measure(const Op&, Device& device, std::vector<Contender>& contenders, cons
 
   const auto began = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-  double best = INFINITY;
-  for (Runner& runner : runners) {
+  double best = INFINITY;  // the shortest sample of all
+  const auto take_sample = [&](Runner& runner) {
     try {
-      runner.run_once();  // touches memory, builds what is built late
-      const double first = runner.sample(device);
-      runner.repeat = std::clamp(int(0.02 / std::max(first, 1e-6)), 1, 1000);  // samples of at least 20 us
-      runner.samples.push_back(runner.repeat > 1 ? runner.sample(device) : first);
-      best = std::min(best, runner.samples[0]);
+      runner.samples.push_back(runner.sample(device));
+      runner.shortest = std::min(runner.shortest, runner.samples.back());
+      best = std::min(best, runner.shortest);
     } catch (const Error&) {
       runner.contender->failed = true;
     }
+  };
+  for (Runner& runner : runners) {
+    take_sample(runner);  // touches memory, builds what is built late: not counted
+    runner.samples.clear();
+    runner.shortest = INFINITY;
+    if (runner.contender->failed) continue;
+    best = INFINITY;
+    take_sample(runner);
+    runner.repeat = std::clamp(int(0.02 / std::max(runner.shortest, 1e-6)), 1, 1000);  // samples of at least 20 us
   }
+  best = INFINITY;
+  for (const Runner& runner : runners) best = std::min(best, runner.shortest);
   for (int round = 1; round < options.rounds; ++round) {
     if (seconds() > options.seconds * (round < 3 ? 3 : 1)) break;
-    for (Runner& runner : runners)
-      if (!runner.contender->failed && runner.samples[0] <= options.give_up_ratio * best)
-        runner.samples.push_back(runner.sample(device));
+    // One disturbed run must not put a contender out of the race: all have three chances before any leaves,
+    // but for those so slow that three runs would cost more than the whole budget.
+    for (Runner& runner : runners) {
+      const bool hopeless = runner.shortest > options.give_up_ratio * best &&
+                            (round >= 3 || runner.shortest * 1e-3 > options.seconds / 3);
+      if (!runner.contender->failed && !hopeless) take_sample(runner);
+    }
   }
   for (Runner& runner : runners)
-    if (!runner.contender->failed) runner.contender->ms = median(runner.samples);
+    if (!runner.contender->failed) runner.contender->ms = lower_quartile(runner.samples);
 }
 
 }  // namespace pl

@@ -1,11 +1,10 @@
 // Times candidates side by side: every round runs each of them once, so that a machine whose speed drifts slows
-// all alike; those that are clearly slower leave after the first round.
+// all alike; those that are clearly slower leave after a few rounds.
 #pragma once
 
 #include <vector>
 
 #include "core/device.h"
-#include "ops/op.h"
 #include "providers/provider.h"
 
 namespace pl {
@@ -13,17 +12,17 @@ namespace pl {
 struct Contender {
   const Candidate* candidate = nullptr;
   Kernel* kernel = nullptr;
-  double ms = 0;        // out: the median of its runs
+  double ms = 0;        // out: the lower quartile of its runs
   bool failed = false;  // out: it threw
 };
 
 struct MeasureOptions {
   int rounds = 9;              // for those still in the race
   double seconds = 0.15;       // for one op; at least three rounds are made within three times of it
-  double give_up_ratio = 2.5;  // slower than the best by this after the first round: no more rounds
+  double give_up_ratio = 2.0;  // slower than the best by this after three rounds: no more rounds
 };
 
 // Runs the contenders of one op on random data in buffers of its own.
-void measure(const Op& op, Device& device, std::vector<Contender>& contenders, const MeasureOptions& options);
+void measure(Device& device, std::vector<Contender>& contenders, const MeasureOptions& options);
 
 }  // namespace pl
