@@ -1,5 +1,7 @@
 """The Python package as a whole: it imports, knows its version, and says what is missing."""
 
+import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
@@ -30,3 +32,20 @@ def test_import_loads_no_heavy_module():
     code = f"import sys, pylayout; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_another_onednn_can_take_the_packaged_ones_place(tmp_path):
+    files = importlib.metadata.files("onednn-cpu-gomp")
+    packaged = next(file for file in files if file.name == "libdnnl.so.3")
+    other = Path(shutil.copy(packaged.locate(), tmp_path / "libdnnl.so.3"))
+    code = "import pylayout; print(*{line.split()[-1] for line in open('/proc/self/maps') if 'libdnnl' in line})"
+
+    def loaded(**environment: str) -> list[str]:
+        command = [sys.executable, "-c", code]
+        environment = {**os.environ, **environment}
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+
+    assert loaded(LD_LIBRARY_PATH=str(tmp_path)) == [str(other)]
+    without = {"LD_LIBRARY_PATH": ""}
+    assert len(loaded(**without)) == 1
+    assert loaded(**without) != [str(other)]
