@@ -17,166 +17,165 @@ using namespace pl::opencl;
 namespace {
 
 std::vector<float> ramp(int64_t count) {
-    std::vector<float> values(static_cast<size_t>(count));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = float(i % 1009) * 0.25f - 100.f;
-    return values;
+  std::vector<float> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = float(i % 1009) * 0.25f - 100.f;
+  return values;
 }
 
 // All indices of a shape, in row-major order.
 template <class Visit>
 void for_each_index(const Dims& shape, Visit visit) {
-    const int64_t count = shape.product();
-    for (int64_t linear = 0; linear < count; ++linear) {
-        Dims index = Dims::filled(shape.size(), 0);
-        int64_t rest = linear;
-        for (int d = shape.size() - 1; d >= 0; --d) {
-            index[d] = rest % shape[d];
-            rest /= shape[d];
-        }
-        visit(index, linear);
+  const int64_t count = shape.product();
+  for (int64_t linear = 0; linear < count; ++linear) {
+    Dims index = Dims::filled(shape.size(), 0);
+    int64_t rest = linear;
+    for (int d = shape.size() - 1; d >= 0; --d) {
+      index[d] = rest % shape[d];
+      rest /= shape[d];
     }
+    visit(index, linear);
+  }
 }
 
 void test_memory(OpenclDevice& device) {
-    const std::vector<float> values = ramp(1000);
-    BufferRef a = device.allocate(4000), b = device.allocate(4000);
-    device.write(*a, 0, values.data(), 4000);
-    device.copy(*a, 0, *b, 0, 4000);
-    device.fill_zero(*b, 400, 400);
-    std::vector<float> back(1000);
-    device.read(*b, 0, back.data(), 4000);
-    for (size_t i = 0; i < 1000; ++i) CHECK(back[i] == (i >= 100 && i < 200 ? 0.f : values[i]));
-    CHECK(device.memory().in_use >= 8000);
+  const std::vector<float> values = ramp(1000);
+  BufferRef a = device.allocate(4000), b = device.allocate(4000);
+  device.write(*a, 0, values.data(), 4000);
+  device.copy(*a, 0, *b, 0, 4000);
+  device.fill_zero(*b, 400, 400);
+  std::vector<float> back(1000);
+  device.read(*b, 0, back.data(), 4000);
+  for (size_t i = 0; i < 1000; ++i) CHECK(back[i] == (i >= 100 && i < 200 ? 0.f : values[i]));
+  CHECK(device.memory().in_use >= 8000);
 
-    BufferRef borrowed = device.borrow_handle(OpenclDevice::handle_of(*a));
-    device.read(*borrowed, 40, back.data(), 4);
-    CHECK(back[0] == values[10]);
+  BufferRef borrowed = device.borrow_handle(OpenclDevice::handle_of(*a));
+  device.read(*borrowed, 40, back.data(), 4);
+  CHECK(back[0] == values[10]);
 
-    device.set_memory_limit(1 << 20);
-    bool refused = false;
-    try {
-        device.allocate(1 << 21);
-    } catch (const Error& error) {
-        refused = error.code() == Code::out_of_memory;
-    }
-    CHECK(refused);
-    device.set_memory_limit(0);
+  device.set_memory_limit(1 << 20);
+  bool refused = false;
+  try {
+    device.allocate(1 << 21);
+  } catch (const Error& error) {
+    refused = error.code() == Code::out_of_memory;
+  }
+  CHECK(refused);
+  device.set_memory_limit(0);
 }
 
 void run_reorder(OpenclDevice& device, Device& where, const TensorDesc& from, const TensorDesc& to) {
-    const Schema* schema = find_schema("reorder");
-    CHECK(schema != nullptr);
-    Attributes attributes;
-    attributes.set("target", to.layout.generic_str());
-    const Op op = make_op(*schema, attributes, {from});
-    const auto* list = OpTable<OpenclTable, OpenclList>::instance().find("reorder");
-    CHECK(list != nullptr);
-    CandidateList candidates;
-    (*list)(op, device, candidates);
-    CHECK(!candidates.candidates.empty());
-    const std::vector<float> values = ramp(from.extent());
-    for (Candidate& candidate : candidates.candidates) {
-        BufferRef src = where.allocate(from.size_bytes()), dst = where.allocate(to.size_bytes() + 64);
-        const std::vector<float> poison(to.size_bytes() / 4 + 16, NAN);
-        where.write(*src, 0, values.data(), from.size_bytes());
-        where.write(*dst, 0, poison.data(), to.size_bytes() + 64);
-        Buffer* in = src.get();
-        Buffer* out = dst.get();
-        std::unique_ptr<Kernel> kernel = candidate.prepare();
-        std::unique_ptr<Timing> timing = where.start_timing();
-        kernel->run({&in, &out, nullptr});
-        timing->stop();
-        CHECK(timing->milliseconds() > 0);
-        std::vector<float> result(poison.size());
-        where.read(*dst, 0, result.data(), to.size_bytes() + 64);
-        std::vector<bool> written(result.size());
-        for_each_index(from.shape, [&](const Dims& index, int64_t) {
-            const size_t place = size_t(to.offset_of(index));
-            written[place] = true;
-            if (result[place] != values[size_t(from.offset_of(index))]) {
-                std::fprintf(stderr, "%s: %s -> %s\n", candidate.implementation.c_str(), from.str().c_str(),
-                             to.str().c_str());
-                CHECK(false);
-            }
-        });
-        for (size_t i = 0; i < result.size(); ++i) {
-            if (written[i]) continue;
-            if (i < size_t(to.extent()))
-                CHECK(result[i] == 0);  // padding
-            else
-                CHECK(std::isnan(result[i]));  // nothing behind the tensor
-        }
+  const Schema* schema = find_schema("reorder");
+  CHECK(schema != nullptr);
+  Attributes attributes;
+  attributes.set("target", to.layout.generic_str());
+  const Op op = make_op(*schema, attributes, {from});
+  const auto* list = OpTable<OpenclTable, OpenclList>::instance().find("reorder");
+  CHECK(list != nullptr);
+  CandidateList candidates;
+  (*list)(op, device, candidates);
+  CHECK(!candidates.candidates.empty());
+  const std::vector<float> values = ramp(from.extent());
+  for (Candidate& candidate : candidates.candidates) {
+    BufferRef src = where.allocate(from.size_bytes()), dst = where.allocate(to.size_bytes() + 64);
+    const std::vector<float> poison(to.size_bytes() / 4 + 16, NAN);
+    where.write(*src, 0, values.data(), from.size_bytes());
+    where.write(*dst, 0, poison.data(), to.size_bytes() + 64);
+    Buffer* in = src.get();
+    Buffer* out = dst.get();
+    std::unique_ptr<Kernel> kernel = candidate.prepare();
+    std::unique_ptr<Timing> timing = where.start_timing();
+    kernel->run({&in, &out, nullptr});
+    timing->stop();
+    CHECK(timing->milliseconds() > 0);
+    std::vector<float> result(poison.size());
+    where.read(*dst, 0, result.data(), to.size_bytes() + 64);
+    std::vector<bool> written(result.size());
+    for_each_index(from.shape, [&](const Dims& index, int64_t) {
+      const size_t place = size_t(to.offset_of(index));
+      written[place] = true;
+      if (result[place] != values[size_t(from.offset_of(index))]) {
+        std::fprintf(stderr, "%s: %s -> %s\n", candidate.implementation.c_str(), from.str().c_str(), to.str().c_str());
+        CHECK(false);
+      }
+    });
+    for (size_t i = 0; i < result.size(); ++i) {
+      if (written[i]) continue;
+      if (i < size_t(to.extent()))
+        CHECK(result[i] == 0);  // padding
+      else
+        CHECK(std::isnan(result[i]));  // nothing behind the tensor
     }
+  }
 }
 
 void test_layouts(OpenclDevice& device, Device& where) {
-    const Dims shape{2, 19, 5, 7};
-    for (const char* a : {"NCHW", "NHWC", "nChw16c", "nChw8c", "ABcd16b16a", "dcba"})
-        for (const char* b : {"NCHW", "NHWC", "nChw16c", "nChw8c", "ABcd4b16a4b", "abcd3c"})
-            run_reorder(device, where, TensorDesc::dense(DType::f32, shape, Layout::parse(a)),
-                        TensorDesc::dense(DType::f32, shape, Layout::parse(b)));
-    TensorDesc strided = TensorDesc::strided(DType::f32, Dims{3, 4}, Dims{1, 10});
-    strided.offset = 5;
-    run_reorder(device, where, strided, TensorDesc::dense(DType::f32, Dims{3, 4}));
+  const Dims shape{2, 19, 5, 7};
+  for (const char* a : {"NCHW", "NHWC", "nChw16c", "nChw8c", "ABcd16b16a", "dcba"})
+    for (const char* b : {"NCHW", "NHWC", "nChw16c", "nChw8c", "ABcd4b16a4b", "abcd3c"})
+      run_reorder(device, where, TensorDesc::dense(DType::f32, shape, Layout::parse(a)),
+                  TensorDesc::dense(DType::f32, shape, Layout::parse(b)));
+  TensorDesc strided = TensorDesc::strided(DType::f32, Dims{3, 4}, Dims{1, 10});
+  strided.offset = 5;
+  run_reorder(device, where, strided, TensorDesc::dense(DType::f32, Dims{3, 4}));
 }
 
 void test_build_error(OpenclDevice& device) {
-    std::string message;
-    try {
-        KernelSource source = KernelSource::generated("broken", "__kernel void k() { int a = nonsense; }\n");
-        source.option("-DEXTRA=1");
-        Launch launch(device, source, "k");
-    } catch (const Error& error) {
-        message = error.what();
-    }
-    CHECK(message.find("broken") != std::string::npos && message.find("CL_BUILD_PROGRAM_FAILURE") != std::string::npos);
-    CHECK(message.find("nonsense") != std::string::npos && message.find("-DEXTRA=1") != std::string::npos);
+  std::string message;
+  try {
+    KernelSource source = KernelSource::generated("broken", "__kernel void k() { int a = nonsense; }\n");
+    source.option("-DEXTRA=1");
+    Launch launch(device, source, "k");
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  CHECK(message.find("broken") != std::string::npos && message.find("CL_BUILD_PROGRAM_FAILURE") != std::string::npos);
+  CHECK(message.find("nonsense") != std::string::npos && message.find("-DEXTRA=1") != std::string::npos);
 }
 
 void test_threads(OpenclDevice& device) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t)
-        threads.emplace_back([&device, t] {
-            for (int i = 0; i < 5; ++i)
-                run_reorder(device, device, TensorDesc::dense(DType::f32, Dims{1, 5 + t, 3, 4}, Layout::parse("NHWC")),
-                            TensorDesc::dense(DType::f32, Dims{1, 5 + t, 3, 4}, Layout::parse("nChw8c")));
-        });
-    for (std::thread& thread : threads) thread.join();
-    CHECK(device.memory().in_use == 0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&device, t] {
+      for (int i = 0; i < 5; ++i)
+        run_reorder(device, device, TensorDesc::dense(DType::f32, Dims{1, 5 + t, 3, 4}, Layout::parse("NHWC")),
+                    TensorDesc::dense(DType::f32, Dims{1, 5 + t, 3, 4}, Layout::parse("nChw8c")));
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(device.memory().in_use == 0);
 }
 
 void test_lend(Provider& provider, OpenclDevice& device) {
-    std::shared_ptr<Device> lent = provider.lend(device.context(), device.queue());
-    CHECK(lent != nullptr && lent == provider.lend(device.context(), device.queue()));
-    BufferRef mine = device.allocate(64);
-    const int value = 77;
-    device.write(*mine, 0, &value, 4);
-    BufferRef theirs = lent->borrow_handle(OpenclDevice::handle_of(*mine));
-    int back = 0;
-    lent->read(*theirs, 0, &back, 4);
-    CHECK(back == 77);
+  std::shared_ptr<Device> lent = provider.lend(device.context(), device.queue());
+  CHECK(lent != nullptr && lent == provider.lend(device.context(), device.queue()));
+  BufferRef mine = device.allocate(64);
+  const int value = 77;
+  device.write(*mine, 0, &value, 4);
+  BufferRef theirs = lent->borrow_handle(OpenclDevice::handle_of(*mine));
+  int back = 0;
+  lent->read(*theirs, 0, &back, 4);
+  CHECK(back == 77);
 }
 
 }  // namespace
 
 int main() {
-    for (const std::string& note : libraries().notes) std::printf("%s\n", note.c_str());
-    std::shared_ptr<Device> cpu = make_cpu_device();
-    for (auto& provider : make_providers()) {
-        if (provider->name() != "opencl") continue;
-        for (auto& device : provider->devices()) {
-            OpenclDevice& opencl = *as_opencl(*device);
-            std::printf("%s: %s\n", device->name().c_str(), device->fingerprint().c_str());
-            test_memory(opencl);
-            test_layouts(opencl, opencl);
-            if (opencl.shares_host_memory()) {
-                std::printf("%s shares the host's memory\n", device->name().c_str());
-                test_layouts(opencl, *cpu);
-            }
-            test_build_error(opencl);
-            test_lend(*provider, opencl);
-            test_threads(opencl);
-        }
+  for (const std::string& note : libraries().notes) std::printf("%s\n", note.c_str());
+  std::shared_ptr<Device> cpu = make_cpu_device();
+  for (auto& provider : make_providers()) {
+    if (provider->name() != "opencl") continue;
+    for (auto& device : provider->devices()) {
+      OpenclDevice& opencl = *as_opencl(*device);
+      std::printf("%s: %s\n", device->name().c_str(), device->fingerprint().c_str());
+      test_memory(opencl);
+      test_layouts(opencl, opencl);
+      if (opencl.shares_host_memory()) {
+        std::printf("%s shares the host's memory\n", device->name().c_str());
+        test_layouts(opencl, *cpu);
+      }
+      test_build_error(opencl);
+      test_lend(*provider, opencl);
+      test_threads(opencl);
     }
-    return 0;
+  }
+  return 0;
 }

@@ -13,48 +13,48 @@
 #include <string>
 
 // Entry points of OpenCL 1.2, present in every library.
-#define PL_OPENCL_REQUIRED(F)      \
-    F(clGetPlatformIDs)            \
-    F(clGetPlatformInfo)           \
-    F(clGetDeviceIDs)              \
-    F(clGetDeviceInfo)             \
-    F(clCreateContext)             \
-    F(clRetainContext)             \
-    F(clReleaseContext)            \
-    F(clGetContextInfo)            \
-    F(clCreateCommandQueue)        \
-    F(clRetainCommandQueue)        \
-    F(clReleaseCommandQueue)       \
-    F(clGetCommandQueueInfo)       \
-    F(clCreateBuffer)              \
-    F(clRetainMemObject)           \
-    F(clReleaseMemObject)          \
-    F(clGetMemObjectInfo)          \
-    F(clCreateProgramWithSource)   \
-    F(clCreateProgramWithBinary)   \
-    F(clRetainProgram)             \
-    F(clReleaseProgram)            \
-    F(clBuildProgram)              \
-    F(clGetProgramInfo)            \
-    F(clGetProgramBuildInfo)       \
-    F(clCreateKernel)              \
-    F(clRetainKernel)              \
-    F(clReleaseKernel)             \
-    F(clSetKernelArg)              \
-    F(clGetKernelWorkGroupInfo)    \
-    F(clRetainEvent)               \
-    F(clReleaseEvent)              \
-    F(clWaitForEvents)             \
-    F(clGetEventProfilingInfo)     \
-    F(clEnqueueReadBuffer)         \
-    F(clEnqueueWriteBuffer)        \
-    F(clEnqueueFillBuffer)         \
-    F(clEnqueueCopyBuffer)         \
-    F(clEnqueueMigrateMemObjects)  \
-    F(clEnqueueMarkerWithWaitList) \
-    F(clEnqueueNDRangeKernel)      \
-    F(clFlush)                     \
-    F(clFinish)
+#define PL_OPENCL_REQUIRED(F)    \
+  F(clGetPlatformIDs)            \
+  F(clGetPlatformInfo)           \
+  F(clGetDeviceIDs)              \
+  F(clGetDeviceInfo)             \
+  F(clCreateContext)             \
+  F(clRetainContext)             \
+  F(clReleaseContext)            \
+  F(clGetContextInfo)            \
+  F(clCreateCommandQueue)        \
+  F(clRetainCommandQueue)        \
+  F(clReleaseCommandQueue)       \
+  F(clGetCommandQueueInfo)       \
+  F(clCreateBuffer)              \
+  F(clRetainMemObject)           \
+  F(clReleaseMemObject)          \
+  F(clGetMemObjectInfo)          \
+  F(clCreateProgramWithSource)   \
+  F(clCreateProgramWithBinary)   \
+  F(clRetainProgram)             \
+  F(clReleaseProgram)            \
+  F(clBuildProgram)              \
+  F(clGetProgramInfo)            \
+  F(clGetProgramBuildInfo)       \
+  F(clCreateKernel)              \
+  F(clRetainKernel)              \
+  F(clReleaseKernel)             \
+  F(clSetKernelArg)              \
+  F(clGetKernelWorkGroupInfo)    \
+  F(clRetainEvent)               \
+  F(clReleaseEvent)              \
+  F(clWaitForEvents)             \
+  F(clGetEventProfilingInfo)     \
+  F(clEnqueueReadBuffer)         \
+  F(clEnqueueWriteBuffer)        \
+  F(clEnqueueFillBuffer)         \
+  F(clEnqueueCopyBuffer)         \
+  F(clEnqueueMigrateMemObjects)  \
+  F(clEnqueueMarkerWithWaitList) \
+  F(clEnqueueNDRangeKernel)      \
+  F(clFlush)                     \
+  F(clFinish)
 
 // Entry points of later versions: null where a library has none.
 #define PL_OPENCL_OPTIONAL(F) F(clSetKernelArgSVMPointer)
@@ -63,10 +63,10 @@ namespace pl::opencl {
 
 struct Api {
 #define PL_OPENCL_MEMBER(name) decltype(&::name) name = nullptr;
-    PL_OPENCL_REQUIRED(PL_OPENCL_MEMBER)
-    PL_OPENCL_OPTIONAL(PL_OPENCL_MEMBER)
+  PL_OPENCL_REQUIRED(PL_OPENCL_MEMBER)
+  PL_OPENCL_OPTIONAL(PL_OPENCL_MEMBER)
 #undef PL_OPENCL_MEMBER
-    std::string library;  // path or soname it was opened by
+  std::string library;  // path or soname it was opened by
 };
 
 }  // namespace pl::opencl

@@ -10,31 +10,31 @@
 namespace pl::opencl {
 
 struct Capabilities {
-    std::string name, vendor, driver, version;  // of the device; version is "OpenCL 3.0 ..."
-    std::string platform, platform_version;
-    std::string extensions;  // separated and surrounded by spaces
-    bool cpu = false, gpu = false;
-    unsigned compute_units = 1;
-    size_t max_work_group = 1;                     // work-items
-    size_t max_work_items[3] = {1, 1, 1};          // per dimension of a work-group
-    size_t local_memory = 0;                       // bytes
-    bool dedicated_local_memory = false;           // false: local memory is ordinary memory (CPUs)
-    size_t global_memory = 0, max_allocation = 0;  // bytes
-    size_t max_parameters = 0;                     // bytes of kernel arguments
-    int native_vector_float = 1;                   // floats in a native vector
-    bool fp16 = false, fp64 = false;               // arithmetic; half storage is always possible
-    bool unified_memory = false;                   // shares the host's memory
-    bool svm_system = false;                       // kernels may use any host pointer
-    bool subgroups = false;                        // cl_khr_subgroups or OpenCL C 3.0's feature
-    bool intel_subgroups = false;
-    bool nvidia = false;         // NVIDIA's compiler: inline PTX works
-    int compute_capability = 0;  // NVIDIA: 10 * major + minor
-    bool matrix_units = false;   // tensor cores (NVIDIA from 7.0) or Intel's XMX
+  std::string name, vendor, driver, version;  // of the device; version is "OpenCL 3.0 ..."
+  std::string platform, platform_version;
+  std::string extensions;  // separated and surrounded by spaces
+  bool cpu = false, gpu = false;
+  unsigned compute_units = 1;
+  size_t max_work_group = 1;                     // work-items
+  size_t max_work_items[3] = {1, 1, 1};          // per dimension of a work-group
+  size_t local_memory = 0;                       // bytes
+  bool dedicated_local_memory = false;           // false: local memory is ordinary memory (CPUs)
+  size_t global_memory = 0, max_allocation = 0;  // bytes
+  size_t max_parameters = 0;                     // bytes of kernel arguments
+  int native_vector_float = 1;                   // floats in a native vector
+  bool fp16 = false, fp64 = false;               // arithmetic; half storage is always possible
+  bool unified_memory = false;                   // shares the host's memory
+  bool svm_system = false;                       // kernels may use any host pointer
+  bool subgroups = false;                        // cl_khr_subgroups or OpenCL C 3.0's feature
+  bool intel_subgroups = false;
+  bool nvidia = false;         // NVIDIA's compiler: inline PTX works
+  int compute_capability = 0;  // NVIDIA: 10 * major + minor
+  bool matrix_units = false;   // tensor cores (NVIDIA from 7.0) or Intel's XMX
 
-    bool has_extension(const char* extension) const {
-        return extensions.find(std::string(" ") + extension + " ") != std::string::npos;
-    }
-    std::map<std::string, std::string> properties() const;
+  bool has_extension(const char* extension) const {
+    return extensions.find(std::string(" ") + extension + " ") != std::string::npos;
+  }
+  std::map<std::string, std::string> properties() const;
 };
 
 Capabilities read_capabilities(const Platform& platform, cl_device_id device);

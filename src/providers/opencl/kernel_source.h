@@ -30,64 +30,67 @@ namespace pl::opencl {
 
 // How a kernel addresses one tensor: a TensorDesc that may have been given more dimensions.
 struct Addressing {
-    struct Inner {
-        int dim;
-        int64_t size;    // of the block
-        int64_t stride;  // in elements
-        int64_t below;   // product of the same dimension's blocks further inside
-    };
-    DType dtype = DType::f32;
-    int rank = 0;
-    std::array<int64_t, kMaxRank> dims{};
-    std::array<int64_t, kMaxRank> strides{};  // between outer blocks, in elements
-    int64_t offset = 0;
-    std::vector<Inner> inner;  // outermost first
-    std::vector<int> order;    // dimensions in the order of memory, outermost first
+  struct Inner {
+    int dim;
+    int64_t size;    // of the block
+    int64_t stride;  // in elements
+    int64_t below;   // product of the same dimension's blocks further inside
+  };
+  DType dtype = DType::f32;
+  int rank = 0;
+  std::array<int64_t, kMaxRank> dims{};
+  std::array<int64_t, kMaxRank> strides{};  // between outer blocks, in elements
+  int64_t offset = 0;
+  std::vector<Inner> inner;  // outermost first
+  std::vector<int> order;    // dimensions in the order of memory, outermost first
 
-    Addressing() = default;
-    explicit Addressing(const TensorDesc& desc);
-    // Adds dimensions of size 1 before dimension `position`: (n, c, w) with (2, 2) becomes (n, c, 1, 1, w).
-    Addressing& insert(int position, int count);
-    int64_t block(int dim) const;
-    int64_t padded(int dim) const { return (dims[size_t(dim)] + block(dim) - 1) / block(dim) * block(dim); }
-    std::pair<int, int64_t> unit() const;  // SRC_UNIT_DIM, SRC_UNIT_RUN
-    int64_t places() const;                // product of the padded sizes
-    int64_t extent() const;                // elements from 0 to the last one, padding included
+  Addressing() = default;
+  explicit Addressing(const TensorDesc& desc);
+  // Adds dimensions of size 1 before dimension `position`: (n, c, w) with (2, 2) becomes (n, c, 1, 1, w).
+  Addressing& insert(int position, int count);
+  int64_t block(int dim) const;
+  int64_t padded(int dim) const { return (dims[size_t(dim)] + block(dim) - 1) / block(dim) * block(dim); }
+  std::pair<int, int64_t> unit() const;  // SRC_UNIT_DIM, SRC_UNIT_RUN
+  int64_t places() const;                // product of the padded sizes
+  int64_t extent() const;                // elements from 0 to the last one, padding included
 };
 
+// An OpenCL literal of exactly this value as a float: (0.5f), INFINITY, NAN.
+std::string float_literal(double value);
+
 class KernelSource {
-public:
-    explicit KernelSource(std::string file);  // below kernels/: "conv/conv_fwd_direct.cl"
-    // A generated program: `text` may include files of kernels/; `name` appears in build logs.
-    static KernelSource generated(std::string name, std::string text);
+ public:
+  explicit KernelSource(std::string file);  // below kernels/: "conv/conv_fwd_direct.cl"
+  // A generated program: `text` may include files of kernels/; `name` appears in build logs.
+  static KernelSource generated(std::string name, std::string text);
 
-    KernelSource& tensor(const std::string& name, const TensorDesc& desc) { return tensor(name, Addressing(desc)); }
-    KernelSource& tensor(const std::string& name, Addressing addressing);
-    KernelSource& define(const std::string& name, int64_t value);
-    KernelSource& define(const std::string& name, int value) { return define(name, int64_t(value)); }
-    KernelSource& define(const std::string& name, double value);  // a float literal, exact
-    KernelSource& define(const std::string& name, const std::string& value);
-    KernelSource& define(const std::string& name, const char* value) { return define(name, std::string(value)); }
-    KernelSource& specialise();                          // sizes and strides of all tensors become constants
-    KernelSource& standard(const std::string& version);  // "CL1.2" unless set
-    KernelSource& option(const std::string& text);       // one more build option
+  KernelSource& tensor(const std::string& name, const TensorDesc& desc) { return tensor(name, Addressing(desc)); }
+  KernelSource& tensor(const std::string& name, Addressing addressing);
+  KernelSource& define(const std::string& name, int64_t value);
+  KernelSource& define(const std::string& name, int value) { return define(name, int64_t(value)); }
+  KernelSource& define(const std::string& name, double value);  // a float literal, exact
+  KernelSource& define(const std::string& name, const std::string& value);
+  KernelSource& define(const std::string& name, const char* value) { return define(name, std::string(value)); }
+  KernelSource& specialise();                          // sizes and strides of all tensors become constants
+  KernelSource& standard(const std::string& version);  // "CL1.2" unless set
+  KernelSource& option(const std::string& text);       // one more build option
 
-    const std::string& name() const { return file_; }
-    std::string text() const;  // macros, then the file with its includes
-    std::string options() const;
-    bool wide() const;  // offsets need 64 bits (some tensor has 2^31 elements or more)
-    const Addressing& addressing(const std::string& name) const;
-    // The bytes of a tensor's struct argument, `tensor_arg` of kernels/common/tensor.clh.
-    std::vector<unsigned char> tensor_argument(const std::string& name) const;
+  const std::string& name() const { return file_; }
+  std::string text() const;  // macros, then the file with its includes
+  std::string options() const;
+  bool wide() const;  // offsets need 64 bits (some tensor has 2^31 elements or more)
+  const Addressing& addressing(const std::string& name) const;
+  // The bytes of a tensor's struct argument, `tensor_arg` of kernels/common/tensor.clh.
+  std::vector<unsigned char> tensor_argument(const std::string& name) const;
 
-private:
-    std::string file_;
-    std::string generated_;  // text in place of a file
-    std::vector<std::pair<std::string, Addressing>> tensors_;
-    std::vector<std::pair<std::string, std::string>> defines_;
-    std::string standard_ = "CL1.2";
-    std::string extra_options_;
-    bool specialised_ = false;
+ private:
+  std::string file_;
+  std::string generated_;  // text in place of a file
+  std::vector<std::pair<std::string, Addressing>> tensors_;
+  std::vector<std::pair<std::string, std::string>> defines_;
+  std::string standard_ = "CL1.2";
+  std::string extra_options_;
+  bool specialised_ = false;
 };
 
 }  // namespace pl::opencl

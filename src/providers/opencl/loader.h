@@ -20,15 +20,15 @@
 namespace pl::opencl {
 
 struct Platform {
-    const Api* cl = nullptr;
-    cl_platform_id id = nullptr;
-    std::string name;     // "Portable Computing Language"
-    std::string version;  // "OpenCL 3.0 PoCL 3.1 ..."
+  const Api* cl = nullptr;
+  cl_platform_id id = nullptr;
+  std::string name;     // "Portable Computing Language"
+  std::string version;  // "OpenCL 3.0 PoCL 3.1 ..."
 };
 
 struct Libraries {
-    std::vector<Platform> platforms;
-    std::vector<std::string> notes;  // what was loaded, what is missing and how to add it
+  std::vector<Platform> platforms;
+  std::vector<std::string> notes;  // what was loaded, what is missing and how to add it
 };
 
 // Opened on the first call, once for the process; never closed (runtimes keep threads).  Thread-safe.

@@ -16,64 +16,64 @@
 namespace pl::opencl {
 
 class OpenclDevice : public Device {
-public:
-    // A device of ours.
-    OpenclDevice(std::string name, const Platform& platform, cl_device_id id);
-    // A device over a host framework's context and queue, which are retained.  The queue must be in-order;
-    // without CL_QUEUE_PROFILING_ENABLE times are taken by the host's clock.
-    static std::shared_ptr<OpenclDevice> share(std::string name, cl_context context, cl_command_queue queue);
-    ~OpenclDevice() override;
+ public:
+  // A device of ours.
+  OpenclDevice(std::string name, const Platform& platform, cl_device_id id);
+  // A device over a host framework's context and queue, which are retained.  The queue must be in-order;
+  // without CL_QUEUE_PROFILING_ENABLE times are taken by the host's clock.
+  static std::shared_ptr<OpenclDevice> share(std::string name, cl_context context, cl_command_queue queue);
+  ~OpenclDevice() override;
 
-    std::string fingerprint() const override;
-    std::map<std::string, std::string> properties() const override { return capabilities_.properties(); }
-    bool host_memory() const override { return false; }
-    void read(Buffer& source, size_t offset, void* destination, size_t bytes) override;
-    void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override;
-    void fill_zero(Buffer& destination, size_t offset, size_t bytes) override;
-    void synchronize() override;
-    std::unique_ptr<Timing> start_timing() override;
-    BufferRef borrow_handle(void* memory) override;  // a cl_mem of this device's context; retained
+  std::string fingerprint() const override;
+  std::map<std::string, std::string> properties() const override { return capabilities_.properties(); }
+  bool host_memory() const override { return false; }
+  void read(Buffer& source, size_t offset, void* destination, size_t bytes) override;
+  void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override;
+  void fill_zero(Buffer& destination, size_t offset, size_t bytes) override;
+  void synchronize() override;
+  std::unique_ptr<Timing> start_timing() override;
+  BufferRef borrow_handle(void* memory) override;  // a cl_mem of this device's context; retained
 
-    // Queued, after all earlier work: `bytes` from one buffer of this device to another.
-    void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
+  // Queued, after all earlier work: `bytes` from one buffer of this device to another.
+  void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
 
-    const Capabilities& capabilities() const { return capabilities_; }
-    const Api& cl() const { return cl_; }
-    cl_device_id id() const { return id_; }
-    cl_context context();
-    cl_command_queue queue();
-    ProgramCache& programs();
+  const Capabilities& capabilities() const { return capabilities_; }
+  const Api& cl() const { return cl_; }
+  cl_device_id id() const { return id_; }
+  cl_context context();
+  cl_command_queue queue();
+  ProgramCache& programs();
 
-    // The cl_mem of one of this device's buffers, for host frameworks; not retained.
-    static cl_mem handle_of(Buffer& buffer) { return static_cast<cl_mem>(buffer.handle()); }
+  // The cl_mem of one of this device's buffers, for host frameworks; not retained.
+  static cl_mem handle_of(Buffer& buffer) { return static_cast<cl_mem>(buffer.handle()); }
 
-    // True if kernels of this device work on host memory in place, so that it can serve device `cpu`.
-    // Found out by trying, once.
-    bool shares_host_memory();
+  // True if kernels of this device work on host memory in place, so that it can serve device `cpu`.
+  // Found out by trying, once.
+  bool shares_host_memory();
 
-    // Sets a kernel argument to a buffer of this device or, where shares_host_memory(), of device `cpu`.
-    void set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& buffer);
-    // Queues a kernel.  `local` null: the runtime chooses.
-    void enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local);
+  // Sets a kernel argument to a buffer of this device or, where shares_host_memory(), of device `cpu`.
+  void set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& buffer);
+  // Queues a kernel.  `local` null: the runtime chooses.
+  void enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local);
 
-private:
-    class EventTiming;
-    class WallTiming;
-    class Recorder;
-    struct HostView;  // a cl_mem over host memory
-    struct Session;   // context, queue, programs
+ private:
+  class EventTiming;
+  class WallTiming;
+  class Recorder;
+  struct HostView;  // a cl_mem over host memory
+  struct Session;   // context, queue, programs
 
-    OpenclDevice(std::string name, const Platform& platform, cl_device_id id, std::shared_ptr<Session> session);
-    Session& session();
-    cl_mem own(Buffer& buffer, const char* action) const;
+  OpenclDevice(std::string name, const Platform& platform, cl_device_id id, std::shared_ptr<Session> session);
+  Session& session();
+  cl_mem own(Buffer& buffer, const char* action) const;
 
-    const Api& cl_;
-    Platform platform_;
-    cl_device_id id_;
-    Capabilities capabilities_;
-    std::shared_ptr<Session> session_;  // the allocator shares it, so that memory can outlive the device object
-    std::once_flag probed_;
-    bool shares_host_memory_ = false;
+  const Api& cl_;
+  Platform platform_;
+  cl_device_id id_;
+  Capabilities capabilities_;
+  std::shared_ptr<Session> session_;  // the allocator shares it, so that memory can outlive the device object
+  std::once_flag probed_;
+  bool shares_host_memory_ = false;
 };
 
 // The device kernels must be prepared for when ops run on `device`: itself if it is an OpenCL device, null else.

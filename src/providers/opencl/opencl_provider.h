@@ -17,9 +17,9 @@ namespace pl::opencl {
 struct OpenclTable;  // names the table of this provider
 using OpenclList = void (*)(const Op& op, OpenclDevice& device, CandidateList& out);
 
-#define PL_OPENCL_OP(kind, list)                                    \
-    static const bool PL_JOIN(registered_opencl_op_, __COUNTER__) = \
-        ::pl::OpTable<::pl::opencl::OpenclTable, ::pl::opencl::OpenclList>::instance().add(kind, list)
+#define PL_OPENCL_OP(kind, list)                                  \
+  static const bool PL_JOIN(registered_opencl_op_, __COUNTER__) = \
+      ::pl::OpTable<::pl::opencl::OpenclTable, ::pl::opencl::OpenclList>::instance().add(kind, list)
 
 // A candidate of this provider, its descriptions copied from the op for the caller to give layouts.
 Candidate make_candidate(const Op& op, std::string implementation);

@@ -20,40 +20,40 @@ using ProgramRef = std::shared_ptr<const Program>;
 // options.  It holds the whole key and checksums, is written whole or not at all, and is rebuilt when it is
 // damaged, belongs to another key, or is refused by the driver.  Any number of processes may share it.
 class ProgramCache {
-public:
-    // `fingerprint` names device, driver and platform version.  `on_disk` is false where binaries do not pay.
-    ProgramCache(const Api* cl, cl_context context, cl_device_id device, std::string fingerprint, bool on_disk);
+ public:
+  // `fingerprint` names device, driver and platform version.  `on_disk` is false where binaries do not pay.
+  ProgramCache(const Api* cl, cl_context context, cl_device_id device, std::string fingerprint, bool on_disk);
 
-    // The program built from `source` with `options`.  Throws Error(device) with the build log and the options;
-    // `name` says what it is in that message.
-    ProgramRef get(const std::string& name, const std::string& source, const std::string& options);
+  // The program built from `source` with `options`.  Throws Error(device) with the build log and the options;
+  // `name` says what it is in that message.
+  ProgramRef get(const std::string& name, const std::string& source, const std::string& options);
 
-    struct Statistics {
-        uint64_t built = 0;    // compiled from source
-        uint64_t loaded = 0;   // from disk
-        uint64_t damaged = 0;  // entries on disk that were unusable and have been replaced
-    };
-    Statistics statistics() const;
+  struct Statistics {
+    uint64_t built = 0;    // compiled from source
+    uint64_t loaded = 0;   // from disk
+    uint64_t damaged = 0;  // entries on disk that were unusable and have been replaced
+  };
+  Statistics statistics() const;
 
-private:
-    struct Key {
-        uint64_t low = 0, high = 0;
-        friend bool operator<(const Key& a, const Key& b) { return a.low != b.low ? a.low < b.low : a.high < b.high; }
-    };
-    ProgramRef load_or_build(const Key& key, const std::string& name, const std::string& source,
-                             const std::string& options);
-    Program build(const std::string& name, const std::string& source, const std::string& options);
-    Program load(const std::string& path, const std::string& key_text, const std::string& options);
-    void store(const std::string& path, const std::string& key_text, cl_program program);
+ private:
+  struct Key {
+    uint64_t low = 0, high = 0;
+    friend bool operator<(const Key& a, const Key& b) { return a.low != b.low ? a.low < b.low : a.high < b.high; }
+  };
+  ProgramRef load_or_build(const Key& key, const std::string& name, const std::string& source,
+                           const std::string& options);
+  Program build(const std::string& name, const std::string& source, const std::string& options);
+  Program load(const std::string& path, const std::string& key_text, const std::string& options);
+  void store(const std::string& path, const std::string& key_text, cl_program program);
 
-    const Api* cl_;
-    cl_context context_;  // not owned: the device that owns this cache keeps it
-    cl_device_id device_;
-    std::string fingerprint_;
-    bool on_disk_;
-    mutable std::mutex lock_;
-    std::map<Key, std::shared_future<ProgramRef>> programs_;
-    Statistics statistics_;
+  const Api* cl_;
+  cl_context context_;  // not owned: the device that owns this cache keeps it
+  cl_device_id device_;
+  std::string fingerprint_;
+  bool on_disk_;
+  mutable std::mutex lock_;
+  std::map<Key, std::shared_future<ProgramRef>> programs_;
+  Statistics statistics_;
 };
 
 }  // namespace pl::opencl

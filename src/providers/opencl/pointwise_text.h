@@ -1,0 +1,28 @@
+// Expressions of a pointwise program as OpenCL C.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/pointwise.h"
+
+namespace pl::opencl {
+
+const char* arithmetic_type(pointwise::Arithmetic arithmetic);  // "float", "long"
+
+// Statements that compute the nodes of `code`, and the names of its results.
+//   leaf    the text of an input, scalar, reduced or count node
+//   prefix  of the variables' names, so that several pieces of code fit in one scope
+struct CodeText {
+  std::string statements;
+  std::vector<std::string> results;
+};
+CodeText code_text(const pointwise::Code& code, pointwise::Arithmetic arithmetic, const std::string& prefix,
+                   const std::function<std::string(const pointwise::Node&)>& leaf);
+
+std::string identity_text(pointwise::Reduction reduction, pointwise::Arithmetic arithmetic);
+std::string fold_text(pointwise::Reduction reduction, pointwise::Arithmetic arithmetic, const std::string& a,
+                      const std::string& b);
+
+}  // namespace pl::opencl

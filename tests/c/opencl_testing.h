@@ -1,0 +1,93 @@
+// Runs every OpenCL candidate for one op, on every OpenCL device and, where a device shares the host's memory, on
+// `cpu`, and hands the results, in logical order, to a check.  The counterpart of host_testing.h's run_all.
+#pragma once
+
+#include "host_testing.h"
+#include "providers/opencl/loader.h"
+#include "providers/opencl/opencl_provider.h"
+
+namespace pl::opencl_testing {
+
+using namespace pl::host_testing;
+
+struct Target {
+  Provider* provider;
+  std::shared_ptr<Device> device;
+};
+
+// The OpenCL devices, then `cpu` where OpenCL serves it; made once.
+inline const std::vector<Target>& targets() {
+  static const std::vector<Target>* all = [] {
+    auto* out = new std::vector<Target>();
+    for (auto& provider : make_providers()) {
+      if (provider->name() != "opencl") continue;
+      Provider* kept = provider.release();
+      for (const std::string& note : kept->notes()) std::printf("%s\n", note.c_str());
+      for (auto& device : kept->devices()) out->push_back({kept, device});
+      std::shared_ptr<Device> cpu = make_cpu_device();
+      if (kept->serves(*cpu)) out->push_back({kept, cpu});
+      for (const Target& target : *out)
+        std::printf("%s: %s\n", target.device->name().c_str(), target.device->fingerprint().c_str());
+    }
+    return out;
+  }();
+  return *all;
+}
+
+// Returns how many candidates ran; ends the program if a device has none.
+inline int run_all_opencl(const char* name, const char* attributes, const std::vector<Input>& inputs,
+                          const Check& check) {
+  int count = 0;
+  const Op op = op_of(name, attributes, inputs);
+  for (const Target& target : targets()) {
+    CandidateList list;
+    target.provider->list(op, *target.device, list);
+    if (list.candidates.empty()) {
+      std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
+                   list.refusals.empty() ? "" : list.refusals[0].reason.c_str());
+      std::exit(1);
+    }
+    for (const Candidate& candidate : list.candidates) {
+      const std::string what = op.str() + " by " + candidate.key() + " on " + target.device->name();
+      std::vector<BufferRef> buffers;
+      std::vector<Buffer*> in, out;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (!candidate.inputs[i].present) {
+          in.push_back(nullptr);
+          continue;
+        }
+        const std::vector<char> bytes = store(candidate.inputs[i], inputs[i].values);
+        buffers.push_back(target.device->allocate(bytes.size()));
+        target.device->write(*buffers.back(), 0, bytes.data(), bytes.size());
+        in.push_back(buffers.back().get());
+      }
+      for (const TensorDesc& desc : candidate.outputs) {
+        const std::vector<char> poison(desc.size_bytes() + 64, 0x5a);
+        buffers.push_back(target.device->allocate(poison.size()));
+        target.device->write(*buffers.back(), 0, poison.data(), poison.size());
+        out.push_back(buffers.back().get());
+      }
+      BufferRef workspace;
+      if (candidate.workspace_bytes) workspace = target.device->allocate(candidate.workspace_bytes);
+      std::unique_ptr<Kernel> kernel;
+      try {
+        kernel = candidate.prepare();
+        for (int repetition = 0; repetition < 2; ++repetition) kernel->run({in.data(), out.data(), workspace.get()});
+      } catch (const Error& error) {
+        std::fprintf(stderr, "%s: %s\n", what.c_str(), error.what());
+        std::exit(1);
+      }
+      std::vector<Values> results;
+      for (size_t i = 0; i < out.size(); ++i) {
+        std::vector<char> bytes(candidate.outputs[i].size_bytes() + 64);
+        target.device->read(*out[i], 0, bytes.data(), bytes.size());
+        results.push_back(fetch(candidate.outputs[i], bytes, what));
+      }
+      check(op, results, what);
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace pl::opencl_testing

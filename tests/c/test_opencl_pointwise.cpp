@@ -1,0 +1,276 @@
+// The pointwise-broadcast-reduce generator on every OpenCL device: each op that is built on it, layouts, dtypes,
+// broadcasting, chunked and grouped reductions, and that the same call gives the same bits.
+#include "opencl_testing.h"
+#include "ops/activation.h"
+#include "ops/pointwise.h"
+
+using namespace pl;
+using namespace pl::opencl_testing;
+
+namespace {
+
+double broadcast_at(const Input& input, const Dims& index) {
+  Dims own;
+  const int rank = input.desc.rank(), added = index.size() - rank;
+  for (int d = 0; d < rank; ++d) own.push_back(input.desc.shape[d] == 1 ? 0 : index[added + d]);
+  return input.values[size_t(linear(input.desc.shape, own))];
+}
+
+double unary(const std::string& name, double x, double alpha, double beta) {
+  if (name == "relu") return std::max(x, 0.0);
+  if (name == "relu6") return std::min(std::max(x, 0.0), 6.0);
+  if (name == "leaky_relu") return x > 0 ? x : alpha * x;
+  if (name == "elu") return x > 0 ? x : alpha * std::expm1(x);
+  if (name == "selu") return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x));
+  if (name == "gelu_erf") return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  if (name == "gelu_tanh") return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  if (name == "silu") return x / (1 + std::exp(-x));
+  if (name == "hardswish") return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0);
+  if (name == "hardsigmoid") return std::min(std::max(x / 6 + 0.5, 0.0), 1.0);
+  if (name == "sigmoid") return 1 / (1 + std::exp(-x));
+  if (name == "tanh") return std::tanh(x);
+  if (name == "clip") return std::min(std::max(x, alpha), beta);
+  if (name == "softplus") return alpha * x > beta ? x : std::log1p(std::exp(alpha * x)) / alpha;
+  if (name == "mish") return x * std::tanh(std::log1p(std::exp(x)));
+  if (name == "softsign") return x / (1 + std::fabs(x));
+  if (name == "abs") return std::fabs(x);
+  if (name == "neg") return -x;
+  if (name == "exp") return std::exp(x);
+  if (name == "log") return std::log(x);
+  if (name == "sqrt") return std::sqrt(x);
+  if (name == "rsqrt") return 1 / std::sqrt(x);
+  if (name == "reciprocal") return 1 / x;
+  if (name == "square") return x * x;
+  if (name == "sin") return std::sin(x);
+  if (name == "cos") return std::cos(x);
+  if (name == "erf") return std::erf(x);
+  if (name == "floor") return std::floor(x);
+  if (name == "ceil") return std::ceil(x);
+  if (name == "round") return std::nearbyint(x);
+  if (name == "sign") return (x > 0) - (x < 0);
+  if (name == "logical_not") return x == 0;
+  std::fprintf(stderr, "unary function %s has no reference\n", name.c_str());
+  std::exit(1);
+}
+
+void test_unary() {
+  for (const Schema* schema : all_schemas()) {
+    if (schema->kind != "unary") continue;
+    const bool positive = schema->name == "log" || schema->name == "sqrt" || schema->name == "rsqrt";
+    // Every function in f32 and, where it has them, integers; exp, which is not zero at zero, also in the layouts that
+    // leave padding.
+    for (DType dtype : {DType::f32, DType::s32}) {
+      const Dims shape = schema->name == "exp" ? Dims{2, 9, 3, 5} : Dims{90};
+      if (!is_floating(dtype) && !find_unary_function(schema->name)->integers) continue;
+      const Input x = random_input(dtype, shape, positive ? 0.1 : -3, 3);
+      run_all_opencl(schema->name.c_str(), schema->name == "clip" ? "min=-1 max=2" : "", {x},
+                     [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+                       Values expected;
+                       for (double v : x.values)
+                         expected.push_back(unary(op.attributes.text("function"), v, op.attributes.number("alpha"),
+                                                  op.attributes.number("beta")));
+                       expect(expected, 4, 2e-6)(op, y, what);
+                     });
+    }
+  }
+  for (DType dtype : {DType::f16, DType::bf16, DType::s8, DType::u8, DType::s64}) {
+    const Input x = random_input(dtype, {3, 17, 4});
+    run_all_opencl("relu", "", {x}, [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+      Values expected;
+      for (double v : x.values) expected.push_back(std::max(v, 0.0));
+      expect(expected)(op, y, what);
+    });
+  }
+  const double nan = std::nan("");
+  const Input special{TensorDesc::dense(DType::f32, {4}), {nan, INFINITY, -INFINITY, -0.5}};
+  run_all_opencl("relu", "", {special}, expect({nan, INFINITY, 0, 0}));
+  run_all_opencl("clip", "min=3 max=1", {special}, expect({nan, 1, 1, 1}));
+  run_all_opencl("softplus", "", {special}, expect({nan, INFINITY, 0, std::log1p(std::exp(-0.5))}, 4));
+  run_all_opencl("sign", "", {special}, expect({nan, 1, -1, -1}));
+}
+
+void test_binary() {
+  const std::pair<Dims, Dims> shapes[] = {{{2, 17, 3, 5}, {2, 17, 3, 5}},
+                                          {{2, 17, 3, 5}, {1, 17, 1, 1}},
+                                          {{1, 17, 1, 5}, {2, 1, 3, 1}},
+                                          {{2, 16, 2, 6}, {2, 1, 2, 6}},
+                                          {{2, 3, 1030}, {1030}},
+                                          {{}, {3, 4}},
+                                          {{5}, {1}},
+                                          {{3, 1, 2}, {3, 24, 2}}};
+  for (const auto& [xs, ys] : shapes) {
+    for (const char* name : {"sub", "pow", "gt"}) {
+      if (*name != 's' && xs.size() == 4) continue;
+      const double low = std::string(name) == "pow" ? 0.2 : -3;
+      const Input x = random_input(DType::f32, xs, low, 3), y = random_input(DType::f32, ys, low, 3);
+      run_all_opencl(name, "", {x, y}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+        Values expected;
+        each(op.out().shape, [&](const Dims& index) {
+          const double a = broadcast_at(x, index), b = broadcast_at(y, index);
+          expected.push_back(*name == 's' ? a - b : *name == 'p' ? std::pow(a, b) : double(a > b));
+        });
+        expect(expected, 4)(op, out, what);
+      });
+    }
+  }
+  const Input big{TensorDesc::dense(DType::u8, {3}), {250, 3, 7}}, more{TensorDesc::dense(DType::u8, {3}), {10, 5, 7}};
+  run_all_opencl("add", "", {big, more}, expect({4, 8, 14}));
+  run_all_opencl("sub", "", {big, more}, expect({240, 254, 0}));
+  run_all_opencl("eq", "", {big, more}, expect({0, 0, 1}));
+  const Input x = random_input(DType::f32, {2, 19, 4, 4}), y = random_input(DType::f32, {2, 19, 4, 4});
+  run_all_opencl("add", "activation=leaky_relu", {x, y},
+                 [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+                   Values expected;
+                   for (size_t i = 0; i < x.values.size(); ++i)
+                     expected.push_back(unary("leaky_relu", x.values[i] + y.values[i], 0.01, 0));
+                   expect(expected, 1, 1e-6)(op, out, what);
+                 });
+  const Input c = random_input(DType::boolean, {2, 1, 5}), a = random_input(DType::bf16, {3, 1}),
+              b = random_input(DType::bf16, {2, 3, 5});
+  run_all_opencl("where", "", {c, a, b}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+    Values expected;
+    each(op.out().shape, [&](const Dims& index) {
+      expected.push_back(broadcast_at(c, index) != 0 ? broadcast_at(a, index) : broadcast_at(b, index));
+    });
+    expect(expected)(op, out, what);
+  });
+  const Input slope = random_input(DType::f32, {19});
+  run_all_opencl("prelu", "", {x, slope}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+    Values expected;
+    each(op.out().shape, [&](const Dims& index) {
+      const double v = broadcast_at(x, index);
+      expected.push_back(v > 0 ? v : v * slope.values[size_t(index[1])]);
+    });
+    expect(expected)(op, out, what);
+  });
+}
+
+// The reduction of every op of the kind, in double.
+Values reduced(const Op& op, const Input& x) {
+  const std::string name = op.attributes.text("function");
+  std::vector<bool> gone(size_t(x.desc.rank()));
+  for (int64_t d : op.attributes.integers("dim")) gone[size_t(d)] = true;
+  Dims kept;
+  for (int d = 0; d < x.desc.rank(); ++d)
+    if (!gone[size_t(d)]) kept.push_back(x.desc.shape[d]);
+  const bool maximum = name == "amax", minimum = name == "amin";
+  Values out(size_t(kept.product()), name == "prod" ? 1.0 : maximum ? -INFINITY : minimum ? INFINITY : 0.0);
+  each(x.desc.shape, [&](const Dims& index) {
+    Dims at;
+    for (int d = 0; d < index.size(); ++d)
+      if (!gone[size_t(d)]) at.push_back(index[d]);
+    double& to = out[size_t(kept.size() ? linear(kept, at) : 0)];
+    const double v = x.values[size_t(linear(x.desc.shape, index))];
+    if (maximum)
+      to = std::max(to, v);
+    else if (minimum)
+      to = std::min(to, v);
+    else if (name == "prod")
+      to *= v;
+    else
+      to += name == "reduce_l1" ? std::fabs(v) : name == "reduce_l2" || name == "reduce_sum_square" ? v * v : v;
+  });
+  for (double& v : out) {
+    if (name == "mean") v /= double(x.desc.elements()) / double(out.size());
+    if (name == "reduce_l2") v = std::sqrt(v);
+  }
+  return out;
+}
+
+void test_reduce() {
+  const auto check = [](const char* name, const char* attributes, const Input& x) {
+    run_all_opencl(name, attributes, {x}, [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+      // Sums of numbers of either sign: the error is relative to the sum of magnitudes.
+      double magnitude = 0;
+      for (double v : x.values) magnitude += std::fabs(v);
+      expect(reduced(op, x), 4, is_floating(x.desc.dtype) ? 1e-6 * magnitude / double(y[0].size()) : 0)(op, y, what);
+    });
+  };
+  const Input x = random_input(DType::f32, {2, 19, 5, 7});
+  for (const char* attributes : {"", "dim=[1]", "dim=[2,3]", "dim=[2,3] keepdim=true", "dim=[0,2] keepdim=true",
+                                 "dim=[1] keepdim=true", "dim=[-1]", "keepdim=true"})
+    check("mean", attributes, x);
+  for (const Schema* schema : all_schemas())
+    if (schema->kind == "reduce")
+      check(schema->name.c_str(), "dim=[1,2]", random_input(DType::f32, {3, 4, 6, 5}, 0.5, 1.5));
+  for (DType dtype : {DType::s32, DType::s64}) check("sum", "dim=[0]", random_input(dtype, {300, 3}));
+  for (DType dtype : {DType::f16, DType::u8}) check("amax", "dim=[1]", random_input(dtype, {3, 300}));
+  // Several chunks, with and without lanes, an odd number of elements, and a padded layout.
+  check("sum", "", random_input(DType::f32, {1, 100003}));
+  check("amin", "dim=[0]", random_input(DType::f32, {70001, 3}));
+  check("mean", "dim=[2,3]", random_input(DType::f32, {1, 3, 160, 161}));
+  // A sum of equal numbers stays exact to f32 rounding: the error does not grow with the length.
+  Input same{TensorDesc::dense(DType::f32, {1 << 22}), Values(size_t(1) << 22, 0.1f)};
+  run_all_opencl("sum", "", {same}, [&](const Op&, const std::vector<Values>& y, const std::string& what) {
+    compare(y[0], {double(0.1f) * double(1 << 22)}, 5e-6, 0, what);
+  });
+  const Input nan{TensorDesc::dense(DType::f32, {4}), {1, std::nan(""), 3, 2}};
+  run_all_opencl("amax", "", {nan}, expect({std::nan("")}));
+}
+
+void test_pointwise() {
+  const Input a = random_input(DType::f32, {2, 18, 3, 4}), b = random_input(DType::f16, {18, 1, 1}),
+              c = random_input(DType::s32, {2, 1, 3, 4});
+  run_all_opencl("pointwise",
+                 "expressions=\"t = x0 * x1 + s0; y0 = where(x2 > 0, t, exp(-t)); y1 = t * t\" scalars=[0.5]",
+                 {a, b, c}, [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+                   Values first, second;
+                   each(op.out().shape, [&](const Dims& index) {
+                     const double t = broadcast_at(a, index) * broadcast_at(b, index) + 0.5;
+                     first.push_back(broadcast_at(c, index) > 0 ? t : std::exp(-t));
+                     second.push_back(t * t);
+                   });
+                   compare(y[0], first, 1e-5, 1e-5, what);
+                   compare(y[1], second, 1e-5, 1e-5, what);
+                 });
+  // Mean and variance at once, over a broadcast product.
+  run_all_opencl("pointwise",
+                 "expressions=\"y0 = x0 * x1; y1 = y0 * y0\" "
+                 "reductions=\"reduce_y0 += y0; reduce_y1 += y1; y0 = reduce_y0 / count; y1 = reduce_y1 / count - "
+                 "(reduce_y0 / count) * (reduce_y0 / count)\" dim=[0,2,3]",
+                 {a, b}, [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+                   Values mean(18, 0.0), variance(18, 0.0);
+                   each(a.desc.shape, [&](const Dims& index) {
+                     const double v = broadcast_at(a, index) * broadcast_at(b, index);
+                     mean[size_t(index[1])] += v / 24;
+                     variance[size_t(index[1])] += v * v / 24;
+                   });
+                   for (size_t i = 0; i < 18; ++i) variance[i] -= mean[i] * mean[i];
+                   CHECK(op.outputs.size() == 2);
+                   compare(y[0], mean, 1e-5, 1e-5, what);
+                   compare(y[1], variance, 1e-4, 1e-4, what);
+                 });
+  const Input i = random_input(DType::s64, {4, 5}, -9, 9), j = random_input(DType::s64, {5}, -2, 2);
+  run_all_opencl("pointwise", "expressions=\"y0 = x0 / x1 + max(x0, x1)\"", {i, j},
+                 [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+                   Values expected;
+                   each(op.out().shape, [&](const Dims& index) {
+                     const double p = broadcast_at(i, index), q = broadcast_at(j, index);
+                     expected.push_back((q == 0 ? 0 : std::trunc(p / q)) + std::max(p, q));
+                   });
+                   expect(expected)(op, y, what);
+                 });
+}
+
+void test_repeatable() {
+  const Input x = random_input(DType::f32, {1, 200000});
+  std::vector<Values> first;
+  for (int run = 0; run < 3; ++run) {
+    std::vector<Values> all;
+    run_all_opencl("sum", "", {x},
+                   [&](const Op&, const std::vector<Values>& y, const std::string&) { all.push_back(y[0]); });
+    if (run == 0) first = all;
+    CHECK(all == first);
+  }
+}
+
+}  // namespace
+
+int main() {
+  test_unary();
+  test_binary();
+  test_reduce();
+  test_pointwise();
+  test_repeatable();
+  return 0;
+}
