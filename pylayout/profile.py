@@ -16,8 +16,8 @@ class Profile:
     """A recording of every op, reorder and transfer between entering and leaving it.
 
     events: dicts, in the order of their start: kind ("op", "reorder" or "transfer"), op, provider, implementation,
-    device, inputs, outputs, bytes, flops, start_ms, ms, role ("activation" or "weights"), cause (the op and argument that
-    needed a reorder), thread. There is one recording at a time.
+    device, inputs, outputs, bytes, flops, start_ms, ms, role ("activation", "weights" or "output"), cause (the op and
+    argument that needed a reorder), thread. There is one recording at a time.
     """
 
     def __init__(self, events: list[dict[str, Any]] | None = None) -> None:
@@ -86,6 +86,7 @@ class Profile:
         """The events in Chrome's trace event format: a row for each device and host thread."""
         devices = {name: i + 1 for i, name in enumerate(dict.fromkeys(event["device"] for event in self.events))}
         threads = {name: i + 1 for i, name in enumerate(dict.fromkeys(event["thread"] for event in self.events))}
+        shown = ("provider", "implementation", "inputs", "outputs", "bytes", "flops", "role", "cause")
         rows: list[dict[str, Any]] = [
             {"ph": "M", "name": "process_name", "pid": number, "tid": 0, "args": {"name": name}}
             for name, number in devices.items()
@@ -101,10 +102,7 @@ class Profile:
                     "tid": threads[event["thread"]],
                     "ts": event["start_ms"] * 1000,  # microseconds
                     "dur": event["ms"] * 1000,
-                    "args": {
-                        key: event[key]
-                        for key in ("provider", "implementation", "inputs", "outputs", "bytes", "flops", "role", "cause")
-                    },
+                    "args": {key: event[key] for key in shown},
                 }
             )
         return {"traceEvents": rows, "displayTimeUnit": "ms"}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ._load import ffi, lib
+from .calls import Attributes, as_inputs, attribute_text, schemas
 from .context import handle
 from .errors import ArgumentTypeError, InvalidArgumentError, check, take_json
+from .ops import ALIASES
 from .tensor import Tensor, as_input
 
 __all__ = ["Query", "query", "tune"]
@@ -32,23 +34,25 @@ class Query:
 
     def __str__(self) -> str:
         rows = [("", "provider", "implementation", "inputs", "outputs", "op ms", "reorder ms", "total ms", "cost")]
-        for candidate in self.candidates:
-            rows.append(
-                (
-                    "*" if candidate is self.chosen else "",
-                    candidate["provider"],
-                    candidate["implementation"],
-                    " ".join(_layouts(candidate["inputs"])),
-                    " ".join(_layouts(candidate["outputs"])),
-                    _milliseconds(candidate["op_ms"]),
-                    _milliseconds(candidate["reorder_ms"]),
-                    _milliseconds(candidate["total_ms"]),
-                    "measured" if candidate["measured"] else "modelled",
-                )
+        rows += [
+            (
+                "*" if candidate is self.chosen else "",
+                candidate["provider"],
+                candidate["implementation"],
+                " ".join(_layouts(candidate["inputs"])),
+                " ".join(_layouts(candidate["outputs"])),
+                _milliseconds(candidate["op_ms"]),
+                _milliseconds(candidate["reorder_ms"]),
+                _milliseconds(candidate["total_ms"]),
+                "measured" if candidate["measured"] else "modelled",
             )
+            for candidate in self.candidates
+        ]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
         lines = [f"{self.op} on {self.device}"]
-        lines += ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines += [
+            "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        ]
         lines += [f"refused by {refusal['provider']}: {refusal['reason']}" for refusal in self.refusals]
         return "\n".join(lines)
 
@@ -90,13 +94,11 @@ def _milliseconds(value: float | None) -> str:
 
 def _call(op: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[bytes, Any, Any, list[Tensor]]:
     """Arguments as a call of the op would bind them: (name, attributes, handles, tensors that must stay alive)."""
-    from . import ops
-
-    name = ops.ALIASES.get(op, op)
-    schema = ops.schemas().get(name)
+    name = ALIASES.get(op, op)
+    schema = schemas().get(name)
     if schema is None:
         raise InvalidArgumentError(f'query: there is no op "{op}"; dir(pylayout.ops) lists those there are')
-    common = {key: keywords.pop(key) for key in ("layout", "device") if key in keywords}
+    common: dict[str, Any] = {key: keywords.pop(key) for key in ("layout", "device") if key in keywords}
     bound: dict[str, Any] = {}
     parameters = schema["parameters"]
     if len(arguments) > len(parameters):
@@ -113,12 +115,12 @@ def _call(op: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tupl
             continue
         value = bound.pop(parameter["name"], None)
         if parameter["kind"] == "tensors":
-            tensors += ops._as_inputs(value, op, parameter["name"], False)
+            tensors += as_inputs(value, op, parameter["name"], False)
         elif value is None:
             tensors.append(None)
         else:
             tensors.append(as_input(value, op, parameter["name"]))
-    attributes = ops._Attributes(ops.attribute_text(op, {**bound, **common}))
+    attributes = Attributes(attribute_text(op, {**bound, **common}))
     handles = ffi.new("pl_tensor[]", [ffi.NULL if tensor is None else tensor._handle for tensor in tensors])
     return name.encode(), attributes, handles, [tensor for tensor in tensors if tensor is not None]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -17,11 +17,15 @@ from .errors import (
     ArgumentTypeError,
     DeviceError,
     InvalidArgumentError,
-    LayoutError,
     UnsupportedError,
     check,
 )
 from .layout import Layout, shape_array
+
+if TYPE_CHECKING:
+    from . import ops as _ops
+else:
+    _ops: Any = None  # set by ops.py, which needs this module first
 
 __all__ = ["Tensor", "asarray", "empty_like", "from_dlpack", "full", "zeros"]
 
@@ -68,7 +72,7 @@ class Tensor:
         try:
             release(self._handle)
         except AttributeError:  # never got a handle
-            pass
+            return
 
     # ---- what it is ----
 
@@ -173,7 +177,7 @@ class Tensor:
                 out,
             )
         )
-        return _adopt(out[0])
+        return adopt(out[0])
 
     def numpy(self) -> Any:
         """A NumPy array of its own: row-major, writable, independent of this tensor.
@@ -267,7 +271,8 @@ class Tensor:
         wanted = tuple(dl_device) if dl_device is not None else self.__dlpack_device__()
         moved = wanted != self.__dlpack_device__()
         if moved and wanted[0] != dlpack.CPU:
-            raise BufferError(f"__dlpack__: dl_device is {wanted}, expected {self.__dlpack_device__()} or the CPU, (1, 0)")
+            here = self.__dlpack_device__()
+            raise BufferError(f"__dlpack__: dl_device is {wanted}, expected {here} or the CPU, (1, 0)")
         if moved or self.layout.is_blocked:
             if copy is False:
                 raise BufferError(f"__dlpack__: tensor ({self.layout}, {self.device}) needs a copy, but copy=False")
@@ -309,7 +314,7 @@ class Tensor:
         memory = ffi.cast("void *", buffer.int_ptr)
         code = dtype_of(dtype).code
         check(lib.pl_tensor_borrow_cl(context, name, code, rank, sizes, order, memory, offset, out))
-        return _adopt(out[0])
+        return adopt(out[0])
 
     @property
     def cl_buffer(self) -> Any:
@@ -327,15 +332,15 @@ class Tensor:
 
     def reshape(self, *shape: Any) -> Tensor:
         """The same elements in another shape; one size may be -1. A view where the layout permits."""
-        return _ops().reshape(self, shape=_flattened(shape))
+        return _ops.reshape(self, shape=_flattened(shape))
 
     def permute(self, *dims: Any) -> Tensor:
         """Dimensions in another order; a view."""
-        return _ops().permute(self, dims=_flattened(dims))
+        return _ops.permute(self, dims=_flattened(dims))
 
     def transpose(self, dim0: int, dim1: int) -> Tensor:
         """Two dimensions exchanged; a view."""
-        return _ops().transpose(self, dim0, dim1)
+        return _ops.transpose(self, dim0, dim1)
 
     @property
     def T(self) -> Tensor:
@@ -344,15 +349,15 @@ class Tensor:
 
     def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
         """Dimensions start_dim to end_dim joined into one."""
-        return _ops().flatten(self, start_dim, end_dim)
+        return _ops.flatten(self, start_dim, end_dim)
 
     def squeeze(self, dim: Any = None) -> Tensor:
         """Without dimensions of size 1."""
-        return _ops().squeeze(self, dim)
+        return _ops.squeeze(self, dim)
 
     def unsqueeze(self, dim: int) -> Tensor:
         """With a dimension of size 1 inserted before `dim`."""
-        return _ops().unsqueeze(self, dim)
+        return _ops.unsqueeze(self, dim)
 
     def astype(self, dtype: Any) -> Tensor:
         """The same values in another dtype."""
@@ -379,75 +384,75 @@ class Tensor:
         return int(self.item())
 
     def __neg__(self) -> Tensor:
-        return _ops().neg(self)
+        return _ops.neg(self)
 
     def __abs__(self) -> Tensor:
-        return _ops().abs(self)
+        return _ops.abs(self)
 
     def __invert__(self) -> Tensor:
-        return _ops().logical_not(self)
+        return _ops.logical_not(self)
 
     def __matmul__(self, other: Any) -> Tensor:
-        return _ops().matmul(self, other) if _is_array(other) else NotImplemented
+        return _ops.matmul(self, other) if _is_array(other) else NotImplemented
 
     def __rmatmul__(self, other: Any) -> Tensor:
-        return _ops().matmul(other, self) if _is_array(other) else NotImplemented
+        return _ops.matmul(other, self) if _is_array(other) else NotImplemented
 
     __hash__ = object.__hash__
 
     def __add__(self, other: Any) -> Tensor:
-        return _ops().add(self, other) if _is_operand(other) else NotImplemented
+        return _ops.add(self, other) if _is_operand(other) else NotImplemented
 
     def __radd__(self, other: Any) -> Tensor:
-        return _ops().add(other, self) if _is_operand(other) else NotImplemented
+        return _ops.add(other, self) if _is_operand(other) else NotImplemented
 
     def __sub__(self, other: Any) -> Tensor:
-        return _ops().sub(self, other) if _is_operand(other) else NotImplemented
+        return _ops.sub(self, other) if _is_operand(other) else NotImplemented
 
     def __rsub__(self, other: Any) -> Tensor:
-        return _ops().sub(other, self) if _is_operand(other) else NotImplemented
+        return _ops.sub(other, self) if _is_operand(other) else NotImplemented
 
     def __mul__(self, other: Any) -> Tensor:
-        return _ops().mul(self, other) if _is_operand(other) else NotImplemented
+        return _ops.mul(self, other) if _is_operand(other) else NotImplemented
 
     def __rmul__(self, other: Any) -> Tensor:
-        return _ops().mul(other, self) if _is_operand(other) else NotImplemented
+        return _ops.mul(other, self) if _is_operand(other) else NotImplemented
 
     def __truediv__(self, other: Any) -> Tensor:
-        return _ops().div(self, other) if _is_operand(other) else NotImplemented
+        return _ops.div(self, other) if _is_operand(other) else NotImplemented
 
     def __rtruediv__(self, other: Any) -> Tensor:
-        return _ops().div(other, self) if _is_operand(other) else NotImplemented
+        return _ops.div(other, self) if _is_operand(other) else NotImplemented
 
     def __pow__(self, other: Any) -> Tensor:
-        return _ops().pow(self, other) if _is_operand(other) else NotImplemented
+        return _ops.pow(self, other) if _is_operand(other) else NotImplemented
 
     def __rpow__(self, other: Any) -> Tensor:
-        return _ops().pow(other, self) if _is_operand(other) else NotImplemented
+        return _ops.pow(other, self) if _is_operand(other) else NotImplemented
 
     def __and__(self, other: Any) -> Tensor:
-        return _ops().logical_and(self, other) if _is_operand(other) else NotImplemented
+        return _ops.logical_and(self, other) if _is_operand(other) else NotImplemented
 
     def __or__(self, other: Any) -> Tensor:
-        return _ops().logical_or(self, other) if _is_operand(other) else NotImplemented
+        return _ops.logical_or(self, other) if _is_operand(other) else NotImplemented
 
     def __eq__(self, other: Any) -> Any:
-        return _ops().eq(self, other) if _is_operand(other) else NotImplemented
+        return _ops.eq(self, other) if _is_operand(other) else NotImplemented
 
     def __ne__(self, other: Any) -> Any:
-        return _ops().ne(self, other) if _is_operand(other) else NotImplemented
+        return _ops.ne(self, other) if _is_operand(other) else NotImplemented
 
     def __lt__(self, other: Any) -> Tensor:
-        return _ops().lt(self, other) if _is_operand(other) else NotImplemented
+        return _ops.lt(self, other) if _is_operand(other) else NotImplemented
 
     def __le__(self, other: Any) -> Tensor:
-        return _ops().le(self, other) if _is_operand(other) else NotImplemented
+        return _ops.le(self, other) if _is_operand(other) else NotImplemented
 
     def __gt__(self, other: Any) -> Tensor:
-        return _ops().gt(self, other) if _is_operand(other) else NotImplemented
+        return _ops.gt(self, other) if _is_operand(other) else NotImplemented
 
     def __ge__(self, other: Any) -> Tensor:
-        return _ops().ge(self, other) if _is_operand(other) else NotImplemented
+        return _ops.ge(self, other) if _is_operand(other) else NotImplemented
 
 
 class _Window:
@@ -474,15 +479,6 @@ class _ScalarLayout(Layout):
 
 
 _SCALAR = _ScalarLayout()
-
-
-_ops_module: Any = None  # set by ops.py, which needs this module first
-
-
-def _ops() -> Any:
-    if _ops_module is None:
-        from . import ops  # noqa: F401
-    return _ops_module
 
 
 def _is_array(value: Any) -> bool:
@@ -548,13 +544,12 @@ def _index(tensor: Tensor, keys: tuple[Any, ...]) -> Tensor:
             ends.append(at + 1)
             steps.append(1)
             dim += 1
-    ops = _ops()
     if axes:
-        tensor = ops.slice(tensor, starts, ends, axes, steps)
-    return tensor if tensor.shape == tuple(result) else ops.reshape(tensor, result)
+        tensor = _ops.slice(tensor, starts, ends, axes, steps)
+    return tensor if tensor.shape == tuple(result) else _ops.reshape(tensor, result)
 
 
-def _adopt(handle: Any) -> Tensor:
+def adopt(handle: Any) -> Tensor:
     """The Tensor that owns a handle from now on."""
     tensor = Tensor.__new__(Tensor)
     tensor._handle = handle
@@ -610,13 +605,13 @@ def _borrow(array: Any, dtype: DType, owner: Any) -> Tensor:
     if status:
         del _owners[key]
         check(status)
-    return _adopt(out[0])
+    return adopt(out[0])
 
 
 def _can_borrow(array: Any) -> bool:
     if any(step < 0 or step % array.itemsize for step in array.strides) and array.size:
         return False
-    return array.ndim <= 8
+    return bool(array.ndim <= 8)
 
 
 def as_input(value: Any, op: str, argument: str, others: tuple[Any, ...] = (), copy: bool = False) -> Tensor:
@@ -629,18 +624,17 @@ def as_input(value: Any, op: str, argument: str, others: tuple[Any, ...] = (), c
     if not isinstance(value, (numpy.ndarray, numpy.generic)) and hasattr(value, "__dlpack__"):
         tensor = from_dlpack(value)
         return tensor.clone() if copy else tensor
-    if not isinstance(value, (numpy.ndarray, numpy.generic, list, tuple)):
-        if not hasattr(value, "__array__") and not hasattr(value, "__array_interface__") and not _has_buffer(value):
-            raise ArgumentTypeError(
-                f"{what} is {type(value).__name__}, expected a tensor, an array or a number"
-            )
+    if not isinstance(value, (numpy.ndarray, numpy.generic, list, tuple)) and not _is_array_like(value):
+        raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected a tensor, an array or a number")
     array, dtype = _numpy_array(value, None, what)
     if copy or not _can_borrow(array):
         return asarray(array, dtype=dtype)
     return _borrow(array, dtype, array)
 
 
-def _has_buffer(value: Any) -> bool:
+def _is_array_like(value: Any) -> bool:
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return True
     try:
         memoryview(value).release()
     except TypeError:
@@ -676,9 +670,7 @@ def _scalar(value: Any, like: Tensor | None, what: str) -> Tensor:
     return made
 
 
-def asarray(
-    value: Any, dtype: Any = None, device: Any = None, layout: Any = None, copy: bool | None = None
-) -> Tensor:
+def asarray(value: Any, dtype: Any = None, device: Any = None, layout: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor of what `value` holds: a NumPy array, anything with DLPack or the buffer protocol, lists, numbers.
 
     dtype: default, that of `value`; float64, which the library has not, becomes f32. device: default "cpu".
@@ -729,7 +721,7 @@ def zeros(shape: Any, dtype: Any = f32, device: Any = None, layout: Any = None) 
     name = ffi.NULL if device is None else _device_name(device)
     order = ffi.NULL if layout is None else Layout(layout).name.encode()
     check(lib.pl_tensor_create(context_handle(), name, dtype_of(dtype).code, rank, sizes, order, out))
-    return _adopt(out[0])
+    return adopt(out[0])
 
 
 def full(shape: Any, value: float, dtype: Any = f32, device: Any = None, layout: Any = None) -> Tensor:
@@ -753,4 +745,4 @@ def from_dlpack(value: Any) -> Tensor:
     capsule = dlpack.capsule_of(value)
     check(lib.pl_tensor_from_dlpack(context_handle(), ffi.cast("void *", dlpack.pointer_of(capsule)), out))
     dlpack.mark_used(capsule)
-    return _adopt(out[0])
+    return adopt(out[0])

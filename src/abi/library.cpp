@@ -39,7 +39,7 @@ std::string schemas_json() {
   json.list();
   for (const Schema* schema : all_schemas()) {
     json.object().field("name", schema->name).field("kind", schema->kind).field("doc", schema->doc);
-    json.field("view", schema->view != nullptr).key("constants").object();
+    json.field("view", schema->view != nullptr).field("several", schema->several).key("constants").object();
     for (const auto& [key, value] : schema->constants) json.field(key, value);
     json.end().key("parameters").list();
     for (const Parameter& parameter : schema->parameters) write_parameter(json, parameter);

@@ -59,6 +59,7 @@ struct Schema {
   std::string kind;                   // "conv": what providers implement; several names may share a kind
   std::string doc;                    // one line, then formula, shapes, source
   std::vector<Parameter> parameters;  // in signature order, tensors and attributes mixed as in torch
+  bool several = false;               // the result is a list, even of one tensor (split)
   Attributes constants;               // attributes that providers see and users cannot set: function=relu, mode=max
 
   // Checks attributes and inputs, expands attributes (stride=2 -> [2,2]) and fills `outputs` with shapes and

@@ -138,6 +138,7 @@ Schema make_split() {
                 "one value: the size of each part, the last one smaller if need be; several: the sizes of the parts")
       .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last");
   schema.infer = infer_split;
+  schema.several = true;
   schema.flops = no_flops;
   schema.view = view_split;
   return schema;

@@ -1,0 +1,113 @@
+"""What one op call needs: its schema, its attributes in text form, its results."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from ._load import ffi, lib
+from .context import state as _context
+from .errors import ArgumentTypeError, InvalidArgumentError, check, error_of, take_json
+from .tensor import Tensor, adopt, as_input
+
+__all__ = ["Attributes", "as_inputs", "attribute_text", "finish", "keep", "run_list", "schemas"]
+
+# Attributes are kept, by the values given, for this many different calls of one op.
+_MAX_KEPT = 512
+
+
+class Attributes:
+    """Owns a pl_attributes."""
+
+    __slots__ = ("handle",)
+
+    def __init__(self, text: str) -> None:
+        self.handle: Any = None
+        out = ffi.new("pl_attributes *")
+        check(lib.pl_attributes_create(text.encode(), out))
+        self.handle = out[0]
+
+    def __del__(self, release: Any = lib.pl_attributes_release) -> None:
+        if self.handle is not None:
+            release(self.handle)
+
+
+def _value_text(op: str, name: str, value: Any) -> str:
+    """A Python value in the text form of attributes."""
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, (list, tuple)) or (hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1):
+        return "[" + ",".join(_value_text(op, name, item) for item in value) + "]"
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return "true" if value else "false"
+    try:
+        return str(operator.index(value))
+    except TypeError:
+        pass
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        expected = "a number, a string, a list or None"
+        raise ArgumentTypeError(f"{op}: {name} is of type {kind}, expected {expected}") from None
+    text = repr(number)
+    return text if "." in text or "e" in text or "n" in text else text + ".0"
+
+
+def attribute_text(op: str, attributes: dict[str, Any]) -> str:
+    """`stride=[2,2] padding=1 layout="NHWC"`: what pl_attributes_create reads."""
+    words = []
+    for name, value in attributes.items():
+        if name in ("layout", "device"):
+            if value is None:
+                continue
+            value = str(value)
+        if isinstance(value, str) and "\0" in value:
+            raise InvalidArgumentError(f"{op}: {name} is {value!r}, expected text without NUL characters")
+        words.append(f"{name}={_value_text(op, name, value)}")
+    return " ".join(words)
+
+
+def keep(cache: dict[Any, Attributes], key: Any, op: str, names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    """Attributes made for the first call with these values, kept for the next ones."""
+    made = Attributes(attribute_text(op, dict(zip(names, values, strict=True))))
+    if key is not None:
+        if len(cache) >= _MAX_KEPT:
+            cache.clear()
+        cache[key] = made
+    return made
+
+
+def finish(op: str) -> Any:
+    """The result of a call that did not give exactly one output: several, or an error."""
+    outcome = lib.pyl_last_outcome()
+    if outcome.status:
+        raise error_of(outcome.status)
+    return tuple(adopt(outcome.outputs[i]) for i in range(outcome.count))
+
+
+def run_list(op: bytes, attributes: Any, tensors: list[Tensor]) -> Any:
+    """A call with any number of inputs."""
+    handles = ffi.new("pl_tensor[]", [tensor._handle for tensor in tensors])
+    made = lib.pyl_run(_context.handle or _context.make(), op, attributes.handle, handles, len(tensors))
+    return adopt(made) if made else finish(op.decode())
+
+
+def as_inputs(values: Any, op: str, argument: str, copy: bool) -> list[Tensor]:
+    if isinstance(values, Tensor) or not isinstance(values, (list, tuple)):
+        raise ArgumentTypeError(f"{op}: {argument} is {type(values).__name__}, expected a list of tensors")
+    return [as_input(value, op, f"{argument}[{i}]", tuple(values), copy) for i, value in enumerate(values)]
+
+
+_schemas: dict[str, dict[str, Any]] = {}
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Every op's schema by name, as the library describes it."""
+    if not _schemas:
+        text = ffi.new("char **")
+        check(lib.pl_ops(text))
+        _schemas.update({schema["name"]: schema for schema in take_json(text)})
+    return _schemas

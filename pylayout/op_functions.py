@@ -1,0 +1,178 @@
+"""Makes the Python function of an op from its schema: signature, help text, and the call itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ._load import ffi, lib
+from .calls import as_inputs, finish, keep, run_list, schemas
+from .context import state as _context
+from .tensor import Tensor, as_input
+
+__all__ = ["default_of", "docstring_of", "make", "signature_of", "source_of"]
+
+
+def default_of(parameter: dict[str, Any]) -> Any:
+    """An attribute's default as a Python value; a list of one is written as that one."""
+    value = parameter["default"]
+    if isinstance(value, list):
+        value = value[0] if len(value) == 1 else tuple(value)
+    return float(value) if parameter["type"] == "float" and value is not None else value
+
+
+def signature_of(schema: dict[str, Any]) -> list[tuple[str, str]]:
+    """(parameter, default or "") in order; parameters after the first one with a default have one too."""
+    parts = []
+    for parameter in schema["parameters"]:
+        if parameter["kind"] == "optional_tensor":
+            default = "None"
+        elif parameter["kind"] == "attribute" and not parameter["required"]:
+            default = repr(default_of(parameter))
+        else:
+            default = ""
+        parts.append((parameter["name"], default))
+    return parts
+
+
+_TYPE_WORDS = {
+    "bool": "bool",
+    "int": "int",
+    "float": "float",
+    "string": "str",
+    "ints": "int or list of int",
+    "floats": "float or list of float",
+}
+
+
+def _example(schema: dict[str, Any]) -> str:
+    """A call that shows the order of arguments."""
+    given = []
+    for parameter in schema["parameters"]:
+        name = parameter["name"]
+        if parameter["kind"] in ("tensor", "tensors") or (parameter["kind"] == "attribute" and parameter["required"]):
+            given.append(f"[{name[:-1]}0, {name[:-1]}1]" if parameter["kind"] == "tensors" else name)
+    return f"y = ops.{schema['name']}({', '.join(given)})"
+
+
+def docstring_of(schema: dict[str, Any]) -> str:
+    """The help text of an op, from its schema."""
+    lines = [schema["doc"].strip(), "", "Args:"]
+    for parameter in schema["parameters"]:
+        kind = parameter["kind"]
+        if kind == "attribute":
+            words = _TYPE_WORDS[parameter["type"]]
+            if parameter.get("choices"):
+                words = "one of " + ", ".join(parameter["choices"])
+        else:
+            words = {"tensor": "tensor", "optional_tensor": "tensor or None", "tensors": "list of tensors"}[kind]
+        lines.append(f"    {parameter['name']} ({words}): {parameter['doc']}")
+    lines += [
+        '    layout (str): "auto", "per-op", or a layout to force, such as "NHWC"',
+        "    device (str): where to run; default: where the inputs are",
+        "",
+        "Raises:",
+        "    ShapeError, InvalidArgumentError: an argument does not fit; the message says which and why.",
+        "    UnsupportedError: nothing on the device can run it; LayoutError, DeviceError, OutOfMemoryError.",
+        "",
+        f"Example: {_example(schema)}",
+    ]
+    return "\n".join(lines)
+
+
+def source_of(schema: dict[str, Any]) -> str:
+    """The Python source of an op's function. Everything that can be settled once stands in it as a constant."""
+    op = schema["name"]
+    tensors = [p for p in schema["parameters"] if p["kind"] in ("tensor", "optional_tensor")]
+    lists = [p for p in schema["parameters"] if p["kind"] == "tensors"]
+    attributes = [p["name"] for p in schema["parameters"] if p["kind"] == "attribute"]
+    required_after = False
+    words = []
+    for name, default in signature_of(schema):
+        required_after |= bool(default)
+        words.append(f"{name}={default}" if default else f"{name}=_missing" if required_after else name)
+    lines = [f"def {op}({', '.join(words)}, *, layout='auto', device=None):"]
+    values = "(" + "".join(f"{name}, " for name in [*attributes, "layout", "device"]) + ")"
+    lines += [
+        f"    key = {values}",
+        "    try:",
+        "        attributes = _kept.get(key) or _keep(_kept, key, _name, _names, key)",
+        "    except TypeError:  # a list among the values",
+        "        attributes = _keep(_kept, _frozen(key), _name, _names, key)",
+    ]
+    # Views and copies of an array must not follow it when it changes later, so those get a copy to begin with.
+    copy = schema["view"] or schema["kind"] == "reorder"
+    if lists:
+        name = lists[0]["name"]
+        lines.append(f"    return _run_list(_op, attributes, _as_inputs({name}, _name, {name!r}, {copy}))")
+        return "\n".join(lines)
+    names = [p["name"] for p in tensors]
+    for parameter in tensors:
+        name = parameter["name"]
+        others = "(" + "".join(f"{other}, " for other in names if other != name) + ")"
+        absent = f"{name} is not None and " if parameter["kind"] == "optional_tensor" else ""
+        lines.append(f"    if {absent}{name}.__class__ is not _Tensor:")
+        lines.append(f"        {name} = _as_input({name}, _name, {name!r}, {others}, {copy})")
+    handles = [
+        f"_null if {p['name']} is None else {p['name']}._handle"
+        if p["kind"] == "optional_tensor"
+        else f"{p['name']}._handle"
+        for p in tensors
+    ]
+    call = "_context.handle or _context.make(), _op, attributes.handle"
+    if len(handles) <= 2 and all(p["kind"] == "tensor" for p in tensors):
+        lines.append(f"    made = _run{len(handles)}({call}, {', '.join(handles)})")
+    elif len(handles) <= 5:
+        padding = ", ".join(handles + ["_null"] * (5 - len(handles)))
+        lines.append(f"    made = _run5({call}, {len(handles)}, {padding})")
+    else:
+        lines.append(f"    return _run_list(_op, attributes, [{', '.join(names)}])")
+        return "\n".join(lines)
+    lines += [
+        "    if made:",
+        "        result = _new(_Tensor)",
+        "        result._handle = made",
+        "        return (result,)" if schema["several"] else "        return result",
+        "    return _finish(_name)",
+    ]
+    return "\n".join(lines)
+
+
+def _frozen(values: tuple[Any, ...]) -> Any:
+    """The values as a key, lists as tuples; None where one cannot be a key."""
+    try:
+        key = tuple(tuple(value) if isinstance(value, list) else value for value in values)
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def make(name: str) -> Callable[..., Any]:
+    schema = schemas()[name]
+    attributes = [p["name"] for p in schema["parameters"] if p["kind"] == "attribute"]
+    namespace = {
+        "__name__": __name__,
+        "_Tensor": Tensor,
+        "_as_input": as_input,
+        "_as_inputs": as_inputs,
+        "_context": _context,
+        "_finish": finish,
+        "_frozen": _frozen,
+        "_keep": keep,
+        "_kept": {},
+        "_missing": None,
+        "_name": name,
+        "_names": (*attributes, "layout", "device"),
+        "_new": Tensor.__new__,
+        "_null": ffi.NULL,
+        "_op": name.encode(),
+        "_run1": lib.pyl_run1,
+        "_run2": lib.pyl_run2,
+        "_run5": lib.pyl_run5,
+        "_run_list": run_list,
+    }
+    exec(compile(source_of(schema), f"<pylayout op {name}>", "exec"), namespace)
+    function: Any = namespace[name]
+    function.__doc__ = docstring_of(schema)
+    return function  # type: ignore[no-any-return]

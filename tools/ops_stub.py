@@ -1,0 +1,97 @@
+"""Write pylayout/ops.pyi, the signatures of the ops for type checkers and editors, from the schemas.
+
+python tools/ops_stub.py           writes it
+python tools/ops_stub.py --check   fails if it is not current
+"""
+
+import sys
+from pathlib import Path
+
+from pylayout import calls, op_functions, ops
+
+PATH = Path(__file__).parent.parent / "pylayout" / "ops.pyi"
+
+HEAD = '''"""The ops' signatures, made by tools/ops_stub.py from the schemas: not edited by hand."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from .device import Device
+from .layout import Layout
+from .tensor import Tensor
+
+ALIASES: dict[str, str]
+
+Input: TypeAlias = Any  # a Tensor, an array, anything with DLPack or the buffer protocol, a number
+'''
+
+TYPES = {
+    "bool": "bool",
+    "int": "int",
+    "float": "float",
+    "string": "str",
+    "ints": "int | Sequence[int]",
+    "floats": "float | Sequence[float]",
+}
+
+
+def annotation(parameter: dict) -> str:
+    """The type of a parameter."""
+    if parameter["kind"] == "tensor":
+        return "Input"
+    if parameter["kind"] == "optional_tensor":
+        return "Input | None"
+    if parameter["kind"] == "tensors":
+        return "Sequence[Input]"
+    words = TYPES[parameter["type"]]
+    if 0 < len(parameter.get("choices", [])) <= 8:  # the names of all activations would be unreadable
+        words = "Literal[" + ", ".join(f'"{choice}"' for choice in parameter["choices"]) + "]"
+    optional = not parameter["required"] and parameter["default"] is None
+    return f"{words} | None" if optional else words
+
+
+def result(schema: dict) -> str:
+    """The type of what an op returns."""
+    if schema["several"]:
+        return "tuple[Tensor, ...]"
+    # As many outputs as expressions, which are text here.
+    return "Any" if schema["kind"] == "pointwise" else "Tensor"
+
+
+def declaration(schema: dict) -> str:
+    """One function."""
+    lines = [f"def {schema['name']}("]
+    for parameter, (name, default) in zip(schema["parameters"], op_functions.signature_of(schema), strict=True):
+        value = default.replace("'", '"')
+        lines.append(f"    {name}: {annotation(parameter)}" + (f" = {value}," if value else ","))
+    lines += [
+        "    *,",
+        '    layout: str | Layout = "auto",',
+        "    device: str | Device | None = None,",
+        f") -> {result(schema)}: ...",
+    ]
+    return "\n".join(lines)
+
+
+def stub() -> str:
+    """The whole file."""
+    schemas = calls.schemas()
+    parts = [HEAD]
+    parts += [declaration(schemas[name]) for name in sorted(schemas)]
+    aliases = [f"{alias} = {target}" for alias, target in sorted(ops.ALIASES.items()) if target in schemas]
+    return "\n".join([*parts, "", *aliases, ""])
+
+
+def main() -> int:
+    text = stub()
+    if "--check" not in sys.argv[1:]:
+        PATH.write_text(text, encoding="utf-8")
+        return 0
+    if PATH.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"{PATH.name} is not current: run `python tools/ops_stub.py`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
