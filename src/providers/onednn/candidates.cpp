@@ -11,219 +11,219 @@ namespace {
 
 bool starts_with(std::string_view text, std::string_view head) { return text.substr(0, head.size()) == head; }
 
-// What oneDNN itself calls its plain loops.  Of reorders `simple` is a compiled, parallel loop and no reference.
+// What oneDNN itself calls its plain loops.  In reorders `simple` is a compiled, parallel loop and no reference;
+// a `ref` concat is a sequence of such reorders.
 bool is_reference(std::string_view name, std::string_view kind) {
-    if (starts_with(name, "ref")) return true;
-    return starts_with(name, "simple") && kind != "reorder" && kind != "concat";
+  if (starts_with(name, "ref")) return kind != "concat";
+  return starts_with(name, "simple") && kind != "reorder" && kind != "concat";
 }
 
 // A first guess at how near the roofline an implementation comes; measurements replace it.
 double efficiency_of(std::string_view name, bool reference) {
-    if (reference) return 0.01;
-    if (starts_with(name, "brg")) return 0.75;
-    if (starts_with(name, "jit")) return 0.7;
-    if (starts_with(name, "gemm")) return 0.35;
-    return 0.3;
+  if (reference) return 0.01;
+  if (starts_with(name, "brg")) return 0.75;
+  if (starts_with(name, "jit")) return 0.7;
+  if (starts_with(name, "gemm")) return 0.35;
+  return 0.3;
 }
 
 bool same(const Candidate& a, const Candidate& b) {
-    if (a.implementation != b.implementation) return false;
-    const auto same_list = [](const std::vector<TensorDesc>& x, const std::vector<TensorDesc>& y) {
-        for (size_t i = 0; i < x.size(); ++i)
-            if (x[i].present && !same_memory(x[i], y[i])) return false;
-        return true;
-    };
-    return same_list(a.inputs, b.inputs) && same_list(a.outputs, b.outputs);
+  if (a.implementation != b.implementation) return false;
+  const auto same_list = [](const std::vector<TensorDesc>& x, const std::vector<TensorDesc>& y) {
+    for (size_t i = 0; i < x.size(); ++i)
+      if (x[i].present && !same_memory(x[i], y[i])) return false;
+    return true;
+  };
+  return same_list(a.inputs, b.inputs) && same_list(a.outputs, b.outputs);
 }
 
 }  // namespace
 
 Binding input(int argument, int index) { return {argument, false, index, std::nullopt, nullptr, 0}; }
 Binding input(int argument, int index, TensorDesc desc) {
-    return {argument, false, index, std::move(desc), nullptr, 0};
+  return {argument, false, index, std::move(desc), nullptr, 0};
 }
 Binding output(int argument, TensorDesc desc) { return {argument, true, 0, std::move(desc), nullptr, 0}; }
 Binding output(int argument) { return {argument, true, 0, std::nullopt, nullptr, 0}; }
 
 std::vector<Eltwise> eltwise_of(std::string_view function, double alpha, double beta) {
-    const float a = float(alpha), b = float(beta);
-    if (function == "relu") return {{dnnl_eltwise_relu, 0, 0}};
-    if (function == "relu6") return {{dnnl_eltwise_clip_v2, 0, 6}};
-    if (function == "leaky_relu") return {{dnnl_eltwise_relu, a, 0}};
-    if (function == "elu") return {{dnnl_eltwise_elu, a, 0}};
-    // scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), the constants of Klambauer et al. 2017
-    if (function == "selu")
-        return {{dnnl_eltwise_elu, 1.6732632423543772f, 0}, {dnnl_eltwise_linear, 1.0507009873554805f, 0}};
-    if (function == "gelu_erf") return {{dnnl_eltwise_gelu_erf, 0, 0}};
-    if (function == "gelu_tanh") return {{dnnl_eltwise_gelu_tanh, 0, 0}};
-    if (function == "silu") return {{dnnl_eltwise_swish, 1, 0}};
-    if (function == "hardswish") return {{dnnl_eltwise_hardswish, 1.0f / 6, 0.5f}};
-    if (function == "hardsigmoid") return {{dnnl_eltwise_hardsigmoid, 1.0f / 6, 0.5f}};
-    if (function == "sigmoid") return {{dnnl_eltwise_logistic, 0, 0}};
-    if (function == "tanh") return {{dnnl_eltwise_tanh, 0, 0}};
-    if (function == "clip") return {{dnnl_eltwise_clip_v2, a, b}};
-    // log(1 + exp(alpha x)) / alpha; ours is x itself above the threshold, which is the same float from 17 on.
-    if (function == "softplus" && beta >= 17 && alpha != 0) return {{dnnl_eltwise_soft_relu, a, 0}};
-    if (function == "mish") return {{dnnl_eltwise_mish, 0, 0}};
-    if (function == "abs") return {{dnnl_eltwise_abs, 0, 0}};
-    if (function == "neg") return {{dnnl_eltwise_linear, -1, 0}};
-    if (function == "exp") return {{dnnl_eltwise_exp, 0, 0}};
-    if (function == "log") return {{dnnl_eltwise_log, 0, 0}};
-    if (function == "sqrt") return {{dnnl_eltwise_sqrt, 0, 0}};
-    if (function == "reciprocal") return {{dnnl_eltwise_pow, 1, -1}};
-    if (function == "rsqrt") return {{dnnl_eltwise_pow, 1, -0.5f}};
-    if (function == "square") return {{dnnl_eltwise_square, 0, 0}};
-    if (function == "round") return {{dnnl_eltwise_round, 0, 0}};
-    return {};
+  const float a = float(alpha), b = float(beta);
+  if (function == "relu") return {{dnnl_eltwise_relu, 0, 0}};
+  if (function == "relu6") return {{dnnl_eltwise_clip_v2, 0, 6}};
+  if (function == "leaky_relu") return {{dnnl_eltwise_relu, a, 0}};
+  if (function == "elu") return {{dnnl_eltwise_elu, a, 0}};
+  // scale * (max(0, x) + min(0, alpha * (exp(x) - 1))), the constants of Klambauer et al. 2017
+  if (function == "selu")
+    return {{dnnl_eltwise_elu, 1.6732632423543772f, 0}, {dnnl_eltwise_linear, 1.0507009873554805f, 0}};
+  if (function == "gelu_erf") return {{dnnl_eltwise_gelu_erf, 0, 0}};
+  if (function == "gelu_tanh") return {{dnnl_eltwise_gelu_tanh, 0, 0}};
+  if (function == "silu") return {{dnnl_eltwise_swish, 1, 0}};
+  if (function == "hardswish") return {{dnnl_eltwise_hardswish, 1.0f / 6, 0.5f}};
+  if (function == "hardsigmoid") return {{dnnl_eltwise_hardsigmoid, 1.0f / 6, 0.5f}};
+  if (function == "sigmoid") return {{dnnl_eltwise_logistic, 0, 0}};
+  if (function == "tanh") return {{dnnl_eltwise_tanh, 0, 0}};
+  if (function == "clip") return {{dnnl_eltwise_clip_v2, a, b}};
+  // log(1 + exp(alpha x)) / alpha; ours is x itself above the threshold, which is the same float from 17 on.
+  if (function == "softplus" && beta >= 17 && alpha != 0) return {{dnnl_eltwise_soft_relu, a, 0}};
+  if (function == "mish") return {{dnnl_eltwise_mish, 0, 0}};
+  if (function == "abs") return {{dnnl_eltwise_abs, 0, 0}};
+  if (function == "neg") return {{dnnl_eltwise_linear, -1, 0}};
+  if (function == "exp") return {{dnnl_eltwise_exp, 0, 0}};
+  if (function == "log") return {{dnnl_eltwise_log, 0, 0}};
+  if (function == "sqrt") return {{dnnl_eltwise_sqrt, 0, 0}};
+  if (function == "reciprocal") return {{dnnl_eltwise_pow, 1, -1}};
+  if (function == "rsqrt") return {{dnnl_eltwise_pow, 1, -0.5f}};
+  if (function == "square") return {{dnnl_eltwise_square, 0, 0}};
+  if (function == "round") return {{dnnl_eltwise_round, 0, 0}};
+  return {};
 }
 
 PostOps::PostOps() {
-    dnnl_primitive_attr_t attributes = nullptr;
-    expect_success(dnnl_primitive_attr_create(&attributes), "dnnl_primitive_attr_create");
-    attributes_.reset(attributes);
-    expect_success(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user), "scratchpad mode");
-    expect_success(dnnl_primitive_attr_set_fpmath_mode(attributes, dnnl_fpmath_mode_strict), "fpmath mode");
-    dnnl_post_ops_t post_ops = nullptr;
-    expect_success(dnnl_post_ops_create(&post_ops), "dnnl_post_ops_create");
-    post_ops_.reset(post_ops);
+  dnnl_primitive_attr_t attributes = nullptr;
+  expect_success(dnnl_primitive_attr_create(&attributes), "dnnl_primitive_attr_create");
+  attributes_.reset(attributes);
+  expect_success(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user), "scratchpad mode");
+  expect_success(dnnl_primitive_attr_set_fpmath_mode(attributes, dnnl_fpmath_mode_strict), "fpmath mode");
+  dnnl_post_ops_t post_ops = nullptr;
+  expect_success(dnnl_post_ops_create(&post_ops), "dnnl_post_ops_create");
+  post_ops_.reset(post_ops);
 }
 
 void PostOps::eltwise(const std::vector<Eltwise>& chain) {
-    for (const Eltwise& step : chain)
-        expect_success(dnnl_post_ops_append_eltwise(post_ops_.get(), step.algorithm, step.alpha, step.beta),
-                       "dnnl_post_ops_append_eltwise");
+  for (const Eltwise& step : chain)
+    expect_success(dnnl_post_ops_append_eltwise(post_ops_.get(), step.algorithm, step.alpha, step.beta),
+                   "dnnl_post_ops_append_eltwise");
 }
 
 bool PostOps::activation(const Op& op) {
-    if (!op.attributes.has("activation") || op.attributes.is_none("activation")) return true;
-    const auto chain = eltwise_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
-                                  op.attributes.number("activation_beta"));
-    eltwise(chain);
-    return !chain.empty();
+  if (!op.attributes.has("activation") || op.attributes.is_none("activation")) return true;
+  const auto chain = eltwise_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
+                                op.attributes.number("activation_beta"));
+  eltwise(chain);
+  return !chain.empty();
 }
 
 Binding PostOps::add(const_dnnl_memory_desc_t md, int input_index, const TensorDesc& desc) {
-    const int position = dnnl_post_ops_len(post_ops_.get());
-    expect_success(dnnl_post_ops_append_binary(post_ops_.get(), dnnl_binary_add, md), "dnnl_post_ops_append_binary");
-    return input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1, input_index, desc);
+  const int position = dnnl_post_ops_len(post_ops_.get());
+  expect_success(dnnl_post_ops_append_binary(post_ops_.get(), dnnl_binary_add, md), "dnnl_post_ops_append_binary");
+  return input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(position) | DNNL_ARG_SRC_1, input_index, desc);
 }
 
 dnnl_primitive_attr_t PostOps::attributes() {
-    expect_success(dnnl_primitive_attr_set_post_ops(attributes_.get(), post_ops_.get()), "post-ops");
-    return attributes_.get();
+  expect_success(dnnl_primitive_attr_set_post_ops(attributes_.get(), post_ops_.get()), "post-ops");
+  return attributes_.get();
 }
 
 Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create,
                              const std::vector<Binding>& bindings, const std::string& prefix) {
-    Outcome outcome;
-    dnnl_primitive_desc_t made = nullptr;
-    outcome.status = create(&made);
-    if (outcome.status != dnnl_success) return outcome;
-    const Owned<dnnl_primitive_desc_t> iterator(made);
-    std::map<std::string, int> seen;
-    do {
-        const char* info = "";
-        dnnl_primitive_desc_query(iterator.get(), dnnl_query_impl_info_str, 0, &info);
-        std::string name = prefix + info;
-        if (const int repeated = seen[name]++) name += concat('#', repeated + 1);
-        dnnl_primitive_desc_t copy = nullptr;
-        expect_success(dnnl_primitive_desc_clone(&copy, iterator.get()), "dnnl_primitive_desc_clone");
-        if (add(copy, bindings, name))
-            ++outcome.added;
-        else
-            ++outcome.unnameable;
-    } while (dnnl_primitive_desc_next_impl(iterator.get()) == dnnl_success);
-    unnameable_ += outcome.unnameable;
-    return outcome;
+  Outcome outcome;
+  dnnl_primitive_desc_t made = nullptr;
+  outcome.status = create(&made);
+  if (outcome.status != dnnl_success) return outcome;
+  const Owned<dnnl_primitive_desc_t> iterator(made);
+  std::map<std::string, int> seen;
+  do {
+    const char* info = "";
+    dnnl_primitive_desc_query(iterator.get(), dnnl_query_impl_info_str, 0, &info);
+    std::string name = prefix + info;
+    if (const int repeated = seen[name]++) name += concat('#', repeated + 1);
+    dnnl_primitive_desc_t copy = nullptr;
+    expect_success(dnnl_primitive_desc_clone(&copy, iterator.get()), "dnnl_primitive_desc_clone");
+    if (add(copy, bindings, name))
+      ++outcome.added;
+    else
+      ++outcome.unnameable;
+  } while (dnnl_primitive_desc_next_impl(iterator.get()) == dnnl_success);
+  unnameable_ += outcome.unnameable;
+  return outcome;
 }
 
 bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name) {
-    const PrimitiveDesc description(pd, Destroy());
-    Candidate candidate;
-    candidate.provider = "onednn";
-    candidate.implementation = name;
-    candidate.inputs.resize(op_.inputs.size());
-    candidate.outputs.resize(op_.outputs.size());
-    std::vector<Argument> arguments;
-    for (const Binding& binding : bindings) {
-        const const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, binding.argument);
-        if (!md) return false;
-        const TensorDesc& tensor = binding.output ? op_.out(binding.index) : op_.in(binding.index);
-        TensorDesc desc;
-        if (binding.desc) {
-            desc = *binding.desc;
-        } else {
-            auto blocked = read_desc(md);
-            if (!blocked || (binding.view && !binding.view(*blocked))) return false;
-            const auto read = blocked->tensor(tensor.dtype);
-            if (!read || read->shape != tensor.shape) return false;
-            desc = *read;
-            // The description must hold all that oneDNN's says: it can be reordered to, and needs no more bytes
-            // (compensation values behind the weights, for instance, would).
-            const MemoryDesc back = to_md(desc);
-            if (!back || dnnl_memory_desc_get_size(back.get()) != dnnl_memory_desc_get_size(md)) return false;
-        }
-        (binding.output ? candidate.outputs : candidate.inputs)[size_t(binding.index)] = desc;
-        arguments.push_back({binding.argument,
-                             binding.output ? Argument::Source::output : Argument::Source::input,
-                             binding.index,
-                             binding.offset,
-                             {clone(md).release(), Destroy()}});
+  const PrimitiveDesc description(pd, Destroy());
+  Candidate candidate;
+  candidate.provider = "onednn";
+  candidate.implementation = name;
+  candidate.inputs.resize(op_.inputs.size());
+  candidate.outputs.resize(op_.outputs.size());
+  std::vector<Argument> arguments;
+  for (const Binding& binding : bindings) {
+    const const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, binding.argument);
+    if (!md) return false;
+    const TensorDesc& tensor = binding.output ? op_.out(binding.index) : op_.in(binding.index);
+    TensorDesc desc;
+    if (binding.desc) {
+      desc = *binding.desc;
+    } else {
+      auto blocked = read_desc(md);
+      if (!blocked || (binding.view && !binding.view(*blocked))) return false;
+      const auto read = blocked->tensor(tensor.dtype);
+      if (!read || read->shape != tensor.shape) return false;
+      desc = *read;
+      // The description must hold all that oneDNN's says: it can be reordered to, and needs no more bytes
+      // (compensation values behind the weights, for instance, would).
+      const MemoryDesc back = to_md(desc);
+      if (!back || dnnl_memory_desc_get_size(back.get()) != dnnl_memory_desc_get_size(md)) return false;
     }
-    if (const auto md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD)) {
-        candidate.workspace_bytes = dnnl_memory_desc_get_size(md);
-        if (candidate.workspace_bytes)
-            arguments.push_back(
-                {DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, {clone(md).release(), Destroy()}});
-    }
-    // Layouts of tensors with one channel or one pixel differ in name only; and questions overlap.
-    for (size_t i = first_; i < out_.candidates.size(); ++i)
-        if (same(out_.candidates[i], candidate)) return true;
-    const char* info = "";  // without prefix and number
-    dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
-    candidate.reference = is_reference(info, op_.schema->kind);
-    candidate.efficiency = efficiency_of(info, candidate.reference);
-    std::string label = concat(op_.schema->name, ": onednn/", name);
-    candidate.prepare = [description, arguments = std::move(arguments), label = std::move(label)] {
-        return std::unique_ptr<Kernel>(std::make_unique<PrimitiveKernel>(description, arguments, label));
-    };
-    out_.add(std::move(candidate));
-    ++added_;
-    return true;
+    (binding.output ? candidate.outputs : candidate.inputs)[size_t(binding.index)] = desc;
+    arguments.push_back({binding.argument,
+                         binding.output ? Argument::Source::output : Argument::Source::input,
+                         binding.index,
+                         binding.offset,
+                         {clone(md).release(), Destroy()}});
+  }
+  if (const auto md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD)) {
+    candidate.workspace_bytes = dnnl_memory_desc_get_size(md);
+    if (candidate.workspace_bytes)
+      arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, {clone(md).release(), Destroy()}});
+  }
+  // Layouts of tensors with one channel or one pixel differ in name only; and questions overlap.
+  for (size_t i = first_; i < out_.candidates.size(); ++i)
+    if (same(out_.candidates[i], candidate)) return true;
+  const char* info = "";  // without prefix and number
+  dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
+  candidate.reference = is_reference(info, op_.schema->kind);
+  candidate.efficiency = efficiency_of(info, candidate.reference);
+  std::string label = concat(op_.schema->name, ": onednn/", name);
+  candidate.prepare = [description, arguments = std::move(arguments), label = std::move(label)] {
+    return std::unique_ptr<Kernel>(std::make_unique<PrimitiveKernel>(description, arguments, label));
+  };
+  out_.add(std::move(candidate));
+  ++added_;
+  return true;
 }
 
 void Lister::finish() {
-    if (added_ > 0) return;
-    std::string text;
-    for (const std::string& reason : reasons_) text += (text.empty() ? "" : "; ") + reason;
-    if (text.empty() && unnameable_) text = "all implementations use memory formats that no layout describes";
-    if (text.empty()) text = concat("oneDNN ", library_version(), " has no implementation for ", op_.str());
-    refuse(op_, out_, text);
+  if (added_ > 0) return;
+  std::string text;
+  for (const std::string& reason : reasons_) text += (text.empty() ? "" : "; ") + reason;
+  if (text.empty() && unnameable_) text = "all implementations use memory formats that no layout describes";
+  if (text.empty()) text = concat("oneDNN ", library_version(), " has no implementation for ", op_.str());
+  refuse(op_, out_, text);
 }
 
 Described describe(const TensorDesc& tensor, const Layout& layout) {
-    Described described;
-    if (layout.rank() != tensor.rank()) return described;
-    described.desc = TensorDesc::dense(tensor.dtype, tensor.shape, layout);
-    described.md = to_md(described.desc);
-    return described;
+  Described described;
+  if (layout.rank() != tensor.rank()) return described;
+  described.desc = TensorDesc::dense(tensor.dtype, tensor.shape, layout);
+  described.md = to_md(described.desc);
+  return described;
 }
 
 bool accept_dtypes(const Op& op, CandidateList& out, std::initializer_list<DType> allowed) {
-    for (const auto& list : {op.inputs, op.outputs}) {
-        for (const TensorDesc& tensor : list) {
-            bool ok = !tensor.present;
-            for (DType dtype : allowed) ok = ok || tensor.dtype == dtype;
-            if (ok) continue;
-            refuse(op, out, concat(name_of(tensor.dtype), " tensors are not supported by oneDNN here"));
-            return false;
-        }
+  for (const auto& list : {op.inputs, op.outputs}) {
+    for (const TensorDesc& tensor : list) {
+      bool ok = !tensor.present;
+      for (DType dtype : allowed) ok = ok || tensor.dtype == dtype;
+      if (ok) continue;
+      refuse(op, out, concat(name_of(tensor.dtype), " tensors are not supported by oneDNN here"));
+      return false;
     }
-    return true;
+  }
+  return true;
 }
 
 void refuse(const Op& op, CandidateList& out, const std::string& reason) {
-    out.refuse("onednn", op.schema->name + ": " + reason);
+  out.refuse("onednn", op.schema->name + ": " + reason);
 }
 
 }  // namespace pl::onednn

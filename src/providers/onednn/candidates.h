@@ -18,18 +18,18 @@ class OnednnProvider;
 using ListFunction = void (*)(const Op& op, CandidateList& out);
 using Table = OpTable<OnednnProvider, ListFunction>;
 #define PL_ONEDNN_KIND(kind, function) \
-    static const bool PL_JOIN(onednn_kind_, __COUNTER__) = ::pl::onednn::Table::instance().add(kind, function)
+  static const bool PL_JOIN(onednn_kind_, __COUNTER__) = ::pl::onednn::Table::instance().add(kind, function)
 
 // How one execution argument of a primitive relates to a tensor of the op.
 struct Binding {
-    int argument = 0;  // DNNL_ARG_SRC, ...
-    bool output = false;
-    int index = 0;  // of the op's input or output
-    // The tensor as the candidate states it.  Given: this, and the primitive sees the same memory in another shape.
-    // Not given: read from the primitive's own description, by `view` where dimensions differ.
-    std::optional<TensorDesc> desc;
-    std::function<bool(BlockedDesc&)> view;
-    size_t offset = 0;  // bytes
+  int argument = 0;  // DNNL_ARG_SRC, ...
+  bool output = false;
+  int index = 0;  // of the op's input or output
+  // The tensor as the candidate states it.  Given: this, and the primitive sees the same memory in another shape.
+  // Not given: read from the primitive's own description, by `view` where dimensions differ.
+  std::optional<TensorDesc> desc;
+  std::function<bool(BlockedDesc&)> view;
+  size_t offset = 0;  // bytes
 };
 Binding input(int argument, int index);
 Binding input(int argument, int index, TensorDesc desc);
@@ -38,64 +38,64 @@ Binding output(int argument);
 
 // One eltwise operation; a function may need two in a row.
 struct Eltwise {
-    dnnl_alg_kind_t algorithm;
-    float alpha, beta;
+  dnnl_alg_kind_t algorithm;
+  float alpha, beta;
 };
 // The unary function as oneDNN computes it, empty if it cannot (or computes something else).
 std::vector<Eltwise> eltwise_of(std::string_view function, double alpha, double beta);
 
 // Attributes shared by all primitives here: the caller's scratchpad, strict fp32, post-ops in the order they are added.
 class PostOps {
-public:
-    PostOps();
-    // Adds the op's activation attributes (none: nothing).  False if oneDNN has no such function.
-    bool activation(const Op& op);
-    void eltwise(const std::vector<Eltwise>& chain);
-    // dst += tensor of the op's input; returns how the tensor is bound.
-    Binding add(const_dnnl_memory_desc_t md, int input_index, const TensorDesc& desc);
-    dnnl_primitive_attr_t attributes();  // valid as long as this; call once
+ public:
+  PostOps();
+  // Adds the op's activation attributes (none: nothing).  False if oneDNN has no such function.
+  bool activation(const Op& op);
+  void eltwise(const std::vector<Eltwise>& chain);
+  // dst += tensor of the op's input; returns how the tensor is bound.
+  Binding add(const_dnnl_memory_desc_t md, int input_index, const TensorDesc& desc);
+  dnnl_primitive_attr_t attributes();  // valid as long as this; call once
 
-private:
-    Owned<dnnl_primitive_attr_t> attributes_;
-    Owned<dnnl_post_ops_t> post_ops_;
+ private:
+  Owned<dnnl_primitive_attr_t> attributes_;
+  Owned<dnnl_post_ops_t> post_ops_;
 };
 
 // Collects the candidates of one op, and why there are none.
 class Lister {
-public:
-    Lister(const Op& op, CandidateList& out) : op_(op), out_(out), first_(out.candidates.size()) {}
+ public:
+  Lister(const Op& op, CandidateList& out) : op_(op), out_(out), first_(out.candidates.size()) {}
 
-    // Makes a primitive description by `create(&pd)` and adds every implementation of it.  `prefix` tells apart the
-    // ways in which one op can be put ("matmul:").  Returns what became of it.
-    struct Outcome {
-        int added = 0;
-        int unnameable = 0;  // implementations whose layouts have no Layout
-        dnnl_status_t status = dnnl_success;
-    };
-    Outcome walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create,
-                 const std::vector<Binding>& bindings, const std::string& prefix = "");
+  // Makes a primitive description by `create(&pd)` and adds every implementation of it.  `prefix` tells apart the
+  // ways in which one op can be put ("matmul:").  Returns what became of it.
+  struct Outcome {
+    int added = 0;
+    int unnameable = 0;  // implementations whose layouts have no Layout
+    dnnl_status_t status = dnnl_success;
+  };
+  Outcome walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create, const std::vector<Binding>& bindings,
+               const std::string& prefix = "");
 
-    // A reason that is reported if no candidate was found at all when finish() is called.
-    void reason(std::string text) { reasons_.insert(std::move(text)); }
-    // Ends the listing: without candidates, refuses with the reasons, or with what oneDNN was asked.
-    void finish();
-    bool any() const { return added_ > 0; }
+  // A reason that is reported if no candidate was found at all when finish() is called.
+  void reason(std::string text) { reasons_.insert(std::move(text)); }
+  // Ends the listing: without candidates, refuses with the reasons, or with what oneDNN was asked.
+  void finish();
+  bool any() const { return added_ > 0; }
 
-private:
-    bool add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name);
+ private:
+  bool add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings, const std::string& name);
 
-    const Op& op_;
-    CandidateList& out_;
-    size_t first_;  // candidates before are of other providers
-    std::set<std::string> reasons_;
-    int added_ = 0, unnameable_ = 0;
+  const Op& op_;
+  CandidateList& out_;
+  size_t first_;  // candidates before are of other providers
+  std::set<std::string> reasons_;
+  int added_ = 0, unnameable_ = 0;
 };
 
 // A tensor of the op in another layout of it, dense.  False refusals: throws nothing, null md if oneDNN cannot name it.
 struct Described {
-    TensorDesc desc;
-    MemoryDesc md;
-    explicit operator bool() const { return md != nullptr; }
+  TensorDesc desc;
+  MemoryDesc md;
+  explicit operator bool() const { return md != nullptr; }
 };
 Described describe(const TensorDesc& tensor, const Layout& layout);
 

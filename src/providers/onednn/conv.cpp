@@ -6,93 +6,93 @@ namespace pl::onednn {
 namespace {
 
 struct Convolution {
-    const Op& op;
-    Lister& lister;
-    Windows windows;
-    int64_t groups;
-    std::vector<int64_t> weight_sizes;  // as oneDNN counts them: (g,) oc / g, ic / g, k...
-    dnnl_data_type_t type;
+  const Op& op;
+  Lister& lister;
+  Windows windows;
+  int64_t groups;
+  std::vector<int64_t> weight_sizes;  // as oneDNN counts them: (g,) oc / g, ic / g, k...
+  dnnl_data_type_t type;
 
-    bool with_bias() const { return op.has(2); }
-    bool with_residual() const { return op.has(3); }
-    // Grouped weights come to us as (oc, ic / g, k...): g and oc / g are one dimension.
-    bool merge_groups(BlockedDesc& desc) const { return groups == 1 || desc.merge(0); }
+  bool with_bias() const { return op.has(2); }
+  bool with_residual() const { return op.has(3); }
+  // Grouped weights come to us as (oc, ic / g, k...): g and oc / g are one dimension.
+  bool merge_groups(BlockedDesc& desc) const { return groups == 1 || desc.merge(0); }
 
-    // One question to oneDNN.  An output layout of nothing leaves it to the implementation.
-    void ask(const Described& x, const std::optional<Layout>& output_layout) {
-        Described y;
-        MemoryDesc any;
-        if (output_layout) {
-            y = describe(op.out(), *output_layout);
-            if (!y) return;
-        } else {
-            any = any_md(type, op.out().shape.vector());
-        }
-        const_dnnl_memory_desc_t y_md = any ? any.get() : y.md.get();
-
-        PostOps post_ops;
-        std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, x.desc)};
-        bindings.push_back(any ? output(DNNL_ARG_DST) : output(DNNL_ARG_DST, y.desc));
-        if (with_residual()) bindings.push_back(post_ops.add(y_md, 3, y.desc));
-        if (!post_ops.activation(op)) {
-            lister.reason("oneDNN has no activation " + op.attributes.text("activation"));
-            return;
-        }
-        MemoryDesc bias;
-        if (with_bias()) {
-            bias = to_md(op.in(2));
-            bindings.push_back(input(DNNL_ARG_BIAS, 2, op.in(2)));
-        }
-        const dnnl_primitive_attr_t attributes = post_ops.attributes();
-        const auto ask_with = [&](const MemoryDesc& weights, const Binding& weights_binding) {
-            auto all = bindings;
-            all.push_back(weights_binding);
-            return lister.walk(
-                [&](dnnl_primitive_desc_t* pd) {
-                    return dnnl_convolution_forward_primitive_desc_create(
-                        pd, cpu_engine(), dnnl_forward_inference, dnnl_convolution_direct, x.md.get(), weights.get(),
-                        bias.get(), y_md, windows.stride.data(), windows.dilation.data(), windows.begins.data(),
-                        windows.ends.data(), attributes);
-                },
-                all);
-        };
-        Binding free_weights = input(DNNL_ARG_WEIGHTS, 1);
-        free_weights.view = [groups = groups](BlockedDesc& desc) { return groups == 1 || desc.merge(0); };
-        const auto outcome = ask_with(any_md(type, weight_sizes), free_weights);
-        if (outcome.unnameable && groups > 1)  // blocks that do not end where groups do: try plain weights
-            ask_with(plain_md(type, weight_sizes),
-                     input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(op.in(1).dtype, op.in(1).shape)));
+  // One question to oneDNN.  An output layout of nothing leaves it to the implementation.
+  void ask(const Described& x, const std::optional<Layout>& output_layout) {
+    Described y;
+    MemoryDesc any;
+    if (output_layout) {
+      y = describe(op.out(), *output_layout);
+      if (!y) return;
+    } else {
+      any = any_md(type, op.out().shape.vector());
     }
+    const_dnnl_memory_desc_t y_md = any ? any.get() : y.md.get();
+
+    PostOps post_ops;
+    std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, x.desc)};
+    bindings.push_back(any ? output(DNNL_ARG_DST) : output(DNNL_ARG_DST, y.desc));
+    if (with_residual()) bindings.push_back(post_ops.add(y_md, 3, y.desc));
+    if (!post_ops.activation(op)) {
+      lister.reason("oneDNN has no activation " + op.attributes.text("activation"));
+      return;
+    }
+    MemoryDesc bias;
+    if (with_bias()) {
+      bias = to_md(op.in(2));
+      bindings.push_back(input(DNNL_ARG_BIAS, 2, op.in(2)));
+    }
+    const dnnl_primitive_attr_t attributes = post_ops.attributes();
+    const auto ask_with = [&](const MemoryDesc& weights, const Binding& weights_binding) {
+      auto all = bindings;
+      all.push_back(weights_binding);
+      return lister.walk(
+          [&](dnnl_primitive_desc_t* pd) {
+            return dnnl_convolution_forward_primitive_desc_create(
+                pd, cpu_engine(), dnnl_forward_inference, dnnl_convolution_direct, x.md.get(), weights.get(),
+                bias.get(), y_md, windows.stride.data(), windows.dilation.data(), windows.begins.data(),
+                windows.ends.data(), attributes);
+          },
+          all);
+    };
+    Binding free_weights = input(DNNL_ARG_WEIGHTS, 1);
+    free_weights.view = [groups = groups](BlockedDesc& desc) { return groups == 1 || desc.merge(0); };
+    const auto outcome = ask_with(any_md(type, weight_sizes), free_weights);
+    if (outcome.unnameable && groups > 1)  // blocks that do not end where groups do: try plain weights
+      ask_with(plain_md(type, weight_sizes),
+               input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(op.in(1).dtype, op.in(1).shape)));
+  }
 };
 
 void list(const Op& op, CandidateList& out) {
-    if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
-    const TensorDesc &x = op.in(0), &weight = op.in(1);
-    const int64_t groups = op.attributes.integer("groups");
-    Lister lister(op, out);
-    Convolution conv{op, lister, Windows(op), groups, weight.shape.vector(), to_dnnl(x.dtype)};
-    if (groups > 1) {
-        conv.weight_sizes[0] /= groups;
-        conv.weight_sizes.insert(conv.weight_sizes.begin(), groups);
+  if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
+  const TensorDesc &x = op.in(0), &weight = op.in(1);
+  const int64_t groups = op.attributes.integer("groups");
+  Lister lister(op, out);
+  Convolution conv{op, lister, Windows(op), groups, weight.shape.vector(), to_dnnl(x.dtype)};
+  if (groups > 1) {
+    conv.weight_sizes[0] /= groups;
+    conv.weight_sizes.insert(conv.weight_sizes.begin(), groups);
+  }
+  const int rank = x.rank();
+  for (const Layout& layout : layouts_to_try(op, x)) {
+    const Described source = describe(x, layout);
+    if (!source) {
+      lister.reason(concat("oneDNN cannot describe x as ", layout.str()));
+      continue;
     }
-    const int rank = x.rank();
-    for (const Layout& layout : layouts_to_try(op, x)) {
-        const Described source = describe(x, layout);
-        if (!source) {
-            lister.reason(concat("oneDNN cannot describe x as ", layout.str()));
-            continue;
-        }
-        conv.ask(source, layout);
-        // The first convolution of a network: its few input channels are read as they are, and the output goes
-        // straight into the layout of what follows.
-        if (layout.is_plain() && x.shape[1] <= 4) {
-            if (!conv.with_residual()) conv.ask(source, std::nullopt);
-            for (const Layout& other :
-                 {Layout::channels_last(rank), Layout::channels_blocked(rank, 16), Layout::channels_blocked(rank, 8)})
-                if (!other.is_blocked() || op.out().shape[1] * 2 >= other.block_volume()) conv.ask(source, other);
-        }
+    conv.ask(source, layout);
+    // The first convolution of a network: its few input channels are read as they are, and the output goes
+    // straight into the layout of what follows.
+    if (layout.is_plain() && x.shape[1] <= 4) {
+      if (!conv.with_residual()) conv.ask(source, std::nullopt);
+      for (const Layout& other :
+           {Layout::channels_last(rank), Layout::channels_blocked(rank, 16), Layout::channels_blocked(rank, 8)})
+        if (!other.is_blocked() || op.out().shape[1] * 2 >= other.block_volume()) conv.ask(source, other);
     }
-    lister.finish();
+  }
+  lister.finish();
 }
 
 PL_ONEDNN_KIND("conv", list);

@@ -17,14 +17,14 @@ namespace pl::onednn {
 
 // Destroys a oneDNN handle; the statuses of destructors tell nothing that could be acted upon.
 struct Destroy {
-    void operator()(dnnl_engine_t handle) const { dnnl_engine_destroy(handle); }
-    void operator()(dnnl_stream_t handle) const { dnnl_stream_destroy(handle); }
-    void operator()(dnnl_memory_desc_t handle) const { dnnl_memory_desc_destroy(handle); }
-    void operator()(dnnl_memory_t handle) const { dnnl_memory_destroy(handle); }
-    void operator()(dnnl_primitive_desc_t handle) const { dnnl_primitive_desc_destroy(handle); }
-    void operator()(dnnl_primitive_t handle) const { dnnl_primitive_destroy(handle); }
-    void operator()(dnnl_primitive_attr_t handle) const { dnnl_primitive_attr_destroy(handle); }
-    void operator()(dnnl_post_ops_t handle) const { dnnl_post_ops_destroy(handle); }
+  void operator()(dnnl_engine_t handle) const { dnnl_engine_destroy(handle); }
+  void operator()(dnnl_stream_t handle) const { dnnl_stream_destroy(handle); }
+  void operator()(dnnl_memory_desc_t handle) const { dnnl_memory_desc_destroy(handle); }
+  void operator()(dnnl_memory_t handle) const { dnnl_memory_destroy(handle); }
+  void operator()(dnnl_primitive_desc_t handle) const { dnnl_primitive_desc_destroy(handle); }
+  void operator()(dnnl_primitive_t handle) const { dnnl_primitive_destroy(handle); }
+  void operator()(dnnl_primitive_attr_t handle) const { dnnl_primitive_attr_destroy(handle); }
+  void operator()(dnnl_post_ops_t handle) const { dnnl_post_ops_destroy(handle); }
 };
 template <class Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
@@ -49,18 +49,18 @@ dnnl_data_type_t to_dnnl(DType dtype);
 // A memory description in numbers, with any rank and role of dimensions that oneDNN gives them, before it becomes
 // a TensorDesc: grouped weights have a dimension more there, transposed ones another order.
 struct BlockedDesc {
-    std::vector<int64_t> sizes, strides;  // strides between outer blocks, in elements, as in TensorDesc
-    std::vector<Layout::Block> blocks;    // outermost first
+  std::vector<int64_t> sizes, strides;  // strides between outer blocks, in elements, as in TensorDesc
+  std::vector<Layout::Block> blocks;    // outermost first
 
-    int64_t block_of(int dim) const;
-    // Dimensions `dim` and `dim + 1` as one, index = i * size + j.  False if memory does not permit that view.
-    bool merge(int dim);
-    // Removes a dimension of size 1 without blocks.
-    bool drop(int dim);
-    // Dimension i of the result is dimension permutation[i] of this one.
-    void permute(const std::vector<int>& permutation);
-    // Dense descriptions only; nothing otherwise (gaps, too many blocks, too high a rank).
-    std::optional<TensorDesc> tensor(DType dtype) const;
+  int64_t block_of(int dim) const;
+  // Dimensions `dim` and `dim + 1` as one, index = i * size + j.  False if memory does not permit that view.
+  bool merge(int dim);
+  // Removes a dimension of size 1 without blocks.
+  bool drop(int dim);
+  // Dimension i of the result is dimension permutation[i] of this one.
+  void permute(const std::vector<int>& permutation);
+  // Dense descriptions only; nothing otherwise (gaps, too many blocks, too high a rank).
+  std::optional<TensorDesc> tensor(DType dtype) const;
 };
 
 // Nothing for formats that have no such description (opaque, packed, with offsets).

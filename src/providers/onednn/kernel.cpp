@@ -8,97 +8,97 @@
 namespace pl::onednn {
 
 struct PrimitiveKernel::Execution {
-    Owned<dnnl_stream_t> stream;  // of its own: streams are not promised to be thread-safe
-    std::vector<Owned<dnnl_memory_t>> memories;
-    std::vector<void*> pointers;  // what the memories point at now
-    std::vector<dnnl_exec_arg_t> arguments;
-    Owned<dnnl_memory_t> scratchpad;  // only with own_scratchpad_
+  Owned<dnnl_stream_t> stream;  // of its own: streams are not promised to be thread-safe
+  std::vector<Owned<dnnl_memory_t>> memories;
+  std::vector<void*> pointers;  // what the memories point at now
+  std::vector<dnnl_exec_arg_t> arguments;
+  Owned<dnnl_memory_t> scratchpad;  // only with own_scratchpad_
 };
 
 PrimitiveKernel::PrimitiveKernel(PrimitiveDesc description, std::vector<Argument> arguments, std::string label)
     : description_(std::move(description)), arguments_(std::move(arguments)), label_(std::move(label)) {
-    dnnl_primitive_t primitive = nullptr;
-    const dnnl_status_t status = dnnl_primitive_create(&primitive, description_.get());
-    require(status == dnnl_success, status == dnnl_out_of_memory ? Code::out_of_memory : Code::device, label_,
-            ": oneDNN could not create the primitive: ", dnnl_status2str(status));
-    primitive_.reset(primitive);
-    // oneDNN's primitive cache takes descriptions as equal that differ in the strides of dimensions of size one, and
-    // so can return a primitive that was made for another description and needs another scratchpad.
-    const_dnnl_primitive_desc_t actual = nullptr;
-    expect_success(dnnl_primitive_get_primitive_desc(primitive, &actual), "dnnl_primitive_get_primitive_desc");
-    const auto scratchpad_of = [](const_dnnl_primitive_desc_t pd) {
-        return dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
-    };
-    const auto size_of_md = [](const_dnnl_memory_desc_t md) { return md ? dnnl_memory_desc_get_size(md) : 0; };
-    if (size_of_md(scratchpad_of(actual)) > size_of_md(scratchpad_of(description_.get()))) {
-        own_scratchpad_ = {clone(scratchpad_of(actual)).release(), Destroy()};
-        arguments_.erase(std::remove_if(arguments_.begin(), arguments_.end(),
-                                        [](const Argument& a) { return a.source == Argument::Source::workspace; }),
-                         arguments_.end());
-    }
-    give(take());  // makes the first one now, so that the first run does not
+  dnnl_primitive_t primitive = nullptr;
+  const dnnl_status_t status = dnnl_primitive_create(&primitive, description_.get());
+  require(status == dnnl_success, status == dnnl_out_of_memory ? Code::out_of_memory : Code::device, label_,
+          ": oneDNN could not create the primitive: ", dnnl_status2str(status));
+  primitive_.reset(primitive);
+  // oneDNN's primitive cache takes descriptions as equal that differ in the strides of dimensions of size one, and
+  // so can return a primitive that was made for another description and needs another scratchpad.
+  const_dnnl_primitive_desc_t actual = nullptr;
+  expect_success(dnnl_primitive_get_primitive_desc(primitive, &actual), "dnnl_primitive_get_primitive_desc");
+  const auto scratchpad_of = [](const_dnnl_primitive_desc_t pd) {
+    return dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
+  };
+  const auto size_of_md = [](const_dnnl_memory_desc_t md) { return md ? dnnl_memory_desc_get_size(md) : 0; };
+  if (size_of_md(scratchpad_of(actual)) > size_of_md(scratchpad_of(description_.get()))) {
+    own_scratchpad_ = {clone(scratchpad_of(actual)).release(), Destroy()};
+    arguments_.erase(std::remove_if(arguments_.begin(), arguments_.end(),
+                                    [](const Argument& a) { return a.source == Argument::Source::workspace; }),
+                     arguments_.end());
+  }
+  give(take());  // makes the first one now, so that the first run does not
 }
 
 PrimitiveKernel::~PrimitiveKernel() = default;
 
 PrimitiveKernel::Execution* PrimitiveKernel::take() {
-    if (Execution* execution = ready_.exchange(nullptr, std::memory_order_acquire)) return execution;
-    {
-        std::lock_guard<std::mutex> guard(lock_);
-        if (!free_.empty()) {
-            Execution* execution = free_.back();
-            free_.pop_back();
-            return execution;
-        }
-    }
-    auto made = std::make_unique<Execution>();
-    made->stream = make_stream();
-    for (const Argument& argument : arguments_) {
-        dnnl_memory_t memory = nullptr;
-        expect_success(dnnl_memory_create(&memory, argument.md.get(), cpu_engine(), DNNL_MEMORY_NONE),
-                       "dnnl_memory_create");
-        made->memories.emplace_back(memory);
-        made->pointers.push_back(nullptr);
-        made->arguments.push_back({argument.id, memory});
-    }
-    if (own_scratchpad_) {
-        dnnl_memory_t memory = nullptr;
-        expect_success(dnnl_memory_create(&memory, own_scratchpad_.get(), cpu_engine(), DNNL_MEMORY_ALLOCATE),
-                       "dnnl_memory_create");
-        made->scratchpad.reset(memory);
-        made->arguments.push_back({DNNL_ARG_SCRATCHPAD, memory});
-    }
+  if (Execution* execution = ready_.exchange(nullptr, std::memory_order_acquire)) return execution;
+  {
     std::lock_guard<std::mutex> guard(lock_);
-    all_.push_back(std::move(made));
-    free_.reserve(all_.size());  // so that give() never allocates
-    return all_.back().get();
+    if (!free_.empty()) {
+      Execution* execution = free_.back();
+      free_.pop_back();
+      return execution;
+    }
+  }
+  auto made = std::make_unique<Execution>();
+  made->stream = make_stream();
+  for (const Argument& argument : arguments_) {
+    dnnl_memory_t memory = nullptr;
+    expect_success(dnnl_memory_create(&memory, argument.md.get(), cpu_engine(), DNNL_MEMORY_NONE),
+                   "dnnl_memory_create");
+    made->memories.emplace_back(memory);
+    made->pointers.push_back(nullptr);
+    made->arguments.push_back({argument.id, memory});
+  }
+  if (own_scratchpad_) {
+    dnnl_memory_t memory = nullptr;
+    expect_success(dnnl_memory_create(&memory, own_scratchpad_.get(), cpu_engine(), DNNL_MEMORY_ALLOCATE),
+                   "dnnl_memory_create");
+    made->scratchpad.reset(memory);
+    made->arguments.push_back({DNNL_ARG_SCRATCHPAD, memory});
+  }
+  std::lock_guard<std::mutex> guard(lock_);
+  all_.push_back(std::move(made));
+  free_.reserve(all_.size());  // so that give() never allocates
+  return all_.back().get();
 }
 
 void PrimitiveKernel::give(Execution* execution) {
-    Execution* none = nullptr;
-    if (ready_.compare_exchange_strong(none, execution, std::memory_order_release, std::memory_order_relaxed)) return;
-    std::lock_guard<std::mutex> guard(lock_);
-    free_.push_back(execution);
+  Execution* none = nullptr;
+  if (ready_.compare_exchange_strong(none, execution, std::memory_order_release, std::memory_order_relaxed)) return;
+  std::lock_guard<std::mutex> guard(lock_);
+  free_.push_back(execution);
 }
 
 void PrimitiveKernel::run(const KernelArguments& given) {
-    Execution* execution = take();
-    const size_t count = arguments_.size();
-    for (size_t i = 0; i < count; ++i) {
-        const Argument& argument = arguments_[i];
-        Buffer* buffer = argument.source == Argument::Source::input    ? given.inputs[argument.index]
-                         : argument.source == Argument::Source::output ? given.outputs[argument.index]
-                                                                       : given.workspace;
-        void* pointer = static_cast<char*>(buffer->host()) + argument.offset;
-        if (pointer == execution->pointers[i]) continue;
-        dnnl_memory_set_data_handle(execution->memories[i].get(), pointer);
-        execution->pointers[i] = pointer;
-    }
-    const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), execution->stream.get(),
-                                                        int(execution->arguments.size()), execution->arguments.data());
-    give(execution);
-    require(status == dnnl_success, status == dnnl_out_of_memory ? Code::out_of_memory : Code::device, label_,
-            ": oneDNN failed: ", dnnl_status2str(status));
+  Execution* execution = take();
+  const size_t count = arguments_.size();
+  for (size_t i = 0; i < count; ++i) {
+    const Argument& argument = arguments_[i];
+    Buffer* buffer = argument.source == Argument::Source::input    ? given.inputs[argument.index]
+                     : argument.source == Argument::Source::output ? given.outputs[argument.index]
+                                                                   : given.workspace;
+    void* pointer = static_cast<char*>(buffer->host()) + argument.offset;
+    if (pointer == execution->pointers[i]) continue;
+    dnnl_memory_set_data_handle(execution->memories[i].get(), pointer);
+    execution->pointers[i] = pointer;
+  }
+  const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), execution->stream.get(),
+                                                      int(execution->arguments.size()), execution->arguments.data());
+  give(execution);
+  require(status == dnnl_success, status == dnnl_out_of_memory ? Code::out_of_memory : Code::device, label_,
+          ": oneDNN failed: ", dnnl_status2str(status));
 }
 
 }  // namespace pl::onednn

@@ -20,38 +20,38 @@ namespace pl::onednn {
 
 // Where one execution argument of a primitive comes from.
 struct Argument {
-    enum class Source { input, output, workspace };
-    int id = 0;  // DNNL_ARG_SRC, ...
-    Source source = Source::input;
-    int index = 0;      // of the input or output
-    size_t offset = 0;  // bytes from the start of the buffer
-    std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>> md;
+  enum class Source { input, output, workspace };
+  int id = 0;  // DNNL_ARG_SRC, ...
+  Source source = Source::input;
+  int index = 0;      // of the input or output
+  size_t offset = 0;  // bytes from the start of the buffer
+  std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>> md;
 };
 
 class PrimitiveKernel final : public Kernel {
-public:
-    // `label` names the op and implementation in error messages.
-    PrimitiveKernel(PrimitiveDesc description, std::vector<Argument> arguments, std::string label);
-    ~PrimitiveKernel() override;
-    void run(const KernelArguments& arguments) override;
+ public:
+  // `label` names the op and implementation in error messages.
+  PrimitiveKernel(PrimitiveDesc description, std::vector<Argument> arguments, std::string label);
+  ~PrimitiveKernel() override;
+  void run(const KernelArguments& arguments) override;
 
-private:
-    struct Execution;
-    Execution* take();
-    void give(Execution* execution);
+ private:
+  struct Execution;
+  Execution* take();
+  void give(Execution* execution);
 
-    PrimitiveDesc description_;
-    std::vector<Argument> arguments_;
-    std::string label_;
-    // Set when the primitive needs more scratchpad than the candidate stated; each Execution then brings its own.
-    std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>> own_scratchpad_;
-    Owned<dnnl_primitive_t> primitive_;
+  PrimitiveDesc description_;
+  std::vector<Argument> arguments_;
+  std::string label_;
+  // Set when the primitive needs more scratchpad than the candidate stated; each Execution then brings its own.
+  std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>> own_scratchpad_;
+  Owned<dnnl_primitive_t> primitive_;
 
-    // The free Executions: one in `ready_`, which is all that a single thread needs, the rest in `free_`.
-    std::atomic<Execution*> ready_{nullptr};
-    std::mutex lock_;  // of the two below
-    std::vector<Execution*> free_;
-    std::vector<std::unique_ptr<Execution>> all_;
+  // The free Executions: one in `ready_`, which is all that a single thread needs, the rest in `free_`.
+  std::atomic<Execution*> ready_{nullptr};
+  std::mutex lock_;  // of the two below
+  std::vector<Execution*> free_;
+  std::vector<std::unique_ptr<Execution>> all_;
 };
 
 }  // namespace pl::onednn

@@ -10,119 +10,117 @@ TensorDesc plain(const TensorDesc& tensor) { return TensorDesc::dense(tensor.dty
 
 // x (rows, in) times weight (out, in): all leading dimensions of x are rows.
 void list_linear(const Op& op, CandidateList& out) {
-    if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
-    const dnnl_data_type_t type = to_dnnl(op.in(0).dtype);
-    const int64_t in = op.in(1).shape[1], columns = op.in(1).shape[0], rows = op.out().elements() / columns;
-    const MemoryDesc x = plain_md(type, {rows, in}), y = plain_md(type, {rows, columns});
-    PostOps post_ops;
-    std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, plain(op.in(0))), output(DNNL_ARG_DST, plain(op.out()))};
-    if (op.has(2)) bindings.push_back(input(DNNL_ARG_BIAS, 2, plain(op.in(2))));
-    if (op.has(3)) bindings.push_back(post_ops.add(y.get(), 3, plain(op.in(3))));
-    Lister lister(op, out);
-    if (!post_ops.activation(op))
-        return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
-    const dnnl_primitive_attr_t attributes = post_ops.attributes();
+  if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
+  const dnnl_data_type_t type = to_dnnl(op.in(0).dtype);
+  const int64_t in = op.in(1).shape[1], columns = op.in(1).shape[0], rows = op.out().elements() / columns;
+  const MemoryDesc x = plain_md(type, {rows, in}), y = plain_md(type, {rows, columns});
+  PostOps post_ops;
+  std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, plain(op.in(0))), output(DNNL_ARG_DST, plain(op.out()))};
+  if (op.has(2)) bindings.push_back(input(DNNL_ARG_BIAS, 2, plain(op.in(2))));
+  if (op.has(3)) bindings.push_back(post_ops.add(y.get(), 3, plain(op.in(3))));
+  Lister lister(op, out);
+  if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
+  const dnnl_primitive_attr_t attributes = post_ops.attributes();
 
-    {
-        const MemoryDesc weight = any_md(type, {columns, in});
-        const MemoryDesc bias = op.has(2) ? plain_md(type, {columns}) : nullptr;
-        auto all = bindings;
-        all.push_back(input(DNNL_ARG_WEIGHTS, 1));
-        lister.walk(
-            [&](dnnl_primitive_desc_t* pd) {
-                return dnnl_inner_product_forward_primitive_desc_create(
-                    pd, cpu_engine(), dnnl_forward_inference, x.get(), weight.get(), bias.get(), y.get(), attributes);
-            },
-            all);
-    }
-    const MemoryDesc bias = op.has(2) ? plain_md(type, {1, columns}) : nullptr;
-    const auto ask_matmul = [&](const MemoryDesc& weight, Binding binding) {
-        auto all = bindings;
-        all.push_back(std::move(binding));
-        return lister.walk(
-            [&](dnnl_primitive_desc_t* pd) {
-                return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), x.get(), weight.get(), bias.get(), y.get(),
-                                                         attributes);
-            },
-            all, "matmul:");
-    };
-    // There the weight is (in, out).
-    Binding free_weight = input(DNNL_ARG_WEIGHTS, 1);
-    free_weight.view = [](BlockedDesc& desc) {
-        desc.permute({1, 0});
-        return true;
-    };
-    ask_matmul(any_md(type, {in, columns}), free_weight);
-    ask_matmul(strided_md(type, {in, columns}, {1, in}), input(DNNL_ARG_WEIGHTS, 1, plain(op.in(1))));
-    lister.finish();
+  {
+    const MemoryDesc weight = any_md(type, {columns, in});
+    const MemoryDesc bias = op.has(2) ? plain_md(type, {columns}) : nullptr;
+    auto all = bindings;
+    all.push_back(input(DNNL_ARG_WEIGHTS, 1));
+    lister.walk(
+        [&](dnnl_primitive_desc_t* pd) {
+          return dnnl_inner_product_forward_primitive_desc_create(pd, cpu_engine(), dnnl_forward_inference, x.get(),
+                                                                  weight.get(), bias.get(), y.get(), attributes);
+        },
+        all);
+  }
+  const MemoryDesc bias = op.has(2) ? plain_md(type, {1, columns}) : nullptr;
+  const auto ask_matmul = [&](const MemoryDesc& weight, Binding binding) {
+    auto all = bindings;
+    all.push_back(std::move(binding));
+    return lister.walk(
+        [&](dnnl_primitive_desc_t* pd) {
+          return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), x.get(), weight.get(), bias.get(), y.get(),
+                                                   attributes);
+        },
+        all, "matmul:");
+  };
+  // There the weight is (in, out).
+  Binding free_weight = input(DNNL_ARG_WEIGHTS, 1);
+  free_weight.view = [](BlockedDesc& desc) {
+    desc.permute({1, 0});
+    return true;
+  };
+  ask_matmul(any_md(type, {in, columns}), free_weight);
+  ask_matmul(strided_md(type, {in, columns}, {1, in}), input(DNNL_ARG_WEIGHTS, 1, plain(op.in(1))));
+  lister.finish();
 }
 
 // A matrix or a batch of them, as sizes and strides.
 struct Matrices {
-    std::vector<int64_t> sizes, strides;
+  std::vector<int64_t> sizes, strides;
 
-    Matrices(const Dims& shape, bool transpose) : sizes(shape.vector()) {
-        strides = row_major(sizes);
-        if (!transpose || sizes.size() < 2) return;
-        const size_t last = sizes.size() - 1;
-        std::swap(sizes[last], sizes[last - 1]);
-        std::swap(strides[last], strides[last - 1]);
-    }
-    void insert(size_t position, int64_t stride) {
-        sizes.insert(sizes.begin() + ptrdiff_t(position), 1);
-        strides.insert(strides.begin() + ptrdiff_t(position), stride);
-    }
-    void pad_rank(size_t rank) {
-        while (sizes.size() < rank) insert(0, sizes[0] * strides[0]);
-    }
+  Matrices(const Dims& shape, bool transpose) : sizes(shape.vector()) {
+    strides = row_major(sizes);
+    if (!transpose || sizes.size() < 2) return;
+    const size_t last = sizes.size() - 1;
+    std::swap(sizes[last], sizes[last - 1]);
+    std::swap(strides[last], strides[last - 1]);
+  }
+  void insert(size_t position, int64_t stride) {
+    sizes.insert(sizes.begin() + ptrdiff_t(position), 1);
+    strides.insert(strides.begin() + ptrdiff_t(position), stride);
+  }
+  void pad_rank(size_t rank) {
+    while (sizes.size() < rank) insert(0, sizes[0] * strides[0]);
+  }
 };
 
 void list_matmul(const Op& op, CandidateList& out) {
-    if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
-    const dnnl_data_type_t type = to_dnnl(op.in(0).dtype);
-    const Dims &a_shape = op.in(0).shape, &b_shape = op.in(1).shape;
-    Matrices a(a_shape, op.attributes.flag("transpose_a")), b(b_shape, op.attributes.flag("transpose_b"));
-    // A vector is a row on the left, a column on the right.
-    if (a_shape.size() == 1) a.insert(0, a.sizes[0]);
-    if (b_shape.size() == 1) b.insert(1, 1);
-    const int64_t columns = b.sizes.back();
-    if (b.sizes.size() == 2 && a.sizes.size() > 2 && !op.attributes.flag("transpose_a")) {
-        // One matrix for the whole batch: all rows at once.
-        const int64_t in = a.sizes.back();
-        a.sizes = {op.in(0).elements() / in, in};
-        a.strides = row_major(a.sizes);
-    }
-    const size_t rank = std::max(a.sizes.size(), b.sizes.size());
-    a.pad_rank(rank);
-    b.pad_rank(rank);
-    std::vector<int64_t> y_sizes(rank);
-    for (size_t i = 0; i + 2 < rank; ++i) y_sizes[i] = std::max(a.sizes[i], b.sizes[i]);
-    y_sizes[rank - 2] = a.sizes[rank - 2];
-    y_sizes[rank - 1] = columns;
+  if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
+  const dnnl_data_type_t type = to_dnnl(op.in(0).dtype);
+  const Dims &a_shape = op.in(0).shape, &b_shape = op.in(1).shape;
+  Matrices a(a_shape, op.attributes.flag("transpose_a")), b(b_shape, op.attributes.flag("transpose_b"));
+  // A vector is a row on the left, a column on the right.
+  if (a_shape.size() == 1) a.insert(0, a.sizes[0]);
+  if (b_shape.size() == 1) b.insert(1, 1);
+  const int64_t columns = b.sizes.back();
+  if (b.sizes.size() == 2 && a.sizes.size() > 2 && !op.attributes.flag("transpose_a")) {
+    // One matrix for the whole batch: all rows at once.
+    const int64_t in = a.sizes.back();
+    a.sizes = {op.in(0).elements() / in, in};
+    a.strides = row_major(a.sizes);
+  }
+  const size_t rank = std::max(a.sizes.size(), b.sizes.size());
+  a.pad_rank(rank);
+  b.pad_rank(rank);
+  std::vector<int64_t> y_sizes(rank);
+  for (size_t i = 0; i + 2 < rank; ++i) y_sizes[i] = std::max(a.sizes[i], b.sizes[i]);
+  y_sizes[rank - 2] = a.sizes[rank - 2];
+  y_sizes[rank - 1] = columns;
 
-    const MemoryDesc a_md = strided_md(type, a.sizes, a.strides), b_md = strided_md(type, b.sizes, b.strides),
-                     y_md = plain_md(type, y_sizes);
-    std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, plain(op.in(0))), input(DNNL_ARG_WEIGHTS, 1, plain(op.in(1))),
-                                  output(DNNL_ARG_DST, plain(op.out()))};
-    MemoryDesc bias;
-    if (op.has(2)) {
-        std::vector<int64_t> sizes(rank, 1);
-        sizes.back() = columns;
-        bias = plain_md(type, sizes);
-        bindings.push_back(input(DNNL_ARG_BIAS, 2, plain(op.in(2))));
-    }
-    PostOps post_ops;
-    if (!post_ops.activation(op))
-        return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
-    const dnnl_primitive_attr_t attributes = post_ops.attributes();
-    Lister lister(op, out);
-    lister.walk(
-        [&](dnnl_primitive_desc_t* pd) {
-            return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), a_md.get(), b_md.get(), bias.get(), y_md.get(),
-                                                     attributes);
-        },
-        bindings);
-    lister.finish();
+  const MemoryDesc a_md = strided_md(type, a.sizes, a.strides), b_md = strided_md(type, b.sizes, b.strides),
+                   y_md = plain_md(type, y_sizes);
+  std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, plain(op.in(0))), input(DNNL_ARG_WEIGHTS, 1, plain(op.in(1))),
+                                output(DNNL_ARG_DST, plain(op.out()))};
+  MemoryDesc bias;
+  if (op.has(2)) {
+    std::vector<int64_t> sizes(rank, 1);
+    sizes.back() = columns;
+    bias = plain_md(type, sizes);
+    bindings.push_back(input(DNNL_ARG_BIAS, 2, plain(op.in(2))));
+  }
+  PostOps post_ops;
+  if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
+  const dnnl_primitive_attr_t attributes = post_ops.attributes();
+  Lister lister(op, out);
+  lister.walk(
+      [&](dnnl_primitive_desc_t* pd) {
+        return dnnl_matmul_primitive_desc_create(pd, cpu_engine(), a_md.get(), b_md.get(), bias.get(), y_md.get(),
+                                                 attributes);
+      },
+      bindings);
+  lister.finish();
 }
 
 PL_ONEDNN_KIND("linear", list_linear);

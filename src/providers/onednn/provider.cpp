@@ -8,46 +8,46 @@ namespace pl::onednn {
 namespace {
 
 std::string instruction_set() {
-    std::string text = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());  // "cpu_isa_avx512_core_bf16" or "avx512_..."
-    const std::string head = "cpu_isa_";
-    return text.compare(0, head.size(), head) == 0 ? text.substr(head.size()) : text;
+  std::string text = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());  // "cpu_isa_avx512_core_bf16" or "avx512_..."
+  const std::string head = "cpu_isa_";
+  return text.compare(0, head.size(), head) == 0 ? text.substr(head.size()) : text;
 }
 
 }  // namespace
 
 class OnednnProvider final : public Provider {
-public:
-    std::string name() const override { return "onednn"; }
+ public:
+  std::string name() const override { return "onednn"; }
 
-    // Costs depend on the build and on the instruction set it may use (ONEDNN_MAX_CPU_ISA).
-    std::string version() const override {
-        return concat(library_version(), '+', std::string(dnnl_version()->hash).substr(0, 8), '-', instruction_set());
-    }
+  // Costs depend on the build and on the instruction set it may use (ONEDNN_MAX_CPU_ISA).
+  std::string version() const override {
+    return concat(library_version(), '+', std::string(dnnl_version()->hash).substr(0, 8), '-', instruction_set());
+  }
 
-    bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool serves(const Device& device) const override { return device.is_cpu(); }
 
-    void list(const Op& op, Device&, CandidateList& out) override {
-        const ListFunction* function = Table::instance().find(op.schema->kind);
-        if (!function) return refuse(op, out, "oneDNN has no primitive of this kind");
-        if (!supported_library()) return refuse(op, out, too_old());
-        (*function)(op, out);
-    }
+  void list(const Op& op, Device&, CandidateList& out) override {
+    const ListFunction* function = Table::instance().find(op.schema->kind);
+    if (!function) return refuse(op, out, "oneDNN has no primitive of this kind");
+    if (!supported_library()) return refuse(op, out, too_old());
+    (*function)(op, out);
+  }
 
-    std::vector<std::string> notes() const override {
-        if (!supported_library()) return {too_old()};
-        const dnnl_version_t* version = dnnl_version();
-        return {concat("oneDNN ", library_version(), " (commit ", version->hash, "), instruction set ",
-                       instruction_set(), ", CPU threads by ", dnnl_runtime2str(version->cpu_runtime))};
-    }
+  std::vector<std::string> notes() const override {
+    if (!supported_library()) return {too_old()};
+    const dnnl_version_t* version = dnnl_version();
+    return {concat("oneDNN ", library_version(), " (commit ", version->hash, "), instruction set ", instruction_set(),
+                   ", CPU threads by ", dnnl_runtime2str(version->cpu_runtime))};
+  }
 
-private:
-    static bool supported_library() {
-        const dnnl_version_t* version = dnnl_version();
-        return version->major == 3 && version->minor >= 2;
-    }
-    static std::string too_old() {
-        return concat("the libdnnl that is loaded is version ", library_version(), "; 3.2 or a later 3.x is needed");
-    }
+ private:
+  static bool supported_library() {
+    const dnnl_version_t* version = dnnl_version();
+    return version->major == 3 && version->minor >= 2;
+  }
+  static std::string too_old() {
+    return concat("the libdnnl that is loaded is version ", library_version(), "; 3.2 or a later 3.x is needed");
+  }
 };
 
 static const ProviderRegistration registration("onednn", [] { return std::make_unique<OnednnProvider>(); });

@@ -5,26 +5,25 @@ namespace pl::onednn {
 namespace {
 
 void list(const Op& op, CandidateList& out) {
-    if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
-    const std::string& function = op.attributes.text("function");
-    const auto chain = eltwise_of(function, op.attributes.number("alpha"), op.attributes.number("beta"));
-    if (chain.size() != 1) return refuse(op, out, concat("oneDNN has no eltwise algorithm for it"));
-    const Eltwise& step = chain[0];
-    Lister lister(op, out);
-    for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-        const Described x = describe(op.in(0), layout), y = describe(op.out(), layout);
-        if (!x) continue;
-        PostOps post_ops;
-        const dnnl_primitive_attr_t attributes = post_ops.attributes();
-        lister.walk(
-            [&](dnnl_primitive_desc_t* pd) {
-                return dnnl_eltwise_forward_primitive_desc_create(pd, cpu_engine(), dnnl_forward_inference,
-                                                                  step.algorithm, x.md.get(), y.md.get(), step.alpha,
-                                                                  step.beta, attributes);
-            },
-            {input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, y.desc)});
-    }
-    lister.finish();
+  if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
+  const std::string& function = op.attributes.text("function");
+  const auto chain = eltwise_of(function, op.attributes.number("alpha"), op.attributes.number("beta"));
+  if (chain.size() != 1) return refuse(op, out, concat("oneDNN has no eltwise algorithm for it"));
+  const Eltwise& step = chain[0];
+  Lister lister(op, out);
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    const Described x = describe(op.in(0), layout), y = describe(op.out(), layout);
+    if (!x) continue;
+    PostOps post_ops;
+    const dnnl_primitive_attr_t attributes = post_ops.attributes();
+    lister.walk(
+        [&](dnnl_primitive_desc_t* pd) {
+          return dnnl_eltwise_forward_primitive_desc_create(pd, cpu_engine(), dnnl_forward_inference, step.algorithm,
+                                                            x.md.get(), y.md.get(), step.alpha, step.beta, attributes);
+        },
+        {input(DNNL_ARG_SRC, 0, x.desc), output(DNNL_ARG_DST, y.desc)});
+  }
+  lister.finish();
 }
 
 PL_ONEDNN_KIND("unary", list);

@@ -1,0 +1,77 @@
+// Transposed convolutions: oneDNN's deconvolution, with bias and activation.
+#include <numeric>
+
+#include "providers/onednn/candidates.h"
+#include "providers/onednn/windows.h"
+
+namespace pl::onednn {
+namespace {
+
+void list(const Op& op, CandidateList& out) {
+  if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
+  const TensorDesc &x = op.in(0), &weight = op.in(1);
+  const dnnl_data_type_t type = to_dnnl(x.dtype);
+  const int64_t groups = op.attributes.integer("groups");
+  Windows windows(op);
+  const auto& extra = op.attributes.integers("output_padding");
+  for (size_t i = 0; i < extra.size(); ++i) windows.ends[i] -= extra[i];
+
+  // Ours is (ic, oc / groups, k...), oneDNN's (g,) oc / g, ic / g, k...
+  const int64_t ic = weight.shape[0] / groups, oc = weight.shape[1];
+  std::vector<int64_t> sizes{oc, ic}, strides;
+  const std::vector<int64_t> ours = row_major(weight.shape.vector());
+  strides = {ours[1], ours[0]};
+  for (int i = 2; i < weight.rank(); ++i) {
+    sizes.push_back(weight.shape[i]);
+    strides.push_back(ours[size_t(i)]);
+  }
+  const int first = groups > 1 ? 1 : 0;  // position of oc
+  if (groups > 1) {
+    sizes.insert(sizes.begin(), groups);
+    strides.insert(strides.begin(), ours[0] * ic);
+  }
+  std::vector<int> exchange(sizes.size());
+  std::iota(exchange.begin(), exchange.end(), 0);
+  std::swap(exchange[size_t(first)], exchange[size_t(first) + 1]);
+  Binding free_weights = input(DNNL_ARG_WEIGHTS, 1);
+  free_weights.view = [groups, exchange](BlockedDesc& desc) {
+    desc.permute(exchange);
+    return groups == 1 || desc.merge(0);
+  };
+
+  Lister lister(op, out);
+  for (const Layout& layout : layouts_to_try(op, x)) {
+    const Described source = describe(x, layout), y = describe(op.out(), layout);
+    if (!source || !y) continue;
+    PostOps post_ops;
+    if (!post_ops.activation(op))
+      return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
+    std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, source.desc), output(DNNL_ARG_DST, y.desc)};
+    MemoryDesc bias;
+    if (op.has(2)) {
+      bias = to_md(op.in(2));
+      bindings.push_back(input(DNNL_ARG_BIAS, 2, op.in(2)));
+    }
+    const dnnl_primitive_attr_t attributes = post_ops.attributes();
+    const auto ask = [&](const MemoryDesc& weights, const Binding& binding) {
+      auto all = bindings;
+      all.push_back(binding);
+      return lister.walk(
+          [&](dnnl_primitive_desc_t* pd) {
+            return dnnl_deconvolution_forward_primitive_desc_create(
+                pd, cpu_engine(), dnnl_forward_inference, dnnl_deconvolution_direct, source.md.get(), weights.get(),
+                bias.get(), y.md.get(), windows.stride.data(), windows.dilation.data(), windows.begins.data(),
+                windows.ends.data(), attributes);
+          },
+          all);
+    };
+    if (ask(any_md(type, sizes), free_weights).unnameable)
+      ask(strided_md(type, sizes, strides), input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(weight.dtype, weight.shape)));
+  }
+  lister.finish();
+}
+
+PL_ONEDNN_KIND("conv_transpose", list);
+
+}  // namespace
+}  // namespace pl::onednn
