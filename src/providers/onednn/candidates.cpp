@@ -1,10 +1,7 @@
 #include "providers/onednn/candidates.h"
 
-#include <map>
-
 #include "core/status.h"
 #include "oneapi/dnnl/dnnl_debug.h"
-#include "providers/onednn/kernel.h"
 
 namespace pl::onednn {
 namespace {
@@ -15,7 +12,20 @@ bool starts_with(std::string_view text, std::string_view head) { return text.sub
 // a `ref` concat is a sequence of such reorders.
 bool is_reference(std::string_view name, std::string_view kind) {
   if (starts_with(name, "ref")) return kind != "concat";
+  if (name.find("+ref") != std::string_view::npos) return true;  // "conv:any+ref:any", a deconvolution
   return starts_with(name, "simple") && kind != "reorder" && kind != "concat";
+}
+
+// True if one of `names`, met before in the same list, is the same code for a newer instruction set:
+// "jit:avx512_core" for "jit:avx2".  Products and convolutions keep avx2, whose smaller blocks can suit better.
+bool is_superseded(std::string_view name, const std::set<std::string>& names, std::string_view kind) {
+  const size_t colon = name.rfind(':');
+  if (colon == std::string_view::npos) return false;
+  const std::string_view base = name.substr(0, colon + 1), isa = name.substr(colon + 1);
+  const bool blocked = kind == "conv" || kind == "conv_transpose" || kind == "linear" || kind == "matmul";
+  if (isa != "sse41" && isa != "avx" && (isa != "avx2" || blocked)) return false;
+  const auto at = names.lower_bound(std::string(base));
+  return at != names.end() && starts_with(*at, base);
 }
 
 // A first guess at how near the roofline an implementation comes; measurements replace it.
@@ -103,6 +113,11 @@ bool PostOps::activation(const Op& op) {
   return !chain.empty();
 }
 
+Binding PostOps::accumulate(int input_index, const TensorDesc& desc) {
+  expect_success(dnnl_post_ops_append_sum(post_ops_.get(), 1.0f, 0, dnnl_data_type_undef), "dnnl_post_ops_append_sum");
+  return input(kCopiedToOutput, input_index, desc);
+}
+
 Binding PostOps::add(const_dnnl_memory_desc_t md, int input_index, const TensorDesc& desc) {
   const int position = dnnl_post_ops_len(post_ops_.get());
   expect_success(dnnl_post_ops_append_binary(post_ops_.get(), dnnl_binary_add, md), "dnnl_post_ops_append_binary");
@@ -115,24 +130,30 @@ dnnl_primitive_attr_t PostOps::attributes() {
 }
 
 Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create,
-                             const std::vector<Binding>& bindings, const std::string& prefix) {
+                             const std::vector<Binding>& bindings, const std::string& prefix, bool references) {
   Outcome outcome;
   dnnl_primitive_desc_t made = nullptr;
   outcome.status = create(&made);
   if (outcome.status != dnnl_success) return outcome;
   const Owned<dnnl_primitive_desc_t> iterator(made);
-  std::map<std::string, int> seen;
+  std::set<std::string> names;
   do {
     const char* info = "";
     dnnl_primitive_desc_query(iterator.get(), dnnl_query_impl_info_str, 0, &info);
-    std::string name = prefix + info;
-    if (const int repeated = seen[name]++) name += concat('#', repeated + 1);
+    // Implementations come fastest first: the plain loops, which end the list, are of use only where there is nothing
+    // else, and so are older instruction sets.
+    const bool reference = is_reference(info, op_.schema->kind);
+    if (reference && (outcome.fast > 0 || !references)) continue;
+    if (is_superseded(info, names, op_.schema->kind)) continue;
+    names.insert(info);
     dnnl_primitive_desc_t copy = nullptr;
     expect_success(dnnl_primitive_desc_clone(&copy, iterator.get()), "dnnl_primitive_desc_clone");
-    if (add(copy, bindings, name))
+    if (add(copy, bindings, prefix + info)) {
       ++outcome.added;
-    else
+      outcome.fast += !reference;
+    } else {
       ++outcome.unnameable;
+    }
   } while (dnnl_primitive_desc_next_impl(iterator.get()) == dnnl_success);
   unnameable_ += outcome.unnameable;
   return outcome;
@@ -147,6 +168,12 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
   candidate.outputs.resize(op_.outputs.size());
   std::vector<Argument> arguments;
   for (const Binding& binding : bindings) {
+    if (binding.argument == kCopiedToOutput) {
+      candidate.inputs[size_t(binding.index)] = *binding.desc;
+      arguments.push_back(
+          {binding.argument, Argument::Source::input, binding.index, binding.desc->size_bytes(), nullptr});
+      continue;
+    }
     const const_dnnl_memory_desc_t md = dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, binding.argument);
     if (!md) return false;
     const TensorDesc& tensor = binding.output ? op_.out(binding.index) : op_.in(binding.index);
@@ -179,7 +206,7 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
   // Layouts of tensors with one channel or one pixel differ in name only; and questions overlap.
   for (size_t i = first_; i < out_.candidates.size(); ++i)
     if (same(out_.candidates[i], candidate)) return true;
-  const char* info = "";  // without prefix and number
+  const char* info = "";  // without prefix
   dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
   candidate.reference = is_reference(info, op_.schema->kind);
   candidate.efficiency = efficiency_of(info, candidate.reference);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "providers/onednn/engine.h"
+#include "providers/onednn/kernel.h"
 #include "providers/provider.h"
 
 namespace pl::onednn {
@@ -53,6 +54,8 @@ class PostOps {
   void eltwise(const std::vector<Eltwise>& chain);
   // dst += tensor of the op's input; returns how the tensor is bound.
   Binding add(const_dnnl_memory_desc_t md, int input_index, const TensorDesc& desc);
+  // The same in another way: dst starts as a copy of that input, and the primitive accumulates into it.
+  Binding accumulate(int input_index, const TensorDesc& desc);
   dnnl_primitive_attr_t attributes();  // valid as long as this; call once
 
  private:
@@ -66,14 +69,16 @@ class Lister {
   Lister(const Op& op, CandidateList& out) : op_(op), out_(out), first_(out.candidates.size()) {}
 
   // Makes a primitive description by `create(&pd)` and adds every implementation of it.  `prefix` tells apart the
-  // ways in which one op can be put ("matmul:").  Returns what became of it.
+  // ways in which one op can be put ("matmul:").  Reference implementations are taken where the list has nothing else,
+  // if at all.  Returns what became of it.
   struct Outcome {
     int added = 0;
+    int fast = 0;        // of those, the ones that are not reference implementations
     int unnameable = 0;  // implementations whose layouts have no Layout
     dnnl_status_t status = dnnl_success;
   };
   Outcome walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create, const std::vector<Binding>& bindings,
-               const std::string& prefix = "");
+               const std::string& prefix = "", bool references = true);
 
   // A reason that is reported if no candidate was found at all when finish() is called.
   void reason(std::string text) { reasons_.insert(std::move(text)); }

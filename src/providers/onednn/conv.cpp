@@ -20,11 +20,17 @@ struct Convolution {
 
   // One question to oneDNN.  An output layout of nothing leaves it to the implementation.
   void ask(const Described& x, const std::optional<Layout>& output_layout) {
+    // A residual is best read while the result is written; the plain GEMM can only accumulate into it.
+    if (!ask(x, output_layout, false) && with_residual()) ask(x, output_layout, true);
+  }
+
+  // Returns true if something faster than the reference was found.
+  bool ask(const Described& x, const std::optional<Layout>& output_layout, bool accumulate) {
     Described y;
     MemoryDesc any;
     if (output_layout) {
       y = describe(op.out(), *output_layout);
-      if (!y) return;
+      if (!y) return false;
     } else {
       any = any_md(type, op.out().shape.vector());
     }
@@ -33,10 +39,11 @@ struct Convolution {
     PostOps post_ops;
     std::vector<Binding> bindings{input(DNNL_ARG_SRC, 0, x.desc)};
     bindings.push_back(any ? output(DNNL_ARG_DST) : output(DNNL_ARG_DST, y.desc));
-    if (with_residual()) bindings.push_back(post_ops.add(y_md, 3, y.desc));
+    if (with_residual())
+      bindings.push_back(accumulate ? post_ops.accumulate(3, y.desc) : post_ops.add(y_md, 3, y.desc));
     if (!post_ops.activation(op)) {
       lister.reason("oneDNN has no activation " + op.attributes.text("activation"));
-      return;
+      return false;
     }
     MemoryDesc bias;
     if (with_bias()) {
@@ -54,14 +61,16 @@ struct Convolution {
                 bias.get(), y_md, windows.stride.data(), windows.dilation.data(), windows.begins.data(),
                 windows.ends.data(), attributes);
           },
-          all);
+          all, accumulate ? "sum:" : "", !accumulate);
     };
     Binding free_weights = input(DNNL_ARG_WEIGHTS, 1);
     free_weights.view = [groups = groups](BlockedDesc& desc) { return groups == 1 || desc.merge(0); };
-    const auto outcome = ask_with(any_md(type, weight_sizes), free_weights);
+    auto outcome = ask_with(any_md(type, weight_sizes), free_weights);
     if (outcome.unnameable && groups > 1)  // blocks that do not end where groups do: try plain weights
-      ask_with(plain_md(type, weight_sizes),
-               input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(op.in(1).dtype, op.in(1).shape)));
+      outcome.fast += ask_with(plain_md(type, weight_sizes),
+                               input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(op.in(1).dtype, op.in(1).shape)))
+                          .fast;
+    return outcome.fast > 0;
   }
 };
 

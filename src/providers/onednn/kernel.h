@@ -18,13 +18,16 @@
 
 namespace pl::onednn {
 
+// The id of an Argument that is no argument of the primitive: an input that is copied to output 0 before.
+constexpr int kCopiedToOutput = -1;
+
 // Where one execution argument of a primitive comes from.
 struct Argument {
   enum class Source { input, output, workspace };
   int id = 0;  // DNNL_ARG_SRC, ...
   Source source = Source::input;
   int index = 0;      // of the input or output
-  size_t offset = 0;  // bytes from the start of the buffer
+  size_t offset = 0;  // bytes from the start of the buffer; of kCopiedToOutput: how many to copy
   std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>> md;
 };
 
@@ -43,6 +46,8 @@ class PrimitiveKernel final : public Kernel {
   PrimitiveDesc description_;
   std::vector<Argument> arguments_;
   std::string label_;
+  int copied_input_ = -1;  // by kCopiedToOutput
+  size_t copied_bytes_ = 0;
   // Set when the primitive needs more scratchpad than the candidate stated; each Execution then brings its own.
   std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>> own_scratchpad_;
   Owned<dnnl_primitive_t> primitive_;
