@@ -1,0 +1,56 @@
+"""What all Python tests share: a cache of their own, devices, seeded random numbers."""
+
+import os
+import tempfile
+import zlib
+
+import numpy
+import pytest
+
+# Measured costs and compiled kernels of tests are not the user's. Before the first import of pylayout.
+_cache = tempfile.TemporaryDirectory(prefix="pylayout-tests-")
+os.environ.setdefault("PYLAYOUT_CACHE_DIR", _cache.name)
+
+import pylayout as pl  # noqa: E402
+
+try:
+    import hypothesis
+except ImportError:  # a plain installation may run the other tests
+    pass
+else:
+    # The machine may be busy, so no deadline; the seed of a failing example is printed.
+    hypothesis.settings.register_profile("pylayout", deadline=None, max_examples=60, print_blob=True)
+    hypothesis.settings.load_profile("pylayout")
+
+SEED = int(os.environ.get("TEST_SEED", "20240607"))
+
+
+def device_names() -> list[str]:
+    """cpu and every OpenCL device."""
+    return [device.name for device in pl.devices()]
+
+
+def pytest_report_header() -> list[str]:
+    return [f"pylayout {pl.__version__} on {', '.join(device_names())}", f"random seed: TEST_SEED={SEED}"]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "device" in metafunc.fixturenames:
+        metafunc.parametrize("device", device_names())
+
+
+@pytest.fixture
+def opencl_device() -> str:
+    """The first OpenCL device."""
+    names = [name for name in device_names() if name != "cpu"]
+    if not names:
+        pytest.skip("no OpenCL device: " + "; ".join(pl.device.describe()["providers"][-1]["notes"]))
+    return names[0]
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> numpy.random.Generator:
+    """Random numbers that depend on the test's name and TEST_SEED only."""
+    seed = SEED ^ zlib.crc32(request.node.nodeid.encode())
+    print(f"seed {seed} (TEST_SEED={SEED})")
+    return numpy.random.default_rng(seed)
