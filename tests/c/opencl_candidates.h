@@ -101,6 +101,7 @@ class Candidates {
 public:
     // Asked about every candidate: false leaves it out.
     std::function<bool(const Candidate&)> filter = [](const Candidate&) { return true; };
+    std::function<void()> begin = [] {};  // called before the candidates of a device
     std::set<std::string> implementations;  // that ran
 
     Candidates() : cpu_(make_cpu_device()), providers_(make_providers()) {
@@ -132,6 +133,7 @@ public:
             provider_->list(op, *device, list);
             for (const Refusal& refusal : list.refusals) std::fprintf(stderr, "refused: %s\n", refusal.reason.c_str());
             CHECK(!list.candidates.empty());
+            begin();
             for (Candidate& candidate : list.candidates)
                 if (filter(candidate)) run(op, *device, candidate, inputs, expected);
         }

@@ -30,6 +30,17 @@ bool pads_channels_only(const Addressing& addressing) {
     return true;
 }
 
+Layout packed_weights(int rank) {
+    std::string text = "A";
+    for (int i = 2; i < rank; ++i) text += char('a' + i);
+    return Layout::parse(text + "b16a");
+}
+
+void complete_conv(const Op& op, Candidate& candidate) {
+    if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+    if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
+}
+
 namespace {
 
 std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const ConvTensors& t) {
@@ -47,12 +58,13 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
     if (const auto reason = window_refusal(op)) return out.refuse("opencl", *reason);
     add_per_layout(op, "conv_fwd_direct", out, [&](Candidate& candidate) {
         candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
-        if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
-        if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+        complete_conv(op, candidate);
         candidate.efficiency = 0.02;
         candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
         return true;
     });
+    list_conv_tiled(op, device, out);
+    list_conv_depthwise(op, device, out);
 }
 
 PL_OPENCL_OP("conv", list_conv);

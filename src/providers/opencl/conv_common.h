@@ -35,5 +35,11 @@ bool pads_channels_only(const Addressing& addressing);
 // output channels for each input channel and position lies side by side, vectors of neighbouring channels follow.
 Layout packed_weights(int rank);
 
+// Gives a candidate whose source, weights and output have their layouts those of the other inputs.
+void complete_conv(const Op& op, Candidate& candidate);
+
+// The implementations besides the direct one; each adds candidates where it suits.
+void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);
+void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
 
 }  // namespace pl::opencl
