@@ -10,12 +10,11 @@ struct Function {
   dnnl_alg_kind_t swapped;  // the same of exchanged arguments; undef if there is none
 };
 constexpr Function kFunctions[] = {
-    {"add", dnnl_binary_add, dnnl_binary_add},     {"sub", dnnl_binary_sub, dnnl_alg_kind_undef},
-    {"mul", dnnl_binary_mul, dnnl_binary_mul},     {"div", dnnl_binary_div, dnnl_alg_kind_undef},
-    {"maximum", dnnl_binary_max, dnnl_binary_max}, {"minimum", dnnl_binary_min, dnnl_binary_min},
-    {"eq", dnnl_binary_eq, dnnl_binary_eq},        {"ne", dnnl_binary_ne, dnnl_binary_ne},
-    {"lt", dnnl_binary_lt, dnnl_binary_gt},        {"le", dnnl_binary_le, dnnl_binary_ge},
-    {"gt", dnnl_binary_gt, dnnl_binary_lt},        {"ge", dnnl_binary_ge, dnnl_binary_le},
+    {"add", dnnl_binary_add, dnnl_binary_add}, {"sub", dnnl_binary_sub, dnnl_alg_kind_undef},
+    {"mul", dnnl_binary_mul, dnnl_binary_mul}, {"div", dnnl_binary_div, dnnl_alg_kind_undef},
+    {"eq", dnnl_binary_eq, dnnl_binary_eq},    {"ne", dnnl_binary_ne, dnnl_binary_ne},
+    {"lt", dnnl_binary_lt, dnnl_binary_gt},    {"le", dnnl_binary_le, dnnl_binary_ge},
+    {"gt", dnnl_binary_gt, dnnl_binary_lt},    {"ge", dnnl_binary_ge, dnnl_binary_le},
 };
 
 // An argument in the rank of the result: missing leading dimensions have size 1.
@@ -36,6 +35,8 @@ void list(const Op& op, CandidateList& out) {
   const Function* function = nullptr;
   for (const Function& entry : kFunctions)
     if (name == entry.name) function = &entry;
+  if (name == "maximum" || name == "minimum")
+    return refuse(op, out, "oneDNN's result is not NaN wherever one argument is");
   if (!function) return refuse(op, out, "oneDNN has no binary algorithm for it");
 
   // oneDNN broadcasts the second argument only.
