@@ -448,9 +448,15 @@ void infer(Op& op) {
   const bool reduces = !op.attributes.is_none("reductions");
   const DType dtype = op.attributes.is_none("dtype") ? op.in(0).dtype : parse_dtype(op.attributes.text("dtype"));
   op.attributes.set("dtype", std::string(name_of(dtype)));
+  const Arithmetic arithmetic = arithmetic_of(op, dtype);
+  check(op, op.inputs.size() <= 16, pl::Code::invalid_argument, op.inputs.size(),
+        " tensors given, expected at most 16");
+  for (double scalar : op.attributes.numbers("scalars"))
+    check(op, arithmetic == Arithmetic::f32 || (std::floor(scalar) == scalar && std::fabs(scalar) <= 9.0e15),
+          pl::Code::invalid_argument, "scalars holds ", scalar, ", expected integers, as all tensors are integers");
   const Program program =
       parse(op.schema->name, op.attributes.text("expressions"), reduces ? op.attributes.text("reductions") : "",
-            int(op.inputs.size()), int(op.attributes.numbers("scalars").size()), arithmetic_of(op, dtype));
+            int(op.inputs.size()), int(op.attributes.numbers("scalars").size()), arithmetic);
 
   std::vector<int> all;
   for (size_t i = 0; i < op.inputs.size(); ++i) all.push_back(int(i));
@@ -459,8 +465,10 @@ void infer(Op& op) {
     check(op, op.attributes.is_none("dim"), pl::Code::invalid_argument, "dim is ", to_text(*op.attributes.find("dim")),
           ", expected none, as there are no reductions");
   } else {
-    std::vector<bool> reduced(size_t(shape.size()), op.attributes.is_none("dim"));
-    if (!op.attributes.is_none("dim"))
+    // No dimensions are all dimensions, as for the kind reduce.
+    const bool all_dims = op.attributes.is_none("dim") || op.attributes.integers("dim").empty();
+    std::vector<bool> reduced(size_t(shape.size()), all_dims);
+    if (!all_dims)
       for (int64_t dim : op.attributes.integers("dim"))
         reduced[size_t(normalise_dim(op, "dim", dim, shape.size()))] = true;
     const bool keepdim = op.attributes.flag("keepdim");
@@ -486,7 +494,7 @@ Schema make_pointwise() {
   schema.attribute(
       "reductions", AttributeType::string, None{},
       "\"reduce_y0 += y0\" (also *=, max=, min=), one for each output; then \"y0 = sqrt(reduce_y0 / count)\"");
-  schema.attribute("dim", AttributeType::integers, None{}, "dimensions to reduce; none: all");
+  schema.attribute("dim", AttributeType::integers, None{}, "dimensions to reduce; None or none given: all");
   schema.attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions with size 1");
   schema.attribute("scalars", AttributeType::numbers, std::vector<double>{}, "s0, s1, ... of the expressions");
   schema.attribute("dtype", AttributeType::string, None{}, "of the outputs; none: that of x0");

@@ -47,7 +47,8 @@ class BodyKernel final : public Kernel {
   Body body_;
 };
 
-enum class Quality { fast, reference };
+// fast: near what memory gives; fair: vector code that others may well beat; reference: a loop.
+enum class Quality { fast, fair, reference };
 
 // Adds a candidate.  make() is called when the candidate is prepared and returns the kernel's body; it must hold
 // copies of what it needs, as the op is gone by then.
@@ -60,7 +61,7 @@ void add_candidate(CandidateList& out, std::string implementation, Quality quali
   candidate.inputs = std::move(inputs);
   candidate.outputs = std::move(outputs);
   candidate.reference = quality == Quality::reference;
-  candidate.efficiency = candidate.reference ? 0.01 : 0.7;
+  candidate.efficiency = quality == Quality::fast ? 0.7 : quality == Quality::fair ? 0.25 : 0.01;
   candidate.prepare = [make = std::move(make)]() -> std::unique_ptr<Kernel> {
     auto body = make();
     return std::make_unique<BodyKernel<decltype(body)>>(std::move(body));

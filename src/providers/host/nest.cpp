@@ -182,23 +182,42 @@ std::vector<Nest> make_nests(const Dims& shape, const std::vector<Operand>& oper
   return nests;
 }
 
-TensorDesc with_rank(const TensorDesc& desc, int rank) {
-  const int added = rank - desc.rank();
-  if (added == 0) return desc;
+TensorDesc insert_dims(const TensorDesc& desc, const std::vector<bool>& inserted) {
   TensorDesc result = desc;
-  int8_t order[kMaxRank];
+  int8_t order[kMaxRank], place[kMaxRank];
   Layout::Block blocks[kMaxBlocks];
+  const int rank = int(inserted.size());
   result.shape = result.strides = Dims::filled(rank, 1);
-  for (int i = 0; i < added; ++i) order[i] = int8_t(i);
-  for (int i = 0; i < desc.rank(); ++i) {
-    order[added + i] = int8_t(desc.layout.order(i) + added);
-    result.shape[added + i] = desc.shape[i];
-    result.strides[added + i] = desc.strides[i];
+  int count = 0, old = 0;
+  for (int i = 0; i < rank; ++i) {
+    if (inserted[size_t(i)]) {
+      order[count++] = int8_t(i);
+      continue;
+    }
+    place[old] = int8_t(i);
+    result.shape[i] = desc.shape[old];
+    result.strides[i] = desc.strides[old++];
   }
+  require(old == desc.rank(), Code::internal, "insert_dims: rank ", rank, " with ", count, " new dimensions from ",
+          desc.rank());
+  for (int i = 0; i < desc.rank(); ++i) order[count + i] = place[desc.layout.order(i)];
   for (int i = 0; i < desc.layout.block_count(); ++i)
-    blocks[i] = {int8_t(desc.layout.block(i).dim + added), desc.layout.block(i).size};
+    blocks[i] = {place[desc.layout.block(i).dim], desc.layout.block(i).size};
   result.layout = Layout::make(order, rank, blocks, desc.layout.block_count());
   return result;
+}
+
+TensorDesc with_rank(const TensorDesc& desc, int rank) {
+  std::vector<bool> inserted(size_t(rank), false);
+  std::fill(inserted.begin(), inserted.begin() + (rank - desc.rank()), true);
+  return desc.rank() == rank ? desc : insert_dims(desc, inserted);
+}
+
+std::vector<int64_t> dim_offsets(const TensorDesc& desc, int dim) {
+  const std::vector<Digit> digits = digits_of(desc, dim);
+  std::vector<int64_t> offsets(size_t(desc.shape[dim]));
+  for (int64_t i = 0; i < desc.shape[dim]; ++i) offsets[size_t(i)] = offset_in(digits, i);
+  return offsets;
 }
 
 PaddingZeroer::PaddingZeroer(const TensorDesc& desc) : element_bytes_(size_of(desc.dtype)) {

@@ -47,6 +47,10 @@ std::vector<Nest> make_nests(const Dims& shape, const std::vector<Operand>& oper
 
 // The same tensor with dimensions of size 1 put in front, as broadcasting sees it.
 TensorDesc with_rank(const TensorDesc& desc, int rank);
+// The same tensor with dimensions of size 1 where `inserted` (of the new rank) is true.
+TensorDesc insert_dims(const TensorDesc& desc, const std::vector<bool>& inserted);
+// What index i of one dimension adds to an element's offset, for each i: offsets of elements are sums of these.
+std::vector<int64_t> dim_offsets(const TensorDesc& desc, int dim);
 
 // Calls f(offsets, n) for runs [begin, end) of the nest in order: `offsets` holds the first element of the run in
 // each operand, n its length.
