@@ -69,8 +69,9 @@ TensorRef import_tensor(Context& context, dlpack::ManagedTensor* managed, const 
           ", expected 0 to ", kMaxRank);
   require(source.ndim == 0 || source.shape != nullptr, Code::invalid_argument, function, ": shape is NULL");
   const Dims shape(source.shape, size_t(source.ndim));
-  TensorDesc desc = source.strides && source.ndim ? TensorDesc::strided(dtype, shape, Dims(source.strides, size_t(source.ndim)))
-                                                  : TensorDesc::dense(dtype, shape);
+  TensorDesc desc = source.strides && source.ndim
+                        ? TensorDesc::strided(dtype, shape, Dims(source.strides, size_t(source.ndim)))
+                        : TensorDesc::dense(dtype, shape);
   require(source.data != nullptr || desc.elements() == 0, Code::invalid_argument, function, ": data is NULL");
   if (source.device.device_type == dlpack::kCPU) {
     char* data = static_cast<char*>(source.data) + source.byte_offset;

@@ -189,8 +189,6 @@ inline ContextRef context_of(pl_context handle, const char* function) {
 inline TensorEntry tensor_of(pl_tensor handle, const char* function, const char* argument = "tensor") {
   return tensors().read(value_of(handle), function, argument, [](const TensorEntry& entry) { return entry; });
 }
-inline pl_tensor new_handle(TensorEntry entry) {
-  return reinterpret_cast<pl_tensor>(tensors().add(std::move(entry)));
-}
+inline pl_tensor new_handle(TensorEntry entry) { return reinterpret_cast<pl_tensor>(tensors().add(std::move(entry))); }
 
 }  // namespace pl::abi

@@ -67,8 +67,8 @@ pl_status set_attribute(pl_attributes attributes, const char* key, const char* f
   return guarded([&] {
     require_pointer(key, function, "key");
     // The same rule as in attribute text, where a key is letters, digits and underscores.
-    const bool word = *key && std::strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
-                                  std::strlen(key);
+    const bool word =
+        *key && std::strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::strlen(key);
     require(word, Code::invalid_argument, function, ": key is \"", key, "\", expected letters, digits and underscores");
     attribute_sets().update(value_of(attributes), function, "attributes", [&](const AttributesEntry& entry) {
       Attributes text = *entry.text;
@@ -106,11 +106,11 @@ pl_status pl_attributes_create(const char* text, pl_attributes* attributes) {
 }
 
 pl_status pl_attributes_set_ints(pl_attributes attributes, const char* key, const int64_t* values, size_t count) {
-  if (count && !values)
-    return guarded([&] { require_pointer(values, "pl_attributes_set_ints", "values"); });
+  if (count && !values) return guarded([&] { require_pointer(values, "pl_attributes_set_ints", "values"); });
   std::vector<int64_t> list;
   const pl_status status = guarded([&] {
-    require(count <= 4096, Code::invalid_argument, "pl_attributes_set_ints: count is ", count, ", expected at most 4096");
+    require(count <= 4096, Code::invalid_argument, "pl_attributes_set_ints: count is ", count,
+            ", expected at most 4096");
     list.assign(values, values + count);
   });
   return status != PL_OK ? status : set_attribute(attributes, key, "pl_attributes_set_ints", std::move(list));
@@ -138,8 +138,8 @@ pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes
   return guarded([&] {
     const char* function = "pl_op_run";
     const Call call(context, op, attributes, inputs, input_count, function);
-    require(capacity == 0 || outputs != nullptr, Code::invalid_argument, function, ": outputs is NULL, expected room for ",
-            capacity, " handles");
+    require(capacity == 0 || outputs != nullptr, Code::invalid_argument, function,
+            ": outputs is NULL, expected room for ", capacity, " handles");
     std::vector<TensorRef> destinations;
     for (size_t i = capacity; i-- > 0;)
       if (outputs[i]) {

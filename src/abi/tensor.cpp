@@ -17,8 +17,8 @@ Layout parse_layout(const char* text, int rank) { return text ? Layout::parse(te
 
 void check_bytes(const TensorDesc& desc, size_t bytes, const char* function) {
   const size_t needed = size_t(desc.elements()) * size_of(desc.dtype);
-  require(bytes == needed, Code::shape, function, ": bytes is ", bytes, ", expected ", needed, " (", name_of(desc.dtype),
-          ' ', desc.shape, ")");
+  require(bytes == needed, Code::shape, function, ": bytes is ", bytes, ", expected ", needed, " (",
+          name_of(desc.dtype), ' ', desc.shape, ")");
 }
 
 }  // namespace
@@ -54,8 +54,8 @@ pl_status pl_tensor_borrow(pl_context context, pl_dtype dtype, int32_t rank, con
     const Dims sizes = checked_shape(rank, shape, function);
     const TensorDesc desc = strides ? TensorDesc::strided(type, sizes, Dims(strides, size_t(rank)))
                                     : TensorDesc::dense(type, sizes, parse_layout(layout, rank));
-    require(data != nullptr || desc.size_bytes() == 0, Code::invalid_argument, function,
-            ": data is NULL, expected ", desc.size_bytes(), " bytes");
+    require(data != nullptr || desc.size_bytes() == 0, Code::invalid_argument, function, ": data is NULL, expected ",
+            desc.size_bytes(), " bytes");
     require(reinterpret_cast<uintptr_t>(data) % size_of(type) == 0, Code::invalid_argument, function,
             ": data is not aligned to its dtype, expected a multiple of ", size_of(type), " bytes");
     auto lease = release ? std::make_shared<Lease>([release, user] { release(user); }) : nullptr;
@@ -134,8 +134,8 @@ pl_status pl_tensor_data(pl_tensor tensor, void** data) {
     require_pointer(data, "pl_tensor_data", "data");
     Device& device = entry.tensor->device();
     void* host = entry.tensor->buffer()->host();
-    require(host != nullptr || entry.tensor->desc().elements() == 0, Code::device,
-            "pl_tensor_data: tensor is on ", device.name(), ", whose memory the host cannot address; expected cpu");
+    require(host != nullptr || entry.tensor->desc().elements() == 0, Code::device, "pl_tensor_data: tensor is on ",
+            device.name(), ", whose memory the host cannot address; expected cpu");
     device.synchronize();
     *data = host;
   });
