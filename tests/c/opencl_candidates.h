@@ -21,194 +21,194 @@
 namespace pl::testing {
 
 struct Array {  // row-major, logical
-    Dims shape;
-    std::vector<double> values;
+  Dims shape;
+  std::vector<double> values;
 
-    Array() = default;
-    explicit Array(const Dims& shape) : shape(shape), values(size_t(shape.product())) {}
-    bool given() const { return !values.empty(); }
-    double& at(std::initializer_list<int64_t> index) {
-        size_t place = 0;
-        int d = 0;
-        for (int64_t i : index) place = place * size_t(shape[d++]) + size_t(i);
-        return values[place];
-    }
-    double at(std::initializer_list<int64_t> index) const { return const_cast<Array*>(this)->at(index); }
+  Array() = default;
+  explicit Array(const Dims& shape) : shape(shape), values(size_t(shape.product())) {}
+  bool given() const { return !values.empty(); }
+  double& at(std::initializer_list<int64_t> index) {
+    size_t place = 0;
+    int d = 0;
+    for (int64_t i : index) place = place * size_t(shape[d++]) + size_t(i);
+    return values[place];
+  }
+  double at(std::initializer_list<int64_t> index) const { return const_cast<Array*>(this)->at(index); }
 };
 
 inline double rounded(double value, DType dtype) {
-    if (dtype == DType::f16) return double(half_to_float(float_to_half(float(value))));
-    if (dtype == DType::bf16) return double(bfloat16_to_float(float_to_bfloat16(float(value))));
-    return double(float(value));
+  if (dtype == DType::f16) return double(half_to_float(float_to_half(float(value))));
+  if (dtype == DType::bf16) return double(bfloat16_to_float(float_to_bfloat16(float(value))));
+  return double(float(value));
 }
 
 // Seeded values in [-1, 1], exact in `dtype`.
 inline Array random_array(const Dims& shape, DType dtype, unsigned seed) {
-    Array array(shape);
-    std::mt19937 engine(seed);
-    std::uniform_real_distribution<double> uniform(-1, 1);
-    for (double& value : array.values) value = rounded(uniform(engine), dtype);
-    return array;
+  Array array(shape);
+  std::mt19937 engine(seed);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  for (double& value : array.values) value = rounded(uniform(engine), dtype);
+  return array;
 }
 
 template <class Visit>
 void for_each_index(const Dims& shape, Visit visit) {
-    for (int64_t linear = 0; linear < shape.product(); ++linear) {
-        Dims index = Dims::filled(shape.size(), 0);
-        for (int64_t d = shape.size() - 1, rest = linear; d >= 0; --d) {
-            index[int(d)] = rest % shape[int(d)];
-            rest /= shape[int(d)];
-        }
-        visit(index, size_t(linear));
+  for (int64_t linear = 0; linear < shape.product(); ++linear) {
+    Dims index = Dims::filled(shape.size(), 0);
+    for (int64_t d = shape.size() - 1, rest = linear; d >= 0; --d) {
+      index[int(d)] = rest % shape[int(d)];
+      rest /= shape[int(d)];
     }
+    visit(index, size_t(linear));
+  }
 }
 
 inline void put(std::vector<unsigned char>& bytes, size_t place, DType dtype, double value) {
-    const auto single = float(value);
-    const uint16_t half = dtype == DType::f16 ? float_to_half(single) : float_to_bfloat16(single);
-    if (dtype == DType::f32)
-        std::memcpy(&bytes[place * 4], &single, 4);
-    else
-        std::memcpy(&bytes[place * 2], &half, 2);
+  const auto single = float(value);
+  const uint16_t half = dtype == DType::f16 ? float_to_half(single) : float_to_bfloat16(single);
+  if (dtype == DType::f32)
+    std::memcpy(&bytes[place * 4], &single, 4);
+  else
+    std::memcpy(&bytes[place * 2], &half, 2);
 }
 
 inline double take(const std::vector<unsigned char>& bytes, size_t place, DType dtype) {
-    float single;
-    uint16_t half;
-    if (dtype == DType::f32) {
-        std::memcpy(&single, &bytes[place * 4], 4);
-        return double(single);
-    }
-    std::memcpy(&half, &bytes[place * 2], 2);
-    return double(dtype == DType::f16 ? half_to_float(half) : bfloat16_to_float(half));
+  float single;
+  uint16_t half;
+  if (dtype == DType::f32) {
+    std::memcpy(&single, &bytes[place * 4], 4);
+    return double(single);
+  }
+  std::memcpy(&half, &bytes[place * 2], 2);
+  return double(dtype == DType::f16 ? half_to_float(half) : bfloat16_to_float(half));
 }
 
 inline double activated(const Op& op, double x) {
-    if (op.attributes.is_none("activation")) return x;
-    const std::string& name = op.attributes.text("activation");
-    const double alpha = op.attributes.number("activation_alpha"), beta = op.attributes.number("activation_beta");
-    if (name == "relu") return x < 0 ? 0 : x;
-    if (name == "leaky_relu") return x > 0 ? x : alpha * x;
-    if (name == "gelu_erf") return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
-    if (name == "sigmoid") return 1 / (1 + std::exp(-x));
-    if (name == "clip") return std::min(std::max(x, alpha), beta);
-    if (name == "exp") return std::exp(x);
-    std::fprintf(stderr, "no reference for the activation %s\n", name.c_str());
-    std::exit(1);
+  if (op.attributes.is_none("activation")) return x;
+  const std::string& name = op.attributes.text("activation");
+  const double alpha = op.attributes.number("activation_alpha"), beta = op.attributes.number("activation_beta");
+  if (name == "relu") return x < 0 ? 0 : x;
+  if (name == "leaky_relu") return x > 0 ? x : alpha * x;
+  if (name == "gelu_erf") return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+  if (name == "sigmoid") return 1 / (1 + std::exp(-x));
+  if (name == "clip") return std::min(std::max(x, alpha), beta);
+  if (name == "exp") return std::exp(x);
+  std::fprintf(stderr, "no reference for the activation %s\n", name.c_str());
+  std::exit(1);
 }
 
 class Candidates {
-public:
-    // Asked about every candidate: false leaves it out.
-    std::function<bool(const Candidate&)> filter = [](const Candidate&) { return true; };
-    std::function<void()> begin = [] {};  // called before the candidates of a device
-    std::set<std::string> implementations;  // that ran
+ public:
+  // Asked about every candidate: false leaves it out.
+  std::function<bool(const Candidate&)> filter = [](const Candidate&) { return true; };
+  std::function<void()> begin = [] {};    // called before the candidates of a device
+  std::set<std::string> implementations;  // that ran
 
-    Candidates() : cpu_(make_cpu_device()), providers_(make_providers()) {
-        for (const auto& provider : providers_) {
-            if (provider->name() != "opencl") continue;
-            devices_ = provider->devices();
-            for (const auto& device : devices_)
-                std::printf("%s: %s\n", device->name().c_str(), device->fingerprint().c_str());
-            if (provider->serves(*cpu_)) devices_.push_back(cpu_);
-            provider_ = provider.get();
-        }
+  Candidates() : cpu_(make_cpu_device()), providers_(make_providers()) {
+    for (const auto& provider : providers_) {
+      if (provider->name() != "opencl") continue;
+      devices_ = provider->devices();
+      for (const auto& device : devices_)
+        std::printf("%s: %s\n", device->name().c_str(), device->fingerprint().c_str());
+      if (provider->serves(*cpu_)) devices_.push_back(cpu_);
+      provider_ = provider.get();
     }
+  }
 
-    bool no_devices() const { return devices_.empty(); }
+  bool no_devices() const { return devices_.empty(); }
 
-    // `inputs` in schema order, an Array without values for an absent one; `reference` gets the inferred op.
-    void check(const char* name, const Attributes& attributes, DType dtype, const std::vector<Array>& inputs,
-               const std::function<Array(const Op&)>& reference) {
-        const Schema* schema = find_schema(name);
-        CHECK(schema != nullptr);
-        std::vector<TensorDesc> descs;
-        for (const Array& input : inputs)
-            descs.push_back(input.given() ? TensorDesc::dense(dtype, input.shape) : TensorDesc());
-        const Op op = make_op(*schema, attributes, descs);
-        const Array expected = reference(op);
-        CHECK(expected.shape == op.out().shape);
-        for (const auto& device : devices_) {
-            CandidateList list;
-            provider_->list(op, *device, list);
-            for (const Refusal& refusal : list.refusals) std::fprintf(stderr, "refused: %s\n", refusal.reason.c_str());
-            CHECK(!list.candidates.empty());
-            begin();
-            for (Candidate& candidate : list.candidates)
-                if (filter(candidate)) run(op, *device, candidate, inputs, expected);
-        }
+  // `inputs` in schema order, an Array without values for an absent one; `reference` gets the inferred op.
+  void check(const char* name, const Attributes& attributes, DType dtype, const std::vector<Array>& inputs,
+             const std::function<Array(const Op&)>& reference) {
+    const Schema* schema = find_schema(name);
+    CHECK(schema != nullptr);
+    std::vector<TensorDesc> descs;
+    for (const Array& input : inputs)
+      descs.push_back(input.given() ? TensorDesc::dense(dtype, input.shape) : TensorDesc());
+    const Op op = make_op(*schema, attributes, descs);
+    const Array expected = reference(op);
+    CHECK(expected.shape == op.out().shape);
+    for (const auto& device : devices_) {
+      CandidateList list;
+      provider_->list(op, *device, list);
+      for (const Refusal& refusal : list.refusals) std::fprintf(stderr, "refused: %s\n", refusal.reason.c_str());
+      CHECK(!list.candidates.empty());
+      begin();
+      for (Candidate& candidate : list.candidates)
+        if (filter(candidate)) run(op, *device, candidate, inputs, expected);
     }
+  }
 
-private:
-    void run(const Op& op, Device& device, Candidate& candidate, const std::vector<Array>& inputs,
-             const Array& expected) {
-        implementations.insert(candidate.implementation);
-        const auto give_up = [&](const std::string& what) {
-            std::fprintf(stderr, "%s on %s, %s: %s\n", candidate.key().c_str(), device.name().c_str(), op.str().c_str(),
-                         what.c_str());
-            std::exit(1);
-        };
-        std::vector<BufferRef> buffers;
-        std::vector<Buffer*> in;
-        double magnitude = 1;
-        for (size_t i = 0; i < inputs.size(); ++i) {
-            if (!inputs[i].given()) {
-                in.push_back(nullptr);
-                continue;
-            }
-            const TensorDesc& desc = candidate.inputs[i];
-            if (!desc.is_dense() || desc.shape != inputs[i].shape) give_up("an input is not dense or of another shape");
-            std::vector<unsigned char> bytes(desc.size_bytes());
-            for_each_index(desc.shape, [&](const Dims& index, size_t linear) {
-                put(bytes, size_t(desc.offset_of(index)), desc.dtype, inputs[i].values[linear]);
-            });
-            buffers.push_back(device.allocate(bytes.size()));
-            device.write(*buffers.back(), 0, bytes.data(), bytes.size());
-            in.push_back(buffers.back().get());
-        }
-        for (double value : expected.values)
-            if (std::isfinite(value)) magnitude = std::max(magnitude, std::fabs(value));
-        const TensorDesc& out = candidate.outputs[0];
-        if (!out.is_dense() || out.shape != expected.shape) give_up("the output is not dense or of another shape");
-        const size_t size = out.size_bytes(), guarded = size + 256, item = size_of(out.dtype);
-        BufferRef dst = device.allocate(guarded);
-        BufferRef workspace = candidate.workspace_bytes ? device.allocate(candidate.workspace_bytes) : nullptr;
-        Buffer* target = dst.get();
-        std::unique_ptr<Kernel> kernel = candidate.prepare();
-        std::vector<unsigned char> first, result(guarded);
-        for (int repeat = 0; repeat < 2; ++repeat) {
-            const std::vector<unsigned char> poison(guarded, static_cast<unsigned char>(repeat ? 0x7f : 0xff));
-            device.write(*dst, 0, poison.data(), guarded);
-            kernel->run({in.data(), &target, workspace.get()});
-            device.read(*dst, 0, result.data(), guarded);
-            for (size_t i = size; i < guarded; ++i)
-                if (result[i] != poison[i]) give_up("wrote behind the output");
-            result.resize(size);
-            if (repeat && result != first) give_up("a second run gave other bits");
-            first = result;
-            result.resize(guarded);
-        }
-        std::vector<bool> written(size / item);
-        // Sums of up to a few thousand terms in f32, then one rounding to the output's dtype.
-        const double epsilon = out.dtype == DType::f32 ? 3e-6 : out.dtype == DType::f16 ? 1.1e-3 : 8.5e-3;
-        for_each_index(out.shape, [&](const Dims& index, size_t linear) {
-            const auto place = size_t(out.offset_of(index));
-            written[place] = true;
-            const double got = take(result, place, out.dtype), want = expected.values[linear];
-            const bool same = std::isnan(want)   ? std::isnan(got)
-                              : std::isinf(want) ? got == want
-                                                 : std::fabs(got - want) <= epsilon * magnitude;
-            if (same) return;
-            give_up(concat("at ", index, " ", got, ", expected ", want));
-        });
-        for (size_t place = 0; place < written.size(); ++place)
-            if (!written[place] && take(result, place, out.dtype) != 0) give_up("padding is not zero");
+ private:
+  void run(const Op& op, Device& device, Candidate& candidate, const std::vector<Array>& inputs,
+           const Array& expected) {
+    implementations.insert(candidate.implementation);
+    const auto give_up = [&](const std::string& what) {
+      std::fprintf(stderr, "%s on %s, %s: %s\n", candidate.key().c_str(), device.name().c_str(), op.str().c_str(),
+                   what.c_str());
+      std::exit(1);
+    };
+    std::vector<BufferRef> buffers;
+    std::vector<Buffer*> in;
+    double magnitude = 1;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].given()) {
+        in.push_back(nullptr);
+        continue;
+      }
+      const TensorDesc& desc = candidate.inputs[i];
+      if (!desc.is_dense() || desc.shape != inputs[i].shape) give_up("an input is not dense or of another shape");
+      std::vector<unsigned char> bytes(desc.size_bytes());
+      for_each_index(desc.shape, [&](const Dims& index, size_t linear) {
+        put(bytes, size_t(desc.offset_of(index)), desc.dtype, inputs[i].values[linear]);
+      });
+      buffers.push_back(device.allocate(bytes.size()));
+      device.write(*buffers.back(), 0, bytes.data(), bytes.size());
+      in.push_back(buffers.back().get());
     }
+    for (double value : expected.values)
+      if (std::isfinite(value)) magnitude = std::max(magnitude, std::fabs(value));
+    const TensorDesc& out = candidate.outputs[0];
+    if (!out.is_dense() || out.shape != expected.shape) give_up("the output is not dense or of another shape");
+    const size_t size = out.size_bytes(), guarded = size + 256, item = size_of(out.dtype);
+    BufferRef dst = device.allocate(guarded);
+    BufferRef workspace = candidate.workspace_bytes ? device.allocate(candidate.workspace_bytes) : nullptr;
+    Buffer* target = dst.get();
+    std::unique_ptr<Kernel> kernel = candidate.prepare();
+    std::vector<unsigned char> first, result(guarded);
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      const std::vector<unsigned char> poison(guarded, static_cast<unsigned char>(repeat ? 0x7f : 0xff));
+      device.write(*dst, 0, poison.data(), guarded);
+      kernel->run({in.data(), &target, workspace.get()});
+      device.read(*dst, 0, result.data(), guarded);
+      for (size_t i = size; i < guarded; ++i)
+        if (result[i] != poison[i]) give_up("wrote behind the output");
+      result.resize(size);
+      if (repeat && result != first) give_up("a second run gave other bits");
+      first = result;
+      result.resize(guarded);
+    }
+    std::vector<bool> written(size / item);
+    // Sums of up to a few thousand terms in f32, then one rounding to the output's dtype.
+    const double epsilon = out.dtype == DType::f32 ? 3e-6 : out.dtype == DType::f16 ? 1.1e-3 : 8.5e-3;
+    for_each_index(out.shape, [&](const Dims& index, size_t linear) {
+      const auto place = size_t(out.offset_of(index));
+      written[place] = true;
+      const double got = take(result, place, out.dtype), want = expected.values[linear];
+      const bool same = std::isnan(want)   ? std::isnan(got)
+                        : std::isinf(want) ? got == want
+                                           : std::fabs(got - want) <= epsilon * magnitude;
+      if (same) return;
+      give_up(concat("at ", index, " ", got, ", expected ", want));
+    });
+    for (size_t place = 0; place < written.size(); ++place)
+      if (!written[place] && take(result, place, out.dtype) != 0) give_up("padding is not zero");
+  }
 
-    std::shared_ptr<Device> cpu_;
-    std::vector<std::unique_ptr<Provider>> providers_;
-    Provider* provider_ = nullptr;
-    std::vector<std::shared_ptr<Device>> devices_;
+  std::shared_ptr<Device> cpu_;
+  std::vector<std::unique_ptr<Provider>> providers_;
+  Provider* provider_ = nullptr;
+  std::vector<std::shared_ptr<Device>> devices_;
 };
 
 }  // namespace pl::testing

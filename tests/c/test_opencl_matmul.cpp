@@ -8,102 +8,102 @@ namespace {
 
 // The shape of at least two dimensions, a vector as one row, or as one column.
 Dims matrix_shape(const Dims& shape, bool column) {
-    if (shape.size() > 1) return shape;
-    return column ? Dims{shape[0], 1} : Dims{1, shape[0]};
+  if (shape.size() > 1) return shape;
+  return column ? Dims{shape[0], 1} : Dims{1, shape[0]};
 }
 
 // Element (batch, row, column) of a stack whose leading dimensions are broadcast to `batch`.
 double element(const Array& array, const Dims& shape, const Dims& batch, int64_t row, int64_t column) {
-    const int leading = shape.size() - 2;
-    size_t place = 0;
-    for (int d = 0; d < leading; ++d) {
-        const int64_t i = batch[batch.size() - leading + d];
-        place = place * size_t(shape[d]) + size_t(shape[d] == 1 ? 0 : i);
-    }
-    place = (place * size_t(shape[leading]) + size_t(row)) * size_t(shape[leading + 1]) + size_t(column);
-    return array.values[place];
+  const int leading = shape.size() - 2;
+  size_t place = 0;
+  for (int d = 0; d < leading; ++d) {
+    const int64_t i = batch[batch.size() - leading + d];
+    place = place * size_t(shape[d]) + size_t(shape[d] == 1 ? 0 : i);
+  }
+  place = (place * size_t(shape[leading]) + size_t(row)) * size_t(shape[leading + 1]) + size_t(column);
+  return array.values[place];
 }
 
 Array product(const Op& op, const Array& a, const Array& b, const Array& bias, const Array& residual, bool transpose_a,
               bool transpose_b) {
-    const Dims sa = matrix_shape(a.shape, false), sb = matrix_shape(b.shape, true);
-    const int64_t depth = sa[sa.size() - (transpose_a ? 2 : 1)];
-    Array y(op.out().shape);
-    for_each_index(y.shape, [&](const Dims& index, size_t linear) {
-        int last = index.size() - 1;
-        const int64_t column = b.shape.size() > 1 ? index[last--] : 0;
-        const int64_t row = a.shape.size() > 1 ? index[last--] : 0;
-        const Dims batch(index.data(), size_t(last + 1));
-        double sum = 0;
-        for (int64_t k = 0; k < depth; ++k)
-            sum += (transpose_a ? element(a, sa, batch, k, row) : element(a, sa, batch, row, k)) *
-                   (transpose_b ? element(b, sb, batch, column, k) : element(b, sb, batch, k, column));
-        if (bias.given()) sum += bias.values[size_t(column)];
-        if (residual.given()) sum += residual.values[linear];
-        y.values[linear] = activated(op, sum);
-    });
-    return y;
+  const Dims sa = matrix_shape(a.shape, false), sb = matrix_shape(b.shape, true);
+  const int64_t depth = sa[sa.size() - (transpose_a ? 2 : 1)];
+  Array y(op.out().shape);
+  for_each_index(y.shape, [&](const Dims& index, size_t linear) {
+    int last = index.size() - 1;
+    const int64_t column = b.shape.size() > 1 ? index[last--] : 0;
+    const int64_t row = a.shape.size() > 1 ? index[last--] : 0;
+    const Dims batch(index.data(), size_t(last + 1));
+    double sum = 0;
+    for (int64_t k = 0; k < depth; ++k)
+      sum += (transpose_a ? element(a, sa, batch, k, row) : element(a, sa, batch, row, k)) *
+             (transpose_b ? element(b, sb, batch, column, k) : element(b, sb, batch, k, column));
+    if (bias.given()) sum += bias.values[size_t(column)];
+    if (residual.given()) sum += residual.values[linear];
+    y.values[linear] = activated(op, sum);
+  });
+  return y;
 }
 
 void check_matmul(Candidates& candidates, const Dims& a, const Dims& b, const char* text, int64_t bias, DType dtype) {
-    static unsigned seed = 100;
-    std::vector<Array> inputs{random_array(a, dtype, seed++), random_array(b, dtype, seed++), Array()};
-    if (bias) inputs[2] = random_array(Dims{bias}, dtype, seed++);
-    const Attributes attributes = Attributes::parse(text);
-    candidates.check("matmul", attributes, dtype, inputs, [&](const Op& op) {
-        return product(op, inputs[0], inputs[1], inputs[2], Array(), op.attributes.flag("transpose_a"),
-                       op.attributes.flag("transpose_b"));
-    });
+  static unsigned seed = 100;
+  std::vector<Array> inputs{random_array(a, dtype, seed++), random_array(b, dtype, seed++), Array()};
+  if (bias) inputs[2] = random_array(Dims{bias}, dtype, seed++);
+  const Attributes attributes = Attributes::parse(text);
+  candidates.check("matmul", attributes, dtype, inputs, [&](const Op& op) {
+    return product(op, inputs[0], inputs[1], inputs[2], Array(), op.attributes.flag("transpose_a"),
+                   op.attributes.flag("transpose_b"));
+  });
 }
 
 void check_linear(Candidates& candidates, const Dims& x, int64_t out, const char* text, bool bias, bool residual,
                   DType dtype) {
-    static unsigned seed = 200;
-    std::vector<Array> inputs{random_array(x, dtype, seed++), random_array(Dims{out, x[x.size() - 1]}, dtype, seed++),
-                              Array(), Array()};
-    Dims shape = x;
-    shape[x.size() - 1] = out;
-    if (bias) inputs[2] = random_array(Dims{out}, dtype, seed++);
-    if (residual) inputs[3] = random_array(shape, dtype, seed++);
-    candidates.check("linear", Attributes::parse(text), dtype, inputs, [&](const Op& op) {
-        return product(op, inputs[0], inputs[1], inputs[2], inputs[3], false, true);
-    });
+  static unsigned seed = 200;
+  std::vector<Array> inputs{random_array(x, dtype, seed++), random_array(Dims{out, x[x.size() - 1]}, dtype, seed++),
+                            Array(), Array()};
+  Dims shape = x;
+  shape[x.size() - 1] = out;
+  if (bias) inputs[2] = random_array(Dims{out}, dtype, seed++);
+  if (residual) inputs[3] = random_array(shape, dtype, seed++);
+  candidates.check("linear", Attributes::parse(text), dtype, inputs,
+                   [&](const Op& op) { return product(op, inputs[0], inputs[1], inputs[2], inputs[3], false, true); });
 }
 
 }  // namespace
 
 int main() {
-    Candidates candidates;
-    if (candidates.no_devices()) {
-        std::printf("no OpenCL device here: nothing to test\n");
-        return 0;
-    }
-    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-        check_matmul(candidates, {17, 33}, {33, 29}, "", 0, dtype);
-        check_matmul(candidates, {2, 3, 21, 40}, {3, 40, 64}, "activation=relu", 64, dtype);
-        check_linear(candidates, {7, 50}, 37, "activation=gelu", true, true, dtype);
-    }
-    const DType f32 = DType::f32;
-    for (const char* text : {"transpose_a=true", "transpose_b=true", "transpose_a=true transpose_b=true"}) {
-        const Attributes attributes = Attributes::parse(text);
-        const bool ta = attributes.has("transpose_a"), tb = attributes.has("transpose_b");
-        check_matmul(candidates, ta ? Dims{40, 35} : Dims{35, 40}, tb ? Dims{24, 40} : Dims{40, 24}, text, 24, f32);
-        check_matmul(candidates, ta ? Dims{3, 1, 9, 5} : Dims{3, 1, 5, 9}, tb ? Dims{2, 7, 9} : Dims{2, 9, 7}, text, 7,
-                     f32);
-    }
-    check_matmul(candidates, {1, 1}, {1, 1}, "", 1, f32);
-    check_matmul(candidates, {5}, {5}, "activation=sigmoid", 0, f32);
-    check_matmul(candidates, {5}, {4, 5, 3}, "", 3, f32);
-    check_matmul(candidates, {2, 3, 5}, {5}, "", 0, f32);
-    check_matmul(candidates, {1, 300}, {300, 100}, "", 100, f32);
-    check_matmul(candidates, {130, 70}, {70, 150}, "", 150, f32);
-    check_matmul(candidates, {2, 1, 1, 2, 1, 1, 3, 4}, {1, 2, 2, 1, 4, 5}, "", 5, f32);
-    check_matmul(candidates, {2, 20, 6, 8}, {2, 20, 8, 6}, "", 0, f32);  // layouts that block the second dimension
-    check_matmul(candidates, {2, 1, 6, 8}, {2, 20, 8, 6}, "", 0, f32);
-    check_linear(candidates, {13}, 5, "", true, false, f32);
-    check_linear(candidates, {1, 64}, 1000, "", true, false, f32);
-    check_linear(candidates, {2, 18, 4, 10}, 20, "activation=clip activation_alpha=-1 activation_beta=1", true, true, f32);
-    check_linear(candidates, {3, 40, 12}, 6, "", false, true, f32);
-    for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
+  Candidates candidates;
+  if (candidates.no_devices()) {
+    std::printf("no OpenCL device here: nothing to test\n");
     return 0;
+  }
+  for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    check_matmul(candidates, {17, 33}, {33, 29}, "", 0, dtype);
+    check_matmul(candidates, {2, 3, 21, 40}, {3, 40, 64}, "activation=relu", 64, dtype);
+    check_linear(candidates, {7, 50}, 37, "activation=gelu", true, true, dtype);
+  }
+  const DType f32 = DType::f32;
+  for (const char* text : {"transpose_a=true", "transpose_b=true", "transpose_a=true transpose_b=true"}) {
+    const Attributes attributes = Attributes::parse(text);
+    const bool ta = attributes.has("transpose_a"), tb = attributes.has("transpose_b");
+    check_matmul(candidates, ta ? Dims{40, 35} : Dims{35, 40}, tb ? Dims{24, 40} : Dims{40, 24}, text, 24, f32);
+    check_matmul(candidates, ta ? Dims{3, 1, 9, 5} : Dims{3, 1, 5, 9}, tb ? Dims{2, 7, 9} : Dims{2, 9, 7}, text, 7,
+                 f32);
+  }
+  check_matmul(candidates, {1, 1}, {1, 1}, "", 1, f32);
+  check_matmul(candidates, {5}, {5}, "activation=sigmoid", 0, f32);
+  check_matmul(candidates, {5}, {4, 5, 3}, "", 3, f32);
+  check_matmul(candidates, {2, 3, 5}, {5}, "", 0, f32);
+  check_matmul(candidates, {1, 300}, {300, 100}, "", 100, f32);
+  check_matmul(candidates, {130, 70}, {70, 150}, "", 150, f32);
+  check_matmul(candidates, {2, 1, 1, 2, 1, 1, 3, 4}, {1, 2, 2, 1, 4, 5}, "", 5, f32);
+  check_matmul(candidates, {2, 20, 6, 8}, {2, 20, 8, 6}, "", 0, f32);  // layouts that block the second dimension
+  check_matmul(candidates, {2, 1, 6, 8}, {2, 20, 8, 6}, "", 0, f32);
+  check_linear(candidates, {13}, 5, "", true, false, f32);
+  check_linear(candidates, {1, 64}, 1000, "", true, false, f32);
+  check_linear(candidates, {2, 18, 4, 10}, 20, "activation=clip activation_alpha=-1 activation_beta=1", true, true,
+               f32);
+  check_linear(candidates, {3, 40, 12}, 6, "", false, true, f32);
+  for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
+  return 0;
 }

@@ -11,21 +11,21 @@ namespace pl::opencl {
 
 // The op as a candidate's kernel sees it.  (n, c, d, h, w), whatever the rank of the op.
 struct ConvTensors {
-    Addressing src, wei, dst;
-    Epilogue epilogue;
-    WindowArgument window;
-    int64_t groups = 1;
+  Addressing src, wei, dst;
+  Epilogue epilogue;
+  WindowArgument window;
+  int64_t groups = 1;
 
-    ConvTensors(const Op& op, const Candidate& candidate);
-    int64_t batch() const { return dst.dims[0]; }
-    int64_t channels() const { return src.dims[1]; }
-    int64_t out_channels() const { return dst.dims[1]; }
-    int64_t channels_per_group() const { return channels() / groups; }
-    int64_t out_channels_per_group() const { return out_channels() / groups; }
-    int64_t pixels() const { return dst.dims[0] * dst.dims[2] * dst.dims[3] * dst.dims[4]; }  // of the output
-    int64_t taps() const { return wei.dims[2] * wei.dims[3] * wei.dims[4]; }
-    // SRC, WEI, DST, BIAS, RES, ACTIVATION.
-    void define(KernelSource& source, const Op& op) const;
+  ConvTensors(const Op& op, const Candidate& candidate);
+  int64_t batch() const { return dst.dims[0]; }
+  int64_t channels() const { return src.dims[1]; }
+  int64_t out_channels() const { return dst.dims[1]; }
+  int64_t channels_per_group() const { return channels() / groups; }
+  int64_t out_channels_per_group() const { return out_channels() / groups; }
+  int64_t pixels() const { return dst.dims[0] * dst.dims[2] * dst.dims[3] * dst.dims[4]; }  // of the output
+  int64_t taps() const { return wei.dims[2] * wei.dims[3] * wei.dims[4]; }
+  // SRC, WEI, DST, BIAS, RES, ACTIVATION.
+  void define(KernelSource& source, const Op& op) const;
 };
 
 // True if dst's padding, if it has any, is of channels only: what kernels that do not walk memory can fill.

@@ -12,13 +12,13 @@ namespace pl::opencl {
 void define_activation(KernelSource& source, const Op& op);
 
 struct Epilogue {
-    int bias = -1;           // the input that is the bias (one dimension), -1 if there is none
-    int residual = -1;       // the input that is added as it is, -1 if there is none
-    TensorDesc bias_desc;    // as the candidate described them
-    Addressing residual_at;  // given the same dimensions as the kernel's output
+  int bias = -1;           // the input that is the bias (one dimension), -1 if there is none
+  int residual = -1;       // the input that is added as it is, -1 if there is none
+  TensorDesc bias_desc;    // as the candidate described them
+  Addressing residual_at;  // given the same dimensions as the kernel's output
 
-    void define(KernelSource& source, const Op& op) const;
-    void pass(Launch& launch) const;  // the arguments of EPILOGUE_PARAMETERS
+  void define(KernelSource& source, const Op& op) const;
+  void pass(Launch& launch) const;  // the arguments of EPILOGUE_PARAMETERS
 };
 
 }  // namespace pl::opencl

@@ -4,34 +4,49 @@
 namespace pl::opencl {
 namespace {
 
+// A stack of matrices times one matrix is one product of all their rows, where these lie in order.
+bool is_one_product(const Op& op, const Candidate& candidate) {
+  return op.in(0).rank() > 2 && op.in(1).rank() == 2 && !op.attributes.flag("transpose_a") &&
+         candidate.inputs[0].layout.is_plain() && candidate.outputs[0].layout.is_plain();
+}
+
 MatmulTensors tensors_of(const Op& op, const Candidate& candidate) {
-    MatmulTensors t;
-    t.a = as_matrices(candidate.inputs[0], op.attributes.flag("transpose_a"));
-    t.b = as_matrices(candidate.inputs[1], op.attributes.flag("transpose_b"), true);
-    // Without the dimension that a vector loses, the output is still one row or one column.
-    const bool column = op.in(1).rank() == 1;
-    Addressing dst(candidate.outputs[0]);
-    if (column) dst.insert(dst.rank, 1);
-    if (op.in(0).rank() == 1) dst.insert(dst.rank - 1, 1);
-    dst.insert(0, kStackDims + 2 - dst.rank);
-    t.dst = dst;
-    if (op.has(2)) {
-        t.epilogue.bias = 2;
-        t.epilogue.bias_desc = candidate.inputs[2];
-    }
-    return t;
+  MatmulTensors t;
+  t.a = as_matrices(candidate.inputs[0], op.attributes.flag("transpose_a"));
+  t.b = as_matrices(candidate.inputs[1], op.attributes.flag("transpose_b"), true);
+  // Without the dimension that a vector loses, the output is still one row or one column.
+  const bool column = op.in(1).rank() == 1;
+  Addressing dst(candidate.outputs[0]);
+  if (column) dst.insert(dst.rank, 1);
+  if (op.in(0).rank() == 1) dst.insert(dst.rank - 1, 1);
+  dst.insert(0, kStackDims + 2 - dst.rank);
+  t.dst = dst;
+  if (is_one_product(op, candidate)) {
+    t.a = as_matrices(as_rows(candidate.inputs[0]));
+    t.dst = as_matrices(as_rows(candidate.outputs[0]));
+  }
+  if (op.has(2)) {
+    t.epilogue.bias = 2;
+    t.epilogue.bias_desc = candidate.inputs[2];
+  }
+  return t;
 }
 
 void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
-    add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
-        candidate.inputs[1] = op.in(1).with_layout(op.in(1).layout);
-        if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
-        candidate.efficiency = 0.02;
-        candidate.prepare = [&device, op, t = tensors_of(op, candidate)] {
-            return prepare_matmul_direct(device, op, t);
-        };
-        return true;
-    });
+  const auto complete = [&](Candidate& candidate) {
+    candidate.inputs[1] = op.in(1).with_layout(op.in(1).layout);
+    if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  };
+  add_per_layout(op, "matmul_tiled", out, [&](Candidate& candidate) {
+    complete(candidate);
+    return complete_matmul_tiled(op, device, tensors_of(op, candidate), false, candidate);
+  });
+  add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
+    complete(candidate);
+    candidate.efficiency = 0.02;
+    candidate.prepare = [&device, op, t = tensors_of(op, candidate)] { return prepare_matmul_direct(device, op, t); };
+    return true;
+  });
 }
 
 PL_OPENCL_OP("matmul", list_matmul);

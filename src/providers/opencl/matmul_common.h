@@ -14,18 +14,27 @@ constexpr int kStackDims = 6;  // dimensions of a stack of matrices before rows 
 // row, or one column if `vector_is_column`.
 Addressing as_matrices(const TensorDesc& desc, bool transposed = false, bool vector_is_column = false);
 
+// All dimensions but the last one as the rows of one matrix; unchanged where they do not lie in order.
+TensorDesc as_rows(const TensorDesc& desc);
+void swap_dims(Addressing& addressing, int first, int second);
+
 // dst[b, m, n] = activation(sum over k of a[b, m, k] * b[b, k, n] + bias[n] + residual[b, m, n])
 // Inputs 0 and 1 are a and b.
 struct MatmulTensors {
-    Addressing a, b, dst;
-    Epilogue epilogue;
+  Addressing a, b, dst;
+  Epilogue epilogue;
 
-    int64_t rows() const { return dst.dims[kStackDims]; }
-    int64_t columns() const { return dst.dims[kStackDims + 1]; }
-    int64_t depth() const { return a.dims[kStackDims + 1]; }
-    int64_t stack() const;  // matrices in dst, padding included
+  int64_t rows() const { return dst.dims[kStackDims]; }
+  int64_t columns() const { return dst.dims[kStackDims + 1]; }
+  int64_t depth() const { return a.dims[kStackDims + 1]; }
+  int64_t stack() const;  // matrices in dst, padding included
 };
 
 std::unique_ptr<Kernel> prepare_matmul_direct(OpenclDevice& device, const Op& op, const MatmulTensors& t);
+
+// Completes a candidate whose tensors are t: register tiles on CPUs.  b_is_panels: b's columns come in blocks of 16.
+// False where the implementation does not suit.
+bool complete_matmul_tiled(const Op& op, OpenclDevice& device, const MatmulTensors& t, bool b_is_panels,
+                           Candidate& candidate);
 
 }  // namespace pl::opencl
