@@ -224,7 +224,12 @@ void Lister::finish() {
   std::string text;
   for (const std::string& reason : reasons_) text += (text.empty() ? "" : "; ") + reason;
   if (text.empty() && unnameable_) text = "all implementations use memory formats that no layout describes";
-  if (text.empty()) text = concat("oneDNN ", library_version(), " has no implementation for ", op_.str());
+  const DType dtype = op_.in(0).dtype;
+  if (text.empty() && (dtype == DType::bf16 || dtype == DType::f16))
+    text = concat("oneDNN ", library_version(), " has no ", name_of(dtype), " implementation for instruction set ",
+                  instruction_set());
+  if (text.empty())
+    text = concat("oneDNN ", library_version(), " has no implementation for these shapes and attributes: ", op_.str());
   refuse(op_, out_, text);
 }
 

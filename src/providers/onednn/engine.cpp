@@ -54,6 +54,11 @@ std::string library_version() {
   return concat(version->major, '.', version->minor, '.', version->patch);
 }
 
+std::string instruction_set() {
+  const std::string text = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa()), head = "cpu_isa_";
+  return text.compare(0, head.size(), head) == 0 ? text.substr(head.size()) : text;
+}
+
 dnnl_data_type_t to_dnnl(DType dtype) {
   switch (dtype) {
     case DType::f32: return dnnl_f32;

@@ -41,6 +41,8 @@ void expect_success(dnnl_status_t status, const char* what);
 
 // "3.2.0": of the library that is loaded, which need not be the one compiled against.
 std::string library_version();
+// "avx512_core_bf16": the newest one that oneDNN uses here; ONEDNN_MAX_CPU_ISA lowers it.
+std::string instruction_set();
 
 // dnnl_data_type_undef for s64, which oneDNN has not.  bool is stored as u8 with the values 0 and 1; ops that
 // compute with numbers must not accept it.

@@ -5,16 +5,6 @@
 #include "providers/onednn/candidates.h"
 
 namespace pl::onednn {
-namespace {
-
-std::string instruction_set() {
-  std::string text = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());  // "cpu_isa_avx512_core_bf16" or "avx512_..."
-  const std::string head = "cpu_isa_";
-  return text.compare(0, head.size(), head) == 0 ? text.substr(head.size()) : text;
-}
-
-}  // namespace
-
 class OnednnProvider final : public Provider {
  public:
   std::string name() const override { return "onednn"; }
