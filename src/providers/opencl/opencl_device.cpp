@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 
 namespace pl::opencl {
 
@@ -28,6 +29,17 @@ struct OpenclDevice::Session {
         // PoCL keeps compiled kernels itself, and asking it for a binary compiles every kernel of the program.
         binaries(capabilities.platform != "Portable Computing Language"),
         eager_pages(!capabilities.unified_memory) {}
+
+  // The session of a device of ours: one for the process, never closed.  NVIDIA's driver (580) hangs in the release of
+  // a queue that exited threads have used, and contexts of one process gain from sharing built programs.
+  static std::shared_ptr<Session> of_process(const Platform& platform, cl_device_id id) {
+    static std::mutex lock;
+    static auto* sessions = new std::map<cl_device_id, std::shared_ptr<Session>>();
+    std::lock_guard<std::mutex> guard(lock);
+    std::shared_ptr<Session>& session = (*sessions)[id];
+    if (!session) session = std::make_shared<Session>(*platform.cl, id, read_capabilities(platform, id));
+    return session;
+  }
 
   void open() {
     std::call_once(opened, [this] {
@@ -152,8 +164,7 @@ class OpenclDevice::Recorder {
 // ---- construction ---------------------------------------------------------------------------------------
 
 OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device_id id)
-    : OpenclDevice(std::move(name), platform, id,
-                   std::make_shared<Session>(*platform.cl, id, read_capabilities(platform, id))) {}
+    : OpenclDevice(std::move(name), platform, id, Session::of_process(platform, id)) {}
 
 OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device_id id,
                            std::shared_ptr<Session> session)

@@ -1,7 +1,8 @@
 // An OpenCL device as a pl::Device: one context and one in-order queue with profiling.
 //
 // The context, the queue and the program cache are made when they are first needed, so that listing devices
-// costs no driver initialisation.  All members may be called from any thread.
+// costs no driver initialisation; there is one of each for a device in the process.  All members may be called from any
+// thread.
 #pragma once
 
 #include <memory>
