@@ -1,0 +1,238 @@
+"""One network under several layout policies: timed side by side, profiled, compared.
+
+What is measured, for every policy:
+- total_ms: the median time of a whole run, not profiled: from the input tensor to the finished result. Every run gets
+  a new input tensor, as a program that handles images one by one would give it, so that a reorder of the input counts.
+- op_ms and reorder_ms: medians over profiled runs of the time in ops and in reorders (transfers between devices are
+  reorders). Where a policy's two add up to more than its total, because recording slows a run down or because the
+  device works on several things at once, both are scaled down to add up to it. What is left of the total is the
+  program's own: Python, dispatch, waiting.
+- reorders: how many and how many bytes in one run, of activations and of weights.
+- error: relative L2 distance of the result to that of the NCHW run.
+
+The policies take turns in a new random order each round, so that a machine whose speed drifts slows all alike. A turn
+is a run that is thrown away (it brings the policy's weights into the caches), timed runs, and a profiled one.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["POLICIES", "Comparison", "PolicyRuns", "Settings", "Split", "compare", "split_events"]
+
+POLICIES = ("per-op", "NCHW", "NHWC", "nChw16c", "auto")
+
+Event = dict[str, Any]
+Progress = Callable[[str, float, float], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How long to measure; the defaults give medians that repeat within a few percent on a quiet machine."""
+
+    rounds: int = 15  # at most
+    least_rounds: int = 3
+    seconds: float = 30.0  # for the rounds after the least
+    timed_runs: int = 2  # a turn
+    warm_up: int = 4  # runs of each policy at least
+    most_warm_up: int = 25  # runs of each policy at most
+    warm_up_seconds: float = 20.0  # of each policy, after the least
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Split:
+    """One profiled run: milliseconds by kind, and its reorders."""
+
+    op_ms: float
+    reorder_ms: float
+    activations: tuple[int, float]  # count, bytes
+    weights: tuple[int, float]
+
+
+def is_reorder(event: Event) -> bool:
+    """Whether an event moved data only; the op `reorder`, which a program asked for, is one too."""
+    return event["kind"] in ("reorder", "transfer") or event["op"] == "reorder"
+
+
+def split_events(events: Sequence[Event]) -> Split:
+    """Add up one run's events."""
+    op_ms = reorder_ms = 0.0
+    counts = {"activations": [0, 0.0], "weights": [0, 0.0]}
+    for event in events:
+        if is_reorder(event):
+            reorder_ms += event["ms"]
+            what = counts["weights" if event["role"] == "weights" else "activations"]
+            what[0] += 1
+            what[1] += event["bytes"]
+        else:
+            op_ms += event["ms"]
+    activations, weights = ((int(count), size) for count, size in counts.values())
+    return Split(op_ms, reorder_ms, activations, weights)
+
+
+@dataclass
+class PolicyRuns:
+    """What was measured under one policy."""
+
+    name: str
+    totals: list[float] = field(default_factory=list)  # ms
+    splits: list[Split] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)  # of the profiled run nearest to the median
+    error: float | None = None  # None: not a finite number
+    warm_up: int = 0  # runs before the first that counts
+
+    @property
+    def total_ms(self) -> float:
+        return statistics.median(self.totals)
+
+    def _scaled(self) -> tuple[float, float]:
+        op_ms = statistics.median(split.op_ms for split in self.splits)
+        reorder_ms = statistics.median(split.reorder_ms for split in self.splits)
+        together = op_ms + reorder_ms
+        scale = min(1.0, self.total_ms / together) if together > 0 else 1.0
+        return op_ms * scale, reorder_ms * scale
+
+    @property
+    def op_ms(self) -> float:
+        return self._scaled()[0]
+
+    @property
+    def reorder_ms(self) -> float:
+        return self._scaled()[1]
+
+    def reorders(self, what: str) -> dict[str, int]:
+        """Count and bytes of the reorders of "activations" or "weights" in one run."""
+        pairs = [getattr(split, what) for split in self.splits]
+        return {
+            "count": int(statistics.median_low([count for count, _ in pairs])),
+            "bytes": int(statistics.median_low([size for _, size in pairs])),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "total_ms": round(self.total_ms, 4),
+            "op_ms": round(self.op_ms, 4),
+            "reorder_ms": round(self.reorder_ms, 4),
+            "reorders": {what: self.reorders(what) for what in ("activations", "weights")},
+            "error": self.error,
+        }
+
+
+@dataclass
+class Comparison:
+    """A network, and what each policy cost it."""
+
+    network: str
+    device: str
+    batch: int
+    policies: dict[str, PolicyRuns]
+    logits: NDArray[Any]  # of the auto run, or of the last policy
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "network": self.network,
+            "device": self.device,
+            "batch": self.batch,
+            "policies": {name: runs.to_json() for name, runs in self.policies.items()},
+        }
+
+
+def _settled(times: Sequence[float]) -> bool:
+    """The last three runs brought nothing: none was more than 2% faster than the best before."""
+    return len(times) > 3 and min(times[-3:]) > 0.98 * min(times[:-3])
+
+
+def relative_error(y: NDArray[Any], reference: NDArray[Any]) -> float | None:
+    """L2 distance over the reference's length; None if that is no finite number."""
+    difference = np.linalg.norm(y.astype(np.float64) - reference)
+    length = np.linalg.norm(reference.astype(np.float64))
+    with np.errstate(all="ignore"):
+        error = float(difference / length) if length or difference else 0.0
+    return error if np.isfinite(error) else None
+
+
+def compare(
+    network: Any,
+    images: NDArray[np.float32],
+    policies: Sequence[str] = POLICIES,
+    settings: Settings | None = None,
+    progress: Progress = lambda label, done, total: None,
+) -> Comparison:
+    """Run a `networks.Network` on images (n, 3, h, w) under each policy.
+
+    progress: called with (what is going on, done, total).
+    """
+    from . import asarray, profile, synchronize
+
+    settings = settings or Settings()
+    device = network.device
+
+    def run(policy: str) -> tuple[Any, float]:
+        x = asarray(images, device=device)
+        synchronize(device)
+        start = time.perf_counter()
+        y = network(x, layout=policy)
+        synchronize(device)
+        return y, (time.perf_counter() - start) * 1e3
+
+    runs = {name: PolicyRuns(name) for name in policies}
+    outputs: dict[str, NDArray[Any]] = {}
+    for number, name in enumerate(dict.fromkeys(["NCHW", *policies])):  # the reference, wanted or not
+        if name not in runs:
+            outputs[name] = np.array(run(name)[0], np.float64)
+            continue
+        times: list[float] = []
+        start = time.monotonic()
+        while len(times) < settings.warm_up or not (
+            _settled(times)
+            or len(times) >= settings.most_warm_up
+            or time.monotonic() - start > settings.warm_up_seconds
+        ):
+            progress(f"{name}: warming up, run {len(times) + 1}", number, len(policies) + settings.rounds)
+            y, ms = run(name)
+            np.asarray(y)  # read, so that dispatch learns what the reader pays
+            times.append(ms)
+        runs[name].warm_up = len(times)
+
+    shuffle = random.Random(settings.seed)
+    recordings: dict[str, list[list[Event]]] = {name: [] for name in policies}
+    start = time.monotonic()
+    for turn in range(settings.rounds):
+        elapsed = time.monotonic() - start
+        if turn >= settings.least_rounds and elapsed > settings.seconds:
+            break
+        for name in shuffle.sample(list(policies), len(policies)):
+            share = max(turn / settings.rounds, min(1.0, elapsed / settings.seconds))
+            done = len(policies) + share * settings.rounds
+            progress(f"{name}: round {turn + 1}", done, len(policies) + settings.rounds)
+            run(name)
+            runs[name].totals += [run(name)[1] for _ in range(settings.timed_runs)]
+            with profile() as recording:
+                y, _ = run(name)
+            events = [dict(event) for event in recording.events]
+            recordings[name].append(events)
+            runs[name].splits.append(split_events(events))
+            outputs[name] = np.asarray(y)
+
+    for name, policy in runs.items():
+        times = [split.op_ms + split.reorder_ms for split in policy.splits]
+        middle = statistics.median_low(times)
+        policy.events = recordings[name][times.index(middle)]
+        policy.error = relative_error(outputs[name], outputs["NCHW"])
+    progress("done", 1, 1)
+    return Comparison(
+        network=network.name,
+        device=device,
+        batch=len(images),
+        policies=runs,
+        logits=outputs["auto" if "auto" in runs else list(policies)[-1]],
+    )
