@@ -1,0 +1,121 @@
+"""The command line: `pylayout devices | query | tune | profile | cache`.
+
+Each command is a module with `add(commands)`, which describes its arguments, and `run(options)`, which returns what
+`--json` writes and prints the rest. Exit codes: 0 done, 1 an error (one line on standard error), 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .terminal import style
+
+__all__ = ["UsageError", "main"]
+
+
+class UsageError(Exception):
+    """What was asked for cannot be: exit code 2."""
+
+
+_EPILOG = """\
+examples:
+  pylayout devices                                what this machine has, and what is missing
+  pylayout profile resnet50 --report report.html  what each layout costs a real network here
+  pylayout query conv2d --input 1,64,56,56 --input 64,64,3,3 --set padding=1
+                                                  every way to run that convolution, best first
+`pylayout COMMAND --help` explains each command.
+"""
+
+
+def _parser() -> argparse.ArgumentParser:
+    from . import cache, devices, profile, query
+
+    parser = argparse.ArgumentParser(
+        prog="pylayout",
+        description="Deep-learning operators that run in the memory layout in which they are fastest.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for module in (devices, query, profile, cache):
+        module.add(commands)
+    for command in commands.choices.values():
+        command.formatter_class = argparse.RawDescriptionHelpFormatter
+        command.add_argument(
+            "--json",
+            metavar="FILE",
+            nargs="?",
+            const="-",
+            help="write the result as JSON to FILE; without FILE to standard output, and nothing else there",
+        )
+        command.add_argument("--debug", action="store_true", help="on an error, show Python's traceback too")
+    return parser
+
+
+def _write_json(result: Any, target: str) -> None:
+    text = json.dumps(result, indent=2, allow_nan=False) + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        Path(target).write_text(text, "utf-8")
+
+
+def _fail(message: str, code: int) -> int:
+    print(style("error: ", "red", "bold", stream=sys.stderr) + " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    parser = _parser()
+    try:
+        options = parser.parse_args(arguments)
+    except SystemExit as stop:  # argparse has printed help (0) or what is wrong (2)
+        return stop.code if isinstance(stop.code, int) else 2
+    if options.version:
+        from .. import __version__
+
+        print(f"pylayout {__version__}")
+        return 0
+    if options.command is None:
+        parser.print_help()
+        return 2
+    try:
+        # With JSON on standard output the tables have no place: they are not printed at all.
+        with contextlib.redirect_stdout(io.StringIO() if options.json == "-" else sys.stdout):
+            result = options.run(options)
+        if options.json is not None:
+            _write_json(result, options.json)
+            sys.stdout.flush()
+        return 0
+    except UsageError as error:
+        return _fail(str(error), 2)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except BrokenPipeError:  # the reader of standard output has gone (pylayout query … | head)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if options.debug:
+            import traceback
+
+            traceback.print_exc()
+        message = str(error) or type(error).__name__
+        if not isinstance(error, (OSError, ValueError, ImportError)) and not _is_own(error):
+            message = f"{type(error).__name__}: {message} (--debug shows where)"
+        return _fail(message, 1)
+
+
+def _is_own(error: Exception) -> bool:
+    from .. import Error
+
+    return isinstance(error, Error)

@@ -1,0 +1,59 @@
+"""Arguments that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+
+from . import UsageError
+
+__all__ = ["add_device", "add_threads", "apply_threads", "check_device"]
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device", default="cpu", metavar="NAME", help="cpu (default), opencl:0, …: see `pylayout devices`"
+    )
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads", type=positive, metavar="N", help="threads on the cpu (default: this process's processors)"
+    )
+
+
+def positive(text: str) -> int:
+    """A whole number above zero, for argparse."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A finite time above zero, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
+    return value
+
+
+def apply_threads(options: argparse.Namespace) -> None:
+    if options.threads:
+        import pylayout
+
+        pylayout.configure(threads=options.threads)
+
+
+def check_device(name: str) -> None:
+    """Raise UsageError for a device that is not there."""
+    import pylayout
+
+    names = [device.name for device in pylayout.devices()]
+    if name not in names:
+        raise UsageError(f"--device: there is no device {name!r} here, expected one of {', '.join(names)}")
