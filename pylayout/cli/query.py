@@ -94,11 +94,12 @@ def parse_input(text: str) -> tuple[str, tuple[int, ...], str, str | None]:
     name, equals, rest = text.rpartition("=")
     rest, _, layout = rest.partition("@")
     sizes, _, dtype = rest.partition(":")
+    sizes = "" if sizes.strip() == "()" else sizes  # a scalar
     try:
         shape = tuple(int(size) for size in sizes.replace("x", ",").split(",") if size.strip())
     except ValueError:
         shape = (-1,)
-    if any(size < 0 for size in shape) or (equals and not name) or (not shape and sizes.strip() not in ("", "()")):
+    if any(size < 0 for size in shape) or (equals and not name) or (not shape and sizes.strip()):
         raise UsageError(f"--input {text}: expected a shape such as 1,64,56,56, then maybe :f32 and @NCHW")
     return name, shape, dtype or "f32", layout or None
 
@@ -172,7 +173,9 @@ def _attributes(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _layouts(names: Sequence[str]) -> str:
-    return " ".join(names) if names else "–"
+    """One for each tensor; absent ones at the end are not mentioned."""
+    count = max((i for i, name in enumerate(names, start=1) if name != "-"), default=0)
+    return " ".join(names[:count])
 
 
 def _print_result(result: dict[str, Any]) -> None:
