@@ -17,6 +17,15 @@ from pylayout.networks.weights import check, fold, read_safetensors, seeded
 SIZE = 64  # pixels a side: enough for every stage, and 12 times less work than 224
 FAST = ("resnet50", "mobilenet_v2")  # vgg16's weights take seconds to draw
 
+
+@pytest.fixture(scope="module", autouse=True)
+def without_tuning():
+    """What is computed does not depend on what was measured; measuring hundreds of ops would take the time."""
+    pl.set_tuning("off")
+    yield
+    pl.set_tuning("auto")
+
+
 _parameters: dict[str, dict[str, np.ndarray]] = {}
 
 
@@ -230,7 +239,7 @@ def test_policies_agree(name):
 @pytest.mark.slow
 def test_vgg16_equals_the_reference():
     parameters = parameters_of("vgg16")
-    x = images()
+    x = images(size=224)
     expected = NETWORKS["vgg16"](ReferenceLayers(parameters), x)
     network = Network("vgg16", parameters)
     for policy in ("NCHW", "auto"):
@@ -267,7 +276,7 @@ def test_equals_torchvision(name, tmp_path):
     assert all(key.endswith("num_batches_tracked") for key in missing)
     path = tmp_path / f"{name}.safetensors"
     save_file(module.state_dict(), path)
-    x = images(2, 224)
+    x = images(2, 96)
     with torch.no_grad():
         expected = module(torch.from_numpy(x)).numpy()
     for folded in (True, False):

@@ -211,7 +211,7 @@ def _print_result(result: dict[str, Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> Any:
-    from ..ops import schemas as list_schemas
+    from ..calls import schemas as list_schemas
 
     schemas = list(list_schemas().values())
     if options.list:
