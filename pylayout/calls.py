@@ -43,9 +43,13 @@ def _value_text(op: str, name: str, value: Any) -> str:
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
         return "true" if value else "false"
     try:
-        return str(operator.index(value))
+        integer = operator.index(value)
     except TypeError:
         pass
+    else:
+        if not -(2**63) <= integer < 2**63:
+            raise InvalidArgumentError(f"{op}: {name} is {integer}, expected an integer of 64 bits")
+        return str(integer)
     try:
         number = float(value)
     except (TypeError, ValueError):

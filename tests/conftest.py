@@ -54,3 +54,11 @@ def rng(request: pytest.FixtureRequest) -> numpy.random.Generator:
     seed = SEED ^ zlib.crc32(request.node.nodeid.encode())
     print(f"seed {seed} (TEST_SEED={SEED})")
     return numpy.random.default_rng(seed)
+
+
+@pytest.fixture(scope="module")
+def untuned():
+    """Choices by the cost model alone, for tests of many shapes whose speed does not matter."""
+    pl.set_tuning("off")
+    yield
+    pl.set_tuning("auto")

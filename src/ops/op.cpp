@@ -305,6 +305,12 @@ int64_t safe_product(const Op& op, const char* what, std::initializer_list<int64
   return product;
 }
 
-void add_output(Op& op, DType dtype, const Dims& shape) { op.outputs.push_back(TensorDesc::dense(dtype, shape)); }
+void add_output(Op& op, DType dtype, const Dims& shape) {
+  try {
+    op.outputs.push_back(TensorDesc::dense(dtype, shape));
+  } catch (const Error& error) {
+    fail(error.code(), op.schema->name, ": the output has ", error.what());
+  }
+}
 
 }  // namespace pl
