@@ -55,18 +55,35 @@ def _example(schema: dict[str, Any]) -> str:
     return f"y = ops.{schema['name']}({', '.join(given)})"
 
 
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    """Lines of at most 100 characters; line breaks of the text stay."""
+    import textwrap
+
+    lines: list[str] = []
+    for line in text.strip().split("\n"):
+        lines += textwrap.wrap(
+            line, 100, initial_indent=indent, subsequent_indent=indent + "    " * bool(indent), break_long_words=False
+        ) or [""]
+    return lines
+
+
 def docstring_of(schema: dict[str, Any]) -> str:
     """The help text of an op, from its schema."""
-    lines = [schema["doc"].strip(), "", "Args:"]
+    lines = [*_wrapped(schema["doc"]), "", "Args:"]
     for parameter in schema["parameters"]:
-        kind = parameter["kind"]
+        kind, doc = parameter["kind"], parameter["doc"]
         if kind == "attribute":
             words = _TYPE_WORDS[parameter["type"]]
-            if parameter.get("choices"):
-                words = "one of " + ", ".join(parameter["choices"])
+            choices = parameter.get("choices") or []
+            if len(choices) > 8:
+                doc += "; one of " + ", ".join(choices)
+            elif choices:
+                words = "one of " + ", ".join(choices)
+            if not parameter["required"] and parameter["default"] is None:
+                words += " or None"
         else:
             words = {"tensor": "tensor", "optional_tensor": "tensor or None", "tensors": "list of tensors"}[kind]
-        lines.append(f"    {parameter['name']} ({words}): {parameter['doc']}")
+        lines += _wrapped(f"{parameter['name']} ({words}): {doc}", "    ")
     lines += [
         '    layout (str): "auto", "per-op", or a layout to force, such as "NHWC"',
         "    device (str): where to run; default: where the inputs are",

@@ -12,28 +12,29 @@ enum class Domain { floats, numbers, everything };
 struct BinaryFunction {
   const char* name;
   const char* title;
+  const char* note;  // a sentence after the formula, or ""
   const char* formula;
   Domain domain;
   Result result;
 };
 
 constexpr BinaryFunction kFunctions[] = {
-    {"add", "Sum; integers wrap around", "x + y", Domain::numbers, Result::same},
-    {"sub", "Difference; integers wrap around", "x - y", Domain::numbers, Result::same},
-    {"mul", "Product; integers wrap around", "x * y", Domain::numbers, Result::same},
-    {"div", "Quotient", "x / y", Domain::floats, Result::same},
-    {"maximum", "The larger of two values; NaN where one is NaN", "max(x, y)", Domain::numbers, Result::same},
-    {"minimum", "The smaller of two values; NaN where one is NaN", "min(x, y)", Domain::numbers, Result::same},
-    {"pow", "Power", "x ^ y", Domain::floats, Result::same},
-    {"eq", "Whether values are equal", "x == y", Domain::everything, Result::boolean},
-    {"ne", "Whether values differ", "x != y", Domain::everything, Result::boolean},
-    {"lt", "Whether x is less", "x < y", Domain::everything, Result::boolean},
-    {"le", "Whether x is less or equal", "x <= y", Domain::everything, Result::boolean},
-    {"gt", "Whether x is greater", "x > y", Domain::everything, Result::boolean},
-    {"ge", "Whether x is greater or equal", "x >= y", Domain::everything, Result::boolean},
-    {"logical_and", "Whether both values are true (not zero)", "x != 0 and y != 0", Domain::everything,
+    {"add", "Sum", "Integers wrap around.", "x + y", Domain::numbers, Result::same},
+    {"sub", "Difference", "Integers wrap around.", "x - y", Domain::numbers, Result::same},
+    {"mul", "Product", "Integers wrap around.", "x * y", Domain::numbers, Result::same},
+    {"div", "Quotient", "", "x / y", Domain::floats, Result::same},
+    {"maximum", "The larger of two values", "NaN where one is NaN.", "max(x, y)", Domain::numbers, Result::same},
+    {"minimum", "The smaller of two values", "NaN where one is NaN.", "min(x, y)", Domain::numbers, Result::same},
+    {"pow", "Power", "", "x ^ y", Domain::floats, Result::same},
+    {"eq", "Whether values are equal", "", "x == y", Domain::everything, Result::boolean},
+    {"ne", "Whether values differ", "", "x != y", Domain::everything, Result::boolean},
+    {"lt", "Whether x is less", "", "x < y", Domain::everything, Result::boolean},
+    {"le", "Whether x is less or equal", "", "x <= y", Domain::everything, Result::boolean},
+    {"gt", "Whether x is greater", "", "x > y", Domain::everything, Result::boolean},
+    {"ge", "Whether x is greater or equal", "", "x >= y", Domain::everything, Result::boolean},
+    {"logical_and", "Whether both values are true (not zero)", "", "x != 0 and y != 0", Domain::everything,
      Result::boolean},
-    {"logical_or", "Whether a value is true (not zero)", "x != 0 or y != 0", Domain::everything, Result::boolean},
+    {"logical_or", "Whether a value is true (not zero)", "", "x != 0 or y != 0", Domain::everything, Result::boolean},
 };
 
 const BinaryFunction& function_of(std::string_view name) {
@@ -66,11 +67,11 @@ Schema binary(const char* name) {
   const char* dtypes = function.domain == Domain::floats    ? "f32, f16 or bf16"
                        : function.domain == Domain::numbers ? "any dtype but bool"
                                                             : "any dtype";
-  Schema schema(
-      name, "binary",
-      concat(function.title, ", element by element.\n\nout = ", numeric ? "activation(" : "", function.formula,
-             numeric ? ")" : "", "\n\nReturns the shape that x and y broadcast to by NumPy's rules, ",
-             numeric ? "in the dtype of x" : "as bool", ".\n\nSource: semantics of torch and NumPy."));
+  Schema schema(name, "binary",
+                concat(function.title, ", element by element.\n\nout = ", numeric ? "activation(" : "",
+                       function.formula, numeric ? ")" : "", *function.note ? "\n\n" : "", function.note,
+                       "\n\nReturns the shape that x and y broadcast to by NumPy's rules, ",
+                       numeric ? "in the dtype of x" : "as bool", ".\n\nSource: semantics of torch and NumPy."));
   schema.constant("function", std::string(name))
       .tensor("x", concat("any shape, ", dtypes))
       .tensor("y", "broadcasts with x; the same dtype");

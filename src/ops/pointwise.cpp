@@ -486,9 +486,17 @@ void infer(Op& op) {
 
 Schema make_pointwise() {
   Schema schema("pointwise", "pointwise",
-                "Evaluates expressions on tensors, element by element, with broadcasting and optional reductions.\n"
-                "pointwise([a, b], \"y0 = x0 + s0 * x1\", scalars=[0.5]); with reductions=\"reduce_y0 += y0\" each\n"
-                "output is reduced over dim (none: all).  The language is described in ops/pointwise.h.");
+                "Evaluates expressions on tensors, element by element, with broadcasting and optional reductions.\n\n"
+                "pointwise([a, b], \"y0 = x0 + s0 * x1\", scalars=[0.5]) has one statement for each output; with "
+                "reductions=\"reduce_y0 += y0\" each output is reduced over dim.\n\n"
+                "Names: x0, x1, ... the tensors; s0, s1, ... the scalars; outputs and temporaries of earlier "
+                "statements; inf, nan, pi; in reductions reduce_y0, ... and count.  Operators, by falling precedence: "
+                "unary - + !, * /, + -, comparisons (1 or 0), &&, ||, c ? a : b.  Functions: exp expm1 log log1p sqrt "
+                "rsqrt tanh sigmoid erf sin cos floor ceil round abs sign isnan max min pow where(c, a, b) "
+                "clip(x, lowest, highest).\n\n"
+                "Computes in f32 when a tensor or the result dtype is floating, else in s64, where division truncates, "
+                "a division by zero gives 0 and overflow wraps.\n\n"
+                "Returns the shape the tensors broadcast to by NumPy's rules, without the reduced dimensions.");
   schema.tensors("tensors", "x0, x1, ... of the expressions; broadcast against each other");
   schema.required("expressions", AttributeType::string, "statements \"y0 = ...; y1 = ...\", one for each output");
   schema.attribute(

@@ -12,20 +12,21 @@ enum class Domain { floats, wide, numbers };  // wide: floats and the integers a
 struct Reduction {
   const char* name;
   const char* title;
+  const char* note;  // a sentence after the formula, or ""
   const char* formula;
   Domain domain;
   bool of_nothing;  // has a value for no elements
 };
 
 constexpr Reduction kReductions[] = {
-    {"sum", "Sum", "sum of x", Domain::wide, true},
-    {"mean", "Arithmetic mean", "sum of x / number of elements", Domain::floats, true},
-    {"amax", "Maximum; NaN if one is NaN", "max of x", Domain::numbers, false},
-    {"amin", "Minimum; NaN if one is NaN", "min of x", Domain::numbers, false},
-    {"prod", "Product", "product of x", Domain::wide, true},
-    {"reduce_l1", "Sum of absolute values", "sum of |x|", Domain::floats, true},
-    {"reduce_l2", "Euclidean norm", "sqrt(sum of x * x)", Domain::floats, true},
-    {"reduce_sum_square", "Sum of squares", "sum of x * x", Domain::floats, true},
+    {"sum", "Sum", "", "sum of x", Domain::wide, true},
+    {"mean", "Arithmetic mean", "", "sum of x / number of elements", Domain::floats, true},
+    {"amax", "Maximum", "NaN if one is NaN.", "max of x", Domain::numbers, false},
+    {"amin", "Minimum", "NaN if one is NaN.", "min of x", Domain::numbers, false},
+    {"prod", "Product", "", "product of x", Domain::wide, true},
+    {"reduce_l1", "Sum of absolute values", "", "sum of |x|", Domain::floats, true},
+    {"reduce_l2", "Euclidean norm", "", "sqrt(sum of x * x)", Domain::floats, true},
+    {"reduce_sum_square", "Sum of squares", "", "sum of x * x", Domain::floats, true},
 };
 
 const Reduction& reduction_of(std::string_view name) {
@@ -86,6 +87,7 @@ Schema reduce(const char* name) {
   const Reduction& reduction = reduction_of(name);
   Schema schema(name, "reduce",
                 concat(reduction.title, " over the given dimensions.\n\ny = ", reduction.formula,
+                       *reduction.note ? "\n\n" : "", reduction.note,
                        "\n\nReturns the shape of x without those dimensions (with keepdim: of size 1), in the dtype of "
                        "x; accumulated in at least f32.\n\nSource: semantics of ",
                        std::string_view(name).substr(0, 7) == "reduce_" ? "ONNX's Reduce operators" : "torch", "."));
