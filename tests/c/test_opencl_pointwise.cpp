@@ -252,6 +252,33 @@ void test_pointwise() {
                  });
 }
 
+// Every dtype to every other, through the common axes and, element by element, into a layout without them.
+void test_reorder_dtypes() {
+  const double nan = std::nan("");
+  const Input edge{TensorDesc::dense(DType::f32, {8}), {300, -300, 0.5, 1.5, -2.5, nan, 3e9, -3e9}};
+  run_all_opencl("reorder", "target=a dtype=s8", {edge}, expect({127, -128, 0, 2, -2, 0, 127, -128}));
+  run_all_opencl("reorder", "target=a dtype=u8", {edge}, expect({255, 0, 0, 2, 0, 0, 255, 0}));
+  run_all_opencl("reorder", "target=a dtype=s32", {edge},
+                 expect({300, -300, 0, 2, -2, 0, 2147483647.0, -2147483648.0}));
+  const Input wide{TensorDesc::dense(DType::s32, {4}), {300, -300, 5, -5}};
+  run_all_opencl("reorder", "target=a dtype=s8", {wide}, expect({127, -128, 5, -5}));
+  const DType dtypes[] = {DType::f32, DType::f16, DType::bf16, DType::s8,
+                          DType::u8,  DType::s32, DType::s64,  DType::boolean};
+  for (size_t i = 0; i < 8; ++i)
+    for (size_t j : {i, (i + 1) % 8, (i + 3) % 8})
+      for (const char* target : {"aBc8b", "ABc4b2a2b"}) {
+        if (*(target + 1) == 'B' && *target == 'A' && j != i) continue;
+        const Input x = random_input(dtypes[i], {3, 11, 2}, -9, 9);
+        const std::string attributes = std::string("target=") + target + " dtype=" + name_of(dtypes[j]);
+        run_all_opencl("reorder", attributes.c_str(), {x},
+                       [&](const Op&, const std::vector<Values>& y, const std::string& what) {
+                         Values expected;
+                         for (double v : x.values) expected.push_back(rounded(dtypes[j], v));
+                         compare(y[0], expected, 0, 0, what);
+                       });
+      }
+}
+
 void test_repeatable() {
   const Input x = random_input(DType::f32, {1, 200000});
   std::vector<Values> first;
@@ -271,6 +298,7 @@ int main() {
   test_binary();
   test_reduce();
   test_pointwise();
+  test_reorder_dtypes();
   test_repeatable();
   return 0;
 }

@@ -114,6 +114,14 @@ void test_layouts(OpenclDevice& device, Device& where) {
     for (const char* b : {"NCHW", "NHWC", "nChw16c", "nChw8c", "ABcd4b16a4b", "abcd3c"})
       run_reorder(device, where, TensorDesc::dense(DType::f32, shape, Layout::parse(a)),
                   TensorDesc::dense(DType::f32, shape, Layout::parse(b)));
+  // Larger than a tile, and a matrix, for the paths through local memory.
+  const Dims large{2, 70, 6, 9};
+  for (const char* a : {"NCHW", "NHWC", "nChw16c"})
+    for (const char* b : {"NCHW", "NHWC", "nChw16c"})
+      run_reorder(device, where, TensorDesc::dense(DType::f32, large, Layout::parse(a)),
+                  TensorDesc::dense(DType::f32, large, Layout::parse(b)));
+  run_reorder(device, where, TensorDesc::dense(DType::f32, Dims{100, 90}, Layout::parse("ab")),
+              TensorDesc::dense(DType::f32, Dims{100, 90}, Layout::parse("ba")));
   TensorDesc strided = TensorDesc::strided(DType::f32, Dims{3, 4}, Dims{1, 10});
   strided.offset = 5;
   run_reorder(device, where, strided, TensorDesc::dense(DType::f32, Dims{3, 4}));

@@ -167,7 +167,8 @@ class Writer {
     return concat(real_ ? "convert_float" : "convert_long", "(LOAD(X", i, ", x", i, ", ", at, "))");
   }
   std::string store(size_t k, const std::string& at, const std::string& value) const {
-    return concat(real_ ? "STORE" : "STORE_WRAP", "(Y", k, ", y", k, ", ", at, ", ", value, ");\n");
+    return concat(real_ || stage_.computation->saturate ? "STORE" : "STORE_WRAP", "(Y", k, ", y", k, ", ", at, ", ",
+                  value, ");\n");
   }
 
   std::string leaf(const Node& node, const std::function<std::string(int)>& input) {

@@ -33,6 +33,7 @@ struct Computation {
   std::vector<double> scalars;        // s0, s1, ...
   std::string epilogue = "identity";  // a unary function applied to every output
   double epilogue_alpha = 0, epilogue_beta = 0;
+  bool saturate = false;      // integers that do not fit are limited to the range instead of wrapped
   Dims space;                 // the broadcast shape
   std::vector<bool> reduced;  // by dimension of space
   std::vector<Operand> inputs, outputs;
