@@ -1,6 +1,7 @@
 // Kind binary: out = activation(f(x, y)), element by element, with NumPy broadcasting.
 #include "providers/host/functions.h"
 #include "providers/host/host.h"
+#include "providers/host/periodic.h"
 
 namespace pl::host {
 namespace {
@@ -14,29 +15,78 @@ struct BinaryBody {
   bool direct;  // x, y and out hold T itself
   LoadRun<T> load;
   StoreRun<T> store;
-  std::vector<Nest> nests;  // over out, x, y
+  struct Part {
+    Nest nest;  // over out, x, y
+    int64_t period = 0;
+    int repeated = 0;  // the operand that repeats with that period
+  };
+  std::vector<Part> parts;
   PaddingZeroer zeroer;
 
+  void set(std::vector<Nest> nests) {
+    for (Nest& nest : nests) {
+      Part part;
+      for (int operand : {2, 1}) {
+        PeriodicNest periodic(nest, operand);
+        if (!periodic.period) continue;
+        part = {std::move(periodic.nest), periodic.period, operand};
+        break;
+      }
+      if (!part.period) part.nest = std::move(nest);
+      parts.push_back(std::move(part));
+    }
+  }
+
+  // Runs of whole periods: everything but the repeated operand is contiguous.
+  void run_periodic(const Part& part, const void* const* inputs, void* out, const int64_t* offsets,
+                    int64_t periods) const {
+    const int64_t total = periods * part.period, chunk = kChunk / part.period * part.period;
+    const int whole = 3 - part.repeated;
+    T repeated[kChunk], values[kChunk];
+    load(inputs[part.repeated], offsets[part.repeated], 1, part.period, repeated);
+    repeat(repeated, part.period, std::min(total, chunk));
+    for (int64_t i = 0; i < total; i += chunk) {
+      const int64_t count = std::min(chunk, total - i);
+      const T* from = static_cast<const T*>(inputs[whole]) + offsets[whole] + i;
+      T* to = static_cast<T*>(out) + offsets[0] + i;
+      if (!direct) {
+        load(inputs[whole], offsets[whole] + i, 1, count, values);
+        from = to = values;
+      }
+      if (part.repeated == 2)
+        function(from, 1, repeated, 1, to, count);
+      else
+        function(repeated, 1, from, 1, to, count);
+      activation.apply(to, count);
+      if (!direct) store(values, count, out, offsets[0] + i, 1);
+    }
+  }
+
   void operator()(const KernelArguments& arguments) const {
-    const void* x = input(arguments, 0);
-    const void* y = input(arguments, 1);
+    const void* inputs[3] = {nullptr, input(arguments, 0), input(arguments, 1)};
     void* out = output(arguments);
-    for (const Nest& nest : nests) {
-      const Loop& run = nest.run();
+    for (const Part& part : parts) {
+      if (part.period) {
+        for_each_run(part.nest, kNanoseconds * double(part.period),
+                     [&](const int64_t* offsets, int64_t n) { run_periodic(part, inputs, out, offsets, n); });
+        continue;
+      }
+      const Loop& run = part.nest.run();
       const int64_t so = run.stride[0], sx = run.stride[1], sy = run.stride[2];
       const bool in_place = direct && so == 1 && (sx == 0 || sx == 1) && (sy == 0 || sy == 1);
-      for_each_run(nest, kNanoseconds, [&](const int64_t* offsets, int64_t n) {
+      for_each_run(part.nest, kNanoseconds, [&](const int64_t* offsets, int64_t n) {
         if (in_place) {
           T* result = static_cast<T*>(out) + offsets[0];
-          function(static_cast<const T*>(x) + offsets[1], sx, static_cast<const T*>(y) + offsets[2], sy, result, n);
-          if (activation) activation.apply(result, n);
+          function(static_cast<const T*>(inputs[1]) + offsets[1], sx, static_cast<const T*>(inputs[2]) + offsets[2], sy,
+                   result, n);
+          activation.apply(result, n);
           return;
         }
         T a[kChunk], b[kChunk];
         for (int64_t i = 0; i < n; i += kChunk) {
           const int64_t count = std::min(kChunk, n - i);
-          load(x, offsets[1] + i * sx, sx, sx ? count : 1, a);
-          load(y, offsets[2] + i * sy, sy, sy ? count : 1, b);
+          load(inputs[1], offsets[1] + i * sx, sx, sx ? count : 1, a);
+          load(inputs[2], offsets[2] + i * sy, sy, sy ? count : 1, b);
           function(a, sx != 0, b, sy != 0, a, count);
           activation.apply(a, count);
           store(a, count, out, offsets[0] + i * so, so);
@@ -58,13 +108,9 @@ void add(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, L
     const TensorDesc x = as_wanted(op.in(0)), y = as_wanted(op.in(1));
     add_candidate(out, "binary", Quality::fast, {x, y}, {result}, [=, activation = Activation::of(op)] {
       const int rank = result.rank();
-      return BinaryBody<T>{function,
-                           activation,
-                           direct,
-                           load,
-                           store,
-                           make_nests(result.shape, {{result, {}}, {with_rank(x, rank), {}}, {with_rank(y, rank), {}}}),
-                           PaddingZeroer(result)};
+      BinaryBody<T> body{function, activation, direct, load, store, {}, PaddingZeroer(result)};
+      body.set(make_nests(result.shape, {{result, {}}, {with_rank(x, rank), {}}, {with_rank(y, rank), {}}}));
+      return body;
     });
   }
 }

@@ -29,11 +29,36 @@ ChannelAffine::ChannelAffine(const TensorDesc& x, const TensorDesc& y, bool by_i
   Dims parameter = Dims::filled(x.rank(), 1);
   parameter[1] = x.shape[1];
   if (by_image) parameter[0] = x.shape[0];
-  nests_ = make_nests(x.shape, {{y, {}}, {x, {}}, {TensorDesc::dense(DType::f32, parameter), {}}});
+  for (Nest& nest : make_nests(x.shape, {{y, {}}, {x, {}}, {TensorDesc::dense(DType::f32, parameter), {}}}))
+    nests_.emplace_back(std::move(nest), 2);
 }
 
 void ChannelAffine::run(const void* x, void* y, const float* scale, const float* shift) const {
-  for (const Nest& nest : nests_) {
+  for (const PeriodicNest& periodic : nests_) {
+    const Nest& nest = periodic.nest;
+    if (const int64_t period = periodic.period) {
+      for_each_run(nest, 0.3 * double(period), [&](const int64_t* offsets, int64_t n) {
+        const int64_t total = n * period, chunk = periodic.chunk();
+        float scales[kChunk], shifts[kChunk], values[kChunk];
+        std::copy(scale + offsets[2], scale + offsets[2] + period, scales);
+        std::copy(shift + offsets[2], shift + offsets[2] + period, shifts);
+        repeat(scales, period, std::min(total, chunk));
+        repeat(shifts, period, std::min(total, chunk));
+        for (int64_t i = 0; i < total; i += chunk) {
+          const int64_t count = std::min(chunk, total - i);
+          const float* from = static_cast<const float*>(x) + offsets[1] + i;
+          float* to = static_cast<float*>(y) + offsets[0] + i;
+          if (!direct_) {
+            load_(x, offsets[1] + i, 1, count, values);
+            from = to = values;
+          }
+          affine_run(from, scales, shifts, 1, to, count);
+          activation_.apply(to, count);
+          if (!direct_) store_(values, count, y, offsets[0] + i, 1);
+        }
+      });
+      continue;
+    }
     const Loop& run = nest.run();
     const int64_t sy = run.stride[0], sx = run.stride[1], sp = run.stride[2];
     const bool in_place = direct_ && sy == 1 && sx == 1 && (sp == 0 || sp == 1);

@@ -3,6 +3,7 @@
 
 #include "providers/host/functions.h"
 #include "providers/host/host.h"
+#include "providers/host/periodic.h"
 
 namespace pl::host {
 
@@ -24,7 +25,7 @@ class ChannelAffine {
   bool direct_;
   LoadRun<float> load_;
   StoreRun<float> store_;
-  std::vector<Nest> nests_;  // over y, x, scale and shift
+  std::vector<PeriodicNest> nests_;  // over y, x, scale and shift
   PaddingZeroer zeroer_;
 };
 

@@ -9,6 +9,7 @@
 #include "ops/pointwise.h"
 #include "providers/host/functions.h"
 #include "providers/host/host.h"
+#include "providers/host/reduction_functions.h"
 #include "providers/host/split_walk.h"
 #include "providers/host/vector_math.h"
 
@@ -312,88 +313,139 @@ struct ElementwiseBody {
 };
 
 template <class T>
+ReductionRuns<T> runs_of(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum: return reduction_runs<Sum, T>();
+    case Reduction::product: return reduction_runs<Product, T>();
+    case Reduction::maximum: return reduction_runs<Maximum, T>();
+    case Reduction::minimum: return reduction_runs<Minimum, T>();
+  }
+  fail(pl::Code::internal, "reduction ", int(reduction), " does not exist");
+}
+
+template <class T>
 struct ReducingBody {
-  using A = std::conditional_t<std::is_same_v<T, float>, double, int64_t>;
+  using A = Accumulator<T>;
   Common<T> common;
   Evaluator<T> finish;
-  std::vector<Reduction> reductions;
-  SplitWalk split;  // over outputs and inputs, ordered by the largest input
+  std::vector<ReductionRuns<T>> reductions;
+  SplitWalk split;  // over outputs and inputs
 
-  static A start(Reduction reduction) {
-    using Limits = std::numeric_limits<A>;
-    switch (reduction) {
-      case Reduction::sum: return A(0);
-      case Reduction::product: return A(1);
-      case Reduction::maximum: return Limits::has_infinity ? -Limits::infinity() : Limits::min();
-      case Reduction::minimum: return Limits::has_infinity ? Limits::infinity() : Limits::max();
+  // Buffers of one thread: accumulators of every reduction for up to kChunk results side by side, and their values.
+  struct Workspace {
+    BlockReader<T> reader;
+    std::unique_ptr<A[]> totals;
+    std::unique_ptr<T[]> values, scratch, filled;
+    explicit Workspace(const ReducingBody& body)
+        : reader(body.common.evaluator, body.common.loads.size()),
+          totals(new A[body.reductions.size() * size_t(kChunk)]),
+          values(new T[body.reductions.size() * size_t(kChunk)]),
+          scratch(new T[size_t((body.finish.buffers() + 3) * kChunk)]),
+          filled(new T[size_t(kChunk)]) {}
+    // The values of a result as a vector, also where they are all the same.
+    const T* block(size_t k, int64_t n) {
+      int64_t step;
+      const T* result = reader.result(k, step);
+      if (step == 1) return result;
+      std::fill(filled.get(), filled.get() + n, *result);
+      return filled.get();
     }
-    return A(0);
-  }
-  static A join(Reduction reduction, A a, A b) {
-    if constexpr (std::is_same_v<A, int64_t>) {
-      if (reduction == Reduction::sum) return A(uint64_t(a) + uint64_t(b));
-      if (reduction == Reduction::product) return A(uint64_t(a) * uint64_t(b));
+  };
+
+  // Finishes and stores n results that lie side by side in the workspace.
+  void finish_block(Workspace& workspace, const KernelArguments& arguments, int64_t offset, int64_t step,
+                    int64_t n) const {
+    std::vector<const T*> pointers;
+    for (size_t k = 0; k < reductions.size(); ++k) {
+      T* values = workspace.values.get() + k * size_t(kChunk);
+      for (int64_t i = 0; i < n; ++i) values[i] = T(workspace.totals[k * size_t(kChunk) + size_t(i)]);
+      pointers.push_back(values);
     }
-    switch (reduction) {
-      case Reduction::sum: return a + b;
-      case Reduction::product: return a * b;
-      case Reduction::maximum: return a != a ? a : (a < b || b != b ? b : a);
-      case Reduction::minimum: return a != a ? a : (a > b || b != b ? b : a);
+    const std::vector<int64_t> steps(reductions.size(), 1);
+    finish.run(pointers.data(), steps.data(), n, workspace.scratch.get());
+    for (int k = 0; k < common.outputs; ++k) {
+      int64_t value_step;
+      const T* values = finish.result(size_t(k), pointers.data(), steps.data(), workspace.scratch.get(), value_step);
+      if (value_step == 0) {
+        std::fill(workspace.filled.get(), workspace.filled.get() + n, *values);
+        values = workspace.filled.get();
+      }
+      common.store(values, n, output(arguments, k), offset, step);
     }
-    return a;
   }
 
-  void reduce_one(BlockReader<T>& reader, const int64_t* kept, const std::vector<const void*>& data, A* totals) const {
-    for (size_t k = 0; k < reductions.size(); ++k) totals[k] = start(reductions[k]);
+  // One result: along its elements.
+  void reduce_one(Workspace& workspace, const int64_t* kept, const std::vector<const void*>& data, int64_t slot) const {
+    for (size_t k = 0; k < reductions.size(); ++k)
+      workspace.totals[k * size_t(kChunk) + size_t(slot)] = reductions[k].start;
     for (const Nest& nest : split.along)
       walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
         int64_t own[kMaxOperands];
         for (int k = 0; k < nest.operands; ++k) own[k] = kept[k] + offsets[k];
         for (int64_t at = 0; at < n; at += kChunk) {
           const int64_t count = std::min(kChunk, n - at);
-          reader.run(nest, 1, own, at, count, data.data(), common.loads, common.direct);
+          workspace.reader.run(nest, 1, own, at, count, data.data(), common.loads, common.direct);
           for (size_t k = 0; k < reductions.size(); ++k) {
-            int64_t step;
-            const T* values = reader.result(k, step);
-            // Four partial results: additions need not wait for each other.
-            A lanes[4] = {start(reductions[k]), start(reductions[k]), start(reductions[k]), start(reductions[k])};
-            for (int64_t i = 0; i < count; ++i) lanes[i & 3] = join(reductions[k], lanes[i & 3], A(values[i * step]));
-            for (A lane : lanes) totals[k] = join(reductions[k], totals[k], lane);
+            A& total = workspace.totals[k * size_t(kChunk) + size_t(slot)];
+            total = reductions[k].join(total, A(reductions[k].run(workspace.block(k, count), count)));
           }
         }
       });
   }
 
+  // n results side by side, n at most kChunk: across them, element after element.
+  void reduce_side_by_side(Workspace& workspace, const Nest& kept_nest, const int64_t* kept,
+                           const std::vector<const void*>& data, int64_t n) const {
+    for (size_t k = 0; k < reductions.size(); ++k)
+      std::fill_n(workspace.totals.get() + k * size_t(kChunk), n, reductions[k].start);
+    for (const Nest& nest : split.along)
+      walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t count) {
+        int64_t own[kMaxOperands];
+        for (int64_t i = 0; i < count; ++i) {
+          for (int k = 0; k < nest.operands; ++k) own[k] = kept[k] + offsets[k] + i * nest.run().stride[k];
+          workspace.reader.run(kept_nest, 1, own, 0, n, data.data(), common.loads, common.direct);
+          for (size_t k = 0; k < reductions.size(); ++k)
+            reductions[k].rows(workspace.block(k, n), workspace.totals.get() + k * size_t(kChunk), n);
+        }
+      });
+  }
+
+  // Whether the elements of one result lie apart in the largest input, but neighbours of neighbouring results together.
+  bool side_by_side(const Nest& kept_nest) const {
+    if (kept_nest.run().size < 4 || split.along.empty()) return false;
+    bool beside = false, along = false;
+    for (int k = 1; k < kept_nest.operands; ++k) {
+      beside |= kept_nest.run().stride[k] == 1;
+      along |= split.along[0].run().stride[k] == 1 && split.along[0].run().size > 1;
+    }
+    return beside && !along;
+  }
+
   void operator()(const KernelArguments& arguments) const {
     const auto data = common.data(arguments);
     const double work = common.nanoseconds * double(split.along_elements) + 50;
-    for (const Nest& nest : split.kept)
-      parallel_for(nest.runs() * nest.run().size, work, [&](int64_t begin, int64_t end) {
-        BlockReader<T> reader(common.evaluator, common.loads.size());
-        std::vector<A> totals(reductions.size());
-        std::vector<T> values(reductions.size()), scratch(size_t((finish.buffers() + 3) * kChunk));
-        std::vector<const T*> pointers;
-        for (const T& value : values) pointers.push_back(&value);
-        const std::vector<int64_t> steps(reductions.size(), 0);
-        const int64_t size = nest.run().size;
-        walk(nest, begin / size, (end + size - 1) / size,
-             [&, run = begin / size](const int64_t* offsets, int64_t n) mutable {
-               const int64_t first = std::max<int64_t>(0, begin - run * n), last = std::min(n, end - run * n);
-               for (int64_t i = first; i < last; ++i) {
-                 int64_t kept[kMaxOperands];
-                 for (int k = 0; k < nest.operands; ++k) kept[k] = offsets[k] + i * nest.run().stride[k];
-                 reduce_one(reader, kept, data, totals.data());
-                 for (size_t k = 0; k < totals.size(); ++k) values[k] = T(totals[k]);
-                 finish.run(pointers.data(), steps.data(), 1, scratch.data());
-                 for (int k = 0; k < common.outputs; ++k) {
-                   int64_t step;
-                   common.store(finish.result(size_t(k), pointers.data(), steps.data(), scratch.data(), step), 1,
-                                output(arguments, k), kept[0], 1);
-                 }
-               }
-               ++run;
-             });
+    for (const Nest& nest : split.kept) {
+      const bool beside = side_by_side(nest);
+      for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
+        Workspace workspace(*this);
+        const int64_t* stride = nest.run().stride;
+        for (int64_t first = 0; first < n; first += kChunk) {
+          const int64_t count = std::min(kChunk, n - first);
+          int64_t kept[kMaxOperands];
+          for (int k = 0; k < nest.operands; ++k) kept[k] = offsets[k] + first * stride[k];
+          if (beside) {
+            reduce_side_by_side(workspace, nest, kept, data, count);
+          } else {
+            int64_t own[kMaxOperands];
+            for (int64_t i = 0; i < count; ++i) {
+              for (int k = 0; k < nest.operands; ++k) own[k] = kept[k] + i * stride[k];
+              reduce_one(workspace, own, data, i);
+            }
+          }
+          finish_block(workspace, arguments, kept[0], stride[0], count);
+        }
       });
+    }
     for (int k = 0; k < common.outputs; ++k) common.zeroer.run(output(arguments, k));
   }
 };
@@ -441,8 +493,10 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
                     using Body = std::function<void(const KernelArguments&)>;
                     if (!program.reduces())
                       return Body(ElementwiseBody<T>{common(outputs[0]), make_nests(space, operands)});
+                    std::vector<ReductionRuns<T>> reductions;
+                    for (Reduction reduction : program.reductions) reductions.push_back(runs_of<T>(reduction));
                     return Body(ReducingBody<T>{common(outputs[0]), Evaluator<T>(program.finish, scalars, count),
-                                                program.reductions, SplitWalk(space, reduced, operands)});
+                                                reductions, SplitWalk(space, reduced, operands)});
                   });
   }
 }

@@ -1,5 +1,6 @@
 // Kind prelu: y = x if x > 0 else weight[c] * x.
 #include "providers/host/host.h"
+#include "providers/host/periodic.h"
 
 namespace pl::host {
 namespace {
@@ -19,14 +20,35 @@ struct PreluBody {
   bool direct;
   LoadRun<float> load;
   StoreRun<float> store;
-  std::vector<Nest> nests;  // over y, x, weight
+  std::vector<PeriodicNest> nests;  // over y, x, weight
   PaddingZeroer zeroer;
 
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
     const void* weight = input(arguments, 1);
     void* y = output(arguments);
-    for (const Nest& nest : nests) {
+    for (const PeriodicNest& periodic : nests) {
+      const Nest& nest = periodic.nest;
+      if (const int64_t period = periodic.period) {
+        for_each_run(nest, 0.3 * double(period), [&](const int64_t* offsets, int64_t n) {
+          const int64_t total = n * period, chunk = periodic.chunk();
+          float values[kChunk], slopes[kChunk];
+          load(weight, offsets[2], 1, period, slopes);
+          repeat(slopes, period, std::min(total, chunk));
+          for (int64_t i = 0; i < total; i += chunk) {
+            const int64_t count = std::min(chunk, total - i);
+            const float* from = static_cast<const float*>(x) + offsets[1] + i;
+            float* to = static_cast<float*>(y) + offsets[0] + i;
+            if (!direct) {
+              load(x, offsets[1] + i, 1, count, values);
+              from = to = values;
+            }
+            prelu_run(from, slopes, 1, to, count);
+            if (!direct) store(values, count, y, offsets[0] + i, 1);
+          }
+        });
+        continue;
+      }
       const int64_t sy = nest.run().stride[0], sx = nest.run().stride[1], sw = nest.run().stride[2];
       const bool in_place = direct && sy == 1 && sx == 1 && (sw == 0 || sw == 1);
       for_each_run(nest, 0.3, [&](const int64_t* offsets, int64_t n) {
@@ -54,8 +76,10 @@ void list(const Op& op, CandidateList& out) {
       Dims shape = Dims::filled(x.rank(), 1);
       if (x.rank() > 1) shape[1] = weight.shape[0];
       const TensorDesc slopes = TensorDesc::dense(weight.dtype, shape);
-      return PreluBody{x.dtype == DType::f32, float_loader(x.dtype), float_storer(x.dtype),
-                       make_nests(x.shape, {{y, {}}, {x, {}}, {slopes, {}}}), PaddingZeroer(y)};
+      PreluBody body{x.dtype == DType::f32, float_loader(x.dtype), float_storer(x.dtype), {}, PaddingZeroer(y)};
+      for (Nest& nest : make_nests(x.shape, {{y, {}}, {x, {}}, {slopes, {}}}))
+        body.nests.emplace_back(std::move(nest), 2);
+      return body;
     });
   }
 }

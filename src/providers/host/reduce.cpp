@@ -6,101 +6,25 @@
 #include <limits>
 
 #include "providers/host/host.h"
+#include "providers/host/reduction_functions.h"
 #include "providers/host/split_walk.h"
-#include "providers/host/vector_math.h"
 
 namespace pl::host {
 namespace {
 
 constexpr double kNanoseconds = 0.3;  // work of one element on one core
 
-// Each function: where accumulation starts, what an element contributes, how contributions join, and what becomes
-// of the whole.
-template <class T>
-struct Sum {
-  static constexpr T start() { return T(0); }
-  static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return T(a + b); }
-};
-template <>
-struct Sum<int64_t> {
-  static constexpr int64_t start() { return 0; }
-  static PL_INLINE int64_t of(int64_t x) { return x; }
-  static PL_INLINE int64_t join(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
-};
-template <class T>
-struct SumAbsolute : Sum<T> {
-  static PL_INLINE T of(T x) { return x < T(0) ? -x : x; }
-};
-template <class T>
-struct SumSquare : Sum<T> {
-  static PL_INLINE T of(T x) { return x * x; }
-};
-template <class T>
-struct Product {
-  static constexpr T start() { return T(1); }
-  static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return a * b; }
-};
-template <>
-struct Product<int64_t> {
-  static constexpr int64_t start() { return 1; }
-  static PL_INLINE int64_t of(int64_t x) { return x; }
-  static PL_INLINE int64_t join(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
-};
-// Written so that NaN wins and then stays; integers have none.
-template <class T>
-struct Maximum {
-  static constexpr T start() {
-    return std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::min();
-  }
-  static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return a != a ? a : (a < b || b != b ? b : a); }
-};
-template <class T>
-struct Minimum {
-  static constexpr T start() {
-    return std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
-  }
-  static PL_INLINE T of(T x) { return x; }
-  static PL_INLINE T join(T a, T b) { return a != a ? a : (a > b || b != b ? b : a); }
-};
-
-// The contributions of n neighbours, n at most kChunk, in 16 lanes.
-template <class F, class C>
-PL_VECTORISED C reduce_run(const C* x, int64_t n) {
-  constexpr int kLanes = 16;
-  C lanes[kLanes];
-  for (int l = 0; l < kLanes; ++l) lanes[l] = F::start();
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] = F::join(lanes[l], F::of(x[i + l]));
-  C result = F::start();
-  for (; i < n; ++i) result = F::join(result, F::of(x[i]));
-  for (int l = 0; l < kLanes; ++l) result = F::join(result, lanes[l]);
-  return result;
-}
-
-// Accumulators are double for float, int64 for int64.
-template <class FA, class C, class A>
-PL_VECTORISED void reduce_rows(const C* x, A* accumulators, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) accumulators[i] = FA::join(accumulators[i], FA::of(A(x[i])));
-}
-
 enum class Finish { none, divide, root };
 
 template <class C>
 struct ReduceBody {
-  using A = std::conditional_t<std::is_same_v<C, float>, double, int64_t>;
+  using A = Accumulator<C>;
 
   SplitWalk split;  // over x, out
   DType from;
   bool direct;  // x holds C itself
   Finish finish;
-  A start;
-  C (*run)(const C*, int64_t);
-  A (*join)(A, A);
-  void (*rows)(const C*, A*, int64_t);
+  ReductionRuns<C> function;
   LoadRun<C> load;
   StoreRun<A> store;
   PaddingZeroer zeroer;
@@ -112,7 +36,7 @@ struct ReduceBody {
   }
 
   A reduce_from(const Nest& nest, const void* x, int64_t offset, int64_t begin, int64_t end) const {
-    A total = start;
+    A total = function.start;
     const int64_t step = nest.run().stride[0];
     C buffer[kChunk];
     walk(nest, begin, end, [&](const int64_t* offsets, int64_t n) {
@@ -124,7 +48,7 @@ struct ReduceBody {
           load(x, first + i * step, step, count, buffer);
           values = buffer;
         }
-        total = join(total, A(run(values, count)));
+        total = function.join(total, A(function.run(values, count)));
       }
     });
     return total;
@@ -132,7 +56,7 @@ struct ReduceBody {
 
   // One result for all of x: its parts on all cores, in an order that does not depend on the number of threads.
   A reduce_everything(const void* x, int64_t offset) const {
-    A total = start;
+    A total = function.start;
     for (const Nest& nest : split.along) {
       Nest pieces = nest;
       const int64_t n = nest.run().size;
@@ -143,18 +67,18 @@ struct ReduceBody {
         pieces.loops.back().size = 16 * kChunk;
       }
       const int64_t runs = pieces.runs();
-      std::vector<A> partial(size_t(std::min<int64_t>(runs, 64)), start);
+      std::vector<A> partial(size_t(std::min<int64_t>(runs, 64)), function.start);
       const int64_t parts = int64_t(partial.size());
       parallel_for(parts, kNanoseconds * double(pieces.elements()) / double(parts), [&](int64_t begin, int64_t end) {
         for (int64_t p = begin; p < end; ++p)
           partial[size_t(p)] = reduce_from(pieces, x, offset, runs * p / parts, runs * (p + 1) / parts);
       });
-      for (A value : partial) total = join(total, value);
+      for (A value : partial) total = function.join(total, value);
       if (pieces.loops.size() != nest.loops.size() && n % (16 * kChunk)) {
         Nest rest = nest;
         rest.base[0] += n / (16 * kChunk) * 16 * kChunk * nest.run().stride[0];
         rest.loops[0].size = n % (16 * kChunk);
-        total = join(total, reduce_from(rest, x, offset, 0, 1));
+        total = function.join(total, reduce_from(rest, x, offset, 0, 1));
       }
     }
     return total;
@@ -164,7 +88,7 @@ struct ReduceBody {
   void reduce_side_by_side(const void* x, void* out, const int64_t* kept, int64_t n, int64_t out_step) const {
     A accumulators[kChunk];
     C buffer[kChunk];
-    std::fill(accumulators, accumulators + n, start);
+    std::fill(accumulators, accumulators + n, function.start);
     for (const Nest& nest : split.along) {
       const int64_t step = nest.run().stride[0];
       walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t count) {
@@ -175,7 +99,7 @@ struct ReduceBody {
             load(x, first, 1, n, buffer);
             values = buffer;
           }
-          rows(values, accumulators, n);
+          function.rows(values, accumulators, n);
         }
       });
     }
@@ -202,9 +126,9 @@ struct ReduceBody {
       } else {
         for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
           for (int64_t i = 0; i < n; ++i) {
-            A value = start;
+            A value = function.start;
             for (const Nest& along : split.along)
-              value = join(value, reduce_from(along, x, offsets[0] + i * kept.stride[0], 0, along.runs()));
+              value = function.join(value, reduce_from(along, x, offsets[0] + i * kept.stride[0], 0, along.runs()));
             value = finished(value);
             store(&value, 1, out, offsets[1] + i * kept.stride[1], 1);
           }
@@ -223,7 +147,6 @@ struct Shapes {
 template <template <class> class F, class C>
 void add(CandidateList& out, const Shapes& shapes, Finish finish, StoreRun<typename ReduceBody<C>::A> store,
          LoadRun<C> load) {
-  using A = typename ReduceBody<C>::A;
   add_candidate(out, "reduce", Quality::fast, {shapes.x}, {shapes.y}, [=] {
     const TensorDesc &x = shapes.x, &y = shapes.y;
     // The result with the reduced dimensions put back, at size 1.
@@ -233,10 +156,7 @@ void add(CandidateList& out, const Shapes& shapes, Finish finish, StoreRun<typen
                          x.dtype,
                          direct,
                          finish,
-                         F<A>::start(),
-                         reduce_run<F<C>, C>,
-                         [](A a, A b) { return F<A>::join(a, b); },
-                         reduce_rows<F<A>, C, A>,
+                         reduction_runs<F, C>(),
                          load,
                          store,
                          PaddingZeroer(y)};

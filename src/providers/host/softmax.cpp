@@ -26,33 +26,20 @@ PL_VECTORISED float largest_of(const float* x, int64_t n) {
   return lanes[0];
 }
 
-// y = exp(x - largest), whose sum is returned.
-PL_VECTORISED float exponentials(const float* x, float* y, int64_t n, float largest) {
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-#pragma GCC ivdep
-    for (int l = 0; l < kLanes; ++l) {
-      const float e = math::exp(x[i + l] - largest);
-      y[i + l] = e;
-      lanes[l] += e;
-    }
-  }
-  float sum = 0;
-  for (; i < n; ++i) sum += y[i] = math::exp(x[i] - largest);
-  for (int l = 0; l < kLanes; ++l) sum += lanes[l];
-  return sum;
-}
-PL_VECTORISED float sum_of_exponentials(const float* x, int64_t n, float largest) {
-  float lanes[kLanes] = {};
+PL_VECTORISED float sum_of(const float* x, int64_t n) {
+  float lanes[kLanes] = {}, sum = 0;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] += math::exp(x[i + l] - largest);
-  float sum = 0;
-  for (; i < n; ++i) sum += math::exp(x[i] - largest);
+    for (int l = 0; l < kLanes; ++l) lanes[l] += x[i + l];
+  for (; i < n; ++i) sum += x[i];
   for (int l = 0; l < kLanes; ++l) sum += lanes[l];
   return sum;
 }
+PL_VECTORISED void exponentials(const float* x, float* y, int64_t n, float largest) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - largest);
+}
+
 PL_VECTORISED void scale(float* y, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) y[i] *= factor;
 }
@@ -63,10 +50,19 @@ PL_VECTORISED void shift(const float* x, float* y, int64_t n, float largest, flo
 
 void softmax_row(const float* x, float* y, int64_t n, bool log) {
   const float largest = largest_of(x, n);
+  // Piece by piece, so that the exponentials are still in the first cache when they are summed.
+  double sum = 0;
+  float buffer[kChunk];
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t count = std::min(kChunk, n - i);
+    float* target = log ? buffer : y + i;
+    exponentials(x + i, target, count, largest);
+    sum += double(sum_of(target, count));
+  }
   if (log)
-    shift(x, y, n, largest, std::log(sum_of_exponentials(x, n, largest)));
+    shift(x, y, n, largest, float(std::log(sum)));
   else
-    scale(y, n, 1.0f / exponentials(x, y, n, largest));
+    scale(y, n, float(1.0 / sum));
 }
 
 // Steps over rows side by side.
