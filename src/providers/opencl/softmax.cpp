@@ -1,0 +1,38 @@
+// softmax and log_softmax (kernels/softmax/).
+#include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/rows.h"
+
+namespace pl::opencl {
+namespace {
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+  const int dim = int(op.attributes.integer("dim"));
+  const Addressing dst = as_rows(candidate.outputs[0], {dim});
+  const int group = row_group(device, dst.dims[7]);
+  KernelSource source("softmax/softmax_rows.cl");
+  source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst);
+  source.define("GROUP", group).define("LOG", op.attributes.flag("log") ? 1 : 0);
+  const int64_t rows = dst.places() / dst.padded(7);
+  auto kernel = std::make_unique<KernelList>(device);
+  kernel->add(source, "softmax_rows")
+      .input(0, "SRC")
+      .output(0, "DST")
+      .index(rows)
+      .global({size_t(rows * group)})
+      .local({size_t(group > 1 ? group : 64)});
+  return kernel;
+}
+
+void list_softmax(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (op.in(0).rank() == 0) return out.refuse("opencl", op.schema->name + ": a scalar has no dimension to work along");
+  add_per_layout(op, "softmax_rows", out, [&](Candidate& candidate) {
+    candidate.efficiency = 0.1;
+    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    return true;
+  });
+}
+
+PL_OPENCL_OP("softmax", list_softmax);
+
+}  // namespace
+}  // namespace pl::opencl
