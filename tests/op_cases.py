@@ -1,0 +1,273 @@
+"""One list of calls for every op: what the op tests run in every layout and on every device.
+
+A case is an op, its tensors (NumPy arrays made from a seeded generator), its attributes, and the same call in PyTorch,
+which gives the float64 reference. Shapes are chosen to be awkward: odd channels, tails of blocks, broadcasting.
+A new op needs a case here: test_ops.py fails for an op without one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pylayout.calls import schemas
+
+
+@dataclass
+class Case:
+    op: str
+    tensors: Callable[[np.random.Generator], list[np.ndarray | None]]
+    attributes: dict[str, Any] = field(default_factory=dict)
+    # The call in PyTorch: (torch, F, tensors in float64, attributes) -> tensor or tuple; default: the same name.
+    reference: Callable[..., Any] | None = None
+    tolerance: float = 2e-5  # of the largest difference, relative to the largest value; f32 arithmetic
+    variadic: bool = False
+
+    @property
+    def name(self) -> str:
+        text = ",".join(f"{key}={value}" for key, value in self.attributes.items())
+        return f"{self.op}({text})" if text else self.op
+
+    def make(self, seed: int = 0) -> list[np.ndarray | None]:
+        return self.tensors(np.random.default_rng(zlib.crc32(self.name.encode()) + seed))
+
+    def call(self, ops: Any, tensors: Sequence[Any], **common: Any) -> Any:
+        function = getattr(ops, self.op)
+        if self.variadic:
+            return function(list(tensors), **self.attributes, **common)
+        named = dict(zip(tensor_parameters(self.op), tensors, strict=False))
+        return function(**named, **self.attributes, **common)
+
+
+def tensor_parameters(op: str) -> list[str]:
+    return [p["name"] for p in schemas()[op]["parameters"] if p["kind"] != "attribute"]
+
+
+def normal(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[np.ndarray | None]]:
+    return lambda rng: [rng.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def positive(*shapes: tuple[int, ...]) -> Callable[[np.random.Generator], list[np.ndarray | None]]:
+    return lambda rng: [rng.uniform(0.5, 2.0, shape).astype(np.float32) for shape in shapes]
+
+
+def indexed(shape: tuple[int, ...], index: tuple[int, ...], size: int, first: bool = False):
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        table = rng.standard_normal(shape).astype(np.float32)
+        chosen = rng.integers(-size, size, index).astype(np.int64)
+        return [chosen, table] if first else [table, chosen]
+
+    return make
+
+
+def wrapped(index: Any, size: int) -> Any:  # PyTorch has no negative indices here
+    return index % size
+
+
+X4 = (2, 19, 9, 10)  # two blocks of 8 and a tail, one of 16 and a tail
+CASES: list[Case] = []
+
+
+def add(op: str, tensors: Any, reference: Any = None, tolerance: float = 2e-5, variadic: bool = False, **attributes: Any) -> None:
+    CASES.append(Case(op, tensors, attributes, reference, tolerance, variadic))
+
+
+# ---- convolution and matrix products ----
+
+
+def conv(spatial: int, transposed: bool = False):
+    def reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+        own = dict(a)
+        activation, padding = own.pop("activation", None), own.pop("padding", 0)
+        x = t[0]
+        if isinstance(padding, (list, tuple)) and len(padding) == 2 * spatial and not transposed:
+            begins, ends = padding[:spatial], padding[spatial:]
+            x = f.pad(x, [v for i in reversed(range(spatial)) for v in (begins[i], ends[i])])
+            padding = 0
+        name = f"conv{'_transpose' if transposed else ''}{spatial}d"
+        y = getattr(f, name)(x, t[1], t[2] if len(t) > 2 else None, padding=padding, **own)
+        if len(t) > 3:
+            y = y + t[3]
+        return getattr(f, activation)(y) if activation else y
+
+    return reference
+
+
+add("conv1d", normal((2, 5, 17), (7, 5, 3), (7,)), conv(1), padding=1)
+add("conv1d", normal((2, 18, 16), (6, 9, 4)), conv(1), stride=2, groups=2, dilation=2)
+add("conv2d", normal((2, 3, 13, 12), (17, 3, 3, 3), (17,)), conv(2), padding=1, activation="relu")
+add("conv2d", normal((1, 19, 9, 10), (33, 19, 1, 1), (33,)), conv(2))
+add("conv2d", normal((2, 32, 9, 9), (32, 32, 3, 3), (32,), (2, 32, 9, 9)), conv(2), padding=1, activation="relu")
+add("conv2d", normal((2, 16, 11, 7), (24, 16, 3, 2)), conv(2), stride=(2, 1), dilation=(1, 2), padding=(1, 0, 2, 3))
+add("conv2d", normal((2, 24, 8, 8), (48, 8, 3, 3), (48,)), conv(2), groups=3, padding=1)
+add("conv2d", normal((2, 19, 9, 9), (19, 1, 3, 3), (19,)), conv(2), groups=19, padding=1, activation="relu6")
+add("conv2d", normal((2, 6, 9, 9), (18, 1, 5, 5)), conv(2), groups=6, stride=2, padding=2)  # depthwise, multiplier 3
+add("conv3d", normal((1, 5, 6, 7, 8), (9, 5, 2, 3, 3), (9,)), conv(3), padding=1, stride=(1, 2, 1))
+add("conv3d", normal((1, 16, 4, 5, 6), (16, 1, 3, 3, 3)), conv(3), groups=16, padding=(1, 1, 1))
+add("conv_transpose1d", normal((2, 6, 9), (6, 4, 3), (4,)), conv(1, True), stride=2, padding=1, output_padding=1)
+add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3), (5,)), conv(2, True), stride=2, padding=1)
+add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 3, 2)), conv(2, True), groups=2, dilation=2)
+add("conv_transpose3d", normal((1, 4, 3, 4, 5), (4, 3, 2, 2, 2), (3,)), conv(3, True), stride=(1, 2, 2))
+add(
+    "linear",
+    normal((7, 33), (19, 33), (19,), (7, 19)),
+    lambda torch, f, t, a: f.gelu(f.linear(*t[:3]) + t[3]),
+    activation="gelu",
+)
+add("linear", normal((2, 3, 17), (5, 17)), lambda torch, f, t, a: f.linear(*t))
+add("matmul", normal((17, 23), (23, 19)), lambda torch, f, t, a: torch.matmul(*t))
+add("matmul", normal((3, 1, 5, 7), (4, 7, 6)), lambda torch, f, t, a: torch.matmul(*t))
+add("matmul", normal((2, 7, 5), (2, 6, 7)), lambda torch, f, t, a: t[0].mT @ t[1].mT, transpose_a=True, transpose_b=True)
+add("matmul", normal((4, 7), (7,)), lambda torch, f, t, a: torch.matmul(*t))
+
+# ---- pooling ----
+for _op in ("max_pool", "avg_pool"):
+    add(f"{_op}1d", normal((2, 17, 11)), kernel_size=3, stride=2, padding=1)
+    add(f"{_op}2d", normal(X4), kernel_size=(3, 2), stride=2, padding=1)
+    add(f"{_op}2d", normal(X4), kernel_size=3, stride=2, ceil_mode=True)
+    add(f"{_op}3d", normal((1, 5, 6, 7, 8)), kernel_size=2)
+add("max_pool2d", normal(X4), kernel_size=3, stride=1, dilation=2, padding=1)
+add("avg_pool2d", normal(X4), kernel_size=3, stride=2, padding=1, count_include_pad=False)
+for _op in ("adaptive_avg_pool", "adaptive_max_pool"):
+    add(f"{_op}1d", normal((2, 17, 11)), output_size=4)
+    add(f"{_op}2d", normal(X4), output_size=(3, 5))
+    add(f"{_op}2d", normal(X4), output_size=(4, 3))
+    add(f"{_op}3d", normal((1, 5, 6, 7, 8)), output_size=(2, 3, 4))
+add("global_avg_pool", normal(X4), lambda torch, f, t, a: f.adaptive_avg_pool2d(t[0], 1))
+add("global_max_pool", normal(X4), lambda torch, f, t, a: f.adaptive_max_pool2d(t[0], 1))
+
+# ---- normalisation ----
+
+
+def _statistics(channels: int, shape: tuple[int, ...]):
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        vectors = [rng.standard_normal(channels), rng.uniform(0.5, 2, channels), rng.standard_normal(channels), rng.standard_normal(channels)]
+        return [rng.standard_normal(shape).astype(np.float32), *(v.astype(np.float32) for v in vectors)]
+
+    return make
+
+
+add("batch_norm", _statistics(19, X4), lambda torch, f, t, a: torch.relu(f.batch_norm(*t)), activation="relu")
+add("batch_norm", _statistics(6, (4, 6)), lambda torch, f, t, a: f.batch_norm(*t, eps=1e-3), eps=1e-3)
+add("layer_norm", normal((2, 5, 33), (33,), (33,)), lambda torch, f, t, a: f.layer_norm(t[0], (33,), t[1], t[2]), normalized_shape=[33])
+add("layer_norm", normal((2, 3, 5, 6)), lambda torch, f, t, a: f.layer_norm(t[0], (5, 6)), normalized_shape=[5, 6])
+add("group_norm", normal((2, 18, 5, 6), (18,), (18,)), lambda torch, f, t, a: f.group_norm(t[0], 3, t[1], t[2]), num_groups=3)
+add("instance_norm", normal((2, 17, 5, 6)), lambda torch, f, t, a: f.instance_norm(t[0]), tolerance=5e-5)
+add("softmax", normal(X4), dim=1)
+add("softmax", normal((5, 33)), dim=-1)
+add("log_softmax", normal(X4), dim=3)
+add("local_response_norm", normal(X4), size=5, alpha=0.1, beta=0.75, k=2.0)
+
+# ---- elementwise ----
+for _op in ("relu", "relu6", "leaky_relu", "elu", "selu", "silu", "hardswish", "hardsigmoid", "sigmoid", "tanh", "softplus", "mish", "softsign", "gelu"):
+    add(_op, normal(X4))
+add("gelu", normal(X4), approximate="tanh")
+add("leaky_relu", normal(X4), negative_slope=0.2)
+add("elu", normal(X4), alpha=0.5)
+add("softplus", normal(X4), beta=2.0, threshold=3.0)
+add("clip", normal(X4), min=-0.5, max=0.7)
+add("clip", normal(X4), lambda torch, f, t, a: torch.clip(t[0], min=0.1), min=0.1)
+for _op in ("abs", "neg", "exp", "reciprocal", "square", "sin", "cos", "erf", "floor", "ceil", "round", "sign"):
+    add(_op, positive(X4) if _op == "reciprocal" else normal(X4))
+for _op in ("log", "sqrt", "rsqrt"):
+    add(_op, positive(X4))
+add("logical_not", lambda rng: [rng.random(X4) < 0.5])
+add("prelu", normal(X4, (19,)), lambda torch, f, t, a: f.prelu(*t))
+add("prelu", normal(X4, (1,)), lambda torch, f, t, a: f.prelu(*t))
+for _op in ("add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"):
+    tensors = positive(X4, (19, 1, 1)) if _op == "div" else normal(X4, (19, 1, 1))
+    add(_op, tensors)
+add("add", normal(X4, X4), lambda torch, f, t, a: torch.relu(t[0] + t[1]), activation="relu")
+add("mul", normal((3, 1, 5), (4, 1)))
+add("pow", positive(X4, (1, 19, 1, 10)))
+for _op in ("logical_and", "logical_or"):
+    add(_op, lambda rng: [rng.random(X4) < 0.5, rng.random((9, 10)) < 0.5])
+add("where", lambda rng: [rng.random((9, 1)) < 0.5, rng.standard_normal(X4).astype("f4"), rng.standard_normal((19, 1, 1)).astype("f4")])
+add(
+    "pointwise",
+    normal(X4, (19, 1, 1)),
+    lambda torch, f, t, a: torch.exp(-t[0] * t[0]) * 0.5 + t[1],
+    variadic=True,
+    expressions="y0 = exp(-x0 * x0) * s0 + x1",
+    scalars=[0.5],
+)
+add(
+    "pointwise",
+    normal(X4),
+    lambda torch, f, t, a: (t[0].sum((0, 2, 3)), (t[0] * t[0]).amax((0, 2, 3))),
+    variadic=True,
+    expressions="y0 = x0; y1 = x0 * x0",
+    reductions="reduce_y0 += y0; reduce_y1 max= y1",
+    dim=[0, 2, 3],
+)
+
+# ---- reductions ----
+
+
+def reduced(function: Callable[..., Any]):
+    def reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+        dims = a.get("dim")
+        dims = tuple(range(t[0].dim())) if dims is None else tuple(np.atleast_1d(dims).tolist())
+        return function(torch, t[0], dims, a.get("keepdim", False))
+
+    return reference
+
+
+def _prod(torch: Any, x: Any, dims: tuple[int, ...], keep: bool) -> Any:
+    for dim in sorted((d % x.dim() for d in dims), reverse=True):
+        x = x.prod(dim, keepdim=keep)
+    return x
+
+
+for _op, _function in {
+    "sum": lambda torch, x, d, k: x.sum(d, keepdim=k),
+    "mean": lambda torch, x, d, k: x.mean(d, keepdim=k),
+    "amax": lambda torch, x, d, k: x.amax(d, keepdim=k),
+    "amin": lambda torch, x, d, k: x.amin(d, keepdim=k),
+    "prod": _prod,
+    "reduce_l1": lambda torch, x, d, k: x.abs().sum(d, keepdim=k),
+    "reduce_l2": lambda torch, x, d, k: (x * x).sum(d, keepdim=k).sqrt(),
+    "reduce_sum_square": lambda torch, x, d, k: (x * x).sum(d, keepdim=k),
+}.items():
+    add(_op, positive(X4), reduced(_function), dim=1, tolerance=1e-4)
+    add(_op, positive((2, 19, 3, 4)), reduced(_function), dim=[0, 2, 3], keepdim=True, tolerance=1e-4)
+    add(_op, positive((3, 5)), reduced(_function), tolerance=1e-4)
+for _op in ("argmax", "argmin"):
+    add(_op, normal(X4), dim=1)
+    add(_op, normal(X4), dim=-1, keepdim=True)
+    add(_op, normal((3, 5)))
+
+# ---- data movement ----
+add("concat", normal(X4, (2, 3, 9, 10), (2, 16, 9, 10)), lambda torch, f, t, a: torch.cat(t, a["dim"]), variadic=True, dim=1)
+add("concat", normal((3, 4), (2, 4)), lambda torch, f, t, a: torch.cat(t, a["dim"]), variadic=True, dim=0)
+add("pad", normal(X4), pad=[1, 2, 0, 3], value=1.5)
+add("pad", normal(X4), lambda torch, f, t, a: f.pad(t[0], a["pad"], mode="reflect"), pad=[1, 2, 3, 0], mode="reflect")
+add("pad", normal(X4), lambda torch, f, t, a: f.pad(t[0], a["pad"], mode="replicate"), pad=[1, 2, 3, 0], mode="replicate")
+add("pad", normal(X4), pad=[0, 0, -1, 2, 1, 1])
+add("index_select", indexed(X4, (5,), 19), lambda torch, f, t, a: t[0].index_select(1, wrapped(t[1], 19)), dim=1)
+add("embedding", indexed((11, 7), (2, 3), 11, first=True), lambda torch, f, t, a: f.embedding(wrapped(t[0], 11), t[1]))
+add("gather", indexed(X4, (2, 4, 9, 10), 19), lambda torch, f, t, a: torch.gather(t[0], 1, wrapped(t[1], 19)), dim=1)
+add("interpolate", normal(X4), size=(18, 7))
+add("interpolate", normal(X4), scale_factor=2.0, mode="bilinear")
+add("interpolate", normal(X4), size=(5, 17), mode="bilinear", align_corners=True)
+add("interpolate", normal((1, 5, 9)), size=4, mode="linear")
+add("interpolate", normal((1, 5, 4, 5, 6)), size=(5, 4, 9), mode="trilinear")
+add("reorder", normal(X4), lambda torch, f, t, a: t[0], target="nChw16c")
+add("reorder", normal(X4), lambda torch, f, t, a: t[0], target="NHWC", dtype="f16", tolerance=1e-3)
+
+# ---- views ----
+add("reshape", normal(X4), shape=[2, -1, 30])
+add("flatten", normal(X4), lambda torch, f, t, a: torch.flatten(t[0], 1), start_dim=1)
+add("permute", normal(X4), dims=[0, 2, 3, 1])
+add("transpose", normal(X4), dim0=1, dim1=3)
+add("squeeze", normal((2, 1, 5, 1)))
+add("unsqueeze", normal((2, 5)), dim=1)
+add("split", normal(X4), split_size_or_sections=[3, 16], dim=1)
+add("split", normal(X4), split_size_or_sections=4, dim=2)
+add("slice", normal(X4), lambda torch, f, t, a: t[0][:, 3:18:2, :, 1:8], starts=[3, 1], ends=[18, 8], axes=[1, 3], steps=[2, 1])
+add("identity", normal(X4), lambda torch, f, t, a: t[0])
+add("dropout", normal(X4), lambda torch, f, t, a: t[0], p=0.3)

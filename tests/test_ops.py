@@ -1,0 +1,110 @@
+"""Every op against PyTorch in float64, in every layout, on every device; and against itself without PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from op_cases import CASES, Case
+
+import pylayout as pl
+from pylayout import ops
+from pylayout._load import ffi, lib
+
+LAYOUTS = ["auto", "NCHW", "NHWC", "nChw16c", "nChw8c", "per-op"]
+CASE_IDS = [case.name for case in CASES]
+
+
+def as_list(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def reference(case: Case, tensors: list[np.ndarray | None]) -> list[np.ndarray]:
+    torch = pytest.importorskip("torch", reason="the float64 reference is PyTorch's")
+    import torch.nn.functional as f
+
+    inputs = [torch.from_numpy(t.astype(np.float64) if t.dtype == np.float32 else t) for t in tensors if t is not None]
+    if case.reference:
+        results = case.reference(torch, f, inputs, case.attributes)
+    else:
+        function = getattr(f, case.op, None) or getattr(torch, case.op)
+        results = function(*inputs, **case.attributes)
+    return [r.numpy() for r in as_list(results)]
+
+
+FAMILIES = {
+    "NHWC": {3: "NWC", 4: "NHWC", 5: "NDHWC"},
+    "nChw16c": {3: "nCw16c", 4: "nChw16c", 5: "nCdhw16c"},
+    "nChw8c": {3: "nCw8c", 4: "nChw8c", 5: "nCdhw8c"},
+}
+
+
+def placed(tensors: list[np.ndarray | None], device: str, layout: str) -> list[pl.Tensor | None]:
+    """The tensors on a device, activations in the layout."""
+    family = FAMILIES.get(layout, {})
+    return [None if t is None else pl.asarray(t, device=device, layout=family.get(t.ndim)) for t in tensors]
+
+
+def check(case: Case, results: list[Any], expected: list[np.ndarray], what: str) -> None:
+    assert len(results) == len(expected), what
+    for got, want in zip(results, expected, strict=True):
+        array = np.asarray(got)
+        assert array.shape == want.shape, what
+        if want.dtype.kind in "biu":
+            np.testing.assert_array_equal(array, want, err_msg=what)
+        else:
+            scale = max(1.0, float(np.abs(want).max(initial=0)))
+            np.testing.assert_allclose(array.astype(np.float64), want, rtol=0, atol=case.tolerance * scale, err_msg=what)
+
+
+def check_padding(tensor: pl.Tensor, what: str) -> None:
+    """Padding elements are zero: the storage holds no more non-zero elements than the logical array."""
+    if not tensor.layout.is_blocked or tensor.dtype != "f32" or not tensor.is_dense:
+        return
+    local = tensor.to(device="cpu")
+    data, info = ffi.new("void **"), ffi.new("pl_tensor_info *")
+    assert lib.pl_tensor_data(local._handle, data) == lib.PL_OK
+    assert lib.pl_tensor_describe(local._handle, info) == lib.PL_OK
+    raw = np.frombuffer(ffi.buffer(data[0], info.storage_bytes), np.float32)
+    assert np.count_nonzero(raw) == np.count_nonzero(np.asarray(local)), f"{what}: padding is not zero"
+
+
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_against_float64(case: Case, device: str) -> None:
+    tensors = case.make()
+    expected = reference(case, tensors)
+    for layout in LAYOUTS:
+        what = f"{case.name} in {layout} on {device}"
+        results = as_list(case.call(ops, placed(tensors, device, layout), layout=layout))
+        assert all(r.device == device for r in results), what
+        check(case, results, expected, what)
+        for result in results:
+            check_padding(result, what)
+
+
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_layouts_agree(case: Case, device: str) -> None:
+    """Without PyTorch: each layout and device gives what the plain layout on `cpu` gives."""
+    tensors = case.make(seed=1)
+    expected = [np.asarray(r) for r in as_list(case.call(ops, placed(tensors, "cpu", "NCHW"), layout="NCHW"))]
+    wanted = [e.astype(np.float64) if e.dtype.kind == "f" else e for e in expected]
+    for layout in ("NHWC", "nChw16c"):
+        results = as_list(case.call(ops, placed(tensors, device, layout), layout=layout))
+        check(case, results, wanted, f"{case.name} in {layout} on {device}")
+
+
+def test_every_op_has_a_case() -> None:
+    names = set(dir(ops)) - set(ops.ALIASES)
+    assert names == {case.op for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_repeats_bit_for_bit(case: Case, device: str) -> None:
+    tensors = placed(case.make(seed=2), device, "auto")
+    first = [np.asarray(r).tobytes() for r in as_list(case.call(ops, tensors))]
+    case.call(ops, tensors)  # dispatch may settle on another implementation after it has seen the consumer
+    second = [np.asarray(r).tobytes() for r in as_list(case.call(ops, tensors, layout="NCHW"))]
+    third = [np.asarray(r).tobytes() for r in as_list(case.call(ops, tensors, layout="NCHW"))]
+    assert second == third
+    assert len(first) == len(second)
