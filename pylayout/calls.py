@@ -13,7 +13,7 @@ from .tensor import Tensor, adopt, as_input
 __all__ = ["Attributes", "as_inputs", "attribute_text", "finish", "keep", "run_list", "schemas"]
 
 # Attributes are kept, by the values given, for this many different calls of one op.
-_MAX_KEPT = 512
+MAX_KEPT = 512
 
 
 class Attributes:
@@ -78,7 +78,7 @@ def keep(cache: dict[Any, Attributes], key: Any, op: str, names: tuple[str, ...]
     """Attributes made for the first call with these values, kept for the next ones."""
     made = Attributes(attribute_text(op, dict(zip(names, values, strict=True))))
     if key is not None:
-        if len(cache) >= _MAX_KEPT:
+        if len(cache) >= MAX_KEPT:
             cache.clear()
         cache[key] = made
     return made

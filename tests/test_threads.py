@@ -1,0 +1,125 @@
+"""Threads that share one context: results stay right, whatever the others do."""
+
+import concurrent.futures
+import subprocess
+import sys
+import threading
+
+import numpy
+import pytest
+
+import pylayout as pl
+from pylayout import ops
+
+LAYOUTS = ["NCHW", "NHWC", "nChw16c", "auto"]
+
+
+def test_threads_share_tensors_and_ops(rng):
+    values = rng.standard_normal((2, 17, 6, 6)).astype("float32")
+    weight = rng.standard_normal((8, 17, 3, 3)).astype("float32")
+    x, w = pl.asarray(values), pl.asarray(weight)
+    wanted = ops.relu(ops.conv2d(x, w, padding=1, layout="NCHW")).numpy()
+
+    def work(number):
+        for _ in range(15):
+            y = ops.conv2d(x, w, padding=1, activation="relu", layout=LAYOUTS[number % 4])
+            numpy.testing.assert_allclose(y.numpy(), wanted, rtol=1e-3, atol=1e-3)
+            numpy.testing.assert_array_equal(x.to(layout="NHWC").numpy(), values)
+        return True
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+def test_shared_memory_is_released_once_by_any_thread(rng):
+    class Array(numpy.ndarray):
+        """Counts how many are alive."""
+
+        alive = 0
+        lock = threading.Lock()
+
+    def make():
+        array = rng.random((4, 4), "float32").view(Array)
+        return pl.asarray(array, copy=False), [array]
+
+    import weakref
+
+    watches = []
+    tensors = []
+    for _ in range(200):
+        tensor, owners = make()
+        watches.append(weakref.ref(owners.pop()))
+        tensors.append(tensor)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: ops.neg(tensors[i]).numpy(), range(200)))
+    del tensor
+    # The last references go in other threads.
+    threads = [threading.Thread(target=tensors[i::4].clear) for i in range(4)]
+    tensors.clear()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    del threads, thread
+    assert [watch for watch in watches if watch() is not None] == []
+
+
+def test_options_change_while_others_work(rng):
+    x = pl.asarray(rng.standard_normal((1, 8, 10, 10)).astype("float32"))
+    wanted = numpy.maximum(x.numpy(), 0)
+    before = pl.get_threads()
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            numpy.testing.assert_array_equal(ops.relu(x).numpy(), wanted)
+        return True
+
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        futures = [pool.submit(work) for _ in range(3)]
+        try:
+            for i in range(20):
+                pl.set_threads(1 + i % 2)
+                pl.release_caches()
+        finally:
+            stop.set()
+            pl.set_threads(before)
+        assert all(future.result() for future in futures)
+    assert pl.get_threads() == before
+
+
+@pytest.mark.parametrize("ending", ["", "raise SystemExit(0)", "import os; os._exit(0)"])
+def test_a_program_ends_well_with_threads_and_tensors_alive(ending):
+    code = f"""
+import threading, numpy, pylayout as pl
+kept = [pl.asarray(numpy.ones((4, 4), "float32"), copy=False) for _ in range(10)]
+ready = threading.Event()
+def work():
+    while True:
+        pl.ops.relu(kept[0])
+        ready.set()
+threading.Thread(target=work, daemon=True).start()
+ready.wait()
+{ending}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_first_use_by_many_threads_makes_one_context():
+    code = """
+import threading, pylayout as pl
+from pylayout import context
+seen = []
+start = threading.Barrier(8)
+def work():
+    start.wait()
+    seen.append(int(context.ffi.cast("uintptr_t", context.handle())))
+    pl.ops.relu([1.0])
+threads = [threading.Thread(target=work) for _ in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+assert len(seen) == 8 and len(set(seen)) == 1, seen
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
