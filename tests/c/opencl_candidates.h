@@ -101,7 +101,9 @@ class Candidates {
  public:
   // Asked about every candidate: false leaves it out.
   std::function<bool(const Candidate&)> filter = [](const Candidate&) { return true; };
-  std::function<void()> begin = [] {};    // called before the candidates of a device
+  std::function<void()> begin = [] {};  // called before the candidates of a device
+  // Lists of candidates that the provider offers on other devices than those here.
+  std::vector<opencl::OpenclList> more;
   std::set<std::string> implementations;  // that ran
 
   Candidates() : cpu_(make_cpu_device()), providers_(make_providers()) {
@@ -131,6 +133,8 @@ class Candidates {
     for (const auto& device : devices_) {
       CandidateList list;
       provider_->list(op, *device, list);
+      for (opencl::OpenclList add : more)
+        if (opencl::OpenclDevice* target = opencl::as_opencl(*device)) add(op, *target, list);
       for (const Refusal& refusal : list.refusals) std::fprintf(stderr, "refused: %s\n", refusal.reason.c_str());
       CHECK(!list.candidates.empty());
       begin();

@@ -1,6 +1,7 @@
 // conv and conv_transpose on OpenCL: every candidate against loops in double precision.
 #include "opencl_candidates.h"
 #include "ops/spatial.h"
+#include "providers/opencl/conv_common.h"
 
 using namespace pl;
 using namespace pl::testing;
@@ -148,7 +149,7 @@ int main() {
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(engine);
   };
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 20; ++i) {
     const int64_t kh = pick(1, 4), kw = pick(1, 4), dh = pick(1, 3), dw = pick(1, 3), groups = i % 2 ? 24 : 1;
     const Dims x{pick(1, 3), 24, (kh - 1) * dh + pick(1, 12), (kw - 1) * dw + pick(1, 20)};
     const std::string text =
@@ -156,6 +157,15 @@ int main() {
                pick(0, 5), ",", pick(0, 5), ",", pick(0, 5), ",", pick(0, 5), "]");
     check(candidates, {"conv2d", x, {24, 24 / groups, kh, kw}, text.c_str()}, DType::f32);
   }
+  // What is meant for GPUs is right everywhere.
+  candidates.more = {opencl::list_conv_local};
+  number = turn = 0;
+  candidates.filter = [&](const Candidate& candidate) {
+    return candidate.implementation == "conv_fwd_local" && number++ % 2 == 0;
+  };
+  for (const Case& c : cases)
+    if (std::string(c.name).rfind("conv_transpose", 0) != 0) run(c, DType::f32);
+  run(cases[2], DType::f16);
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
   return 0;
 }

@@ -1,5 +1,6 @@
 // matmul and linear on OpenCL: every candidate against loops in double precision.
 #include "opencl_candidates.h"
+#include "providers/opencl/matmul_common.h"
 
 using namespace pl;
 using namespace pl::testing;
@@ -45,11 +46,13 @@ Array product(const Op& op, const Array& a, const Array& b, const Array& bias, c
   return y;
 }
 
+// Candidates meant for GPUs are right everywhere, so they are added.
 void check_matmul(Candidates& candidates, const Dims& a, const Dims& b, const char* text, int64_t bias, DType dtype) {
   static unsigned seed = 100;
   std::vector<Array> inputs{random_array(a, dtype, seed++), random_array(b, dtype, seed++), Array()};
   if (bias) inputs[2] = random_array(Dims{bias}, dtype, seed++);
   const Attributes attributes = Attributes::parse(text);
+  candidates.more = {opencl::list_matmul_local};
   candidates.check("matmul", attributes, dtype, inputs, [&](const Op& op) {
     return product(op, inputs[0], inputs[1], inputs[2], Array(), op.attributes.flag("transpose_a"),
                    op.attributes.flag("transpose_b"));
@@ -65,6 +68,7 @@ void check_linear(Candidates& candidates, const Dims& x, int64_t out, const char
   shape[x.size() - 1] = out;
   if (bias) inputs[2] = random_array(Dims{out}, dtype, seed++);
   if (residual) inputs[3] = random_array(shape, dtype, seed++);
+  candidates.more = {opencl::list_linear_local};
   candidates.check("linear", Attributes::parse(text), dtype, inputs,
                    [&](const Op& op) { return product(op, inputs[0], inputs[1], inputs[2], inputs[3], false, true); });
 }

@@ -63,7 +63,7 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
     return true;
   });
-  list_conv_tiled(op, device, out);
+  device.capabilities().cpu ? list_conv_tiled(op, device, out) : list_conv_local(op, device, out);
   list_conv_depthwise(op, device, out);
 }
 

@@ -39,7 +39,8 @@ Layout packed_weights(int rank);
 void complete_conv(const Op& op, Candidate& candidate);
 
 // The implementations besides the direct one; each adds candidates where it suits.
-void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);
+void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);  // for CPUs
+void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
 
 }  // namespace pl::opencl

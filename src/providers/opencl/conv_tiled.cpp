@@ -53,7 +53,6 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
 }  // namespace
 
 void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (!device.capabilities().cpu) return;
   add_per_layout(op, "conv_fwd_tiled", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(packed_weights(op.in(1).rank()));
     complete_conv(op, candidate);

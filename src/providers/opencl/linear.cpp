@@ -20,18 +20,23 @@ MatmulTensors tensors_of(const Op& op, const Candidate& candidate) {
   return t;
 }
 
+void complete(const Op& op, Candidate& candidate, const Layout& weights) {
+  candidate.inputs[1] = op.in(1).with_layout(weights);
+  if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
+}
+
 void list_linear(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const auto complete = [&](Candidate& candidate, const Layout& weights) {
-    candidate.inputs[1] = op.in(1).with_layout(weights);
-    if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
-    if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
-  };
-  add_per_layout(op, "matmul_tiled", out, [&](Candidate& candidate) {
-    complete(candidate, Layout::parse("Ab16a"));
-    return complete_matmul_tiled(op, device, tensors_of(op, candidate), true, candidate);
-  });
+  if (device.capabilities().cpu) {
+    add_per_layout(op, "matmul_tiled", out, [&](Candidate& candidate) {
+      complete(op, candidate, Layout::parse("Ab16a"));
+      return complete_matmul_tiled(op, device, tensors_of(op, candidate), true, candidate);
+    });
+  } else {
+    list_linear_local(op, device, out);
+  }
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
-    complete(candidate, Layout::plain(2));
+    complete(op, candidate, Layout::plain(2));
     candidate.efficiency = 0.02;
     candidate.prepare = [&device, op, t = tensors_of(op, candidate)] { return prepare_matmul_direct(device, op, t); };
     return true;
@@ -41,4 +46,12 @@ void list_linear(const Op& op, OpenclDevice& device, CandidateList& out) {
 PL_OPENCL_OP("linear", list_linear);
 
 }  // namespace
+
+void list_linear_local(const Op& op, OpenclDevice& device, CandidateList& out) {
+  add_per_layout(op, "matmul_local", out, [&](Candidate& candidate) {
+    complete(op, candidate, Layout::plain(2));
+    return complete_matmul_local(op, device, tensors_of(op, candidate), candidate);
+  });
+}
+
 }  // namespace pl::opencl

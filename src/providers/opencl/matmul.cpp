@@ -32,17 +32,22 @@ MatmulTensors tensors_of(const Op& op, const Candidate& candidate) {
   return t;
 }
 
+void complete(const Op& op, Candidate& candidate) {
+  candidate.inputs[1] = op.in(1).with_layout(op.in(1).layout);
+  if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+}
+
 void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const auto complete = [&](Candidate& candidate) {
-    candidate.inputs[1] = op.in(1).with_layout(op.in(1).layout);
-    if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
-  };
-  add_per_layout(op, "matmul_tiled", out, [&](Candidate& candidate) {
-    complete(candidate);
-    return complete_matmul_tiled(op, device, tensors_of(op, candidate), false, candidate);
-  });
+  if (device.capabilities().cpu) {
+    add_per_layout(op, "matmul_tiled", out, [&](Candidate& candidate) {
+      complete(op, candidate);
+      return complete_matmul_tiled(op, device, tensors_of(op, candidate), false, candidate);
+    });
+  } else {
+    list_matmul_local(op, device, out);
+  }
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
-    complete(candidate);
+    complete(op, candidate);
     candidate.efficiency = 0.02;
     candidate.prepare = [&device, op, t = tensors_of(op, candidate)] { return prepare_matmul_direct(device, op, t); };
     return true;
@@ -52,4 +57,12 @@ void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
 PL_OPENCL_OP("matmul", list_matmul);
 
 }  // namespace
+
+void list_matmul_local(const Op& op, OpenclDevice& device, CandidateList& out) {
+  add_per_layout(op, "matmul_local", out, [&](Candidate& candidate) {
+    complete(op, candidate);
+    return complete_matmul_local(op, device, tensors_of(op, candidate), candidate);
+  });
+}
+
 }  // namespace pl::opencl

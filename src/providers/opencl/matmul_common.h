@@ -32,9 +32,16 @@ struct MatmulTensors {
 
 std::unique_ptr<Kernel> prepare_matmul_direct(OpenclDevice& device, const Op& op, const MatmulTensors& t);
 
-// Completes a candidate whose tensors are t: register tiles on CPUs.  b_is_panels: b's columns come in blocks of 16.
+// Completes a candidate whose tensors are t: register tiles, for CPUs.  b_is_panels: b's columns come in blocks of 16.
 // False where the implementation does not suit.
 bool complete_matmul_tiled(const Op& op, OpenclDevice& device, const MatmulTensors& t, bool b_is_panels,
                            Candidate& candidate);
+
+// The same with tiles in local memory, for GPUs.
+bool complete_matmul_local(const Op& op, OpenclDevice& device, const MatmulTensors& t, Candidate& candidate);
+
+// All candidates of matmul and linear that use tiles in local memory.
+void list_matmul_local(const Op& op, OpenclDevice& device, CandidateList& out);
+void list_linear_local(const Op& op, OpenclDevice& device, CandidateList& out);
 
 }  // namespace pl::opencl

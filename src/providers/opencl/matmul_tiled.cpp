@@ -79,7 +79,7 @@ void add_packing(KernelList& kernel, const MatmulTensors& t, const Addressing& p
 
 bool complete_matmul_tiled(const Op& op, OpenclDevice& device, const MatmulTensors& t, bool b_is_panels,
                            Candidate& candidate) {
-  if (!device.capabilities().cpu || !t.dst.inner.empty()) return false;
+  if (!t.dst.inner.empty()) return false;
   candidate.efficiency = 0.5;
   const Addressing rows = columns_first(t.b);
   if (b_is_panels) {

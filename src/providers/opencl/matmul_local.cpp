@@ -1,0 +1,30 @@
+// matmul and linear on GPUs: tiles in local memory (kernels/matmul/matmul_local.cl).
+#include "providers/opencl/matmul_common.h"
+#include "providers/opencl/register_tile.h"
+
+namespace pl::opencl {
+
+bool complete_matmul_local(const Op& op, OpenclDevice& device, const MatmulTensors& t, Candidate& candidate) {
+  const RegisterTile tile = register_tile(device, t.rows(), t.columns(), t.stack());
+  if (!t.dst.inner.empty() || !tile.fits(device)) return false;
+  candidate.efficiency = 0.7;
+  candidate.prepare = [&device, op, t, tile] {
+    KernelSource source("matmul/matmul_local.cl");
+    source.tensor("A", t.a).tensor("B", t.b).tensor("DST", t.dst);
+    t.epilogue.define(source, op);
+    tile.define(source);
+    auto kernel = std::make_unique<KernelList>(device);
+    Launch& launch = kernel->add(source, "matmul_local").input(0, "A").input(1, "B").output(0, "DST");
+    t.epilogue.pass(launch);
+    const auto items = [](int64_t size, int64_t tile, int local) {
+      return size_t((size + tile - 1) / tile) * size_t(local);
+    };
+    launch.global({items(t.columns(), tile.columns(), tile.local_x), items(t.rows(), tile.rows(), tile.local_y),
+                   size_t(t.stack())});
+    launch.local({size_t(tile.local_x), size_t(tile.local_y), 1});
+    return kernel;
+  };
+  return true;
+}
+
+}  // namespace pl::opencl
