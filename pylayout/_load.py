@@ -8,6 +8,7 @@ PYLAYOUT_ONEDNN=/path/to/libdnnl.so.3 puts another oneDNN 3.x in its place: what
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,9 @@ def _open_replacement(path: str) -> None:
     except OSError as error:
         raise ImportError(f"PYLAYOUT_ONEDNN is {path!r}, expected a libdnnl.so.3 that loads: {error}") from error
 
+
+# Where the OpenCL provider looks for runtimes that loaders do not find (intel-opencl-rt puts its own there).
+os.environ.setdefault("PYLAYOUT_OPENCL_PATH", os.path.join(sys.prefix, "lib"))
 
 if os.environ.get("PYLAYOUT_ONEDNN"):
     _open_replacement(os.environ["PYLAYOUT_ONEDNN"])

@@ -1,0 +1,187 @@
+"""Kernels one by one through pyopencl: each file compiles on its own, and what they share computes what it says."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy
+import pytest
+
+cl = pytest.importorskip("pyopencl", reason="pyopencl is not installed")
+
+KERNELS = Path(__file__).parent.parent / "kernels"
+FILES = sorted(str(path.relative_to(KERNELS)) for path in KERNELS.rglob("*.cl"))
+
+
+def expand(path: str, seen: set[str] | None = None) -> str:
+    """The file with its includes, each once, as the library expands it."""
+    seen = set() if seen is None else seen
+    if path in seen:
+        return ""
+    seen.add(path)
+
+    def include(match: "re.Match[str]") -> str:
+        return expand(match.group(1), seen)
+
+    return re.sub(r'^\s*#\s*include\s*"([^"]+)".*$', include, (KERNELS / path).read_text(), flags=re.MULTILINE)
+
+
+def opencl_devices() -> "list[cl.Device]":
+    try:
+        return [device for platform in cl.get_platforms() for device in platform.get_devices()]
+    except cl.LogicError:  # no platform at all
+        return []
+
+
+@pytest.fixture(scope="module", params=opencl_devices() or [None], ids=lambda d: d.platform.name if d else "none")
+def queue(request: pytest.FixtureRequest) -> "cl.CommandQueue":
+    if request.param is None:
+        pytest.skip("no OpenCL platform that pyopencl sees")
+    return cl.CommandQueue(cl.Context([request.param]))
+
+
+def build(queue: "cl.CommandQueue", source: str) -> "cl.Program":
+    return cl.Program(queue.context, source).build(["-cl-std=CL1.2"], cache_dir=False)
+
+
+def call(queue: "cl.CommandQueue", source: str, inputs: list, dtype: str, count: int, size: int = 0) -> numpy.ndarray:
+    """Runs kernel `test` over the inputs and an output of `count` elements; `size` work-items, else one for each."""
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    result = numpy.zeros(count, dtype)
+    buffers = [cl.Buffer(queue.context, flags, hostbuf=numpy.ascontiguousarray(x)) for x in [*inputs, result]]
+    build(queue, source).test(queue, (size or count,), None, *buffers)
+    cl.enqueue_copy(queue, result, buffers[-1])
+    return result
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_compiles_alone_and_holds_its_entry(queue: "cl.CommandQueue", path: str) -> None:
+    program = build(queue, expand(path))
+    names = program.get_info(cl.program_info.KERNEL_NAMES).split(";")
+    assert Path(path).stem in names, f"{path} holds {names}, expected an entry of its own name"
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_says_what_it_computes(path: str) -> None:
+    text = (KERNELS / path).read_text()
+    header = re.match(r"(//[^\n]*\n)+", text)
+    assert header and len(header.group(0)) > 100, f"{path} has no header comment"
+
+
+@pytest.mark.parametrize("width", ["", "2", "4", "8", "16"])
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_every_short_float_loads_exactly(queue: "cl.CommandQueue", name: str, width: str) -> None:
+    bits = numpy.arange(65536, dtype=numpy.uint16)
+    step = int(width or 1)
+    statement = f"vstore{width}(LOADV(X, {width}, (P)x, i), 0, y + i);" if width else "y[i] = LOAD(X, (P)x, i);"
+    source = f"""{expand("common/tensor.clh")}
+        #define X_DTYPE {name}
+        #define P const __global STORAGE_T(X)*
+        __kernel void test(__global const ushort* x, __global float* y) {{
+            const int i = get_global_id(0) * {step}; {statement} }}"""
+    got = call(queue, source, [bits], "f4", bits.size, bits.size // step)
+    wide = bits.view(numpy.float16).astype("f4") if name == "f16" else (bits.astype("u4") << 16).view("f4")
+    numpy.testing.assert_array_equal(got, wide)
+
+
+def round_to_bf16(values: numpy.ndarray) -> numpy.ndarray:
+    bits = values.view("u4").astype("u8")
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("u2")
+
+
+@pytest.mark.parametrize("width", ["", "4", "16"])
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+def test_short_floats_store_to_the_nearest(
+    queue: "cl.CommandQueue", rng: numpy.random.Generator, name: str, width: str
+) -> None:
+    values = rng.integers(0, 2**32, 4096, dtype=numpy.uint32).view("f4")
+    exponents = rng.integers(-26, 17, 4096).astype("f4")  # where halves are normal, subnormal and infinite
+    values = numpy.concatenate([values, numpy.exp2(exponents) * rng.standard_normal(4096).astype("f4")]).astype("f4")
+    values = values[numpy.isfinite(values)][:8000]
+    step = int(width or 1)
+    statement = f"STOREV(Y, {width}, (P)y, i, vload{width}(0, x + i));" if width else "STORE(Y, (P)y, i, x[i]);"
+    source = f"""{expand("common/tensor.clh")}
+        #define Y_DTYPE {name}
+        #define P __global STORAGE_T(Y)*
+        __kernel void test(__global const float* x, __global ushort* y) {{
+            const int i = get_global_id(0) * {step}; {statement} }}"""
+    got = call(queue, source, [values], "u2", values.size, values.size // step)
+    with numpy.errstate(over="ignore"):
+        wanted = values.astype(numpy.float16).view("u2") if name == "f16" else round_to_bf16(values)
+    numpy.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "wanted"),
+    [
+        ("s8", "i1", [0, 2, -2, 127, -128, 0, 127, -128]),
+        ("u8", "u1", [0, 2, 0, 255, 0, 0, 255, 0]),
+        ("s32", "i4", [0, 2, -2, 300, -300, 0, 2**31 - 1, -(2**31)]),
+        ("s64", "i8", [0, 2, -2, 300, -300, 0, 4 * 10**9, -4 * 10**9]),
+        ("bool", "u1", [1, 1, 1, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_floats_store_into_integers(queue: "cl.CommandQueue", name: str, dtype: str, wanted: list[int]) -> None:
+    values = numpy.array([0.5, 1.5, -2.5, 300, -300, math.nan, 4e9, -4e9], "f4")
+    source = f"""{expand("common/tensor.clh")}
+        #define Y_DTYPE {name}
+        __kernel void test(__global const float* x, __global STORAGE_T(Y)* y) {{
+            const int i = get_global_id(0); STORE(Y, y, i, x[i]); }}"""
+    numpy.testing.assert_array_equal(call(queue, source, [values], dtype, values.size), numpy.array(wanted, dtype))
+
+
+ACTIVATIONS = {
+    "identity": lambda x: x,
+    "relu": lambda x: numpy.maximum(x, 0),
+    "relu6": lambda x: numpy.clip(x, 0, 6),
+    "leaky_relu": lambda x: numpy.where(x > 0, x, 0.3 * x),
+    "elu": lambda x: numpy.where(x > 0, x, 0.3 * numpy.expm1(x)),
+    "hardswish": lambda x: x * numpy.clip(x / 6 + 0.5, 0, 1),
+    "hardsigmoid": lambda x: numpy.clip(x / 6 + 0.5, 0, 1),
+    "silu": lambda x: x / (1 + numpy.exp(-x)),
+    "sigmoid": lambda x: 1 / (1 + numpy.exp(-x)),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + numpy.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "mish": lambda x: x * numpy.tanh(numpy.log1p(numpy.exp(x))),
+    "clip": lambda x: numpy.clip(x, 0.3, 2.0),
+    "softsign": lambda x: x / (1 + numpy.abs(x)),
+}
+
+
+@pytest.mark.parametrize("width", ["", "4"])
+def test_activations_of_scalars_and_vectors(queue: "cl.CommandQueue", width: str) -> None:
+    x = numpy.linspace(-8, 8, 512, dtype="f4")
+    t = "float" + width
+    lines = [
+        f"if (which == {k}) {{ {t} r = UNARY_{name}({t}, v, 0.3f, 2.0f); v = r; }}"
+        for k, name in enumerate(ACTIVATIONS)
+    ]
+    load = f"{t} v = vload{width}(0, x + i % 512);" if width else "float v = x[i % 512];"
+    save = f"vstore{width}(v, 0, y + i);" if width else "y[i] = v;"
+    step = int(width or 1)
+    source = f"""{expand("common/activation.clh")}
+        __kernel void test(__global const float* x, __global float* y) {{
+            const int i = get_global_id(0) * {step}, which = i / 512; {load} {" ".join(lines)} {save} }}"""
+    count = 512 * len(ACTIVATIONS)
+    got = call(queue, source, [x], "f4", count, count // step).reshape(len(ACTIVATIONS), 512)
+    for row, (name, function) in zip(got, ACTIVATIONS.items(), strict=True):
+        numpy.testing.assert_allclose(row, function(x.astype("f8")), rtol=3e-6, atol=2e-6, err_msg=name)
+
+
+def test_a_tensor_argument_addresses_strided_memory(queue: "cl.CommandQueue", rng: numpy.random.Generator) -> None:
+    memory = rng.standard_normal(400).astype("f4")
+    shape, strides, offset = (2, 3, 4, 5), (60, 20, 1, 4), 7
+    program = build(queue, expand("reorder/reorder_any.cl"))
+
+    def argument(dims: tuple, steps: tuple, first: int) -> numpy.ndarray:
+        fields = [first, *dims, *[0] * 4, *steps, *[0] * 4]
+        return numpy.array([tuple(fields)], [(f"f{i}", "i4") for i in range(17)])[0]
+
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    guard = numpy.full(140, numpy.float32(9))
+    source, target = (cl.Buffer(queue.context, flags, hostbuf=x) for x in (memory, guard))
+    plain = argument(shape, (60, 20, 5, 1), 10)
+    program.reorder_any(queue, (128,), None, source, argument(shape, strides, offset), target, plain, numpy.int32(120))
+    cl.enqueue_copy(queue, guard, target)
+    view = numpy.lib.stride_tricks.as_strided(memory[offset:], shape, [4 * s for s in strides])
+    numpy.testing.assert_array_equal(guard[10:130].reshape(shape), view)
+    assert (guard[:10] == 9).all() and (guard[130:] == 9).all()
