@@ -271,6 +271,13 @@ def cos(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def cumsum(
+    x: Input,
+    dim: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def div(
     x: Input,
     y: Input,

@@ -160,6 +160,8 @@ add("instance_norm", normal((2, 17, 5, 6)), lambda torch, f, t, a: f.instance_no
 add("softmax", normal(X4), dim=1)
 add("softmax", normal((5, 33)), dim=-1)
 add("log_softmax", normal(X4), dim=3)
+add("cumsum", normal(X4), dim=1, tolerance=1e-4)
+add("cumsum", normal((3, 7)), dim=-1)
 add("local_response_norm", normal(X4), size=5, alpha=0.1, beta=0.75, k=2.0)
 
 # ---- elementwise ----
