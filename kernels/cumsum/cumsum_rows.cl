@@ -1,0 +1,33 @@
+// Running sums along one dimension, any layout.
+//
+//   dst[e] = src[0] + src[1] + ... + src[e]      along the row
+//
+// Tensors: SRC and DST as rows (common/rows.clh), the dimension last.
+// One work-item writes one row, padding along it (as zero) included; rows in the padding of other dimensions are zero.
+// The sum is kept in f32, in the order of the row.
+#include "common/rows.clh"
+
+#ifndef SRC_DTYPE  // on its own: f32, plain, rows of one dimension
+#define SRC_DTYPE f32
+#define SRC_OFFSET(a, b, c, d, e, f, g, h) (src_arg.offset + (g)*src_arg.stride[0] + (h)*src_arg.stride[1])
+#define DST_DTYPE f32
+#define DST_OFFSET(a, b, c, d, e, f, g, h) (dst_arg.offset + (g)*dst_arg.stride[0] + (h)*dst_arg.stride[1])
+#define DST_DIM(i) ((i) < 6 ? 1 : dst_arg.dim[((i) + 2) % 8])
+#define DST_PADDED(i) DST_DIM(i)
+#endif
+
+__kernel void cumsum_rows(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const idx_t rows) {
+    const idx_t row = (idx_t)get_global_id(0);
+    if (row >= rows) return;
+    ROW_DECLARE(i)
+    ROW_INDICES(DST, i, row)
+    int inside = 1;
+    for (int k = 0; k < 7; ++k) inside &= i[k] < ROW_DIM_OF(DST, k);
+    const idx_t size = inside ? DST_DIM(7) : 0, padded = DST_PADDED(7);
+    float sum = 0.0f;
+    for (idx_t e = 0; e < padded; ++e) {
+        i[7] = e;
+        if (e < size) sum += LOAD(SRC, src, ROW_AT(SRC, i));
+        STORE(DST, dst, ROW_AT(DST, i), e < size ? sum : 0.0f);
+    }
+}
