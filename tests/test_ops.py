@@ -94,6 +94,15 @@ def test_layouts_agree(case: Case, device: str) -> None:
         check(case, results, wanted, f"{case.name} in {layout} on {device}")
 
 
+@pytest.mark.parametrize("layout", ["nChw4c", "CHWN", "acdb", "aBcd32b", "NHcW4c"])
+def test_any_layout_may_be_forced(layout: str, device: str, rng: np.random.Generator) -> None:
+    """A layout is a value: one that nobody listed works like the known ones where an implementation is generic."""
+    x = rng.standard_normal((2, 19, 9, 10)).astype(np.float32)
+    y = ops.abs(ops.add(pl.asarray(x, device=device), pl.asarray(x, device=device), layout=layout), layout=layout)
+    assert y.layout == layout
+    np.testing.assert_array_equal(np.asarray(y), np.abs(x + x))
+
+
 def test_every_op_has_a_case() -> None:
     names = set(dir(ops)) - set(ops.ALIASES)
     assert names == {case.op for case in CASES}

@@ -40,6 +40,14 @@ std::optional<Layout> forced_layout(const Policy& policy, const TensorDesc& desc
   return forced.for_rank(desc.rank());
 }
 
+// The op as its providers are asked: a forced layout that is of no family is not tried unless an input has it.
+Op as_asked(Op op, const Policy& policy) {
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (role_of(*op.schema, i) == Role::data)
+      if (const auto forced = forced_layout(policy, op.inputs[i])) op.inputs[i] = op.inputs[i].with_layout(*forced);
+  return op;
+}
+
 bool obeys(const Policy& policy, const TensorDesc& desc) {
   const auto forced = forced_layout(policy, desc);
   return forced && same_memory(desc, desc.with_layout(*forced));
@@ -254,7 +262,7 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
   }
 
   for (;;) {
-    decision->entry = entry_for(op, *decision->home);
+    decision->entry = entry_for(as_asked(op, call->policy), *decision->home);
     const std::vector<Option> ranked = options(op, *decision->entry, call->policy, inputs, *decision->home);
     require(!ranked.empty(), Code::unsupported, schema.name, ": every implementation failed for ", op.str());
     decision->way = ranked.front().way;
@@ -533,7 +541,7 @@ void Dispatcher::tune(const Schema& schema, const CallRef& call, const std::vect
   const Op op = make_op(schema, call->attributes, descs_of(inputs));
   if (schema.view) return;
   Device& home = home_of(schema, *call, inputs);
-  catalog_.measure(*catalog_.entry(op, home), Tuning::full, seconds);
+  catalog_.measure(*catalog_.entry(as_asked(op, call->policy), home), Tuning::full, seconds);
   forget_decisions();
 }
 
@@ -545,11 +553,12 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
   std::vector<Refusal> refusals;
   json.key("candidates").list();
   if (!schema.view) {
-    EntryRef entry = catalog_.entry(op, home);
+    const Op asked = as_asked(op, call->policy);
+    EntryRef entry = catalog_.entry(asked, home);
     catalog_.measure(*entry, Tuning::off);
     refusals = entry->refusals;
     if (!catalog_.best_ms(*entry) && !home.is_cpu()) {
-      entry = catalog_.entry(op, context_.device("cpu"));
+      entry = catalog_.entry(asked, context_.device("cpu"));
       catalog_.measure(*entry, Tuning::off);
       refusals.insert(refusals.end(), entry->refusals.begin(), entry->refusals.end());
     }
