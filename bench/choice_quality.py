@@ -1,0 +1,113 @@
+"""How often dispatch's measured choice is within 5% of the fastest candidate, over the convolutions of five networks.
+
+    python -m bench.choice_quality --batch 1 16 --json out.json
+
+For each distinct convolution (with bias and ReLU; bench/shapes.py) the tuner measures its candidates from nothing, as it
+does in a program; then every candidate is measured again, independently and for longer, the candidates taking turns. A
+choice is good if its second time is at most 5% over the best second time. The target is 95% of the cases.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pylayout.cli.terminal import Progress, Table, ms_text
+
+from .programs import program
+from .shapes import CONVOLUTIONS
+
+GOOD = 1.05
+
+
+def cases(networks: list[str], batches: list[int]) -> dict[tuple[int, ...], list[str]]:
+    """Shapes (n, c, h, w, oc, k, stride, padding, groups), each with the networks that have it."""
+    found: dict[tuple[int, ...], list[str]] = {}
+    for batch in batches:
+        for network in networks:
+            for _, *shape in CONVOLUTIONS[network]:
+                found.setdefault((batch, *shape), []).append(network)
+    return found
+
+
+def run(binary: Path, shapes: list[tuple[int, ...]], options: argparse.Namespace) -> list[dict[str, Any]]:
+    command = [str(binary), options.tune, str(options.threads), str(options.seconds)]
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert worker.stdin and worker.stdout
+    worker.stdin.write("".join(" ".join(map(str, shape)) + "\n" for shape in shapes))
+    worker.stdin.close()
+    results = []
+    with Progress() as progress:
+        for line in worker.stdout:
+            results.append(json.loads(line))
+            progress.update(f"{len(results)} of {len(shapes)} convolutions", len(results), len(shapes))
+    if worker.wait() or len(results) != len(shapes):
+        sys.exit(f"choice_quality ended with code {worker.returncode} after {len(results)} of {len(shapes)} shapes")
+    return results
+
+
+def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    losses = [row["loss"] for row in rows]
+    return {
+        "cases": len(rows),
+        "good": sum(loss <= GOOD for loss in losses),
+        "good_share": round(sum(loss <= GOOD for loss in losses) / len(rows), 4),
+        "median_loss": round(statistics.median(losses), 4),
+        "worst_loss": round(max(losses), 3),
+    }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", nargs="+", default=list(CONVOLUTIONS), choices=list(CONVOLUTIONS))
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 16])
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--tune", choices=("auto", "full"), default="auto", help="as programs tune (default), or all")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of the second measurement of a shape (default 1)")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th shape, for a quick look")
+    parser.add_argument("--build", metavar="FOLDER", help="a CMake build folder (default: build/bench)")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args(arguments)
+    users = cases(options.networks, options.batch)
+    shapes = list(users)[:: options.every]
+    rows = run(program("choice_quality", options.build), shapes, options)
+    for row, shape in zip(rows, shapes, strict=True):
+        if "problem" in row:
+            sys.exit(f"{shape}: {row['problem']}")
+        row["networks"] = users[shape]
+        row["loss"] = row["chosen_ms"] / row["fastest_ms"]
+    table = Table(
+        ("network", "batch", "cases", "within 5%", "median loss", "worst"),
+        ("batch", "cases", "within 5%", "median loss", "worst"),
+    )
+    summary: dict[str, Any] = {}
+    for network in options.networks:
+        for batch in options.batch:
+            chosen = [row for row in rows if network in row["networks"] and row["shape"][0] == batch]
+            if not chosen:
+                continue
+            found = summary[f"{network}, batch {batch}"] = summarise(chosen)
+            share = f"{100 * found['good_share']:.1f}%"
+            table.add(network, batch, found["cases"], share, found["median_loss"], found["worst_loss"])
+    found = summary["all"] = summarise(rows)
+    share = f"{100 * found['good_share']:.1f}%"
+    table.add("all distinct", "", found["cases"], share, found["median_loss"], found["worst_loss"], styles=("bold",))
+    table.print()
+    worst = sorted((row for row in rows if row["loss"] > GOOD), key=lambda row: -row["loss"])[:10]
+    for row in worst:
+        shape = " ".join(map(str, row["shape"]))
+        print(f"  {row['loss']:.2f}x at n c h w oc k stride padding groups = {shape}:")
+        print(f"    {row['chosen']} {ms_text(row['chosen_ms'])} ms, {row['fastest']} {ms_text(row['fastest_ms'])} ms")
+    if options.json:
+        result = {"threads": options.threads, "tune": options.tune, "summary": summary, "rows": rows}
+        Path(options.json).write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Engines that run a network, each in a process of its own, taking turns.
+
+No engine's idle threads spin under another's run, and a machine whose speed drifts slows all alike: in every round each
+engine takes one turn, in a shuffled order. A turn is a run that is thrown away, then a few that count.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Engine", "prepare", "take_turns"]
+
+_LEAST_WARM_UP = 10  # runs
+
+
+@dataclass
+class Engine:
+    """A worker process and what it measured."""
+
+    name: str
+    process: Any
+    pipe: Any
+    times: list[float] = field(default_factory=list)  # ms, one a turn
+    error: float | None = None  # relative L2 distance to the reference
+    problem: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ms(self) -> float:
+        return statistics.median(self.times)
+
+
+def _pylayout_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
+    import pylayout
+    from pylayout.comparison import split_events
+    from pylayout.networks import Network
+
+    pylayout.set_threads(options["threads"])
+    weights = dict(np.load(options["weights"]))
+    network = Network(options["network"], weights, device=options["device"])
+    images = np.load(options["images"])
+    policy = name.partition(":")[2]
+
+    def run() -> Any:
+        y = network(pylayout.asarray(images, device=options["device"]), layout=policy)
+        pylayout.synchronize(options["device"])
+        return y
+
+    def details() -> dict[str, Any]:
+        splits = []
+        for _ in range(5):
+            with pylayout.profile() as recording:
+                run()
+            splits.append(split_events(recording.events))
+        return {
+            "op_ms": round(statistics.median(split.op_ms for split in splits), 4),
+            "reorder_ms": round(statistics.median(split.reorder_ms for split in splits), 4),
+            "reorders": splits[-1].activations[0] + splits[-1].weights[0],
+        }
+
+    return run, details
+
+
+def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
+    import torch
+
+    from .derive_shapes import import_torchvision
+
+    torch.set_num_threads(options["threads"])
+    torch.set_grad_enabled(False)
+    module = getattr(import_torchvision(), options["network"])().eval()
+    weights = np.load(options["weights"])
+    module.load_state_dict({key: torch.from_numpy(weights[key]) for key in weights}, strict=False)
+    x = torch.from_numpy(np.load(options["images"]))
+    if name == "torch:channels_last":
+        module = module.to(memory_format=torch.channels_last)
+        x = x.to(memory_format=torch.channels_last)
+    return lambda: module(x), dict
+
+
+def _serve(pipe: Any, name: str, options: dict[str, Any]) -> None:
+    """A worker: builds its engine, warms up, then takes a turn each time it is asked."""
+    try:
+        runner = _torch_runner if name.startswith("torch:") else _pylayout_runner
+        run, details = runner(name, options)
+        start, warm_up = time.monotonic(), 0
+        # pylayout measures candidates in its first runs, and learns from them who uses which result.
+        while warm_up < _LEAST_WARM_UP or time.monotonic() - start < options["warm_up_seconds"]:
+            y = run()
+            np.asarray(y)
+            warm_up += 1
+        reference = np.load(options["reference"])
+        error = float(np.linalg.norm(np.asarray(y) - reference) / np.linalg.norm(reference))
+    except Exception as problem:  # told to the parent, which leaves this engine out
+        pipe.send(("failed", f"{type(problem).__name__}: {problem}"))
+        return
+    pipe.send(("ready", error))
+    while (message := pipe.recv()) != "stop":
+        if message == "details":
+            pipe.send(details())
+            continue
+        run()
+        times = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            run()
+            times.append((time.perf_counter() - begin) * 1e3)
+        pipe.send(statistics.median(times))
+
+
+def take_turns(names: list[str], options: dict[str, Any], rounds: int, seconds: float) -> list[Engine]:
+    """Start the engines, let them take turns, end them; those that failed to start have a `problem`."""
+    context = multiprocessing.get_context("spawn")
+    engines = []
+    for name in names:
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(theirs, name, options), daemon=True)
+        process.start()
+        theirs.close()
+        engine = Engine(name, process, ours)
+        try:
+            state, detail = ours.recv()  # one at a time: their warm-ups must not disturb each other
+        except EOFError:
+            state, detail = "failed", "its process died"
+        if state == "ready":
+            engine.error = detail
+        else:
+            engine.problem = detail
+        engines.append(engine)
+    running = [engine for engine in engines if not engine.problem]
+    start = time.monotonic()
+    for turn in range(rounds):
+        if turn >= 3 and time.monotonic() - start > seconds:
+            break
+        for engine in random.sample(running, len(running)):
+            time.sleep(0.02)  # the last engine's spinning threads go to sleep
+            engine.pipe.send("turn")
+            engine.times.append(engine.pipe.recv())
+    for engine in running:
+        engine.pipe.send("details")
+        engine.details = engine.pipe.recv()
+        engine.pipe.send("stop")
+    for engine in engines:
+        engine.process.join(20)
+    return engines
+
+
+def prepare(network: str, batch: int, folder: Path) -> dict[str, Any]:
+    """Draw weights and images, compute the reference in NumPy; returns their files as options of the engines."""
+    from pylayout import image
+    from pylayout.networks import NETWORKS
+    from pylayout.networks.reference import ReferenceLayers
+    from pylayout.networks.weights import seeded
+
+    weights = seeded(NETWORKS[network])
+    images = np.concatenate([image.synthetic(seed=i) for i in range(batch)])
+    files = {key: str(folder / f"{key}.npy") for key in ("images", "reference")}
+    files["weights"] = str(folder / "weights.npz")
+    np.save(files["images"], images)
+    np.save(files["reference"], NETWORKS[network](ReferenceLayers(weights), images))
+    np.savez(files["weights"], **weights)
+    return {**files, "network": network}
