@@ -2,9 +2,9 @@
 
     python -m bench.choice_quality --batch 1 16 --json out.json
 
-For each distinct convolution (with bias and ReLU; bench/shapes.py) the tuner measures its candidates from nothing, as it
-does in a program; then every candidate is measured again, independently and for longer, the candidates taking turns. A
-choice is good if its second time is at most 5% over the best second time. The target is 95% of the cases.
+For each distinct convolution (with bias and ReLU; bench/shapes.py) the tuner measures its candidates from nothing, as
+it does in a program; then every candidate is measured again, independently and for longer, the candidates taking
+turns. A choice is good if its second time is at most 5% over the best second time. The target is 95% of the cases.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Profile:
         Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
 
     def report(self, path: Any, **options: Any) -> None:
-        """Write an HTML report with plots (needs matplotlib: pip install "pylayout[report]")."""
+        """Write an HTML report: a timeline, the dearest reorders and who needed them, ops by time."""
         from . import report
 
         report.write_profile_report(self, path, **options)

@@ -1,0 +1,49 @@
+"""The benchmarks: `python -m bench` runs them all with short settings, `python -m bench NAME …` one with its arguments.
+
+A benchmark is a module here with a `main`, or a C or C++ program (`main` of the file's name).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from .programs import program
+
+_FOLDER = Path(__file__).resolve().parent
+_ASIDE = {"__init__", "__main__", "derive_shapes", "engines", "programs", "shapes"}
+_SHORT = {"choice_quality": ["--every", "5"], "networks": ["resnet50", "mobilenet_v2", "--rounds", "11"]}
+
+
+def benchmarks() -> dict[str, str]:
+    """Names, and whether each is a "module" or a "program"."""
+    found = {path.stem: "module" for path in _FOLDER.glob("*.py") if path.stem not in _ASIDE}
+    for pattern in ("*.c", "*.cpp"):
+        found.update({path.stem: "program" for path in _FOLDER.glob(pattern)})
+    return dict(sorted(found.items()))
+
+
+def run(name: str, kind: str, arguments: list[str]) -> None:
+    if kind == "module":
+        sys.argv[0] = f"bench.{name}"  # what --help shows
+        importlib.import_module(f".{name}", __package__).main(arguments)
+    else:
+        subprocess.run([str(program(name, os.environ.get("PYLAYOUT_BENCH_BUILD"))), *arguments], check=True)
+
+
+def main() -> None:
+    known = benchmarks()
+    name, *arguments = sys.argv[1:] or [""]
+    if name in ("-h", "--help") or (name and name not in known):
+        print(f"{__doc__}\nbenchmarks: {', '.join(known)}")
+        sys.exit(0 if name in ("-h", "--help") else 2)
+    for one, kind in known.items() if not name else [(name, known[name])]:
+        print(f"== {one}", flush=True)
+        run(one, kind, arguments if name else _SHORT.get(one, []))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""The benchmarks' own arithmetic and data; what they measure is no test's business."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+# Behind everything else, so that an installed pylayout stays the one that is tested.
+sys.path.append(str(Path(__file__).resolve().parent.parent))
+
+from bench.__main__ import _ASIDE, _SHORT, benchmarks
+from bench.choice_quality import cases, summarise
+from bench.networks import judge
+from bench.shapes import CONVOLUTIONS
+from pylayout.networks import NETWORKS, trace
+
+
+def test_every_benchmark_can_be_run():
+    known = benchmarks()
+    assert {"networks", "choice_quality", "conv_overhead"} <= set(known)
+    assert set(_SHORT) <= set(known) and not _ASIDE & set(known)
+    for name, kind in known.items():
+        if kind == "module":
+            assert callable(importlib.import_module(f"bench.{name}").main)
+
+
+@pytest.mark.parametrize("name", sorted(set(NETWORKS) & set(CONVOLUTIONS)))
+def test_shapes_are_those_of_the_networks(name):
+    ours: Counter[tuple[int, ...]] = Counter()
+    for layer in trace(name):
+        if layer.kind == "conv":
+            oc, _, k, _ = layer.weight
+            ours[(*layer.x[1:], oc, k, layer.stride, layer.padding, layer.groups)] += 1
+    assert ours == {shape: times for times, *rest in CONVOLUTIONS[name] for shape in [tuple(rest)]}
+
+
+def test_cases_are_distinct_and_know_their_networks():
+    found = cases(["resnet50", "densenet161"], [1, 16])
+    assert len(found) == len(set(found))
+    first = (1, 3, 224, 224, 64, 7, 2, 3, 1)
+    assert found[first] == ["resnet50"] and (16, *first[1:]) in found
+    assert len(found) == 2 * len({row[1:] for name in ("resnet50", "densenet161") for row in CONVOLUTIONS[name]})
+
+
+def test_summary_counts_what_is_within_five_percent():
+    rows = [{"loss": loss} for loss in (1.0, 1.04, 1.05, 1.06, 2.0)]
+    assert summarise(rows) == {"cases": 5, "good": 3, "good_share": 0.6, "median_loss": 1.05, "worst_loss": 2.0}
+
+
+def test_judge_compares_auto_with_each():
+    times = {"pylayout:auto": 10.0, "pylayout:NCHW": 40.0, "pylayout:NHWC": 11.0, "torch:channels_last": 15.0}
+    engines = {name: {"ms": ms} for name, ms in times.items()}
+    engines["pylayout:auto"]["reorder_ms"] = 0.2
+    engines["pylayout:per-op"] = {"ms": 1.0}  # no forced layout
+    engines["torch:NCHW"] = {"problem": "no torch"}
+    assert judge({"engines": engines}) == {
+        "over_best_forced": 1.1,
+        "over_channels_last": 1.5,
+        "reorder_share": 0.02,
+    }
+    assert judge({"engines": {"pylayout:auto": {"problem": "died"}}}) == {}
