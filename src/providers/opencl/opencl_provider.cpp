@@ -71,7 +71,7 @@ class OpenclProvider : public Provider {
     std::shared_ptr<OpenclDevice>& device = lent_[queue];
     if (!device) {
       try {
-        device = OpenclDevice::share(concat("opencl:lent", lent_count_), static_cast<cl_context>(context),
+        device = OpenclDevice::share(concat("opencl:", devices_.size() + lent_count_), static_cast<cl_context>(context),
                                      static_cast<cl_command_queue>(queue));
         ++lent_count_;
       } catch (...) {
@@ -103,7 +103,7 @@ class OpenclProvider : public Provider {
   std::string version_;
   std::mutex lent_lock_;
   std::map<void*, std::shared_ptr<OpenclDevice>> lent_;  // by queue, which the device retains: no address is reused
-  int lent_count_ = 0;
+  size_t lent_count_ = 0;
 };
 
 const ProviderRegistration registered("opencl", [] { return std::make_unique<OpenclProvider>(); });

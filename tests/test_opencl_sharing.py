@@ -1,0 +1,114 @@
+"""pyopencl buffers as tensors and tensors as pyopencl buffers, without a copy, on the program's own queue."""
+
+import gc
+import runpy
+from pathlib import Path
+
+import numpy
+import pytest
+
+import pylayout as pl
+from pylayout import ops
+
+cl = pytest.importorskip("pyopencl", reason="pyopencl is not installed")
+
+
+@pytest.fixture(scope="module")
+def queue():
+    try:
+        platforms = cl.get_platforms()
+    except cl.LogicError as error:
+        pytest.skip(f"pyopencl finds no platform: {error}")
+    devices = [device for platform in platforms for device in platform.get_devices()]
+    if not devices:
+        pytest.skip("pyopencl finds no device")
+    return cl.CommandQueue(cl.Context(devices[:1]))
+
+
+def filled(queue, values):
+    flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+    return cl.Buffer(queue.context, flags, hostbuf=values)
+
+
+def read(queue, buffer, count):
+    values = numpy.empty(count, "float32")
+    cl.enqueue_copy(queue, values, buffer)
+    return values
+
+
+def test_a_buffer_becomes_a_tensor_in_its_layout(queue, rng):
+    values = rng.standard_normal((2, 3, 4, 5)).astype("float32")
+    memory = numpy.ascontiguousarray(values.transpose(0, 2, 3, 1))
+    x = pl.Tensor.from_cl_buffer(filled(queue, memory), values.shape, "float32", "NHWC", queue)
+    assert (x.shape, x.layout, x.is_borrowed) == ((2, 3, 4, 5), "NHWC", True)
+    assert x.device.startswith("opencl:") and x.device.partition(":")[2].isdigit()
+    assert x.device in pl.devices()
+    numpy.testing.assert_array_equal(x.numpy(), values)
+    numpy.testing.assert_array_equal(ops.relu(x).numpy(), numpy.maximum(values, 0))
+
+
+def test_the_same_queue_is_the_same_device(queue):
+    buffer = filled(queue, numpy.zeros(8, "float32"))
+    known = len(pl.devices())
+    devices = {pl.Tensor.from_cl_buffer(buffer, (8,), "f32", queue=queue).device for _ in range(3)}
+    assert len(devices) == 1 and len(pl.devices()) <= known + 1
+
+
+def test_no_copy_in_either_direction(queue, rng):
+    values = rng.random(64, "float32")
+    buffer = filled(queue, values)
+    x = pl.Tensor.from_cl_buffer(buffer, (8, 8), "float32", queue=queue)
+    assert x.cl_buffer.int_ptr == buffer.int_ptr
+    cl.enqueue_copy(queue, buffer, values * 2)
+    numpy.testing.assert_array_equal(x.touch().numpy(), (values * 2).reshape(8, 8))
+    y = ops.neg(x)
+    numpy.testing.assert_array_equal(read(queue, y.cl_buffer, 64), -values * 2)
+
+
+def test_memory_is_retained(queue):
+    buffer = filled(queue, numpy.ones(16, "float32"))
+    before = buffer.reference_count
+    x = pl.Tensor.from_cl_buffer(buffer, (16,), "float32", queue=queue)
+    assert buffer.reference_count > before
+    shared = x.cl_buffer
+    del x
+    gc.collect()
+    numpy.testing.assert_array_equal(read(queue, shared, 16), numpy.ones(16))
+    del shared
+    gc.collect()
+    assert buffer.reference_count == before
+
+
+def test_offsets(queue):
+    buffer = filled(queue, numpy.arange(32, dtype="float32"))
+    x = pl.Tensor.from_cl_buffer(buffer, (4, 4), "float32", queue=queue, offset=64)
+    numpy.testing.assert_array_equal(x.numpy(), numpy.arange(16, 32).reshape(4, 4))
+    numpy.testing.assert_array_equal(ops.neg(x).numpy(), -numpy.arange(16, 32).reshape(4, 4))
+
+
+def test_what_does_not_fit(queue):
+    buffer = filled(queue, numpy.zeros(16, "float32"))
+    with pytest.raises(pl.ShapeError, match="storage"):
+        pl.Tensor.from_cl_buffer(buffer, (17,), "float32", queue=queue)
+    with pytest.raises(pl.ShapeError, match="storage"):
+        pl.Tensor.from_cl_buffer(buffer, (16,), "float32", queue=queue, offset=4)
+    with pytest.raises(pl.InvalidArgumentError, match="multiple of 4"):
+        pl.Tensor.from_cl_buffer(buffer, (4,), "float32", queue=queue, offset=2)
+    with pytest.raises(pl.DeviceError, match="queue"):
+        pl.Tensor.from_cl_buffer(buffer, (4,), "float32")
+    other = cl.Buffer(cl.Context(queue.context.devices), cl.mem_flags.READ_WRITE, 64)
+    with pytest.raises(pl.DeviceError, match="context"):
+        pl.Tensor.from_cl_buffer(other, (4,), "float32", queue=queue)
+    properties = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+    if queue.device.queue_properties & properties:
+        with pytest.raises(pl.DeviceError, match="order"):
+            pl.Tensor.from_cl_buffer(buffer, (4,), "f32", queue=cl.CommandQueue(queue.context, properties=properties))
+    with pytest.raises(pl.DeviceError, match="cl_mem"):
+        _ = pl.zeros((2,)).cl_buffer
+
+
+def test_the_example_runs(queue, monkeypatch, capsys):
+    monkeypatch.setattr(cl, "create_some_context", lambda interactive: queue.context)
+    main = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "pyopencl_sharing.py"))["main"]
+    assert main() == 0
+    assert "counted by OpenCL" in capsys.readouterr().out
