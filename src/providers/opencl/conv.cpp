@@ -59,7 +59,7 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "conv_fwd_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     complete_conv(op, candidate);
-    candidate.efficiency = 0.02;
+    candidate.efficiency = device.capabilities().cpu ? 0.03 : 0.05;
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
     return true;
   });

@@ -43,13 +43,18 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
 }  // namespace
 
 void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out) {
+  // One filter for each channel leaves a matrix product with a single row.
+  if (op.attributes.integer("groups") > 1 && op.in(1).shape[1] == 1) return;
   add_per_layout(op, "conv_fwd_local", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(packed_weights(op.in(1).rank()));
     complete_conv(op, candidate);
     const ConvTensors t(op, candidate);
     const Tile tile = tile_of(device, t);
     if (!tile.shape.fits(device) || !pads_channels_only(t.src) || !pads_channels_only(t.dst)) return false;
-    candidate.efficiency = 0.5;
+    // Of a tile's channels some are none of the group's.
+    const int64_t channels = t.out_channels_per_group(),
+                  width = tile.pixels_across ? tile.shape.rows() : tile.shape.columns();
+    candidate.efficiency = 0.5 * double(channels) / double((channels + width - 1) / width * width);
     candidate.prepare = [&device, op, t, tile] { return prepare(device, op, t, tile); };
     return true;
   });

@@ -37,7 +37,7 @@ void list_linear(const Op& op, OpenclDevice& device, CandidateList& out) {
   }
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
     complete(op, candidate, Layout::plain(2));
-    candidate.efficiency = 0.02;
+    candidate.efficiency = device.capabilities().cpu ? 0.03 : 0.05;
     candidate.prepare = [&device, op, t = tensors_of(op, candidate)] { return prepare_matmul_direct(device, op, t); };
     return true;
   });

@@ -28,15 +28,27 @@ struct RegisterTile {
   }
 };
 
-// Large tiles, 8 x 8 a work-item, where they still give every compute unit two groups; else small ones.
+// The largest tile that still gives every compute unit two groups; a product of few rows or columns gets one that is
+// long the other way.
 inline RegisterTile register_tile(const OpenclDevice& device, int64_t rows, int64_t columns, int64_t products) {
-  RegisterTile large, small;
-  large.tile_x = large.tile_y = 8;
-  const auto groups = [&](const RegisterTile& tile) {
-    return (rows + tile.rows() - 1) / tile.rows() * ((columns + tile.columns() - 1) / tile.columns()) * products;
+  const auto tile = [](int local_x, int local_y, int tile_x, int tile_y) {
+    RegisterTile made;
+    made.local_x = local_x;
+    made.local_y = local_y;
+    made.tile_x = tile_x;
+    made.tile_y = tile_y;
+    return made;
+  };
+  const RegisterTile small = tile(16, 16, 4, 4);                                                      // 64 x 64
+  const RegisterTile wide = tile(16, 8, 8, 8), tall = tile(8, 16, 8, 8), large = tile(16, 16, 8, 8);  // 64 or 128
+  const auto groups = [&](const RegisterTile& t) {
+    return (rows + t.rows() - 1) / t.rows() * ((columns + t.columns() - 1) / t.columns()) * products;
   };
   const auto enough = int64_t(device.capabilities().compute_units) * 2;
-  if (rows > small.rows() && columns > small.columns() && groups(large) >= enough && large.fits(device)) return large;
+  for (const RegisterTile& t : {large, wide, tall}) {
+    if (rows <= t.rows() / 2 || columns <= t.columns() / 2) continue;  // more than half of it would be empty
+    if (groups(t) >= enough && t.fits(device)) return t;
+  }
   return small;
 }
 
