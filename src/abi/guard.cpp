@@ -44,8 +44,10 @@ pl_status keep_current_exception() noexcept {
 
 const char* last_error() noexcept { return message; }
 
-DType checked_dtype(pl_dtype dtype, const char* function) {
-  const int value = static_cast<int>(dtype);
+DType checked_dtype(const pl_dtype& dtype, const char* function) {
+  static_assert(sizeof(pl_dtype) == sizeof(int));
+  int value;
+  std::memcpy(&value, &dtype, sizeof value);
   require(value >= 0 && value < kDTypeCount, Code::invalid_argument, function, ": dtype is ", value,
           ", expected one of pl_dtype (0 to ", kDTypeCount - 1, ")");
   return static_cast<DType>(value);

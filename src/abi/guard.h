@@ -32,8 +32,9 @@ inline void require_pointer(const void* pointer, const char* function, const cha
   require(pointer != nullptr, Code::invalid_argument, function, ": ", argument, " is NULL, expected a pointer");
 }
 
-// A dtype as it comes from C, where an enum may hold any integer.
-DType checked_dtype(pl_dtype dtype, const char* function);
+// A dtype as it comes from C, where an enum may hold any integer.  By reference, since merely reading such a value
+// as an enum is undefined in C++.
+DType checked_dtype(const pl_dtype& dtype, const char* function);
 // A copy that the caller frees with pl_string_free.
 char* copied_string(const char* text, size_t length);
 

@@ -40,6 +40,11 @@ class HandleTable {
  public:
   // `tag` (1 to 15) is part of every handle; `type` names it in messages.
   HandleTable(uint64_t tag, const char* type) : tag_(tag), type_(type) {}
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
+  ~HandleTable() {
+    for (const auto& chunk : chunks_) delete[] chunk.load(std::memory_order_acquire);
+  }
 
   uintptr_t add(T value) {
     uint32_t index;
