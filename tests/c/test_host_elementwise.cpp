@@ -108,7 +108,7 @@ static void test_accuracy() {
   check_ulps("log", 1, 3e38f, 2);
   check_ulps("tanh", -12, 12, 3);
   check_ulps("tanh", -0.7f, 0.7f, 3);
-  check_ulps("sigmoid", -80, 80, 4);
+  check_ulps("sigmoid", -80, 80, 3);
   check_ulps("erf", -5, 5, 3);
   check_ulps("elu", -20, 1, 3, 1);
   check_ulps("elu", -0.5f, 0.1f, 3, 1);

@@ -29,7 +29,7 @@ struct GatherBody {
   TensorDesc index;
   int64_t size;                         // of x along the indexed dimension
   std::vector<Nest> nests;              // over out and x: one slice
-  std::vector<int64_t> x_offsets;       // of the slice at each index of x
+  DimOffset x_offset;                   // of the slice at each index of x
   std::vector<int64_t> target_offsets;  // of the slice at each element of index
   size_t bytes;
   PaddingZeroer zeroer;
@@ -45,7 +45,7 @@ struct GatherBody {
         const double nanoseconds = 5.0 * double(nest.runs()) + 0.1 * double(nest.elements() * int64_t(bytes));
         parallel_for(count, nanoseconds, [&](int64_t begin, int64_t end) {
           for (int64_t j = begin; j < end; ++j) {
-            const int64_t from = x_offsets[size_t(indices[size_t(j)])], to = target_offsets[size_t(j)];
+            const int64_t from = x_offset(indices[size_t(j)]), to = target_offsets[size_t(j)];
             walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
               std::memcpy(out + (offsets[0] + to) * int64_t(bytes), x + (offsets[1] + from) * int64_t(bytes),
                           size_t(n) * bytes);
@@ -59,7 +59,7 @@ struct GatherBody {
           const int64_t to = offsets[0] + i * run.stride[0], from = offsets[1] + i * run.stride[1];
           for (int64_t j = 0; j < count; ++j)
             std::memcpy(out + (to + target_offsets[size_t(j)]) * int64_t(bytes),
-                        x + (from + x_offsets[size_t(indices[size_t(j)])]) * int64_t(bytes), bytes);
+                        x + (from + x_offset(indices[size_t(j)])) * int64_t(bytes), bytes);
         }
       });
     }
@@ -70,7 +70,8 @@ struct GatherBody {
 // x is (before, dim, after), the result (before, index dims, after).
 GatherBody make_body(const std::string& name, int x_input, int dim, const TensorDesc& x, const TensorDesc& index,
                      const TensorDesc& y) {
-  GatherBody body{name, x_input, 1 - x_input, index, x.shape[dim], {}, {}, {}, size_of(x.dtype), PaddingZeroer(y)};
+  GatherBody body{name, x_input,          1 - x_input,     index, x.shape[dim], {}, DimOffset(x, dim),
+                  {},   size_of(x.dtype), PaddingZeroer(y)};
   // Both get the dimensions (before, `many`, after): x's own is the last of the many.
   const int indexed = index.rank(), many = std::max(1, indexed), after = x.rank() - dim - 1;
   std::vector<bool> x_inserted(size_t(dim + many + after), false), y_inserted = x_inserted;
@@ -80,12 +81,12 @@ GatherBody make_body(const std::string& name, int x_input, int dim, const Tensor
   Dims slice = lifted_y.shape;
   for (int i = 0; i < many; ++i) slice[dim + i] = 1;
   if (index.elements() > 0) body.nests = make_nests(slice, {{lifted_y, {}}, {lifted_x, {}}});
-  body.x_offsets = dim_offsets(x, dim);
   body.target_offsets = {0};
   for (int i = 0; i < indexed; ++i) {
     std::vector<int64_t> grown;
+    const DimOffset offset(y, dim + i);
     for (int64_t before : body.target_offsets)
-      for (int64_t own : dim_offsets(y, dim + i)) grown.push_back(before + own);
+      for (int64_t j = 0; j < y.shape[dim + i]; ++j) grown.push_back(before + offset(j));
     body.target_offsets = std::move(grown);
   }
   return body;
@@ -116,8 +117,8 @@ template <class T>
 struct GatherElementsBody {
   std::string op;
   int64_t size;
-  std::vector<Nest> nests;         // over out, index, and x at 0 along the dimension
-  std::vector<int64_t> x_offsets;  // of each index along it
+  std::vector<Nest> nests;  // over out, index, and x at 0 along the dimension
+  DimOffset x_offset;       // of each index along it
   LoadRun<int64_t> load;
   PaddingZeroer zeroer;
 
@@ -142,7 +143,7 @@ struct GatherElementsBody {
               failed = true;
               continue;
             }
-            out[offsets[0] + at * stride[0]] = x[offsets[2] + at * stride[2] + x_offsets[size_t(j)]];
+            out[offsets[0] + at * stride[0]] = x[offsets[2] + at * stride[2] + x_offset(j)];
           }
         }
       });
@@ -165,7 +166,7 @@ void add_elements(const Op& op, CandidateList& out) {
       return GatherElementsBody<T>{name,
                                    x.shape[dim],
                                    make_nests(y.shape, {{y, {}}, {index, {}}, {first, {}}}),
-                                   dim_offsets(x, dim),
+                                   DimOffset(x, dim),
                                    integer_loader(index.dtype),
                                    PaddingZeroer(y)};
     });

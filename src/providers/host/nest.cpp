@@ -213,11 +213,9 @@ TensorDesc with_rank(const TensorDesc& desc, int rank) {
   return desc.rank() == rank ? desc : insert_dims(desc, inserted);
 }
 
-std::vector<int64_t> dim_offsets(const TensorDesc& desc, int dim) {
+DimOffset::DimOffset(const TensorDesc& desc, int dim) : block_(desc.layout.block_of(dim)), stride_(desc.strides[dim]) {
   const std::vector<Digit> digits = digits_of(desc, dim);
-  std::vector<int64_t> offsets(size_t(desc.shape[dim]));
-  for (int64_t i = 0; i < desc.shape[dim]; ++i) offsets[size_t(i)] = offset_in(digits, i);
-  return offsets;
+  for (int64_t i = 0; i < block_; ++i) inside_.push_back(offset_in(digits, i));
 }
 
 PaddingZeroer::PaddingZeroer(const TensorDesc& desc) : element_bytes_(size_of(desc.dtype)) {

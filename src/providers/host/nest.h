@@ -49,8 +49,18 @@ std::vector<Nest> make_nests(const Dims& shape, const std::vector<Operand>& oper
 TensorDesc with_rank(const TensorDesc& desc, int rank);
 // The same tensor with dimensions of size 1 where `inserted` (of the new rank) is true.
 TensorDesc insert_dims(const TensorDesc& desc, const std::vector<bool>& inserted);
-// What index i of one dimension adds to an element's offset, for each i: offsets of elements are sums of these.
-std::vector<int64_t> dim_offsets(const TensorDesc& desc, int dim);
+// What an index of one dimension adds to an element's offset; offsets of elements are sums of these.
+class DimOffset {
+ public:
+  DimOffset(const TensorDesc& desc, int dim);
+  int64_t operator()(int64_t index) const {
+    return block_ == 1 ? index * stride_ : index / block_ * stride_ + inside_[size_t(index % block_)];
+  }
+
+ private:
+  int64_t block_, stride_;
+  std::vector<int64_t> inside_;  // a block
+};
 
 // Calls f(offsets, n) for runs [begin, end) of the nest in order: `offsets` holds the first element of the run in
 // each operand, n its length.

@@ -12,9 +12,14 @@ namespace pl::host {
 constexpr double kSerialNanoseconds = 12000;
 
 // The number of threads worth using for so much work (all items together).
-inline int threads_for(double nanoseconds) {
+inline int threads_for([[maybe_unused]] double nanoseconds) {
+#if defined(__SANITIZE_THREAD__)
+  // ThreadSanitizer does not see how libgomp hands work to threads and back, and would call each region a race.
+  return 1;
+#else
   if (nanoseconds < kSerialNanoseconds || omp_in_parallel()) return 1;
   return int(std::min<double>(omp_get_max_threads(), nanoseconds / (kSerialNanoseconds / 2)));
+#endif
 }
 
 // Calls body(begin, end) for consecutive pieces of [0, count), each item about `nanoseconds` of work on one core.

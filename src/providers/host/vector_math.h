@@ -174,7 +174,8 @@ PL_INLINE float sin_quadrant(float x, uint32_t turn) {
   constexpr double kRound64 = 6755399441055744.0;  // 1.5 * 2^52
   const double shifted = double(x) * 0.63661977236758134308 + kRound64;
   const double n = shifted - kRound64;
-  const float r = float((double(x) - n * 1.57079632679489655800) - n * 6.12323399573676603587e-17);
+  // pi / 2 in two parts; the first has 33 bits, n at most 20, so that their product is exact.
+  const float r = float((double(x) - n * 1.5707963267341256) - n * 6.077100506506192e-11);
   uint64_t bits;
   std::memcpy(&bits, &shifted, 8);
   const uint32_t quadrant = uint32_t(bits) + turn;
