@@ -186,6 +186,8 @@ void Catalog::measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuni
     options.seconds = 1.0;
   }
   options.seconds = std::min(options.seconds, max_seconds);
+  for (size_t i = 0; i < entry.op.inputs.size(); ++i)
+    options.constants.push_back(entry.op.schema->role_of(int(i)) == Role::constant);
   {
     std::lock_guard<std::mutex> one(measuring_);
     if (entry.device->is_cpu()) use_threads(context_.options().threads);

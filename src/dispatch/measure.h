@@ -17,6 +17,9 @@ struct Contender {
 };
 
 struct MeasureOptions {
+  // Inputs that come from far away in a program: by the time a layer runs again, the weights of the others have pushed
+  // its own out of the caches.  Large ones are evicted before each run; other inputs were written just before.
+  std::vector<bool> constants;
   int rounds = 9;              // for those still in the race
   double seconds = 0.15;       // for one op; at least three rounds are made within three times of it
   double give_up_ratio = 2.0;  // slower than the best by this after three rounds: no more rounds
