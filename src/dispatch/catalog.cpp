@@ -152,7 +152,7 @@ void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
   for (;;) {
     double best = std::numeric_limits<double>::infinity();
     for (const Way& way : entry.ways)
-      if (way.usable) best = std::min(best, way.ms);
+      if (way.usable) best = std::min(best, double(way.ms));
     std::vector<size_t> chosen;
     for (size_t i = 0; i < entry.ways.size(); ++i) {
       const Way& way = entry.ways[i];

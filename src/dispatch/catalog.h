@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/setting.h"
 #include "dispatch/cost_model.h"
 #include "dispatch/options.h"
 #include "ops/op.h"
@@ -29,9 +30,10 @@ struct Way {
   Candidate candidate;
   std::string key;          // Candidate::key()
   std::string environment;  // of the cost database
-  double ms = 0;            // measured, else estimated
-  bool measured = false;
-  bool usable = true;       // false: preparing it failed
+  // Read by choices without the entry's lock, while another thread may measure.
+  Setting<double> ms{0};    // measured, else estimated
+  Setting<bool> measured{false};
+  Setting<bool> usable{true};  // false: preparing it failed
   std::shared_ptr<Kernel> kernel;
 };
 

@@ -88,7 +88,7 @@ std::string Context::devices_json() const {
         .field("version", provider->version())
         .field("notes", provider->notes())
         .end();
-  json.end().field("threads", options_.threads).field("cache_dir", options_.cache_dir).end();
+  json.end().field("threads", int(options_.threads)).field("cache_dir", options_.cache_dir).end();
   return json.str();
 }
 

@@ -579,7 +579,7 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
           .field("reorder_ms", option.reorder_ms)
           .field("consumer_ms", option.consumer_ms)
           .field("total_ms", option.total())
-          .field("measured", option.way->measured)
+          .field("measured", bool(option.way->measured))
           .field("workspace_bytes", candidate.workspace_bytes)
           .end();
     }

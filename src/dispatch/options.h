@@ -7,6 +7,7 @@
 
 #include "core/attributes.h"
 #include "core/layout.h"
+#include "core/setting.h"
 
 namespace pl {
 
@@ -14,8 +15,8 @@ enum class Tuning { off, automatic, full };
 Tuning parse_tuning(const std::string& text);  // off, auto, full
 
 struct ContextOptions {
-  int threads = 0;  // 0: the processors of this process
-  Tuning tuning = Tuning::automatic;
+  Setting<int> threads{0};  // 0: the processors of this process
+  Setting<Tuning> tuning{Tuning::automatic};
   std::string cache_dir;  // empty: default_cache_dir()
   bool opencl = true;
 

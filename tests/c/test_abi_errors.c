@@ -3,10 +3,6 @@
 
 #include "abi.h"
 
-/* AddressSanitizer ends a program that asks for absurdly much memory, unless told that this is meant. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
-
 static const int64_t kShape[4] = {1, 4, 3, 3};
 static pl_context context;
 static pl_tensor tensor;

@@ -114,6 +114,17 @@ static void* call_with_attributes(void* argument) {
   return NULL;
 }
 
+/* Options change while others work. */
+static void *change_options(void *argument) {
+  int round;
+  (void)argument;
+  for (round = 0; round < ROUNDS / 4; round++) {
+    OK(pl_context_set(context, round % 2 ? "threads=1 tune=auto" : "threads=2 tune=off"));
+    OK(pl_memory_release_caches(context));
+  }
+  return NULL;
+}
+
 static void join_all(pthread_t* threads, int count) {
   int i;
   for (i = 0; i < count; i++) CHECK(pthread_join(threads[i], NULL) == 0);
@@ -128,7 +139,8 @@ int main(void) {
   shared = make_tensor(context, 4, kShape, NULL, values, kCount);
 
   for (i = 0; i < THREADS; i++) CHECK(!pthread_create(&threads[i], NULL, run_ops, (void*)(size_t)i));
-  join_all(threads, THREADS);
+  CHECK(!pthread_create(&threads[THREADS], NULL, change_options, NULL));
+  join_all(threads, THREADS + 1);
 
   for (i = 0; i < THREADS; i++) CHECK(!pthread_create(&threads[i], NULL, use_contested, &completed[i]));
   CHECK(!pthread_create(&threads[THREADS], NULL, release_contested, NULL));

@@ -1,0 +1,16 @@
+/* What the sanitizers ask a program for; linked into every test of a build with PYLAYOUT_SANITIZE. */
+
+/* Asking for absurdly much memory is a test, not a mistake: the answer is "none", not the end of the program. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "allocator_may_return_null=1"; }
+__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
+
+/* oneDNN and the OpenMP runtime are not built for ThreadSanitizer, which therefore misses how they synchronise (guards of
+ * static variables, barriers by futex) and takes what they do right for races. */
+__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void) {
+  return "race:libdnnl.so\n"
+         "race:libgomp.so\n"
+         "called_from_lib:libgomp.so\n";
+}
