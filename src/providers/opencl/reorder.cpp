@@ -106,12 +106,15 @@ void list_reorder(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int a = unit_axis(it, 1), b = unit_axis(it, 0);
   const bool transposes = a >= 0 && b >= 0 && a != b;
   Candidate axes = make_candidate(op, "reorder_axes");
-  axes.efficiency = transposes ? 0.2 : 0.8;
+  // On an H200: 4.1 TB/s where nothing moves; transposed 1.1 by axes, 3.5 by tiles, 2.1 by tiles of which 16 rows are
+  // used, 0.4 with 3 rows, of 4.2 for a copy.
+  axes.efficiency = transposes ? 0.25 : 0.9;
   axes.prepare = [&device, plan] { return prepare_computation(device, *plan); };
   out.add(std::move(axes));
   if (transposes && it.kept_checks.size() <= 1 && device.capabilities().max_work_group >= size_t(kTile * kRows)) {
     Candidate tiled = make_candidate(op, "reorder_tiled");
-    tiled.efficiency = device.capabilities().cpu ? 0.1 : 0.6;
+    const int64_t rows = std::min(it.kept[size_t(a)].size, it.kept[size_t(b)].size);
+    tiled.efficiency = device.capabilities().cpu ? 0.1 : rows >= kTile ? 0.8 : rows >= kTile / 2 ? 0.5 : 0.1;
     tiled.prepare = [&device, plan, from = src.dtype, to = dst.dtype] {
       return prepare_tiled(device, plan->iteration, from, to);
     };
