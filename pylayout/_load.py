@@ -51,7 +51,7 @@ def _open_replacement(path: str) -> None:
 
 
 # Where the OpenCL provider looks for runtimes that loaders do not find (intel-opencl-rt puts its own there).
-os.environ.setdefault("PYLAYOUT_OPENCL_PATH", os.path.join(sys.prefix, "lib"))
+os.environ.setdefault("PYLAYOUT_OPENCL_PATH", str(Path(sys.prefix) / "lib"))
 
 if os.environ.get("PYLAYOUT_ONEDNN"):
     _open_replacement(os.environ["PYLAYOUT_ONEDNN"])

@@ -53,7 +53,7 @@ class Query:
         lines += [
             "  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows
         ]
-        lines += [f"refused by {refusal['provider']}: {refusal['reason']}" for refusal in self.refusals]
+        lines += dict.fromkeys(f"refused by {refusal['provider']}: {refusal['reason']}" for refusal in self.refusals)
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -80,7 +80,7 @@ class Query:
                     f"({' '.join(_layouts(second['inputs']))}): {_milliseconds(second['total_ms'])} ms in all, "
                     f"{second['total_ms'] - best['total_ms']:+.4f} ms."
                 )
-        lines += [f"{refusal['provider']} refused: {refusal['reason']}." for refusal in self.refusals]
+        lines += dict.fromkeys(f"{refusal['provider']} refused: {refusal['reason']}." for refusal in self.refusals)
         return "\n".join(lines)
 
 
