@@ -12,7 +12,7 @@ import numpy
 from . import dlpack
 from ._load import ffi, lib
 from .context import handle as context_handle
-from .dtypes import BY_CODE, DType, bf16, dtype_of, f32, s64
+from .dtypes import ALL, BY_CODE, DType, bf16, dtype_of, f32, s64
 from .errors import (
     ArgumentTypeError,
     DeviceError,
@@ -570,6 +570,7 @@ def _rebuild(array: Any, dtype: str, layout: str | None, device: str) -> Tensor:
 
 # NumPy has these by default where a program never chose: they become the nearest type that the library has.
 _NARROWED = {numpy.dtype("float64"): f32}
+_BY_NUMPY = {dtype.dtype: dtype for dtype in ALL if dtype is not bf16}
 
 
 def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType]:
@@ -593,13 +594,16 @@ def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType
 def _borrow(array: Any, dtype: DType, owner: Any) -> Tensor:
     """A tensor over an array's memory; its strides must be positive."""
     rank, sizes = shape_array(array.shape)
-    item = array.itemsize
-    strides = ffi.NULL if array.flags.c_contiguous else ffi.new("int64_t[]", [step // item for step in array.strides])
+    if array.flags.c_contiguous and array.dtype.kind != "V":
+        strides, address = ffi.NULL, ffi.from_buffer(array)
+    else:
+        item = array.itemsize
+        strides, address = ffi.new("int64_t[]", [step // item for step in array.strides]), _address(array)
     key = next(_owner_keys)
     out = ffi.new("pl_tensor *")
     _owners[key] = owner
     status = lib.pl_tensor_borrow(
-        context_handle(), dtype.code, rank, sizes, ffi.NULL, strides, _address(array),
+        context_handle(), dtype.code, rank, sizes, ffi.NULL, strides, address,
         lib.pyl_release_owner, ffi.cast("void *", key), out,
     )  # fmt: skip
     if status:
@@ -618,6 +622,12 @@ def as_input(value: Any, op: str, argument: str, others: tuple[Any, ...] = (), c
     """What an op takes for a tensor argument. Arrays are borrowed for the call; numbers take the others' dtype."""
     if isinstance(value, Tensor):
         return value
+    if value.__class__ is numpy.ndarray and not copy:
+        # The common case, quickly: a plain array of a dtype that needs no conversion.
+        known = _BY_NUMPY.get(value.dtype)
+        flags = value.flags
+        if known is not None and flags.c_contiguous and flags.aligned and value.ndim <= 8:
+            return _borrow(value, known, value)
     what = f"{op}: {argument}"
     if isinstance(value, (bool, int, float)):
         return _scalar(value, next((other for other in others if isinstance(other, Tensor)), None), what)
@@ -699,6 +709,8 @@ def asarray(value: Any, dtype: Any = None, device: Any = None, layout: Any = Non
     array, meant = _numpy_array(value, wanted, "asarray: value")
     if copy is False:
         fits = array is value or (isinstance(value, numpy.ndarray) and numpy.shares_memory(array, value))
+        if fits and not array.flags.writeable:
+            raise InvalidArgumentError("asarray: copy is False, but the array is read-only, expected a writable one")
         if not fits or not _can_borrow(array) or layout is not None or str(device or "cpu") != "cpu":
             raise InvalidArgumentError("asarray: copy is False, but dtype, strides, layout or device need a copy")
         return _borrow(array, meant, value)

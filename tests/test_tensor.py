@@ -117,6 +117,9 @@ def test_borrowing_what_needs_a_copy_is_an_error(rng):
             pl.asarray(bad, copy=False)
     with pytest.raises(pl.InvalidArgumentError, match="copy"):
         pl.asarray(values, copy=False, layout="ba")
+    values.flags.writeable = False
+    with pytest.raises(pl.InvalidArgumentError, match="read-only"):
+        pl.asarray(values, copy=False)
 
 
 def test_awkward_arrays(rng):
