@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 pytestmark = pytest.mark.usefixtures("untuned")
 EXAMPLES = settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,  # the same cases on every machine
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

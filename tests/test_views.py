@@ -79,15 +79,17 @@ def test_view_equals_numpy(op, layout):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_ops_read_views(layout):
-    """A view's strides and offset reach the ops that use it, and its reorders."""
+def test_ops_read_views(layout, device):
+    """A view's strides and offset reach the ops that use it, and its reorders, on every device."""
     array = numbers((2, 33, 4, 6))
-    x = pl.asarray(array, layout=layout)
+    x = pl.asarray(array, layout=layout, device=device)
     for view, expected in [
         (x[:, :, 1:, ::2], array[:, :, 1:, ::2]),
         (ops.slice(x, [16], [33], [1]), array[:, 16:]),
         (ops.permute(x, [0, 2, 3, 1])[1:], array.transpose(0, 2, 3, 1)[1:]),
     ]:
+        assert view.device == device
+        np.testing.assert_array_equal(view.numpy(), expected)
         np.testing.assert_array_equal(ops.neg(view).numpy(), -expected)
         np.testing.assert_array_equal(ops.add(view, 1.0).numpy(), expected + 1)
         for target in ["NCHW", "NHWC", "nChw8c"]:
