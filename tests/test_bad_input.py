@@ -506,6 +506,13 @@ CASES = {
         SHAPE,
         "reshape: the product of shape overflows 64 bits",
     ),
+    "a reduction of too many elements": (
+        lambda: ops.pointwise(
+            [ones(2**20, 1, 1), ones(2**20, 1), ones(2**20)], "y0 = x0 + x1 + x2", reductions="reduce_y0 += y0"
+        ),
+        SHAPE,
+        "pointwise: shape .* too large",
+    ),
     "sections that overflow": (
         lambda: ops.split(ones(4), [2**63 - 1, 2**63 - 1]),
         ARGUMENT,

@@ -461,6 +461,7 @@ void infer(Op& op) {
   std::vector<int> all;
   for (size_t i = 0; i < op.inputs.size(); ++i) all.push_back(int(i));
   Dims shape = broadcast_shapes(op, all);
+  TensorDesc::dense(dtype, shape);  // a reduction may have a small result, but its elements must be countable too
   if (!reduces) {
     check(op, op.attributes.is_none("dim"), pl::Code::invalid_argument, "dim is ", to_text(*op.attributes.find("dim")),
           ", expected none, as there are no reductions");
