@@ -247,6 +247,16 @@ def test_indexing_is_numpy_s(keys, layout):
     numpy.testing.assert_array_equal(got.numpy(), wanted)
 
 
+def test_scalars_are_converted_and_read(device):
+    x = pl.asarray(numpy.arange(6, dtype="float32").reshape(2, 3), device=device)
+    scalar = x[1, 2]
+    assert scalar.shape == () and scalar.item() == 5
+    assert scalar.to(dtype="s32").item() == 5
+    assert scalar.to(device="cpu").item() == 5
+    assert pl.ops.sum(scalar).item() == 5
+    assert (scalar + scalar[None].squeeze(0)).item() == 10
+
+
 def test_indexing_errors():
     x = pl.zeros((2, 3))
     for key, error in [((0, 0, 0), IndexError), (2, IndexError), ((..., ...), IndexError), ("a", TypeError)]:

@@ -6,7 +6,9 @@ namespace {
 
 void infer(Op& op) {
   const TensorDesc& x = op.in(0);
-  const Layout target = Layout::parse(op.attributes.text("target"));
+  // The layout of a scalar has no letters: its text is empty.
+  const std::string& text = op.attributes.text("target");
+  const Layout target = text.empty() && x.rank() == 0 ? Layout() : Layout::parse(text);
   check(op, target.rank() == x.rank(), Code::layout, "target is ", op.attributes.text("target"), " of rank ",
         target.rank(), ", expected rank ", x.rank(), " (x has shape ", x.shape, ")");
   const DType dtype = op.attributes.is_none("dtype") ? x.dtype : parse_dtype(op.attributes.text("dtype"));

@@ -424,6 +424,11 @@ bool plan_computation(const OpenclDevice& device, Computation computation, Compu
   for (const Operand& operand : computation.outputs) outputs.push_back(operand.addressing);
   if (!make_iteration(computation.space, computation.reduced, inputs, outputs, out.iteration, reason)) return false;
   const Capabilities& c = device.capabilities();
+  if (computation.program.reduces() && out.iteration.reduced.empty()) {  // a scalar: one element, no axis
+    Axis one;
+    one.strides.assign(inputs.size() + outputs.size(), 0);
+    out.iteration.reduced.push_back(one);
+  }
   if (computation.program.reduces()) {
     const Iteration& it = out.iteration;
     const int64_t total = it.reduced_count(), kept = it.kept_count();
