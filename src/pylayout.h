@@ -66,7 +66,7 @@ typedef struct pl_tensor_info {
   int64_t strides[PL_MAX_RANK]; /* elements between outer blocks of a dimension */
   int64_t offset;               /* of the first element, in elements */
   size_t storage_bytes;         /* from the start of the storage to the tensor's end, padding included */
-  char layout[64];              /* "NCHW", "nChw16c", "acdb" */
+  char layout[64];              /* "NCHW", "nChw16c", "acdb"; "" for rank 0 */
   char device[32];              /* "cpu", "opencl:0" */
   int32_t is_dense;             /* 1: no gaps but block padding, offset 0 */
   int32_t is_borrowed;          /* 1: the storage is somebody else's memory */
@@ -179,7 +179,8 @@ PL_API pl_status pl_attributes_release(pl_attributes attributes);
 /* Runs an op.  inputs: in the schema's order, NULL for an optional one that is absent.  outputs: room for
  * `capacity` handles; where outputs[i] is not NULL on entry, the result is written into that tensor (its shape
  * and dtype must be the result's; any layout and device), otherwise a new tensor is returned there.
- * attributes may be NULL.  output_count (may be NULL) gets the number of outputs. */
+ * attributes may be NULL.  output_count (may be NULL) gets the number of outputs, also where that is more than
+ * `capacity`, which is an error. */
 PL_API pl_status pl_op_run(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
                            size_t input_count, pl_tensor *outputs, size_t capacity, size_t *output_count);
 /* The candidates for that call, best first, and the refusals, as JSON: {"op", "device", "chosen", "candidates":
