@@ -72,7 +72,9 @@ X4 = (2, 19, 9, 10)  # two blocks of 8 and a tail, one of 16 and a tail
 CASES: list[Case] = []
 
 
-def add(op: str, tensors: Any, reference: Any = None, tolerance: float = 2e-5, variadic: bool = False, **attributes: Any) -> None:
+def add(
+    op: str, tensors: Any, reference: Any = None, tolerance: float = 2e-5, variadic: bool = False, **attributes: Any
+) -> None:
     CASES.append(Case(op, tensors, attributes, reference, tolerance, variadic))
 
 
@@ -121,7 +123,9 @@ add(
 add("linear", normal((2, 3, 17), (5, 17)), lambda torch, f, t, a: f.linear(*t))
 add("matmul", normal((17, 23), (23, 19)), lambda torch, f, t, a: torch.matmul(*t))
 add("matmul", normal((3, 1, 5, 7), (4, 7, 6)), lambda torch, f, t, a: torch.matmul(*t))
-add("matmul", normal((2, 7, 5), (2, 6, 7)), lambda torch, f, t, a: t[0].mT @ t[1].mT, transpose_a=True, transpose_b=True)
+add(
+    "matmul", normal((2, 7, 5), (2, 6, 7)), lambda torch, f, t, a: t[0].mT @ t[1].mT, transpose_a=True, transpose_b=True
+)
 add("matmul", normal((4, 7), (7,)), lambda torch, f, t, a: torch.matmul(*t))
 
 # ---- pooling ----
@@ -145,7 +149,12 @@ add("global_max_pool", normal(X4), lambda torch, f, t, a: f.adaptive_max_pool2d(
 
 def _statistics(channels: int, shape: tuple[int, ...]):
     def make(rng: np.random.Generator) -> list[np.ndarray | None]:
-        vectors = [rng.standard_normal(channels), rng.uniform(0.5, 2, channels), rng.standard_normal(channels), rng.standard_normal(channels)]
+        vectors = [
+            rng.standard_normal(channels),
+            rng.uniform(0.5, 2, channels),
+            rng.standard_normal(channels),
+            rng.standard_normal(channels),
+        ]
         return [rng.standard_normal(shape).astype(np.float32), *(v.astype(np.float32) for v in vectors)]
 
     return make
@@ -153,9 +162,19 @@ def _statistics(channels: int, shape: tuple[int, ...]):
 
 add("batch_norm", _statistics(19, X4), lambda torch, f, t, a: torch.relu(f.batch_norm(*t)), activation="relu")
 add("batch_norm", _statistics(6, (4, 6)), lambda torch, f, t, a: f.batch_norm(*t, eps=1e-3), eps=1e-3)
-add("layer_norm", normal((2, 5, 33), (33,), (33,)), lambda torch, f, t, a: f.layer_norm(t[0], (33,), t[1], t[2]), normalized_shape=[33])
+add(
+    "layer_norm",
+    normal((2, 5, 33), (33,), (33,)),
+    lambda torch, f, t, a: f.layer_norm(t[0], (33,), t[1], t[2]),
+    normalized_shape=[33],
+)
 add("layer_norm", normal((2, 3, 5, 6)), lambda torch, f, t, a: f.layer_norm(t[0], (5, 6)), normalized_shape=[5, 6])
-add("group_norm", normal((2, 18, 5, 6), (18,), (18,)), lambda torch, f, t, a: f.group_norm(t[0], 3, t[1], t[2]), num_groups=3)
+add(
+    "group_norm",
+    normal((2, 18, 5, 6), (18,), (18,)),
+    lambda torch, f, t, a: f.group_norm(t[0], 3, t[1], t[2]),
+    num_groups=3,
+)
 add("instance_norm", normal((2, 17, 5, 6)), lambda torch, f, t, a: f.instance_norm(t[0]), tolerance=5e-5)
 add("softmax", normal(X4), dim=1)
 add("softmax", normal((5, 33)), dim=-1)
@@ -165,7 +184,22 @@ add("cumsum", normal((3, 7)), dim=-1)
 add("local_response_norm", normal(X4), size=5, alpha=0.1, beta=0.75, k=2.0)
 
 # ---- elementwise ----
-for _op in ("relu", "relu6", "leaky_relu", "elu", "selu", "silu", "hardswish", "hardsigmoid", "sigmoid", "tanh", "softplus", "mish", "softsign", "gelu"):
+for _op in (
+    "relu",
+    "relu6",
+    "leaky_relu",
+    "elu",
+    "selu",
+    "silu",
+    "hardswish",
+    "hardsigmoid",
+    "sigmoid",
+    "tanh",
+    "softplus",
+    "mish",
+    "softsign",
+    "gelu",
+):
     add(_op, normal(X4))
 add("gelu", normal(X4), approximate="tanh")
 add("leaky_relu", normal(X4), negative_slope=0.2)
@@ -188,7 +222,14 @@ add("mul", normal((3, 1, 5), (4, 1)))
 add("pow", positive(X4, (1, 19, 1, 10)))
 for _op in ("logical_and", "logical_or"):
     add(_op, lambda rng: [rng.random(X4) < 0.5, rng.random((9, 10)) < 0.5])
-add("where", lambda rng: [rng.random((9, 1)) < 0.5, rng.standard_normal(X4).astype("f4"), rng.standard_normal((19, 1, 1)).astype("f4")])
+add(
+    "where",
+    lambda rng: [
+        rng.random((9, 1)) < 0.5,
+        rng.standard_normal(X4).astype("f4"),
+        rng.standard_normal((19, 1, 1)).astype("f4"),
+    ],
+)
 add(
     "pointwise",
     normal(X4, (19, 1, 1)),
@@ -244,11 +285,23 @@ for _op in ("argmax", "argmin"):
     add(_op, normal((3, 5)))
 
 # ---- data movement ----
-add("concat", normal(X4, (2, 3, 9, 10), (2, 16, 9, 10)), lambda torch, f, t, a: torch.cat(t, a["dim"]), variadic=True, dim=1)
+add(
+    "concat",
+    normal(X4, (2, 3, 9, 10), (2, 16, 9, 10)),
+    lambda torch, f, t, a: torch.cat(t, a["dim"]),
+    variadic=True,
+    dim=1,
+)
 add("concat", normal((3, 4), (2, 4)), lambda torch, f, t, a: torch.cat(t, a["dim"]), variadic=True, dim=0)
 add("pad", normal(X4), pad=[1, 2, 0, 3], value=1.5)
 add("pad", normal(X4), lambda torch, f, t, a: f.pad(t[0], a["pad"], mode="reflect"), pad=[1, 2, 3, 0], mode="reflect")
-add("pad", normal(X4), lambda torch, f, t, a: f.pad(t[0], a["pad"], mode="replicate"), pad=[1, 2, 3, 0], mode="replicate")
+add(
+    "pad",
+    normal(X4),
+    lambda torch, f, t, a: f.pad(t[0], a["pad"], mode="replicate"),
+    pad=[1, 2, 3, 0],
+    mode="replicate",
+)
 add("pad", normal(X4), pad=[0, 0, -1, 2, 1, 1])
 add("index_select", indexed(X4, (5,), 19), lambda torch, f, t, a: t[0].index_select(1, wrapped(t[1], 19)), dim=1)
 add("embedding", indexed((11, 7), (2, 3), 11, first=True), lambda torch, f, t, a: f.embedding(wrapped(t[0], 11), t[1]))
@@ -270,6 +323,14 @@ add("squeeze", normal((2, 1, 5, 1)))
 add("unsqueeze", normal((2, 5)), dim=1)
 add("split", normal(X4), split_size_or_sections=[3, 16], dim=1)
 add("split", normal(X4), split_size_or_sections=4, dim=2)
-add("slice", normal(X4), lambda torch, f, t, a: t[0][:, 3:18:2, :, 1:8], starts=[3, 1], ends=[18, 8], axes=[1, 3], steps=[2, 1])
+add(
+    "slice",
+    normal(X4),
+    lambda torch, f, t, a: t[0][:, 3:18:2, :, 1:8],
+    starts=[3, 1],
+    ends=[18, 8],
+    axes=[1, 3],
+    steps=[2, 1],
+)
 add("identity", normal(X4), lambda torch, f, t, a: t[0])
 add("dropout", normal(X4), lambda torch, f, t, a: t[0], p=0.3)

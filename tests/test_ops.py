@@ -55,7 +55,9 @@ def check(case: Case, results: list[Any], expected: list[np.ndarray], what: str)
             np.testing.assert_array_equal(array, want, err_msg=what)
         else:
             scale = max(1.0, float(np.abs(want).max(initial=0)))
-            np.testing.assert_allclose(array.astype(np.float64), want, rtol=0, atol=case.tolerance * scale, err_msg=what)
+            np.testing.assert_allclose(
+                array.astype(np.float64), want, rtol=0, atol=case.tolerance * scale, err_msg=what
+            )
 
 
 def check_padding(tensor: pl.Tensor, what: str) -> None:
