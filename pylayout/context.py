@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 from typing import Any
 
 from ._load import ffi, lib
-from .errors import InvalidArgumentError, check
+from .errors import DeviceError, InvalidArgumentError, check
 
 __all__ = ["configure", "handle"]
 
 
 class _State:
-    __slots__ = ("handle", "lock", "options")
+    __slots__ = ("forked", "handle", "lock", "options")
 
     def __init__(self) -> None:
         self.handle: Any = None
         self.lock = threading.Lock()
         self.options: dict[str, Any] = {}
+        self.forked = False
 
     def make(self) -> Any:
         """The handle; made now if this is the first need of it."""
+        if self.forked:
+            raise DeviceError(
+                "pylayout was used before this process was forked; its threads and devices are the parent's, expected "
+                'a process of its own: multiprocessing.get_context("spawn")'
+            )
         with self.lock:
             if self.handle is None:
                 made = ffi.new("pl_context *")
@@ -42,6 +49,17 @@ def _option_text(options: dict[str, Any]) -> bytes:
 
 
 state = _State()
+
+
+def _after_fork() -> None:
+    """In a forked child: the OpenMP and OpenCL threads are gone, and waiting for them would never end."""
+    state.forked = state.handle is not None
+    state.handle = None
+    state.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def handle() -> Any:
@@ -66,6 +84,8 @@ def configure(**options: Any) -> None:
             raise InvalidArgumentError(
                 f'configure: there is no option "{key}"; expected one of {", ".join(sorted(known))}'
             )
+    if state.forked:
+        state.make()  # raises
     with state.lock:
         if state.handle is None:
             # A context over nothing but the CPU checks the values without starting OpenCL.

@@ -1,6 +1,7 @@
 """Threads that share one context: results stay right, whatever the others do."""
 
 import concurrent.futures
+import os
 import subprocess
 import sys
 import threading
@@ -120,6 +121,38 @@ threads = [threading.Thread(target=work) for _ in range(8)]
 for t in threads: t.start()
 for t in threads: t.join()
 assert len(seen) == 8 and len(set(seen)) == 1, seen
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_gets_an_error_instead_of_waiting_for_ever():
+    code = """
+import os, pylayout as pl
+from multiprocessing import get_context
+def child():
+    x = pl.zeros((1, 16, 8, 8))
+    return pl.ops.conv2d(x, pl.zeros((16, 16, 3, 3))).shape
+if __name__ == "__main__":
+    pid = os.fork()  # before the first use: the child is on its own
+    if pid == 0:
+        os._exit(0 if child() == (1, 16, 6, 6) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    x = pl.zeros((1, 16, 8, 8))
+    child()
+    pid = os.fork()
+    if pid == 0:
+        for use in (child, lambda: pl.ops.relu(x), pl.devices, lambda: pl.set_threads(1)):
+            try:
+                use()
+            except pl.DeviceError as error:
+                assert "spawn" in str(error)
+            else:
+                os._exit(1)
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    child()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
