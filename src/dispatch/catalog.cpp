@@ -98,7 +98,6 @@ EntryRef Catalog::entry(const Op& asked, Device& device) {
     }
     Way way;
     way.key = candidate.key();
-    way.environment = environment(device, candidate.provider);
     way.candidate = std::move(candidate);
     entry->ways.push_back(std::move(way));
   }
@@ -122,6 +121,7 @@ EntryRef Catalog::reorder(const TensorDesc& from, const TensorDesc& to, Device& 
 void Catalog::price(Entry& entry) {
   bool all = true;
   for (Way& way : entry.ways) {
+    way.environment = environment(*entry.device, way.candidate.provider);  // the number of threads may have changed
     const auto known = costs_.find(way.environment, entry.text, way.key);
     way.measured = known.has_value();
     if (known) {
@@ -231,6 +231,11 @@ std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {
     bump_epoch();
   }
   return way.kernel;
+}
+
+std::vector<Refusal> Catalog::refusals(Entry& entry) {
+  std::lock_guard<std::mutex> guard(entry.lock);
+  return entry.refusals;
 }
 
 std::optional<double> Catalog::best_ms(Entry& entry) {

@@ -74,6 +74,8 @@ class Catalog {
   std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
   // The fastest usable way's time; nothing if there is none.
   std::optional<double> best_ms(Entry& entry);
+  // Why ways are missing; those that failed when they were prepared or measured among them.
+  std::vector<Refusal> refusals(Entry& entry);
 
   // The rates of a device, measured once for each environment.
   Rates rates(Device& device);

@@ -121,7 +121,7 @@ EntryRef Dispatcher::entry_for(const Op& op, Device& home) {
   }
   if (!catalog_.best_ms(*entry)) {
     std::string reasons;
-    for (const Refusal& refusal : entry->refusals) reasons += "\n  " + refusal.provider + ": " + refusal.reason;
+    for (const Refusal& refusal : catalog_.refusals(*entry)) reasons += "\n  " + refusal.provider + ": " + refusal.reason;
     fail(Code::unsupported, op.schema->name, ": nothing on ", home.name(), " can run ", op.str(),
          reasons.empty() ? std::string() : "; the providers say:" + reasons);
   }
@@ -556,11 +556,11 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
     const Op asked = as_asked(op, call->policy);
     EntryRef entry = catalog_.entry(asked, home);
     catalog_.measure(*entry, Tuning::off);
-    refusals = entry->refusals;
+    refusals = catalog_.refusals(*entry);
     if (!catalog_.best_ms(*entry) && !home.is_cpu()) {
       entry = catalog_.entry(asked, context_.device("cpu"));
       catalog_.measure(*entry, Tuning::off);
-      refusals.insert(refusals.end(), entry->refusals.begin(), entry->refusals.end());
+      for (Refusal& refusal : catalog_.refusals(*entry)) refusals.push_back(std::move(refusal));
     }
     for (const Option& option : options(op, *entry, call->policy, inputs, home)) {
       const Candidate& candidate = option.way->candidate;
