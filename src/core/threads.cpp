@@ -1,10 +1,25 @@
 #include "core/threads.h"
 
 #include <omp.h>
+#include <pthread.h>
+
+#include <atomic>
+
+#include "core/status.h"
 
 namespace pl {
 
 int available_processors() { return omp_get_num_procs(); }
+
+void refuse_after_fork() {
+  static std::atomic<bool> forked{false};
+  // Registered by the first use, so that a fork before it is of no concern.
+  [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  if (forked.load(std::memory_order_relaxed))
+    fail(Code::device,
+         "this process was forked after its parent had run ops; the threads of OpenMP and OpenCL do not live on in a "
+         "fork, expected a fork before the first op, or a new process (multiprocessing's \"spawn\")");
+}
 
 void use_threads(int threads) {
   if (omp_get_max_threads() != threads) omp_set_num_threads(threads);

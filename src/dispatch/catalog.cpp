@@ -213,6 +213,7 @@ std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {
     std::lock_guard<std::mutex> guard(entry.lock);
     if (way.kernel || !way.usable) return way.kernel;
   }
+  refuse_after_fork();
   std::shared_ptr<Kernel> made;
   std::string problem;
   try {

@@ -319,6 +319,7 @@ void Dispatcher::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, 
                             const std::string& cause) {
   BufferRef workspace;
   if (way.candidate.workspace_bytes) workspace = entry.device->allocate(way.candidate.workspace_bytes);
+  refuse_after_fork();
   if (entry.device->is_cpu()) use_threads(context_.options().threads);
   const KernelArguments arguments{inputs.data(), outputs.data(), workspace.get()};
   if (!profile_.active()) {
