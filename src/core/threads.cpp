@@ -25,4 +25,11 @@ void use_threads(int threads) {
   if (omp_get_max_threads() != threads) omp_set_num_threads(threads);
 }
 
+void wake_threads() {
+#if !defined(__SANITIZE_THREAD__)  // libgomp is not instrumented
+#pragma omp parallel
+  asm volatile("" ::: "memory");  // an empty region could be left out by the compiler
+#endif
+}
+
 }  // namespace pl

@@ -11,4 +11,9 @@ void use_threads(int threads);  // for parallel regions the calling thread start
 // threads that only the parent has.
 void refuse_after_fork();
 
+// Makes the pool's threads as they are within a program: awake.  libgomp's threads spin for some milliseconds after a
+// parallel region before they sleep.  The next region starts at once then, and threads of another runtime (an OpenCL
+// runtime on the CPU) have to share the cores with them; a time taken with the pool asleep would promise the reverse.
+void wake_threads();
+
 }  // namespace pl

@@ -6,10 +6,11 @@
 #include <cstring>
 #include <map>
 #include <random>
-
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #endif
+
+#include "core/threads.h"
 
 namespace pl {
 namespace {
@@ -73,6 +74,7 @@ struct Runner {
   void run_once() { contender->kernel->run({inputs.data(), outputs.data(), workspace}); }
   double sample(Device& device) {
     for (const Buffer* buffer : evicted) evict(*buffer);
+    if (device.is_cpu()) wake_threads();
     auto timing = device.start_timing();
     for (int i = 0; i < repeat; ++i) run_once();
     timing->stop();
