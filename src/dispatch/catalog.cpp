@@ -93,7 +93,8 @@ EntryRef Catalog::entry(const Op& asked, Device& device) {
                                   [](const Candidate& candidate) { return !candidate.reference; });
   for (Candidate& candidate : list.candidates) {
     if (candidate.reference && others) {
-      list.refuse(candidate.provider, candidate.implementation + ": a reference implementation, not used where others exist");
+      list.refuse(candidate.provider,
+                  candidate.implementation + ": a reference implementation, not used where others exist");
       continue;
     }
     Way way;
@@ -163,8 +164,8 @@ void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
     measure_ways(entry, chosen, tuning, max_seconds);
     guard.lock();
   }
-  entry.all_measured = std::all_of(entry.ways.begin(), entry.ways.end(),
-                                   [](const Way& way) { return way.measured || !way.usable; });
+  entry.all_measured =
+      std::all_of(entry.ways.begin(), entry.ways.end(), [](const Way& way) { return way.measured || !way.usable; });
 }
 
 // Kernels are prepared and run outside the entry's lock; other threads may use the entry meanwhile.
@@ -293,7 +294,8 @@ Rates Catalog::calibrate(Device& device) {
   if (const auto ms = best("relu", {f32({16})})) rates.overhead_ms = *ms;
   const int64_t large = int64_t(8) << 20;  // 32 MiB each way: beyond the caches of one socket's share
   if (const auto ms = best("relu", {f32({large})})) rates.bytes_per_ms = double(large) * 8 / *ms;
-  if (const auto ms = best("matmul", {f32({512, 512}), f32({512, 512})})) rates.flops_per_ms = 2.0 * 512 * 512 * 512 / *ms;
+  if (const auto ms = best("matmul", {f32({512, 512}), f32({512, 512})}))
+    rates.flops_per_ms = 2.0 * 512 * 512 * 512 / *ms;
   if (!device.is_cpu()) {
     std::vector<char> host(size_t(large), 1);
     const BufferRef buffer = device.allocate(host.size());

@@ -31,7 +31,7 @@ struct Way {
   std::string key;          // Candidate::key()
   std::string environment;  // of the cost database
   // Read by choices without the entry's lock, while another thread may measure.
-  Setting<double> ms{0};    // measured, else estimated
+  Setting<double> ms{0};  // measured, else estimated
   Setting<bool> measured{false};
   Setting<bool> usable{true};  // false: preparing it failed
   std::shared_ptr<Kernel> kernel;

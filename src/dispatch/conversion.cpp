@@ -41,8 +41,7 @@ Conversion Conversions::plan(const TensorDesc& from, Device& source, const Tenso
       const TensorDesc between = TensorDesc::dense(dtype, from.shape, layout);
       Conversion path;
       if (!add_reorder(path, from, between, source)) continue;
-      const double transfer =
-          rates.transfer_overhead_ms + double(between.size_bytes()) / rates.transfer_bytes_per_ms;
+      const double transfer = rates.transfer_overhead_ms + double(between.size_bytes()) / rates.transfer_bytes_per_ms;
       path.steps.push_back({ConversionStep::Kind::transfer, nullptr, &target, between, transfer});
       path.ms += transfer + kStepOverheadMs;
       if (!add_reorder(path, between, to, target)) continue;

@@ -17,7 +17,7 @@ namespace pl {
 
 struct ConversionStep {
   enum class Kind { reorder, transfer } kind = Kind::reorder;
-  EntryRef entry;       // of a reorder
+  EntryRef entry;            // of a reorder
   Device* device = nullptr;  // where the result lies
   TensorDesc result;
   double ms = 0;

@@ -28,8 +28,8 @@ class CostDatabase {
 
   struct Status {
     std::string path;
-    size_t records = 0;   // keys known
-    size_t damaged = 0;   // lines skipped when the file was read
+    size_t records = 0;  // keys known
+    size_t damaged = 0;  // lines skipped when the file was read
     size_t environments = 0;
     bool writable = true;
   };

@@ -8,9 +8,9 @@ namespace pl {
 
 // What a device can do, measured by Catalog::calibrate.
 struct Rates {
-  double bytes_per_ms = 1e7;     // copy: bytes read plus bytes written
-  double flops_per_ms = 5e7;     // single-precision matrix product
-  double overhead_ms = 0.005;    // an op on a few elements
+  double bytes_per_ms = 1e7;           // copy: bytes read plus bytes written
+  double flops_per_ms = 5e7;           // single-precision matrix product
+  double overhead_ms = 0.005;          // an op on a few elements
   double transfer_bytes_per_ms = 1e7;  // host memory to the device and back
   double transfer_overhead_ms = 0.005;
 };

@@ -41,13 +41,14 @@ class Dispatcher {
   void forget_decisions();
 
  private:
-  struct Option {          // a way with everything it would cost in this call
+  struct Option {  // a way with everything it would cost in this call
     Way* way = nullptr;
     double op_ms = 0;
     double reorder_ms = 0;   // of data inputs (and of the output, under per-op)
     double consumer_ms = 0;  // expected of consumers
+    double margin_ms = 0;    // what a change of layout must promise beyond its cost
     int matches = 0;         // forced policy: tensors in the forced layout, outputs counted double
-    double total() const { return op_ms + reorder_ms + consumer_ms; }
+    double total() const { return op_ms + reorder_ms + consumer_ms + margin_ms; }
   };
   struct Decision {
     // what it was made for
@@ -77,6 +78,7 @@ class Dispatcher {
                               Device& home);
   double input_ms(const TensorRef& tensor, const TensorDesc& wanted, Device& device);
   double consumers_ms(Entry& producer, const Way& way, int depth);
+  static double switch_ms(const Way& way, double conversion_ms);
   double penalty(Entry& entry, int input, const TensorDesc& given, int depth);
   void learn(const Decision& decision, const std::vector<TensorRef>& inputs);
   std::vector<TensorRef> execute(const Decision& decision, const std::vector<TensorRef>& inputs,

@@ -16,8 +16,8 @@ namespace pl {
 namespace {
 
 // Constants of this size or more are evicted.  A layer with fewer bytes of weights belongs to a network that may well
-// stay in the last-level cache.  That it matters: the 3x3 512->512 at 7x7 of ResNet-50 (9.4 MB of weights) takes 0.53 ms
-// in nChw16c and 0.56 in NHWC with warm weights, but 1.0 and 0.7 within the network (Zen 5, two cores;
+// stay in the last-level cache.  That it matters: the 3x3 512->512 at 7x7 of ResNet-50 (9.4 MB of weights) takes 0.53
+// ms in nChw16c and 0.56 in NHWC with warm weights, but 1.0 and 0.7 within the network (Zen 5, two cores;
 // bench/networks.py).
 constexpr size_t kEvictBytes = size_t(256) << 10;
 
@@ -44,8 +44,16 @@ std::vector<char> random_bytes(DType dtype, size_t bytes) {
     char* at = data.data() + i * unit;
     switch (dtype) {
       case DType::f32: std::memcpy(at, &value, 4); break;
-      case DType::f16: { const uint16_t half = float_to_half(value); std::memcpy(at, &half, 2); break; }
-      case DType::bf16: { const uint16_t half = float_to_bfloat16(value); std::memcpy(at, &half, 2); break; }
+      case DType::f16: {
+        const uint16_t half = float_to_half(value);
+        std::memcpy(at, &half, 2);
+        break;
+      }
+      case DType::bf16: {
+        const uint16_t half = float_to_bfloat16(value);
+        std::memcpy(at, &half, 2);
+        break;
+      }
       default: *at = 0; break;  // little-endian zero of any width: an index that is always valid
     }
   }

@@ -34,7 +34,8 @@ ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOption
       options.cache_dir = text_of("context: cache_dir", value);
     } else if (key == "opencl") {
       const auto* wanted = std::get_if<bool>(&value);
-      require(wanted != nullptr, Code::invalid_argument, "context: opencl is ", to_text(value), ", expected true or false");
+      require(wanted != nullptr, Code::invalid_argument, "context: opencl is ", to_text(value),
+              ", expected true or false");
       options.opencl = *wanted;
     } else {
       fail(Code::invalid_argument, "context: there is no option \"", key,
