@@ -1,4 +1,4 @@
-# One word each, on a fresh Debian 12 or newer: make demo | test | bench | lint | build | clean
+# One word each, on a fresh Debian 12 or newer: make demo | test | sanitize | bench | lint | build | clean
 # Everything is set up in .venv and build/make; system packages come by apt where it can be used (tools/system-packages).
 PYTHON ?= python3
 VENV := .venv
@@ -10,7 +10,7 @@ JOBS ?= $(shell nproc)
 SOURCES := $(shell find src kernels pylayout cmake tests/c -type f ! -name '*.so*' ! -name '*.pyc' 2>/dev/null) \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench lint format build clean
+.PHONY: demo test sanitize bench lint format build clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -21,6 +21,18 @@ test: build
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) || rc=1; \
 	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest || rc=1; \
 	exit $$rc
+
+# The C tests under AddressSanitizer with UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer.
+sanitize: sanitize-address sanitize-thread
+
+.PHONY: sanitize-address sanitize-thread
+sanitize-address sanitize-thread: sanitize-%: $(VENV)/venv.stamp
+	@echo "testing with -fsanitize=$*"; mkdir -p build
+	@$(BIN)/cmake -S . -B build/$* -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DPYLAYOUT_PYTHON=OFF -DPYLAYOUT_TESTS=ON \
+	    -DPYLAYOUT_SANITIZE=$* >build/$*.log || { cat build/$*.log; exit 1; }
+	@$(BIN)/cmake --build build/$* --parallel $(JOBS)
+	@$(BIN)/ctest --test-dir build/$* --output-on-failure
 
 bench: build
 	$(BIN)/python -m bench
