@@ -70,7 +70,7 @@ Schema pool(const char* name, int spatial, bool average) {
                        "where count is the number of elements of the window: those in the input, or with "
                        "count_include_pad those in the input and its padding (never beyond, as ceil_mode could reach)."
                      : "y[n, c, p] = max over k of x[n, c, p * stride - begin + k * dilation]\n"
-                       "over the positions inside the input; a NaN in the window gives NaN.",
+                       "over the positions inside the input; a NaN in the window gives NaN, except that oneDNN passes over it.",
              "\n\nReturns (n, c, ", sizes,
              ") with sizes (in + begin + end - dilation * (kernel - 1) - 1) / stride + 1, rounded down; with ceil_mode "
              "rounded up, where the last window still begins in the input or before it.\n\n"
