@@ -7,11 +7,12 @@
 
 #include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 
 #include "core/dims.h"
+#include "core/paths.h"
+#include "core/status.h"
 
 namespace pl {
 namespace {
@@ -19,35 +20,13 @@ namespace {
 constexpr char kTemporaryPrefix[] = ".tmp-";
 constexpr time_t kStaleSeconds = 3600;
 
-bool make_directories(const std::string& path) {
-    for (size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
-        if (mkdir(path.substr(0, slash).c_str(), 0777) != 0 && errno != EEXIST) return false;
-    if (mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) return false;
-    struct stat status {};
-    return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-const char* environment(const char* name) {
-    const char* value = std::getenv(name);
-    return value && *value ? value : nullptr;
-}
-
 }  // namespace
 
 std::string cache_directory(std::string_view kind) {
-    std::string base;
-    if (const char* own = environment("PYLAYOUT_CACHE_DIR")) {
-        base = own;
-    } else if (const char* xdg = environment("XDG_CACHE_HOME")) {
-        base = std::string(xdg) + "/pylayout";
-    } else if (const char* home = environment("HOME")) {
-        base = std::string(home) + "/.cache/pylayout";
-    } else {
-        return {};
-    }
-    base += '/';
-    base += kind;
-    return make_directories(base) ? base : std::string();
+    const std::string base = default_cache_dir();
+    if (base.empty()) return {};
+    const std::string directory = concat(base, '/', kind);
+    return make_directories(directory) ? directory : std::string();
 }
 
 std::optional<std::string> read_file(const std::string& path) {

@@ -8,8 +8,7 @@
 
 namespace pl {
 
-// The directory for cached files of one kind ("programs"), created if it is missing:
-// $PYLAYOUT_CACHE_DIR/<kind>, else $XDG_CACHE_HOME/pylayout/<kind>, else ~/.cache/pylayout/<kind>.
+// The directory for cached files of one kind ("programs") below default_cache_dir(), created if it is missing.
 // Empty if it cannot be created: then nothing is cached on disk.
 std::string cache_directory(std::string_view kind);
 
