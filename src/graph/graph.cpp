@@ -1,0 +1,430 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/json.h"
+
+namespace pl {
+namespace {
+
+// What the value contributes to the op that uses it: its type, in plain layout unless it is a constant (whose strides
+// a view may need to know) or an input pinned to a layout.
+TensorDesc desc_for_use(const Value& value) { return value.constant ? value.constant->desc() : value.desc; }
+
+// Graphviz and people read these; quotes and backslashes are escaped, line breaks are not expected in names.
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + '"';
+}
+
+std::string type_text(const TensorDesc& desc) {
+  std::string text = concat(name_of(desc.dtype), ' ', desc.shape);
+  if (!desc.layout.is_plain()) text += ' ' + desc.layout.str();
+  return text;
+}
+
+template <class Body>
+void naming_node(const std::string& name, Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    if (name.empty()) throw;
+    fail(error.code(), error.what(), " (node \"", name, "\")");
+  }
+}
+
+}  // namespace
+
+std::string Graph::unique_name(const std::string& wanted) {
+  const std::string base = wanted.empty() ? "v" : wanted;
+  std::string name = base;
+  for (auto [it, added] = names_.try_emplace(name, 0); !added; std::tie(it, added) = names_.try_emplace(name, 0)) {
+    name = base + "." + std::to_string(++names_[base]);
+  }
+  return name;
+}
+
+ValueId Graph::add_value(const std::string& name, const TensorDesc& desc, int32_t node, int32_t output) {
+  require(values_.size() < size_t(INT32_MAX), Code::unsupported, "graph: more than 2^31 values");
+  Value value;
+  value.name = unique_name(name);
+  value.desc = desc;
+  value.node = node;
+  value.output = output;
+  values_.push_back(std::move(value));
+  return ValueId(values_.size() - 1);
+}
+
+ValueId Graph::input(const std::string& name, const TensorDesc& desc, const std::vector<std::string>& axes,
+                     bool pinned) {
+  require(!name.empty(), Code::invalid_argument, "graph: an input needs a name");
+  require(names_.find(name) == names_.end(), Code::invalid_argument, "graph: there is a value named \"", name,
+          "\" already, expected another name for the input");
+  require(axes.empty() || axes.size() == size_t(desc.rank()), Code::invalid_argument, "graph: input \"", name,
+          "\" has ", axes.size(), " axis names, expected ", desc.rank(), " or none");
+  const std::map<std::string, int64_t> known = this->axes();
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto it = known.find(axes[i]);
+    require(axes[i].empty() || it == known.end() || it->second == desc.shape[int(i)], Code::shape, "graph: axis \"",
+            axes[i], "\" of input \"", name, "\" has size ", desc.shape[int(i)], ", expected ",
+            it == known.end() ? 0 : it->second, " as in another input");
+  }
+  const ValueId id = add_value(name, desc, -1, 0);
+  inputs_.push_back({id, axes, pinned});
+  return id;
+}
+
+ValueId Graph::constant(const std::string& name, TensorRef tensor) {
+  require(tensor != nullptr, Code::invalid_argument, "graph: constant \"", name, "\" has no tensor");
+  const ValueId id = add_value(name.empty() ? "constant" : name, tensor->desc(), -1, 0);
+  values_.back().constant = std::move(tensor);
+  return id;
+}
+
+Node Graph::make_node(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
+                      const std::string& name, int32_t index) {
+  Node node;
+  node.name = name.empty() ? unique_name(schema.name) : name;
+  node.schema = &schema;
+  node.attributes = attributes;
+  node.inputs = inputs;
+  while (!node.inputs.empty() && node.inputs.back() == kNoValue) node.inputs.pop_back();
+  for (ValueId id : node.inputs)
+    require(id == kNoValue || (id >= 0 && size_t(id) < values_.size()), Code::invalid_argument, schema.name,
+            ": input value ", id, " is not of this graph, which has ", values_.size());
+  naming_node(name, [&] {
+    const Op made = op(node);
+    for (size_t i = 0; i < made.outputs.size(); ++i)
+      node.outputs.push_back(add_value(made.outputs.size() == 1 ? node.name : concat(node.name, ':', i),
+                                       made.outputs[i], index, int32_t(i)));
+  });
+  return node;
+}
+
+std::vector<ValueId> Graph::add(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
+                                const std::string& name) {
+  nodes_.push_back(make_node(schema, attributes, inputs, name, int32_t(nodes_.size())));
+  return nodes_.back().outputs;
+}
+
+void Graph::output(ValueId id, const std::string& name, std::optional<Layout> layout) {
+  require(id >= 0 && size_t(id) < values_.size(), Code::invalid_argument, "graph: output \"", name, "\" is value ", id,
+          ", which is not of this graph");
+  const TensorDesc& desc = value(id).desc;
+  if (layout)
+    require(layout->rank() == desc.rank(), Code::layout, "graph: output \"", name, "\" of rank ", desc.rank(),
+            " is wanted in layout ", layout->str(), " of rank ", layout->rank());
+  std::string unique = name.empty() ? value(id).name : name;
+  for (int i = 1; std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& o) { return o.name == unique; }); ++i)
+    unique = (name.empty() ? value(id).name : name) + "." + std::to_string(i);
+  outputs_.push_back({id, unique, layout});
+}
+
+const Node* Graph::maker(ValueId id) const {
+  if (id == kNoValue) return nullptr;
+  const int32_t node = value(id).node;
+  if (node >= 0) return &nodes_[size_t(node)];
+  return node <= kInserted ? &inserted_[size_t(kInserted - node)].node : nullptr;
+}
+
+std::vector<int32_t> Graph::use_counts() const {
+  std::vector<int32_t> counts(values_.size(), 0);
+  for (const Node& node : nodes_)
+    for (ValueId id : node.inputs)
+      if (id != kNoValue) ++counts[size_t(id)];
+  for (const GraphOutput& output : outputs_) ++counts[size_t(output.value)];
+  return counts;
+}
+
+std::vector<std::vector<int32_t>> Graph::consumers() const {
+  std::vector<std::vector<int32_t>> lists(values_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i)
+    for (ValueId id : nodes_[i].inputs)
+      if (id != kNoValue) lists[size_t(id)].push_back(int32_t(i));
+  return lists;
+}
+
+Op Graph::op(const Node& node) const {
+  std::vector<TensorDesc> inputs;
+  for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? TensorDesc() : desc_for_use(value(id)));
+  return make_op(*node.schema, node.attributes, inputs);
+}
+
+void Graph::verify() const {
+  const auto expect = [](bool condition, const Node& node, const auto&... parts) {
+    require(condition, Code::internal, "graph: node \"", node.name, "\": ", parts...);
+  };
+  require(inserted_.empty() && forward_.empty(), Code::internal, "graph: verify() before tidy()");
+  std::vector<bool> known(values_.size(), false);
+  for (const GraphInput& input : inputs_) known[size_t(input.value)] = true;
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].constant) known[i] = true;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    expect(node.schema != nullptr, node, "has no op");
+    for (ValueId id : node.inputs)
+      expect(id == kNoValue || (size_t(id) < values_.size() && known[size_t(id)]), node, "uses value ", id,
+             " before it is made");
+    const Op made = op(node);
+    expect(made.outputs.size() == node.outputs.size(), node, "has ", node.outputs.size(), " results, its op ",
+           made.outputs.size());
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const Value& result = value(node.outputs[k]);
+      expect(!known[size_t(node.outputs[k])], node, "makes value ", result.name, " a second time");
+      expect(result.node == int32_t(i) && result.output == int32_t(k), node, "its result ", k, " names another maker");
+      expect(result.desc.shape == made.outputs[k].shape && result.desc.dtype == made.outputs[k].dtype, node,
+             "its result is ", type_text(result.desc), ", its op gives ", type_text(made.outputs[k]));
+      known[size_t(node.outputs[k])] = true;
+    }
+  }
+  for (const GraphOutput& output : outputs_)
+    require(known[size_t(output.value)], Code::internal, "graph: output \"", output.name, "\" is never made");
+}
+
+std::map<std::string, int64_t> Graph::axes() const {
+  std::map<std::string, int64_t> sizes;
+  for (const GraphInput& input : inputs_)
+    for (size_t i = 0; i < input.axes.size(); ++i)
+      if (!input.axes[i].empty()) sizes[input.axes[i]] = value(input.value).desc.shape[int(i)];
+  return sizes;
+}
+
+Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
+  const std::map<std::string, int64_t> known = axes();
+  for (const auto& [name, size] : sizes) {
+    std::string names;
+    for (const auto& [axis, ignored] : known) names += (names.empty() ? "" : ", ") + axis;
+    require(known.count(name) == 1, Code::invalid_argument, "graph: there is no axis \"", name, "\"; expected one of ",
+            names.empty() ? "(none)" : names);
+    require(size >= 0, Code::shape, "graph: axis \"", name, "\" is given size ", size, ", expected 0 or more");
+  }
+  Graph result;
+  std::vector<ValueId> places(values_.size(), kNoValue);
+  for (const GraphInput& input : inputs_) {
+    const Value& old = value(input.value);
+    Dims shape = old.desc.shape;
+    for (size_t i = 0; i < input.axes.size(); ++i)
+      if (const auto it = sizes.find(input.axes[i]); it != sizes.end()) shape[int(i)] = it->second;
+    const TensorDesc desc = TensorDesc::dense(old.desc.dtype, shape, old.desc.layout);
+    places[size_t(input.value)] = result.input(old.name, desc, {}, input.pinned);
+    result.inputs_.back().axes = input.axes;
+  }
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].constant) places[i] = result.constant(values_[i].name, values_[i].constant);
+  for (const Node& node : nodes_) {
+    std::vector<ValueId> inputs;
+    for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? kNoValue : places[size_t(id)]);
+    const std::vector<ValueId> outputs = result.add(*node.schema, node.attributes, inputs, node.name);
+    require(outputs.size() == node.outputs.size(), Code::shape, node.schema->name, ": has ", outputs.size(),
+            " results for these sizes, expected ", node.outputs.size(), " (node \"", node.name, "\")");
+    for (size_t k = 0; k < outputs.size(); ++k) places[size_t(node.outputs[k])] = outputs[k];
+  }
+  for (const GraphOutput& output : outputs_) result.output(places[size_t(output.value)], output.name, output.layout);
+  return result;
+}
+
+// ---- texts ----
+
+std::string Graph::str() const {
+  std::string text;
+  for (const GraphInput& input : inputs_) {
+    text += "input " + value(input.value).name + ": " + type_text(value(input.value).desc);
+    for (size_t i = 0; i < input.axes.size(); ++i)
+      if (!input.axes[i].empty()) text += concat(" axis ", i, " = ", input.axes[i]);
+    text += input.pinned ? "\n" : " in any layout\n";
+  }
+  for (const Node& node : nodes_) {
+    for (size_t k = 0; k < node.outputs.size(); ++k) text += (k ? ", " : "") + value(node.outputs[k]).name;
+    text += " = " + node.schema->name + "(";
+    for (size_t k = 0; k < node.inputs.size(); ++k)
+      text += (k ? ", " : "") + (node.inputs[k] == kNoValue ? std::string("-") : value(node.inputs[k]).name);
+    text += ")";
+    if (!node.attributes.empty()) text += " " + node.attributes.str();
+    text += ":";
+    for (ValueId id : node.outputs) text += " " + type_text(value(id).desc);
+    text += "\n";
+  }
+  for (const GraphOutput& output : outputs_)
+    text += "output " + output.name + " = " + value(output.value).name +
+            (output.layout ? " as " + output.layout->str() : std::string(" in any layout")) + "\n";
+  return text;
+}
+
+std::string Graph::dot() const {
+  std::string text = "digraph pylayout {\n  node [shape=box, fontname=\"sans-serif\", fontsize=10];\n";
+  const auto place = [&](ValueId id) {
+    const Value& v = value(id);
+    return v.node >= 0 ? concat("n", v.node) : concat("v", id);
+  };
+  for (const GraphInput& input : inputs_)
+    text += "  " + place(input.value) +
+            " [shape=oval, label=" + quoted(value(input.value).name + "\\n" + type_text(value(input.value).desc)) +
+            "];\n";
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    text += concat("  n", i, " [label=", quoted(node.schema->name),
+                   ", tooltip=", quoted(node.name + " " + node.attributes.str()), "];\n");
+    for (ValueId id : node.inputs)
+      if (id != kNoValue && !is_constant(id))
+        text +=
+            concat("  ", place(id), " -> n", i, " [label=", quoted(concat(value(id).desc.shape)), ", fontsize=8];\n");
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i)
+    text += concat("  o", i, " [shape=oval, label=", quoted(outputs_[i].name), "];\n  ", place(outputs_[i].value),
+                   " -> o", i, ";\n");
+  return text + "}\n";
+}
+
+std::string Graph::json() const {
+  Json json;
+  const auto describe = [&](const Value& v) {
+    json.field("name", v.name).field("dtype", std::string(name_of(v.desc.dtype))).field("shape", v.desc.shape.vector());
+    json.field("layout", v.desc.layout.str());
+  };
+  const auto names = [&](const std::vector<ValueId>& ids) {
+    json.list();
+    for (ValueId id : ids) {
+      if (id == kNoValue)
+        json.null();
+      else
+        json.value(value(id).name);
+    }
+    json.end();
+  };
+  json.object().key("inputs").list();
+  for (const GraphInput& input : inputs_) {
+    json.object();
+    describe(value(input.value));
+    json.field("axes", input.axes).field("pinned", input.pinned).end();
+  }
+  json.end().key("constants").list();
+  const std::vector<int32_t> uses = use_counts();
+  for (size_t i = 0; i < values_.size(); ++i) {
+    if (!values_[i].constant || !uses[i]) continue;
+    json.object();
+    describe(values_[i]);
+    json.end();
+  }
+  json.end().key("nodes").list();
+  for (const Node& node : nodes_) {
+    json.object().field("name", node.name).field("op", node.schema->name).key("attributes").object();
+    for (const auto& [key, attribute] : node.attributes) json.field(key, attribute);
+    json.end().key("inputs");
+    names(node.inputs);
+    json.key("outputs").list();
+    for (ValueId id : node.outputs) {
+      json.object();
+      describe(value(id));
+      json.end();
+    }
+    json.end().end();
+  }
+  json.end().key("outputs").list();
+  for (const GraphOutput& output : outputs_) {
+    json.object().field("name", output.name).field("value", value(output.value).name);
+    json.field("layout", output.layout ? output.layout->str() : std::string("any")).end();
+  }
+  json.end().end();
+  return json.str();
+}
+
+// ---- rewriting ----
+
+void Graph::rewrite(size_t index, const Schema& schema, const Attributes& attributes,
+                    const std::vector<ValueId>& inputs) {
+  Node& node = nodes_[index];
+  Node changed = node;
+  changed.schema = &schema;
+  changed.attributes = attributes;
+  changed.inputs = inputs;
+  while (!changed.inputs.empty() && changed.inputs.back() == kNoValue) changed.inputs.pop_back();
+  for (ValueId id : changed.inputs)
+    require(id == kNoValue || value(id).node < int32_t(index), Code::internal, "graph: rewriting node \"", node.name,
+            "\": input ", id == kNoValue ? "" : value(id).name, " is made after it");
+  const Op made = op(changed);
+  require(made.outputs.size() == node.outputs.size(), Code::internal, "graph: rewriting node \"", node.name,
+          "\" changes the number of its results");
+  for (size_t k = 0; k < made.outputs.size(); ++k) {
+    const TensorDesc& before = value(node.outputs[k]).desc;
+    require(made.outputs[k].shape == before.shape && made.outputs[k].dtype == before.dtype, Code::internal,
+            "graph: rewriting node \"", node.name, "\" turns ", type_text(before), " into ",
+            type_text(made.outputs[k]));
+  }
+  node = std::move(changed);
+}
+
+ValueId Graph::resolved(ValueId id) {
+  if (forward_.empty() || id == kNoValue) return id;
+  ValueId end = id;
+  while (size_t(end) < forward_.size() && forward_[size_t(end)] != kNoValue) end = forward_[size_t(end)];
+  while (id != end) {
+    const ValueId next = forward_[size_t(id)];
+    forward_[size_t(id)] = end;
+    id = next;
+  }
+  return end;
+}
+
+void Graph::redirect(ValueId from, ValueId to) {
+  const TensorDesc &a = value(from).desc, &b = value(to).desc;
+  require(a.shape == b.shape && a.dtype == b.dtype, Code::internal, "graph: redirecting ", value(from).name, " (",
+          type_text(a), ") to ", value(to).name, " (", type_text(b), ")");
+  if (forward_.size() < values_.size()) forward_.resize(values_.size(), kNoValue);
+  to = resolved(to);
+  require(to != from, Code::internal, "graph: ", value(from).name, " is redirected to itself");
+  forward_[size_t(from)] = to;
+}
+
+std::vector<ValueId> Graph::insert(size_t before, const Schema& schema, const Attributes& attributes,
+                                   const std::vector<ValueId>& inputs, const std::string& name) {
+  inserted_.push_back({before, make_node(schema, attributes, inputs, name, kInserted - int32_t(inserted_.size()))});
+  return inserted_.back().node.outputs;
+}
+
+size_t Graph::tidy() {
+  // Insertions: before the same node in the order in which they were asked for.
+  std::vector<Node> merged;
+  merged.reserve(nodes_.size() + inserted_.size());
+  std::stable_sort(inserted_.begin(), inserted_.end(),
+                   [](const Inserted& a, const Inserted& b) { return a.before < b.before; });
+  size_t next = 0;
+  for (size_t i = 0; i <= nodes_.size(); ++i) {
+    for (; next < inserted_.size() && (inserted_[next].before <= i || i == nodes_.size()); ++next)
+      merged.push_back(std::move(inserted_[next].node));
+    if (i < nodes_.size()) merged.push_back(std::move(nodes_[i]));
+  }
+  inserted_.clear();
+  for (Node& node : merged)
+    for (ValueId& id : node.inputs) id = resolved(id);
+  for (GraphOutput& output : outputs_) output.value = resolved(output.value);
+  forward_.clear();
+
+  std::vector<bool> needed(values_.size(), false);
+  for (const GraphOutput& output : outputs_) needed[size_t(output.value)] = true;
+  std::vector<bool> keep(merged.size(), false);
+  for (size_t i = merged.size(); i-- > 0;) {
+    for (ValueId id : merged[i].outputs) keep[i] = keep[i] || needed[size_t(id)];
+    if (!keep[i]) continue;
+    for (ValueId id : merged[i].inputs)
+      if (id != kNoValue) needed[size_t(id)] = true;
+  }
+  nodes_.clear();
+  for (size_t i = 0; i < merged.size(); ++i) {
+    if (keep[i]) {
+      for (ValueId id : merged[i].outputs) values_[size_t(id)].node = int32_t(nodes_.size());
+      nodes_.push_back(std::move(merged[i]));
+    } else {
+      for (ValueId id : merged[i].outputs) values_[size_t(id)].node = -1;
+    }
+  }
+  for (size_t i = 0; i < values_.size(); ++i)
+    if (values_[i].constant && !needed[i]) values_[i].constant = nullptr;
+  return merged.size() - nodes_.size();
+}
+
+}  // namespace pl

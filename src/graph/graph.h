@@ -1,0 +1,130 @@
+// Graph: a whole program as data: typed values, and the ops between them in an order in which they can run.
+//
+// It is built with the ops of eager calls (`add` infers and checks as they do), rewritten by passes (graph/pass.h),
+// and compiled into a Plan (graph/plan.h).  Shapes are concrete; a graph whose inputs have named axes can be bound
+// to other sizes, which infers every shape again.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "ops/op.h"
+
+namespace pl {
+
+using ValueId = int32_t;  // an index into Graph::values()
+constexpr ValueId kNoValue = -1;
+constexpr int32_t kInserted = -2;  // Value::node of results of inserted nodes: kInserted - place
+
+struct Value {
+  std::string name;    // for people; unique in a graph
+  TensorDesc desc;     // shape and dtype.  The layout is meant for constants and pinned inputs; else it is plain
+  TensorRef constant;  // the data of a constant, else null
+  int32_t node = -1;   // what makes it; -1: a constant or an input
+  int32_t output = 0;  // which result of that node
+};
+
+struct Node {
+  std::string name;  // for people: "layer1.0.conv1", "/features/0/Conv"
+  const Schema* schema = nullptr;
+  Attributes attributes;        // as the user gave them: complete ones are made again for every shape
+  std::vector<ValueId> inputs;  // in schema order; kNoValue: an optional input that is absent
+  std::vector<ValueId> outputs;
+};
+
+struct GraphInput {
+  ValueId value = kNoValue;
+  std::vector<std::string> axes;  // names of its axes, "" for those that are fixed; empty: none is named
+  bool pinned = true;             // the caller gives it in desc.layout.  False: in whatever layout the plan likes
+};
+
+struct GraphOutput {
+  ValueId value = kNoValue;
+  std::string name;
+  std::optional<Layout> layout;  // the layout the caller wants it in; none: whatever the plan likes
+};
+
+class Graph {
+ public:
+  // ---- building ----
+
+  // `axes` may be empty, or name some of the axes ("n", "", "", "").  Equal names must have equal sizes.
+  ValueId input(const std::string& name, const TensorDesc& desc, const std::vector<std::string>& axes = {},
+                bool pinned = true);
+  ValueId constant(const std::string& name, TensorRef tensor);
+  // Appends an op.  Throws as an eager call does, the message naming the node too.
+  std::vector<ValueId> add(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
+                           const std::string& name = "");
+  void output(ValueId value, const std::string& name, std::optional<Layout> layout);
+
+  // ---- reading ----
+
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Node>& nodes() const { return nodes_; }  // each after the makers of its inputs
+  const std::vector<GraphInput>& inputs() const { return inputs_; }
+  const std::vector<GraphOutput>& outputs() const { return outputs_; }
+  const Value& value(ValueId id) const { return values_[size_t(id)]; }
+  const Node& node(size_t index) const { return nodes_[index]; }
+  // The node that makes a value, or null for inputs, constants and kNoValue.
+  const Node* maker(ValueId id) const;
+  bool is_constant(ValueId id) const { return id != kNoValue && values_[size_t(id)].constant != nullptr; }
+  // How often each value is used: by nodes (each input counts) and as an output of the graph.
+  std::vector<int32_t> use_counts() const;
+  // The nodes that use each value, in order; a node that uses a value twice is listed twice.
+  std::vector<std::vector<int32_t>> consumers() const;
+  // The op of a node with everything inferred.
+  Op op(const Node& node) const;
+
+  // Checks every invariant: order, types, shapes, uniqueness of names, outputs.  Throws Error(internal) naming the
+  // node.
+  void verify() const;
+
+  // The same program for other sizes of the named axes.  Throws Error(invalid_argument) for a name that no input has,
+  // and what inference throws where an op does not permit the size.
+  Graph bound(const std::map<std::string, int64_t>& sizes) const;
+  std::map<std::string, int64_t> axes() const;  // every named axis and its size
+
+  std::string str() const;   // for people, one op a line
+  std::string dot() const;   // Graphviz
+  std::string json() const;  // {"inputs", "outputs", "nodes", "constants"}; without the data of constants
+
+  // ---- rewriting, for passes ----
+
+  // Turns a node into another op with the same results (shapes and dtypes, checked).  Its inputs must be made before
+  // it.
+  void rewrite(size_t node, const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs);
+  // Whoever uses `from`, graph outputs included, is to use `to` (same shape and dtype).  Takes effect at the next
+  // tidy().
+  void redirect(ValueId from, ValueId to);
+  // Inserts an op before node `before` (an index as it is now); takes its place in nodes() at the next tidy().
+  std::vector<ValueId> insert(size_t before, const Schema& schema, const Attributes& attributes,
+                              const std::vector<ValueId>& inputs, const std::string& name);
+  // Makes redirections and insertions effective, and removes nodes that no output needs and the data of constants that
+  // no node uses.  Renumbers nodes, not values.  Returns the number of nodes removed.
+  size_t tidy();
+
+ private:
+  std::string unique_name(const std::string& wanted);
+  ValueId add_value(const std::string& name, const TensorDesc& desc, int32_t node, int32_t output);
+  Node make_node(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
+                 const std::string& name, int32_t index);
+  ValueId resolved(ValueId id);
+
+  std::vector<Value> values_;
+  std::vector<Node> nodes_;
+  std::vector<GraphInput> inputs_;
+  std::vector<GraphOutput> outputs_;
+  std::map<std::string, int32_t, std::less<>> names_;  // of values: how often the name was wanted
+  struct Inserted {
+    size_t before;
+    Node node;
+  };
+  std::vector<Inserted> inserted_;  // their values have node = kInserted - index until tidy()
+  std::vector<ValueId> forward_;    // by value: where it was redirected to, else kNoValue; empty: nothing was
+};
+
+}  // namespace pl

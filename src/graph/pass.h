@@ -1,0 +1,35 @@
+// Passes: rewrites of a graph that leave its results equal within stated bounds.
+//
+// A pass looks for one pattern, at its last op (the root), and turns the root into what replaces the pattern; what is
+// no longer needed is removed by Graph::tidy().  Passes are run in the order of `standard_passes()`, the whole list
+// again until nothing changes.  To add one: write graph/passes/<name>.cpp, declare it in passes/passes.h, and put it
+// at its place in the list (order matters, so the list is written by hand); test it alone in tests/c/test_passes.cpp.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace pl {
+
+class Context;
+
+struct Pass {
+  const char* name;  // "fuse_activation"
+  const char* doc;   // what becomes what, and the bound on the change of results
+  // Rewrites what it finds and returns how often; may leave redirections and insertions for tidy().
+  int (*run)(Graph& graph, Context& context);
+};
+
+const std::vector<Pass>& standard_passes();
+
+struct PassReport {
+  std::string name;
+  int rewrites = 0;
+};
+// Runs the standard passes until none finds anything, tidying after each.  `without`: names of passes to leave out.
+std::vector<PassReport> simplify(Graph& graph, Context& context, const std::vector<std::string>& without = {});
+
+}  // namespace pl
