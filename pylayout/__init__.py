@@ -41,6 +41,7 @@ from .query import Query, query, tune
 from .tensor import Tensor, asarray, empty_like, from_dlpack, full, zeros
 
 from . import ops  # isort: skip  (after tensor, which it completes)
+from .graph import Graph, Value  # isort: skip
 
 __version__: str = ffi.string(lib.pl_version()).decode()
 
@@ -51,6 +52,7 @@ __all__ = [
     "DeviceError",
     "Error",
     "FileError",
+    "Graph",
     "InternalError",
     "InvalidArgumentError",
     "Layout",
@@ -61,6 +63,7 @@ __all__ = [
     "ShapeError",
     "Tensor",
     "UnsupportedError",
+    "Value",
     "__version__",
     "asarray",
     "bf16",

@@ -10,7 +10,7 @@ from .context import state as _context
 from .errors import ArgumentTypeError, InvalidArgumentError, check, error_of, take_json
 from .tensor import Tensor, adopt, as_input
 
-__all__ = ["Attributes", "as_inputs", "attribute_text", "finish", "keep", "run_list", "schemas"]
+__all__ = ["Attributes", "as_inputs", "attribute_text", "bind", "finish", "keep", "run_list", "schemas"]
 
 # Attributes are kept, by the values given, for this many different calls of one op.
 MAX_KEPT = 512
@@ -103,6 +103,34 @@ def as_inputs(values: Any, op: str, argument: str, copy: bool) -> list[Tensor]:
     if isinstance(values, Tensor) or not isinstance(values, (list, tuple)):
         raise ArgumentTypeError(f"{op}: {argument} is {type(values).__name__}, expected a list of tensors")
     return [as_input(value, op, f"{argument}[{i}]", tuple(values), copy) for i, value in enumerate(values)]
+
+
+def bind(op: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[list[tuple[str, Any]], dict[str, Any]]:
+    """Arguments as the op's function would bind them: [(argument, tensor or None)] in the schema's order, attributes.
+
+    Raises ArgumentTypeError for too many arguments, one given twice, or a list that is none.
+    """
+    parameters = schemas()[op]["parameters"]
+    if len(arguments) > len(parameters):
+        raise ArgumentTypeError(f"{op}: {len(arguments)} arguments given, expected at most {len(parameters)}")
+    bound = {parameter["name"]: value for parameter, value in zip(parameters, arguments, strict=False)}
+    for key, value in keywords.items():
+        if key in bound:
+            raise ArgumentTypeError(f"{op}: {key} is given twice")
+        bound[key] = value
+    tensors: list[tuple[str, Any]] = []
+    for parameter in parameters:
+        name = parameter["name"]
+        if parameter["kind"] == "attribute":
+            continue
+        value = bound.pop(name, None)
+        if parameter["kind"] == "tensors":
+            if not isinstance(value, (list, tuple)):
+                raise ArgumentTypeError(f"{op}: {name} is {type(value).__name__}, expected a list of tensors")
+            tensors += [(f"{name}[{i}]", item) for i, item in enumerate(value)]
+        else:
+            tensors.append((name, value))
+    return tensors, bound
 
 
 _schemas: dict[str, dict[str, Any]] = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ._load import ffi, lib
-from .calls import Attributes, as_inputs, attribute_text, schemas
+from .calls import Attributes, attribute_text, bind, schemas
 from .context import handle
-from .errors import ArgumentTypeError, InvalidArgumentError, check, take_json
+from .errors import InvalidArgumentError, check, take_json
 from .ops import ALIASES
 from .tensor import Tensor, as_input
 
@@ -95,31 +95,11 @@ def _milliseconds(value: float | None) -> str:
 def _call(op: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[bytes, Any, Any, list[Tensor]]:
     """Arguments as a call of the op would bind them: (name, attributes, handles, tensors that must stay alive)."""
     name = ALIASES.get(op, op)
-    schema = schemas().get(name)
-    if schema is None:
+    if name not in schemas():
         raise InvalidArgumentError(f'query: there is no op "{op}"; dir(pylayout.ops) lists those there are')
     common: dict[str, Any] = {key: keywords.pop(key) for key in ("layout", "device") if key in keywords}
-    bound: dict[str, Any] = {}
-    parameters = schema["parameters"]
-    if len(arguments) > len(parameters):
-        raise ArgumentTypeError(f"{op}: {len(arguments)} arguments given, expected at most {len(parameters)}")
-    for parameter, value in zip(parameters, arguments, strict=False):
-        bound[parameter["name"]] = value
-    for key, value in keywords.items():
-        if key in bound:
-            raise ArgumentTypeError(f"{op}: {key} is given twice")
-        bound[key] = value
-    tensors: list[Tensor | None] = []
-    for parameter in parameters:
-        if parameter["kind"] == "attribute":
-            continue
-        value = bound.pop(parameter["name"], None)
-        if parameter["kind"] == "tensors":
-            tensors += as_inputs(value, op, parameter["name"], False)
-        elif value is None:
-            tensors.append(None)
-        else:
-            tensors.append(as_input(value, op, parameter["name"]))
+    values, bound = bind(name, arguments, keywords)
+    tensors = [None if value is None else as_input(value, op, argument) for argument, value in values]
     attributes = Attributes(attribute_text(op, {**bound, **common}))
     handles = ffi.new("pl_tensor[]", [ffi.NULL if tensor is None else tensor._handle for tensor in tensors])
     return name.encode(), attributes, handles, [tensor for tensor in tensors if tensor is not None]

@@ -4,7 +4,7 @@
  * exception crosses this boundary.  After a status other than PL_OK, pl_last_error() of the same thread says
  * which op and argument, what was expected and what came; outputs are then unchanged.
  *
- * Handles (pl_context, pl_tensor, pl_attributes) are counted references: each one that a function returns is
+ * Handles (pl_context, pl_tensor, pl_attributes, pl_graph, pl_plan) are counted references: each one that a function returns is
  * yours to release.  A handle that was released, or never was one, is answered PL_ERROR_INVALID_ARGUMENT, not
  * with a crash.  All functions may be called from any thread, on shared handles too; releasing a handle while
  * another thread passes the same handle to a call is safe (the call either completes or reports it released).
@@ -56,6 +56,7 @@ typedef enum pl_dtype {
 typedef struct pl_context_handle *pl_context;
 typedef struct pl_tensor_handle *pl_tensor;
 typedef struct pl_attributes_handle *pl_attributes;
+typedef struct pl_graph_handle *pl_graph;
 
 /* What a tensor is.  The element (i_0, i_1, ...) of a tensor without inner blocks lies at
  * offset + sum(i_k * strides[k]) elements; see docs/layouts.md for blocked ones. */
@@ -192,6 +193,38 @@ PL_API pl_status pl_op_query(pl_context context, const char *op, pl_attributes a
  * pl_op_query would then say. */
 PL_API pl_status pl_op_tune(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
                             size_t input_count, double seconds, char **json);
+
+/* ---- graphs ---- */
+
+/* A value of a graph: what an op, an input or a constant gives.  Numbered from 0. */
+typedef int32_t pl_value;
+#define PL_NO_VALUE (-1)
+
+/* An empty graph.  Calls on one graph from several threads wait for each other. */
+PL_API pl_status pl_graph_create(pl_context context, pl_graph *graph);
+PL_API pl_status pl_graph_release(pl_graph graph);
+/* An input.  axes: NULL, or a name for each axis that may get another size later (pl_graph_bind), separated by commas,
+ * nothing for a fixed one: "n,,,".  layout: in which the caller will give it; NULL: plain; "any": as the plan likes. */
+PL_API pl_status pl_graph_input(pl_graph graph, const char *name, pl_dtype dtype, int32_t rank, const int64_t *shape,
+                                const char *axes, const char *layout, pl_value *value);
+/* A constant; the graph keeps the tensor, which must not change any more.  name may be NULL. */
+PL_API pl_status pl_graph_constant(pl_graph graph, const char *name, pl_tensor tensor, pl_value *value);
+/* Appends an op, checked as pl_op_run checks it.  inputs: in the schema's order, PL_NO_VALUE for an optional one that
+ * is absent.  attributes (may be NULL) must not hold `layout` or `device`: the plan chooses.  name (may be NULL) is for
+ * messages and profiles.  The op's results are the values *first, *first + 1, ...: *count (may be NULL) of them. */
+PL_API pl_status pl_graph_op(pl_graph graph, const char *op, pl_attributes attributes, const pl_value *inputs,
+                             size_t input_count, const char *name, pl_value *first, size_t *count);
+/* Makes a value a result of the graph.  name NULL: the value's.  layout: in which the caller wants it; NULL: plain;
+ * "any": as the plan likes. */
+PL_API pl_status pl_graph_output(pl_graph graph, pl_value value, const char *name, const char *layout);
+/* Shape and dtype of a value (and layout, strides, device where it is a constant). */
+PL_API pl_status pl_graph_value(pl_graph graph, pl_value value, pl_tensor_info *info);
+/* The tensor of a constant; *tensor is NULL for other values. */
+PL_API pl_status pl_graph_value_tensor(pl_graph graph, pl_value value, pl_tensor *tensor);
+/* The graph as text: format "text" (for people, the default for NULL), "dot" (Graphviz) or "json". */
+PL_API pl_status pl_graph_describe(pl_graph graph, const char *format, char **text);
+/* The same program for other sizes of the named axes, given as attribute text: "n=16". */
+PL_API pl_status pl_graph_bind(pl_graph graph, const char *sizes, pl_graph *bound);
 
 /* ---- profile ---- */
 

@@ -32,4 +32,9 @@ HandleTable<AttributesEntry>& attribute_sets() {
   return table;
 }
 
+HandleTable<GraphEntry>& graphs() {
+  static auto& table = *new HandleTable<GraphEntry>(4, "pl_graph");
+  return table;
+}
+
 }  // namespace pl::abi

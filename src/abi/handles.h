@@ -15,6 +15,7 @@
 
 #include "core/tensor.h"
 #include "dispatch/context.h"
+#include "graph/graph.h"
 #include "pylayout.h"
 
 namespace pl::abi {
@@ -182,9 +183,20 @@ struct AttributesEntry {
   CallRef call;
 };
 
+// A graph under construction; the lock makes calls from several threads take turns.
+struct GraphState {
+  std::mutex lock;
+  Graph graph;
+};
+struct GraphEntry {
+  std::shared_ptr<GraphState> state;
+  ContextRef context;
+};
+
 HandleTable<ContextRef>& contexts();
 HandleTable<TensorEntry>& tensors();
 HandleTable<AttributesEntry>& attribute_sets();
+HandleTable<GraphEntry>& graphs();
 
 inline uintptr_t value_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
 
@@ -193,6 +205,9 @@ inline ContextRef context_of(pl_context handle, const char* function) {
 }
 inline TensorEntry tensor_of(pl_tensor handle, const char* function, const char* argument = "tensor") {
   return tensors().read(value_of(handle), function, argument, [](const TensorEntry& entry) { return entry; });
+}
+inline GraphEntry graph_of(pl_graph handle, const char* function) {
+  return graphs().read(value_of(handle), function, "graph", [](const GraphEntry& entry) { return entry; });
 }
 inline pl_tensor new_handle(TensorEntry entry) { return reinterpret_cast<pl_tensor>(tensors().add(std::move(entry))); }
 

@@ -2,29 +2,15 @@
 #include "ops/op.h"
 
 #include <cstring>
-#include <unordered_map>
 
 #include "abi/guard.h"
 #include "abi/handles.h"
+#include "abi/schema.h"
 
 using namespace pl;
 using namespace pl::abi;
 
 namespace {
-
-// All schemas by name: one hash instead of a search through the sorted table.
-const Schema& schema_of(const char* name, const char* function) {
-  static const auto table = [] {
-    std::unordered_map<std::string_view, const Schema*> by_name;
-    for (const Schema* schema : all_schemas()) by_name.emplace(schema->name, schema);
-    return by_name;
-  }();
-  require_pointer(name, function, "op");
-  const auto found = table.find(std::string_view(name));
-  require(found != table.end(), Code::invalid_argument, function, ": there is no op \"", name,
-          "\"; pl_ops lists those there are");
-  return *found->second;
-}
 
 CallRef call_attributes(pl_attributes attributes, const char* function) {
   if (!attributes) {

@@ -12,12 +12,15 @@ namespace {
 // a view may need to know) or an input pinned to a layout.
 TensorDesc desc_for_use(const Value& value) { return value.constant ? value.constant->desc() : value.desc; }
 
-// Graphviz and people read these; quotes and backslashes are escaped, line breaks are not expected in names.
+// A string of Graphviz's language.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\') result += '\\';
-    result += c;
+    if (c == '\n')
+      result += "\\n";
+    else
+      result += c;
   }
   return result + '"';
 }
@@ -89,7 +92,7 @@ ValueId Graph::constant(const std::string& name, TensorRef tensor) {
 Node Graph::make_node(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                       const std::string& name, int32_t index) {
   Node node;
-  node.name = name.empty() ? unique_name(schema.name) : name;
+  node.name = name.empty() ? schema.name : name;
   node.schema = &schema;
   node.attributes = attributes;
   node.inputs = inputs;
@@ -103,6 +106,7 @@ Node Graph::make_node(const Schema& schema, const Attributes& attributes, const 
       node.outputs.push_back(add_value(made.outputs.size() == 1 ? node.name : concat(node.name, ':', i),
                                        made.outputs[i], index, int32_t(i)));
   });
+  if (name.empty() && node.outputs.size() == 1) node.name = value(node.outputs[0]).name;
   return node;
 }
 
@@ -263,7 +267,7 @@ std::string Graph::dot() const {
   };
   for (const GraphInput& input : inputs_)
     text += "  " + place(input.value) +
-            " [shape=oval, label=" + quoted(value(input.value).name + "\\n" + type_text(value(input.value).desc)) +
+            " [shape=oval, label=" + quoted(value(input.value).name + "\n" + type_text(value(input.value).desc)) +
             "];\n";
   for (size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
@@ -283,6 +287,7 @@ std::string Graph::dot() const {
 std::string Graph::json() const {
   Json json;
   const auto describe = [&](const Value& v) {
+    json.field("id", int64_t(&v - values_.data()));
     json.field("name", v.name).field("dtype", std::string(name_of(v.desc.dtype))).field("shape", v.desc.shape.vector());
     json.field("layout", v.desc.layout.str());
   };
@@ -326,7 +331,7 @@ std::string Graph::json() const {
   }
   json.end().key("outputs").list();
   for (const GraphOutput& output : outputs_) {
-    json.object().field("name", output.name).field("value", value(output.value).name);
+    json.object().field("name", output.name).field("id", output.value).field("value", value(output.value).name);
     json.field("layout", output.layout ? output.layout->str() : std::string("any")).end();
   }
   json.end().end();

@@ -56,7 +56,8 @@ class Graph {
   ValueId input(const std::string& name, const TensorDesc& desc, const std::vector<std::string>& axes = {},
                 bool pinned = true);
   ValueId constant(const std::string& name, TensorRef tensor);
-  // Appends an op.  Throws as an eager call does, the message naming the node too.
+  // Appends an op; its results are numbered consecutively.  Throws as an eager call does, the message naming the node
+  // too.
   std::vector<ValueId> add(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                            const std::string& name = "");
   void output(ValueId value, const std::string& name, std::optional<Layout> layout);

@@ -1,0 +1,256 @@
+"""Graph: a whole program, built with the ops of `pylayout.ops`, to be compiled by `pylayout.compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from ._load import ffi, lib
+from .calls import Attributes, attribute_text, bind, schemas
+from .context import handle as context_handle
+from .dtypes import BY_CODE, DType, dtype_of
+from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
+from .layout import Layout, shape_array
+from .ops import ALIASES
+from .tensor import Tensor, adopt, asarray
+
+__all__ = ["Graph", "Value"]
+
+MAX_AXIS_NAMES = 64
+
+
+class Value:
+    """What an op, an input or a constant of a graph gives: `shape`, `dtype`, `name`. Made by the methods of Graph."""
+
+    __slots__ = ("_dtype", "_id", "_shape", "graph", "name")
+
+    def __init__(self, graph: Graph, identifier: int, name: str) -> None:
+        self.graph = graph
+        self.name = name
+        self._id = identifier
+        info = ffi.new("pl_tensor_info *")
+        check(lib.pl_graph_value(graph._handle, identifier, info))
+        self._shape = tuple(info.shape[0 : info.rank])
+        self._dtype = BY_CODE[info.dtype]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Logical sizes, (n, c, h, w)."""
+        return self._shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """The tensor of a constant, else None."""
+        out = ffi.new("pl_tensor *")
+        check(lib.pl_graph_value_tensor(self.graph._handle, self._id, out))
+        return adopt(out[0]) if out[0] else None
+
+    @property
+    def array(self) -> numpy.ndarray[Any, Any] | None:
+        """The elements of a constant as a NumPy array, else None."""
+        tensor = self.tensor
+        return None if tensor is None else numpy.asarray(tensor)
+
+    def __repr__(self) -> str:
+        return f"Value({self.name!r}, {self._dtype.name}, {self._shape})"
+
+
+class Graph:
+    """A program as data. Every op of `pylayout.ops` is a method, with the same signature and `name=` besides.
+
+    Arguments of ops are Values of this graph, or arrays and tensors, which become constants (shared, not copied: they
+    must not change any more). `sizes` gives the named axes of inputs their sizes; they may be bound to others later.
+
+    >>> import numpy, pylayout as pl
+    >>> g = pl.Graph(sizes={"n": 1})
+    >>> x = g.input("x", ("n", 8, 6, 6))
+    >>> y = g.conv2d(x, numpy.ones((4, 8, 3, 3), "float32"), padding=1, activation="relu")
+    >>> g.output(y, "y")
+    >>> y.shape, g.bind(n=3).outputs["y"].shape
+    ((1, 4, 6, 6), (3, 4, 6, 6))
+    """
+
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        self._handle: Any = None
+        out = ffi.new("pl_graph *")
+        check(lib.pl_graph_create(context_handle(), out))
+        self._handle = out[0]
+        self._sizes = dict(sizes or {})
+        self._constants: dict[int, tuple[Any, Value]] = {}  # by identity of the array, which is kept alive
+        self.inputs: dict[str, Value] = {}
+        self.outputs: dict[str, Value] = {}
+
+    def __del__(self, release: Any = lib.pl_graph_release) -> None:
+        if getattr(self, "_handle", None) is not None:
+            release(self._handle)
+
+    # ---- building ----
+
+    def input(
+        self,
+        name: str,
+        shape: Sequence[int | str],
+        dtype: Any = "f32",
+        layout: str | Layout | None = None,
+    ) -> Value:
+        """Add an input. Sizes may be names of axes that `sizes` has; `layout`: in which it will come, None: plain.
+
+        layout "any" leaves it to the plan, for tensors that are converted before.
+        Raises ShapeError for a bad size or an unknown axis, InvalidArgumentError for a name that is taken.
+        """
+        sizes, axes = [], []
+        for size in shape:
+            if isinstance(size, str):
+                if size not in self._sizes:
+                    known = ", ".join(self._sizes) or "(none)"
+                    raise ShapeError(f'graph: input "{name}": axis "{size}" has no size, expected one of {known}')
+                if not size or "," in size or len(size) > MAX_AXIS_NAMES:
+                    raise InvalidArgumentError(
+                        f'graph: input "{name}": axis name {size!r} is empty, long or has a comma'
+                    )
+                axes.append(size)
+                sizes.append(self._sizes[size])
+            else:
+                axes.append("")
+                sizes.append(size)
+        rank, array = shape_array(sizes)
+        out = ffi.new("pl_value *")
+        check(
+            lib.pl_graph_input(
+                self._handle,
+                _text(name, "input's name"),
+                dtype_of(dtype).code,
+                rank,
+                array,
+                ",".join(axes).encode() if any(axes) else ffi.NULL,
+                ffi.NULL if layout is None else str(layout).encode(),
+                out,
+            )
+        )
+        self.inputs[name] = Value(self, out[0], name)
+        return self.inputs[name]
+
+    def constant(self, value: Any, name: str | None = None, dtype: Any = None) -> Value:
+        """Add a constant: an array, a tensor or a number. The same array object gives the same Value again."""
+        known = self._constants.get(id(value))
+        if known is not None and dtype is None:
+            return known[1]
+        tensor = value if isinstance(value, Tensor) and dtype is None else asarray(value, dtype=dtype)
+        out = ffi.new("pl_value *")
+        label = ffi.NULL if name is None else _text(name, "constant's name")
+        check(lib.pl_graph_constant(self._handle, label, tensor._handle, out))
+        made = Value(self, out[0], name or f"constant{out[0]}")
+        if dtype is None and not isinstance(value, (int, float)):
+            self._constants[id(value)] = (value, made)
+        return made
+
+    def output(self, value: Value, name: str | None = None, layout: str | Layout | None = None) -> None:
+        """Make a value a result. `layout`: in which it is wanted, None: plain; "any": as the plan likes."""
+        if not isinstance(value, Value) or value.graph is not self:
+            raise ArgumentTypeError(f"graph: output is {value!r}, expected a Value of this graph")
+        label = name or value.name
+        wanted = ffi.NULL if layout is None else str(layout).encode()
+        check(lib.pl_graph_output(self._handle, value._id, _text(label, "output's name"), wanted))
+        self.outputs[label] = value
+
+    def op(self, op: str, /, *arguments: Any, name: str | None = None, **keywords: Any) -> Any:
+        """Append the op called `op`; returns its Value, or a tuple of Values where it has several results.
+
+        Raises what the eager op raises; the message names the node too.
+        """
+        target = ALIASES.get(op, op)
+        if target not in schemas():
+            raise InvalidArgumentError(f'graph: there is no op "{op}"; dir(pylayout.ops) lists those there are')
+        for key in ("layout", "device"):
+            if key in keywords:
+                raise InvalidArgumentError(
+                    f"{op}: {key} is given, but a graph's layouts and devices are the plan's choice"
+                )
+        tensors, attributes = bind(target, arguments, keywords)
+        first = next((v for _, v in tensors if isinstance(v, Value)), None)
+        values = []
+        for argument, given in tensors:
+            if given is None:
+                values.append(-1)
+            elif isinstance(given, Value):
+                if given.graph is not self:
+                    raise InvalidArgumentError(f"{op}: {argument} is a Value of another graph")
+                values.append(given._id)
+            else:
+                number = isinstance(given, (int, float)) and not isinstance(given, bool)
+                dtype = first.dtype if number and first is not None else None
+                values.append(self.constant(given, dtype=dtype)._id)
+        made = Attributes(attribute_text(op, attributes))
+        label = ffi.NULL if name is None else _text(name, "node's name")
+        out, count = ffi.new("pl_value *"), ffi.new("size_t *")
+        check(lib.pl_graph_op(self._handle, target.encode(), made.handle, values, len(values), label, out, count))
+        shown = name or target
+        if count[0] == 1 and not schemas()[target]["several"]:
+            return Value(self, out[0], shown)
+        return tuple(Value(self, out[0] + i, f"{shown}:{i}") for i in range(count[0]))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_") or ALIASES.get(name, name) not in schemas():
+            raise AttributeError(f"a graph has no op or attribute {name!r}")
+
+        def append(*arguments: Any, name: str | None = None, **keywords: Any) -> Any:
+            return self.op(append.__name__, *arguments, name=name, **keywords)
+
+        append.__name__ = name
+        return append
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *schemas()})
+
+    # ---- reading ----
+
+    def bind(self, **sizes: int) -> Graph:
+        """The same program for other sizes of the named axes."""
+        text = " ".join(f"{axis}={int(size)}" for axis, size in sizes.items()).encode()
+        out = ffi.new("pl_graph *")
+        check(lib.pl_graph_bind(self._handle, text, out))
+        made = Graph.__new__(Graph)
+        made._handle = out[0]
+        made._sizes = {**self._sizes, **sizes}
+        made._constants = {}
+        description = made.describe()
+        made.inputs = {v["name"]: Value(made, v["id"], v["name"]) for v in description["inputs"]}
+        made.outputs = {v["name"]: Value(made, v["id"], v["name"]) for v in description["outputs"]}
+        return made
+
+    def describe(self) -> dict[str, Any]:
+        """Inputs, constants, nodes and outputs, as plain data."""
+        text = ffi.new("char **")
+        check(lib.pl_graph_describe(self._handle, b"json", text))
+        return take_json(text)  # type: ignore[no-any-return]
+
+    def dot(self) -> str:
+        """The graph in Graphviz's language."""
+        return self._text_as(b"dot")
+
+    def __str__(self) -> str:
+        return self._text_as(b"text")
+
+    def _text_as(self, format: bytes) -> str:
+        text = ffi.new("char **")
+        check(lib.pl_graph_describe(self._handle, format, text))
+        try:
+            return str(ffi.string(text[0]).decode("utf-8", "replace"))
+        finally:
+            lib.pl_string_free(text[0])
+
+
+def _text(text: str, what: str) -> bytes:
+    if not isinstance(text, str) or "\0" in text:
+        raise ArgumentTypeError(f"graph: {what} is {text!r}, expected text without NUL characters")
+    return text.encode()

@@ -1,0 +1,180 @@
+// The C ABI of graphs.
+#include "graph/graph.h"
+
+#include "abi/describe.h"
+#include "abi/guard.h"
+#include "abi/handles.h"
+#include "abi/schema.h"
+
+using namespace pl;
+using namespace pl::abi;
+
+namespace {
+
+// "n,,," as one name for each axis.
+std::vector<std::string> split_axes(const char* text) {
+  std::vector<std::string> names;
+  if (!text) return names;
+  names.emplace_back();
+  for (; *text; ++text) {
+    if (*text == ',')
+      names.emplace_back();
+    else
+      names.back() += *text;
+  }
+  return names;
+}
+
+bool is_any(const char* layout) { return layout && std::string_view(layout) == "any"; }
+
+pl_graph new_graph(Graph graph, ContextRef context) {
+  auto state = std::make_shared<GraphState>();
+  state->graph = std::move(graph);
+  return reinterpret_cast<pl_graph>(graphs().add({std::move(state), std::move(context)}));
+}
+
+// The graph of a handle, locked for as long as this lives.
+struct Locked {
+  GraphEntry entry;
+  std::lock_guard<std::mutex> guard;
+  Graph& graph;
+  Locked(pl_graph handle, const char* function)
+      : entry(graph_of(handle, function)), guard(entry.state->lock), graph(entry.state->graph) {}
+};
+
+const Value& value_at(const Graph& graph, pl_value value, const char* function) {
+  require(value >= 0 && size_t(value) < graph.values().size(), Code::invalid_argument, function, ": value is ", value,
+          ", expected 0 to ", int64_t(graph.values().size()) - 1);
+  return graph.value(value);
+}
+
+}  // namespace
+
+extern "C" {
+
+pl_status pl_graph_create(pl_context context, pl_graph* graph) {
+  return guarded([&] {
+    ContextRef self = context_of(context, "pl_graph_create");
+    require_pointer(graph, "pl_graph_create", "graph");
+    *graph = new_graph(Graph(), std::move(self));
+  });
+}
+
+pl_status pl_graph_release(pl_graph graph) {
+  return guarded([&] { graphs().remove(value_of(graph), "pl_graph_release", "graph"); });
+}
+
+pl_status pl_graph_input(pl_graph graph, const char* name, pl_dtype dtype, int32_t rank, const int64_t* shape,
+                         const char* axes, const char* layout, pl_value* value) {
+  return guarded([&] {
+    const char* function = "pl_graph_input";
+    Locked locked(graph, function);
+    require_pointer(name, function, "name");
+    require_pointer(value, function, "value");
+    const DType type = checked_dtype(dtype, function);
+    const Dims sizes = checked_shape(rank, shape, function);
+    const Layout order = layout && !is_any(layout) ? Layout::parse(layout) : Layout::plain(rank);
+    *value = locked.graph.input(name, TensorDesc::dense(type, sizes, order), split_axes(axes), !is_any(layout));
+  });
+}
+
+pl_status pl_graph_constant(pl_graph graph, const char* name, pl_tensor tensor, pl_value* value) {
+  return guarded([&] {
+    const char* function = "pl_graph_constant";
+    Locked locked(graph, function);
+    require_pointer(value, function, "value");
+    TensorEntry entry = tensor_of(tensor, function);
+    require(entry.context == locked.entry.context, Code::invalid_argument, function,
+            ": tensor belongs to another context than the graph");
+    *value = locked.graph.constant(name ? name : "", std::move(entry.tensor));
+  });
+}
+
+pl_status pl_graph_op(pl_graph graph, const char* op, pl_attributes attributes, const pl_value* inputs,
+                      size_t input_count, const char* name, pl_value* first, size_t* count) {
+  return guarded([&] {
+    const char* function = "pl_graph_op";
+    Locked locked(graph, function);
+    const Schema& schema = schema_of(op, function);
+    require(input_count == 0 || inputs != nullptr, Code::invalid_argument, function, ": inputs is NULL, expected ",
+            input_count, " values");
+    require_pointer(first, function, "first");
+    Attributes given;
+    if (attributes)
+      given = attribute_sets().read(value_of(attributes), function, "attributes",
+                                    [](const AttributesEntry& entry) { return *entry.text; });
+    const std::vector<ValueId> made =
+        locked.graph.add(schema, given, std::vector<ValueId>(inputs, inputs + input_count), name ? name : "");
+    *first = made.empty() ? PL_NO_VALUE : made.front();
+    if (count) *count = made.size();
+  });
+}
+
+pl_status pl_graph_output(pl_graph graph, pl_value value, const char* name, const char* layout) {
+  return guarded([&] {
+    Locked locked(graph, "pl_graph_output");
+    const int rank = value_at(locked.graph, value, "pl_graph_output").desc.rank();
+    std::optional<Layout> wanted;
+    if (!is_any(layout)) wanted = layout ? Layout::parse(layout) : Layout::plain(rank);
+    locked.graph.output(value, name ? name : "", wanted);
+  });
+}
+
+pl_status pl_graph_value(pl_graph graph, pl_value value, pl_tensor_info* info) {
+  return guarded([&] {
+    const char* function = "pl_graph_value";
+    Locked locked(graph, function);
+    require_pointer(info, function, "info");
+    const Value& found = value_at(locked.graph, value, function);
+    *info = pl_tensor_info{};
+    describe(found.constant ? found.constant->desc() : found.desc, *info);
+    if (found.constant) {
+      copy_text(info->device, sizeof info->device, found.constant->device().name());
+      info->is_borrowed = found.constant->buffer()->borrowed();
+    }
+  });
+}
+
+pl_status pl_graph_value_tensor(pl_graph graph, pl_value value, pl_tensor* tensor) {
+  return guarded([&] {
+    const char* function = "pl_graph_value_tensor";
+    Locked locked(graph, function);
+    require_pointer(tensor, function, "tensor");
+    const Value& found = value_at(locked.graph, value, function);
+    *tensor = found.constant ? new_handle({found.constant, locked.entry.context}) : nullptr;
+  });
+}
+
+pl_status pl_graph_describe(pl_graph graph, const char* format, char** text) {
+  return guarded([&] {
+    const char* function = "pl_graph_describe";
+    Locked locked(graph, function);
+    require_pointer(text, function, "text");
+    const std::string kind = format ? format : "text";
+    require(kind == "text" || kind == "dot" || kind == "json", Code::invalid_argument, function, ": format is \"", kind,
+            "\", expected text, dot or json");
+    const std::string made = kind == "text"  ? locked.graph.str()
+                             : kind == "dot" ? locked.graph.dot()
+                                             : locked.graph.json();
+    *text = copied_string(made.data(), made.size());
+  });
+}
+
+pl_status pl_graph_bind(pl_graph graph, const char* sizes, pl_graph* bound) {
+  return guarded([&] {
+    const char* function = "pl_graph_bind";
+    Locked locked(graph, function);
+    require_pointer(sizes, function, "sizes");
+    require_pointer(bound, function, "bound");
+    const Attributes given = Attributes::parse(sizes);
+    std::map<std::string, int64_t> map;
+    for (const auto& [key, value] : given) {
+      require(std::holds_alternative<int64_t>(value), Code::invalid_argument, function, ": sizes: ", key, " is ",
+              to_text(value), ", expected an integer");
+      map[key] = std::get<int64_t>(value);
+    }
+    *bound = new_graph(locked.graph.bound(map), locked.entry.context);
+  });
+}
+
+}  // extern "C"
