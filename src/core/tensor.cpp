@@ -31,14 +31,37 @@ std::vector<TensorRef> Tensor::copies() const {
   return copies_;
 }
 
-void Tensor::add_copy(TensorRef copy, uint64_t version) const {
-  std::lock_guard<std::mutex> guard(copies_lock_);
-  if (buffer_->version() != version) return;
+bool Tensor::keep_only(uint64_t version) const {
+  if (buffer_->version() != version) return false;
   if (copies_version_ != version) {
     copies_.clear();
+    packed_.clear();
     copies_hash_ = 0;
     copies_version_ = version;
   }
+  return true;
+}
+
+BufferRef Tensor::find_packed(const std::string& form, const Device& device) const {
+  std::lock_guard<std::mutex> guard(copies_lock_);
+  if (copies_version_ != buffer_->version()) return nullptr;
+  for (const auto& [name, packed] : packed_)
+    if (&packed->device() == &device && name == form) return packed;
+  return nullptr;
+}
+
+void Tensor::add_packed(std::string form, BufferRef packed, uint64_t version) const {
+  std::lock_guard<std::mutex> guard(copies_lock_);
+  if (!keep_only(version)) return;
+  const bool known = std::any_of(packed_.begin(), packed_.end(), [&](const auto& other) {
+    return &other.second->device() == &packed->device() && other.first == form;
+  });
+  if (!known) packed_.emplace_back(std::move(form), std::move(packed));
+}
+
+void Tensor::add_copy(TensorRef copy, uint64_t version) const {
+  std::lock_guard<std::mutex> guard(copies_lock_);
+  if (!keep_only(version)) return;
   const bool known = std::any_of(copies_.begin(), copies_.end(), [&](const TensorRef& other) {
     return &other->device() == &copy->device() && same_memory(other->desc(), copy->desc());
   });

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/desc.h"
@@ -32,6 +34,9 @@ class Tensor {
   std::vector<TensorRef> copies() const;
   // Keeps a copy made when the storage had `version`; dropped if the storage has changed since.
   void add_copy(TensorRef copy, uint64_t version) const;
+  // Packed forms of this tensor (providers/provider.h, Packing) by their names; kept like copies.
+  BufferRef find_packed(const std::string& form, const Device& device) const;
+  void add_packed(std::string form, BufferRef packed, uint64_t version) const;
   // Tells sets of copies apart; 0 when there are none.
   uint64_t copies_hash() const;
 
@@ -45,6 +50,9 @@ class Tensor {
   }
 
  private:
+  // With copies_lock_ held: forgets what was made of another version.  False if the storage is no longer at `version`.
+  bool keep_only(uint64_t version) const;
+
   TensorDesc desc_;
   BufferRef buffer_;
   uint64_t hash_;
@@ -52,6 +60,7 @@ class Tensor {
   int origin_output_ = 0;
   mutable std::mutex copies_lock_;
   mutable std::vector<TensorRef> copies_;
+  mutable std::vector<std::pair<std::string, BufferRef>> packed_;
   mutable uint64_t copies_version_ = 0;
   mutable std::atomic<uint64_t> copies_hash_{0};
 };

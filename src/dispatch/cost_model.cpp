@@ -26,4 +26,9 @@ double estimate_ms(const Op& op, const Candidate& candidate, const Rates& rates)
   return rates.overhead_ms + roofline / efficiency;
 }
 
+double estimate_ms(const Candidate& candidate, const Packing& packing, const Rates& rates) {
+  const size_t bytes = candidate.inputs[size_t(packing.input)].size_bytes() + packing.bytes;
+  return rates.overhead_ms + double(bytes) / rates.bytes_per_ms;
+}
+
 }  // namespace pl

@@ -20,5 +20,7 @@ double flops_of(const Op& op);
 
 // Roofline: overhead + max(flops / rate, bytes / bandwidth), divided by the candidate's stated efficiency.
 double estimate_ms(const Op& op, const Candidate& candidate, const Rates& rates);
+// Packing a constant: its bytes once in and once out.
+double estimate_ms(const Candidate& candidate, const Packing& packing, const Rates& rates);
 
 }  // namespace pl

@@ -214,6 +214,8 @@ std::vector<Dispatcher::Option> Dispatcher::options(const Op& op, Entry& entry, 
         // As a framework without layout tracking: from plain and back around every op, weights too.
         const TensorDesc plain = TensorDesc::dense(op.in(int(i)).dtype, op.in(int(i)).shape);
         option.reorder_ms += conversions_.cost_ms(plain, home, candidate.inputs[i], *entry.device);
+        if (const Packing* packing = candidate.packing_of(int(i)))
+          option.reorder_ms += estimate_ms(candidate, *packing, catalog_.rates(*entry.device));
       } else if (role_of(*op.schema, i) == Role::data) {
         const double ms = input_ms(inputs[i], candidate.inputs[i], *entry.device);
         option.reorder_ms += ms;
@@ -466,19 +468,26 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::
     const Candidate& candidate = decision.way->candidate;
     const bool per_op = decision.call->policy.mode == Policy::Mode::per_op;
     std::vector<TensorRef> ready(inputs.size());
+    std::vector<BufferRef> packed_inputs;
     std::vector<Buffer*> in(inputs.size()), out;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i]) continue;
       const TensorDesc& wanted = candidate.inputs[i];
       if (!wanted.present) continue;
-      if (&inputs[i]->device() == entry.device && inputs[i]->desc() == wanted) {
+      const Packing* packing = candidate.packings.empty() ? nullptr : candidate.packing_of(int(i));
+      if (!packing && &inputs[i]->device() == entry.device && inputs[i]->desc() == wanted) {
         in[i] = inputs[i]->buffer().get();
         continue;
       }
+      const std::string why =
+          profile_.active() ? schema.name + ": " + schema.input_parameter(int(i)).name : schema.name;
+      if (packing) {
+        packed_inputs.push_back(packed(inputs[i], *entry.device, candidate, *packing, why, !per_op));
+        in[i] = packed_inputs.back().get();
+        continue;
+      }
       const bool constant = role_of(schema, i) == Role::constant;
-      ready[i] =
-          convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation",
-                  profile_.active() ? schema.name + ": " + schema.input_parameter(int(i)).name : schema.name, !per_op);
+      ready[i] = convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation", why, !per_op);
       in[i] = ready[i]->buffer().get();
     }
     for (size_t i = 0; i < decision.outputs.size(); ++i) {

@@ -33,6 +33,9 @@ class Dispatcher {
   // `why` names the op and argument that need the conversion, for the profile; `keep`: keep the copy.
   TensorRef convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
                     const std::string& why, bool keep);
+  // The tensor as `packing` of the candidate wants it, packed on `device`; made once for each storage version if kept.
+  BufferRef packed(const TensorRef& tensor, Device& device, const Candidate& candidate, const Packing& packing,
+                   const std::string& why, bool keep);
   void convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
   // The user reads this tensor in plain layout: a consumer like any other.
   void note_read(const Tensor& tensor);

@@ -74,6 +74,7 @@ struct Runner {
   Contender* contender;
   std::vector<Buffer*> inputs, outputs;
   Buffer* workspace = nullptr;
+  std::vector<BufferRef> packed;       // constants as the kernel wants them
   std::vector<const Buffer*> evicted;  // before each run
   std::vector<double> samples;
   double shortest = INFINITY;
@@ -132,10 +133,18 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
     bind(0, contender.candidate->inputs, runner.inputs);
     bind(1, contender.candidate->outputs, runner.outputs);
     if (contender.candidate->workspace_bytes) runner.workspace = workspace.get();
-    for (size_t i = 0; i < runner.inputs.size(); ++i)
+    try {
+      runner.packed = pack_inputs(device, *contender.candidate, runner.inputs);
+    } catch (const Error& error) {
+      if (error.code() == Code::out_of_memory) throw;
+      contender.failed = true;
+    }
+    for (size_t i = 0; i < runner.inputs.size(); ++i) {
+      const Packing* packing = contender.candidate->packing_of(int(i));
       if (i < options.constants.size() && options.constants[i] && runner.inputs[i] && runner.inputs[i]->host() &&
-          contender.candidate->inputs[i].size_bytes() >= kEvictBytes)
+          (packing ? packing->bytes : contender.candidate->inputs[i].size_bytes()) >= kEvictBytes)
         runner.evicted.push_back(runner.inputs[i]);
+    }
     runners.push_back(std::move(runner));
   }
 
@@ -152,6 +161,7 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
     }
   };
   for (Runner& runner : runners) {
+    if (runner.contender->failed) continue;
     take_sample(runner);  // touches memory, builds what is built late: not counted
     runner.samples.clear();
     runner.shortest = INFINITY;

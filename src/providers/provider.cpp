@@ -23,6 +23,24 @@ std::vector<std::unique_ptr<Provider>> make_providers() {
   return providers;
 }
 
+const Packing* Candidate::packing_of(int input) const {
+  for (const Packing& packing : packings)
+    if (packing.input == input) return &packing;
+  return nullptr;
+}
+
+std::vector<BufferRef> pack_inputs(Device& device, const Candidate& candidate, std::vector<Buffer*>& inputs) {
+  std::vector<BufferRef> owners;
+  for (const Packing& packing : candidate.packings) {
+    Buffer*& input = inputs[size_t(packing.input)];
+    if (!input) continue;
+    owners.push_back(device.allocate(packing.bytes));
+    packing.pack(*input, *owners.back());
+    input = owners.back().get();
+  }
+  return owners;
+}
+
 std::string Candidate::key() const {
   std::string text = provider + "/" + implementation + "/";
   for (size_t i = 0; i < inputs.size(); ++i)

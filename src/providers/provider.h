@@ -32,21 +32,40 @@ class Kernel {
   virtual void run(const KernelArguments& arguments) = 0;
 };
 
+// A constant in a form that no layout describes: weights in the domain of a transform, a table made of them.  The
+// kernel gets the packed bytes in place of the input.
+struct Packing {
+  int input = 0;     // of the op, with Role::constant
+  std::string form;  // what the bytes are: "winograd_f4:avx512".  Packings of one provider with the same form are the
+                     // same function of the input, so that candidates share what one of them packed
+  size_t bytes = 0;  // of the packed form, the same for every value of the input
+  // Packs `source`, which holds the input as Candidate::inputs states it; both lie on the candidate's device.  Starts
+  // the work as Kernel::run does; called once for each storage version of the constant, from any thread.
+  std::function<void(Buffer& source, Buffer& packed)> pack;
+};
+
 struct Candidate {
-  std::string provider;          // "onednn"
-  std::string implementation;    // "brgconv:avx512_core", "conv_fwd_tiled[TILE_H=4]": unique with the layouts
+  std::string provider;             // "onednn"
+  std::string implementation;       // "brgconv:avx512_core", "conv_fwd_tiled[TILE_H=4]": unique with the layouts
   std::vector<TensorDesc> inputs;   // dense; the layouts this candidate wants (absent inputs stay absent)
   std::vector<TensorDesc> outputs;  // dense; the layouts it gives
+  std::vector<Packing> packings;    // of constant inputs, at most one each; most candidates have none
   size_t workspace_bytes = 0;
-  bool reference = false;        // slow by design: admitted only when nothing else exists
+  bool reference = false;  // slow by design: admitted only when nothing else exists
   // A provider's own estimate relative to the device's rates: 1 means the roofline is reachable.  Used only
   // until the candidate is measured.
   double efficiency = 0.5;
   std::function<std::unique_ptr<Kernel>()> prepare;
 
+  // How this input is packed; null if it is handed over as `inputs` states it.
+  const Packing* packing_of(int input) const;
   // Identifies the candidate among those of one op: provider/implementation/layouts.  Stable across processes.
   std::string key() const;
 };
+
+// Packs the inputs that the candidate wants packed, anew: replaces them in `inputs`, and returns the buffers that now
+// stand there.  For measurements and tests; programs keep packed constants with their tensors (Dispatcher::packed).
+std::vector<BufferRef> pack_inputs(Device& device, const Candidate& candidate, std::vector<Buffer*>& inputs);
 
 struct Refusal {
   std::string provider;

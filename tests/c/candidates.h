@@ -181,6 +181,7 @@ inline Outcome check_candidates(Provider& provider, Device& device, const std::s
         out.push_back(buffers.back().get());
         BufferRef workspace;
         if (candidate.workspace_bytes) workspace = device.allocate(candidate.workspace_bytes);
+        const auto packed = pack_inputs(device, candidate, in);
         const auto kernel = candidate.prepare();
         kernel->run({in.data(), out.data(), workspace.get()});
         const char* base = static_cast<const char*>(out[0]->host());

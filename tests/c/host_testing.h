@@ -156,6 +156,7 @@ inline int run_all(const char* name, const char* attributes, const std::vector<I
     }
     BufferRef workspace;
     if (candidate.workspace_bytes) workspace = cpu->allocate(candidate.workspace_bytes);
+    const auto packed = pack_inputs(*cpu, candidate, in);
     const auto kernel = candidate.prepare();
     for (int repetition = 0; repetition < 2; ++repetition) kernel->run({in.data(), out.data(), workspace.get()});
     std::vector<Values> results;

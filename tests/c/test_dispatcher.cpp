@@ -27,6 +27,13 @@ static Schema make_second() {
     return schema;
 }
 PL_REGISTER_OP(make_second);
+static Schema make_packed() {
+    Schema schema("test_packed", "test_packed", "y = -weight, whatever x is");
+    schema.tensor("x", "any").tensor("weight", "any", Role::constant);
+    schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
+    return schema;
+}
+PL_REGISTER_OP(make_packed);
 static Schema make_nowhere() {
     Schema schema("test_nowhere", "test_nowhere", "an op that nobody implements");
     schema.tensor("x", "any");
@@ -35,7 +42,7 @@ static Schema make_nowhere() {
 }
 PL_REGISTER_OP(make_nowhere);
 
-static int prepared = 0;
+static int prepared = 0, packed = 0;
 
 class CopyKernel : public Kernel {
  public:
@@ -48,12 +55,24 @@ class CopyKernel : public Kernel {
     size_t bytes_;
 };
 
+class PackedKernel : public Kernel {
+ public:
+    explicit PackedKernel(size_t bytes) : bytes_(bytes) {}
+    void run(const KernelArguments& arguments) override {
+        std::memcpy(arguments.outputs[0]->host(), arguments.inputs[1]->host(), bytes_);
+    }
+
+ private:
+    size_t bytes_;
+};
+
 class FakeProvider : public Provider {
  public:
     std::string name() const override { return "fake"; }
     std::string version() const override { return "1"; }
     bool serves(const Device& device) const override { return device.is_cpu(); }
     void list(const Op& op, Device&, CandidateList& out) override {
+        if (op.schema->kind == "test_packed") return list_packed(op, out);
         if (op.schema->kind != "test_first" && op.schema->kind != "test_second") {
             if (op.schema->kind == "test_nowhere") out.refuse(name(), "never learned to");
             return;
@@ -67,6 +86,26 @@ class FakeProvider : public Provider {
             candidate.outputs = {op.out(0).with_layout(layout)};
             const size_t bytes = candidate.inputs[0].size_bytes();
             candidate.prepare = [bytes] { return std::make_unique<CopyKernel>(bytes); };
+            out.add(candidate);
+        }
+    }
+
+    // x and y in either layout; the weights are plain and become their negation.
+    void list_packed(const Op& op, CandidateList& out) {
+        for (const Layout& layout : {Layout::plain(4), Layout::channels_last(4)}) {
+            Candidate candidate;
+            candidate.provider = name();
+            candidate.implementation = "copy";
+            candidate.inputs = {op.in(0).with_layout(layout), op.in(1).with_layout(Layout::plain(4))};
+            candidate.outputs = {op.out(0).with_layout(Layout::plain(4))};
+            const size_t bytes = candidate.outputs[0].size_bytes();
+            candidate.packings.push_back({1, "negated", bytes, [bytes](Buffer& source, Buffer& target) {
+                                              ++packed;
+                                              const float* from = static_cast<const float*>(source.host());
+                                              float* to = static_cast<float*>(target.host());
+                                              for (size_t i = 0; i < bytes / 4; ++i) to[i] = -from[i];
+                                          }});
+            candidate.prepare = [bytes] { return std::make_unique<PackedKernel>(bytes); };
             out.add(candidate);
         }
     }
@@ -90,8 +129,10 @@ struct Fixture {
         const auto price = [&](const char* layout, double ms) {
             const std::string name(op);
             const std::string tensor = " f32:1x32x64x64";
-            const bool two = name == "test_second";
-            const std::string way = std::string("fake/copy/") + layout + (two ? std::string(",") + layout : "") + ">" + layout;
+            const bool two = name != "test_first";
+            const bool negated = name == "test_packed";
+            const std::string second = negated ? ",abcd" : two ? std::string(",") + layout : "";
+            const std::string way = std::string("fake/copy/") + layout + second + ">" + (negated ? "abcd" : layout);
             const auto& catalog = context->catalog();
             context->costs().record(catalog.environment(context->device("cpu"), "fake"), name + tensor + (two ? tensor : ""), way, ms);
         };
@@ -167,6 +208,71 @@ static void test_weights_are_prepacked_once_per_version() {
     w->buffer()->touch();  // the caller wrote to the weights
     CHECK(reorders() == 1);
     CHECK(reorders() == 0);
+}
+
+// Weights that the kernel wants in a form of its own: packed once for each storage version, by the layout the candidate
+// states, and shared by the candidates that name the same form.
+static void test_constants_are_packed_once_per_version() {
+    Fixture f;
+    f.cost("test_packed", 1, 1, 100);
+    const TensorRef x = f.make(Layout::plain(4)), last = f.make(Layout::channels_last(4)), w = f.make(Layout::plain(4));
+    const auto packings = [&](const TensorRef& x, const TensorRef& w, CallRef call = nullptr) {
+        const int before = packed;
+        f.context->profile_start();
+        const TensorRef y = f.run("test_packed", {x, w}, call);
+        int events = 0;
+        for (const ProfileEvent& event : f.context->profile().stop()) {
+            if (event.kind != "reorder" || event.cause != "test_packed: weight" || event.provider != "fake") continue;
+            CHECK(event.role == "weights");
+            CHECK(event.implementation == "negated");
+            ++events;
+        }
+        CHECK(events == packed - before);
+        std::vector<float> result(size_t(f.x.elements())), weight(result.size());
+        f.context->read(y, result.data(), result.size() * 4);
+        f.context->read(w, weight.data(), weight.size() * 4);
+        for (size_t i = 0; i < result.size(); ++i) CHECK(result[i] == -weight[i]);
+        return events;
+    };
+    CHECK(packings(x, w) == 1);
+    CHECK(packings(x, w) == 0);
+    CHECK(packings(last, w) == 0);  // another candidate, the same form
+    w->buffer()->touch();
+    CHECK(packings(x, w) == 1);
+    CHECK(packings(x, w) == 0);
+    CHECK(packings(x, f.make(Layout::channels_last(4))) == 1);  // by way of the layout that the candidate packs from
+    Attributes attributes;
+    attributes.set("layout", std::string("per-op"));
+    const CallRef per_op = CallAttributes::parse(attributes);
+    CHECK(packings(x, w, per_op) == 1);  // keeps nothing
+    CHECK(packings(x, w, per_op) == 1);
+    f.context->profile_start();
+    f.run("test_packed", {x, f.make(Layout::plain(4))});
+    CHECK(f.context->profile_stop_json().find("negated") != std::string::npos);
+}
+
+// Packing is free in the choice, as other preparations of constants are, but not under per-op.
+static void test_packing_in_query() {
+    Fixture f;
+    f.cost("test_packed", 1, 1, 100);
+    const TensorRef x = f.make(Layout::plain(4)), w = f.make(Layout::plain(4));
+    const Schema& schema = *find_schema("test_packed");
+    const std::string json = f.context->query_json(schema, f.automatic, {x, w});
+    CHECK(json.find("\"reorder_ms\": 0,") != std::string::npos || json.find("\"reorder_ms\":0,") != std::string::npos);
+    Attributes attributes;
+    attributes.set("layout", std::string("per-op"));
+    const std::string costly = f.context->query_json(schema, CallAttributes::parse(attributes), {x, w});
+    CHECK(costly.find("\"reorder_ms\": 0,") == std::string::npos && costly.find("\"reorder_ms\":0,") == std::string::npos);
+}
+
+static void test_packed_constants_are_measured() {
+    Fixture f;
+    const int before = packed;
+    const std::vector<TensorRef> inputs{f.make(Layout::plain(4)), f.make(Layout::plain(4))};
+    const std::string json = f.context->tune_json(*find_schema("test_packed"), f.automatic, inputs, 0.05);
+    CHECK(packed == before + 2);  // for each of the candidates
+    CHECK(json.find("true") != std::string::npos && json.find("\"measured\": false") == std::string::npos &&
+          json.find("\"measured\":false") == std::string::npos);
 }
 
 static void test_a_reordered_copy_is_made_once() {
@@ -264,6 +370,9 @@ int main() {
     test_a_forced_policy_is_obeyed();
     test_per_op_returns_to_plain_and_reorders_every_time();
     test_weights_are_prepacked_once_per_version();
+    test_constants_are_packed_once_per_version();
+    test_packing_in_query();
+    test_packed_constants_are_measured();
     test_a_reordered_copy_is_made_once();
     test_producers_learn_what_consumers_want();
     test_values_survive_every_conversion();

@@ -1,0 +1,47 @@
+// Packed constants: made once for each storage version, shared by all candidates that name the same form.
+#include <thread>
+
+#include "core/threads.h"
+#include "dispatch/dispatcher.h"
+#include "profile/profile.h"
+
+namespace pl {
+
+BufferRef Dispatcher::packed(const TensorRef& tensor, Device& device, const Candidate& candidate,
+                             const Packing& packing, const std::string& why, bool keep) {
+  const std::string form = candidate.provider + "/" + packing.form;
+  if (keep)
+    if (BufferRef known = tensor->find_packed(form, device)) return known;
+  const uint64_t version = tensor->buffer()->version();
+  const TensorDesc& wanted = candidate.inputs[size_t(packing.input)];
+  // A copy in that layout is needed only while it is packed.
+  const TensorRef source = convert(tensor, device, wanted, "weights", why, false);
+  BufferRef result = device.allocate(packing.bytes);
+  refuse_after_fork();
+  if (device.is_cpu()) use_threads(context_.options().threads);
+  if (!profile_.active()) {
+    packing.pack(*source->buffer(), *result);
+  } else {
+    ProfileEvent event;
+    event.kind = "reorder";
+    event.op = "reorder";
+    event.provider = candidate.provider;
+    event.implementation = packing.form;
+    event.device = device.name();
+    event.inputs = {wanted.str()};
+    event.outputs = {packing.form};
+    event.bytes = double(wanted.size_bytes() + packing.bytes);
+    event.role = "weights";
+    event.cause = why;
+    event.thread = std::hash<std::thread::id>()(std::this_thread::get_id());
+    event.start_ms = profile_.now_ms();
+    event.timing = device.start_timing();
+    packing.pack(*source->buffer(), *result);
+    event.timing->stop();
+    profile_.add(std::move(event));
+  }
+  if (keep) tensor->add_packed(form, result, version);
+  return result;
+}
+
+}  // namespace pl
