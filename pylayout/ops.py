@@ -36,6 +36,7 @@ ALIASES = {
     "less": "lt",
     "less_equal": "le",
     "not_equal": "ne",
+    "broadcast_to": "expand",
 }
 
 

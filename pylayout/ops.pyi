@@ -17,6 +17,18 @@ def abs(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def acos(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def acosh(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def adaptive_avg_pool1d(
     x: Input,
     output_size: int | Sequence[int],
@@ -101,6 +113,30 @@ def argmin(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def asin(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def asinh(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def atan(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def atanh(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def avg_pool1d(
     x: Input,
     kernel_size: int | Sequence[int],
@@ -148,8 +184,22 @@ def batch_norm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def cast(
+    x: Input,
+    dtype: str,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def ceil(
     x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def celu(
+    x: Input,
+    alpha: float = 1.0,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -271,6 +321,12 @@ def cos(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def cosh(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def cumsum(
     x: Input,
     dim: int,
@@ -281,6 +337,7 @@ def cumsum(
 def div(
     x: Input,
     y: Input,
+    rounding_mode: Literal["trunc", "floor"] | None = None,
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
@@ -329,6 +386,13 @@ def exp(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def expand(
+    x: Input,
+    shape: int | Sequence[int],
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def flatten(
     x: Input,
     start_dim: int = 0,
@@ -339,6 +403,16 @@ def flatten(
 ) -> Tensor: ...
 def floor(
     x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def fmod(
+    x: Input,
+    y: Input,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -439,6 +513,18 @@ def interpolate(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def isinf(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def isnan(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def layer_norm(
     x: Input,
     normalized_shape: int | Sequence[int],
@@ -512,6 +598,13 @@ def logical_not(
     device: str | Device | None = None,
 ) -> Tensor: ...
 def logical_or(
+    x: Input,
+    y: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def logical_xor(
     x: Input,
     y: Input,
     *,
@@ -723,6 +816,16 @@ def relu6(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def remainder(
+    x: Input,
+    y: Input,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def reorder(
     x: Input,
     target: str,
@@ -775,6 +878,12 @@ def silu(
     device: str | Device | None = None,
 ) -> Tensor: ...
 def sin(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def sinh(
     x: Input,
     *,
     layout: str | Layout = "auto",
@@ -856,8 +965,29 @@ def sum(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def tan(
+    x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def tanh(
     x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def threshold(
+    x: Input,
+    threshold: float,
+    value: float,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def tile(
+    x: Input,
+    dims: int | Sequence[int],
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -866,6 +996,12 @@ def transpose(
     x: Input,
     dim0: int,
     dim1: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def trunc(
+    x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -887,6 +1023,7 @@ def where(
 ) -> Tensor: ...
 
 absolute = abs
+broadcast_to = expand
 cat = concat
 clamp = clip
 concatenate = concat

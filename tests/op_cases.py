@@ -26,10 +26,11 @@ class Case:
     reference: Callable[..., Any] | None = None
     tolerance: float = 2e-5  # of the largest difference, relative to the largest value; f32 arithmetic
     variadic: bool = False
+    label: str = ""  # tells apart cases with equal attributes
 
     @property
     def name(self) -> str:
-        text = ",".join(f"{key}={value}" for key, value in self.attributes.items())
+        text = ",".join([f"{key}={value}" for key, value in self.attributes.items()] + [self.label] * bool(self.label))
         return f"{self.op}({text})" if text else self.op
 
     def make(self, seed: int = 0) -> list[np.ndarray | None]:
@@ -73,9 +74,15 @@ CASES: list[Case] = []
 
 
 def add(
-    op: str, tensors: Any, reference: Any = None, tolerance: float = 2e-5, variadic: bool = False, **attributes: Any
+    op: str,
+    tensors: Any,
+    reference: Any = None,
+    tolerance: float = 2e-5,
+    variadic: bool = False,
+    name: str = "",
+    **attributes: Any,
 ) -> None:
-    CASES.append(Case(op, tensors, attributes, reference, tolerance, variadic))
+    CASES.append(Case(op, tensors, attributes, reference, tolerance, variadic, name))
 
 
 # ---- convolution and matrix products ----
@@ -211,6 +218,15 @@ for _op in ("abs", "neg", "exp", "reciprocal", "square", "sin", "cos", "erf", "f
     add(_op, positive(X4) if _op == "reciprocal" else normal(X4))
 for _op in ("log", "sqrt", "rsqrt"):
     add(_op, positive(X4))
+for _op in ("trunc", "tan", "atan", "sinh", "cosh", "asinh", "celu"):
+    add(_op, normal(X4), tolerance=1e-4 if _op == "tan" else 2e-5)
+for _op in ("asin", "acos", "atanh"):
+    add(_op, lambda rng: [rng.uniform(-0.95, 0.95, X4).astype(np.float32)])
+add("acosh", lambda rng: [rng.uniform(1.05, 9, X4).astype(np.float32)])
+add("celu", normal(X4), alpha=-1.5)
+add("threshold", normal(X4), threshold=0.3, value=-7.0)
+for _op in ("isnan", "isinf"):
+    add(_op, lambda rng: [rng.choice([0, 1, np.nan, np.inf, -np.inf], X4).astype(np.float32)])
 add("logical_not", lambda rng: [rng.random(X4) < 0.5])
 add("prelu", normal(X4, (19,)), lambda torch, f, t, a: f.prelu(*t))
 add("prelu", normal(X4, (1,)), lambda torch, f, t, a: f.prelu(*t))
@@ -220,7 +236,25 @@ for _op in ("add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", 
 add("add", normal(X4, X4), lambda torch, f, t, a: torch.relu(t[0] + t[1]), activation="relu")
 add("mul", normal((3, 1, 5), (4, 1)))
 add("pow", positive(X4, (1, 19, 1, 10)))
-for _op in ("logical_and", "logical_or"):
+add("div", positive(X4, X4), rounding_mode="floor")
+for _op, _mode in (("div", "trunc"), ("div", "floor"), ("fmod", None), ("remainder", None)):
+    # No quotient close to an integer, where a rounding decides.
+    add(
+        _op,
+        lambda rng: [(3 * rng.integers(-9, 9, X4) + 1).astype("f4"), rng.choice([-3.0, 3.0], (19, 1, 1)).astype("f4")],
+        **({"rounding_mode": _mode} if _mode else {}),
+    )
+    add(
+        _op,
+        lambda rng: [
+            rng.integers(-99, 99, X4).astype(np.int32),
+            (rng.integers(1, 9, (1, 19, 1, 10)) * rng.choice([-1, 1], (1, 19, 1, 10))).astype(np.int32),
+        ],
+        **({"rounding_mode": _mode} if _mode else {}),
+        name="integers",
+    )
+add("pow", lambda rng: [rng.integers(-9, 9, X4), rng.integers(0, 9, (19, 1, 1))], name="integers")
+for _op in ("logical_and", "logical_or", "logical_xor"):
     add(_op, lambda rng: [rng.random(X4) < 0.5, rng.random((9, 10)) < 0.5])
 add(
     "where",
@@ -311,6 +345,22 @@ add("interpolate", normal(X4), scale_factor=2.0, mode="bilinear")
 add("interpolate", normal(X4), size=(5, 17), mode="bilinear", align_corners=True)
 add("interpolate", normal((1, 5, 9)), size=4, mode="linear")
 add("interpolate", normal((1, 5, 4, 5, 6)), size=(5, 4, 9), mode="trilinear")
+add("tile", normal((2, 19, 3, 5)), dims=[1, 2, 3, 2])
+add("tile", normal((5, 3)), dims=[2, 3, 1, 7])
+add("tile", lambda rng: [rng.integers(-9, 9, (2, 3, 4)).astype(np.int8)], dims=[3])
+
+
+def cast_to(dtype: str):
+    return lambda torch, f, t, a: t[0].to(getattr(torch, dtype))
+
+
+add("cast", lambda rng: [rng.uniform(-100, 100, X4).astype("f4")], cast_to("int8"), dtype="s8")
+add("cast", lambda rng: [rng.uniform(-2, 2, X4).astype("f4")], cast_to("int64"), dtype="s64")
+add("cast", lambda rng: [rng.choice([0.0, 0.3, -2.0], X4).astype("f4")], cast_to("bool"), dtype="bool")
+add("cast", normal(X4), cast_to("float16"), dtype="f16", tolerance=1e-3)
+add("cast", lambda rng: [rng.integers(-(2**40), 2**40, X4)], cast_to("int32"), dtype="s32")
+add("cast", lambda rng: [rng.integers(-(2**20), 2**20, X4)], cast_to("float32"), dtype="f32")
+add("cast", lambda rng: [rng.random(X4) < 0.5], cast_to("float32"), dtype="f32", name="bool")
 add("reorder", normal(X4), lambda torch, f, t, a: t[0], target="nChw16c")
 add("reorder", normal(X4), lambda torch, f, t, a: t[0], target="NHWC", dtype="f16", tolerance=1e-3)
 
@@ -333,4 +383,6 @@ add(
     steps=[2, 1],
 )
 add("identity", normal(X4), lambda torch, f, t, a: t[0])
+add("expand", normal((19, 1, 10)), lambda torch, f, t, a: t[0].expand(2, 19, 9, 10), shape=[2, -1, 9, 10])
+add("expand", normal((2, 1, 1, 3)), lambda torch, f, t, a: t[0].expand(2, 19, 1, 3), shape=[2, 19, 1, 3])
 add("dropout", normal(X4), lambda torch, f, t, a: t[0], p=0.3)

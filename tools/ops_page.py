@@ -19,8 +19,8 @@ Made by `tools/ops_page.py` from the schemas (`src/ops/`), as are the docstrings
 Each op is a function of `pylayout.ops`. It takes tensors, NumPy arrays, anything with DLPack or the buffer protocol,
 and numbers; besides what is listed here also `layout` ("auto", "per-op" or a layout to force) and `device`. In C the
 same names go to `pl_op_run`. Shapes are logical, (n, c, d, h, w), whatever the order in memory. dtypes: f32, f16, bf16,
-s8, u8, s32, s64, bool. An `activation` is the name of any function of one tensor here but `logical_not`, `gelu_erf`
-(the same as `gelu`) or `gelu_tanh` (its approximation).
+s8, u8, s32, s64, bool. An `activation` is the name of any function of one tensor here
+but `logical_not`, `isnan` and `isinf`; or `gelu_erf` (the same as `gelu`) or `gelu_tanh` (its approximation).
 """
 
 TYPES = {

@@ -43,7 +43,21 @@ const std::vector<UnaryFunction>& unary_functions() {
       {"ceil", "the smallest integer not below x", 0, 0, true},
       {"round", "the nearest integer, halves to the even one", 0, 0, true},
       {"sign", "-1, 0 or 1; NaN for NaN", 0, 0, true},
+      {"trunc", "the nearest integer toward zero", 0, 0, true},
+      {"tan", "tan(x)"},
+      {"asin", "arcsin(x), in [-pi/2, pi/2]"},
+      {"acos", "arccos(x), in [0, pi]"},
+      {"atan", "arctan(x), in [-pi/2, pi/2]"},
+      {"sinh", "(exp(x) - exp(-x)) / 2"},
+      {"cosh", "(exp(x) + exp(-x)) / 2"},
+      {"asinh", "ln(x + sqrt(x^2 + 1))"},
+      {"acosh", "ln(x + sqrt(x^2 - 1))"},
+      {"atanh", "ln((1 + x) / (1 - x)) / 2"},
+      {"celu", "x if x > 0 else alpha * (exp(x / alpha) - 1)", 1},
+      {"threshold", "beta if x <= alpha else x"},
       {"logical_not", "x == 0", 0, 0, true, false},
+      {"isnan", "x != x", 0, 0, false, false},
+      {"isinf", "|x| == infinity", 0, 0, false, false},
   };
   return functions;
 }

@@ -7,7 +7,7 @@ namespace pl {
 namespace {
 
 enum class Result { same, boolean };
-enum class Domain { floats, numbers, everything };
+enum class Domain { numbers, everything };
 
 struct BinaryFunction {
   const char* name;
@@ -22,10 +22,20 @@ constexpr BinaryFunction kFunctions[] = {
     {"add", "Sum", "Integers wrap around.", "x + y", Domain::numbers, Result::same},
     {"sub", "Difference", "Integers wrap around.", "x - y", Domain::numbers, Result::same},
     {"mul", "Product", "Integers wrap around.", "x * y", Domain::numbers, Result::same},
-    {"div", "Quotient", "", "x / y", Domain::floats, Result::same},
+    {"div", "Quotient",
+     "With rounding_mode \"trunc\" the quotient is rounded toward zero, with \"floor\" down; only so are integers "
+     "divided, and a division by zero gives 0.",
+     "x / y", Domain::numbers, Result::same},
+    {"fmod", "Remainder of a division that rounds toward zero",
+     "The result has the sign of x; x itself for integers and y = 0.", "x - trunc(x / y) * y", Domain::numbers,
+     Result::same},
+    {"remainder", "Remainder of a division that rounds down",
+     "The result has the sign of y; x itself for integers and y = 0.", "x - floor(x / y) * y", Domain::numbers,
+     Result::same},
     {"maximum", "The larger of two values", "NaN where one is NaN.", "max(x, y)", Domain::numbers, Result::same},
     {"minimum", "The smaller of two values", "NaN where one is NaN.", "min(x, y)", Domain::numbers, Result::same},
-    {"pow", "Power", "", "x ^ y", Domain::floats, Result::same},
+    {"pow", "Power", "Integers wrap around; a negative power of one is 0 unless it is of 1 or -1.", "x ^ y",
+     Domain::numbers, Result::same},
     {"eq", "Whether values are equal", "", "x == y", Domain::everything, Result::boolean},
     {"ne", "Whether values differ", "", "x != y", Domain::everything, Result::boolean},
     {"lt", "Whether x is less", "", "x < y", Domain::everything, Result::boolean},
@@ -35,6 +45,8 @@ constexpr BinaryFunction kFunctions[] = {
     {"logical_and", "Whether both values are true (not zero)", "", "x != 0 and y != 0", Domain::everything,
      Result::boolean},
     {"logical_or", "Whether a value is true (not zero)", "", "x != 0 or y != 0", Domain::everything, Result::boolean},
+    {"logical_xor", "Whether one value is true (not zero), not both", "", "(x != 0) != (y != 0)", Domain::everything,
+     Result::boolean},
 };
 
 const BinaryFunction& function_of(std::string_view name) {
@@ -45,9 +57,13 @@ const BinaryFunction& function_of(std::string_view name) {
 
 void infer(Op& op) {
   const BinaryFunction& function = function_of(op.schema->name);
-  if (function.domain == Domain::floats)
-    check_float(op, 0);
-  else if (function.domain == Domain::numbers)
+  if (op.schema->name == "div") {
+    const bool rounds = !op.attributes.is_none("rounding_mode");
+    check(op, rounds || is_floating(op.in(0).dtype), Code::unsupported, "x has dtype ", name_of(op.in(0).dtype),
+          ", expected f32, f16 or bf16 (integers need a rounding_mode)");
+    if (rounds) op.attributes.set("function", "div_" + op.attributes.text("rounding_mode"));
+  }
+  if (function.domain == Domain::numbers)
     check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
   check_same_dtype(op, 1);
   const DType dtype = function.result == Result::boolean ? DType::boolean : op.in(0).dtype;
@@ -64,9 +80,7 @@ void infer(Op& op) {
 Schema binary(const char* name) {
   const BinaryFunction& function = function_of(name);
   const bool numeric = function.result == Result::same;
-  const char* dtypes = function.domain == Domain::floats    ? "f32, f16 or bf16"
-                       : function.domain == Domain::numbers ? "any dtype but bool"
-                                                            : "any dtype";
+  const char* dtypes = function.domain == Domain::numbers ? "any dtype but bool" : "any dtype";
   Schema schema(name, "binary",
                 concat(function.title, ", element by element.\n\nout = ", numeric ? "activation(" : "",
                        function.formula, numeric ? ")" : "", *function.note ? "\n\n" : "", function.note,
@@ -75,6 +89,9 @@ Schema binary(const char* name) {
   schema.constant("function", std::string(name))
       .tensor("x", concat("any shape, ", dtypes))
       .tensor("y", "broadcasts with x; the same dtype");
+  if (std::string_view(name) == "div")
+    schema.attribute("rounding_mode", AttributeType::string, None{}, "None, \"trunc\" or \"floor\"",
+                     {"trunc", "floor"});
   if (numeric) {
     add_activation(schema);
     add_activation_parameters(schema);
@@ -98,6 +115,9 @@ PL_REGISTER_OP([] { return binary("gt"); });
 PL_REGISTER_OP([] { return binary("ge"); });
 PL_REGISTER_OP([] { return binary("logical_and"); });
 PL_REGISTER_OP([] { return binary("logical_or"); });
+PL_REGISTER_OP([] { return binary("logical_xor"); });
+PL_REGISTER_OP([] { return binary("fmod"); });
+PL_REGISTER_OP([] { return binary("remainder"); });
 
 }  // namespace
 }  // namespace pl

@@ -9,7 +9,7 @@ namespace {
 
 void check_dtypes(const Op& op, const UnaryFunction& function) {
   if (!function.integers) return check_float(op, 0);
-  if (op.attributes.text("function") == "logical_not") return;  // any dtype
+  if (std::string_view(function.name) == "logical_not") return;  // any dtype
   check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
 }
 
@@ -35,6 +35,14 @@ void infer(Op& op) {
     alpha = op.attributes.number("beta");
     beta = op.attributes.number("threshold");
     check(op, alpha != 0, Code::invalid_argument, "beta is 0, expected another number");
+  } else if (name == "celu") {
+    check_finite(op, "alpha");
+    alpha = op.attributes.number("alpha");
+    check(op, alpha != 0, Code::invalid_argument, "alpha is 0, expected another number");
+  } else if (name == "threshold") {
+    check_not_nan(op, "threshold");
+    alpha = op.attributes.number("threshold");
+    beta = op.attributes.number("value");
   } else if (name == "gelu") {
     const bool tanh = op.attributes.text("approximate") == "tanh";
     op.attributes.set("function", std::string(tanh ? "gelu_tanh" : "gelu_erf"));
@@ -44,8 +52,7 @@ void infer(Op& op) {
   const UnaryFunction* function = find_unary_function(op.attributes.text("function"));
   check(op, function != nullptr, Code::internal, "function ", op.attributes.text("function"), " is not listed");
   check_dtypes(op, *function);
-  const bool to_bool = std::string_view(function->name) == "logical_not";
-  add_output(op, to_bool ? DType::boolean : op.in(0).dtype, op.in(0).shape);
+  add_output(op, function->activation ? op.in(0).dtype : DType::boolean, op.in(0).shape);
 }
 
 Schema unary(const char* name, const char* title, const char* source = nullptr) {
@@ -99,11 +106,25 @@ Schema softplus() {
       .attribute("threshold", AttributeType::number, 20.0, "above it the function is x itself");
 }
 
+Schema celu() {
+  return unary("celu", "Continuously differentiable exponential linear unit", "J. Barron, arXiv 1704.07483")
+      .attribute("alpha", AttributeType::number, 1.0, "limit at minus infinity, negated; not 0");
+}
+
+Schema threshold() {
+  return unary("threshold", "Values at or below a threshold replaced",
+               "semantics of torch.nn.functional.threshold; alpha is threshold, beta is value")
+      .required("threshold", AttributeType::number, "the largest x that is replaced")
+      .required("value", AttributeType::number, "what replaces it");
+}
+
 PL_REGISTER_OP(leaky_relu);
 PL_REGISTER_OP(elu);
 PL_REGISTER_OP(gelu);
 PL_REGISTER_OP(clip);
 PL_REGISTER_OP(softplus);
+PL_REGISTER_OP(celu);
+PL_REGISTER_OP(threshold);
 PL_REGISTER_OP([] { return unary("relu", "Rectifier"); });
 PL_REGISTER_OP([] {
   return unary("relu6", "Rectifier limited to 6",
@@ -132,8 +153,20 @@ PL_REGISTER_OP([] { return unary("erf", "Error function"); });
 PL_REGISTER_OP([] { return unary("floor", "Rounded down"); });
 PL_REGISTER_OP([] { return unary("ceil", "Rounded up"); });
 PL_REGISTER_OP([] { return unary("round", "Rounded to the nearest integer"); });
+PL_REGISTER_OP([] { return unary("trunc", "Rounded toward zero"); });
 PL_REGISTER_OP([] { return unary("sign", "Sign"); });
+PL_REGISTER_OP([] { return unary("tan", "Tangent of an angle in radians"); });
+PL_REGISTER_OP([] { return unary("asin", "Arcsine in radians"); });
+PL_REGISTER_OP([] { return unary("acos", "Arccosine in radians"); });
+PL_REGISTER_OP([] { return unary("atan", "Arctangent in radians"); });
+PL_REGISTER_OP([] { return unary("sinh", "Hyperbolic sine"); });
+PL_REGISTER_OP([] { return unary("cosh", "Hyperbolic cosine"); });
+PL_REGISTER_OP([] { return unary("asinh", "Inverse hyperbolic sine"); });
+PL_REGISTER_OP([] { return unary("acosh", "Inverse hyperbolic cosine"); });
+PL_REGISTER_OP([] { return unary("atanh", "Inverse hyperbolic tangent"); });
 PL_REGISTER_OP([] { return unary("logical_not", "Logical negation"); });
+PL_REGISTER_OP([] { return unary("isnan", "Whether values are NaN"); });
+PL_REGISTER_OP([] { return unary("isinf", "Whether values are infinite"); });
 
 }  // namespace
 }  // namespace pl

@@ -1,4 +1,4 @@
-// Kind unary: y = f(x), element by element, in x's own order.
+// Kinds unary and cast: y = f(x), element by element, in x's own order.
 #include "providers/host/functions.h"
 #include "providers/host/host.h"
 
@@ -41,30 +41,37 @@ struct UnaryBody {
 };
 
 template <class T>
-void add(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load, StoreRun<T> store) {
+void add(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load, StoreRun<T> store, double alpha,
+         double beta) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
-    add_candidate(out, "unary", Quality::fast, {x}, {y},
-                  [=, alpha = op.attributes.number("alpha"), beta = op.attributes.number("beta")] {
-                    return UnaryBody<T>{function, alpha,   beta,
-                                        x.dtype,  y.dtype, x.elements() ? x.padded_elements() : 0,
-                                        load,     store,   PaddingZeroer(y)};
-                  });
+    add_candidate(out, op.schema->kind, Quality::fast, {x}, {y}, [=] {
+      return UnaryBody<T>{function, alpha,   beta,
+                          x.dtype,  y.dtype, x.elements() ? x.padded_elements() : 0,
+                          load,     store,   PaddingZeroer(y)};
+    });
   }
 }
 
-void list(const Op& op, CandidateList& out) {
-  const std::string& name = op.attributes.text("function");
+void add_named(const Op& op, CandidateList& out, const std::string& name, double alpha, double beta) {
   const DType from = op.in(0).dtype, to = op.out().dtype;
   if (is_floating(from)) {
     if (const auto function = find_float_unary(name))
-      return add(op, out, function, float_loader(from), float_storer(to));
+      return add(op, out, function, float_loader(from), float_storer(to), alpha, beta);
   } else if (const auto function = find_integer_unary(name)) {
-    return add(op, out, function, integer_loader(from), integer_storer(to));
+    return add(op, out, function, integer_loader(from), integer_storer(to), alpha, beta);
   }
-  out.refuse("host", concat("unary: ", name, " is not defined on ", name_of(from)));
+  out.refuse("host", concat(op.schema->kind, ": ", name, " is not defined on ", name_of(from)));
+}
+
+void list(const Op& op, CandidateList& out) {
+  add_named(op, out, op.attributes.text("function"), op.attributes.number("alpha"), op.attributes.number("beta"));
 }
 PL_HOST_KIND("unary", list);
+
+// Storing saturates floats and wraps integers around, so that a cast is one or no function.
+void list_cast(const Op& op, CandidateList& out) { add_named(op, out, op.attributes.text("function"), 0, 0); }
+PL_HOST_KIND("cast", list_cast);
 
 }  // namespace
 }  // namespace pl::host

@@ -58,6 +58,12 @@ PL_FUNCTION(Floor, __builtin_floorf(x))
 PL_FUNCTION(Ceil, __builtin_ceilf(x))
 PL_FUNCTION(Round, __builtin_rintf(x))
 PL_FUNCTION(Sign, x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : (x == 0.0f ? 0.0f : x)))
+PL_FUNCTION(Trunc, __builtin_truncf(x))
+PL_FUNCTION(Celu, x > 0.0f ? x : a * math::expm1(x / a))
+PL_FUNCTION(Threshold, x <= a ? b : x)
+PL_FUNCTION(Identity, x)
+PL_FUNCTION(IsNan, x != x ? 1.0f : 0.0f)
+PL_FUNCTION(IsInf, math::abs(x) == math::kInfinity ? 1.0f : 0.0f)
 PL_FUNCTION(LogicalNot, x == 0.0f ? 1.0f : 0.0f)
 #undef PL_FUNCTION
 
@@ -78,6 +84,12 @@ void run_trigonometric(const float* x, float* y, int64_t n, double alpha, double
 }
 float exact_sin(float x) { return std::sin(x); }
 float exact_cos(float x) { return std::cos(x); }
+
+// Functions that networks hardly use, one element at a time.
+template <float (*Exact)(float)>
+void run_library(const float* x, float* y, int64_t n, double, double) {
+  for (int64_t i = 0; i < n; ++i) y[i] = Exact(x[i]);
+}
 
 constexpr Named kFunctions[] = {
     {"relu", run_float<Relu>},
@@ -111,7 +123,22 @@ constexpr Named kFunctions[] = {
     {"ceil", run_float<Ceil>},
     {"round", run_float<Round>},
     {"sign", run_float<Sign>},
+    {"trunc", run_float<Trunc>},
+    {"tan", run_library<std::tan>},
+    {"asin", run_library<std::asin>},
+    {"acos", run_library<std::acos>},
+    {"atan", run_library<std::atan>},
+    {"sinh", run_library<std::sinh>},
+    {"cosh", run_library<std::cosh>},
+    {"asinh", run_library<std::asinh>},
+    {"acosh", run_library<std::acosh>},
+    {"atanh", run_library<std::atanh>},
+    {"celu", run_float<Celu>},
+    {"threshold", run_float<Threshold>},
+    {"identity", run_float<Identity>},
     {"logical_not", run_float<LogicalNot>},
+    {"isnan", run_float<IsNan>},
+    {"isinf", run_float<IsInf>},
 };
 
 // A limit of clip as an integer: rounded inwards, infinities to the ends of the range.
@@ -159,7 +186,7 @@ UnaryRun<int64_t> find_integer_unary(std::string_view name) {
     return [](const V* x, V* y, V n, double, double) {
       run_integer(x, y, n, [](V v) { return V(uint64_t(v) * uint64_t(v)); });
     };
-  if (name == "floor" || name == "ceil" || name == "round")
+  if (name == "floor" || name == "ceil" || name == "round" || name == "trunc" || name == "identity")
     return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return v; }); };
   if (name == "sign")
     return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return V(v > 0) - V(v < 0); }); };

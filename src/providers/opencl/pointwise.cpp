@@ -127,17 +127,50 @@ void list_unary(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_expressions(op, device, out, what);
 }
 
+// Storing saturates floats and wraps integers around, so that a cast is one or no function.
+void list_cast(const Op& op, OpenclDevice& device, CandidateList& out) {
+  Expressions what;
+  what.epilogue = op.attributes.text("function");
+  list_expressions(op, device, out, what);
+}
+
 void list_binary(const Op& op, OpenclDevice& device, CandidateList& out) {
   static const std::map<std::string, const char*> expressions = {
-      {"add", "y0 = x0 + x1"},     {"sub", "y0 = x0 - x1"},          {"mul", "y0 = x0 * x1"},
-      {"div", "y0 = x0 / x1"},     {"maximum", "y0 = max(x0, x1)"},  {"minimum", "y0 = min(x0, x1)"},
-      {"pow", "y0 = pow(x0, x1)"}, {"eq", "y0 = x0 == x1"},          {"ne", "y0 = x0 != x1"},
-      {"lt", "y0 = x0 < x1"},      {"le", "y0 = x0 <= x1"},          {"gt", "y0 = x0 > x1"},
-      {"ge", "y0 = x0 >= x1"},     {"logical_and", "y0 = x0 && x1"}, {"logical_or", "y0 = x0 || x1"},
+      {"add", "y0 = x0 + x1"},
+      {"sub", "y0 = x0 - x1"},
+      {"mul", "y0 = x0 * x1"},
+      {"div", "y0 = x0 / x1"},
+      {"maximum", "y0 = max(x0, x1)"},
+      {"minimum", "y0 = min(x0, x1)"},
+      {"pow", "y0 = pow(x0, x1)"},
+      {"eq", "y0 = x0 == x1"},
+      {"ne", "y0 = x0 != x1"},
+      {"lt", "y0 = x0 < x1"},
+      {"le", "y0 = x0 <= x1"},
+      {"gt", "y0 = x0 > x1"},
+      {"ge", "y0 = x0 >= x1"},
+      {"logical_and", "y0 = x0 && x1"},
+      {"logical_or", "y0 = x0 || x1"},
+      {"logical_xor", "y0 = (x0 != 0) != (x1 != 0)"},
+      {"div_trunc", "q = x0 / x1; y0 = q < 0 ? ceil(q) : floor(q)"},
+  };
+  // Of integers, whose division truncates; pow of them is left out.
+  static const std::map<std::string, const char*> integer_expressions = {
+      {"div_trunc", "y0 = x0 / x1"},
+      {"div_floor", "q = x0 / x1; r = x0 - q * x1; y0 = r != 0 && (r < 0) != (x1 < 0) ? q - 1 : q"},
+      {"fmod", "y0 = x0 - x0 / x1 * x1"},
+      {"remainder", "r = x0 - x0 / x1 * x1; y0 = r != 0 && (r < 0) != (x1 < 0) ? r + x1 : r"},
+      {"pow", nullptr},
   };
   const std::string& function = op.attributes.text("function");
-  const auto found = expressions.find(function);
-  if (found == expressions.end()) return out.refuse("opencl", op.schema->name + ": no expression for " + function);
+  auto found = expressions.find(function);
+  if (!is_floating(op.in(0).dtype)) {
+    const auto integer = integer_expressions.find(function);
+    if (integer != integer_expressions.end()) found = integer;
+  }
+  if (found == expressions.end() || found == integer_expressions.end() || !found->second)
+    return out.refuse("opencl",
+                      concat(op.schema->name, ": no expression for ", function, " of ", name_of(op.in(0).dtype)));
   Expressions what;
   what.elements = found->second;
   if (op.attributes.has("activation") && !op.attributes.is_none("activation")) {
@@ -187,6 +220,7 @@ void list_reduce(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 PL_OPENCL_OP("pointwise", list_pointwise);
 PL_OPENCL_OP("unary", list_unary);
+PL_OPENCL_OP("cast", list_cast);
 PL_OPENCL_OP("binary", list_binary);
 PL_OPENCL_OP("where", list_where);
 PL_OPENCL_OP("prelu", list_prelu);

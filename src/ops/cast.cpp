@@ -1,0 +1,34 @@
+// cast: the same values in another dtype, as programming languages convert them.
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+void infer(Op& op) {
+  const DType from = op.in(0).dtype, to = parse_dtype(op.attributes.text("dtype"));
+  op.attributes.set("dtype", std::string(name_of(to)));
+  // What is done before the element is stored in the other dtype.
+  const bool cuts = is_floating(from) && !is_floating(to) && to != DType::boolean;
+  op.attributes.set("function", std::string(cuts ? "trunc" : "identity"));
+  add_output(op, to, op.in(0).shape);
+}
+
+Schema cast() {
+  Schema schema("cast", "cast",
+                "The same values in another dtype.\n\n"
+                "y[i...] = x[i...]; between floats rounded to the nearest, halves to even; from floats to integers "
+                "rounded toward zero and limited to the target's range (NaN gives 0); between integers the low bits; "
+                "to bool, what is not zero is true.\n\n"
+                "Returns the shape of x.  (`reorder` rounds floats to the nearest integer instead.)\n\n"
+                "Source: semantics of torch.Tensor.to and of ONNX's Cast, with saturation where these leave the result "
+                "open.");
+  schema.tensor("x", "any shape, any dtype")
+      .required("dtype", AttributeType::string, "dtype of the result: f32, f16, bf16, s8, u8, s32, s64 or bool");
+  schema.infer = infer;
+  return schema;
+}
+
+PL_REGISTER_OP(cast);
+
+}  // namespace
+}  // namespace pl

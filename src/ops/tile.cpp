@@ -1,0 +1,40 @@
+// tile: a tensor repeated along its dimensions.
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+void infer(Op& op) {
+  const Dims& x = op.in(0).shape;
+  std::vector<int64_t> dims = op.attributes.integers("dims");
+  check(op, dims.size() <= size_t(kMaxRank), Code::invalid_argument, "dims has ", dims.size(),
+        " values, expected at most ", kMaxRank);
+  if (dims.size() < size_t(x.size())) dims.insert(dims.begin(), size_t(x.size()) - dims.size(), 1);
+  const int added = int(dims.size()) - x.size();
+  Dims output;
+  for (int i = 0; i < int(dims.size()); ++i) {
+    check(op, dims[size_t(i)] >= 0, Code::invalid_argument, "dims[", i, "] is ", dims[size_t(i)],
+          ", expected at least 0");
+    output.push_back(safe_product(op, "the output's size", {dims[size_t(i)], i < added ? 1 : x[i - added]}));
+  }
+  op.attributes.set("dims", dims);
+  add_output(op, op.in(0).dtype, output);
+}
+
+Schema tile() {
+  Schema schema("tile", "tile",
+                "A tensor repeated along its dimensions.\n\n"
+                "y[i, j, ...] = x[i mod x.shape[0], j mod x.shape[1], ...]\n\n"
+                "Returns the shape x.shape[i] * dims[i]; where one of the two is shorter, ones are put before it.\n\n"
+                "Source: semantics of torch.tile and numpy.tile.");
+  schema.tensor("x", "any shape, any dtype")
+      .required("dims", AttributeType::integers, "how many times along each dimension, at least 0");
+  schema.infer = infer;
+  schema.flops = [](const Op&) { return 0.0; };
+  return schema;
+}
+
+PL_REGISTER_OP(tile);
+
+}  // namespace
+}  // namespace pl

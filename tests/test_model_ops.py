@@ -1,0 +1,124 @@
+"""Ops that whole models need beside layers: bad input, empty tensors and special values of each.
+
+Values against float64, in every layout and on every device, are tested with the cases of op_cases.py.
+"""
+
+import numpy as np
+import pytest
+
+import pylayout as pl
+from pylayout import ops
+
+pytestmark = pytest.mark.usefixtures("untuned")
+NAN, INFINITY = float("nan"), float("inf")
+SHAPE, ARGUMENT, UNSUPPORTED = pl.ShapeError, pl.InvalidArgumentError, pl.UnsupportedError
+
+
+def ones(*shape, dtype="float32"):
+    return pl.asarray(np.ones(shape, dtype))
+
+
+BAD = {
+    "expand to fewer dimensions": (lambda: ops.expand(ones(2, 3), [3]), ARGUMENT, "shape has 1 values, expected 2"),
+    "expand of another size": (lambda: ops.expand(ones(2, 3), [2, 4]), SHAPE, r"shape\[1\] is 4, expected 3"),
+    "expand of a new dimension by -1": (lambda: ops.expand(ones(3), [-1, 3]), ARGUMENT, r"shape\[0\] is -1"),
+    "expand beyond 8 dimensions": (lambda: ops.expand(ones(3), [1] * 8 + [3]), ARGUMENT, "shape has 9 values"),
+    "expand too far": (lambda: ops.expand(ones(1, 1), [2**40, 2**40]), SHAPE, "expand: .*too large"),
+    "tile by a negative count": (lambda: ops.tile(ones(3), [-2]), ARGUMENT, r"dims\[0\] is -2, expected at least 0"),
+    "tile beyond 8 dimensions": (lambda: ops.tile(ones(3), [1] * 9), ARGUMENT, "dims has 9 values"),
+    "tile too far": (lambda: ops.tile(ones(3, 3), [2**62, 2**62]), SHAPE, "tile: "),
+    "cast to an unknown dtype": (lambda: ops.cast(ones(3), "f7"), ARGUMENT, 'cast: dtype "f7"'),
+    "celu with alpha 0": (lambda: ops.celu(ones(3), alpha=0), ARGUMENT, "celu: alpha is 0"),
+    "threshold NaN": (lambda: ops.threshold(ones(3), NAN, 0), ARGUMENT, "threshold: threshold is nan"),
+    "isnan of integers": (lambda: ops.isnan(ones(3, dtype="int32")), UNSUPPORTED, "isnan: x has dtype s32"),
+    "tan of integers": (lambda: ops.tan(ones(3, dtype="int32")), UNSUPPORTED, "tan: x has dtype s32"),
+    "div of integers without rounding": (
+        lambda: ops.div(ones(3, dtype="int32"), ones(3, dtype="int32")),
+        UNSUPPORTED,
+        "div: x has dtype s32, expected f32, f16 or bf16 .integers need a rounding_mode.",
+    ),
+    "div with an unknown rounding": (
+        lambda: ops.div(ones(3), ones(3), rounding_mode="up"),
+        ARGUMENT,
+        "div: rounding_mode is up, expected one of trunc, floor",
+    ),
+    "remainder of bool": (
+        lambda: ops.remainder(ones(3, dtype="bool"), ones(3, dtype="bool")),
+        UNSUPPORTED,
+        "remainder: x has dtype bool",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(name):
+    call, error, message = BAD[name]
+    with pytest.raises(error, match=message):
+        call()
+
+
+EMPTY = {
+    "expand": (lambda x: ops.expand(x, [4, 0, 3]), (0, 3), (4, 0, 3)),
+    "expand to nothing": (lambda x: ops.expand(x, [0, 3]), (1, 3), (0, 3)),
+    "tile": (lambda x: ops.tile(x, [2, 2]), (0, 3), (0, 6)),
+    "tile to nothing": (lambda x: ops.tile(x, [0, 2]), (2, 3), (0, 6)),
+    "cast": (lambda x: ops.cast(x, "s8"), (0, 3), (0, 3)),
+    "tan": (ops.tan, (2, 0), (2, 0)),
+    "isnan": (ops.isnan, (2, 0), (2, 0)),
+    "fmod": (lambda x: ops.fmod(x, x), (0, 3), (0, 3)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_empty_tensors(name):
+    call, before, after = EMPTY[name]
+    results = call(ones(*before))
+    for result in results if isinstance(results, (list, tuple)) else [results]:
+        assert result.shape == after and np.asarray(result).size == 0
+
+
+def test_expand_copies_nothing():
+    x = pl.asarray(np.arange(3, dtype="float32").reshape(3, 1))
+    y = ops.broadcast_to(x, [1000, 3, 1000])
+    assert not y.is_dense
+    np.testing.assert_array_equal(np.asarray(y), np.broadcast_to(np.asarray(x), (1000, 3, 1000)))
+    # What is computed from it sees the repeated elements, through other views as well.
+    np.testing.assert_array_equal(np.asarray(ops.sum(ops.permute(y, [2, 1, 0]), dim=[0, 2])), [0, 1e6, 2e6])
+
+
+def test_cast_limits_and_wraps(device):
+    x = np.array([-INFINITY, -1e30, -129.9, -0.9, 0.9, 127.9, 300, 1e30, INFINITY, NAN], "float32")
+    x = pl.asarray(x, device=device)
+    np.testing.assert_array_equal(ops.cast(x, "s8"), [-128, -128, -128, 0, 0, 127, 127, 127, 127, 0])
+    np.testing.assert_array_equal(ops.cast(x, "u8"), [0, 0, 0, 0, 0, 127, 255, 255, 255, 0])
+    wide = np.array([-(2**31) - 5, -129, 130, 2**40 + 7], "int64")
+    for name, dtype in {"s8": "int8", "u8": "uint8", "s32": "int32"}.items():
+        np.testing.assert_array_equal(ops.cast(pl.asarray(wide, device=device), name), wide.astype(dtype))
+
+
+def test_special_values(device):
+    x = pl.asarray(np.array([NAN, INFINITY, -INFINITY, -0.0, 2.5, -2.5], "float32"), device=device)
+    np.testing.assert_array_equal(ops.isnan(x), [True, False, False, False, False, False])
+    np.testing.assert_array_equal(ops.isinf(x), [False, True, True, False, False, False])
+    np.testing.assert_array_equal(ops.trunc(x), [NAN, INFINITY, -INFINITY, 0, 2, -2])
+    np.testing.assert_array_equal(ops.threshold(x, 0.0, 7.0), [NAN, INFINITY, 7, 7, 2.5, 7])
+    np.testing.assert_array_equal(np.asarray(ops.celu(x))[:3], [NAN, INFINITY, -1])
+
+
+def test_integer_division(device):
+    def of(values):
+        return pl.asarray(np.array(values, "int32"), device=device)
+
+    x, y = of([7, -7, 7, -7, 5, -(2**31)]), of([2, 2, -2, -2, 0, -1])
+    np.testing.assert_array_equal(ops.div(x, y, rounding_mode="trunc"), [3, -3, -3, 3, 0, -(2**31)])
+    np.testing.assert_array_equal(ops.div(x, y, rounding_mode="floor"), [3, -4, -4, 3, 0, -(2**31)])
+    np.testing.assert_array_equal(ops.fmod(x, y), [1, -1, 1, -1, 5, 0])
+    np.testing.assert_array_equal(ops.remainder(x, y), [1, 1, -1, -1, 5, 0])
+    np.testing.assert_array_equal(ops.pow(of([2, -3, 1, -1, 2]), of([10, 3, -5, -5, -1])), [1024, -27, 1, -1, 0])
+    np.testing.assert_array_equal(ops.div(of([1]), of([1]), rounding_mode="floor"), [1])
+
+
+def test_floor_of_the_exact_quotient():
+    """1 / 0.1 rounds to 10, but 0.1 in f32 is larger than a tenth, so that the floor is 9, as in torch."""
+    np.testing.assert_array_equal(ops.div(ones(1), np.array([0.1], "f4"), rounding_mode="floor"), [9])
+    np.testing.assert_array_equal(ops.remainder(np.array([-1.0], "f4"), np.array([3.0], "f4")), [2])
