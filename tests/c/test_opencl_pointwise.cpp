@@ -48,6 +48,20 @@ double unary(const std::string& name, double x, double alpha, double beta) {
   if (name == "ceil") return std::ceil(x);
   if (name == "round") return std::nearbyint(x);
   if (name == "sign") return (x > 0) - (x < 0);
+  if (name == "trunc") return std::trunc(x);
+  if (name == "tan") return std::tan(x);
+  if (name == "asin") return std::asin(x);
+  if (name == "acos") return std::acos(x);
+  if (name == "atan") return std::atan(x);
+  if (name == "sinh") return std::sinh(x);
+  if (name == "cosh") return std::cosh(x);
+  if (name == "asinh") return std::asinh(x);
+  if (name == "acosh") return std::acosh(x);
+  if (name == "atanh") return std::atanh(x);
+  if (name == "celu") return x > 0 ? x : alpha * std::expm1(x / alpha);
+  if (name == "threshold") return x <= alpha ? beta : x;
+  if (name == "isnan") return std::isnan(x);
+  if (name == "isinf") return std::isinf(x);
   if (name == "logical_not") return x == 0;
   std::fprintf(stderr, "unary function %s has no reference\n", name.c_str());
   std::exit(1);
@@ -56,14 +70,21 @@ double unary(const std::string& name, double x, double alpha, double beta) {
 void test_unary() {
   for (const Schema* schema : all_schemas()) {
     if (schema->kind != "unary") continue;
-    const bool positive = schema->name == "log" || schema->name == "sqrt" || schema->name == "rsqrt";
+    const std::string& name = schema->name;
+    // Where the function is defined and not steep.
+    double low = -3, high = 3;
+    if (name == "log" || name == "sqrt" || name == "rsqrt") low = 0.1;
+    if (name == "asin" || name == "acos" || name == "atanh") low = -0.9, high = 0.9;
+    if (name == "acosh") low = 1.1;
+    if (name == "tan") low = -1.2, high = 1.2;
+    const char* attributes = name == "clip" ? "min=-1 max=2" : name == "threshold" ? "threshold=0.5 value=-7" : "";
     // Every function in f32 and, where it has them, integers; exp, which is not zero at zero, also in the layouts that
     // leave padding.
     for (DType dtype : {DType::f32, DType::s32}) {
       const Dims shape = schema->name == "exp" ? Dims{2, 9, 3, 5} : Dims{90};
       if (!is_floating(dtype) && !find_unary_function(schema->name)->integers) continue;
-      const Input x = random_input(dtype, shape, positive ? 0.1 : -3, 3);
-      run_all_opencl(schema->name.c_str(), schema->name == "clip" ? "min=-1 max=2" : "", {x},
+      const Input x = random_input(dtype, shape, low, high);
+      run_all_opencl(schema->name.c_str(), attributes, {x},
                      [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
                        Values expected;
                        for (double v : x.values)
