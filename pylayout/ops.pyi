@@ -625,6 +625,7 @@ def matmul(
     transpose_a: bool = False,
     transpose_b: bool = False,
     activation: str | None = None,
+    residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
     *,

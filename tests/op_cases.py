@@ -135,6 +135,31 @@ add(
 )
 add("matmul", normal((4, 7), (7,)), lambda torch, f, t, a: torch.matmul(*t))
 
+for _shapes in (
+    ((2, 3, 5, 7), (2, 3, 7, 6), (6,), (2, 3, 5, 6)),
+    ((3, 9, 17), (17, 19), (19,), (3, 9, 19)),
+    ((5, 7), (7, 16), (16,), (5, 16)),
+):
+    add(
+        "matmul",
+        normal(*_shapes),
+        lambda torch, f, t, a: torch.relu(t[0] @ t[1] + t[2] + t[3]),
+        activation="relu",
+        name=f"residual {_shapes[3]}",
+    )
+add(
+    "matmul",
+    lambda rng: [*normal((3, 5, 7), (7,))(rng), None, *normal((3, 5))(rng)],
+    lambda torch, f, t, a: t[0] @ t[1] + t[2],
+    name="residual of a vector",
+)
+add(
+    "matmul",
+    lambda rng: [*normal((7,), (3, 7, 5))(rng), None, *normal((3, 5))(rng)],
+    lambda torch, f, t, a: t[0] @ t[1] + t[2],
+    name="residual of a row",
+)
+
 # ---- pooling ----
 for _op in ("max_pool", "avg_pool"):
     add(f"{_op}1d", normal((2, 17, 11)), kernel_size=3, stride=2, padding=1)

@@ -19,6 +19,16 @@ def ones(*shape, dtype="float32"):
 
 
 BAD = {
+    "matmul with a residual of another shape": (
+        lambda: ops.matmul(ones(2, 3), ones(3, 4), residual=ones(4)),
+        SHAPE,
+        r"matmul: residual.shape is \(4,\), expected \(2, 4\)",
+    ),
+    "matmul with a residual of another dtype": (
+        lambda: ops.matmul(ones(2, 3), ones(3, 4), residual=ones(2, 4, dtype="float16")),
+        ARGUMENT,
+        "matmul: residual.dtype is f16, expected f32",
+    ),
     "expand to fewer dimensions": (lambda: ops.expand(ones(2, 3), [3]), ARGUMENT, "shape has 1 values, expected 2"),
     "expand of another size": (lambda: ops.expand(ones(2, 3), [2, 4]), SHAPE, r"shape\[1\] is 4, expected 3"),
     "expand of a new dimension by -1": (lambda: ops.expand(ones(3), [-1, 3]), ARGUMENT, r"shape\[0\] is -1"),

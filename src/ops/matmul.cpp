@@ -47,6 +47,8 @@ void infer(Op& op) {
     check(op, op.in(1).rank() > 1, Code::shape, "bias is given, expected none: b has rank 1");
     check_shape(op, 2, {b.columns}, "columns of b");
   }
+  check_same_dtype(op, 3);
+  check_shape(op, 3, output, "the output's shape");
   infer_activation(op, op.in(0).dtype);
   add_output(op, op.in(0).dtype, output);
 }
@@ -58,18 +60,20 @@ double flops(const Op& op) {
 }
 
 Schema matmul() {
-  Schema schema("matmul", "matmul",
-                "Matrix product of the last two dimensions, the leading ones broadcast.\n\n"
-                "y[..., m, n] = activation(sum over k of a[..., m, k] * b[..., k, n] + bias[n])\n\n"
-                "A tensor of rank 1 is a vector: as `a` one row, as `b` one column, and that dimension is missing in "
-                "the result.  Returns the dtype of a; sums are kept in at least f32.\n\n"
-                "Source: semantics of torch.matmul and numpy.matmul.");
+  Schema schema(
+      "matmul", "matmul",
+      "Matrix product of the last two dimensions, the leading ones broadcast.\n\n"
+      "y[..., m, n] = activation(sum over k of a[..., m, k] * b[..., k, n] + bias[n] + residual[..., m, n])\n\n"
+      "A tensor of rank 1 is a vector: as `a` one row, as `b` one column, and that dimension is missing in "
+      "the result.  Returns the dtype of a; sums are kept in at least f32.\n\n"
+      "Source: semantics of torch.matmul and numpy.matmul.");
   schema.tensor("a", "(..., m, k), or (..., k, m) with transpose_a; f32, f16 or bf16")
       .tensor("b", "(..., k, n), or (..., n, k) with transpose_b")
       .optional("bias", "(n)", Role::constant)
       .attribute("transpose_a", AttributeType::boolean, false, "swap the last two dimensions of a first")
       .attribute("transpose_b", AttributeType::boolean, false, "swap the last two dimensions of b first");
   add_activation(schema);
+  schema.optional("residual", "the shape of the result; added before the activation");
   add_activation_parameters(schema);
   schema.infer = infer;
   schema.flops = flops;

@@ -111,6 +111,7 @@ void list_matmul(const Op& op, CandidateList& out) {
     bindings.push_back(input(DNNL_ARG_BIAS, 2, plain(op.in(2))));
   }
   PostOps post_ops;
+  if (op.has(3)) bindings.push_back(post_ops.add(y_md.get(), 3, plain(op.in(3))));
   if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
   Lister lister(op, out);

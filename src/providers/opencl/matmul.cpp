@@ -16,18 +16,23 @@ MatmulTensors tensors_of(const Op& op, const Candidate& candidate) {
   t.b = as_matrices(candidate.inputs[1], op.attributes.flag("transpose_b"), true);
   // Without the dimension that a vector loses, the output is still one row or one column.
   const bool column = op.in(1).rank() == 1;
-  Addressing dst(candidate.outputs[0]);
-  if (column) dst.insert(dst.rank, 1);
-  if (op.in(0).rank() == 1) dst.insert(dst.rank - 1, 1);
-  dst.insert(0, kStackDims + 2 - dst.rank);
-  t.dst = dst;
-  if (is_one_product(op, candidate)) {
-    t.a = as_matrices(as_rows(candidate.inputs[0]));
-    t.dst = as_matrices(as_rows(candidate.outputs[0]));
-  }
+  const bool one_product = is_one_product(op, candidate);
+  const auto as_output = [&](const TensorDesc& desc) {
+    if (one_product) return as_matrices(as_rows(desc));
+    Addressing a(desc);
+    if (column) a.insert(a.rank, 1);
+    if (op.in(0).rank() == 1) a.insert(a.rank - 1, 1);
+    return a.insert(0, kStackDims + 2 - a.rank);
+  };
+  t.dst = as_output(candidate.outputs[0]);
+  if (one_product) t.a = as_matrices(as_rows(candidate.inputs[0]));
   if (op.has(2)) {
     t.epilogue.bias = 2;
     t.epilogue.bias_desc = candidate.inputs[2];
+  }
+  if (op.has(3)) {
+    t.epilogue.residual = 3;
+    t.epilogue.residual_at = as_output(candidate.inputs[3]);
   }
   return t;
 }
@@ -35,6 +40,7 @@ MatmulTensors tensors_of(const Op& op, const Candidate& candidate) {
 void complete(const Op& op, Candidate& candidate) {
   candidate.inputs[1] = op.in(1).with_layout(op.in(1).layout);
   if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
 }
 
 void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
