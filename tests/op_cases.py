@@ -111,6 +111,8 @@ add("conv1d", normal((2, 18, 16), (6, 9, 4)), conv(1), stride=2, groups=2, dilat
 add("conv2d", normal((2, 3, 13, 12), (17, 3, 3, 3), (17,)), conv(2), padding=1, activation="relu")
 add("conv2d", normal((1, 19, 9, 10), (33, 19, 1, 1), (33,)), conv(2))
 add("conv2d", normal((2, 32, 9, 9), (32, 32, 3, 3), (32,), (2, 32, 9, 9)), conv(2), padding=1, activation="relu")
+add("conv2d", normal((3, 19, 9, 10), (33, 19, 3, 3), (33,)), conv(2), padding=(2, 0, 1, 3), activation="silu")
+add("conv2d", normal((2, 40, 3, 1), (17, 40, 3, 3)), conv(2), padding=2)
 add("conv2d", normal((2, 16, 11, 7), (24, 16, 3, 2)), conv(2), stride=(2, 1), dilation=(1, 2), padding=(1, 0, 2, 3))
 add("conv2d", normal((2, 24, 8, 8), (48, 8, 3, 3), (48,)), conv(2), groups=3, padding=1)
 add("conv2d", normal((2, 19, 9, 9), (19, 1, 3, 3), (19,)), conv(2), groups=19, padding=1, activation="relu6")

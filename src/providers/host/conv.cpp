@@ -1,6 +1,7 @@
 // Kinds conv and conv_transpose, as references: exact sums in double, any layout, dtype and shape.
 #include "ops/spatial.h"
 #include "providers/host/reference.h"
+#include "providers/host/winograd.h"
 
 namespace pl::host {
 namespace {
@@ -89,6 +90,7 @@ struct ConvBody {
 
 void list(const Op& op, CandidateList& out) {
   const bool transposed = op.schema->kind == "conv_transpose";
+  if (!transposed) list_winograd(op, *winograd_isas().list[0], out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     ConvBody body;
     body.transposed = transposed;

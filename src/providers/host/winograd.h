@@ -1,0 +1,93 @@
+// Winograd's minimal filtering for 3x3 convolutions of stride 1: F(m x m, 3 x 3) computes m x m outputs from a window
+// of n x n inputs, n = m + 2, with n * n multiplications for each pair of channels in place of 9 * m * m:
+//     Y = A^T [ sum over channels (G g G^T) * (B^T d B) ] A
+// with d a window of x, g a filter, * elementwise.  F(4,3) needs 4 times fewer multiplications than the definition,
+// F(2,3) 2.25 times.  For each of the n * n points of the transformed domain the sum over channels is a matrix product,
+// tiles x channels times channels x output channels.
+// Source: A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308.
+//
+// B^T, G and A^T follow from a choice of n - 1 points to interpolate at (and infinity), which decides the rounding
+// error: F(2,3) takes 0, 1, -1; F(4,3) takes 0, +-5/8, +-3/2, whose error is less than half of that of the usual 0,
+// +-1,
+// +-2; all are dyadic, so that the constants are exact in f32.  See winograd.cpp for the error itself.
+//
+// Three kinds of memory (floats; lanes are 16 channels, those beyond the last channel hold zero):
+//     weights  u[panel][point][ic][lane of the panel]    panels of WinogradKernels::panel_blocks * 16 output channels
+//     input    v[point][ic / 16][tile][16]
+//     product  m[point][tile][lane of the panel]
+// The distance between points is padded to an odd number of 64-byte lines: the n * n values of a tile would otherwise
+// fall into the same set of the first-level cache.
+#pragma once
+
+#include <cstdint>
+
+namespace pl {
+struct Op;
+class CandidateList;
+}  // namespace pl
+
+namespace pl::host {
+
+constexpr int kLanes = 16;  // channels that are handled together, whatever the width of the vectors
+
+// One image of x in NHWC or nChw16c, in floats.
+struct WinogradSource {
+  const float* x = nullptr;
+  int64_t row = 0, column = 0, block = 0;  // distances of neighbours in h, in w, and of blocks of 16 channels
+  int h = 0, w = 0;
+  int blocks = 0;           // of 16 channels
+  int last_lanes = kLanes;  // that may be read in the last block
+};
+
+// One image of y, and of the residual where there is one.
+struct WinogradTarget {
+  float* y = nullptr;
+  const float* residual = nullptr;
+  const float* bias = nullptr;  // for the first channel written; as many as lanes are written
+  int64_t row = 0, column = 0, block = 0;
+  int h = 0, w = 0;
+  int blocks = 0;           // of 16 channels, from the one that y points at
+  int last_lanes = kLanes;  // that hold channels in the last block
+  bool pad = false;         // the other lanes of the last block exist, and are to be zero
+  bool relu = false;
+  // Any other activation, in place; null: none.
+  void (*activation)(const float* x, float* y, int64_t n, double alpha, double beta) = nullptr;
+  double alpha = 0, beta = 0;
+};
+
+// The inner loops for one instruction set.
+struct WinogradKernels {
+  const char* isa;
+  int panel_blocks;  // blocks of 16 output channels in a panel of weights, at most
+
+  // Transforms the window that begins at (y0, x0) of the image, perhaps outside it, for all blocks of channels:
+  // v[point * v_point + block * v_block + lane].
+  using Input = void (*)(const WinogradSource& source, int y0, int x0, float* v, int64_t v_point, int64_t v_block);
+  // m[tile][lane] (+)= sum over channels of v[block][tile][16] u[channel][lane], for `blocks` blocks of channels;
+  // `panel` is the number of blocks of the panel.
+  using Multiply = void (*)(const float* v, int64_t v_block, const float* u, float* m, int tiles, int blocks, int panel,
+                            bool accumulate);
+  // Transforms back one tile, whose outputs begin at (y0, x0), and finishes it: bias, residual, activation.
+  using Output = void (*)(const WinogradTarget& target, int y0, int x0, const float* m, int64_t m_point);
+
+  Input input2, input4;
+  Multiply multiply;
+  Output output2, output4;
+};
+
+// Those that this processor can run, the best one first.
+struct WinogradIsas {
+  const WinogradKernels* list[3];
+  int count;
+};
+const WinogradIsas& winograd_isas();
+
+// Adds the candidates for a convolution, or a refusal where it is one of 3x3 that does not qualify.
+void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& out);
+
+// Defined in winograd_<isa>.cpp; null where the processor or the compiler lacks the instruction set.
+const WinogradKernels* winograd_avx512();
+const WinogradKernels* winograd_avx2();
+const WinogradKernels* winograd_generic();
+
+}  // namespace pl::host

@@ -1,0 +1,235 @@
+// Winograd convolutions of the host provider, for every instruction set that this processor has: against sums in
+// double, with guard bytes around all that is written, poisoned outputs and workspace, and zero padding after.
+#include <cmath>
+#include <limits>
+
+#include "core/threads.h"
+#include "host_testing.h"
+#include "providers/host/winograd.h"
+
+using namespace pl;
+using namespace pl::host_testing;
+
+struct Case {
+  const char* attributes;
+  Dims x, weight;
+  bool bias, residual;
+};
+
+static double relu(double x) { return x < 0 ? 0 : x; }
+static double silu(double x) { return x / (1 + std::exp(-x)); }
+static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+// The definition.
+static Values convolution(const Op& op, const std::vector<Input>& inputs) {
+  const Dims &x = op.in(0).shape, &y = op.out().shape;
+  const auto padding = op.attributes.integers("padding");
+  const std::string activation = op.attributes.is_none("activation") ? "" : op.attributes.text("activation");
+  Values result(size_t(y.product()));
+  size_t at = 0;
+  each(y, [&](const Dims& o) {
+    double sum = op.has(2) ? inputs[2].values[size_t(o[1])] : 0;
+    for (int64_t i = 0; i < x[1]; ++i)
+      for (int64_t r = 0; r < 3; ++r)
+        for (int64_t c = 0; c < 3; ++c) {
+          const int64_t h = o[2] + r - padding[0], w = o[3] + c - padding[1];
+          if (h >= 0 && w >= 0 && h < x[2] && w < x[3])
+            sum += inputs[0].values[size_t(((o[0] * x[1] + i) * x[2] + h) * x[3] + w)] *
+                   inputs[1].values[size_t(((o[1] * x[1] + i) * 3 + r) * 3 + c)];
+        }
+    if (op.has(3)) sum += inputs[3].values[at];
+    result[at++] = activation == "relu"      ? relu(sum)
+                   : activation == "silu"    ? silu(sum)
+                   : activation == "sigmoid" ? sigmoid(sum)
+                                             : sum;
+  });
+  return result;
+}
+
+static constexpr size_t kGuard = 256;
+static BufferRef guarded(Device& cpu, size_t bytes) {
+  BufferRef buffer = cpu.allocate(bytes + kGuard);
+  std::memset(buffer->host(), 0xff, bytes);  // NaN
+  std::memset(static_cast<char*>(buffer->host()) + bytes, 0x5a, kGuard);
+  return buffer;
+}
+static void check_guard(const Buffer& buffer, size_t bytes, const std::string& what) {
+  for (size_t i = 0; i < kGuard; ++i)
+    if (static_cast<const char*>(buffer.host())[bytes + i] != 0x5a) {
+      std::fprintf(stderr, "%s: byte %zu behind the end was written\n", what.c_str(), i);
+      std::exit(1);
+    }
+}
+
+// The results of all Winograd candidates for this call, by their keys.
+static std::vector<std::pair<std::string, Values>> run_winograd(const host::WinogradKernels& kernels, const Op& op,
+                                                                const std::vector<Input>& inputs) {
+  static const auto cpu = make_cpu_device();
+  CandidateList list;
+  host::list_winograd(op, kernels, list);
+  CHECK(list.refusals.empty());
+  std::vector<std::pair<std::string, Values>> results;
+  for (const Candidate& candidate : list.candidates) {
+    const std::string what = op.str() + " by " + candidate.key();
+    std::vector<BufferRef> buffers;
+    std::vector<Buffer*> in;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      in.push_back(nullptr);
+      if (!op.has(int(i))) continue;
+      // No byte behind an input may be used either: what is there is NaN.
+      const std::vector<char> bytes = store(candidate.inputs[i], inputs[i].values);
+      buffers.push_back(guarded(*cpu, candidate.inputs[i].size_bytes() + kGuard));
+      std::memcpy(buffers.back()->host(), bytes.data(), candidate.inputs[i].size_bytes());
+      in.back() = buffers.back().get();
+    }
+    CHECK(candidate.packings.size() == 1 && candidate.packing_of(1) && !candidate.packing_of(0));
+    const Packing& packing = candidate.packings[0];
+    const BufferRef packed = guarded(*cpu, packing.bytes);
+    packing.pack(*in[1], *packed);
+    check_guard(*packed, packing.bytes, what + ", packed weights");
+    in[1] = packed.get();
+    const size_t bytes = candidate.outputs[0].size_bytes();
+    const BufferRef y = guarded(*cpu, bytes), workspace = guarded(*cpu, candidate.workspace_bytes);
+    Buffer* out = y.get();
+    const auto kernel = candidate.prepare();
+    for (int repetition = 0; repetition < 2; ++repetition) kernel->run({in.data(), &out, workspace.get()});
+    check_guard(*y, bytes, what);
+    check_guard(*workspace, candidate.workspace_bytes, what + ", workspace");
+    std::vector<char> written(bytes + 64, 0x5a);
+    std::memcpy(written.data(), y->host(), bytes);
+    results.emplace_back(what, fetch(candidate.outputs[0], written, what));
+  }
+  return results;
+}
+
+static Op op_for(const Case& c, std::vector<Input>& inputs, double low = -1, double high = 1) {
+  inputs = {random_input(DType::f32, c.x, low, high), random_input(DType::f32, c.weight, low, high)};
+  inputs.push_back(c.bias ? random_input(DType::f32, {c.weight[0]}, low, high) : Input{});
+  const Dims result = op_of("conv2d", c.attributes, {inputs[0], inputs[1]}).out().shape;
+  inputs.push_back(c.residual ? random_input(DType::f32, result, low, high) : Input{});
+  return op_of("conv2d", c.attributes, inputs);
+}
+
+static void test_values() {
+  const Case cases[] = {
+      {"padding=1", {1, 16, 8, 8}, {16, 16, 3, 3}, false, false},
+      {"padding=1 activation=relu", {2, 32, 14, 14}, {48, 32, 3, 3}, true, true},
+      {"padding=1 activation=silu", {3, 17, 7, 7}, {33, 17, 3, 3}, true, true},
+      {"padding=1 activation=sigmoid", {1, 24, 5, 9}, {24, 24, 3, 3}, false, true},  // sigmoid(0) != 0: padding lanes
+      {"activation=relu", {1, 30, 10, 13}, {20, 30, 3, 3}, true, false},
+      {"padding=[2,0,1,3]", {1, 16, 6, 4}, {31, 16, 3, 3}, true, false},
+      {"padding=2", {1, 40, 3, 5}, {80, 40, 3, 3}, false, true},
+      {"padding=7", {1, 16, 2, 1}, {16, 16, 3, 3}, true, false},  // tiles that see nothing of x
+      {"", {2, 16, 3, 3}, {16, 16, 3, 3}, true, true},            // one output
+      {"padding=1", {1, 19, 1, 1}, {65, 19, 3, 3}, true, true},
+      {"padding=1", {1, 16, 1, 37}, {112, 16, 3, 3}, true, false},
+      {"padding=1 activation=relu", {1, 160, 45, 41}, {17, 160, 3, 3}, true, false},  // blocks of tiles, of channels
+      {"padding=1", {2, 144, 33, 34}, {144, 144, 3, 3}, true, true},  // shared by channels: more than 2 MB of weights
+      {"padding=1", {1, 288, 4, 4}, {272, 288, 3, 3}, false, false},  // so few tiles that panels are not cut
+  };
+  for (const Case& c : cases) {
+    std::vector<Input> inputs;
+    const Op op = op_for(c, inputs);
+    const Values expected = convolution(op, inputs);
+    double largest = 1e-3;
+    for (double value : expected) largest = std::max(largest, std::fabs(value));
+    for (int i = 0; i < host::winograd_isas().count; ++i)
+      for (int threads : {1, 2, 3}) {
+        use_threads(threads);
+        const auto results = run_winograd(*host::winograd_isas().list[i], op, inputs);
+        CHECK(results.size() == 4);  // two layouts, F(4,3) and F(2,3)
+        // Rounding is relative to neighbours.
+        for (const auto& [what, values] : results) compare(values, expected, 0, 1e-5 * largest, what);
+      }
+  }
+  use_threads(available_processors());
+}
+
+// Relative to the norm of the result, for normally distributed data: the bounds that winograd.cpp states.
+static void test_error() {
+  const Case cases[] = {{"padding=1", {1, 64, 24, 24}, {64, 64, 3, 3}, false, false},
+                        {"padding=1", {1, 128, 12, 12}, {128, 128, 3, 3}, false, false},
+                        {"padding=1", {1, 512, 7, 7}, {128, 512, 3, 3}, false, false}};
+  std::normal_distribution<double> normal;
+  for (const Case& c : cases) {
+    std::vector<Input> inputs;
+    const Op op = op_for(c, inputs);
+    for (int i : {0, 1})
+      for (double& value : inputs[size_t(i)].values) value = rounded(DType::f32, normal(generator()));
+    const Values expected = convolution(op, inputs);
+    for (int i = 0; i < host::winograd_isas().count; ++i)
+      for (const auto& [what, values] : run_winograd(*host::winograd_isas().list[i], op, inputs)) {
+        double difference = 0, norm = 0;
+        for (size_t j = 0; j < values.size(); ++j) {
+          difference += (values[j] - expected[j]) * (values[j] - expected[j]);
+          norm += expected[j] * expected[j];
+        }
+        const double error = std::sqrt(difference / norm);
+        const double bound = what.find("winograd_f4") != std::string::npos ? 3e-6 : 1e-6;
+        if (!(error > 0 && error < bound)) std::fprintf(stderr, "%s: error %.2e\n", what.c_str(), error);
+        CHECK(error > 0 && error < bound);
+      }
+  }
+}
+
+// A NaN or an infinity reaches every output that the definition says, and none beyond the tiles whose windows have it.
+static void test_nan() {
+  const Case c = {"padding=1", {2, 16, 24, 24}, {16, 16, 3, 3}, false, false};
+  std::vector<Input> inputs;
+  const Op op = op_for(c, inputs);
+  const auto at = [](int64_t n, int64_t ch, int64_t h, int64_t w) { return size_t(((n * 16 + ch) * 24 + h) * 24 + w); };
+  for (double poison : {std::numeric_limits<double>::quiet_NaN(), double(INFINITY)}) {
+    inputs[0].values[at(1, 3, 13, 9)] = poison;
+    for (const auto& [what, values] : run_winograd(*host::winograd_isas().list[0], op, inputs))
+      for (int64_t h = 0; h < 24; ++h)
+        for (int64_t w = 0; w < 24; ++w)
+          for (int64_t o = 0; o < 16; ++o) {
+            const bool near = std::abs(h - 13) <= 1 && std::abs(w - 9) <= 1;
+            const bool far = std::abs(h - 13) > 5 || std::abs(w - 9) > 5;
+            if (near)
+              CHECK(!std::isfinite(values[at(1, o, h, w)]) && (poison > 0 || std::isnan(values[at(1, o, h, w)])));
+            if (far) CHECK(std::isfinite(values[at(1, o, h, w)]));
+            CHECK(std::isfinite(values[at(0, o, h, w)]));
+          }
+  }
+}
+
+static void test_refusals() {
+  struct Refused {
+    const char* attributes;
+    DType dtype;
+    Dims x, weight;
+    const char* reason;
+  };
+  const Refused cases[] = {
+      {"stride=2", DType::f32, {1, 16, 8, 8}, {16, 16, 3, 3}, "stride is [2, 2], expected 1"},
+      {"dilation=[1,2]", DType::f32, {1, 16, 8, 8}, {16, 16, 3, 3}, "dilation is [1, 2], expected 1"},
+      {"groups=2", DType::f32, {1, 32, 8, 8}, {32, 16, 3, 3}, "groups is 2, expected 1"},
+      {"", DType::bf16, {1, 16, 8, 8}, {16, 16, 3, 3}, "x is bf16, expected f32"},
+      {"", DType::f32, {1, 3, 8, 8}, {16, 3, 3, 3}, "expected at least 16"},
+      {"", DType::f32, {1, 16, 8, 8}, {16, 16, 1, 1}, nullptr},  // not even mentioned
+  };
+  for (const Refused& c : cases) {
+    CandidateList list;
+    const Op op = op_of("conv2d", c.attributes, {random_input(c.dtype, c.x), random_input(c.dtype, c.weight)});
+    host::list_winograd(op, *host::winograd_isas().list[0], list);
+    CHECK(list.candidates.empty());
+    CHECK(list.refusals.size() == (c.reason ? 1 : 0));
+    if (c.reason) CHECK(list.refusals[0].reason.find(c.reason) != std::string::npos);
+  }
+  // No image: nothing to do, which dispatch knows by itself.
+  CandidateList list;
+  std::vector<Input> inputs;
+  host::list_winograd(op_for({"", {0, 16, 8, 8}, {16, 16, 3, 3}, false, false}, inputs), *host::winograd_isas().list[0],
+                      list);
+  CHECK(list.candidates.empty());
+}
+
+int main() {
+  for (int i = 0; i < host::winograd_isas().count; ++i) std::printf("%s\n", host::winograd_isas().list[i]->isa);
+  test_refusals();
+  test_values();
+  test_error();
+  test_nan();
+  return 0;
+}
