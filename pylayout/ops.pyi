@@ -854,6 +854,17 @@ def rsqrt(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def scaled_dot_product_attention(
+    q: Input,
+    k: Input,
+    v: Input,
+    attn_mask: Input | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def selu(
     x: Input,
     *,

@@ -162,6 +162,28 @@ add(
     name="residual of a row",
 )
 
+
+def attention(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    return f.scaled_dot_product_attention(*t[:3], attn_mask=t[3] if len(t) > 3 else None, **a)
+
+
+def _masked(mask_shape: tuple[int, ...], boolean: bool):
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        tensors = normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19))(rng)
+        mask = rng.standard_normal(mask_shape).astype(np.float32)
+        return [*tensors, mask > -1 if boolean else mask]
+
+    return make
+
+
+_SDPA = "scaled_dot_product_attention"
+add(_SDPA, normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19)), attention)
+add(_SDPA, normal((1, 2, 70, 20), (1, 2, 1100, 20), (1, 2, 1100, 32)), attention, scale=0.7)  # several blocks of keys
+add(_SDPA, normal((3, 65, 17), (3, 65, 17), (3, 65, 17)), attention, is_causal=True)
+add(_SDPA, normal((2, 2, 3, 5, 7), (2, 2, 3, 9, 7), (2, 2, 3, 9, 1)), attention)
+for _shape, _boolean in (((37, 45), False), ((2, 1, 1, 45), False), ((2, 3, 37, 45), True), ((1, 45), True)):
+    add(_SDPA, _masked(_shape, _boolean), attention, name=f"mask {_shape} {'bool' if _boolean else 'f32'}")
+
 # ---- pooling ----
 for _op in ("max_pool", "avg_pool"):
     add(f"{_op}1d", normal((2, 17, 11)), kernel_size=3, stride=2, padding=1)

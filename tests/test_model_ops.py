@@ -18,6 +18,10 @@ def ones(*shape, dtype="float32"):
     return pl.asarray(np.ones(shape, dtype))
 
 
+def sdpa(q, k, v, *mask, **attributes):
+    return ops.scaled_dot_product_attention(ones(*q), ones(*k), ones(*v), *mask, **attributes)
+
+
 BAD = {
     "matmul with a residual of another shape": (
         lambda: ops.matmul(ones(2, 3), ones(3, 4), residual=ones(4)),
@@ -57,6 +61,31 @@ BAD = {
         UNSUPPORTED,
         "remainder: x has dtype bool",
     ),
+    "attention of vectors": (lambda: sdpa((3,), (3,), (3,)), SHAPE, "q has rank 1"),
+    "attention of other heads": (
+        lambda: sdpa((2, 3, 4), (1, 3, 4), (1, 3, 4)),
+        SHAPE,
+        r"k.shape is \(1, 3, 4\), expected 2 along dimension 0",
+    ),
+    "attention of other widths": (lambda: sdpa((3, 4), (3, 5), (3, 4)), SHAPE, "expected 4 as the last size"),
+    "attention without width": (lambda: sdpa((3, 0), (3, 0), (3, 4)), SHAPE, "expected at least 1 as the last size"),
+    "attention of other keys and values": (lambda: sdpa((3, 4), (5, 4), (6, 4)), SHAPE, "v.shape is .* expected 5"),
+    "attention with another rank": (lambda: sdpa((1, 3, 4), (5, 4), (5, 4)), SHAPE, "k has rank 2"),
+    "attention with a mask that does not fit": (
+        lambda: sdpa((3, 4), (5, 4), (5, 4), ones(3, 4)),
+        SHAPE,
+        r"attn_mask has shape \(3, 4\), which does not broadcast to \(3, 5\)",
+    ),
+    "attention with an integer mask": (
+        lambda: sdpa((3, 4), (5, 4), (5, 4), ones(3, 5, dtype="int32")),
+        ARGUMENT,
+        "attn_mask.dtype is s32, expected bool or f32",
+    ),
+    "attention with an infinite scale": (
+        lambda: sdpa((3, 4), (5, 4), (5, 4), scale=INFINITY),
+        ARGUMENT,
+        "scale is inf, expected a finite number",
+    ),
 }
 
 
@@ -75,6 +104,8 @@ EMPTY = {
     "cast": (lambda x: ops.cast(x, "s8"), (0, 3), (0, 3)),
     "tan": (ops.tan, (2, 0), (2, 0)),
     "isnan": (ops.isnan, (2, 0), (2, 0)),
+    "attention without queries": (lambda x: ops.scaled_dot_product_attention(x, x, x), (2, 0, 3), (2, 0, 3)),
+    "attention without heads": (lambda x: ops.scaled_dot_product_attention(x, x, x), (0, 2, 3), (0, 2, 3)),
     "fmod": (lambda x: ops.fmod(x, x), (0, 3), (0, 3)),
 }
 
@@ -132,3 +163,72 @@ def test_floor_of_the_exact_quotient():
     """1 / 0.1 rounds to 10, but 0.1 in f32 is larger than a tenth, so that the floor is 9, as in torch."""
     np.testing.assert_array_equal(ops.div(ones(1), np.array([0.1], "f4"), rounding_mode="floor"), [9])
     np.testing.assert_array_equal(ops.remainder(np.array([-1.0], "f4"), np.array([3.0], "f4")), [2])
+
+
+def reference_attention(q, k, v, hidden):
+    """In float64; hidden[i, j]: query i does not see key j."""
+    scores = q.astype("f8") @ np.swapaxes(k, -1, -2).astype("f8") / np.sqrt(q.shape[-1])
+    scores = np.where(hidden, -INFINITY, scores)
+    largest = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - np.where(np.isinf(largest), 0, largest))
+    total = weights.sum(-1, keepdims=True)
+    return np.where(total > 0, weights @ v.astype("f8") / np.where(total > 0, total, 1), 0)
+
+
+def test_attention_hides(device, rng):
+    """Rows that see nothing are zeros, in several blocks of keys; what is hidden may be anything finite."""
+    q, k, v = (rng.standard_normal((1, 1, n, 8)).astype("f4") for n in (40, 1200, 1200))
+    hidden = rng.random((40, 1200)) < 0.5
+    hidden[3] = True
+    hidden[5, :700] = True
+    hidden[:, 600] = True
+    v[..., 600, :] = 3e38
+    expected = reference_attention(q, k, np.where(v == np.float32(3e38), 0, v), hidden)
+    for mask in (~hidden, np.where(hidden, -INFINITY, 0).astype("f4")):
+        result = ops.scaled_dot_product_attention(*(pl.asarray(t, device=device) for t in (q, k, v, mask)))
+        np.testing.assert_allclose(np.asarray(result), expected, atol=2e-6)
+        assert not np.asarray(result)[0, 0, 3].any()
+
+
+def test_attention_of_no_keys():
+    result = sdpa((2, 3, 4), (2, 0, 4), (2, 0, 5))
+    np.testing.assert_array_equal(np.asarray(result), np.zeros((2, 3, 5)))
+
+
+def test_attention_shows_nan(rng):
+    q, k, v = (rng.standard_normal((2, 50, 16)).astype("f4") for _ in range(3))
+    k[1, 7, 3] = NAN
+    result = np.asarray(ops.scaled_dot_product_attention(q, k, v))
+    assert np.isfinite(result[0]).all() and np.isnan(result[1]).all()
+
+
+def test_attention_of_large_scores(rng):
+    """The largest score grows from block to block: earlier blocks are scaled down, to nothing in the end."""
+    q = np.full((1, 1, 4), 30, "f4")
+    k = np.linspace(-1, 1, 1500, dtype="f4")[None, :, None] * np.ones((1, 1, 4), "f4")
+    v = rng.standard_normal((1, 1500, 3)).astype("f4")
+    expected = reference_attention(q, k, v, np.zeros((1, 1500), bool))
+    np.testing.assert_allclose(np.asarray(ops.scaled_dot_product_attention(q, k, v)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_attention_in_half_precision(dtype, device, rng):
+    tensors = [
+        pl.asarray(rng.standard_normal((2, 2, 37, 24)).astype("f4"), device=device).to(dtype=dtype) for _ in "qkv"
+    ]
+    exact = [np.asarray(t.to(dtype="f32")) for t in tensors]
+    result = np.asarray(ops.scaled_dot_product_attention(*tensors).to(dtype="f32"))
+    expected = reference_attention(*exact, np.zeros((37, 37), bool))
+    np.testing.assert_allclose(result, expected, atol=4e-3 if dtype == "bf16" else 5e-4)
+
+
+def test_attention_reads_heads_where_they_lie(rng):
+    """(n, l, heads, e), as a linear layer gives it, and a view of it: no copies, and the same way back."""
+    q, k, v = (pl.asarray(rng.standard_normal((2, 50, 3, 16)).astype("f4")) for _ in range(3))
+    heads = [ops.permute(t, [0, 2, 1, 3]) for t in (q, k, v)]
+    with pl.profile() as profile:
+        y = ops.scaled_dot_product_attention(*heads)
+    summary = profile.summary()
+    assert summary["reorders"]["activations"]["count"] == 0
+    plain = [np.ascontiguousarray(np.asarray(t)) for t in heads]
+    np.testing.assert_array_equal(np.asarray(y), np.asarray(ops.scaled_dot_product_attention(*plain)))

@@ -15,14 +15,16 @@ namespace {
 constexpr double kNanoseconds = 1.5;  // work of one element on one core
 constexpr int kLanes = 16;
 
+// Passes over NaN, which the sum of exponentials then shows; with math::maximum this loop is no vector code.
+PL_INLINE float larger_of(float a, float b) { return a > b ? a : b; }
 PL_VECTORISED float largest_of(const float* x, int64_t n) {
   float lanes[kLanes];
   for (int l = 0; l < kLanes; ++l) lanes[l] = -math::kInfinity;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] = math::maximum(lanes[l], x[i + l]);
-  for (; i < n; ++i) lanes[0] = math::maximum(lanes[0], x[i]);
-  for (int l = 1; l < kLanes; ++l) lanes[0] = math::maximum(lanes[0], lanes[l]);
+    for (int l = 0; l < kLanes; ++l) lanes[l] = larger_of(x[i + l], lanes[l]);
+  for (; i < n; ++i) lanes[0] = larger_of(x[i], lanes[0]);
+  for (int l = 1; l < kLanes; ++l) lanes[0] = larger_of(lanes[l], lanes[0]);
   return lanes[0];
 }
 

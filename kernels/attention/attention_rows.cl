@@ -1,0 +1,92 @@
+// Scaled dot product attention, any layouts.
+//
+//   dst[h, i, c] = sum over j of p[j] * v[h, j, c] / sum over j of p[j],   p[j] = exp(s[j] - max over j of s[j]),
+//   s[j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j]
+//
+// Tensors: Q, K, V and DST as rows (common/rows.clh, the last dimension last: index 6 counts queries or keys), MASK
+// alike with strides of 0 where it is repeated.  KEYS is the number of keys, WIDTH that of q's columns.
+// One work-item computes one row of dst, padding (as zero) included, VALUES columns of it at a time: for each piece it
+// goes through the keys once, and scales what it has down whenever a larger score appears.
+#include "common/rows.clh"
+
+#ifndef VALUES
+#define VALUES 16  // columns of dst a work-item keeps sums of: 1, 4, 16, 64
+#endif
+#ifndef Q_DTYPE  // on its own: f32, plain matrices
+#define Q_DTYPE f32
+#define Q_OFFSET(a, b, c, d, e, f, g, h) (q_arg.offset + (g)*q_arg.stride[0] + (h)*q_arg.stride[1])
+#define K_DTYPE f32
+#define K_OFFSET(a, b, c, d, e, f, g, h) (k_arg.offset + (g)*k_arg.stride[0] + (h)*k_arg.stride[1])
+#define V_DTYPE f32
+#define V_OFFSET(a, b, c, d, e, f, g, h) (v_arg.offset + (g)*v_arg.stride[0] + (h)*v_arg.stride[1])
+#define DST_DTYPE f32
+#define DST_OFFSET(a, b, c, d, e, f, g, h) (dst_arg.offset + (g)*dst_arg.stride[0] + (h)*dst_arg.stride[1])
+#define DST_DIM(i) ((i) < 6 ? 1 : dst_arg.dim[((i) + 2) % 8])
+#define DST_PADDED(i) DST_DIM(i)
+#define KEYS k_arg.dim[0]
+#define WIDTH q_arg.dim[1]
+#endif
+#ifndef CAUSAL
+#define CAUSAL 0  // 1: query i sees keys 0 to i
+#endif
+
+__kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
+#ifdef MASK_DTYPE
+                             TENSOR_IN(MASK, mask),
+#endif
+                             TENSOR_OUT(DST, dst), const float scale, const idx_t rows) {
+    const idx_t row = (idx_t)get_global_id(0);
+    if (row >= rows) return;
+    ROW_DECLARE(i)
+    ROW_INDICES(DST, i, row)
+    int inside = 1;
+    for (int d = 0; d < 7; ++d) inside &= i[d] < ROW_DIM_OF(DST, d);
+    const idx_t query = i[6], columns = DST_DIM(7), padded = DST_PADDED(7);
+    const idx_t keys = !inside ? 0 : CAUSAL && query + 1 < KEYS ? query + 1 : KEYS;
+    for (idx_t first = 0; first < padded; first += VALUES) {
+        float sums[VALUES];
+        for (int c = 0; c < VALUES; ++c) sums[c] = 0.0f;
+        float largest = -INFINITY, total = 0.0f;
+        for (idx_t j = 0; j < keys; ++j) {
+            float score = 0.0f;
+            for (idx_t e = 0; e < WIDTH; ++e) {
+                i[6] = query;
+                i[7] = e;
+                const float value = LOAD(Q, q, ROW_AT(Q, i));
+                i[6] = j;
+                score += value * LOAD(K, k, ROW_AT(K, i));
+            }
+            score *= scale;
+#ifdef MASK_DTYPE
+            i[6] = query;
+            i[7] = j;
+#if MASK_IS_BOOL
+            if (!LOAD(MASK, mask, ROW_AT(MASK, i))) continue;
+#else
+            score += LOAD(MASK, mask, ROW_AT(MASK, i));
+#endif
+#endif
+            if (score == -INFINITY) continue;
+            if (score > largest) {
+                const float correction = exp(largest - score);
+                for (int c = 0; c < VALUES; ++c) sums[c] *= correction;
+                total *= correction;
+                largest = score;
+            }
+            const float weight = exp(score - largest);
+            total += weight;
+            i[6] = j;
+            for (int c = 0; c < VALUES; ++c) {
+                if (first + c >= columns) break;
+                i[7] = first + c;
+                sums[c] += weight * LOAD(V, v, ROW_AT(V, i));
+            }
+        }
+        i[6] = query;
+        for (int c = 0; c < VALUES; ++c) {
+            if (first + c >= padded) break;
+            i[7] = first + c;
+            STORE(DST, dst, ROW_AT(DST, i), first + c >= columns || total == 0.0f ? 0.0f : sums[c] / total);
+        }
+    }
+}

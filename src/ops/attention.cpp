@@ -1,0 +1,82 @@
+// scaled_dot_product_attention: the heart of transformers, without the scores as a tensor.
+#include <cmath>
+
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+void infer(Op& op) {
+  check_rank(op, 0, 2, kMaxRank);
+  check_float(op, 0);
+  const Dims &q = op.in(0).shape, &k = op.in(1).shape, &v = op.in(2).shape;
+  const int rank = q.size(), rows = rank - 2, last = rank - 1;
+  for (int i = 1; i < 3; ++i) {
+    check_rank(op, i, rank, rank);
+    check_same_dtype(op, i);
+    for (int d = 0; d < rows; ++d)
+      check(op, op.in(i).shape[d] == q[d], Code::shape, op.schema->input_parameter(i).name, ".shape is ",
+            op.in(i).shape, ", expected ", q[d], " along dimension ", d, " (q has shape ", q, ")");
+  }
+  check(op, q[last] > 0, Code::shape, "q.shape is ", q, ", expected at least 1 as the last size");
+  check(op, k[last] == q[last], Code::shape, "k.shape is ", k, ", expected ", q[last],
+        " as the last size (that of q, which has shape ", q, ")");
+  check(op, v[rows] == k[rows], Code::shape, "v.shape is ", v, ", expected ", k[rows], " along dimension ", rows,
+        " (that of k, which has shape ", k, ")");
+  if (op.has(3)) {
+    const TensorDesc& mask = op.in(3);
+    check(op, mask.dtype == DType::boolean || mask.dtype == op.in(0).dtype, Code::invalid_argument,
+          "attn_mask.dtype is ", name_of(mask.dtype), ", expected bool or ", name_of(op.in(0).dtype), " (q.dtype)");
+    Dims scores = q;
+    scores[last] = k[rows];
+    check(op, mask.rank() <= rank, Code::shape, "attn_mask has rank ", mask.rank(), ", expected at most ", rank);
+    for (int d = 0; d < mask.rank(); ++d)
+      check(op, mask.shape[d] == 1 || mask.shape[d] == scores[rank - mask.rank() + d], Code::shape,
+            "attn_mask has shape ", mask.shape, ", which does not broadcast to ", scores);
+  }
+  if (op.attributes.is_none("scale")) {
+    op.attributes.set("scale", 1.0 / std::sqrt(double(q[last])));
+  } else {
+    check_finite(op, "scale");
+  }
+  Dims output = q;
+  output[last] = v[last];
+  add_output(op, op.in(0).dtype, output);
+}
+
+// Two products; the exponentials are few against them.
+double flops(const Op& op) {
+  const Dims &q = op.in(0).shape, &v = op.in(2).shape;
+  const int last = q.size() - 1;
+  double heads = 1;
+  for (int d = 0; d < last - 1; ++d) heads *= double(q[d]);
+  return 2.0 * heads * double(q[last - 1]) * double(v[last - 1]) * double(q[last] + v[last]);
+}
+
+Schema scaled_dot_product_attention() {
+  Schema schema(
+      "scaled_dot_product_attention", "attention",
+      "Attention: means of values, weighted by how well their keys fit a query.\n\n"
+      "y = softmax(scale * q @ k^T + mask) @ v\n\n"
+      "over the last two dimensions; the scores are never kept as a tensor.  Where attn_mask is bool, keys at "
+      "False take no part; a floating one is added to the scores.  With is_causal a query sees the keys of "
+      "its own number and before.  A query that sees no key gives zeros.\n\n"
+      "Returns (..., l, ev) in the dtype of q; sums are kept in at least f32.\n\n"
+      "Source: A. Vaswani et al., arXiv 1706.03762; semantics of "
+      "torch.nn.functional.scaled_dot_product_attention; one pass over blocks of keys: T. Dao et al., arXiv "
+      "2205.14135.");
+  schema.tensor("q", "queries (..., l, e), most often (n, heads, l, e); f32, f16 or bf16")
+      .tensor("k", "keys (..., s, e)")
+      .tensor("v", "values (..., s, ev)")
+      .optional("attn_mask", "broadcasts to (..., l, s); bool or the dtype of q")
+      .attribute("scale", AttributeType::number, None{}, "factor of the scores; None: 1 / sqrt(e)")
+      .attribute("is_causal", AttributeType::boolean, false, "query i sees keys 0 to i only");
+  schema.infer = infer;
+  schema.flops = flops;
+  return schema;
+}
+
+PL_REGISTER_OP(scaled_dot_product_attention);
+
+}  // namespace
+}  // namespace pl

@@ -1,0 +1,36 @@
+// BlockProduct: small matrix products whose operands lie in the cache, for kernels that are made of such.
+//
+// The tiles of the result are kept in vector registers: on AVX-512 8 x 48 sums of 16 floats a vector, on AVX2 4 x 24
+// of 8.  The columns of b come in panels as wide as a vector, so that a step along the depth loads whole vectors;
+// elements of a are broadcast from where they lie.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace pl::host {
+
+// c[i, j] = factor * (sum over k of a[i, k] * b[k, j]) + (accumulate ? c[i, j] : 0)
+struct Product {
+  int64_t rows = 0, panels = 0, depth = 0;  // panels * width columns; all of them are read and written
+  const float* a = nullptr;                 // a[i, k] at a[i * a_step + k]
+  int64_t a_step = 0;
+  const float* b = nullptr;  // b[k, j] at b[k * b_step + j / width * b_panel_step + j % width]
+  int64_t b_step = 0, b_panel_step = 0;
+  float* c = nullptr;  // c[i, j] at c[i * c_step + j]
+  int64_t c_step = 0;
+  float factor = 1;
+  bool accumulate = false;
+};
+
+struct BlockProduct {
+  int width;                    // columns of a panel
+  int rows;                     // a multiple of these runs fastest
+  void (*run)(const Product&);  // on the calling thread
+};
+
+// All that this processor can run, the best one first.
+const std::vector<BlockProduct>& block_products();
+inline const BlockProduct& block_product() { return block_products().front(); }
+
+}  // namespace pl::host
