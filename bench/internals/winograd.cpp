@@ -1,12 +1,12 @@
 // Winograd convolutions against the others: for each shape and layout, the fastest candidate of oneDNN and all of
 // Winograd's, timed in turns, and the error of each against sums in double.
 //
-//   winograd [threads [seconds [cold]]] < shapes > results
+//   winograd [threads [seconds [warm|cold [text]]]] < shapes > results
 //
 // A shape is a line "n c h w oc": 3x3, stride 1, padding 1, with bias and ReLU.  "cold" evicts the weights before
-// each run, as they are within a network whose weights exceed the caches.  A line of the result: shape, layout, then
-// for each candidate its name, milliseconds (lower decile) and, against oneDNN's fastest in any layout, how many times
-// as fast.
+// each run, as they are within a network whose weights exceed the caches.  With `text`, only candidates whose key has
+// it.  A line of the result: shape, layout, then for each candidate its name, milliseconds (lower decile) and, against
+// oneDNN's fastest in any layout, how many times as fast.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -135,7 +135,7 @@ class Contender {
   BufferRef workspace_;
 };
 
-void compare(Context& context, const Shape& shape, double seconds, bool cold) {
+void compare(Context& context, const Shape& shape, double seconds, bool cold, const std::string& filter) {
   Device& cpu = context.device("cpu");
   const Op op = convolution(shape);
   CandidateList list;
@@ -145,6 +145,7 @@ void compare(Context& context, const Shape& shape, double seconds, bool cold) {
   double least = INFINITY;
   for (const Candidate& candidate : list.candidates) {
     if (candidate.reference || candidate.inputs[0].layout.is_plain()) continue;
+    if (candidate.key().find(filter) == std::string::npos) continue;
     auto contender = std::make_unique<Contender>(cpu, candidate, values, cold);
     contender->run_ms(1);
     const double ms = std::min(contender->run_ms(1), contender->run_ms(1));
@@ -186,6 +187,7 @@ int main(int argc, char** argv) {
     options.opencl = false;
     const double seconds = argc > 2 ? std::atof(argv[2]) : 1.0;
     const bool cold = argc > 3 && std::string(argv[3]) == "cold";
+    const std::string filter = argc > 4 ? argv[4] : "";
     const auto context = Context::create(options);
     use_threads(context->options().threads);
     std::string line;
@@ -194,7 +196,7 @@ int main(int argc, char** argv) {
       Shape s{};
       text >> s.n >> s.c >> s.h >> s.w >> s.oc;
       if (!text) throw Error(Code::invalid_argument, "shape \"" + line + "\", expected five numbers");
-      compare(*context, s, seconds, cold);
+      compare(*context, s, seconds, cold, filter);
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "winograd: %s\n", error.what());

@@ -590,11 +590,13 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
         for (const TensorDesc& desc : descs) names.push_back(desc.present ? desc.layout.str() : "-");
         return names;
       };
+      std::vector<std::string> inputs_as = layouts(candidate.inputs);
+      for (const Packing& packing : candidate.packings) inputs_as[size_t(packing.input)] = packing.form;
       json.object()
           .field("provider", candidate.provider)
           .field("implementation", candidate.implementation)
           .field("device", entry->device->name())
-          .field("inputs", layouts(candidate.inputs))
+          .field("inputs", inputs_as)
           .field("outputs", layouts(candidate.outputs))
           .field("op_ms", option.op_ms)
           .field("reorder_ms", option.reorder_ms)

@@ -259,6 +259,7 @@ static void test_packing_in_query() {
     const Schema& schema = *find_schema("test_packed");
     const std::string json = f.context->query_json(schema, f.automatic, {x, w});
     CHECK(json.find("\"reorder_ms\": 0,") != std::string::npos || json.find("\"reorder_ms\":0,") != std::string::npos);
+    CHECK(json.find("\"negated\"") != std::string::npos);  // where others name a layout
     Attributes attributes;
     attributes.set("layout", std::string("per-op"));
     const std::string costly = f.context->query_json(schema, CallAttributes::parse(attributes), {x, w});

@@ -239,10 +239,12 @@ class Body {
   void transform(const Call& call, int64_t first, int64_t begin, int64_t end, int64_t count, float* v) const {
     const auto input = g_.m == 4 ? g_.kernels->input4 : g_.kernels->input2;
     WinogradSource source = source_;
-    for (int64_t tile = begin; tile < end; ++tile) {
+    for (int64_t tile = begin; tile < end;) {
       const Place at = place(first + tile);
+      const int run = int(std::min<int64_t>(end - tile, g_.tiles_w() - at.x / g_.m));  // to the end of the row
       source.x = call.x + at.image * x_image_;
-      input(source, at.y - g_.pad_top, at.x - g_.pad_left, v + tile * kLanes, g_.v_point(count), count * kLanes);
+      input(source, at.y - g_.pad_top, at.x - g_.pad_left, run, v + tile * kLanes, g_.v_point(count), count * kLanes);
+      tile += run;
     }
   }
 
@@ -334,7 +336,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       g.bias = op.has(2), g.residual = op.has(3);
       g.activation = Activation::of(op);
       g.relu = !op.attributes.is_none("activation") && op.attributes.text("activation") == "relu";
-      if (g.tiles() == 0) continue;
+      if (g.tiles() == 0 || x.elements() == 0) continue;
       Cut cut;
       cut.by_channels = g.weight_floats() * sizeof(float) >= kSharedWeights;
       cut.most_tiles = std::min<int64_t>(g.tiles(), cut.by_channels ? kSharedTiles : kOwnTiles);

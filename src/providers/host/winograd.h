@@ -60,9 +60,10 @@ struct WinogradKernels {
   const char* isa;
   int panel_blocks;  // blocks of 16 output channels in a panel of weights, at most
 
-  // Transforms the window that begins at (y0, x0) of the image, perhaps outside it, for all blocks of channels:
-  // v[point * v_point + block * v_block + lane].
-  using Input = void (*)(const WinogradSource& source, int y0, int x0, float* v, int64_t v_point, int64_t v_block);
+  // Transforms the windows of tiles that lie side by side, for all blocks of channels.  The first window begins at (y0,
+  // x0) of the image, perhaps outside it.  v[point * v_point + block * v_block + tile * 16 + lane].
+  using Input = void (*)(const WinogradSource& source, int y0, int x0, int tiles, float* v, int64_t v_point,
+                         int64_t v_block);
   // m[tile][lane] (+)= sum over channels of v[block][tile][16] u[channel][lane], for `blocks` blocks of channels;
   // `panel` is the number of blocks of the panel.
   using Multiply = void (*)(const float* v, int64_t v_block, const float* u, float* m, int tiles, int blocks, int panel,

@@ -11,10 +11,12 @@ namespace pl::host {
 namespace {
 
 #define PL_WINOGRAD_INLINE inline __attribute__((always_inline))
+#define PL_WINOGRAD_LAMBDA __attribute__((always_inline))
 
 constexpr int kWidth = PL_WINOGRAD_WIDTH;
 constexpr int kParts = kLanes / kWidth;  // vectors in a block of 16 channels
 typedef float Vector __attribute__((vector_size(kWidth * 4)));
+typedef int32_t Integers __attribute__((vector_size(kWidth * 4)));
 typedef float InMemory __attribute__((vector_size(kWidth * 4), aligned(4), may_alias));
 
 PL_WINOGRAD_INLINE Vector load(const float* from) { return *reinterpret_cast<const InMemory*>(from); }
@@ -29,12 +31,12 @@ struct F4 {
   static PL_WINOGRAD_INLINE void input(const Vector (&d)[n], Vector (&v)[n]) {
     const Vector even_a = d[4] - b2 * d[2], odd_a = d[3] - b2 * d[1];
     const Vector even_b = d[4] - a2 * d[2], odd_b = d[3] - a2 * d[1];
-    v[0] = (a2 * b2) * d[0] - (a2 + b2) * d[2] + d[4];
+    v[0] = (a2 * b2) * d[0] + (d[4] - (a2 + b2) * d[2]);
     v[1] = even_a + a * odd_a;
     v[2] = even_a - a * odd_a;
     v[3] = even_b + b * odd_b;
     v[4] = even_b - b * odd_b;
-    v[5] = (a2 * b2) * d[1] - (a2 + b2) * d[3] + d[5];
+    v[5] = (a2 * b2) * d[1] + (d[5] - (a2 + b2) * d[3]);
   }
   static PL_WINOGRAD_INLINE void output(const Vector (&p)[n], Vector (&y)[m]) {
     const Vector sum_a = p[1] + p[2], difference_a = p[1] - p[2];
@@ -42,7 +44,7 @@ struct F4 {
     y[0] = p[0] + sum_a + sum_b;
     y[1] = a * difference_a + b * difference_b;
     y[2] = a2 * sum_a + b2 * sum_b;
-    y[3] = (a * a2) * difference_a + (b * b2) * difference_b + p[5];
+    y[3] = (b * b2) * difference_b + ((a * a2) * difference_a + p[5]);
   }
 };
 
@@ -62,29 +64,38 @@ struct F2 {
   }
 };
 
-// The rows or columns [begin, end) of a window of n that lie inside an image of this size.
-struct Inside {
+// Where a window lies along one axis of an image: [begin, end) of its n places are inside.  Outside, an address inside
+// takes the place, and a mask makes zero of what was read there.
+template <int n>
+struct Span {
   int begin, end;
+  int64_t offset[n];
+  int32_t mask[n];
 };
-PL_WINOGRAD_INLINE Inside inside(int first, int n, int size) {
-  Inside in = {first < 0 ? -first : 0, size - first < n ? size - first : n};
-  if (in.begin > in.end) in.begin = in.end = 0;
-  return in;
+PL_WINOGRAD_INLINE bool whole(int first, int n, int size) { return first >= 0 && first + n <= size; }
+template <int n>
+PL_WINOGRAD_INLINE Span<n> span(int first, int size, int64_t distance) {
+  Span<n> result;
+  result.begin = first < 0 ? -first : 0;
+  result.end = size - first < n ? size - first : n;
+  if (result.begin > result.end) result.begin = result.end = 0;
+  for (int i = 0; i < n; ++i) {
+    const int at = first + i < 0 ? 0 : first + i < size ? first + i : size - 1;
+    result.offset[i] = at * distance;
+    result.mask[i] = at == first + i ? -1 : 0;
+  }
+  return result;
 }
 
-// The window of one part of one block; `whole`: all of it lies inside the image.
-template <class F, bool whole>
-PL_WINOGRAD_INLINE void input_part(const float* corner, int64_t row, int64_t column, Inside rows, Inside columns,
-                                   float* v, int64_t v_point) {
+// B^T d B of one part of one block, where at(i, j) gives an element of d.
+template <class F, class At>
+PL_WINOGRAD_INLINE void input_part(const At& at, float* v, int64_t v_point) {
   Vector between[F::n][F::n];  // B^T d
 #pragma GCC unroll 8
   for (int j = 0; j < F::n; ++j) {
     Vector d[F::n], t[F::n];
-    const bool column_inside = whole || (j >= columns.begin && j < columns.end);
 #pragma GCC unroll 8
-    for (int i = 0; i < F::n; ++i)
-      d[i] =
-          whole || (column_inside && i >= rows.begin && i < rows.end) ? load(corner + i * row + j * column) : Vector{};
+    for (int i = 0; i < F::n; ++i) d[i] = at(i, j);
     F::input(d, t);
 #pragma GCC unroll 8
     for (int i = 0; i < F::n; ++i) between[i][j] = t[i];
@@ -94,42 +105,68 @@ PL_WINOGRAD_INLINE void input_part(const float* corner, int64_t row, int64_t col
     Vector t[F::n];
     F::input(between[i], t);
 #pragma GCC unroll 8
-    for (int j = 0; j < F::n; ++j) store(v + (i * F::n + j) * v_point, t[j]);
+    for (int j = 0; j < F::n; ++j) store(v + j * v_point, t[j]);
+    v += F::n * v_point;
   }
+}
+
+// All of the window lies inside the image.
+template <class F>
+PL_WINOGRAD_INLINE void input_whole(const float* corner, int64_t row, int64_t column, float* v, int64_t v_point) {
+  for (int part = 0; part < kParts; ++part, corner += kWidth, v += kWidth)
+    input_part<F>([=](int i, int j) PL_WINOGRAD_LAMBDA { return load(corner + i * row + j * column); }, v, v_point);
+}
+
+template <class F>
+PL_WINOGRAD_INLINE void input_masked(const float* image, const Span<F::n>& rows, const Span<F::n>& columns, float* v,
+                                     int64_t v_point) {
+  for (int part = 0; part < kParts; ++part, image += kWidth, v += kWidth)
+    input_part<F>(
+        [&](int i, int j) PL_WINOGRAD_LAMBDA {
+          const Integers bits = reinterpret_cast<Integers>(load(image + columns.offset[j] + rows.offset[i]));
+          return reinterpret_cast<Vector>(bits & (rows.mask[i] & columns.mask[j]));
+        },
+        v, v_point);
 }
 
 // A block with fewer than 16 channels in memory: by way of a copy of the window.
 template <class F>
-__attribute__((noinline)) void input_tail(const float* corner, int64_t row, int64_t column, Inside rows, Inside columns,
+__attribute__((noinline)) void input_tail(const float* image, const Span<F::n>& rows, const Span<F::n>& columns,
                                           int lanes, float* v, int64_t v_point) {
   float window[F::n * F::n * kLanes] = {};
   for (int i = rows.begin; i < rows.end; ++i)
     for (int j = columns.begin; j < columns.end; ++j)
       for (int lane = 0; lane < lanes; ++lane)
-        window[(i * F::n + j) * kLanes + lane] = corner[i * row + j * column + lane];
-  for (int part = 0; part < kParts; ++part)
-    input_part<F, true>(window + part * kWidth, F::n * kLanes, kLanes, rows, columns, v + part * kWidth, v_point);
+        window[(i * F::n + j) * kLanes + lane] = image[rows.offset[i] + columns.offset[j] + lane];
+  input_whole<F>(window, F::n * kLanes, kLanes, v, v_point);
 }
 
 template <class F>
-void input(const WinogradSource& source, int y0, int x0, float* v, int64_t v_point, int64_t v_block) {
-  const Inside rows = inside(y0, F::n, source.h), columns = inside(x0, F::n, source.w);
-  const bool whole = rows.begin == 0 && rows.end == F::n && columns.begin == 0 && columns.end == F::n;
-  const float* corner = source.x + y0 * source.row + x0 * source.column;  // only what lies inside is read
-  const int blocks = source.last_lanes < kLanes ? source.blocks - 1 : source.blocks;
-  for (int block = 0; block < blocks; ++block) {
-    for (int part = 0; part < kParts; ++part) {
-      const float* from = corner + block * source.block + part * kWidth;
-      float* to = v + block * v_block + part * kWidth;
-      if (whole)
-        input_part<F, true>(from, source.row, source.column, rows, columns, to, v_point);
-      else
-        input_part<F, false>(from, source.row, source.column, rows, columns, to, v_point);
-    }
-  }
-  if (blocks < source.blocks)
-    input_tail<F>(corner + blocks * source.block, source.row, source.column, rows, columns, source.last_lanes,
-                  v + blocks * v_block, v_point);
+void input(const WinogradSource& given, int y0, int x0, int tiles, float* v, int64_t v_point, int64_t v_block) {
+  const WinogradSource source = given;  // a copy: what is stored might otherwise be part of `given`
+  const bool whole_rows = whole(y0, F::n, source.h);
+  const Span<F::n> rows = span<F::n>(y0, source.h, source.row);
+  const auto one = [&](int tile, int block) PL_WINOGRAD_LAMBDA {
+    const int x = x0 + tile * F::m;
+    const float* image = source.x + block * source.block;
+    float* to = v + tile * kLanes + block * v_block;
+    if (block + 1 == source.blocks && source.last_lanes < kLanes)
+      input_tail<F>(image, rows, span<F::n>(x, source.w, source.column), source.last_lanes, to, v_point);
+    else if (whole_rows && whole(x, F::n, source.w)) {
+      const float* corner = image + y0 * source.row + x * source.column;
+      const int64_t row = source.row, column = source.column;
+      // What the next window has beyond this one: a third to a half of the time on images that exceed the caches
+      // (bench/internals/winograd.cpp, 1 64 224 224 64).
+#pragma GCC unroll 8
+      for (int i = 0; i < F::n; ++i)
+#pragma GCC unroll 8
+        for (int j = F::n - F::m; j < F::n; ++j) __builtin_prefetch(corner + i * row + (j + F::m) * column, 0, 3);
+      input_whole<F>(corner, row, column, to, v_point);
+    } else
+      input_masked<F>(image, rows, span<F::n>(x, source.w, source.column), to, v_point);
+  };
+  for (int tile = 0; tile < tiles; ++tile)
+    for (int block = 0; block < source.blocks; ++block) one(tile, block);
 }
 
 // Rows tiles times Vectors vectors of output channels.  Meanwhile the weights at `next` are brought into the
@@ -258,41 +295,71 @@ __attribute__((noinline)) void output_block(const WinogradTarget& target, int64_
             lane < lanes ? tile[(i * F::m + j) * kLanes + lane] : 0.0f;
 }
 
-template <class F>
-void output(const WinogradTarget& target, int y0, int x0, const float* p, int64_t point) {
-  const int rows = target.h - y0 < F::m ? target.h - y0 : F::m, columns = target.w - x0 < F::m ? target.w - x0 : F::m;
-  for (int block = 0; block < target.blocks; ++block, p += kLanes) {
-    const int64_t offset = y0 * target.row + x0 * target.column + block * target.block;
-    if (target.activation || (block + 1 == target.blocks && target.last_lanes < kLanes)) {
-      output_block<F>(target, offset, block, rows, columns, p, point);
-      continue;
-    }
+// Blocks [first, last) that are complete, finished in registers.
+template <class F, bool relu, bool with_residual>
+PL_WINOGRAD_INLINE void output_blocks(const WinogradTarget& target, int64_t offset, int first, int last, int rows,
+                                      int columns, const float* p, int64_t point) {
+  // In variables of its own: what is stored might otherwise be part of `target`.
+  const int64_t row = target.row, column = target.column, block_distance = target.block;
+  const float* bias = target.bias + first * kLanes;
+  float* y = target.y + offset + first * block_distance;
+  const float* residual = with_residual ? target.residual + offset + first * block_distance : nullptr;
+  for (int block = first; block < last; ++block, p += kLanes, bias += kLanes, y += block_distance) {
     for (int part = 0; part < kParts; ++part) {
-      Vector y[F::m][F::m];
-      output_part<F>(p + part * kWidth, point, y);
-      const Vector bias = load(target.bias + block * kLanes + part * kWidth);
-      const int64_t start = offset + part * kWidth;
+      // The next tile's outputs are to be at hand when they are written: likewise half of the time on large images.
+#pragma GCC unroll 4
+      for (int i = 0; i < F::m; ++i)
+#pragma GCC unroll 4
+        for (int j = F::m; j < 2 * F::m; ++j) {
+          __builtin_prefetch(y + i * row + j * column, 1, 3);
+          if (with_residual) __builtin_prefetch(residual + i * row + j * column, 0, 3);
+        }
+      Vector values[F::m][F::m];
+      output_part<F>(p + part * kWidth, point, values);
+      const Vector shift = load(bias + part * kWidth);
+      float* line = y + part * kWidth;
+      const float* added = with_residual ? residual + part * kWidth : nullptr;
 #pragma GCC unroll 4
       for (int i = 0; i < F::m; ++i) {
         if (i >= rows) break;
 #pragma GCC unroll 4
         for (int j = 0; j < F::m; ++j) {
           if (j >= columns) break;
-          const int64_t place = start + i * target.row + j * target.column;
-          Vector value = y[i][j] + bias;
-          if (target.residual) value += load(target.residual + place);
-          if (target.relu) value = value < 0.0f ? Vector{} : value;
-          store(target.y + place, value);
+          Vector value = values[i][j] + shift;
+          if (with_residual) value += load(added + j * column);
+          if (relu) value = value < 0.0f ? Vector{} : value;
+          store(line + j * column, value);
         }
+        line += row;
+        if (with_residual) added += row;
       }
     }
+    if (with_residual) residual += block_distance;
   }
+}
+
+template <class F>
+void output(const WinogradTarget& target, int y0, int x0, const float* p, int64_t point) {
+  const int rows = target.h - y0 < F::m ? target.h - y0 : F::m, columns = target.w - x0 < F::m ? target.w - x0 : F::m;
+  const int64_t offset = y0 * target.row + x0 * target.column;
+  const int complete = target.activation ? 0 : target.last_lanes < kLanes ? target.blocks - 1 : target.blocks;
+  if (target.relu && target.residual)
+    output_blocks<F, true, true>(target, offset, 0, complete, rows, columns, p, point);
+  else if (target.relu)
+    output_blocks<F, true, false>(target, offset, 0, complete, rows, columns, p, point);
+  else if (target.residual)
+    output_blocks<F, false, true>(target, offset, 0, complete, rows, columns, p, point);
+  else
+    output_blocks<F, false, false>(target, offset, 0, complete, rows, columns, p, point);
+  for (int block = complete; block < target.blocks; ++block)
+    output_block<F>(target, offset + block * target.block, block, rows, columns, p + block * kLanes, point);
 }
 
 constexpr WinogradKernels kKernels = {PL_WINOGRAD_ISA, PL_WINOGRAD_PANEL, input<F2>, input<F4>,
                                       multiply,        output<F2>,        output<F4>};
 
 #undef PL_WINOGRAD_INLINE
+#undef PL_WINOGRAD_LAMBDA
 
 }  // namespace
 }  // namespace pl::host
