@@ -341,9 +341,10 @@ std::string Graph::json() const {
 // ---- rewriting ----
 
 void Graph::rewrite(size_t index, const Schema& schema, const Attributes& attributes,
-                    const std::vector<ValueId>& inputs) {
+                    const std::vector<ValueId>& inputs, const std::string& name) {
   Node& node = nodes_[index];
   Node changed = node;
+  if (!name.empty()) changed.name = name;
   changed.schema = &schema;
   changed.attributes = attributes;
   changed.inputs = inputs;

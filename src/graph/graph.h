@@ -95,12 +95,15 @@ class Graph {
 
   // ---- rewriting, for passes ----
 
-  // Turns a node into another op with the same results (shapes and dtypes, checked).  Its inputs must be made before
-  // it.
-  void rewrite(size_t node, const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs);
+  // Turns a node into another op with the same results (shapes and dtypes, checked), named `name` unless that is
+  // empty.  Its inputs must be made before it.
+  void rewrite(size_t node, const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
+               const std::string& name = "");
   // Whoever uses `from`, graph outputs included, is to use `to` (same shape and dtype).  Takes effect at the next
   // tidy().
   void redirect(ValueId from, ValueId to);
+  // What `id` was redirected to, as tidy() will see it; `id` itself where it was not.
+  ValueId resolved(ValueId id);
   // Inserts an op before node `before` (an index as it is now); takes its place in nodes() at the next tidy().
   std::vector<ValueId> insert(size_t before, const Schema& schema, const Attributes& attributes,
                               const std::vector<ValueId>& inputs, const std::string& name);
@@ -113,7 +116,6 @@ class Graph {
   ValueId add_value(const std::string& name, const TensorDesc& desc, int32_t node, int32_t output);
   Node make_node(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                  const std::string& name, int32_t index);
-  ValueId resolved(ValueId id);
 
   std::vector<Value> values_;
   std::vector<Node> nodes_;

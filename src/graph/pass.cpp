@@ -1,0 +1,52 @@
+#include "graph/pass.h"
+
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+
+namespace pl {
+namespace {
+
+// The passes work on patterns of a few ops and each leaves fewer or cheaper ones, so a few rounds suffice; the limit
+// guards against two passes that undo each other.
+constexpr int kMostRounds = 16;
+
+}  // namespace
+
+const std::vector<Pass>& standard_passes() {
+  static const std::vector<Pass> list = {
+      passes::remove_identity(),       // first, so that what stands between the ops of other patterns is gone
+      passes::fold_constants(),        // weights that are computed become constants
+      passes::recognise_activation(),  // before its parts are folded into other ops
+      passes::fuse_bias(),             // gives fold_batch_norm linear ops to fold into
+      passes::fold_batch_norm(),       // before an activation stands between
+      passes::fuse_activation(),       // add + relu becomes one op,
+      passes::fuse_residual(),         // which then goes into a convolution
+  };
+  return list;
+}
+
+std::vector<PassReport> simplify(Graph& graph, Context& context, const std::vector<std::string>& without) {
+  const std::vector<Pass>& list = standard_passes();
+  std::vector<PassReport> reports;
+  for (const Pass& pass : list) reports.push_back({pass.name, 0});
+  for (const std::string& name : without)
+    require(std::any_of(list.begin(), list.end(), [&](const Pass& pass) { return name == pass.name; }),
+            Code::invalid_argument, "simplify: there is no pass \"", name, "\"");
+  graph.tidy();
+  bool changed = true;
+  for (int round = 0; changed && round < kMostRounds; ++round) {
+    changed = false;
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (std::find(without.begin(), without.end(), list[i].name) != without.end()) continue;
+      const int rewrites = list[i].run(graph, context);
+      if (rewrites == 0) continue;
+      graph.tidy();
+      reports[i].rewrites += rewrites;
+      changed = true;
+    }
+  }
+  return reports;
+}
+
+}  // namespace pl

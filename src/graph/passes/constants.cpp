@@ -1,0 +1,149 @@
+#include "graph/passes/constants.h"
+
+#include <cstring>
+
+#include "dispatch/context.h"
+
+namespace pl::passes {
+namespace {
+
+double load(DType dtype, const char* p) {
+  const auto as = [p](auto value) {
+    std::memcpy(&value, p, sizeof value);
+    return value;
+  };
+  switch (dtype) {
+    case DType::f32: return as(float());
+    case DType::f16: return half_to_float(as(uint16_t()));
+    case DType::bf16: return bfloat16_to_float(as(uint16_t()));
+    case DType::s8: return as(int8_t());
+    case DType::u8:
+    case DType::boolean: return as(uint8_t());
+    case DType::s32: return as(int32_t());
+    case DType::s64: return double(as(int64_t()));
+  }
+  return 0;
+}
+
+void store(DType dtype, char* p, double value) {
+  const auto put = [p](auto number) { std::memcpy(p, &number, sizeof number); };
+  switch (dtype) {
+    case DType::f32: return put(float(value));
+    case DType::f16: return put(float_to_half(float(value)));
+    case DType::bf16: return put(float_to_bfloat16(float(value)));
+    case DType::s8: return put(int8_t(value));
+    case DType::u8:
+    case DType::boolean: return put(uint8_t(value));
+    case DType::s32: return put(int32_t(value));
+    case DType::s64: return put(int64_t(value));
+  }
+}
+
+// The bytes of a tensor's storage, copied to the host where they lie elsewhere.
+class HostBytes {
+ public:
+  explicit HostBytes(const Tensor& tensor) {
+    if (tensor.device().is_cpu()) {
+      data_ = static_cast<const char*>(tensor.buffer()->host());
+    } else {
+      copy_.resize(tensor.desc().size_bytes());
+      if (!copy_.empty()) tensor.device().read(*tensor.buffer(), 0, copy_.data(), copy_.size());
+      data_ = copy_.data();
+    }
+  }
+  const char* data() const { return data_; }
+
+ private:
+  std::vector<char> copy_;
+  const char* data_ = nullptr;
+};
+
+// Calls visit(position in row-major order, offset in elements) for each element.
+template <class Visit>
+void walk(const TensorDesc& desc, Visit&& visit) {
+  const int64_t count = desc.elements();
+  if (desc.is_dense() && desc.layout.is_plain()) {
+    for (int64_t i = 0; i < count; ++i) visit(i, i);
+    return;
+  }
+  Dims index = Dims::filled(desc.rank(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    visit(i, desc.offset_of(index));
+    for (int d = desc.rank() - 1; d >= 0 && ++index[d] == desc.shape[d]; --d) index[d] = 0;
+  }
+}
+
+}  // namespace
+
+std::vector<double> numbers_of(const Tensor& tensor) {
+  const HostBytes bytes(tensor);
+  const DType dtype = tensor.desc().dtype;
+  const size_t size = size_of(dtype);
+  std::vector<double> numbers(size_t(tensor.desc().elements()));
+  walk(tensor.desc(),
+       [&](int64_t i, int64_t offset) { numbers[size_t(i)] = load(dtype, bytes.data() + size_t(offset) * size); });
+  return numbers;
+}
+
+TensorRef tensor_of(Context& context, DType dtype, const Dims& shape, const std::vector<double>& values) {
+  const TensorRef tensor = Tensor::allocate(context.device("cpu"), TensorDesc::dense(dtype, shape));
+  char* data = static_cast<char*>(tensor->buffer()->host());
+  const size_t size = size_of(dtype);
+  require(values.size() == size_t(tensor->desc().elements()), Code::internal, "passes: ", values.size(),
+          " values for a constant of shape ", shape);
+  for (size_t i = 0; i < values.size(); ++i) store(dtype, data + i * size, values[i]);
+  return tensor;
+}
+
+TensorRef plain_on_cpu(Context& context, const TensorRef& tensor) {
+  const TensorDesc& desc = tensor->desc();
+  if (tensor->device().is_cpu() && desc.is_dense() && desc.layout.is_plain()) return tensor;
+  const HostBytes bytes(*tensor);
+  const TensorRef result = Tensor::allocate(context.device("cpu"), TensorDesc::dense(desc.dtype, desc.shape));
+  char* out = static_cast<char*>(result->buffer()->host());
+  const size_t size = size_of(desc.dtype);
+  walk(desc, [&](int64_t i, int64_t offset) {
+    std::memcpy(out + size_t(i) * size, bytes.data() + size_t(offset) * size, size);
+  });
+  return result;
+}
+
+TensorRef scaled(Context& context, const Tensor& tensor, const std::function<double(int64_t, int64_t)>& factor) {
+  const TensorDesc& desc = tensor.desc();
+  const HostBytes bytes(tensor);
+  const size_t size = size_of(desc.dtype);
+  const TensorRef result = Tensor::allocate(context.device("cpu"), TensorDesc::dense(desc.dtype, desc.shape));
+  char* out = static_cast<char*>(result->buffer()->host());
+  const int64_t columns = desc.rank() > 1 ? desc.shape[1] : 1;
+  int64_t inner = 1;
+  for (int i = 2; i < desc.rank(); ++i) inner *= desc.shape[i];
+  int64_t row = 0, column = 0, rest = 0;
+  double current = desc.elements() ? factor(0, 0) : 0;
+  const auto advance = [&] {  // to the factor of the next element
+    if (rest++ < inner) return;
+    rest = 1;
+    if (++column == columns) column = 0, ++row;
+    current = factor(row, column);
+  };
+  walk(desc, [&](int64_t i, int64_t offset) {
+    advance();
+    store(desc.dtype, out + size_t(i) * size, load(desc.dtype, bytes.data() + size_t(offset) * size) * current);
+  });
+  return result;
+}
+
+std::optional<std::vector<double>> along_axis(const Rewriter& rewriter, ValueId id, const Dims& shape, int axis) {
+  if (!rewriter.is_constant(id) || axis < 0 || axis >= shape.size()) return std::nullopt;
+  const Dims& own = rewriter.shape(id);
+  const int missing = shape.size() - own.size();
+  for (int i = 0; i < own.size(); ++i) {
+    const bool on_axis = i + missing == axis && own[i] == shape[axis];
+    if (own[i] != 1 && !on_axis) return std::nullopt;
+    if (i + missing < 0) return std::nullopt;
+  }
+  std::vector<double> values = numbers_of(rewriter.constant(id));
+  if (values.size() == 1) values.resize(size_t(shape[axis]), values[0]);
+  return values;
+}
+
+}  // namespace pl::passes

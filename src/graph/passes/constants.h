@@ -1,0 +1,33 @@
+// The data of constants, for passes: read as numbers, made from numbers, scaled.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "core/tensor.h"
+#include "graph/passes/rewriter.h"
+
+namespace pl {
+class Context;
+}
+
+namespace pl::passes {
+
+// The elements in the order of their indices, whatever layout and device they lie in.
+std::vector<double> numbers_of(const Tensor& tensor);
+
+// A tensor on the cpu, values rounded to the dtype.
+TensorRef tensor_of(Context& context, DType dtype, const Dims& shape, const std::vector<double>& values);
+
+// The tensor itself if it is dense, plain and on the cpu; else a copy that is.
+TensorRef plain_on_cpu(Context& context, const TensorRef& tensor);
+
+// A copy on the cpu, each element multiplied by factor(i, j) of its first two indices (0 where the rank is lower).
+TensorRef scaled(Context& context, const Tensor& tensor, const std::function<double(int64_t, int64_t)>& factor);
+
+// A constant that, broadcast against a tensor of `shape`, depends on nothing but the index along `axis` and does not
+// make that tensor larger: its value at each of those indices.  A constant of one element is one such.
+std::optional<std::vector<double>> along_axis(const Rewriter& rewriter, ValueId id, const Dims& shape, int axis);
+
+}  // namespace pl::passes

@@ -1,0 +1,81 @@
+// fold_batch_norm: batch normalisation of inference is a scale and a shift by channel, which the op before it, or the
+// one after it, takes into its weights and bias.
+#include <cmath>
+
+#include "graph/passes/constants.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/products.h"
+
+namespace pl::passes {
+namespace {
+
+struct Affine {
+  std::vector<double> scale, shift;
+};
+
+std::optional<Affine> affine_of(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  std::vector<double> parts[4];  // mean, variance, weight, bias
+  for (size_t k = 0; k < 4; ++k) {
+    const ValueId id = rewriter.input(node, k + 1);
+    if (id == kNoValue) continue;
+    if (!rewriter.is_constant(id)) return std::nullopt;
+    parts[k] = numbers_of(rewriter.constant(id));
+  }
+  const double eps = rewriter.op(index).attributes.number("eps");
+  Affine affine;
+  for (size_t c = 0; c < parts[0].size(); ++c) {
+    const double scale = (parts[2].empty() ? 1 : parts[2][c]) / std::sqrt(parts[1][c] + eps);
+    affine.scale.push_back(scale);
+    affine.shift.push_back((parts[3].empty() ? 0 : parts[3][c]) - parts[0][c] * scale);
+  }
+  return affine;
+}
+
+// Into the op before.
+bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
+  const Node& node = rewriter.node(index);
+  const ValueId x = rewriter.input(node, 0);
+  const int before = rewriter.maker(x);
+  if (before < 0 || rewriter.uses(x) != 1) return false;
+  const auto product = product_of(rewriter, size_t(before));
+  if (!product || product->output_axis != 1 || !takes_output_affine(rewriter, *product, true)) return false;
+  const auto affine = affine_of(rewriter, index);
+  if (!affine) return false;
+  const Attributes attributes = node.attributes;
+  fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift, attributes);
+  return true;
+}
+
+// Into the op after: `index` is that op.
+void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
+  const auto product = product_of(rewriter, index);
+  if (!product || product->input_axis != 1) return;
+  const int before = rewriter.sole_maker(rewriter.input(rewriter.node(index), 0), "batch_norm");
+  if (before < 0 || rewriter.has_activation(size_t(before))) return;
+  const ValueId x = rewriter.input(rewriter.node(size_t(before)), 0);
+  if (const auto affine = affine_of(rewriter, size_t(before)))
+    fold_input_affine(rewriter, context, *product, x, affine->scale, affine->shift);
+}
+
+int run(Graph& graph, Context& context) {
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+    if (rewriter.node(index).schema->kind == "batch_norm") {
+      fold_backward(rewriter, context, index);
+    } else {
+      fold_forward(rewriter, context, index);
+    }
+  });
+}
+
+}  // namespace
+
+Pass fold_batch_norm() {
+  return {"fold_batch_norm",
+          "Folds batch_norm with constant statistics into weights and bias of the convolution or linear op before it, "
+          "or of the one after it if that has no padding.  Weights are computed in double and rounded once, so a "
+          "result changes by some roundings of its dtype relative to the sum of the products' magnitudes.",
+          run};
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,47 @@
+// fuse_activation: an elementwise function becomes the `activation` of the op that makes its argument.
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace pl::passes {
+namespace {
+
+// Functions that the fast implementations of all providers apply to results they hold in registers; others would leave
+// a convolution to a slow one.
+bool is_common(const std::string& function) {
+  static const std::vector<std::string> names = {"relu", "relu6",     "leaky_relu",  "elu",     "gelu_erf", "gelu_tanh",
+                                                 "silu", "hardswish", "hardsigmoid", "sigmoid", "tanh",     "clip",
+                                                 "mish", "softplus",  "abs",         "neg",     "exp",      "square"};
+  return std::find(names.begin(), names.end(), function) != names.end();
+}
+
+int run(Graph& graph, Context&) {
+  return sweep(graph, [](Rewriter& rewriter, size_t index) {
+    const Node& node = rewriter.node(index);
+    if (node.schema->kind != "unary") return;
+    const ValueId x = rewriter.input(node, 0);
+    const int before = rewriter.maker(x);
+    if (before < 0 || rewriter.uses(x) != 1 || rewriter.has_activation(size_t(before))) return;
+    const Node& first = rewriter.node(size_t(before));
+    if (!takes_attribute(*first.schema, "activation")) return;
+    const Activation activation = activation_of(rewriter.op(index));
+    if (!is_common(activation.function)) return;
+    Attributes attributes = first.attributes;
+    set_activation(attributes, activation);
+    const std::string schema = first.schema->name, name = first.name;
+    rewriter.rewrite(index, schema, attributes, rewriter.inputs(first), name);
+  });
+}
+
+}  // namespace
+
+Pass fuse_activation() {
+  return {"fuse_activation",
+          "Makes an elementwise function the activation of the op before it (convolutions, linear, matmul, arithmetic "
+          "of two tensors, batch_norm), if nothing else uses that op's result.  Exact in f32; in narrower dtypes one "
+          "rounding less.",
+          run};
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,68 @@
+// fuse_bias: products with constant matrices become linear ops, and constants added to their results biases.
+#include "graph/passes/constants.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/products.h"
+#include "ops/view.h"
+
+namespace pl::passes {
+namespace {
+
+// matmul(a, constant matrix) is linear with the matrix transposed, as a view: the data is shared.
+void as_linear(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const ValueId b = rewriter.input(node, 1);
+  if (!rewriter.is_constant(b) || rewriter.shape(b).size() != 2) return;
+  const Op op = rewriter.op(index);
+  if (op.attributes.flag("transpose_a")) return;
+  Attributes attributes;
+  copy_activation(node.attributes, attributes);
+  std::vector<ValueId> inputs = rewriter.inputs(node);
+  if (!op.attributes.flag("transpose_b")) {
+    const Tensor& matrix = rewriter.constant(b);
+    const TensorRef weight = std::make_shared<Tensor>(view_permuted(matrix.desc(), {1, 0}), matrix.buffer());
+    inputs[kWeight] = rewriter.add_constant(rewriter.graph().value(b).name + ".transposed", weight);
+  }
+  rewriter.rewrite(index, "linear", attributes, inputs);
+}
+
+// product + constant, constant + product, product - constant.
+void add_bias(Rewriter& rewriter, Context& context, size_t index) {
+  const Node& node = rewriter.node(index);
+  const bool adds = node.schema->name == "add";
+  if (!adds && node.schema->name != "sub") return;
+  for (size_t k = 0; k < (adds ? 2 : 1); ++k) {
+    const ValueId y = rewriter.input(node, k), added = rewriter.input(node, 1 - k);
+    const int before = rewriter.maker(y);
+    if (before < 0 || rewriter.uses(y) != 1 || !rewriter.is_constant(added)) continue;
+    const auto product = product_of(rewriter, size_t(before));
+    if (!product || !takes_output_affine(rewriter, *product, false)) continue;
+    auto shift = along_axis(rewriter, added, rewriter.shape(y), product->output_axis);
+    if (!shift) continue;
+    if (!adds)
+      for (double& value : *shift) value = -value;
+    const Attributes attributes = node.attributes;
+    return fold_output_affine(rewriter, context, *product, index, {}, *shift, attributes);
+  }
+}
+
+int run(Graph& graph, Context& context) {
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+    const std::string& kind = rewriter.node(index).schema->kind;
+    if (kind == "matmul") {
+      as_linear(rewriter, index);
+    } else if (kind == "binary") {
+      add_bias(rewriter, context, index);
+    }
+  });
+}
+
+}  // namespace
+
+Pass fuse_bias() {
+  return {"fuse_bias",
+          "Turns matmul with a constant matrix into linear, and constants by channel added to convolutions, linear and "
+          "matmul into their bias.  A result changes by a rounding of its dtype.",
+          run};
+}
+
+}  // namespace pl::passes

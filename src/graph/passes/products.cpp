@@ -1,0 +1,138 @@
+#include "graph/passes/products.h"
+
+#include <algorithm>
+
+#include "graph/passes/constants.h"
+
+namespace pl::passes {
+namespace {
+
+bool is_all(const std::vector<double>& values, double expected) {
+  return std::all_of(values.begin(), values.end(), [&](double value) { return value == expected; });
+}
+
+// The bias as numbers; zeros where there is none.
+std::vector<double> bias_of(Rewriter& rewriter, const Product& product) {
+  const ValueId bias = rewriter.input(rewriter.node(product.index), kBias);
+  if (bias == kNoValue) return std::vector<double>(size_t(product.output_channels), 0);
+  return numbers_of(rewriter.constant(bias));
+}
+
+bool is_absent_or_constant(Rewriter& rewriter, ValueId id) { return id == kNoValue || rewriter.is_constant(id); }
+
+// The inputs of the product with another weight and bias.
+std::vector<ValueId> with_constants(Rewriter& rewriter, Context& context, const Product& product, TensorRef weight,
+                                    const std::vector<double>& bias) {
+  const Node& node = rewriter.node(product.index);
+  std::vector<ValueId> inputs = rewriter.inputs(node);
+  inputs.resize(std::max(inputs.size(), kBias + 1), kNoValue);
+  if (weight) inputs[kWeight] = rewriter.add_constant(node.name + ".weight", std::move(weight));
+  if (inputs[kBias] != kNoValue || !is_all(bias, 0)) {
+    const DType dtype = rewriter.desc(inputs[0]).dtype;
+    inputs[kBias] =
+        rewriter.add_constant(node.name + ".bias", tensor_of(context, dtype, {product.output_channels}, bias));
+  }
+  return inputs;
+}
+
+}  // namespace
+
+std::optional<Product> product_of(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const std::string& kind = node.schema->kind;
+  const bool spatial = kind == "conv" || kind == "conv_transpose";
+  if (!spatial && kind != "linear" && kind != "matmul") return std::nullopt;
+  const Dims &x = rewriter.shape(node.inputs[0]), &y = rewriter.shape(node.outputs[0]);
+  Product product;
+  product.index = index;
+  if (spatial) {
+    const Op op = rewriter.op(index);
+    product.groups = op.attributes.integer("groups");
+    product.transposed = kind == "conv_transpose";
+    product.output_axis = product.input_axis = 1;
+    const auto not_zero = [](int64_t value) { return value != 0; };
+    const auto& padding = op.attributes.integers("padding");
+    product.padded = product.transposed || std::any_of(padding.begin(), padding.end(), not_zero);
+  } else {
+    if (kind == "matmul" && rewriter.shape(node.inputs[1]).size() < 2) return std::nullopt;
+    product.output_axis = y.size() - 1;
+    product.input_axis = x.size() - 1;
+  }
+  product.output_channels = y[product.output_axis];
+  product.input_channels = x[product.input_axis];
+  return product;
+}
+
+bool takes_output_affine(Rewriter& rewriter, const Product& product, bool scales) {
+  const Node& node = rewriter.node(product.index);
+  if (rewriter.has_activation(product.index)) return false;
+  if (!is_absent_or_constant(rewriter, rewriter.input(node, kBias))) return false;
+  if (!scales) return true;
+  return node.schema->kind != "matmul" && rewriter.is_constant(rewriter.input(node, kWeight)) &&
+         rewriter.input(node, kResidual) == kNoValue;
+}
+
+void fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
+                        const std::vector<double>& scale, const std::vector<double>& shift,
+                        const Attributes& activation) {
+  const Node& node = rewriter.node(product.index);
+  std::vector<double> bias = bias_of(rewriter, product);
+  for (size_t i = 0; i < bias.size(); ++i) bias[i] = bias[i] * (scale.empty() ? 1 : scale[i]) + shift[i];
+  TensorRef weight;
+  if (!scale.empty() && !is_all(scale, 1)) {
+    const Tensor& old = rewriter.constant(rewriter.input(node, kWeight));
+    if (product.transposed) {
+      const int64_t inputs = product.input_channels / product.groups, outputs = old.desc().shape[1];
+      weight = scaled(context, old, [&](int64_t i, int64_t o) { return scale[size_t(i / inputs * outputs + o)]; });
+    } else {
+      weight = scaled(context, old, [&](int64_t o, int64_t) { return scale[size_t(o)]; });
+    }
+  }
+  Attributes attributes = node.attributes;
+  copy_activation(activation, attributes);
+  const std::string schema = node.schema->name, name = node.name;
+  rewriter.rewrite(root, schema, attributes, with_constants(rewriter, context, product, weight, bias), name);
+}
+
+bool fold_input_affine(Rewriter& rewriter, Context& context, const Product& product, ValueId x,
+                       const std::vector<double>& scale, const std::vector<double>& shift) {
+  const Node& node = rewriter.node(product.index);
+  const ValueId weight_id = rewriter.input(node, kWeight);
+  if (node.schema->kind == "matmul" || !rewriter.is_constant(weight_id)) return false;
+  const bool shifts = !is_all(shift, 0);
+  if (shifts && (product.padded || !is_absent_or_constant(rewriter, rewriter.input(node, kBias)))) return false;
+  const Tensor& old = rewriter.constant(weight_id);
+  const Dims& shape = old.desc().shape;
+  const int64_t inputs = product.input_channels / product.groups, outputs = product.output_channels / product.groups;
+  // The channel of x that weight[i, j] multiplies.
+  const auto input_of = [&](int64_t i, int64_t j) {
+    return product.transposed ? size_t(i) : size_t(i / outputs * inputs + j);
+  };
+  std::vector<double> bias = bias_of(rewriter, product);
+  if (shifts) {
+    const std::vector<double> weights = numbers_of(old);
+    const int64_t inner = shape[0] && shape[1] ? int64_t(weights.size()) / (shape[0] * shape[1]) : 0;
+    for (int64_t o = 0; o < shape[0]; ++o)
+      for (int64_t i = 0; i < shape[1]; ++i) {
+        double sum = 0;
+        for (int64_t k = 0; k < inner; ++k) sum += weights[size_t((o * shape[1] + i) * inner + k)];
+        bias[size_t(o)] += sum * shift[input_of(o, i)];
+      }
+  }
+  const TensorRef weight =
+      is_all(scale, 1) ? nullptr : scaled(context, old, [&](int64_t i, int64_t j) { return scale[input_of(i, j)]; });
+  const Attributes attributes = node.attributes;
+  const std::string schema = node.schema->name;
+  std::vector<ValueId> changed;
+  if (shifts) {
+    changed = with_constants(rewriter, context, product, weight, bias);
+  } else {
+    changed = rewriter.inputs(node);
+    if (weight) changed[kWeight] = rewriter.add_constant(node.name + ".weight", weight);
+  }
+  changed[0] = x;
+  rewriter.rewrite(product.index, schema, attributes, changed);
+  return true;
+}
+
+}  // namespace pl::passes

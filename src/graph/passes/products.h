@@ -1,0 +1,46 @@
+// Products: the ops that are linear in their data and carry constant weights and a bias - convolutions, transposed
+// convolutions, linear, matmul.  Their common ground, for passes that fold neighbours into them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/passes/rewriter.h"
+
+namespace pl {
+class Context;
+}
+
+namespace pl::passes {
+
+// A node of kind conv, conv_transpose, linear or matmul.
+struct Product {
+  size_t index = 0;
+  int64_t groups = 1;
+  bool transposed = false;  // conv_transpose: weight (c, oc / groups, ...), else (oc, c / groups, ...)
+  int output_axis = 0;      // of the result: 1 for convolutions, the last one else
+  int input_axis = 0;       // of the data
+  int64_t output_channels = 0;
+  int64_t input_channels = 0;
+  bool padded = false;  // data outside of x counts as zero
+};
+
+inline constexpr size_t kWeight = 1, kBias = 2, kResidual = 3;  // inputs of all of them (conv_transpose: no residual)
+
+std::optional<Product> product_of(Rewriter& rewriter, size_t index);
+
+// Whether y -> scale * y + shift of the result, by output channel, can go into weight and bias.  Needs constant
+// weights and bias; a scale other than 1 also that there is no residual.
+bool takes_output_affine(Rewriter& rewriter, const Product& product, bool scales);
+// Rewrites node `root` into the product followed by y -> scale * y + shift and by the activation that those attributes
+// name.  `scale` may be empty: ones.
+void fold_output_affine(Rewriter& rewriter, Context& context, const Product& product, size_t root,
+                        const std::vector<double>& scale, const std::vector<double>& shift,
+                        const Attributes& activation);
+
+// Rewrites the product itself to read x where it read scale * x + shift, by input channel.  False where padding would
+// have to be something else than zero, or weights are not constant.
+bool fold_input_affine(Rewriter& rewriter, Context& context, const Product& product, ValueId x,
+                       const std::vector<double>& scale, const std::vector<double>& shift);
+
+}  // namespace pl::passes

@@ -1,0 +1,272 @@
+// recognise_activation: activations that are spelled out in arithmetic become one op.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace pl::passes {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kHalfSqrt2 = 0.70710678118654752;  // 1 / sqrt(2)
+constexpr double kSqrt2OverPi = 0.79788456080286536;
+constexpr double kGeluCubic = 0.044715;
+constexpr int kMostDepth = 6;  // of products in products; the longest pattern has three
+
+// Constants arrive rounded to f32, or were multiplied in f32.
+bool is_close(double value, double expected) { return std::fabs(value - expected) <= 1e-5 * std::fabs(expected); }
+
+// A product as coefficient times values that are not constant numbers.
+struct Factors {
+  double coefficient = 1;
+  std::vector<ValueId> values;
+};
+
+class Matcher {
+ public:
+  explicit Matcher(Rewriter& rewriter) : rewriter_(rewriter) {}
+
+  // Of a node that is a mul or a div by a number; else nothing.
+  std::optional<Factors> factors_of(size_t index) {
+    Factors factors;
+    if (!multiply(index, factors)) return std::nullopt;
+    return factors;
+  }
+
+  // x if the value is coefficient * x.
+  ValueId scaled(ValueId id, double coefficient) {
+    Factors factors;
+    append(id, factors);
+    return factors.values.size() == 1 && is_close(factors.coefficient, coefficient) ? factors.values[0] : kNoValue;
+  }
+
+  // x if the value is function(x), used only here.
+  ValueId argument(ValueId id, std::string_view function) {
+    const int index = rewriter_.sole_maker(id, "unary");
+    if (index < 0 || activation_of(rewriter_.op(size_t(index))).function != function) return kNoValue;
+    return rewriter_.input(rewriter_.node(size_t(index)), 0);
+  }
+
+  // The other operand if the value is `number` + other, used only here.
+  ValueId sum_with(ValueId id, double number) {
+    const int index = binary(id, "add");
+    if (index < 0) return kNoValue;
+    const Node& node = rewriter_.node(size_t(index));
+    for (size_t k = 0; k < 2; ++k)
+      if (rewriter_.is_number(rewriter_.input(node, k), number)) return rewriter_.input(node, 1 - k);
+    return kNoValue;
+  }
+
+  // A sole used sum's index, or -1.
+  int binary(ValueId id, std::string_view name) {
+    const int index = rewriter_.sole_maker(id, "binary");
+    if (index < 0 || rewriter_.node(size_t(index)).schema->name != name) return -1;
+    return rewriter_.has_activation(size_t(index)) ? -1 : index;
+  }
+
+  // Whether the value is min(max(x + 3, 0), 6); x.
+  ValueId clipped_sum(ValueId id) {
+    const int index = rewriter_.sole_maker(id, "unary");
+    if (index < 0) return kNoValue;
+    const auto range = range_of(size_t(index));
+    if (!range || range->first != 0 || range->second != 6) return kNoValue;
+    return sum_with(rewriter_.input(rewriter_.node(size_t(index)), 0), 3);
+  }
+
+  // The range that a unary node limits its argument to.
+  std::optional<std::pair<double, double>> range_of(size_t index) {
+    const Activation activation = activation_of(rewriter_.op(index));
+    if (activation.function == "relu") return std::make_pair(0.0, kInfinity);
+    if (activation.function == "relu6") return std::make_pair(0.0, 6.0);
+    if (activation.function == "clip") return std::make_pair(activation.alpha, activation.beta);
+    return std::nullopt;
+  }
+
+  // The exponent if the value is a power of x, else 0.
+  int exponent(ValueId id, ValueId x) {
+    if (id == x) return 1;
+    const int index = rewriter_.maker(id);
+    if (index < 0 || rewriter_.uses(id) != 1) return 0;
+    const Node& node = rewriter_.node(size_t(index));
+    if (rewriter_.input(node, 0) != x) return 0;
+    if (node.schema->name == "square") return 2;
+    if (node.schema->name != "pow" || rewriter_.has_activation(size_t(index))) return 0;
+    for (int n : {2, 3})
+      if (rewriter_.is_number(rewriter_.input(node, 1), n)) return n;
+    return 0;
+  }
+
+  // Whether the value is coefficient * x^n.
+  bool is_power(ValueId id, ValueId x, double coefficient, int n) {
+    Factors factors;
+    append(id, factors);
+    int total = 0;
+    for (ValueId factor : factors.values) {
+      const int one = exponent(factor, x);
+      if (one == 0) return false;
+      total += one;
+    }
+    return total == n && is_close(factors.coefficient, coefficient);
+  }
+
+  // Whether the value is sqrt(2 / pi) * (x + 0.044715 * x^3), in any of its spellings.
+  bool is_gelu_polynomial(ValueId id, ValueId x) {
+    Factors factors;
+    append(id, factors);
+    if (!is_close(factors.coefficient, kSqrt2OverPi)) return false;
+    if (factors.values.size() == 1) {
+      const int index = binary(factors.values[0], "add");
+      if (index < 0) return false;
+      const ValueId a = rewriter_.input(rewriter_.node(size_t(index)), 0);
+      const ValueId b = rewriter_.input(rewriter_.node(size_t(index)), 1);
+      return (a == x && is_power(b, x, kGeluCubic, 3)) || (b == x && is_power(a, x, kGeluCubic, 3));
+    }
+    if (factors.values.size() != 2) return false;
+    for (size_t k = 0; k < 2; ++k) {
+      const ValueId rest = sum_with(factors.values[1 - k], 1);
+      if (factors.values[k] == x && rest != kNoValue && is_power(rest, x, kGeluCubic, 2)) return true;
+    }
+    return false;
+  }
+
+ private:
+  bool multiply(size_t index, Factors& factors) {
+    const Node& node = rewriter_.node(index);
+    const bool divides = node.schema->name == "div";
+    if ((!divides && node.schema->name != "mul") || rewriter_.has_activation(index)) return false;
+    if (!is_floating(rewriter_.desc(node.outputs[0]).dtype)) return false;
+    const ValueId a = rewriter_.input(node, 0), b = rewriter_.input(node, 1);
+    const Dims& shape = rewriter_.shape(node.outputs[0]);
+    const auto number = rewriter_.number(b);
+    if (number && rewriter_.shape(a) == shape) {
+      factors.coefficient *= divides ? 1 / *number : *number;
+      append(a, factors);
+      return true;
+    }
+    if (divides) return false;
+    const auto other = rewriter_.number(a);
+    if (other && rewriter_.shape(b) == shape) {
+      factors.coefficient *= *other;
+      append(b, factors);
+      return true;
+    }
+    if (rewriter_.shape(a) != shape || rewriter_.shape(b) != shape) return false;
+    append(a, factors);
+    append(b, factors);
+    return true;
+  }
+
+  // A value that is itself such a product, used only here, is taken apart.
+  void append(ValueId id, Factors& factors) {
+    const int index = rewriter_.sole_maker(id, "binary");
+    ++depth_;
+    const bool taken = index >= 0 && depth_ <= kMostDepth && multiply(size_t(index), factors);
+    --depth_;
+    if (taken) return;
+    factors.values.push_back(id);
+  }
+
+  Rewriter& rewriter_;
+  int depth_ = 0;
+};
+
+// What the product `factors` is of x, if it is an activation.
+std::optional<Activation> activation_of_product(Matcher& matcher, const Factors& factors, ValueId x, ValueId other) {
+  const double c = factors.coefficient;
+  if (other == kNoValue) return std::nullopt;
+  if (is_close(c, 1)) {
+    if (matcher.argument(other, "sigmoid") == x) return Activation{"silu"};
+    if (matcher.argument(other, "hardsigmoid") == x) return Activation{"hardswish"};
+    const ValueId inner = matcher.argument(other, "tanh");
+    if (inner != kNoValue && matcher.argument(inner, "softplus") == x) return Activation{"mish"};
+  }
+  if (is_close(c, 1.0 / 6) && matcher.clipped_sum(other) == x) return Activation{"hardswish"};
+  if (is_close(c, 0.5)) {
+    const ValueId function = matcher.sum_with(other, 1);
+    if (function == kNoValue) return std::nullopt;
+    const ValueId erf = matcher.argument(function, "erf"), tanh = matcher.argument(function, "tanh");
+    if (erf != kNoValue && matcher.scaled(erf, kHalfSqrt2) == x) return Activation{"gelu_erf"};
+    if (tanh != kNoValue && matcher.is_gelu_polynomial(tanh, x)) return Activation{"gelu_tanh"};
+  }
+  return std::nullopt;
+}
+
+void from_product(Rewriter& rewriter, size_t index) {
+  Matcher matcher(rewriter);
+  const auto factors = matcher.factors_of(index);
+  if (!factors) return;
+  const auto& values = factors->values;
+  if (values.size() == 1 && is_close(factors->coefficient, 1.0 / 6)) {
+    const ValueId x = matcher.clipped_sum(values[0]);
+    if (x != kNoValue) rewrite_as_unary(rewriter, index, {"hardsigmoid"}, x);
+  } else if (values.size() == 2) {
+    if (values[0] == values[1] && factors->coefficient == 1)
+      return rewrite_as_unary(rewriter, index, {"square"}, values[0]);
+    for (size_t k = 0; k < 2; ++k)
+      if (const auto activation = activation_of_product(matcher, *factors, values[k], values[1 - k]))
+        return rewrite_as_unary(rewriter, index, *activation, values[k]);
+  }
+}
+
+void rewrite_as_range(Rewriter& rewriter, size_t index, double low, double high, ValueId x) {
+  if (low == 0 && high == kInfinity) return rewrite_as_unary(rewriter, index, {"relu"}, x);
+  if (low == 0 && high == 6) return rewrite_as_unary(rewriter, index, {"relu6"}, x);
+  rewrite_as_unary(rewriter, index, {"clip", low, high}, x);
+}
+
+// maximum(x, number) and minimum(x, number) are clips; pow(x, 2) is square.
+void from_binary(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const std::string& name = node.schema->name;
+  if (name == "mul" || name == "div") return from_product(rewriter, index);
+  const bool maximum = name == "maximum";
+  if ((!maximum && name != "minimum" && name != "pow") || rewriter.has_activation(index)) return;
+  if (!is_floating(rewriter.desc(node.outputs[0]).dtype)) return;
+  for (size_t k = 0; k < 2; ++k) {
+    const auto number = rewriter.number(rewriter.input(node, 1 - k));
+    const ValueId x = rewriter.input(node, k);
+    if (!number || std::isnan(*number) || rewriter.shape(x) != rewriter.shape(node.outputs[0])) continue;
+    if (name != "pow")
+      return rewrite_as_range(rewriter, index, maximum ? *number : -kInfinity, maximum ? kInfinity : *number, x);
+    if (k == 0 && *number == 2) return rewrite_as_unary(rewriter, index, {"square"}, x);
+  }
+}
+
+// A clip of a clip is one clip; clip(x, 0, 6) is relu6.
+void from_range(Rewriter& rewriter, size_t index) {
+  Matcher matcher(rewriter);
+  const auto range = matcher.range_of(index);
+  if (!range || range->first > range->second) return;
+  const ValueId x = rewriter.input(rewriter.node(index), 0);
+  const int before = rewriter.sole_maker(x, "unary");
+  const auto inner = before < 0 ? std::nullopt : matcher.range_of(size_t(before));
+  if (inner && inner->first <= inner->second) {
+    const auto limit = [&](double value) { return std::min(std::max(value, range->first), range->second); };
+    rewrite_as_range(rewriter, index, limit(inner->first), limit(inner->second),
+                     rewriter.input(rewriter.node(size_t(before)), 0));
+  } else if (rewriter.node(index).schema->name == "clip" && range->first == 0 &&
+             (range->second == kInfinity || range->second == 6)) {
+    rewrite_as_range(rewriter, index, range->first, range->second, x);
+  }
+}
+
+int run(Graph& graph, Context&) {
+  return sweep(graph, [](Rewriter& rewriter, size_t index) {
+    if (rewriter.node(index).schema->kind == "binary") from_binary(rewriter, index);
+    if (rewriter.node(index).schema->kind == "unary") from_range(rewriter, index);
+  });
+}
+
+}  // namespace
+
+Pass recognise_activation() {
+  return {"recognise_activation",
+          "Recognises activations spelled in arithmetic: x * sigmoid(x), x * hardsigmoid(x), both spellings of gelu, "
+          "mish, hardswish and hardsigmoid by min(max(x + 3, 0), 6), maximum and minimum with a number, clips of "
+          "clips.  A result changes by roundings of its dtype.",
+          run};
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,133 @@
+// remove_identity: ops that change nothing, and chains of ops that only rename dimensions.
+#include <algorithm>
+#include <cmath>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+#include "ops/activation.h"
+
+namespace pl::passes {
+namespace {
+
+bool all_of(const std::vector<int64_t>& values, int64_t expected) {
+  return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == expected; });
+}
+
+bool one_of(std::string_view kind, std::initializer_list<std::string_view> kinds) {
+  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
+}
+
+// Elements keep their row-major order.
+bool is_reshape(std::string_view kind) { return one_of(kind, {"reshape", "flatten", "squeeze", "unsqueeze"}); }
+bool is_permute(std::string_view kind) { return one_of(kind, {"permute", "transpose"}); }
+
+// Whether the dimensions of more than one element keep their order.
+bool keeps_order(const Dims& shape, const std::vector<int64_t>& dims) {
+  int64_t last = -1;
+  for (int64_t dim : dims) {
+    if (shape[int(dim)] == 1) continue;
+    if (dim < last) return false;
+    last = dim;
+  }
+  return true;
+}
+
+// x * 1, 1 * x, x / 1, x - 0 and x + -0 are x to the bit; x + 0 is not for x = -0, but in integers it is.  Returns the
+// operand that the result equals, or kNoValue.
+ValueId unchanged_operand(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const std::string& name = node.schema->name;
+  if (rewriter.has_activation(index)) return kNoValue;
+  const TensorDesc& result = rewriter.desc(node.outputs[0]);
+  for (size_t k : {size_t(1), size_t(0)}) {
+    const auto number = rewriter.number(rewriter.input(node, k));
+    const ValueId x = rewriter.input(node, 1 - k);
+    if (!number || rewriter.shape(x) != result.shape) continue;
+    const bool zero = *number == 0, integer = !is_floating(result.dtype), negative = std::signbit(*number);
+    if (name == "mul" && *number == 1) return x;
+    if (name == "add" && zero && (negative || integer)) return x;
+    if (k == 0) continue;  // the others are not symmetric
+    if ((name == "div" || name == "pow") && *number == 1) return x;
+    if (name == "sub" && zero && (!negative || integer)) return x;
+  }
+  return kNoValue;
+}
+
+// What a node's result 0 equals, or kNoValue.
+ValueId unchanged(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const std::string_view kind = node.schema->kind;
+  if (kind == "binary") return unchanged_operand(rewriter, index);
+  const ValueId x = rewriter.input(node, 0);
+  if (x == kNoValue || node.outputs.size() != 1) return kNoValue;
+  if (kind == "concat") return node.inputs.size() == 1 ? x : kNoValue;
+  const TensorDesc &from = rewriter.desc(x), &to = rewriter.desc(node.outputs[0]);
+  if (from.shape != to.shape || from.dtype != to.dtype) return kNoValue;
+  // Equal shapes say it all: a slice of the whole, a broadcast to the same shape, ...
+  if (one_of(kind, {"identity", "cast", "slice", "split", "expand", "tile"}) || is_reshape(kind)) return x;
+  if (is_permute(kind)) return keeps_order(from.shape, rewriter.op(index).attributes.integers("dims")) ? x : kNoValue;
+  if (kind == "pad") {
+    const Op op = rewriter.op(index);
+    return all_of(op.attributes.integers("begins"), 0) && all_of(op.attributes.integers("ends"), 0) ? x : kNoValue;
+  }
+  if (kind == "pool") {  // with the same shape and a kernel of 1 there is neither stride nor padding
+    const Op op = rewriter.op(index);
+    return all_of(op.attributes.integers("kernel_size"), 1) && all_of(op.attributes.integers("padding"), 0) ? x
+                                                                                                            : kNoValue;
+  }
+  if (kind == "adaptive_pool") return x;  // every window is one element
+  if (kind == "unary") {                  // f(f(x)) = f(x)
+    const int before = rewriter.maker(x);
+    const auto idempotent = [](const std::string& name) {
+      return one_of(name, {"relu", "relu6", "abs", "floor", "ceil", "round", "sign"});
+    };
+    if (before >= 0 && rewriter.node(size_t(before)).schema == node.schema && idempotent(node.schema->name)) return x;
+  }
+  return kNoValue;
+}
+
+// permute of permute becomes one permute, reshape of reshape one reshape.
+void merge_views(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const bool permutes = is_permute(node.schema->kind);
+  if (!permutes && !is_reshape(node.schema->kind)) return;
+  const int before = rewriter.maker(rewriter.input(node, 0));
+  if (before < 0) return;
+  const Node& first = rewriter.node(size_t(before));
+  const ValueId x = rewriter.input(first, 0);
+  Attributes attributes;
+  if (permutes && is_permute(first.schema->kind)) {
+    const std::vector<int64_t> inner = rewriter.op(size_t(before)).attributes.integers("dims");
+    std::vector<int64_t> dims = rewriter.op(index).attributes.integers("dims");
+    for (int64_t& dim : dims) dim = inner[size_t(dim)];
+    if (rewriter.shape(x) == rewriter.shape(node.outputs[0]) && keeps_order(rewriter.shape(x), dims))
+      return rewriter.redirect(node.outputs[0], x);
+    attributes.set("dims", dims);
+    rewriter.rewrite(index, "permute", attributes, {x});
+  } else if (!permutes && is_reshape(first.schema->kind)) {
+    if (rewriter.shape(x) == rewriter.shape(node.outputs[0])) return rewriter.redirect(node.outputs[0], x);
+    attributes.set("shape", rewriter.shape(node.outputs[0]).vector());
+    rewriter.rewrite(index, "reshape", attributes, {x});
+  }
+}
+
+int run(Graph& graph, Context&) {
+  return sweep(graph, [](Rewriter& rewriter, size_t index) {
+    const ValueId x = unchanged(rewriter, index);
+    if (x != kNoValue)
+      rewriter.redirect(rewriter.node(index).outputs[0], x);
+    else
+      merge_views(rewriter, index);
+  });
+}
+
+}  // namespace
+
+Pass remove_identity() {
+  return {"remove_identity",
+          "Removes identities, dropout, casts to the same dtype, views that change no shape, pools of one element, x * "
+          "1, x - 0, relu of relu; merges permute of permute and reshape of reshape.  Exact.",
+          run};
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,153 @@
+#include "graph/passes/rewriter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "graph/passes/constants.h"
+#include "ops/activation.h"
+
+namespace pl::passes {
+
+Rewriter::Rewriter(Graph& graph) : graph_(graph), uses_(graph.use_counts()), live_(graph.nodes().size(), true) {}
+
+ValueId Rewriter::input(const Node& node, size_t k) {
+  return k < node.inputs.size() ? graph_.resolved(node.inputs[k]) : kNoValue;
+}
+
+std::vector<ValueId> Rewriter::inputs(const Node& node) {
+  std::vector<ValueId> ids;
+  for (size_t k = 0; k < node.inputs.size(); ++k) ids.push_back(input(node, k));
+  return ids;
+}
+
+std::optional<double> Rewriter::number(ValueId id) const {
+  if (!is_constant(id) || constant(id).desc().elements() != 1) return std::nullopt;
+  return numbers_of(constant(id))[0];
+}
+
+bool Rewriter::is_number(ValueId id, double expected) const {
+  const auto found = number(id);
+  if (!found) return false;
+  // Exporters write constants in f32, or round them to the graph's narrower dtype.
+  const double tolerance = desc(id).dtype == DType::f16 ? 1e-3 : desc(id).dtype == DType::bf16 ? 8e-3 : 1e-6;
+  return std::fabs(*found - expected) <= tolerance * std::fabs(expected);
+}
+
+int Rewriter::maker(ValueId id) const {
+  if (id == kNoValue) return -1;
+  const int32_t node = graph_.value(id).node;
+  return node >= 0 ? node : -1;
+}
+
+int Rewriter::sole_maker(ValueId id, std::string_view kind) const {
+  const int index = maker(id);
+  return index >= 0 && uses(id) == 1 && node(size_t(index)).schema->kind == kind ? index : -1;
+}
+
+bool Rewriter::has_activation(size_t index) const {
+  const AttributeValue* value = node(index).attributes.find("activation");
+  return value && !std::holds_alternative<None>(*value);
+}
+
+void Rewriter::use(ValueId id) {
+  if (id == kNoValue) return;
+  if (uses_.size() < graph_.values().size()) uses_.resize(graph_.values().size(), 0);
+  ++uses_[size_t(id)];
+}
+
+void Rewriter::release(ValueId id) {
+  if (id == kNoValue) return;
+  released_.push_back(id);
+  while (!released_.empty()) {
+    const ValueId next = released_.back();
+    released_.pop_back();
+    if (--uses_[size_t(next)] > 0) continue;
+    const int index = maker(next);
+    if (index < 0 || size_t(index) >= live_.size() || !live_[size_t(index)]) continue;
+    const Node& dead = node(size_t(index));
+    if (std::any_of(dead.outputs.begin(), dead.outputs.end(), [&](ValueId out) { return uses(out) > 0; })) continue;
+    live_[size_t(index)] = false;
+    for (size_t k = 0; k < dead.inputs.size(); ++k)
+      if (const ValueId input = graph_.resolved(dead.inputs[k]); input != kNoValue) released_.push_back(input);
+  }
+}
+
+void Rewriter::rewrite(size_t index, std::string_view schema, const Attributes& attributes,
+                       const std::vector<ValueId>& inputs, const std::string& name) {
+  const std::vector<ValueId> before = this->inputs(node(index));
+  graph_.rewrite(index, schema_of(schema), attributes, inputs, name);
+  for (ValueId id : inputs) use(id);
+  for (ValueId id : before) release(id);
+  ++changes_;
+}
+
+void Rewriter::redirect(ValueId from, ValueId to) {
+  graph_.redirect(from, to);
+  const int32_t moved = uses(from);
+  for (int32_t i = 0; i < moved; ++i) use(to);
+  uses_[size_t(from)] = 1;
+  release(from);
+  ++changes_;
+}
+
+ValueId Rewriter::insert(size_t before, std::string_view schema, const Attributes& attributes,
+                         const std::vector<ValueId>& inputs, const std::string& name) {
+  const std::vector<ValueId> results = graph_.insert(before, schema_of(schema), attributes, inputs, name);
+  for (ValueId id : inputs) use(id);
+  if (uses_.size() < graph_.values().size()) uses_.resize(graph_.values().size(), 0);
+  return results.at(0);
+}
+
+ValueId Rewriter::add_constant(const std::string& name, TensorRef tensor) {
+  const ValueId id = graph_.constant(name, std::move(tensor));
+  if (uses_.size() < graph_.values().size()) uses_.resize(graph_.values().size(), 0);
+  return id;
+}
+
+const Schema& schema_of(std::string_view name) {
+  const Schema* schema = find_schema(name);
+  require(schema != nullptr, Code::internal, "passes: there is no op ", name);
+  return *schema;
+}
+
+bool takes_attribute(const Schema& schema, std::string_view name) {
+  return std::any_of(schema.parameters.begin(), schema.parameters.end(), [&](const Parameter& parameter) {
+    return parameter.kind == Parameter::Kind::attribute && parameter.name == name;
+  });
+}
+
+bool takes_input(const Schema& schema, std::string_view name) { return schema.input_index(name) >= 0; }
+
+Activation activation_of(const Op& unary) {
+  return {unary.attributes.text("function"), unary.attributes.number("alpha"), unary.attributes.number("beta")};
+}
+
+void set_activation(Attributes& attributes, const Activation& activation) {
+  attributes.set("activation", activation.function);
+  const UnaryFunction* function = find_unary_function(activation.function);
+  if (function->alpha != activation.alpha) attributes.set("activation_alpha", activation.alpha);
+  if (function->beta != activation.beta) attributes.set("activation_beta", activation.beta);
+}
+
+void copy_activation(const Attributes& from, Attributes& to) {
+  for (const char* key : {"activation", "activation_alpha", "activation_beta"})
+    if (const AttributeValue* value = from.find(key))
+      to.set(key, *value);
+    else
+      to.erase(key);
+}
+
+void rewrite_as_unary(Rewriter& rewriter, size_t index, const Activation& activation, ValueId x) {
+  Attributes attributes;
+  std::string name = activation.function;
+  if (name == "gelu_erf" || name == "gelu_tanh") {
+    if (name == "gelu_tanh") attributes.set("approximate", std::string("tanh"));
+    name = "gelu";
+  } else if (name == "clip") {
+    if (!std::isinf(activation.alpha)) attributes.set("min", activation.alpha);
+    if (!std::isinf(activation.beta)) attributes.set("max", activation.beta);
+  }
+  rewriter.rewrite(index, name, attributes, {x});
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,99 @@
+// Rewriter: a graph while one pass is at work on it.
+//
+// It knows who makes and how often each value is used, kept up to date through rewrites and redirections, though the
+// latter take effect only at Graph::tidy().  Nodes that nothing uses any more are skipped at once, so that one sweep
+// over the nodes, in order, sees what the sweep did before.  All steps take constant time on average.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace pl::passes {
+
+class Rewriter {
+ public:
+  explicit Rewriter(Graph& graph);
+
+  Graph& graph() { return graph_; }
+  size_t size() const { return live_.size(); }            // nodes; those inserted meanwhile are not counted
+  bool live(size_t index) const { return live_[index]; }  // something still uses it
+  const Node& node(size_t index) const { return graph_.node(index); }
+  int changes() const { return changes_; }
+
+  // ---- values ----
+
+  // Input k of a node as tidy() will see it; kNoValue if absent.
+  ValueId input(const Node& node, size_t k);
+  std::vector<ValueId> inputs(const Node& node);
+  const TensorDesc& desc(ValueId id) const { return graph_.value(id).desc; }
+  const Dims& shape(ValueId id) const { return desc(id).shape; }
+  bool is_constant(ValueId id) const { return graph_.is_constant(id); }
+  const Tensor& constant(ValueId id) const { return *graph_.value(id).constant; }
+  // The number that a constant of one element holds.
+  std::optional<double> number(ValueId id) const;
+  bool is_number(ValueId id, double expected) const;  // a constant of one element, equal to rounding in its dtype
+  int32_t uses(ValueId id) const { return uses_[size_t(id)]; }
+  // The node that makes a value: its index, or -1 for inputs, constants, absent values and what was inserted in this
+  // pass.
+  int maker(ValueId id) const;
+  // The same for patterns: the maker if it is of this kind (Schema::kind) and `id` is used once only.
+  int sole_maker(ValueId id, std::string_view kind) const;
+
+  // ---- attributes ----
+
+  Op op(size_t index) const { return graph_.op(graph_.node(index)); }
+  // Whether an `activation` is applied to the node's result.
+  bool has_activation(size_t index) const;
+
+  // ---- changes ----
+
+  void rewrite(size_t index, std::string_view schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
+               const std::string& name = "");
+  void redirect(ValueId from, ValueId to);
+  // Inserts an op with one result before node `before`.
+  ValueId insert(size_t before, std::string_view schema, const Attributes& attributes,
+                 const std::vector<ValueId>& inputs, const std::string& name);
+  ValueId add_constant(const std::string& name, TensorRef tensor);
+
+ private:
+  void use(ValueId id);
+  void release(ValueId id);
+
+  Graph& graph_;
+  std::vector<int32_t> uses_;
+  std::vector<bool> live_;
+  std::vector<ValueId> released_;  // work list of release()
+  int changes_ = 0;
+};
+
+// Calls visit(rewriter, index) for every node that is live when its turn comes; returns the number of changes.
+template <class Visit>
+int sweep(Graph& graph, Visit&& visit) {
+  Rewriter rewriter(graph);
+  for (size_t i = 0; i < rewriter.size(); ++i)
+    if (rewriter.live(i)) visit(rewriter, i);
+  return rewriter.changes();
+}
+
+const Schema& schema_of(std::string_view name);  // throws Error(internal) if there is none
+bool takes_attribute(const Schema& schema, std::string_view name);
+bool takes_input(const Schema& schema, std::string_view name);
+
+// An elementwise function with its parameters: what a unary op computes, and what `activation` applies.
+struct Activation {
+  std::string function;  // "relu", as in unary_functions()
+  double alpha = 0, beta = 0;
+};
+// Of a node of kind unary.
+Activation activation_of(const Op& unary);
+void set_activation(Attributes& attributes, const Activation& activation);
+// Moves activation, activation_alpha and activation_beta of one node's attributes to another's.
+void copy_activation(const Attributes& from, Attributes& to);
+// Rewrites a node into the unary op that computes `activation` of x.
+void rewrite_as_unary(Rewriter& rewriter, size_t index, const Activation& activation, ValueId x);
+
+}  // namespace pl::passes

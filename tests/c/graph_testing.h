@@ -1,0 +1,157 @@
+// Graphs for tests: built from short texts, evaluated op by op through eager calls, compared before and after a pass.
+#pragma once
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "dispatch/context.h"
+#include "graph/graph.h"
+#include "graph/pass.h"
+#include "graph/passes/constants.h"
+
+namespace pltest {
+
+using namespace pl;
+
+inline Context& context() {
+  static const auto made = [] {
+    ContextOptions options;
+    options.tuning = Tuning::off;
+    options.opencl = false;
+    options.threads = 1;
+    return Context::create(options);
+  }();
+  return *made;
+}
+
+// Uniform values, rounded to the dtype.
+inline TensorRef random_tensor(const Dims& shape, unsigned seed, double low = -1, double high = 1,
+                               DType dtype = DType::f32) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<double> uniform(low, high);
+  std::vector<double> values(size_t(shape.product()));
+  for (double& value : values) value = uniform(generator);
+  return passes::tensor_of(context(), dtype, shape, values);
+}
+
+// A graph under construction: constants and inputs are random, the seed counts up.
+class Builder {
+ public:
+  Graph graph;
+
+  ValueId input(const Dims& shape, DType dtype = DType::f32) {
+    return graph.input("x" + std::to_string(graph.inputs().size()), TensorDesc::dense(dtype, shape));
+  }
+  ValueId constant(const Dims& shape, double low = -1, double high = 1, DType dtype = DType::f32) {
+    ++seed_;
+    return graph.constant("c" + std::to_string(seed_), random_tensor(shape, seed_, low, high, dtype));
+  }
+  ValueId number(double value, DType dtype = DType::f32) {
+    return graph.constant("number", passes::tensor_of(context(), dtype, {}, {value}));
+  }
+  ValueId values(const Dims& shape, const std::vector<double>& list, DType dtype = DType::f32) {
+    return graph.constant("list", passes::tensor_of(context(), dtype, shape, list));
+  }
+  std::vector<ValueId> all(const char* op, const std::vector<ValueId>& inputs, const std::string& attributes = "") {
+    const Schema* schema = find_schema(op);
+    require(schema != nullptr, Code::internal, "no op ", op);
+    return graph.add(*schema, Attributes::parse(attributes), inputs);
+  }
+  ValueId add(const char* op, const std::vector<ValueId>& inputs, const std::string& attributes = "") {
+    return all(op, inputs, attributes).at(0);
+  }
+  Graph& finish(const std::vector<ValueId>& outputs) {
+    for (ValueId id : outputs) graph.output(id, "", std::nullopt);
+    graph.verify();
+    return graph;
+  }
+
+ private:
+  unsigned seed_ = 0;
+};
+
+// The values of the outputs, each op run by itself.  The inputs are random, the same for the same seed.
+inline std::vector<std::vector<double>> evaluate(const Graph& graph, unsigned seed = 1000, double low = -2,
+                                                 double high = 2) {
+  std::vector<TensorRef> known(graph.values().size());
+  for (size_t i = 0; i < known.size(); ++i) known[i] = graph.values()[i].constant;
+  for (const GraphInput& input : graph.inputs()) {
+    const TensorDesc& desc = graph.value(input.value).desc;
+    known[size_t(input.value)] = random_tensor(desc.shape, ++seed, low, high, desc.dtype);
+  }
+  for (const Node& node : graph.nodes()) {
+    std::vector<TensorRef> inputs;
+    for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? nullptr : known[size_t(id)]);
+    Attributes attributes = node.attributes;
+    attributes.set("layout", std::string("NCHW"));
+    const auto results = context().run(*node.schema, CallAttributes::parse(attributes), inputs);
+    for (size_t k = 0; k < results.size(); ++k) known[size_t(node.outputs[k])] = results[k];
+  }
+  std::vector<std::vector<double>> values;
+  for (const GraphOutput& output : graph.outputs()) values.push_back(passes::numbers_of(*known[size_t(output.value)]));
+  return values;
+}
+
+// The ops in order, with what matters of them: "conv2d+bias+residual+relu relu".
+inline std::string ops_of(const Graph& graph) {
+  std::string text;
+  for (const Node& node : graph.nodes()) {
+    text += (text.empty() ? "" : " ") + node.schema->name;
+    for (const char* name : {"bias", "residual"}) {
+      const int index = node.schema->input_index(name);
+      if (node.schema->kind != "batch_norm" && index >= 0 && size_t(index) < node.inputs.size() &&
+          node.inputs[size_t(index)] != kNoValue)
+        text += std::string("+") + name;
+    }
+    const AttributeValue* activation = node.attributes.find("activation");
+    if (activation && std::holds_alternative<std::string>(*activation))
+      text += "+" + std::get<std::string>(*activation);
+  }
+  return text;
+}
+
+// The largest difference of two results relative to the largest magnitude.
+inline double difference(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return INFINITY;
+  double most = 0, scale = 1e-30;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) != std::isnan(b[i])) return INFINITY;
+    if (std::isnan(a[i]) || a[i] == b[i]) continue;
+    most = std::max(most, std::fabs(a[i] - b[i]));
+    scale = std::max(scale, std::fabs(a[i]));
+  }
+  return most / scale;
+}
+
+inline void compare(const Graph& before, const Graph& after, double tolerance, const char* what) {
+  const auto expected = evaluate(before), actual = evaluate(after);
+  CHECK(expected.size() == actual.size());
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double found = difference(expected[i], actual[i]);
+    if (found <= tolerance) continue;
+    std::fprintf(stderr, "%s: output %zu differs by %g, allowed %g\nbefore:\n%safter:\n%s", what, i, found, tolerance,
+                 before.str().c_str(), after.str().c_str());
+    std::exit(1);
+  }
+}
+
+// Runs one pass once: the ops must then be `ops`, and the results as before within the tolerance.
+inline void expect_pass(const Pass& pass, const Graph& before, const std::string& ops, double tolerance = 1e-5) {
+  Graph after = before;
+  const int rewrites = pass.run(after, context());
+  after.tidy();
+  after.verify();
+  if (ops_of(after) != ops || (rewrites == 0) != (ops_of(before) == ops)) {
+    std::fprintf(stderr, "%s: %d rewrites gave\n  %s\nexpected\n  %s\nfrom\n%s", pass.name, rewrites,
+                 ops_of(after).c_str(), ops.c_str(), before.str().c_str());
+    std::exit(1);
+  }
+  compare(before, after, tolerance, pass.name);
+}
+
+}  // namespace pltest

@@ -1,0 +1,591 @@
+// Each pass alone: what it rewrites, what it must leave, and that results stay.
+#include <chrono>
+#include <functional>
+
+#include "graph/passes/passes.h"
+#include "graph_testing.h"
+
+using namespace pltest;
+
+// A graph made by `make`, with its result as the output.
+static Graph graph_of(const std::function<ValueId(Builder&)>& make) {
+  Builder b;
+  const ValueId result = make(b);
+  return b.finish({result});
+}
+
+static void test_remove_identity() {
+  const Pass pass = passes::remove_identity();
+  const auto gone = [&](const char* op, const std::string& attributes, const Dims& shape) {
+    expect_pass(pass, graph_of([&](Builder& b) { return b.add(op, {b.input(shape)}, attributes); }), "", 0);
+  };
+  const auto kept = [&](const char* op, const std::string& attributes, const Dims& shape) {
+    expect_pass(pass, graph_of([&](Builder& b) { return b.add(op, {b.input(shape)}, attributes); }), op, 0);
+  };
+  gone("identity", "", {2, 3});
+  gone("dropout", "p=0.3", {2, 3});
+  gone("cast", "dtype=f32", {2, 3});
+  kept("cast", "dtype=f16", {2, 3});
+  gone("reshape", "shape=[2,-1]", {2, 3});
+  kept("reshape", "shape=[3,2]", {2, 3});
+  gone("flatten", "start_dim=1", {2, 3});
+  kept("flatten", "start_dim=1", {2, 3, 4});
+  gone("squeeze", "", {2, 3});
+  gone("permute", "dims=[0,1,2]", {2, 3, 4});
+  gone("permute", "dims=[1,0,2]", {1, 1, 4});
+  kept("permute", "dims=[0,2,1]", {2, 3, 3});
+  gone("transpose", "dim0=1 dim1=1", {2, 3});
+  kept("transpose", "dim0=0 dim1=1", {3, 3});
+  gone("slice", "starts=[0] ends=[9]", {2, 3});
+  kept("slice", "starts=[1] ends=[2]", {2, 3});
+  gone("split", "split_size_or_sections=2", {2, 3});
+  gone("pad", "pad=[0,0,0,0]", {2, 3});
+  kept("pad", "pad=[1,-1]", {2, 3});  // the same shape, other values
+  gone("expand", "shape=[2,3]", {2, 3});
+  kept("expand", "shape=[2,3]", {1, 3});
+  gone("tile", "dims=[1,1]", {2, 3});
+  gone("avg_pool2d", "kernel_size=1 stride=1", {1, 2, 5, 5});
+  gone("max_pool2d", "kernel_size=1", {1, 2, 5, 5});
+  kept("avg_pool2d", "kernel_size=3 stride=1 padding=1", {1, 2, 5, 5});
+  kept("max_pool2d", "kernel_size=1 stride=2", {1, 2, 5, 5});
+  gone("adaptive_avg_pool2d", "output_size=[5,5]", {1, 2, 5, 5});
+  kept("adaptive_avg_pool2d", "output_size=[1,5]", {1, 2, 5, 5});
+  gone("concat", "dim=1", {2, 3});
+
+  const auto binary = [&](const char* op, double number, bool swapped, const Dims& shape, const std::string& ops,
+                          const char* attributes = "") {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  const ValueId x = b.input(shape), n = b.values({1}, {number});
+                  return b.add(op, swapped ? std::vector<ValueId>{n, x} : std::vector<ValueId>{x, n}, attributes);
+                }),
+                ops, 0);
+  };
+  binary("mul", 1, false, {2, 3}, "");
+  binary("mul", 1, true, {2, 3}, "");
+  binary("mul", 1.5, false, {2, 3}, "mul");
+  binary("mul", 1, false, {}, "mul");  // broadcasts to rank 1
+  binary("mul", 1, false, {2, 3}, "mul+relu", "activation=relu");
+  binary("div", 1, false, {2, 3}, "");
+  binary("div", 1, true, {2, 3}, "div");
+  binary("sub", 0, false, {2, 3}, "");
+  binary("sub", 0, true, {2, 3}, "sub");
+  binary("add", -0.0, false, {2, 3}, "");
+  binary("add", 0, false, {2, 3}, "add");  // -0 + 0 is 0
+  binary("pow", 1, false, {2, 3}, "");
+
+  expect_pass(pass, graph_of([](Builder& b) { return b.add("relu", {b.add("relu", {b.input({9})})}); }), "relu", 0);
+  expect_pass(pass, graph_of([](Builder& b) { return b.add("neg", {b.add("neg", {b.input({9})})}); }), "neg neg", 0);
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId x = b.add("permute", {b.input({2, 3, 4, 5})}, "dims=[0,2,3,1]");
+                return b.add("permute", {x}, "dims=[0,3,1,2]");
+              }),
+              "", 0);
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId x = b.add("permute", {b.input({2, 3, 4, 5})}, "dims=[1,2,3,0]");
+                return b.add("transpose", {b.add("transpose", {x}, "dim0=0 dim1=1")}, "dim0=1 dim1=3");
+              }),
+              "permute", 0);
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId x = b.add("reshape", {b.input({2, 3, 4, 5})}, "shape=[6,20]");
+                return b.add("unsqueeze", {b.add("flatten", {x})}, "dim=0");
+              }),
+              "reshape", 0);
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId x = b.add("reshape", {b.input({2, 3, 4, 5})}, "shape=[6,20]");
+                return b.add("reshape", {b.add("permute", {x}, "dims=[1,0]")}, "shape=[-1]");
+              }),
+              "reshape permute reshape", 0);
+  // A value that others need stays.
+  Builder b;
+  const ValueId x = b.input({2, 3}), y = b.add("reshape", {x}, "shape=[3,2]"), z = b.add("flatten", {y}, "start_dim=0");
+  b.finish({y, z, b.add("identity", {z})});
+  expect_pass(pass, b.graph, "reshape reshape", 0);
+  // The name of an output that became an input's stays what it was.
+  Builder direct;
+  direct.finish({direct.add("identity", {direct.input({2})})});
+  const std::string name = direct.graph.outputs()[0].name;
+  pass.run(direct.graph, context());
+  direct.graph.tidy();
+  CHECK(direct.graph.outputs()[0].name == name && direct.graph.nodes().empty());
+}
+
+static void test_fold_constants() {
+  const Pass pass = passes::fold_constants();
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId c = b.add("add", {b.constant({3, 1}), b.constant({1, 4})});
+                return b.add("mul", {b.input({3, 4}),
+                                     b.add("transpose", {b.add("exp", {b.add("transpose", {c}, "dim0=0 dim1=1")})},
+                                           "dim0=0 dim1=1")});
+              }),
+              "mul", 1e-6);
+  expect_pass(pass, graph_of([](Builder& b) {  // several results, an absent input, integers
+                const auto parts = b.all("split", {b.constant({4, 3}, -9, 9, DType::s64)}, "split_size_or_sections=2");
+                const ValueId sum = b.add("add", {parts[0], parts[1]});
+                return b.add("linear", {b.constant({2, 3}),
+                                        b.add("cast", {b.add("reshape", {sum}, "shape=[2,3]")}, "dtype=f32")});
+              }),
+              "", 1e-6);
+  // Larger than its inputs.
+  expect_pass(pass, graph_of([](Builder& b) {
+                return b.add("add", {b.input({300, 200}), b.add("tile", {b.constant({1, 200})}, "dims=[300,1]")});
+              }),
+              "tile add", 0);
+  expect_pass(pass, graph_of([](Builder& b) {
+                return b.add("add", {b.input({30, 20}), b.add("tile", {b.constant({1, 20})}, "dims=[30,1]")});
+              }),
+              "add", 0);
+  expect_pass(pass, graph_of([](Builder& b) { return b.add("add", {b.input({3}), b.constant({3})}); }), "add", 0);
+  // A sum of s64 numbers that a double does not hold.
+  Builder b;
+  const TensorRef large = passes::tensor_of(context(), DType::s64, {1}, {0});
+  *static_cast<int64_t*>(large->buffer()->host()) = (int64_t(1) << 53) + 1;
+  const ValueId constant = b.graph.constant("large", large);
+  b.finish({b.add("reshape", {b.add("add", {constant, constant})}, "shape=[1,1]")});
+  pass.run(b.graph, context());
+  b.graph.tidy();
+  const TensorRef sum = b.graph.value(b.graph.outputs()[0].value).constant;
+  CHECK(sum && *static_cast<const int64_t*>(sum->buffer()->host()) == (int64_t(1) << 54) + 2);
+}
+
+static ValueId batch_norm(Builder& b, ValueId x, int64_t channels, const char* attributes = "", bool affine = true) {
+  std::vector<ValueId> inputs = {x, b.constant({channels}), b.constant({channels}, 0.2, 2)};
+  if (affine) inputs.insert(inputs.end(), {b.constant({channels}), b.constant({channels})});
+  return b.add("batch_norm", inputs, attributes);
+}
+
+static void test_fold_batch_norm() {
+  const Pass pass = passes::fold_batch_norm();
+  const auto after = [&](const char* op, const Dims& x, const Dims& weight, const std::string& attributes, bool bias,
+                         int64_t channels, const std::string& ops) {
+    for (bool affine : {true, false})
+      expect_pass(pass, graph_of([&](Builder& b) {
+                    std::vector<ValueId> inputs = {b.input(x), b.constant(weight)};
+                    if (bias) inputs.push_back(b.constant({channels}));
+                    return batch_norm(b, b.add(op, inputs, attributes), channels, "eps=0.001", affine);
+                  }),
+                  ops);
+  };
+  after("conv2d", {2, 6, 7, 7}, {8, 6, 3, 3}, "padding=1", false, 8, "conv2d+bias");
+  after("conv2d", {2, 6, 7, 7}, {9, 2, 3, 3}, "groups=3 stride=2", true, 9, "conv2d+bias");
+  after("conv1d", {2, 6, 7}, {6, 1, 3}, "groups=6", true, 6, "conv1d+bias");
+  after("conv3d", {1, 3, 5, 5, 5}, {4, 3, 2, 2, 2}, "", false, 4, "conv3d+bias");
+  after("conv_transpose2d", {2, 6, 5, 5}, {6, 4, 3, 3}, "stride=2", true, 4, "conv_transpose2d+bias");
+  after("conv_transpose2d", {2, 6, 5, 5}, {6, 4, 3, 3}, "groups=3 padding=1", false, 12, "conv_transpose2d+bias");
+  after("linear", {5, 6}, {8, 6}, "", true, 8, "linear+bias");
+  after("linear", {5, 8, 6}, {8, 6}, "", true, 8, "linear+bias batch_norm");  // other channels
+  after("conv2d", {2, 6, 7, 7}, {8, 6, 3, 3}, "activation=relu", false, 8, "conv2d+relu batch_norm");
+
+  expect_pass(pass, graph_of([](Builder& b) {  // the activation moves along
+                const ValueId y = b.add("conv2d", {b.input({1, 3, 5, 5}), b.constant({4, 3, 1, 1})});
+                return batch_norm(b, y, 4, "activation=leaky_relu activation_alpha=0.3");
+              }),
+              "conv2d+bias+leaky_relu");
+  expect_pass(pass, graph_of([](Builder& b) {  // a residual would be scaled too
+                const ValueId y =
+                    b.add("conv2d", {b.input({1, 3, 5, 5}), b.constant({4, 3, 1, 1}), kNoValue, b.input({1, 4, 5, 5})});
+                return batch_norm(b, y, 4);
+              }),
+              "conv2d+residual batch_norm");
+  expect_pass(pass, graph_of([](Builder& b) {  // weights that are no constant
+                return batch_norm(b, b.add("conv2d", {b.input({1, 3, 5, 5}), b.input({4, 3, 1, 1})}), 4);
+              }),
+              "conv2d batch_norm");
+  Builder shared;  // the convolution's result is used twice
+  const ValueId y = shared.add("conv2d", {shared.input({1, 3, 5, 5}), shared.constant({4, 3, 1, 1})});
+  shared.finish({batch_norm(shared, y, 4), shared.add("tanh", {y})});
+  expect_pass(pass, shared.graph, "conv2d batch_norm tanh");
+
+  // Into the convolution that follows.
+  const auto before = [&](const char* op, const Dims& x, const Dims& weight, const std::string& attributes,
+                          const std::string& norm, const std::string& ops) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  const ValueId z = batch_norm(b, b.input(x), x[1], norm.c_str());
+                  return b.add(op, {z, b.constant(weight)}, attributes);
+                }),
+                ops, 2e-5);
+  };
+  before("conv2d", {2, 6, 7, 7}, {9, 2, 3, 3}, "groups=3 activation=relu", "", "conv2d+bias+relu");
+  before("conv2d", {2, 6, 7, 7}, {9, 6, 1, 1}, "stride=2", "", "conv2d+bias");
+  before("conv2d", {2, 6, 7, 7}, {9, 6, 3, 3}, "padding=1", "", "batch_norm conv2d");
+  before("conv2d", {2, 6, 7, 7}, {9, 6, 1, 1}, "", "activation=relu", "batch_norm+relu conv2d");
+  before("linear", {5, 6}, {8, 6}, "", "", "linear+bias");
+  before("linear", {5, 6, 6}, {8, 6}, "", "", "batch_norm linear");
+  before("conv_transpose2d", {2, 6, 7, 7}, {6, 2, 3, 3}, "", "", "batch_norm conv_transpose2d");
+
+  // In half precision: weights are computed in double and rounded once.
+  Builder half;
+  const ValueId h =
+      half.add("conv2d", {half.input({1, 8, 5, 5}, DType::bf16), half.constant({4, 8, 3, 3}, -1, 1, DType::bf16)});
+  std::vector<ValueId> inputs = {h};
+  for (int k = 0; k < 4; ++k) inputs.push_back(half.constant({4}, k == 1 ? 0.5 : -1, 1, DType::bf16));
+  half.finish({half.add("batch_norm", inputs)});
+  expect_pass(pass, half.graph, "conv2d+bias", 2e-2);
+}
+
+static void test_fuse_bias() {
+  const Pass pass = passes::fuse_bias();
+  const auto matmul = [&](const Dims& a, const Dims& matrix, const std::string& attributes, const std::string& ops) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  return b.add("matmul", {b.input(a), b.constant(matrix)}, attributes);
+                }),
+                ops);
+  };
+  matmul({5, 6}, {6, 8}, "activation=relu", "linear+relu");
+  matmul({2, 3, 5, 6}, {8, 6}, "transpose_b=true", "linear");
+  matmul({6}, {6, 8}, "", "linear");
+  matmul({6, 5}, {6, 8}, "transpose_a=true", "matmul");
+  matmul({2, 5, 6}, {2, 6, 8}, "", "matmul");
+  matmul({5, 6}, {6}, "", "matmul");
+
+  const auto added = [&](const char* sum, const Dims& constant, bool first, const std::string& ops) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  const ValueId y = b.add("conv2d", {b.input({2, 3, 4, 4}), b.constant({4, 3, 1, 1}), b.constant({4})});
+                  const ValueId c = b.constant(constant);
+                  return b.add(sum, first ? std::vector<ValueId>{c, y} : std::vector<ValueId>{y, c}, "activation=relu");
+                }),
+                ops);
+  };
+  added("add", {1, 4, 1, 1}, false, "conv2d+bias+relu");
+  added("add", {4, 1, 1}, true, "conv2d+bias+relu");
+  added("add", {}, true, "conv2d+bias+relu");
+  added("sub", {4, 1, 1}, false, "conv2d+bias+relu");
+  added("sub", {4, 1, 1}, true, "conv2d+bias sub+relu");
+  added("add", {4}, false, "conv2d+bias add+relu");  // along w
+  added("add", {2, 4, 4, 4}, false, "conv2d+bias add+relu");
+  added("add", {1, 1, 1, 1, 1}, false, "conv2d+bias add+relu");  // makes the rank 5
+  added("mul", {4, 1, 1}, false, "conv2d+bias mul+relu");
+
+  expect_pass(pass, graph_of([](Builder& b) {  // both at once
+                return b.add("add", {b.add("matmul", {b.input({2, 5, 6}), b.constant({6, 8})}), b.constant({8})});
+              }),
+              "linear+bias");
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId y = b.add("matmul", {b.input({2, 5, 6}), b.input({2, 6, 8})});
+                return b.add("add", {b.constant({1, 8}), y});
+              }),
+              "matmul+bias");
+  expect_pass(pass, graph_of([](Builder& b) {  // the bias is added before the activation only
+                const ValueId y = b.add("linear", {b.input({5, 6}), b.constant({8, 6})}, "activation=relu");
+                return b.add("add", {y, b.constant({8})});
+              }),
+              "linear+relu add");
+}
+
+static ValueId conv(Builder& b, ValueId x, const std::string& attributes = "") {
+  return b.add("conv2d", {x, b.constant({4, 4, 1, 1})}, attributes);
+}
+
+static void test_fuse_activation() {
+  const Pass pass = passes::fuse_activation();
+  const Dims shape{1, 4, 3, 3};
+  for (const char* name : {"relu", "relu6", "silu", "hardswish", "hardsigmoid", "sigmoid", "tanh", "mish", "abs"})
+    expect_pass(pass, graph_of([&](Builder& b) { return b.add(name, {conv(b, b.input(shape))}); }),
+                std::string("conv2d+") + name);
+  const auto with = [&](const char* op, const char* attributes, const char* ops) {
+    expect_pass(pass, graph_of([&](Builder& b) { return b.add(op, {conv(b, b.input(shape))}, attributes); }), ops);
+  };
+  with("leaky_relu", "negative_slope=0.2", "conv2d+leaky_relu");
+  with("elu", "alpha=0.7", "conv2d+elu");
+  with("clip", "min=-0.1 max=0.3", "conv2d+clip");
+  with("clip", "max=0.3", "conv2d+clip");
+  with("gelu", "", "conv2d+gelu_erf");
+  with("gelu", "approximate=tanh", "conv2d+gelu_tanh");
+  with("softplus", "beta=2 threshold=3", "conv2d+softplus");
+  with("sin", "", "conv2d sin");
+  const auto after = [&](const std::function<ValueId(Builder&)>& make, const char* ops) {
+    expect_pass(pass, graph_of([&](Builder& b) { return b.add("relu", {make(b)}); }), ops);
+  };
+  after([&](Builder& b) { return b.add("add", {b.input(shape), b.input(shape)}); }, "add+relu");
+  after([&](Builder& b) { return b.add("mul", {b.input(shape), b.input({4, 1, 1})}); }, "mul+relu");
+  after([&](Builder& b) { return b.add("linear", {b.input({5, 6}), b.constant({8, 6})}); }, "linear+relu");
+  after([&](Builder& b) { return b.add("matmul", {b.input({5, 6}), b.input({6, 6})}); }, "matmul+relu");
+  after([&](Builder& b) { return batch_norm(b, b.input(shape), 4); }, "batch_norm+relu");
+  after(
+      [&](Builder& b) {
+        return b.add("conv_transpose2d", {b.input(shape), b.constant({4, 2, 2, 2})});
+      },
+      "conv_transpose2d+relu");
+  after([&](Builder& b) { return conv(b, b.input(shape), "activation=sigmoid"); }, "conv2d+sigmoid relu");
+  after([&](Builder& b) { return b.add("softmax", {b.input(shape)}, "dim=1"); }, "softmax relu");
+  after([&](Builder& b) { return b.add("max_pool2d", {b.input(shape)}, "kernel_size=2"); }, "max_pool2d relu");
+  Builder shared;
+  const ValueId y = conv(shared, shared.input(shape));
+  shared.finish({shared.add("relu", {y}), y});
+  expect_pass(pass, shared.graph, "conv2d relu");
+}
+
+static void test_recognise_activation() {
+  const Pass pass = passes::recognise_activation();
+  const auto spelled = [&](const std::function<ValueId(Builder&, ValueId)>& make, const std::string& ops,
+                           double tolerance = 1e-5) {
+    expect_pass(pass, graph_of([&](Builder& b) { return make(b, b.input({50, 11})); }), ops, tolerance);
+  };
+  const auto add = [](Builder& b, ValueId x, double n) { return b.add("add", {x, b.number(n)}); };
+  const auto mul = [](Builder& b, ValueId x, double n) { return b.add("mul", {b.number(n), x}); };
+  const auto div = [](Builder& b, ValueId x, double n) { return b.add("div", {x, b.number(n)}); };
+  spelled([](Builder& b, ValueId x) { return b.add("mul", {x, b.add("sigmoid", {x})}); }, "silu");
+  spelled([](Builder& b, ValueId x) { return b.add("mul", {b.add("sigmoid", {x}), x}); }, "silu");
+  spelled(
+      [](Builder& b, ValueId x) {
+        return b.add("mul", {b.add("neg", {x}), b.add("sigmoid", {x})});
+      },
+      "neg sigmoid mul");
+  spelled([](Builder& b, ValueId x) { return b.add("mul", {x, b.add("hardsigmoid", {x})}); }, "hardswish");
+  spelled([](Builder& b, ValueId x) { return b.add("mul", {x, b.add("tanh", {b.add("softplus", {x})})}); }, "mish");
+  spelled([&](Builder& b, ValueId x) { return div(b, b.add("clip", {add(b, x, 3)}, "min=0 max=6"), 6); },
+          "hardsigmoid");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        return b.add("mul", {x, div(b, b.add("relu6", {add(b, x, 3)}), 6)});
+      },
+      "hardswish");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        return div(b, b.add("mul", {x, b.add("relu6", {add(b, x, 3)})}), 6);
+      },
+      "hardswish");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        return div(b, b.add("mul", {x, b.add("relu6", {add(b, x, 2)})}), 6);
+      },
+      "add relu6 mul div");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        return div(b, b.add("mul", {x, b.add("relu6", {add(b, x, 3)})}), 5);
+      },
+      "add relu6 mul div");
+  // gelu: orders of the factors, and how the argument is scaled.
+  const double root = std::sqrt(2.0);
+  spelled(
+      [&](Builder& b, ValueId x) {
+        return mul(b, b.add("mul", {x, add(b, b.add("erf", {div(b, x, root)}), 1)}), 0.5);
+      },
+      "gelu");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        return b.add("mul", {mul(b, x, 0.5), add(b, b.add("erf", {mul(b, x, 1 / root)}), 1)});
+      },
+      "gelu");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        return b.add("mul", {x, mul(b, add(b, b.add("erf", {div(b, x, root)}), 1), 0.5)});
+      },
+      "gelu");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        return b.add("mul", {x, div(b, add(b, b.add("erf", {div(b, x, 1.5)}), 1), 2)});
+      },
+      "div erf add div mul");
+  const auto tanh_of = [&](Builder& b, ValueId x, ValueId inner) {
+    return mul(b, b.add("mul", {x, add(b, b.add("tanh", {inner}), 1)}), 0.5);
+  };
+  const double scale = std::sqrt(2 / M_PI);
+  spelled(
+      [&](Builder& b, ValueId x) {
+        const ValueId cube = b.add("pow", {x, b.number(3)});
+        return tanh_of(b, x, mul(b, b.add("add", {x, mul(b, cube, 0.044715)}), scale));
+      },
+      "gelu");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        const ValueId cube = b.add("mul", {b.add("mul", {x, x}), x});
+        return tanh_of(b, x, mul(b, b.add("add", {mul(b, cube, 0.044715), x}), scale));
+      },
+      "gelu");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        const ValueId polynomial = add(b, mul(b, b.add("mul", {x, x}), 0.044715), 1);
+        return tanh_of(b, x, b.add("mul", {mul(b, x, scale), polynomial}));
+      },
+      "gelu");
+  spelled(
+      [&](Builder& b, ValueId x) {
+        const ValueId cube = b.add("pow", {x, b.number(3)});
+        return tanh_of(b, x, mul(b, b.add("add", {x, mul(b, cube, 0.05)}), scale));
+      },
+      "pow mul add mul tanh add mul mul");
+  // Ranges.
+  spelled([&](Builder& b, ValueId x) { return b.add("maximum", {b.number(0), x}); }, "relu", 0);
+  spelled(
+      [&](Builder& b, ValueId x) {
+        return b.add("minimum", {b.add("maximum", {x, b.number(0)}), b.number(6)});
+      },
+      "relu6", 0);
+  spelled([&](Builder& b, ValueId x) { return b.add("clip", {b.add("relu", {x})}, "max=1"); }, "clip", 0);
+  spelled([&](Builder& b, ValueId x) { return b.add("relu", {b.add("clip", {x}, "min=-2 max=-1")}); }, "clip", 0);
+  spelled([&](Builder& b, ValueId x) { return b.add("clip", {x}, "min=0"); }, "relu", 0);
+  spelled([&](Builder& b, ValueId x) { return b.add("maximum", {x, b.constant({11})}); }, "maximum", 0);
+  spelled([&](Builder& b, ValueId x) { return b.add("mul", {x, x}); }, "square", 0);
+  spelled([&](Builder& b, ValueId x) { return b.add("pow", {x, b.number(2)}); }, "square", 1e-6);
+  // An intermediate that others use stays, and so does the pattern.
+  Builder shared;
+  const ValueId x = shared.input({7}), gate = shared.add("sigmoid", {x});
+  shared.finish({shared.add("mul", {x, gate}), gate});
+  expect_pass(pass, shared.graph, "sigmoid mul");
+}
+
+static void test_fuse_residual() {
+  const Pass pass = passes::fuse_residual();
+  const Dims shape{2, 4, 3, 3};
+  const auto sum = [&](const std::function<ValueId(Builder&)>& make, const Dims& other, const std::string& ops) {
+    for (bool first : {true, false})
+      expect_pass(
+          pass, graph_of([&](Builder& b) {
+            const ValueId z = b.input(other), y = make(b);
+            return b.add("add", first ? std::vector<ValueId>{y, z} : std::vector<ValueId>{z, y}, "activation=relu");
+          }),
+          ops);
+  };
+  sum([&](Builder& b) { return conv(b, b.input(shape)); }, shape, "conv2d+residual+relu");
+  sum(
+      [&](Builder& b) {
+        return b.add("linear", {b.input({5, 6}), b.constant({8, 6}), b.constant({8})});
+      },
+      {5, 8}, "linear+bias+residual+relu");
+  sum([&](Builder& b) { return b.add("matmul", {b.input({5, 6}), b.input({6, 8})}); }, {5, 8}, "matmul+residual+relu");
+  sum([&](Builder& b) { return conv(b, b.input(shape)); }, {4, 3, 3}, "conv2d add+relu");
+  sum([&](Builder& b) { return conv(b, b.input(shape), "activation=relu"); }, shape, "conv2d+relu add+relu");
+  sum(
+      [&](Builder& b) {
+        return b.add("conv_transpose2d", {b.input(shape), b.constant({4, 2, 1, 1})});
+      },
+      {2, 2, 3, 3}, "conv_transpose2d add+relu");
+  // Of two, the later one.
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId x = b.input(shape), y = conv(b, x, "groups=1"), z = conv(b, x);
+                return b.add("add", {y, z});
+              }),
+              "conv2d conv2d+residual");
+  // Three: the first sum becomes a residual, the second needs another op.
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId x = b.input(shape);
+                return b.add("add", {b.add("add", {conv(b, x), b.input(shape)}), b.input(shape)});
+              }),
+              "conv2d+residual add");
+  Builder twice;
+  const ValueId y = conv(twice, twice.input(shape));
+  twice.finish({twice.add("add", {y, y})});
+  expect_pass(pass, twice.graph, "conv2d add");
+}
+
+static void test_all_together() {
+  // The blocks of ResNet, MobileNet v3 and a transformer's MLP, as exporters write them.
+  Builder b;
+  const ValueId x = b.input({2, 4, 6, 6});
+  const auto unit = [&](ValueId in, const std::string& attributes = "padding=1") {
+    return batch_norm(b, b.add("conv2d", {in, b.constant({4, 4, 3, 3})}, attributes), 4);
+  };
+  const ValueId first = b.add("relu", {unit(x)});
+  const ValueId block = b.add("relu", {b.add("add", {unit(b.add("relu", {unit(first)})), first})});
+  const ValueId swish = unit(block);
+  const ValueId gated = b.add(
+      "div", {b.add("mul", {swish, b.add("clip", {b.add("add", {swish, b.number(3)})}, "min=0 max=6")}), b.number(6)});
+  const ValueId tokens = b.add("permute", {b.add("flatten", {gated}, "start_dim=2")}, "dims=[0,2,1]");
+  const ValueId hidden = b.add("add", {b.constant({9}), b.add("matmul", {tokens, b.constant({4, 9})})});
+  const ValueId gelu = b.add(
+      "mul",
+      {b.add("mul",
+             {hidden, b.add("add", {b.add("erf", {b.add("div", {hidden, b.number(std::sqrt(2.0))})}), b.number(1)})}),
+       b.number(0.5)});
+  const ValueId mlp = b.add("add", {b.add("matmul", {b.add("dropout", {gelu}), b.constant({9, 4})}), b.constant({4})});
+  b.finish({b.add("add", {tokens, mlp})});
+  Graph after = b.graph;
+  const auto reports = simplify(after, context());
+  after.verify();
+  CHECK(ops_of(after) ==
+        "conv2d+bias+relu conv2d+bias+relu conv2d+bias+residual+relu conv2d+bias+hardswish flatten permute "
+        "linear+bias+gelu_erf linear+bias+residual");
+  compare(b.graph, after, 2e-5, "all together");
+  CHECK(reports.size() == standard_passes().size());
+  for (const PassReport& report : reports)
+    if (report.name == "fold_batch_norm") CHECK(report.rewrites == 4);
+  // A second run finds nothing.
+  for (const PassReport& report : simplify(after, context())) CHECK(report.rewrites == 0);
+  // Without a pass.
+  Graph partly = b.graph;
+  simplify(partly, context(), {"fold_batch_norm"});
+  CHECK(ops_of(partly).find("batch_norm+relu") != std::string::npos);
+  compare(b.graph, partly, 2e-5, "without fold_batch_norm");
+  try {
+    simplify(partly, context(), {"nonsense"});
+    CHECK(!"an unknown pass is accepted");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).find("nonsense") != std::string::npos);
+  }
+}
+
+// Graphs of random ops of the kinds that passes look at.
+static void test_random_graphs() {
+  for (unsigned seed = 0; seed < 150; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](size_t n) { return size_t(random() % n); };
+    Builder b;
+    std::vector<ValueId> pool = {b.input({2, 4, 4, 4}), b.input({2, 4, 4, 4})};
+    const size_t length = 4 + below(20);
+    for (size_t i = 0; i < length; ++i) {
+      // Mostly the newest value, so that chains form.
+      const ValueId x = below(3) ? pool.back() : pool[below(pool.size())], y = pool[below(pool.size())];
+      ValueId made = kNoValue;
+      switch (below(14)) {
+        case 0: made = conv(b, x); break;
+        case 1: made = b.add("conv2d", {x, b.constant({4, 1, 3, 3}), b.constant({4})}, "padding=1 groups=4"); break;
+        case 2: made = batch_norm(b, x, 4); break;
+        case 3: made = b.add("relu", {x}); break;
+        case 4: made = b.add("add", {x, y}); break;
+        case 5: made = b.add("mul", {x, b.add("sigmoid", {x})}); break;
+        case 6: made = b.add("add", {x, b.constant({4, 1, 1})}); break;
+        case 7: made = b.add("matmul", {x, b.constant({4, 4})}); break;
+        case 8: made = b.add("permute", {x}, "dims=[0,1,3,2]"); break;
+        case 9: made = b.add("reshape", {b.add("reshape", {x}, "shape=[8,16]")}, "shape=[2,4,4,4]"); break;
+        case 10: made = b.add("mul", {x, b.constant({4, 1, 1}, 0.5, 1)}); break;
+        case 11: made = b.add("clip", {b.add("maximum", {x, b.number(-0.5)})}, "max=2"); break;
+        case 12: made = b.add("dropout", {x}); break;
+        default: made = b.add("sub", {x, b.add("add", {b.constant({4}), b.number(1)})}); break;
+      }
+      pool.push_back(made);
+    }
+    std::vector<ValueId> outputs = {pool.back()};
+    if (below(2)) outputs.push_back(pool[below(pool.size())]);
+    b.finish(outputs);
+    Graph after = b.graph;
+    simplify(after, context());
+    after.verify();
+    compare(b.graph, after, 1e-4, ("random graph " + std::to_string(seed)).c_str());
+    for (const PassReport& report : simplify(after, context())) CHECK(report.rewrites == 0);
+  }
+}
+
+// Time grows with the number of nodes, not faster.
+static void test_long_chains() {
+  const auto seconds = [](size_t length, const char* op, const char* attributes, const char* other) {
+    Graph graph;
+    ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {2, 3}));
+    const Schema &first = *find_schema(op), &second = *find_schema(other);
+    const Attributes parsed = Attributes::parse(attributes);
+    for (size_t i = 0; i < length; ++i) x = i % 2 ? graph.add(second, {}, {x})[0] : graph.add(first, parsed, {x})[0];
+    graph.output(x, "y", std::nullopt);
+    const auto start = std::chrono::steady_clock::now();
+    simplify(graph, context());
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  const double identities = seconds(1000000, "identity", "", "dropout");
+  const double views = seconds(100000, "reshape", "shape=[3,2]", "flatten");
+  const double rest = seconds(100000, "identity", "", "neg");
+  std::printf("1,000,000 identities: %.2f s; 100,000 reshapes: %.2f s; 100,000 of identity and neg: %.2f s\n",
+              identities, views, rest);
+  CHECK(identities < 30 && views < 30 && rest < 30);
+}
+
+int main() {
+  test_remove_identity();
+  test_fold_constants();
+  test_fold_batch_norm();
+  test_fuse_bias();
+  test_fuse_activation();
+  test_recognise_activation();
+  test_fuse_residual();
+  test_all_together();
+  test_random_graphs();
+  test_long_chains();
+  return 0;
+}
