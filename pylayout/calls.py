@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 from ._load import ffi, lib
@@ -92,9 +93,9 @@ def finish(op: str) -> Any:
     return tuple(adopt(outcome.outputs[i]) for i in range(outcome.count))
 
 
-def run_list(op: bytes, attributes: Any, tensors: list[Tensor]) -> Any:
+def run_list(op: bytes, attributes: Any, tensors: Sequence[Tensor | None]) -> Any:
     """A call with any number of inputs."""
-    handles = ffi.new("pl_tensor[]", [tensor._handle for tensor in tensors])
+    handles = ffi.new("pl_tensor[]", [ffi.NULL if tensor is None else tensor._handle for tensor in tensors])
     made = lib.pyl_run(_context.handle or _context.make(), op, attributes.handle, handles, len(tensors))
     return adopt(made) if made else finish(op.decode())
 

@@ -461,6 +461,20 @@ def group_norm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def gru(
+    x: Input,
+    w: Input,
+    r: Input,
+    b: Input | None = None,
+    sequence_lens: Input | None = None,
+    initial_h: Input | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def gt(
     x: Input,
     y: Input,
@@ -607,6 +621,21 @@ def logical_or(
 def logical_xor(
     x: Input,
     y: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def lstm(
+    x: Input,
+    w: Input,
+    r: Input,
+    b: Input | None = None,
+    sequence_lens: Input | None = None,
+    initial_h: Input | None = None,
+    initial_c: Input | None = None,
+    p: Input | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -838,6 +867,20 @@ def reorder(
 def reshape(
     x: Input,
     shape: int | Sequence[int],
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def rnn(
+    x: Input,
+    w: Input,
+    r: Input,
+    b: Input | None = None,
+    sequence_lens: Input | None = None,
+    initial_h: Input | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

@@ -184,6 +184,107 @@ add(_SDPA, normal((2, 2, 3, 5, 7), (2, 2, 3, 9, 7), (2, 2, 3, 9, 1)), attention)
 for _shape, _boolean in (((37, 45), False), ((2, 1, 1, 45), False), ((2, 3, 37, 45), True), ((1, 45), True)):
     add(_SDPA, _masked(_shape, _boolean), attention, name=f"mask {_shape} {'bool' if _boolean else 'f32'}")
 
+# ---- recurrent layers ----
+RECURRENT = ("x", "w", "r", "b", "sequence_lens", "initial_h", "initial_c", "p")
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+def recurrent(op: str, given: dict[str, np.ndarray], attributes: dict[str, Any]) -> list[np.ndarray]:
+    """ONNX's LSTM, GRU and RNN in float64, one sequence and one step at a time."""
+    a = {
+        "direction": "forward",
+        "batch_first": False,
+        "linear_before_reset": False,
+        "nonlinearity": "tanh",
+    } | attributes
+    g = {k: v if k == "sequence_lens" else v.astype(np.float64) for k, v in given.items()}
+    x = g["x"].swapaxes(0, 1) if a["batch_first"] else g["x"]
+    (steps, batch, _), (directions, _, hidden) = x.shape, g["r"].shape
+    states = {n: g[n].swapaxes(0, 1) if a["batch_first"] else g[n] for n in ("initial_h", "initial_c") if n in g}
+    y, last = np.zeros((steps, directions, batch, hidden)), np.zeros((2, directions, batch, hidden))
+
+    def sigma(v: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-v))
+
+    for d in range(directions):
+        w, r = (g[n][d].reshape(GATES[op], hidden, -1) for n in "wr")
+        wb, rb = g["b"][d].reshape(2, GATES[op], hidden) if "b" in g else np.zeros((2, GATES[op], hidden))
+        p = g["p"][d].reshape(3, hidden) if "p" in g else np.zeros((3, hidden))
+        for n in range(batch):
+            h, c = (states[s][d, n] if s in states else np.zeros(hidden) for s in ("initial_h", "initial_c"))
+            order = range(int(g["sequence_lens"][n]) if "sequence_lens" in g else steps)
+            for t in reversed(order) if a["direction"] == "reverse" or d else order:
+                xs = [w[k] @ x[t, n] + wb[k] for k in range(GATES[op])]
+                hs = [r[k] @ h + rb[k] for k in range(GATES[op])]
+                if op == "lstm":
+                    i, f = sigma(xs[0] + hs[0] + p[0] * c), sigma(xs[2] + hs[2] + p[2] * c)
+                    c = f * c + i * np.tanh(xs[3] + hs[3])
+                    h = sigma(xs[1] + hs[1] + p[1] * c) * np.tanh(c)
+                elif op == "gru":
+                    z, reset = sigma(xs[0] + hs[0]), sigma(xs[1] + hs[1])
+                    new = reset * hs[2] if a["linear_before_reset"] else r[2] @ (reset * h) + rb[2]
+                    h = (1 - z) * np.tanh(xs[2] + new) + z * h
+                else:
+                    h = xs[0] + hs[0]
+                    h = np.maximum(h, 0) if a["nonlinearity"] == "relu" else np.tanh(h)
+                y[t, d, n] = h
+            last[:, d, n] = h, c
+    results = [y, *last[: 2 if op == "lstm" else 1]]
+    if a["batch_first"]:
+        results = [results[0].transpose(2, 0, 1, 3), *(r.swapaxes(0, 1) for r in results[1:])]
+    return results
+
+
+def recurrent_tensors(op: str, names: str, sizes: tuple[int, ...], attributes: dict[str, Any]):
+    """Tensors of the given names, None for the others, for (steps, batch, features, hidden)."""
+    steps, batch, features, hidden = sizes
+    directions, rows = 2 if attributes.get("direction") == "bidirectional" else 1, GATES[op] * hidden
+    first = attributes.get("batch_first", False)
+    state = (batch, directions, hidden) if first else (directions, batch, hidden)
+    shapes = {
+        "x": (batch, steps, features) if first else (steps, batch, features),
+        "w": (directions, rows, features),
+        "r": (directions, rows, hidden),
+        "b": (directions, 2 * rows),
+        "initial_h": state,
+        "initial_c": state,
+        "p": (directions, 3 * hidden),
+    }
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        made: list[np.ndarray | None] = []
+        for name in RECURRENT[: 8 if op == "lstm" else 6]:
+            if name == "sequence_lens":
+                made.append(rng.integers(0, steps + 1, batch).astype(np.int32) if name in names.split() else None)
+            else:
+                made.append(rng.uniform(-1, 1, shapes[name]).astype("f4") if name in names.split() else None)
+        return made
+
+    return make
+
+
+def add_recurrent(op: str, names: str, sizes: tuple[int, ...], **attributes: Any) -> None:
+    used = [name for name in RECURRENT if name in names.split()]
+
+    def reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+        given = {name: tensor.numpy() for name, tensor in zip(used, t, strict=True)}
+        return [torch.from_numpy(np.ascontiguousarray(r)) for r in recurrent(op, given, a)]
+
+    tensors = recurrent_tensors(op, names, sizes, attributes)
+    add(op, tensors, reference, name=f"{names} {sizes}", **attributes)
+
+
+for _op in GATES:
+    add_recurrent(_op, "x w r", (5, 3, 7, 19))
+    add_recurrent(_op, "x w r b initial_h", (6, 2, 4, 5), direction="bidirectional")
+    add_recurrent(_op, "x w r b", (4, 1, 3, 32), direction="reverse", batch_first=True)
+    add_recurrent(_op, "x w r b sequence_lens initial_h", (6, 5, 3, 17), direction="bidirectional", batch_first=True)
+add_recurrent("lstm", "x w r b sequence_lens initial_h initial_c p", (7, 4, 5, 18), direction="bidirectional")
+add_recurrent("lstm", "x w r b initial_h initial_c", (3, 2, 5, 16))
+add_recurrent("gru", "x w r b sequence_lens initial_h", (7, 4, 5, 18), linear_before_reset=True)
+add_recurrent("gru", "x w r b", (3, 2, 5, 33), linear_before_reset=True, direction="bidirectional")
+add_recurrent("rnn", "x w r b", (3, 2, 5, 6), nonlinearity="relu")
+
 # ---- pooling ----
 for _op in ("max_pool", "avg_pool"):
     add(f"{_op}1d", normal((2, 17, 11)), kernel_size=3, stride=2, padding=1)

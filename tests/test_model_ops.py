@@ -22,6 +22,10 @@ def sdpa(q, k, v, *mask, **attributes):
     return ops.scaled_dot_product_attention(ones(*q), ones(*k), ones(*v), *mask, **attributes)
 
 
+def layer(op, x, w, r, **more):
+    return getattr(ops, op)(ones(*x), ones(*w), ones(*r), **more)
+
+
 BAD = {
     "matmul with a residual of another shape": (
         lambda: ops.matmul(ones(2, 3), ones(3, 4), residual=ones(4)),
@@ -86,6 +90,54 @@ BAD = {
         ARGUMENT,
         "scale is inf, expected a finite number",
     ),
+    "lstm of a matrix": (lambda: layer("lstm", (3, 4), (1, 20, 4), (1, 20, 5)), SHAPE, "lstm: x has rank 2"),
+    "lstm with rows that are no gates": (
+        lambda: layer("lstm", (2, 3, 4), (1, 20, 4), (1, 15, 5)),
+        SHAPE,
+        r"lstm: r.shape is \(1, 15, 5\), expected \(1, 20, 5\)",
+    ),
+    "gru in two directions with weights of one": (
+        lambda: layer("gru", (2, 3, 4), (1, 15, 4), (1, 15, 5), direction="bidirectional"),
+        SHAPE,
+        r"gru: r.shape is \(1, 15, 5\), expected \(2, 15, 5\)",
+    ),
+    "rnn with weights of other features": (
+        lambda: layer("rnn", (2, 3, 4), (1, 5, 3), (1, 5, 5)),
+        SHAPE,
+        r"rnn: w.shape is \(1, 5, 3\), expected \(1, 5, 4\)",
+    ),
+    "rnn with half a bias": (
+        lambda: layer("rnn", (2, 3, 4), (1, 5, 4), (1, 5, 5), b=ones(1, 5)),
+        SHAPE,
+        r"rnn: b.shape is \(1, 5\), expected \(1, 10\)",
+    ),
+    "lstm with a state of another batch": (
+        lambda: layer("lstm", (2, 3, 4), (1, 20, 4), (1, 20, 5), initial_c=ones(1, 2, 5)),
+        SHAPE,
+        r"lstm: initial_c.shape is \(1, 2, 5\), expected \(1, 3, 5\)",
+    ),
+    "lstm with other peepholes": (
+        lambda: layer("lstm", (2, 3, 4), (1, 20, 4), (1, 20, 5), p=ones(1, 20)),
+        SHAPE,
+        r"lstm: p.shape is \(1, 20\), expected \(1, 15\)",
+    ),
+    "gru with floating lengths": (
+        lambda: layer("gru", (2, 3, 4), (1, 15, 4), (1, 15, 5), sequence_lens=ones(3)),
+        UNSUPPORTED,
+        "gru: sequence_lens has dtype f32, expected one of s32, s64",
+    ),
+    "gru with lengths beyond the steps": (
+        lambda: layer("gru", (2, 3, 4), (1, 15, 4), (1, 15, 5), sequence_lens=pl.asarray(np.array([1, 2, 3]))),
+        ARGUMENT,
+        "gru: sequence_lens is 3 at element 2, expected 0 to 2",
+    ),
+    "rnn with another function": (
+        lambda: layer("rnn", (2, 3, 4), (1, 5, 4), (1, 5, 5), nonlinearity="sine"),
+        ARGUMENT,
+        "rnn: nonlinearity is sine, expected one of tanh, relu",
+    ),
+    "lstm without hidden units": (lambda: layer("lstm", (2, 3, 4), (1, 0, 4), (1, 0, 0)), SHAPE, "r.shape is"),
+    "lstm without features": (lambda: layer("lstm", (2, 3, 0), (1, 20, 0), (1, 20, 5)), SHAPE, "x.shape is"),
 }
 
 
@@ -232,3 +284,43 @@ def test_attention_reads_heads_where_they_lie(rng):
     assert summary["reorders"]["activations"]["count"] == 0
     plain = [np.ascontiguousarray(np.asarray(t)) for t in heads]
     np.testing.assert_array_equal(np.asarray(y), np.asarray(ops.scaled_dot_product_attention(*plain)))
+
+
+@pytest.mark.parametrize("op", ["lstm", "gru", "rnn"])
+def test_recurrent_layers_are_torchs(op, device, rng):
+    """Two directions, long enough that errors would add up; torch orders gates otherwise."""
+    torch = pytest.importorskip("torch", reason="the comparison is with torch")
+    steps, batch, features, hidden = 40, 3, 24, 40
+    made = getattr(torch.nn, op.upper())(features, hidden, bidirectional=True).double()
+    # torch's gates in ONNX's order: lstm i f g o -> i o f g, gru r z n -> z r n.
+    order = {"lstm": [0, 3, 1, 2], "gru": [1, 0, 2], "rnn": [0]}[op]
+
+    def gates(name):
+        parts = [getattr(made, name + end).detach().numpy() for end in ("_l0", "_l0_reverse")]
+        return np.stack([p.reshape(len(order), hidden, *p.shape[1:])[order].reshape(p.shape) for p in parts])
+
+    bias = np.concatenate([gates("bias_ih"), gates("bias_hh")], 1)
+    x = rng.standard_normal((steps, batch, features))
+    states = [rng.standard_normal((2, batch, hidden)) for _ in range(2 if op == "lstm" else 1)]
+    torch_states = tuple(torch.from_numpy(s) for s in states)
+    y, last = made(torch.from_numpy(x), torch_states if op == "lstm" else torch_states[0])
+    y = y.detach().numpy().reshape(steps, batch, 2, hidden).transpose(0, 2, 1, 3)
+    expected = [y, *(s.detach().numpy() for s in (last if op == "lstm" else [last]))]
+    arrays = [a.astype("f4") for a in (x, gates("weight_ih"), gates("weight_hh"), bias, *states)]
+    tensors = [pl.asarray(a, device=device) for a in arrays]
+    names = ["x", "w", "r", "b", "initial_h", "initial_c"]
+    attributes = {"linear_before_reset": True} if op == "gru" else {}
+    results = getattr(ops, op)(**dict(zip(names, tensors, strict=False)), direction="bidirectional", **attributes)
+    for result, wanted in zip(results, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(result), wanted, atol=3e-6)
+
+
+@pytest.mark.parametrize("op,gates", [("lstm", 4), ("gru", 3), ("rnn", 1)])
+def test_recurrent_layers_of_no_steps(op, gates, rng):
+    """The last state is the first one."""
+    h = rng.standard_normal((1, 2, 5)).astype("f4")
+    y, y_h, *_ = getattr(ops, op)(ones(0, 2, 4), ones(1, gates * 5, 4), ones(1, gates * 5, 5), initial_h=h)
+    assert y.shape == (0, 1, 2, 5)
+    np.testing.assert_array_equal(np.asarray(y_h), h)
+    y, y_h, *_ = getattr(ops, op)(ones(3, 0, 4), ones(1, gates * 5, 4), ones(1, gates * 5, 5))
+    assert y.shape == (3, 1, 0, 5) and y_h.shape == (1, 0, 5)
