@@ -122,6 +122,16 @@ const Case cases[] = {
     {"conv_transpose3d", {1, 4, 3, 4, 3}, {4, 16, 2, 3, 2}, "stride=[2,1,2] padding=1"},
 };
 
+// For matrix units: channels come in whole pieces of 16 bytes.
+const Case matrix_cases[] = {
+    {"conv2d", {2, 24, 9, 11}, {40, 24, 3, 3}, "padding=1 activation=relu", true, true},
+    {"conv2d", {1, 40, 9, 8}, {33, 40, 1, 1}, "stride=2", true},
+    {"conv2d", {3, 32, 7, 7}, {150, 16, 3, 2}, "groups=2 padding=[1,0] dilation=[1,2]", true, true},
+    {"conv2d", {1, 128, 5, 5}, {96, 128, 3, 3}, "padding=[1,2,0,1] stride=[2,1] activation=leaky_relu"},
+    {"conv1d", {2, 16, 90}, {130, 16, 5}, "padding=2", true},
+    {"conv2d", {1, 256, 7, 6}, {70, 256, 1, 1}, "", true, true},
+};
+
 }  // namespace
 
 int main() {
@@ -166,6 +176,13 @@ int main() {
   for (const Case& c : cases)
     if (std::string(c.name).rfind("conv_transpose", 0) != 0) run(c, DType::f32);
   run(cases[2], DType::f16);
+  // So is what is meant for matrix units, without their instructions: every plan, whole sums and sums of parts.
+  candidates.more = {opencl::list_conv_mma};
+  candidates.filter = [](const Candidate& candidate) { return candidate.implementation.rfind("conv_fwd_mma", 0) == 0; };
+  for (const Case& c : matrix_cases) check(candidates, c, DType::f32);
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (int i : {0, 2, 3}) check(candidates, matrix_cases[i], dtype);
+  for (int i : {0, 1, 3}) check(candidates, matrix_cases[i], DType::f32, true);
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
   return 0;
 }

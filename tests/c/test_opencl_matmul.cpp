@@ -52,7 +52,7 @@ void check_matmul(Candidates& candidates, const Dims& a, const Dims& b, const ch
   std::vector<Array> inputs{random_array(a, dtype, seed++), random_array(b, dtype, seed++), Array()};
   if (bias) inputs[2] = random_array(Dims{bias}, dtype, seed++);
   const Attributes attributes = Attributes::parse(text);
-  candidates.more = {opencl::list_matmul_local};
+  candidates.more = {opencl::list_matmul_local, opencl::list_matmul_mma};
   candidates.check("matmul", attributes, dtype, inputs, [&](const Op& op) {
     return product(op, inputs[0], inputs[1], inputs[2], Array(), op.attributes.flag("transpose_a"),
                    op.attributes.flag("transpose_b"));
@@ -68,7 +68,7 @@ void check_linear(Candidates& candidates, const Dims& x, int64_t out, const char
   shape[x.size() - 1] = out;
   if (bias) inputs[2] = random_array(Dims{out}, dtype, seed++);
   if (residual) inputs[3] = random_array(shape, dtype, seed++);
-  candidates.more = {opencl::list_linear_local};
+  candidates.more = {opencl::list_linear_local, opencl::list_linear_mma};
   candidates.check("linear", Attributes::parse(text), dtype, inputs,
                    [&](const Op& op) { return product(op, inputs[0], inputs[1], inputs[2], inputs[3], false, true); });
 }
@@ -85,6 +85,12 @@ int main() {
     check_matmul(candidates, {17, 33}, {33, 29}, "", 0, dtype);
     check_matmul(candidates, {2, 3, 21, 40}, {3, 40, 64}, "activation=relu", 64, dtype);
     check_linear(candidates, {7, 50}, 37, "activation=gelu", true, true, dtype);
+  }
+  for (DType dtype : {DType::f32, DType::f16}) {  // terms in whole pieces of 16 bytes: matrix units
+    check_matmul(candidates, {70, 48}, {48, 136}, "activation=relu", 136, dtype);
+    check_matmul(candidates, {48, 70}, {33, 48}, "transpose_a=true transpose_b=true", 0, dtype);
+    check_matmul(candidates, {2, 3, 11, 40}, {40, 65}, "", 65, dtype);
+    check_linear(candidates, {7, 512}, 36, "activation=gelu", true, true, dtype);
   }
   const DType f32 = DType::f32;
   for (const char* text : {"transpose_a=true", "transpose_b=true", "transpose_a=true transpose_b=true"}) {

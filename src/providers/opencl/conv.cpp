@@ -1,5 +1,6 @@
 // conv: convolution (kernels/conv/).
 #include "providers/opencl/conv_common.h"
+#include "providers/opencl/mma.h"
 
 namespace pl::opencl {
 
@@ -64,6 +65,7 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
     return true;
   });
   device.capabilities().cpu ? list_conv_tiled(op, device, out) : list_conv_local(op, device, out);
+  if (has_mma(device)) list_conv_mma(op, device, out);
   list_conv_depthwise(op, device, out);
 }
 

@@ -16,6 +16,7 @@ struct ConvTensors {
   WindowArgument window;
   int64_t groups = 1;
 
+  ConvTensors() = default;
   ConvTensors(const Op& op, const Candidate& candidate);
   int64_t batch() const { return dst.dims[0]; }
   int64_t channels() const { return src.dims[1]; }
@@ -41,6 +42,10 @@ void complete_conv(const Op& op, Candidate& candidate);
 // The implementations besides the direct one; each adds candidates where it suits.
 void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);  // for CPUs
 void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
+void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);    // where there are matrix units
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
+
+// Adds a candidate like `base` for each plan worth measuring, whose tensors are `t`, channels innermost.
+void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out);
 
 }  // namespace pl::opencl

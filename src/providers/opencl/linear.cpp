@@ -1,5 +1,6 @@
 // linear: a fully connected layer, as a product with a transposed matrix (kernels/matmul/).
 #include "providers/opencl/matmul_common.h"
+#include "providers/opencl/mma.h"
 
 namespace pl::opencl {
 namespace {
@@ -34,6 +35,7 @@ void list_linear(const Op& op, OpenclDevice& device, CandidateList& out) {
     });
   } else {
     list_linear_local(op, device, out);
+    if (has_mma(device)) list_linear_mma(op, device, out);
   }
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
     complete(op, candidate, Layout::plain(2));

@@ -1,5 +1,6 @@
 // matmul: products of matrices and of stacks of matrices (kernels/matmul/).
 #include "providers/opencl/matmul_common.h"
+#include "providers/opencl/mma.h"
 
 namespace pl::opencl {
 namespace {
@@ -51,6 +52,7 @@ void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
     });
   } else {
     list_matmul_local(op, device, out);
+    if (has_mma(device)) list_matmul_mma(op, device, out);
   }
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
     complete(op, candidate);

@@ -1,0 +1,202 @@
+// Convolution as an implicit matrix product on matrix units, channels innermost.
+//
+//   dst[n, o, q] = activation(sum over i, k of src[n, g * ic + i, q * stride - begin + k * dilation] * wei[o, i, k]
+//                             + bias[o] + res[n, o, q])
+// with g = o / oc_per_group, ic the channels of a group; q, k positions in (h, w); src is zero outside.
+//
+// Tensors: SRC (n, c, 1, h, w) and DST (n, oc, 1, h, w) with channels innermost (NHWC, dense), WEI (oc, ic, 1, kh, kw)
+// stored as OHWI, dense; BIAS (oc); RES as DST.  All of MATRIX_DTYPE but BIAS; ic is a multiple of CHUNK_ELEMENTS and so
+// is c, so that pieces of 16 bytes are aligned.
+//
+// The rows of the left matrix are positions in the order of (n, h, w), its columns (kh, kw, i); a work-group computes
+// TILE_M positions of TILE_N channels of one group (common/mma.clh).  Steps go through channels, CHUNKS pieces at a time,
+// then through kernel positions; pieces outside of src, of the positions or of the channels are zero-filled copies.
+// Group ids: 0 tiles, SUPER_M rows of tiles at a time so that those at work together share panels; 1 g; 2 the part of
+// the sum.  With PARTS 1 each part's sums go to `parts`[part][position][oc] in f32, to be added in order by
+// sum_of_parts.
+// Sums of three products that are not finite are computed again in f32, term by term.
+#include "common/epilogue.clh"
+#include "common/mma.clh"
+#include "common/window.clh"
+
+#ifndef SRC_DTYPE  // on its own: f32, NHWC
+#define SRC_DTYPE f32
+#define SRC_OFFSET(n, c, d, h, w) PLAIN_OFFSET5(src, n, c, d, h, w)
+#define SRC_DIM(i) PLAIN_DIM(src, i)
+#define SRC_STRIDE(i) PLAIN_STRIDE(src, i)
+#define WEI_DTYPE f32
+#define WEI_DIM(i) PLAIN_DIM(wei, i)
+#define WEI_BASE (wei_arg.offset)
+#define DST_DTYPE f32
+#define DST_DIM(i) PLAIN_DIM(dst, i)
+#define DST_BASE (dst_arg.offset)
+#endif
+#ifndef POINTWISE
+#define POINTWISE 0  // 1: a kernel of one position and no padding: 0, 1
+#endif
+#ifndef PARTS
+#define PARTS 0  // 1: the sum is split, partial sums are stored: 0, 1
+#endif
+#ifndef SUPER_M
+#define SUPER_M 8  // rows of tiles that are computed column by column: 1, 4, 8, 16
+#endif
+
+#define LEFT_SHARE (TILE_M * CHUNKS / MMA_GROUP)  // pieces of a stage that a work-item copies
+#define RIGHT_SHARE (TILE_N * CHUNKS / MMA_GROUP)
+#define COPY_ROW(j) (item / CHUNKS + (j) * (MMA_GROUP / CHUNKS))
+
+// Starts the copies of one step into stage `to` and moves on to the next step.
+#define COPY_STEP(to)                                                                                                \
+    {                                                                                                                \
+        __local uint4* tile = tiles + (to)*TILE_SLOTS;                                                               \
+        const idx_t i = i0 + piece * CHUNK_ELEMENTS;                                                                 \
+        const bool in_step = i < ic;                                                                                 \
+        _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {                                                     \
+            const bool inside = in_step && INSIDE(j);                                                                \
+            COPY_ASYNC(tile + SLOT(COPY_ROW(j), piece), src + (inside ? base[j] + shift + i : 0), inside);   \
+        }                                                                                                            \
+        _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) {                                                    \
+            const bool inside = in_step && o0 + COPY_ROW(j) < o_end;                                                 \
+            COPY_ASYNC(tile + SLOT(TILE_M + COPY_ROW(j), piece),                                                     \
+                       wei + (inside ? weights + j * (idx_t)(MMA_GROUP / CHUNKS) * row_weights + i : 0), inside); \
+        }                                                                                                            \
+        i0 += TILE_K;                                                                                                \
+        if (i0 >= ic) {                                                                                              \
+            i0 = 0;                                                                                                  \
+            weights += ic;                                                                                           \
+            NEXT_POSITION()                                                                                          \
+        }                                                                                                            \
+    }
+#if POINTWISE
+#define INSIDE(j) (valid[j])
+#define NEXT_POSITION()
+#else
+#define INSIDE(j) ((uidx_t)(h0[j] + hh) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + ww) < (uidx_t)SRC_DIM(4))
+#define NEXT_POSITION()                                                     \
+    {                                                                       \
+        ww += window.dilation[2];                                           \
+        if (++kw == window.size[2]) kw = 0, ww = 0, hh += window.dilation[1]; \
+        shift = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4);                    \
+    }
+#endif
+
+__kernel __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1)))
+void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,
+                  const window_arg window, const idx_t oc_per_group, const idx_t pixels
+#if PARTS
+                  , __global float* restrict parts, const int steps_per_part
+#endif
+) {
+    __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(128)));
+    const int item = (int)get_local_id(0), piece = item % CHUNKS;
+    const idx_t group = (idx_t)get_group_id(1), ic = WEI_DIM(1), taps = window.size[1] * (idx_t)window.size[2];
+    const idx_t row_weights = taps * ic;
+    const int tiles_n = (int)((oc_per_group + TILE_N - 1) / TILE_N), tiles_m = (int)((pixels + TILE_M - 1) / TILE_M);
+    const int super = (int)get_group_id(0) / (SUPER_M * tiles_n), in_super = (int)get_group_id(0) % (SUPER_M * tiles_n);
+    const int super_rows = min(SUPER_M, tiles_m - super * SUPER_M);
+    const idx_t first = (idx_t)(super * SUPER_M + in_super % super_rows) * TILE_M;
+    const idx_t o0 = group * oc_per_group + (idx_t)(in_super / super_rows) * TILE_N, o_end = (group + 1) * oc_per_group;
+
+    const int steps_of_position = (int)((ic + TILE_K - 1) / TILE_K), all_steps = steps_of_position * (int)taps;
+#if PARTS
+    const int first_step = (int)get_group_id(2) * steps_per_part;
+    const int steps = min(steps_per_part, all_steps - first_step);
+#else
+    const int first_step = 0, steps = all_steps;
+#endif
+
+    // Where the windows of the positions begin whose inputs this work-item copies.
+    idx_t base[LEFT_SHARE];
+#if POINTWISE
+    bool valid[LEFT_SHARE];
+    const idx_t shift = 0;
+#else
+    idx_t h0[LEFT_SHARE], w0[LEFT_SHARE];
+    int kw = first_step / steps_of_position % window.size[2];
+    idx_t hh = first_step / steps_of_position / window.size[2] * (idx_t)window.dilation[1];
+    idx_t ww = kw * (idx_t)window.dilation[2];
+    idx_t shift = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4);
+#endif
+    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {
+        const idx_t q = first + COPY_ROW(j), w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3),
+                    n = rest / DST_DIM(3);
+        const idx_t top = h * window.stride[1] - window.begin[1], left = w * window.stride[2] - window.begin[2];
+        base[j] = SRC_OFFSET(n, group * ic, 0, 0, 0) + top * SRC_STRIDE(3) + left * SRC_STRIDE(4);
+#if POINTWISE
+        valid[j] = q < pixels;
+#else
+        h0[j] = q < pixels ? top : SRC_DIM(3);
+        w0[j] = left;
+#endif
+    }
+    idx_t i0 = first_step % steps_of_position * (idx_t)TILE_K;
+    idx_t weights = WEI_BASE + (o0 + COPY_ROW(0)) * row_weights + first_step / steps_of_position * ic;
+
+    float acc[MMA_ROWS][MMA_COLUMNS][4];
+    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
+            _Pragma("unroll") for (int s = 0; s < 4; ++s) acc[i][j][s] = 0.0f;
+    _Pragma("unroll") for (int s = 0; s < STAGES - 1; ++s) {
+        if (s < steps) COPY_STEP(s)
+        COPY_COMMIT();
+    }
+    int now = 0, later = STAGES - 1;  // stages: multiplied, copied to
+    for (int step = 0; step < steps; ++step) {
+        COPY_WAIT(STAGES - 2);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (step + STAGES - 1 < steps) COPY_STEP(later)
+        COPY_COMMIT();
+        MULTIPLY_TILES(tiles, now, acc);
+        now = now + 1 == STAGES ? 0 : now + 1;
+        later = later + 1 == STAGES ? 0 : later + 1;
+    }
+
+    __local float* staged = (__local float*)tiles;
+    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        STAGE_SUMS(staged, acc, i)
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int e = item; e < STAGED_ROWS * (TILE_N / 4); e += MMA_GROUP) {
+            const int row = e / (TILE_N / 4), column = e % (TILE_N / 4) * 4;
+            const idx_t q = first + STAGED_ROW(i, row), o = o0 + column;
+            if (q >= pixels || o >= o_end) continue;
+            float4 sum = *(__local const float4*)(staged + row * STAGED_PITCH + column);
+#if !MMA_IS_EXACT
+            if (!all(isfinite(sum))) {
+                const idx_t w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3), n = rest / DST_DIM(3);
+                float again[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                for (int step = first_step; step < first_step + steps; ++step) {
+                    const int k = step / steps_of_position;
+                    const idx_t from = step % steps_of_position * (idx_t)TILE_K, to = min(from + TILE_K, ic);
+                    const idx_t y = h * window.stride[1] - window.begin[1] + k / window.size[2] * (idx_t)window.dilation[1];
+                    const idx_t x = w * window.stride[2] - window.begin[2] + k % window.size[2] * (idx_t)window.dilation[2];
+                    if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
+                    for (int s = 0; s < 4 && o + s < o_end; ++s)
+                        for (idx_t c = from; c < to; ++c)
+                            again[s] = fma(LOAD(SRC, src, SRC_OFFSET(n, group * ic + c, 0, y, x)),
+                                           LOAD(WEI, wei, WEI_BASE + (o + s) * row_weights + k * ic + c), again[s]);
+                }
+                sum = (float4)(again[0], again[1], again[2], again[3]);
+            }
+#endif
+#if PARTS
+            __global float* to = parts + ((size_t)get_group_id(2) * pixels + q) * DST_DIM(1) + o;
+            if (DST_DIM(1) % 4 == 0 && o + 4 <= o_end) {
+                *(__global float4*)to = sum;
+                continue;
+            }
+            const float rest_of_sum[4] = {sum.s0, sum.s1, sum.s2, sum.s3};
+            for (int s = 0; s < 4 && o + s < o_end; ++s) to[s] = rest_of_sum[s];
+#else
+            const idx_t at = DST_BASE + q * DST_DIM(1) + o;
+            if (DST_DIM(1) % 4 == 0 && oc_per_group % 4 == 0) {
+                STORE_QUAD(DST, dst, at, EPILOGUE_QUAD(sum, o, RES_BASE + q * DST_DIM(1) + o));
+                continue;
+            }
+            const float each[4] = {sum.s0, sum.s1, sum.s2, sum.s3};
+            for (int s = 0; s < 4 && o + s < o_end; ++s)
+                STORE(DST, dst, at + s, EPILOGUE(each[s], o + s, RES_BASE + q * DST_DIM(1) + o + s));
+#endif
+        }
+    }
+}

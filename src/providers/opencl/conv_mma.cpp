@@ -1,0 +1,66 @@
+// conv on matrix units: an implicit matrix product over channels-last tensors (kernels/conv/conv_fwd_mma.cl).
+#include "providers/opencl/conv_common.h"
+#include "providers/opencl/mma.h"
+
+namespace pl::opencl {
+namespace {
+
+MmaProblem problem_of(const ConvTensors& t) {
+  MmaProblem problem;
+  problem.dtype = t.src.dtype;
+  problem.rows = t.pixels();
+  problem.columns = t.out_channels_per_group();
+  problem.products = t.groups;
+  problem.run = t.channels_per_group();
+  problem.runs = t.taps();
+  return problem;
+}
+
+bool is_pointwise(const ConvTensors& t) {
+  return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 &&
+         (t.dst.dims[3] - 1) * t.window.stride[1] < t.src.dims[3] &&
+         (t.dst.dims[4] - 1) * t.window.stride[2] < t.src.dims[4];
+}
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const MmaPlan& plan) {
+  const MmaProblem problem = problem_of(t);
+  KernelSource source("conv/conv_fwd_mma.cl");
+  t.define(source, op);
+  plan.define(source, problem, device);
+  source.define("POINTWISE", is_pointwise(t) ? 1 : 0);
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "conv_fwd_mma").input(0, "SRC").input(1, "WEI").output(0, "DST");
+  t.epilogue.pass(launch);
+  launch.scalar(t.window).index(t.out_channels_per_group()).index(t.pixels());
+  if (plan.parts > 1) launch.workspace().scalar(cl_int(plan.steps_per_part));
+  plan.size(launch, problem);
+  if (plan.parts > 1) add_sum_of_parts(*kernel, op, t.dst, t.epilogue, problem, plan.parts);
+  return kernel;
+}
+
+}  // namespace
+
+void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const int rank = op.in(0).rank();
+  if (rank > 4) return;  // positions are rows and columns
+  Candidate base = make_candidate(op, "conv_fwd_mma");
+  base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, Layout::channels_last(rank));
+  base.inputs[1] = op.in(1).with_layout(Layout::channels_last(rank));
+  base.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, Layout::channels_last(rank));
+  complete_conv(op, base);
+  add_conv_mma(op, device, base, ConvTensors(op, base), out);
+}
+
+void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
+  const MmaProblem problem = problem_of(t);
+  for (const MmaPlan& plan : mma_plans(device, problem)) {
+    Candidate candidate = base;
+    candidate.implementation = plan.name("conv_fwd_mma");
+    candidate.efficiency = plan.efficiency;
+    candidate.workspace_bytes = plan.parts_bytes(problem);
+    candidate.prepare = [&device, op, t, plan] { return prepare(device, op, t, plan); };
+    out.add(std::move(candidate));
+  }
+}
+
+}  // namespace pl::opencl

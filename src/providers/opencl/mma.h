@@ -1,0 +1,59 @@
+// The kernels for matrix units (kernels/common/mma.clh): their tunables, and which values suit a product.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "providers/opencl/epilogue.h"
+#include "providers/opencl/kernel_source.h"
+#include "providers/opencl/launch.h"
+#include "providers/opencl/opencl_device.h"
+
+namespace pl::opencl {
+
+struct MmaTile {
+  int rows, columns;             // of a work-group
+  int warps_down, warps_across;  // groups of 32 work-items that share it
+  int chunks;                    // 16 bytes along the terms, of one step
+  int stages;
+
+  int work_items() const { return 32 * warps_down * warps_across; }
+  size_t local_bytes() const { return size_t(stages) * size_t(rows + columns) * size_t(chunks) * 16; }
+};
+
+// `products` products of rows x columns.  Their terms are `runs` runs of `run` elements that lie side by side.
+struct MmaProblem {
+  DType dtype = DType::f32;
+  int64_t rows = 0, columns = 0, products = 1, run = 0, runs = 1;
+
+  int64_t chunk_elements() const { return 16 / int64_t(size_of(dtype)); }
+  int64_t steps(const MmaTile& tile) const;
+};
+
+// One way to do it.
+struct MmaPlan {
+  MmaTile tile{};
+  int64_t parts = 1;           // of the sum, each computed by work-groups of its own
+  int64_t steps_per_part = 0;  // of tile.chunks pieces
+  double efficiency = 0;       // estimated part of the device's rate
+
+  std::string name(const char* kernel) const;  // conv_fwd_mma[128x64x16,parts=4]
+  size_t parts_bytes(const MmaProblem& problem) const;  // workspace for sums of parts, 0 if there is one part
+  // The kernel's tunables; inline PTX where the device has it.
+  void define(KernelSource& source, const MmaProblem& problem, const OpenclDevice& device) const;
+  // Sizes of a kernel whose group ids are: tiles, products, parts.
+  void size(Launch& launch, const MmaProblem& problem) const;
+};
+
+// The second pass of a plan with several parts: dst = activation(sum of the workspace's parts + bias + residual), all
+// dense with the columns innermost.
+void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, const Epilogue& epilogue,
+                      const MmaProblem& problem, int64_t parts);
+
+// True where inline PTX reaches the matrix units.
+bool has_mma(const OpenclDevice& device);
+
+// Plans worth measuring, the most promising first; none where pieces of 16 bytes would not be aligned.
+std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& problem);
+
+}  // namespace pl::opencl
