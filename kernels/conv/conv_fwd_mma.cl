@@ -34,6 +34,9 @@
 #ifndef POINTWISE
 #define POINTWISE 0  // 1: a kernel of one position and no padding: 0, 1
 #endif
+#ifndef WHOLE_STEPS
+#define WHOLE_STEPS 0  // 1: ic is a multiple of TILE_K: 0, 1
+#endif
 #ifndef PARTS
 #define PARTS 0  // 1: the sum is split, partial sums are stored: 0, 1
 #endif
@@ -43,41 +46,45 @@
 
 #define LEFT_SHARE (TILE_M * CHUNKS / MMA_GROUP)  // pieces of a stage that a work-item copies
 #define RIGHT_SHARE (TILE_N * CHUNKS / MMA_GROUP)
-#define COPY_ROW(j) (item / CHUNKS + (j) * (MMA_GROUP / CHUNKS))
+#define COPY_ROW(j) (item / CHUNKS + (j) * (MMA_GROUP / CHUNKS))  // a multiple of 8 apart: slots MMA_GROUP apart
 
-// Starts the copies of one step into stage `to` and moves on to the next step.
-#define COPY_STEP(to)                                                                                                \
-    {                                                                                                                \
-        __local uint4* tile = tiles + (to)*TILE_SLOTS;                                                               \
-        const idx_t i = i0 + piece * CHUNK_ELEMENTS;                                                                 \
-        const bool in_step = i < ic;                                                                                 \
-        _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {                                                     \
-            const bool inside = in_step && INSIDE(j);                                                                \
-            COPY_ASYNC(tile + SLOT(COPY_ROW(j), piece), src + (inside ? base[j] + shift + i : 0), inside);   \
-        }                                                                                                            \
-        _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) {                                                    \
-            const bool inside = in_step && o0 + COPY_ROW(j) < o_end;                                                 \
-            COPY_ASYNC(tile + SLOT(TILE_M + COPY_ROW(j), piece),                                                     \
-                       wei + (inside ? weights + j * (idx_t)(MMA_GROUP / CHUNKS) * row_weights + i : 0), inside); \
-        }                                                                                                            \
-        i0 += TILE_K;                                                                                                \
-        if (i0 >= ic) {                                                                                              \
-            i0 = 0;                                                                                                  \
-            weights += ic;                                                                                           \
-            NEXT_POSITION()                                                                                          \
-        }                                                                                                            \
+// Starts the copies of one step into stage `to` and moves on to the next step.  Where a copy is zero-filled its source is
+// not read and may be any address.
+#define COPY_STEP(to)                                                                                              \
+    {                                                                                                              \
+        const tiles_place stage_ = AT_SLOT(copies, (to)*TILE_SLOTS);                                               \
+        _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j)                                                     \
+            COPY_ASYNC(AT_SLOT(stage_, j * MMA_GROUP), src + (base[j] + left_at), IN_STEP(left_bytes[j]));         \
+        _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j)                                                    \
+            COPY_ASYNC(AT_SLOT(stage_, TILE_M * CHUNKS + j * MMA_GROUP), wei + (right_at + j * right_pitch),       \
+                       IN_STEP(right_bytes[j]));                                                                   \
+        left_at += TILE_K;                                                                                         \
+        right_at += TILE_K;                                                                                        \
+        i0 += TILE_K;                                                                                              \
+        if (i0 >= ic) {                                                                                            \
+            right_at += ic - i0;                                                                                   \
+            i0 = 0;                                                                                                \
+            NEXT_POSITION()                                                                                        \
+        }                                                                                                          \
     }
+#if WHOLE_STEPS
+#define IN_STEP(bytes) (bytes)
+#else
+#define IN_STEP(bytes) (i0 + piece * CHUNK_ELEMENTS < ic ? (bytes) : 0)
+#endif
 #if POINTWISE
-#define INSIDE(j) (valid[j])
 #define NEXT_POSITION()
 #else
-#define INSIDE(j) ((uidx_t)(h0[j] + hh) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + ww) < (uidx_t)SRC_DIM(4))
-#define NEXT_POSITION()                                                     \
-    {                                                                       \
-        ww += window.dilation[2];                                           \
-        if (++kw == window.size[2]) kw = 0, ww = 0, hh += window.dilation[1]; \
-        shift = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4);                    \
+#define NEXT_POSITION()                                                           \
+    {                                                                             \
+        ww += window.dilation[2];                                                 \
+        if (++kw == window.size[2]) kw = 0, ww = 0, hh += window.dilation[1];     \
+        LOOK_AT_POSITION()                                                        \
     }
+#define LOOK_AT_POSITION()                                                                                            \
+    left_at = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4) + i0 + piece * CHUNK_ELEMENTS;                                  \
+    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] =                                            \
+        (uidx_t)(h0[j] + hh) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + ww) < (uidx_t)SRC_DIM(4) ? 16 : 0;
 #endif
 
 __kernel __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1)))
@@ -105,17 +112,15 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     const int first_step = 0, steps = all_steps;
 #endif
 
-    // Where the windows of the positions begin whose inputs this work-item copies.
-    idx_t base[LEFT_SHARE];
-#if POINTWISE
-    bool valid[LEFT_SHARE];
-    const idx_t shift = 0;
-#else
+    // What this work-item copies: `piece` of rows COPY_ROW(j).  The step's channels begin with i0.
+    idx_t i0 = first_step % steps_of_position * (idx_t)TILE_K;
+    idx_t base[LEFT_SHARE];  // where the windows of its positions begin
+    int left_bytes[LEFT_SHARE], right_bytes[RIGHT_SHARE];  // 16, or 0 outside
+#if !POINTWISE
     idx_t h0[LEFT_SHARE], w0[LEFT_SHARE];
     int kw = first_step / steps_of_position % window.size[2];
     idx_t hh = first_step / steps_of_position / window.size[2] * (idx_t)window.dilation[1];
     idx_t ww = kw * (idx_t)window.dilation[2];
-    idx_t shift = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4);
 #endif
     _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {
         const idx_t q = first + COPY_ROW(j), w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3),
@@ -123,14 +128,23 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         const idx_t top = h * window.stride[1] - window.begin[1], left = w * window.stride[2] - window.begin[2];
         base[j] = SRC_OFFSET(n, group * ic, 0, 0, 0) + top * SRC_STRIDE(3) + left * SRC_STRIDE(4);
 #if POINTWISE
-        valid[j] = q < pixels;
+        left_bytes[j] = q < pixels ? 16 : 0;
 #else
         h0[j] = q < pixels ? top : SRC_DIM(3);
         w0[j] = left;
 #endif
     }
-    idx_t i0 = first_step % steps_of_position * (idx_t)TILE_K;
-    idx_t weights = WEI_BASE + (o0 + COPY_ROW(0)) * row_weights + first_step / steps_of_position * ic;
+#if POINTWISE
+    idx_t left_at = i0 + piece * CHUNK_ELEMENTS;
+#else
+    idx_t left_at;
+    LOOK_AT_POSITION()
+#endif
+    const idx_t right_pitch = MMA_GROUP / CHUNKS * row_weights;
+    idx_t right_at = WEI_BASE + (o0 + COPY_ROW(0)) * row_weights + first_step / steps_of_position * ic + i0 +
+                     piece * CHUNK_ELEMENTS;
+    _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) right_bytes[j] = o0 + COPY_ROW(j) < o_end ? 16 : 0;
+    const tiles_place all_tiles = TILES_PLACE(tiles), copies = AT_SLOT(all_tiles, SLOT(COPY_ROW(0), piece));
 
     float acc[MMA_ROWS][MMA_COLUMNS][4];
     _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
@@ -146,7 +160,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         barrier(CLK_LOCAL_MEM_FENCE);
         if (step + STAGES - 1 < steps) COPY_STEP(later)
         COPY_COMMIT();
-        MULTIPLY_TILES(tiles, now, acc);
+        MULTIPLY_TILES(AT_SLOT(all_tiles, now * TILE_SLOTS), acc);
         now = now + 1 == STAGES ? 0 : now + 1;
         later = later + 1 == STAGES ? 0 : later + 1;
     }

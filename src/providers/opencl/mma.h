@@ -16,6 +16,7 @@ struct MmaTile {
   int warps_down, warps_across;  // groups of 32 work-items that share it
   int chunks;                    // 16 bytes along the terms, of one step
   int stages;
+  int promote;  // times 8 terms between rounding additions
 
   int work_items() const { return 32 * warps_down * warps_across; }
   size_t local_bytes() const { return size_t(stages) * size_t(rows + columns) * size_t(chunks) * 16; }
@@ -37,7 +38,7 @@ struct MmaPlan {
   int64_t steps_per_part = 0;  // of tile.chunks pieces
   double efficiency = 0;       // estimated part of the device's rate
 
-  std::string name(const char* kernel) const;  // conv_fwd_mma[128x64x16,parts=4]
+  std::string name(const char* kernel) const;           // conv_fwd_mma[128x64x16,parts=4]
   size_t parts_bytes(const MmaProblem& problem) const;  // workspace for sums of parts, 0 if there is one part
   // The kernel's tunables; inline PTX where the device has it.
   void define(KernelSource& source, const MmaProblem& problem, const OpenclDevice& device) const;
