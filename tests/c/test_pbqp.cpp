@@ -442,13 +442,15 @@ static Pbqp dense_network(int blocks, int layers, int states, unsigned seed) {
 
 static void report(const char* what, const Pbqp& problem, double most_gap) {
   PbqpSolution found;
-  const double spent = seconds_of([&] { found = solve(problem); });
+  PbqpLimits limits;
+  limits.seconds = 1e9;  // the limit of work decides, so that a busy machine finds as much
+  const double spent = seconds_of([&] { found = solve(problem, limits); });
   std::printf("%s: %.1f ms, core %d of %d, %d dominated, %llu branches, gap %g of %g\n", what, spent * 1e3, found.core,
               problem.nodes(), found.dominated, static_cast<unsigned long long>(found.branches), found.gap(),
               found.cost);
   check_consistent(problem, found);
   CHECK(found.gap() <= most_gap * found.cost);
-  CHECK(spent < 10);  // for sanitizers and busy machines; 20 ms and 1 s are meant
+  CHECK(spent < 60);  // for sanitizers and busy machines; 20 ms and 1 s are meant
 }
 
 static void test_fast_enough() {
