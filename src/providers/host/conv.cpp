@@ -1,5 +1,7 @@
-// Kinds conv and conv_transpose, as references: exact sums in double, any layout, dtype and shape.
+// Kinds conv and conv_transpose, as references: exact sums in double, any layout, dtype and shape.  The fast candidates
+// of conv lie in conv_depthwise.cpp and conv_pointwise.cpp.
 #include "ops/spatial.h"
+#include "providers/host/conv_candidates.h"
 #include "providers/host/reference.h"
 #include "providers/host/winograd.h"
 
@@ -90,7 +92,11 @@ struct ConvBody {
 
 void list(const Op& op, CandidateList& out) {
   const bool transposed = op.schema->kind == "conv_transpose";
-  if (!transposed) list_winograd(op, *winograd_isas().list[0], out);
+  if (!transposed) {
+    list_depthwise(op, out);
+    list_pointwise(op, out);
+    list_winograd(op, *winograd_isas().list[0], out);
+  }
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     ConvBody body;
     body.transposed = transposed;

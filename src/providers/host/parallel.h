@@ -11,23 +11,26 @@ namespace pl::host {
 // Waking the other threads and waiting for them costs a few microseconds; below this much work one thread is faster.
 constexpr double kSerialNanoseconds = 12000;
 
+// The same for ops that run in the midst of others like them, when the other threads are still awake.
+constexpr double kAwakeNanoseconds = 3000;
+
 // The number of threads worth using for so much work (all items together).
-inline int threads_for([[maybe_unused]] double nanoseconds) {
+inline int threads_for([[maybe_unused]] double nanoseconds, [[maybe_unused]] double serial = kSerialNanoseconds) {
 #if defined(__SANITIZE_THREAD__)
   // ThreadSanitizer does not see how libgomp hands work to threads and back, and would call each region a race.
   return 1;
 #else
-  if (nanoseconds < kSerialNanoseconds || omp_in_parallel()) return 1;
-  return int(std::min<double>(omp_get_max_threads(), nanoseconds / (kSerialNanoseconds / 2)));
+  if (nanoseconds < serial || omp_in_parallel()) return 1;
+  return int(std::min<double>(omp_get_max_threads(), nanoseconds / (serial / 2)));
 #endif
 }
 
 // Calls body(begin, end) for consecutive pieces of [0, count), each item about `nanoseconds` of work on one core.
 // A piece runs on one thread; `body` must not throw.
 template <class Body>
-void parallel_for(int64_t count, double nanoseconds, Body&& body) {
+void parallel_for(int64_t count, double nanoseconds, Body&& body, double serial = kSerialNanoseconds) {
   if (count <= 0) return;
-  const int threads = int(std::min<int64_t>(threads_for(double(count) * nanoseconds), count));
+  const int threads = int(std::min<int64_t>(threads_for(double(count) * nanoseconds, serial), count));
   if (threads <= 1) {
     body(int64_t(0), count);
     return;

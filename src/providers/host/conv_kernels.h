@@ -1,0 +1,91 @@
+// Convolutions of this provider's own: the jobs that the vector code does, and the table of that code by instruction
+// set.  conv_pointwise.cpp and conv_depthwise.cpp make the jobs, conv_micro.h does them.
+//
+// Vectors hold `width` consecutive channels of one pixel.  Activations are channels-last (the vectors of a pixel lie
+// side by side, the last one cut off) or blocked by `width` (the pixels of a vector lie side by side, the last vector
+// filled up with zeros); both are strides here, counted in floats.  Weights are blocked by the output channel,
+// Abcd16a for width 16: all of an output vector's weights lie in the order in which they are used.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+namespace pl {
+
+struct Op;
+
+namespace host {
+
+// What becomes of a sum before it is stored.
+struct Finish {
+  enum class Kind { none, clamp, hardswish, silu, other };
+  using Run = void (*)(const float* x, float* y, int64_t n, double alpha, double beta);
+  Kind kind = Kind::none;
+  float low = -std::numeric_limits<float>::infinity(), high = std::numeric_limits<float>::infinity();  // of clamp
+  Run other = nullptr;
+  double alpha = 0, beta = 0;
+
+  static Finish of(const Op& op);
+};
+
+// Where the result goes, and what is added to it.
+struct Result {
+  float* y = nullptr;
+  const float* residual = nullptr;  // addressed like y; null: none.  May be y itself
+  const float* bias = nullptr;      // null: none
+  int64_t channels = 0;
+  int64_t image = 0, row = 0, pixel = 0, vector = 0;  // strides of y
+  bool has_bias = false, has_residual = false;        // among the arguments of the op
+  bool padded = false;                                // the last vector is stored whole, filled up with zeros
+  Finish finish;
+};
+
+// 1x1, one group, no padding: y[pixel, o] = sum over i of x[pixel, i] * w[o, i].
+struct Pointwise {
+  const float* x = nullptr;
+  const float* weights = nullptr;               // vector v, input channel i at (v * inputs + i) * width
+  int64_t inputs = 0;                           // channels of x
+  int64_t images = 0, rows = 0, columns = 0;    // of y; a stride of 1 makes rows (and images) one long row
+  int64_t x_image = 0, x_row = 0, x_pixel = 0;  // between what neighbouring images, rows, pixels of y read
+  int64_t x_chunk = 0, chunk = 0;               // channels lie side by side in chunks of so many
+  Result result;
+};
+
+// One filter for each channel.  For output row oh the input rows are oh * stride_h - begin_h + k * dilation_h, and
+// so for columns; x counts as zero outside its bounds.
+struct Depthwise {
+  const float* x = nullptr;
+  const float* weights = nullptr;  // vector v, tap (kh, kw) at (v * kernel_h * kernel_w + kh * kernel_w + kw) * width
+  int64_t in_h = 0, in_w = 0, out_h = 0, out_w = 0;
+  int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, dilation_h = 0, dilation_w = 0;
+  int64_t begin_h = 0, begin_w = 0;
+  int64_t x_image = 0, x_row = 0, x_pixel = 0, x_vector = 0;
+  Result result;
+};
+
+struct ConvKernels {
+  const char* isa;
+  int width;             // floats a vector
+  int tile_vectors;      // vectors of output channels that a tile of Pointwise spans at most, up to 4
+  int tile_pixels[5];    // and pixels, by its number of vectors
+  int depthwise_pixels;  // pixels of a tile of Depthwise
+  // Pixels [first, last) counted through images, rows and columns; vectors [first_vector, last_vector) of the
+  // output, `tile` of them at a time.
+  void (*pointwise)(const Pointwise& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector,
+                    int tile);
+  // Rows [first, last) of one image, of one vector.
+  void (*depthwise)(const Depthwise& job, int64_t image, int64_t vector, int64_t first, int64_t last);
+};
+
+// The best that this processor runs.
+const ConvKernels& conv_kernels();
+// Every one that it runs, for tests.
+const ConvKernels* const* all_conv_kernels();  // ends with null
+
+// One for each instruction set; null where the compiler or the architecture has none.
+const ConvKernels* conv_kernels_baseline();
+const ConvKernels* conv_kernels_avx2();
+const ConvKernels* conv_kernels_avx512();
+
+}  // namespace host
+}  // namespace pl

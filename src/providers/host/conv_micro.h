@@ -1,0 +1,334 @@
+// The vector code of conv_kernels.h, compiled once for each instruction set.
+//
+// The file that includes this sets the instruction set (#pragma GCC target), then PL_CONV_NAMESPACE, PL_CONV_WIDTH
+// (floats a vector) and PL_CONV_TILES (the three numbers of ConvKernels that speak of tiles); everything here lies in
+// that namespace.  Nothing of the standard library may be instantiated here: the linker keeps one copy of a template
+// function for all files, and it could be the one that older processors cannot run.
+//
+// No include guard on purpose: one file may hold several instruction sets.
+
+namespace pl::host::PL_CONV_NAMESPACE {
+namespace {
+
+constexpr int kWidth = PL_CONV_WIDTH;
+using Vec = float __attribute__((vector_size(PL_CONV_WIDTH * 4)));
+using Lanes = int __attribute__((vector_size(PL_CONV_WIDTH * 4)));  // -1 and 0: the result of a comparison
+using Unaligned = float __attribute__((vector_size(PL_CONV_WIDTH * 4), aligned(4), may_alias));
+
+alignas(64) constexpr float kZeros[kWidth] = {};  // what lies beside the image
+
+#define PL_ALWAYS inline __attribute__((always_inline))
+
+PL_ALWAYS Vec load(const float* p) { return *reinterpret_cast<const Unaligned*>(p); }
+PL_ALWAYS void store(float* p, const Vec& v) { *reinterpret_cast<Unaligned*>(p) = v; }
+PL_ALWAYS Vec all(float value) { return value - Vec{}; }
+PL_ALWAYS Lanes first_lanes(int count) {
+  Lanes index;
+  for (int i = 0; i < kWidth; ++i) index[i] = i;
+  return index < count;
+}
+// Only the first `count` lanes are read or written.
+PL_ALWAYS Vec load_part(const float* p, int count) {
+#if PL_CONV_MASKS == 512
+  return Vec(_mm512_maskz_loadu_ps(__mmask16((1u << count) - 1), p));
+#elif PL_CONV_MASKS == 256
+  return Vec(_mm256_maskload_ps(p, __m256i(first_lanes(count))));
+#else
+  Vec v{};
+  for (int i = 0; i < kWidth; ++i)
+    if (i < count) v[i] = p[i];
+  return v;
+#endif
+}
+PL_ALWAYS void store_part(float* p, const Vec& v, int count) {
+#if PL_CONV_MASKS == 512
+  _mm512_mask_storeu_ps(p, __mmask16((1u << count) - 1), __m512(v));
+#elif PL_CONV_MASKS == 256
+  _mm256_maskstore_ps(p, __m256i(first_lanes(count)), __m256(v));
+#else
+  for (int i = 0; i < kWidth; ++i)
+    if (i < count) p[i] = v[i];
+#endif
+}
+
+// NaN passes through both, as through the ops relu and clip.
+PL_ALWAYS Vec at_least(const Vec& v, const Vec& low) { return v < low ? low : v; }
+PL_ALWAYS Vec at_most(const Vec& v, const Vec& high) { return v > high ? high : v; }
+
+PL_ALWAYS Vec float_of_bits(const Lanes& bits) { return Vec(bits); }
+// e^x by the method and the polynomial of vector_math.h.
+PL_ALWAYS Vec exponential(const Vec& value) {
+  const Vec x = at_least(at_most(value, all(89.0f)), all(-104.0f));  // beyond: infinity and zero
+  constexpr float kRound = 12582912.0f;                              // 1.5 * 2^23
+  const Vec shifted = x * 1.44269504089f + kRound, n = shifted - kRound;
+  const Vec r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Vec p = r * 1.3950512512e-03f + 8.3689028397e-03f;
+  p = p * r + 4.1666205972e-02f;
+  p = p * r + 1.6666518152e-01f;
+  p = p * r + 0.5f;
+  p = (p * r) * r + r;
+  p += 1.0f;
+  const Lanes power = Lanes(shifted) - 0x4b400000, half = power >> 1;
+  return p * float_of_bits((half + 127) << 23) * float_of_bits((power - half + 127) << 23);
+}
+
+struct Hardswish {
+  static PL_ALWAYS Vec of(const Vec& v) { return v * at_most(at_least(v + 3.0f, Vec{}), all(6.0f)) * (1.0f / 6.0f); }
+};
+struct Silu {
+  static PL_ALWAYS Vec of(const Vec& v) { return v / (1.0f + exponential(-v)); }
+};
+template <class F>
+PL_ALWAYS void each_stored(const Result& result, float* y, int64_t pixels, int vectors, int part) {
+  for (int v = 0; v < vectors; ++v, y += result.vector)
+    for (int64_t p = 0; p < pixels; ++p) {
+      float* to = y + p * result.pixel;
+      if (part && v == vectors - 1)
+        store_part(to, F::of(load_part(to, part)), part);
+      else
+        store(to, F::of(load(to)));
+    }
+}
+// Activations that need more than a few instructions, on what was stored just now.
+__attribute__((noinline)) void activate(const Result& result, float* y, int64_t pixels, int vectors, int part) {
+  const Finish& finish = result.finish;
+  if (finish.kind == Finish::Kind::hardswish) {
+    each_stored<Hardswish>(result, y, pixels, vectors, part);
+  } else if (finish.kind == Finish::Kind::silu) {
+    each_stored<Silu>(result, y, pixels, vectors, part);
+  } else {
+    for (int v = 0; v < vectors; ++v, y += result.vector) {
+      const int count = part && v == vectors - 1 ? part : kWidth;
+      const bool together = count == kWidth && result.pixel == kWidth;
+      for (int64_t p = 0; p < (together ? 1 : pixels); ++p) {
+        float* to = y + p * result.pixel;
+        finish.other(to, to, together ? pixels * kWidth : count, finish.alpha, finish.beta);
+      }
+    }
+  }
+}
+
+// Initial sums of P pixels and V vectors: bias and residual.
+template <int P, int V>
+PL_ALWAYS void start(Vec (&sums)[P][V], const Result& result, int64_t offset, int64_t vector, int part) {
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    const bool cut = part && v == V - 1;
+    Vec bias{};
+    if (result.bias) {
+      const float* from = result.bias + (vector + v) * kWidth;
+      bias = cut ? load_part(from, part) : load(from);
+    }
+#pragma GCC unroll 32
+    for (int p = 0; p < P; ++p) sums[p][v] = bias;
+    if (!result.residual) continue;
+    const float* from = result.residual + offset + v * result.vector;
+    if (cut && !result.padded) {
+#pragma GCC unroll 32
+      for (int p = 0; p < P; ++p) sums[p][v] += load_part(from + p * result.pixel, part);
+    } else {
+#pragma GCC unroll 32
+      for (int p = 0; p < P; ++p) sums[p][v] += load(from + p * result.pixel);
+    }
+  }
+}
+
+// Activation, then the result.  `part`: the channels in the last vector; 0 if it is whole.
+template <int P, int V>
+PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int part) {
+  float* y = result.y + offset;
+  if (result.finish.kind == Finish::Kind::clamp) {
+    const Vec low = all(result.finish.low), high = all(result.finish.high);
+#pragma GCC unroll 32
+    for (int p = 0; p < P; ++p)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[p][v] = at_most(at_least(sums[p][v], low), high);
+  }
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    float* to = y + v * result.vector;
+    if (part && v == V - 1) {
+      if (result.padded) {
+        const Lanes keep = first_lanes(part);
+#pragma GCC unroll 32
+        for (int p = 0; p < P; ++p) store(to + p * result.pixel, keep ? sums[p][v] : Vec{});
+      } else {
+#pragma GCC unroll 32
+        for (int p = 0; p < P; ++p) store_part(to + p * result.pixel, sums[p][v], part);
+      }
+    } else {
+#pragma GCC unroll 32
+      for (int p = 0; p < P; ++p) store(to + p * result.pixel, sums[p][v]);
+    }
+  }
+  if (result.finish.kind > Finish::Kind::clamp) activate(result, y, P, V, part);
+}
+
+// ---- 1x1 ------------------------------------------------------------------------------------------
+
+// P pixels by V vectors of output channels, all input channels.  Step > 0: x_pixel, known to the compiler.
+template <int P, int V, int Step>
+void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_t vector, int part) {
+  Vec sums[P][V];
+  start<P, V>(sums, job.result, offset, vector, part);
+  const int64_t x_pixel = Step ? Step : job.x_pixel, w_vector = job.inputs * kWidth;
+  const float* w = job.weights + vector * w_vector;
+  for (int64_t left = job.inputs; left > 0; left -= job.chunk, x += job.x_chunk) {
+    const int64_t chunk = left < job.chunk ? left : job.chunk;
+    for (int64_t i = 0; i < chunk; ++i, w += kWidth) {
+      Vec filter[V];
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) filter[v] = load(w + v * w_vector);
+#pragma GCC unroll 32
+      for (int p = 0; p < P; ++p) {
+        const Vec value = all(x[p * x_pixel + i]);
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v) sums[p][v] += value * filter[v];
+      }
+    }
+  }
+  end<P, V>(sums, job.result, offset, part);
+}
+
+using PointwiseTile = void (*)(const Pointwise&, const float*, int64_t, int64_t, int);
+
+constexpr ConvKernels kTiles = {"", kWidth, PL_CONV_TILES, nullptr, nullptr};
+constexpr int kMostPixels = 32;
+
+struct PointwiseTiles {
+  PointwiseTile tile[5][kMostPixels + 1] = {};  // by vectors, then pixels
+};
+template <int Step, int V, int P>
+constexpr void fill_pixels(PointwiseTiles& tiles) {
+  tiles.tile[V][P] = pointwise_tile<P, V, Step>;
+  if constexpr (P > 1) fill_pixels<Step, V, P - 1>(tiles);
+}
+template <int Step, int V>
+constexpr PointwiseTiles fill_vectors(PointwiseTiles tiles) {
+  fill_pixels<Step, V, kTiles.tile_pixels[V]>(tiles);
+  if constexpr (V > 1)
+    return fill_vectors<Step, V - 1>(tiles);
+  else
+    return tiles;
+}
+constexpr PointwiseTiles kNeighbours = fill_vectors<kWidth, kTiles.tile_vectors>({});
+constexpr PointwiseTiles kApart = fill_vectors<0, kTiles.tile_vectors>({});
+
+// How much of x and y is gone through for one set of weights before the next: what stays in the second-level cache.
+constexpr int64_t kBlockBytes = 256 << 10;
+
+void pointwise(const Pointwise& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector, int tile) {
+  const PointwiseTiles& tiles = job.x_pixel == kWidth ? kNeighbours : kApart;
+  const int64_t vectors = (job.result.channels + kWidth - 1) / kWidth;
+  const int rest = int(job.result.channels % kWidth);
+  const int64_t count = last_vector - first_vector, groups = (count + tile - 1) / tile;
+  int64_t block = kBlockBytes / (4 * (job.inputs + count * kWidth));
+  if (block < 64) block = 64;
+  for (int64_t begin = first; begin < last; begin += block) {
+    const int64_t end = begin + block < last ? begin + block : last;
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t vector = first_vector + count * group / groups;
+      const int v = int(first_vector + count * (group + 1) / groups - vector);
+      const int part = vector + v == vectors ? rest : 0;
+      for (int64_t at = begin; at < end;) {
+        const int64_t column = at % job.columns, line = at / job.columns;
+        const int64_t image = line / job.rows, row = line % job.rows;
+        const int64_t run = job.columns - column < end - at ? job.columns - column : end - at;
+        const float* x = job.x + image * job.x_image + row * job.x_row + column * job.x_pixel;
+        const int64_t offset =
+            image * job.result.image + row * job.result.row + column * job.result.pixel + vector * job.result.vector;
+        const int64_t pieces = (run + kTiles.tile_pixels[v] - 1) / kTiles.tile_pixels[v];
+        for (int64_t piece = 0; piece < pieces; ++piece) {
+          const int64_t from = run * piece / pieces, pixels = run * (piece + 1) / pieces - from;
+          tiles.tile[v][pixels](job, x + from * job.x_pixel, offset + from * job.result.pixel, vector, part);
+        }
+        at += run;
+      }
+    }
+  }
+}
+
+// ---- depthwise ------------------------------------------------------------------------------------
+
+// P pixels of one row and vector, of the input rows whose taps are [first_tap, last_tap).  `x`: what tap (0, 0) of
+// the first pixel reads, `column` its column.  Step > 0: the floats between what neighbouring pixels read.
+// Edge: taps may lie beside the image.
+template <int P, int Step, bool Edge, bool Cut>
+void depthwise_tile(const Depthwise& job, const float* x, int64_t column, int64_t first_tap, int64_t last_tap,
+                    int64_t vector, int64_t offset, int part) {
+  Vec sums[P][1];
+  start<P, 1>(sums, job.result, offset, vector, part);
+  const int64_t step = Step ? Step : job.stride_w * job.x_pixel;
+  const float* w = job.weights + (vector * job.kernel_h + first_tap) * job.kernel_w * kWidth;
+  for (int64_t kh = first_tap; kh < last_tap; ++kh) {
+    const float* row = x + kh * job.dilation_h * job.x_row;
+    int64_t at = column;
+    for (int64_t kw = 0; kw < job.kernel_w; ++kw, w += kWidth) {
+      const Vec filter = load(w);
+#pragma GCC unroll 32
+      for (int p = 0; p < P; ++p) {
+        const float* from = row + p * step;
+        if (Edge) {
+          const bool inside = uint64_t(at + p * job.stride_w) < uint64_t(job.in_w);
+          from = inside ? from : kZeros;
+        }
+        sums[p][0] += (Cut ? load_part(from, part) : load(from)) * filter;
+      }
+      row += job.dilation_w * job.x_pixel;
+      at += job.dilation_w;
+    }
+  }
+  end<P, 1>(sums, job.result, offset, part);
+}
+
+using DepthwiseTile = void (*)(const Depthwise&, const float*, int64_t, int64_t, int64_t, int64_t, int64_t, int);
+struct DepthwiseTiles {
+  DepthwiseTile tile[kTiles.depthwise_pixels + 1][2] = {};  // by pixels, and whether at an edge
+};
+template <int Step, bool Cut, int P = kTiles.depthwise_pixels>
+constexpr DepthwiseTiles fill_depthwise(DepthwiseTiles tiles) {
+  tiles.tile[P][0] = depthwise_tile<P, Step, false, Cut>;
+  tiles.tile[P][1] = depthwise_tile<P, Step, true, Cut>;
+  if constexpr (P > 1)
+    return fill_depthwise<Step, Cut, P - 1>(tiles);
+  else
+    return tiles;
+}
+constexpr DepthwiseTiles kStep1 = fill_depthwise<kWidth, false>({});
+constexpr DepthwiseTiles kStep2 = fill_depthwise<2 * kWidth, false>({});
+constexpr DepthwiseTiles kAnyStep = fill_depthwise<0, false>({});
+constexpr DepthwiseTiles kCutOff = fill_depthwise<0, true>({});
+
+void depthwise(const Depthwise& job, int64_t image, int64_t vector, int64_t first, int64_t last) {
+  const Result& result = job.result;
+  const int part = result.channels - vector * kWidth < kWidth ? int(result.channels % kWidth) : 0;
+  const int64_t step = job.stride_w * job.x_pixel;
+  const DepthwiseTiles& tiles = part && !result.padded ? kCutOff
+                                : step == kWidth       ? kStep1
+                                : step == 2 * kWidth   ? kStep2
+                                                       : kAnyStep;
+  const float* plane = job.x + image * job.x_image + vector * job.x_vector;
+  const int64_t pieces = (job.out_w + kTiles.depthwise_pixels - 1) / kTiles.depthwise_pixels;
+  const int64_t reach = job.dilation_w * (job.kernel_w - 1);
+  for (int64_t oh = first; oh < last; ++oh) {
+    const int64_t top = oh * job.stride_h - job.begin_h;
+    int64_t first_tap = 0, last_tap = job.kernel_h;
+    while (first_tap < last_tap && top + first_tap * job.dilation_h < 0) ++first_tap;
+    while (last_tap > first_tap && top + (last_tap - 1) * job.dilation_h >= job.in_h) --last_tap;
+    const int64_t line = image * result.image + oh * result.row + vector * result.vector;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      const int64_t ow = job.out_w * piece / pieces, pixels = job.out_w * (piece + 1) / pieces - ow;
+      const int64_t left = ow * job.stride_w - job.begin_w;
+      const bool edge = left < 0 || left + (pixels - 1) * job.stride_w + reach >= job.in_w;
+      tiles.tile[pixels][edge](job, plane + top * job.x_row + left * job.x_pixel, left, first_tap, last_tap, vector,
+                               line + ow * result.pixel, part);
+    }
+  }
+}
+
+constexpr ConvKernels kKernels = {PL_CONV_ISA, kWidth, PL_CONV_TILES, pointwise, depthwise};
+
+#undef PL_ALWAYS
+
+}  // namespace
+}  // namespace pl::host::PL_CONV_NAMESPACE

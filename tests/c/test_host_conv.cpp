@@ -1,0 +1,176 @@
+// The host provider's own convolutions (conv_kernels.h): every candidate, of every instruction set that this processor
+// has, against sums in double precision.
+#include "candidates.h"
+#include "core/threads.h"
+#include "providers/host/conv_candidates.h"
+
+using namespace pl;
+using namespace pltest;
+
+struct Case {
+  Dims x, weight;
+  std::string attributes;
+  bool bias = true, residual = false;
+};
+
+static Values reference(const Op& op, const Values& x, const Values& weight, const Values& bias,
+                        const Values& residual) {
+  const Dims xs = op.in(0).shape, ws = op.in(1).shape, ys = op.out().shape;
+  const bool flat = xs.size() == 3;
+  const Window columns = window_of(op, flat ? 0 : 1), rows = flat ? Window{1, 1} : window_of(op, 0);
+  const int64_t groups = op.attributes.integer("groups"), group_oc = ws[0] / groups, ic = ws[1];
+  const std::string activation = op.attributes.is_none("activation") ? "" : op.attributes.text("activation");
+  const double alpha = op.attributes.number("activation_alpha"), beta = op.attributes.number("activation_beta");
+  Values result;
+  for (int64_t n = 0; n < ys[0]; ++n)
+    for (int64_t o = 0; o < ys[1]; ++o)
+      for (int64_t oh = 0; oh < rows.out; ++oh)
+        for (int64_t ow = 0; ow < columns.out; ++ow) {
+          double sum = bias.empty() ? 0 : bias[size_t(o)];
+          for (int64_t i = 0; i < ic; ++i)
+            for (int64_t kh = 0; kh < rows.kernel; ++kh)
+              for (int64_t kw = 0; kw < columns.kernel; ++kw) {
+                const int64_t h = oh * rows.stride - rows.begin + kh * rows.dilation;
+                const int64_t w = ow * columns.stride - columns.begin + kw * columns.dilation;
+                if (h < 0 || w < 0 || h >= rows.in || w >= columns.in) continue;
+                const int64_t c = o / group_oc * ic + i;
+                sum += x[size_t(((n * xs[1] + c) * rows.in + h) * columns.in + w)] *
+                       weight[size_t(((o * ic + i) * rows.kernel + kh) * columns.kernel + kw)];
+              }
+          if (!residual.empty()) sum += residual[result.size()];
+          if (activation == "relu") sum = std::max(sum, 0.0);
+          if (activation == "relu6") sum = std::min(std::max(sum, 0.0), 6.0);
+          if (activation == "clip") sum = std::min(std::max(sum, alpha), beta);
+          if (activation == "leaky_relu") sum = sum > 0 ? sum : alpha * sum;
+          if (activation == "hardswish") sum = sum * std::min(std::max(sum / 6 + 0.5, 0.0), 1.0);
+          if (activation == "silu") sum = sum / (1 + std::exp(-sum));
+          if (activation == "sigmoid") sum = 1 / (1 + std::exp(-sum));
+          result.push_back(sum);
+        }
+  return result;
+}
+
+// Returns the number of candidates that are no reference.
+static int run(const Case& c) {
+  static const auto cpu = make_cpu_device();
+  static host::HostProvider provider;
+  static unsigned seed = 1;
+  const std::string name = c.x.size() == 3 ? "conv1d" : "conv2d";
+  const Argument x = random_argument(DType::f32, c.x, ++seed), weight = random_argument(DType::f32, c.weight, ++seed);
+  const Argument bias = c.bias ? random_argument(DType::f32, {c.weight[0]}, ++seed) : absent();
+  const Attributes attributes = Attributes::parse(c.attributes);
+  const Op op = make_op(*find_schema(name), attributes, {x.desc, weight.desc, bias.desc});
+  const Argument residual = c.residual ? random_argument(DType::f32, op.out().shape, ++seed) : absent();
+  const Values expected = reference(op, x.values, weight.values, bias.values, residual.values);
+  const Outcome outcome =
+      check_candidates(provider, *cpu, name, c.attributes, {x, weight, bias, residual}, expected, {1e-5, 1e-4});
+  return outcome.candidates - outcome.references;
+}
+
+static void expect_some(const Case& c) {
+  if (run(c) > 0) return;
+  std::printf("FAILED %s: only the reference runs it\n", c.attributes.c_str());
+  ++failures();
+}
+
+static const char* const kActivations[] = {"",
+                                           " activation=relu",
+                                           " activation=relu6",
+                                           " activation=hardswish",
+                                           " activation=silu",
+                                           " activation=sigmoid",
+                                           " activation=clip activation_alpha=-0.5 activation_beta=1.5",
+                                           " activation=leaky_relu activation_alpha=0.1"};
+
+// sigmoid(0) is no zero: padded channels must not keep it.
+static void test_activations() {
+  for (const char* activation : kActivations)
+    for (bool residual : {false, true}) {
+      expect_some({{2, 21, 5, 9}, {21, 1, 3, 3}, std::string("groups=21 padding=1") + activation, true, residual});
+      expect_some({{2, 20, 5, 9}, {37, 20, 1, 1}, activation, true, residual});
+    }
+}
+
+static void test_depthwise() {
+  for (int64_t c : {8, 13, 16, 24, 40})
+    for (const char* geometry : {"padding=1", "stride=2 padding=1", "stride=[2,1] padding=[1,0,2,3]",
+                                 "padding=2 dilation=2", "stride=3 padding=[0,2,1,0] dilation=[1,3]", ""})
+      for (int64_t w : {7, 14, 17, 33})
+        expect_some({{1, c, 6 + w % 4, w}, {c, 1, 3, 3}, concat("groups=", c, " ", geometry)});
+  for (int64_t w : {7, 14, 30})
+    for (const char* geometry : {"padding=2", "stride=2 padding=2", "stride=2 padding=[1,1,2,2]"})
+      for (int64_t c : {16, 19}) expect_some({{2, c, w, w}, {c, 1, 5, 5}, concat("groups=", c, " ", geometry)});
+  // Kernels that reach beyond the image on both sides, of even size, of one row; more padding than kernel.
+  expect_some({{1, 16, 2, 1}, {16, 1, 5, 5}, "groups=16 padding=2"});
+  expect_some({{1, 16, 3, 3}, {16, 1, 7, 7}, "groups=16 padding=3", false});
+  expect_some({{3, 17, 9, 8}, {17, 1, 2, 4}, "groups=17 padding=[0,1,1,2]", false, true});
+  expect_some({{1, 16, 4, 4}, {16, 1, 3, 3}, "groups=16 padding=5"});
+  expect_some({{1, 12, 4, 4}, {12, 1, 1, 1}, "groups=12 stride=2 padding=1"});
+  expect_some({{2, 18, 19}, {18, 1, 5}, "groups=18 padding=2 stride=2"});
+  expect_some({{2, 32, 41}, {32, 1, 3}, "groups=32 padding=1", true, true});
+  expect_some({{5, 35, 21, 23}, {35, 1, 3, 3}, "groups=35 padding=1 activation=relu", true, true});
+}
+
+static void test_pointwise() {
+  for (int64_t inputs : {4, 8, 16, 17, 24, 40, 70})
+    for (int64_t outputs : {4, 8, 15, 16, 24, 33, 64, 80, 96, 112, 130})
+      for (int64_t size : {1, 3, 7}) expect_some({{1, inputs, size, size}, {outputs, inputs, 1, 1}, "activation=relu"});
+  for (int64_t pixels = 1; pixels <= 40; ++pixels) expect_some({{1, 19, 1, pixels}, {67, 19, 1, 1}, "", true, true});
+  expect_some({{2, 24, 9, 11}, {40, 24, 1, 1}, "stride=2", true, true});
+  expect_some({{3, 13, 8, 7}, {30, 13, 1, 1}, "stride=[3,1] activation=relu6", false});
+  expect_some({{2, 16, 8, 7}, {16, 16, 1, 1}, "stride=[1,2]", false, true});
+  expect_some({{4, 33, 20, 21}, {70, 33, 1, 1}, "activation=relu", true, true});
+  expect_some({{2, 300, 14, 14}, {48, 300, 1, 1}, "", true, false});
+  expect_some({{1, 48, 60, 60}, {200, 48, 1, 1}, "", true, true});  // several blocks
+  expect_some({{2, 18, 23}, {20, 18, 1}, "stride=2", true, true});
+  expect_some({{2, 18, 23}, {20, 18, 1}, "", true, true});
+}
+
+// NaN goes through activations, as it does in the ops of their names.
+static void test_nan() {
+  for (const char* activation : kActivations) {
+    for (const bool depthwise : {false, true}) {
+      Argument x = random_argument(DType::f32, {1, 16, 3, 3}, 5);
+      const Argument weight = random_argument(DType::f32, {16, depthwise ? 1 : 16, 1, 1}, 6);
+      x.values[4] = NAN;  // channel 0, pixel 4
+      const auto cpu = make_cpu_device();
+      const std::string attributes = std::string(depthwise ? "groups=16" : "") + activation;
+      const Op op = make_op(*find_schema("conv2d"), Attributes::parse(attributes), {x.desc, weight.desc});
+      Values expected = reference(op, x.values, weight.values, {}, {});
+      for (size_t o = 0; o < 16; ++o)
+        if (!depthwise || o == 0) expected[o * 9 + 4] = NAN;
+      host::HostProvider provider;
+      check_candidates(provider, *cpu, "conv2d", attributes, {x, weight}, expected, {1e-5, 1e-4});
+    }
+  }
+}
+
+// Ops that are left to others, and none that is listed for both kernels.
+static void test_refusals() {
+  const Case left[] = {{{1, 16, 5, 5}, {32, 1, 3, 3}, "groups=16"},
+                       {{1, 3, 5, 5}, {8, 3, 1, 1}, ""},
+                       {{1, 16, 5, 5}, {16, 8, 1, 1}, "groups=2"},
+                       {{1, 16, 5, 5}, {16, 16, 1, 1}, "padding=1"},
+                       {{0, 16, 5, 5}, {16, 16, 1, 1}, ""}};
+  for (const Case& c : left)
+    if (run(c) != 0) {
+      std::printf("FAILED %s: a fast candidate is listed\n", c.attributes.c_str());
+      ++failures();
+    }
+}
+
+int main() {
+  const host::ConvKernels* const* kernels = host::all_conv_kernels();
+  for (; *kernels; ++kernels) std::printf("%s, width %d\n", (*kernels)->isa, (*kernels)->width);
+  host::every_instruction_set() = true;
+  for (int threads : {2, 1, 5}) {
+    use_threads(threads);
+    test_activations();
+    test_depthwise();
+    test_pointwise();
+  }
+  test_nan();
+  test_refusals();
+  if (failures()) std::printf("%d failures\n", failures());
+  return failures() != 0;
+}
