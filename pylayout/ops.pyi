@@ -204,6 +204,13 @@ def celu(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def channel_shuffle(
+    x: Input,
+    groups: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def clip(
     x: Input,
     min: float | None = None,

@@ -498,6 +498,11 @@ add("interpolate", normal((1, 5, 4, 5, 6)), size=(5, 4, 9), mode="trilinear")
 add("tile", normal((2, 19, 3, 5)), dims=[1, 2, 3, 2])
 add("tile", normal((5, 3)), dims=[2, 3, 1, 7])
 add("tile", lambda rng: [rng.integers(-9, 9, (2, 3, 4)).astype(np.int8)], dims=[3])
+add("channel_shuffle", normal((2, 38, 3, 5)), groups=2)
+add("channel_shuffle", normal((1, 33, 4, 4)), groups=3)
+add("channel_shuffle", normal((3, 20, 7)), groups=5)
+add("channel_shuffle", normal((2, 3, 4, 4)), groups=1)
+add("channel_shuffle", lambda rng: [rng.integers(-9, 9, (2, 24, 3, 3)).astype(np.int8)], groups=4)
 
 
 def cast_to(dtype: str):
