@@ -468,6 +468,217 @@ static void test_fuse_residual() {
   expect_pass(pass, twice.graph, "conv2d add");
 }
 
+static void test_recognise_channel_shuffle() {
+  const Pass pass = passes::recognise_channel_shuffle();
+  const auto shuffle = [&](const char* split, const char* dims, const char* back, const std::string& ops) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  const ValueId x = b.add("reshape", {b.input({2, 12, 3, 4})}, split);
+                  return b.add("reshape", {b.add("permute", {x}, dims)}, back);
+                }),
+                ops, 0);
+  };
+  shuffle("shape=[2,3,4,3,4]", "dims=[0,2,1,3,4]", "shape=[2,12,3,4]", "channel_shuffle");
+  shuffle("shape=[2,3,4,12]", "dims=[0,2,1,3]", "shape=[2,-1,3,4]", "channel_shuffle");
+  shuffle("shape=[2,3,4,3,4]", "dims=[0,2,1,3,4]", "shape=[2,4,9,4]", "reshape permute reshape");
+  shuffle("shape=[2,3,4,3,4]", "dims=[0,1,2,4,3]", "shape=[2,12,3,4]", "reshape permute reshape");
+  shuffle("shape=[2,6,6,4]", "dims=[0,2,1,3]", "shape=[2,12,3,4]", "reshape permute reshape");
+  shuffle("shape=[3,2,4,3,4]", "dims=[0,2,1,3,4]", "shape=[2,12,3,4]", "reshape permute reshape");
+}
+
+static void test_recognise_norm() {
+  const Pass pass = passes::recognise_norm();
+  struct Spelling {
+    const char *square, *dims;
+    bool inverse;
+    const char* ops;
+  };
+  for (const Spelling& spelling :
+       {Spelling{"pow", "dim=-1", false, "layer_norm+bias"}, Spelling{"mul", "dim=[1,2]", false, "layer_norm+bias"},
+        Spelling{"square", "dim=2", true, "layer_norm+bias"},
+        Spelling{"pow", "dim=1", false, "mean sub pow mean add sqrt div mul add"}}) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  const std::string dims = std::string(spelling.dims) + " keepdim=true";
+                  const ValueId x = b.input({3, 4, 6});
+                  const ValueId d = b.add("sub", {x, b.add("mean", {x}, dims)});
+                  const std::string square = spelling.square;
+                  const ValueId power = square == "pow"   ? b.add("pow", {d, b.number(2)})
+                                        : square == "mul" ? b.add("mul", {d, d})
+                                                          : b.add("square", {d});
+                  const ValueId sum = b.add("add", {b.add("mean", {power}, dims), b.number(1e-3)});
+                  const ValueId y = spelling.inverse ? b.add("mul", {b.add("rsqrt", {sum}), d})
+                                                     : b.add("div", {d, b.add("sqrt", {sum})});
+                  const Dims shape = std::string(spelling.dims) == "dim=[1,2]" ? Dims{4, 6} : Dims{6};
+                  return b.add("add", {b.add("mul", {y, b.constant(shape)}), b.constant(shape)});
+                }),
+                spelling.ops);
+  }
+  // Near misses: the mean of something else, keepdim missing on a square shape, a weight of another shape.
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId x = b.input({6, 6});
+                const ValueId d = b.add("sub", {x, b.add("mean", {x}, "dim=1")});
+                const ValueId v = b.add("mean", {b.add("square", {d})}, "dim=1");
+                return b.add("div", {d, b.add("sqrt", {b.add("add", {v, b.number(1e-3)})})});
+              }),
+              "mean sub square mean add sqrt div");
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId x = b.input({6, 6});
+                const ValueId d = b.add("sub", {x, b.add("mean", {x}, "dim=1 keepdim=true")});
+                const ValueId v = b.add("mean", {b.add("square", {x})}, "dim=1 keepdim=true");
+                return b.add("div", {d, b.add("sqrt", {b.add("add", {v, b.number(1e-3)})})});
+              }),
+              "mean sub square mean add sqrt div");
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId y = b.add("layer_norm", {b.input({5, 6})}, "normalized_shape=6");
+                return b.add("mul", {b.add("add", {y, b.constant({6})}), b.constant({1, 6})});
+              }),
+              "layer_norm+bias mul");
+}
+
+static void test_recognise_attention() {
+  const Pass pass = passes::recognise_attention();
+  const Dims q{2, 3, 5, 4}, k{2, 3, 7, 4}, v{2, 3, 7, 6};
+  // Half of the scale on each side, keys transposed by the exporter.
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId keys = b.add("permute", {b.input(k)}, "dims=[0,1,3,2]");
+                const ValueId scores =
+                    b.add("matmul", {b.add("mul", {b.input(q), b.number(0.7)}), b.add("mul", {keys, b.number(0.7)})});
+                return b.add("matmul", {b.add("softmax", {scores}, "dim=-1"), b.input(v)});
+              }),
+              "permute permute scaled_dot_product_attention");
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId scores = b.add("matmul", {b.input(q), b.input(k)}, "transpose_b=true");
+                const ValueId masked = b.add("add", {b.input({5, 7}), b.add("div", {scores, b.number(2)})});
+                return b.add("matmul", {b.add("softmax", {masked}, "dim=3"), b.input(v)});
+              }),
+              "scaled_dot_product_attention");
+  const auto kept = [&](const Dims& values, const char* product, const char* softmax, bool shared, const char* ops) {
+    Builder b;
+    const ValueId scores = b.add("matmul", {b.input({2, 3, 5, 4}), b.input({2, 3, 5, 4})}, product);
+    const ValueId weights = b.add("softmax", {scores}, softmax);
+    std::vector<ValueId> outputs = {b.add("matmul", {weights, b.input(values)})};
+    if (shared) outputs.push_back(weights);
+    b.finish(outputs);
+    expect_pass(pass, b.graph, ops);
+  };
+  kept({2, 3, 5, 6}, "transpose_b=true", "dim=3", false, "scaled_dot_product_attention");
+  kept({3, 5, 6}, "transpose_b=true", "dim=3", false, "matmul softmax matmul");  // broadcasts
+  kept({2, 3, 5, 6}, "transpose_b=true", "dim=2", false, "matmul softmax matmul");
+  kept({2, 3, 5, 6}, "transpose_b=true", "dim=3", true, "matmul softmax matmul");
+  kept({2, 3, 5, 6}, "transpose_b=true activation=relu", "dim=3", false, "matmul+relu softmax matmul");
+}
+
+static void test_fold_pad() {
+  const Pass pass = passes::fold_pad();
+  const auto padded = [&](const char* op, const std::string& pad, const std::string& attributes, const std::string& ops,
+                          const Dims& weight = {}) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  std::vector<ValueId> inputs = {b.add("pad", {b.input({2, 4, 7, 8})}, pad)};
+                  if (!weight.empty()) inputs.push_back(b.constant(weight));
+                  return b.add(op, inputs, attributes);
+                }),
+                ops);
+  };
+  padded("conv2d", "pad=[1,2,0,1]", "padding=[1,0]", "conv2d", {4, 4, 3, 3});
+  padded("conv2d", "pad=[1,2,0,1] value=1", "", "pad conv2d", {4, 4, 3, 3});
+  padded("conv2d", "pad=[1,2,0,1] mode=replicate", "", "pad conv2d", {4, 4, 3, 3});
+  padded("conv2d", "pad=[1,-1,0,1]", "", "pad conv2d", {4, 4, 3, 3});
+  padded("conv2d", "pad=[1,1,1,1,1,1]", "", "pad conv2d", {4, 6, 3, 3});
+  padded("avg_pool2d", "pad=[1,1,0,1]", "kernel_size=3 stride=2 count_include_pad=false", "avg_pool2d");
+  padded("avg_pool2d", "pad=[1,1,0,1]", "kernel_size=4 padding=1 count_include_pad=true", "avg_pool2d");
+  padded("avg_pool2d", "pad=[1,1,0,1]", "kernel_size=4 padding=1 count_include_pad=false", "pad avg_pool2d");
+  padded("avg_pool2d", "pad=[2,2,0,1]", "kernel_size=3", "pad avg_pool2d");
+  padded("avg_pool2d", "pad=[1,1,0,1]", "kernel_size=3 ceil_mode=true", "pad avg_pool2d");
+  padded("max_pool2d", "pad=[1,1,0,1] value=-inf", "kernel_size=3", "max_pool2d");
+  padded("max_pool2d", "pad=[1,1,0,1]", "kernel_size=3", "pad max_pool2d");
+}
+
+static void test_fold_scale() {
+  const Pass pass = passes::fold_scale();
+  const auto after = [&](const char* op, const Dims& x, const Dims& weight, const std::string& arithmetic,
+                         const Dims& constant, bool first, const std::string& ops, const std::string& attributes = "") {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  const ValueId y = b.add(op, {b.input(x), b.constant(weight)}, attributes);
+                  const ValueId c = b.constant(constant, 0.5, 2);
+                  return b.add(arithmetic.c_str(), first ? std::vector<ValueId>{c, y} : std::vector<ValueId>{y, c},
+                               "activation=tanh");
+                }),
+                ops);
+  };
+  const Dims x{2, 6, 5, 5}, w{4, 6, 3, 3};
+  after("conv2d", x, w, "mul", {4, 1, 1}, false, "conv2d+tanh");
+  after("conv2d", x, w, "mul", {4, 1, 1}, true, "conv2d+tanh");
+  after("conv2d", x, w, "div", {4, 1, 1}, false, "conv2d+tanh");
+  after("conv2d", x, w, "div", {4, 1, 1}, true, "conv2d div+tanh");
+  after("conv2d", x, w, "add", {}, true, "conv2d+bias+tanh");
+  after("conv2d", x, w, "sub", {1}, true, "conv2d+bias+tanh");
+  after("conv2d", x, w, "sub", {4, 1, 1}, false, "conv2d+bias+tanh");
+  after("conv2d", x, w, "mul", {4, 3, 3}, false, "conv2d mul+tanh");
+  after("conv2d", x, w, "mul", {2, 1, 1, 1}, false, "conv2d mul+tanh");
+  after("conv2d", x, w, "mul", {4, 1, 1}, false, "conv2d+relu mul+tanh", "activation=relu");
+  after("conv_transpose2d", {2, 6, 5, 5}, {6, 4, 3, 3}, "mul", {8, 1, 1}, false, "conv_transpose2d+tanh", "groups=2");
+  after("linear", {2, 7, 6}, {5, 6}, "mul", {5}, false, "linear+tanh");
+  after("linear", {2, 7, 6}, {5, 6}, "mul", {7, 1}, false, "linear mul+tanh");
+
+  const auto before = [&](const char* op, const Dims& in, const Dims& weight, const char* arithmetic,
+                          const Dims& constant, const std::string& ops, const std::string& attributes = "") {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  const ValueId y = b.add(arithmetic, {b.input(in), b.constant(constant, 0.5, 2)});
+                  return b.add(op, {y, b.constant(weight)}, attributes);
+                }),
+                ops, 2e-5);
+  };
+  before("conv2d", x, w, "mul", {6, 1, 1}, "conv2d", "padding=1");
+  before("conv2d", x, w, "div", {}, "conv2d", "padding=1");
+  before("conv2d", x, w, "add", {6, 1, 1}, "conv2d+bias");
+  before("conv2d", x, w, "sub", {6, 1, 1}, "sub conv2d", "padding=1");
+  before("conv2d", x, {4, 3, 3, 3}, "sub", {6, 1, 1}, "sub conv2d", "groups=2 padding=[0,1]");
+  before("conv2d", x, {6, 2, 3, 3}, "sub", {6, 1, 1}, "conv2d+bias", "groups=3");
+  before("conv2d", x, {6, 2, 3, 3}, "mul", {6, 1, 1}, "conv2d", "groups=3");
+  before("conv2d", x, w, "mul", {5, 1}, "mul conv2d");
+  before("conv_transpose2d", x, {6, 2, 3, 3}, "mul", {6, 1, 1}, "conv_transpose2d", "groups=2");
+  before("linear", {2, 7, 6}, {5, 6}, "sub", {6}, "linear+bias");
+  before("linear", {2, 7, 6}, {5, 6}, "mul", {6}, "linear");
+
+  // Two in a row; what they become is computed by fold_constants.
+  const auto merged = [](const char* op, const Dims& first, const Dims& second, const std::string& ops) {
+    const Graph graph = graph_of([&](Builder& b) {
+      return b.add(op, {b.constant(second), b.add(op, {b.add("tanh", {b.input({4, 5})}), b.constant(first)})});
+    });
+    Graph after = graph;
+    simplify(after, context());
+    CHECK(ops_of(after) == ops);
+    compare(graph, after, 1e-6, "two in a row");
+  };
+  merged("mul", {}, {5}, "tanh mul");
+  merged("add", {4, 1}, {4, 5}, "tanh add");
+  merged("add", {4, 1}, {5}, "tanh add add");  // the sum would be larger than both
+  merged("sub", {5}, {5}, "tanh sub sub");
+  Builder chain;
+  ValueId sum = chain.input({4, 5});
+  for (int i = 0; i < 6; ++i) sum = chain.add("add", {sum, chain.constant({5})});
+  chain.finish({sum});
+  Graph shorter = chain.graph;
+  simplify(shorter, context());
+  CHECK(ops_of(shorter) == "add");
+  compare(chain.graph, shorter, 1e-6, "a chain of sums");
+}
+
+static void test_merge_equal() {
+  const Pass pass = passes::merge_equal();
+  Builder b;
+  const ValueId x = b.input({4, 4}), one = b.values({4}, {1, 2, 3, 4}), same = b.values({4}, {1, 2, 3, 4}),
+                other = b.values({4}, {1, 2, 3, 5}), row = b.values({1, 4}, {1, 2, 3, 4});
+  const ValueId first = b.add("add", {x, one}), second = b.add("add", {x, same}), third = b.add("add", {x, other});
+  const ValueId parts = b.all("split", {first}, "split_size_or_sections=2")[1];
+  const ValueId again = b.all("split", {second}, "split_size_or_sections=2")[1];
+  b.finish({parts, again, third, b.add("add", {one, x}), b.add("add", {x, row}), b.add("relu", {second}),
+            b.add("clip", {third}, "max=1"), b.add("clip", {third}, "max=1.5")});
+  expect_pass(pass, b.graph, "add add split add add relu clip clip", 0);
+  Builder nothing;
+  nothing.finish({nothing.add("relu", {nothing.input({3})}), nothing.add("relu", {nothing.input({3})})});
+  expect_pass(pass, nothing.graph, "relu relu", 0);
+}
+
 static void test_all_together() {
   // The blocks of ResNet, MobileNet v3 and a transformer's MLP, as exporters write them.
   Builder b;
@@ -584,6 +795,12 @@ int main() {
   test_fuse_activation();
   test_recognise_activation();
   test_fuse_residual();
+  test_recognise_channel_shuffle();
+  test_recognise_norm();
+  test_recognise_attention();
+  test_fold_pad();
+  test_fold_scale();
+  test_merge_equal();
   test_all_together();
   test_random_graphs();
   test_long_chains();

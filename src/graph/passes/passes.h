@@ -5,12 +5,18 @@
 
 namespace pl::passes {
 
-Pass remove_identity();
-Pass fold_constants();
 Pass fold_batch_norm();
-Pass fuse_bias();
-Pass recognise_activation();
+Pass fold_constants();
+Pass fold_pad();
+Pass fold_scale();
 Pass fuse_activation();
+Pass fuse_bias();
 Pass fuse_residual();
+Pass merge_equal();
+Pass recognise_activation();
+Pass recognise_attention();
+Pass recognise_channel_shuffle();
+Pass recognise_norm();
+Pass remove_identity();
 
 }  // namespace pl::passes

@@ -1,0 +1,78 @@
+// fold_pad: a border of constants before a convolution or pool becomes its padding.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace pl::passes {
+namespace {
+
+// Whether a border of this value does to a maximum what padding does: nothing.
+bool is_lowest(double value, DType dtype) {
+  return value == -std::numeric_limits<double>::infinity() ||
+         (dtype == DType::f32 && value == double(std::numeric_limits<float>::lowest()));
+}
+
+void fold(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const std::string& kind = node.schema->kind;
+  if (kind != "conv" && kind != "pool") return;
+  const int before = rewriter.sole_maker(rewriter.input(node, 0), "pad");
+  if (before < 0) return;
+  const Op pad = rewriter.op(size_t(before)), op = rewriter.op(index);
+  if (pad.attributes.text("mode") != "constant") return;
+  const double value = pad.attributes.number("value");
+  const bool maximum = kind == "pool" && op.attributes.text("mode") == "max";
+  if (maximum ? !is_lowest(value, op.in(0).dtype) : value != 0) return;
+
+  const std::vector<int64_t>&begins = pad.attributes.integers("begins"), &ends = pad.attributes.integers("ends");
+  std::vector<int64_t> padding = op.attributes.integers("padding");
+  const size_t spatial = padding.size() / 2;
+  bool own = false, positive = true;
+  for (int64_t size : padding) own = own || size != 0;
+  for (size_t i = 0; i < begins.size(); ++i) {
+    if (i < 2 && (begins[i] != 0 || ends[i] != 0)) return;
+    positive = positive && begins[i] >= 0 && ends[i] >= 0;
+  }
+  if (!positive) return;
+  for (size_t i = 0; i < spatial; ++i) {
+    padding[i] += begins[i + 2];
+    padding[i + spatial] += ends[i + 2];
+  }
+  Attributes attributes = node.attributes;
+  attributes.set("padding", padding);
+  if (kind == "pool") {
+    // With ceil_mode the last window may begin in the border, but not in padding.
+    if (op.attributes.flag("ceil_mode")) return;
+    const std::vector<int64_t>&kernel = op.attributes.integers("kernel_size"),
+          &dilation = op.attributes.integers("dilation");
+    for (size_t i = 0; i < spatial; ++i) {
+      const int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
+      if (padding[i] > reach / 2 || padding[i + spatial] > reach / 2) return;
+    }
+    if (!maximum) {
+      // The border was counted; so must the padding be, which was not if it was the pool's own.
+      if (own && !op.attributes.flag("count_include_pad")) return;
+      attributes.set("count_include_pad", true);
+    }
+  }
+  std::vector<ValueId> inputs = rewriter.inputs(node);
+  inputs[0] = rewriter.input(rewriter.node(size_t(before)), 0);
+  const std::string schema = node.schema->name;
+  rewriter.rewrite(index, schema, attributes, inputs);
+}
+
+int run(Graph& graph, Context&) { return sweep(graph, fold); }
+
+}  // namespace
+
+Pass fold_pad() {
+  return {"fold_pad",
+          "Makes a border of zeros the padding of the convolution or average pool after it, and one of -infinity that "
+          "of a maximum pool.  Exact.",
+          run};
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,128 @@
+// fold_scale: factors and terms by channel go into the weights and bias of the product before or after them; two in a
+// row become one.
+#include <algorithm>
+
+#include "graph/passes/constants.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/products.h"
+
+namespace pl::passes {
+namespace {
+
+struct Affine {
+  ValueId x = kNoValue;
+  std::vector<double> scale, shift;
+};
+
+// What an arithmetic node without activation does to its one operand that is not constant, along `axis` of its result.
+// Division by a constant only: c / x is not affine.
+std::optional<Affine> affine_of(Rewriter& rewriter, size_t index, int axis) {
+  const Node& node = rewriter.node(index);
+  const std::string& name = node.schema->name;
+  const bool symmetric = name == "mul" || name == "add";
+  if (!symmetric && name != "sub" && name != "div") return std::nullopt;
+  const Dims& shape = rewriter.shape(node.outputs[0]);
+  for (size_t k = 0; k < 2; ++k) {
+    const ValueId x = rewriter.input(node, k), constant = rewriter.input(node, 1 - k);
+    if (rewriter.is_constant(x) || !rewriter.is_constant(constant) || rewriter.shape(x) != shape) continue;
+    if (k == 1 && name == "div") return std::nullopt;
+    auto values = along_axis(rewriter, constant, shape, axis);
+    if (!values) return std::nullopt;
+    Affine affine;
+    affine.x = x;
+    affine.scale.assign(values->size(), k == 1 && name == "sub" ? -1.0 : 1.0);
+    affine.shift.assign(values->size(), 0.0);
+    for (size_t i = 0; i < values->size(); ++i) {
+      const double c = (*values)[i];
+      if (name == "mul") affine.scale[i] = c;
+      if (name == "div") affine.scale[i] = 1 / c;
+      if (name == "add") affine.shift[i] = c;
+      if (name == "sub") affine.shift[i] = k == 0 ? -c : c;
+    }
+    return affine;
+  }
+  return std::nullopt;
+}
+
+// The operand of an arithmetic node that is not constant.
+ValueId variable_operand(Rewriter& rewriter, const Node& node) {
+  for (size_t k = 0; k < 2; ++k)
+    if (rewriter.is_constant(rewriter.input(node, 1 - k))) return rewriter.input(node, k);
+  return kNoValue;
+}
+
+// Into the product before.
+bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
+  const Node& node = rewriter.node(index);
+  const ValueId y = variable_operand(rewriter, node);
+  const int before = rewriter.maker(y);
+  if (before < 0 || rewriter.uses(y) != 1) return false;
+  const auto product = product_of(rewriter, size_t(before));
+  if (!product) return false;
+  const auto affine = affine_of(rewriter, index, product->output_axis);
+  if (!affine) return false;
+  const bool scales = std::any_of(affine->scale.begin(), affine->scale.end(), [](double s) { return s != 1; });
+  if (!takes_output_affine(rewriter, *product, scales)) return false;
+  const Attributes attributes = node.attributes;
+  fold_output_affine(rewriter, context, *product, index, affine->scale, affine->shift, attributes);
+  return true;
+}
+
+// Into the product after: `index` is that product.
+void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
+  const auto product = product_of(rewriter, index);
+  if (!product) return;
+  const int before = rewriter.sole_maker(rewriter.input(rewriter.node(index), 0), "binary");
+  if (before < 0 || rewriter.has_activation(size_t(before))) return;
+  if (const auto affine = affine_of(rewriter, size_t(before), product->input_axis))
+    fold_input_affine(rewriter, context, *product, affine->x, affine->scale, affine->shift);
+}
+
+// (x + a) + b is x + (a + b), (x * a) * b is x * (a * b); fold_constants computes what is in brackets.
+void merge(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const std::string name = node.schema->name;
+  if (name != "add" && name != "mul") return;
+  const ValueId y = variable_operand(rewriter, node);
+  const int before = rewriter.sole_maker(y, "binary");
+  if (before < 0 || rewriter.node(size_t(before)).schema != node.schema || rewriter.has_activation(size_t(before)))
+    return;
+  const Node& first = rewriter.node(size_t(before));
+  const ValueId x = variable_operand(rewriter, first);
+  if (x == kNoValue || rewriter.is_constant(x)) return;
+  const auto other = [&](const Node& of, ValueId variable) {
+    return rewriter.input(of, rewriter.input(of, 0) == variable ? 1 : 0);
+  };
+  const ValueId a = other(first, x), b = other(node, y);
+  // Not (c, 1) with (1, w), which would make a larger constant.
+  const int64_t larger = std::max(rewriter.desc(a).elements(), rewriter.desc(b).elements());
+  std::vector<TensorDesc> descs = {TensorDesc::dense(rewriter.desc(a).dtype, rewriter.shape(a)),
+                                   TensorDesc::dense(rewriter.desc(b).dtype, rewriter.shape(b))};
+  if (make_op(*node.schema, {}, descs).out().elements() > larger) return;
+  const Attributes attributes = node.attributes;
+  const ValueId both = rewriter.insert(index, name, {}, {a, b}, "");
+  rewriter.rewrite(index, name, attributes, {x, both});
+}
+
+int run(Graph& graph, Context& context) {
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+    if (rewriter.node(index).schema->kind == "binary") {
+      if (!fold_backward(rewriter, context, index)) merge(rewriter, index);
+    } else {
+      fold_forward(rewriter, context, index);
+    }
+  });
+}
+
+}  // namespace
+
+Pass fold_scale() {
+  return {"fold_scale",
+          "Folds products, quotients, sums and differences with constants by channel into weights and bias of the "
+          "convolution or linear op before, or of the one after it (terms only if that has no padding); merges two "
+          "sums or two products with constants.  A result changes by roundings of its dtype relative to the sum of "
+          "the magnitudes; intermediate overflow may vanish.",
+          run};
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,142 @@
+// recognise_norm: layer normalisation spelled in arithmetic, as ONNX files before opset 17 have it, becomes one op.
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace pl::passes {
+namespace {
+
+// The number of last dimensions that a mean goes over, keeping them; 0 if it is not such a mean of `x`.
+int mean_over_last(Rewriter& rewriter, ValueId id, ValueId x) {
+  const int index = rewriter.maker(id);
+  if (index < 0 || rewriter.node(size_t(index)).schema->name != "mean") return 0;
+  if (rewriter.input(rewriter.node(size_t(index)), 0) != x) return 0;
+  const Op op = rewriter.op(size_t(index));
+  if (!op.attributes.flag("keepdim")) return 0;
+  const std::vector<int64_t>& dims = op.attributes.integers("dim");  // sorted
+  const int rank = rewriter.shape(x).size();
+  for (size_t i = 0; i < dims.size(); ++i)
+    if (dims[i] != rank - int64_t(dims.size()) + int64_t(i)) return 0;
+  return int(dims.size());
+}
+
+// A node of this name that makes the value, without activation, or null.
+const Node* made_by(Rewriter& rewriter, ValueId id, std::string_view name) {
+  const int index = rewriter.maker(id);
+  if (index < 0 || rewriter.node(size_t(index)).schema->name != name || rewriter.has_activation(size_t(index)))
+    return nullptr;
+  return &rewriter.node(size_t(index));
+}
+
+// d if the value is d squared.
+ValueId base_of_square(Rewriter& rewriter, ValueId id) {
+  if (const Node* square = made_by(rewriter, id, "square")) return rewriter.input(*square, 0);
+  if (const Node* pow = made_by(rewriter, id, "pow"))
+    if (rewriter.is_number(rewriter.input(*pow, 1), 2)) return rewriter.input(*pow, 0);
+  if (const Node* mul = made_by(rewriter, id, "mul"))
+    if (rewriter.input(*mul, 0) == rewriter.input(*mul, 1)) return rewriter.input(*mul, 0);
+  return kNoValue;
+}
+
+// The variance plus eps if the value is its square root: of div, or of mul with `inverse`.
+ValueId under_root(Rewriter& rewriter, ValueId id, bool inverse) {
+  if (inverse) {
+    if (const Node* rsqrt = made_by(rewriter, id, "rsqrt")) return rewriter.input(*rsqrt, 0);
+    const Node* reciprocal = made_by(rewriter, id, "reciprocal");
+    if (!reciprocal) return kNoValue;
+    id = rewriter.input(*reciprocal, 0);
+  }
+  const Node* sqrt = made_by(rewriter, id, "sqrt");
+  return sqrt ? rewriter.input(*sqrt, 0) : kNoValue;
+}
+
+struct Normalised {
+  ValueId x = kNoValue;
+  int dims = 0;
+  double eps = 0;
+};
+
+// d / sqrt(mean(d * d) + eps) with d = x - mean(x).
+std::optional<Normalised> normalised(Rewriter& rewriter, ValueId d, ValueId root, bool inverse) {
+  const Node* difference = made_by(rewriter, d, "sub");
+  const ValueId under = difference ? under_root(rewriter, root, inverse) : kNoValue;
+  const Node* sum = under == kNoValue ? nullptr : made_by(rewriter, under, "add");
+  if (!sum) return std::nullopt;
+  Normalised found;
+  found.x = rewriter.input(*difference, 0);
+  found.dims = mean_over_last(rewriter, rewriter.input(*difference, 1), found.x);
+  if (found.dims == 0) return std::nullopt;
+  for (size_t k = 0; k < 2; ++k) {
+    const auto eps = rewriter.number(rewriter.input(*sum, 1 - k));
+    const int index = rewriter.maker(rewriter.input(*sum, k));
+    if (!eps || *eps < 0 || index < 0) continue;
+    const ValueId square = rewriter.input(rewriter.node(size_t(index)), 0);
+    const ValueId base = square == kNoValue ? kNoValue : base_of_square(rewriter, square);
+    // The difference may have been computed twice.
+    const Node* again = base == kNoValue ? nullptr : made_by(rewriter, base, "sub");
+    const bool same = again && rewriter.input(*again, 0) == found.x &&
+                      mean_over_last(rewriter, rewriter.input(*again, 1), found.x) == found.dims;
+    if (!same || mean_over_last(rewriter, rewriter.input(*sum, k), square) != found.dims) continue;
+    found.eps = *eps;
+    return found;
+  }
+  return std::nullopt;
+}
+
+void recognise(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const bool divides = node.schema->name == "div";
+  if ((!divides && node.schema->name != "mul") || rewriter.has_activation(index)) return;
+  for (size_t k = 0; k < (divides ? 1 : 2); ++k) {
+    const auto found = normalised(rewriter, rewriter.input(node, k), rewriter.input(node, 1 - k), !divides);
+    if (!found) continue;
+    const Dims& shape = rewriter.shape(found->x);
+    std::vector<int64_t> last(shape.end() - found->dims, shape.end());
+    Attributes attributes;
+    attributes.set("normalized_shape", last);
+    attributes.set("eps", found->eps);
+    return rewriter.rewrite(index, "layer_norm", attributes, {found->x});
+  }
+}
+
+// layer_norm * weight, layer_norm + bias, with constants of the normalised shape.
+void take_constant(Rewriter& rewriter, Context&, size_t index) {
+  const Node& node = rewriter.node(index);
+  const bool adds = node.schema->name == "add";
+  if ((!adds && node.schema->name != "mul") || rewriter.has_activation(index)) return;
+  for (size_t k = 0; k < 2; ++k) {
+    const ValueId constant = rewriter.input(node, 1 - k);
+    const int before = rewriter.sole_maker(rewriter.input(node, k), "layer_norm");
+    if (before < 0 || !rewriter.is_constant(constant)) continue;
+    const Node& norm = rewriter.node(size_t(before));
+    std::vector<ValueId> inputs = rewriter.inputs(norm);
+    inputs.resize(3, kNoValue);
+    if (inputs[2] != kNoValue || (!adds && inputs[1] != kNoValue)) continue;
+    const Op op = rewriter.op(size_t(before));
+    if (rewriter.shape(constant) != Dims(op.attributes.integers("normalized_shape"))) continue;
+    inputs[adds ? 2 : 1] = constant;
+    const Attributes attributes = norm.attributes;
+    const std::string name = norm.name;
+    return rewriter.rewrite(index, "layer_norm", attributes, inputs, name);
+  }
+}
+
+int run(Graph& graph, Context& context) {
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+    if (rewriter.node(index).schema->kind != "binary") return;
+    recognise(rewriter, index);
+    if (rewriter.node(index).schema->kind == "binary") take_constant(rewriter, context, index);
+  });
+}
+
+}  // namespace
+
+Pass recognise_norm() {
+  return {"recognise_norm",
+          "Recognises (x - mean) / sqrt(mean((x - mean)^2) + eps) over the last dimensions, with a weight and a bias, "
+          "as layer_norm.  A result changes by roundings of its dtype.",
+          run};
+}
+
+}  // namespace pl::passes
