@@ -274,6 +274,19 @@ def conv3d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def conv_integer(
+    x: Input,
+    weight: Input,
+    x_zero_point: Input | None = None,
+    weight_zero_point: Input | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def conv_transpose1d(
     x: Input,
     weight: Input,
@@ -337,6 +350,15 @@ def cosh(
 def cumsum(
     x: Input,
     dim: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def dequantize_linear(
+    x: Input,
+    scale: Input,
+    zero_point: Input | None = None,
+    axis: int = 1,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -668,6 +690,15 @@ def matmul(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def matmul_integer(
+    a: Input,
+    b: Input,
+    a_zero_point: Input | None = None,
+    b_zero_point: Input | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def max_pool1d(
     x: Input,
     kernel_size: int | Sequence[int],
@@ -807,6 +838,49 @@ def prod(
     x: Input,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def qlinear_conv(
+    x: Input,
+    weight: Input,
+    x_scale: Input,
+    weight_scale: Input,
+    y_scale: Input,
+    x_zero_point: Input | None = None,
+    weight_zero_point: Input | None = None,
+    y_zero_point: Input | None = None,
+    bias: Input | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: str | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def qlinear_matmul(
+    a: Input,
+    b: Input,
+    a_scale: Input,
+    b_scale: Input,
+    y_scale: Input,
+    a_zero_point: Input | None = None,
+    b_zero_point: Input | None = None,
+    y_zero_point: Input | None = None,
+    dtype: str | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def quantize_linear(
+    x: Input,
+    scale: Input,
+    zero_point: Input | None = None,
+    axis: int = 1,
+    dtype: str | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

@@ -26,6 +26,13 @@ def layer(op, x, w, r, **more):
     return getattr(ops, op)(ones(*x), ones(*w), ones(*r), **more)
 
 
+X, W = (1, 4, 5, 5), (8, 4, 3, 3)
+
+
+def bytes8(*shape):
+    return ones(*shape, dtype="int8")
+
+
 BAD = {
     "matmul with a residual of another shape": (
         lambda: ops.matmul(ones(2, 3), ones(3, 4), residual=ones(4)),
@@ -138,6 +145,78 @@ BAD = {
     ),
     "lstm without hidden units": (lambda: layer("lstm", (2, 3, 4), (1, 0, 4), (1, 0, 0)), SHAPE, "r.shape is"),
     "lstm without features": (lambda: layer("lstm", (2, 3, 0), (1, 20, 0), (1, 20, 5)), SHAPE, "x.shape is"),
+    "quantize with scales of another number": (
+        lambda: ops.quantize_linear(ones(2, 3), ones(4)),
+        SHAPE,
+        r"quantize_linear: scale.shape is \(4,\), expected \(3,\)",
+    ),
+    "quantize along an axis there is not": (
+        lambda: ops.quantize_linear(ones(2, 3), ones(3), axis=2),
+        ARGUMENT,
+        "quantize_linear: axis is 2, expected -2 to 1",
+    ),
+    "quantize with zero points of another number": (
+        lambda: ops.quantize_linear(ones(2, 3), ones(3), ones(2, dtype="uint8")),
+        SHAPE,
+        r"quantize_linear: zero_point.shape is \(2,\)",
+    ),
+    "quantize to 32 bits": (
+        lambda: ops.quantize_linear(ones(2, 3), ones(1), dtype="s32"),
+        UNSUPPORTED,
+        "quantize_linear: dtype is s32, expected u8 or s8",
+    ),
+    "quantize to two dtypes": (
+        lambda: ops.quantize_linear(ones(2, 3), ones(1), ones(1, dtype="uint8"), dtype="s8"),
+        ARGUMENT,
+        "quantize_linear: zero_point.dtype is u8, expected s8",
+    ),
+    "dequantize floats": (lambda: ops.dequantize_linear(ones(2), ones(1)), UNSUPPORTED, "x has dtype f32"),
+    "qlinear_conv of floats": (
+        lambda: ops.qlinear_conv(ones(*X), ones(*W, dtype="int8"), ones(), ones(), ones()),
+        UNSUPPORTED,
+        "qlinear_conv: x has dtype f32, expected one of u8, s8",
+    ),
+    "qlinear_conv of other channels": (
+        lambda: ops.qlinear_conv(bytes8(*X), bytes8(8, 5, 3, 3), ones(), ones(), ones()),
+        SHAPE,
+        "qlinear_conv: weight.ic is 5, expected 4",
+    ),
+    "qlinear_conv with two scales of x": (
+        lambda: ops.qlinear_conv(bytes8(*X), bytes8(*W), ones(2), ones(), ones()),
+        SHAPE,
+        r"qlinear_conv: x_scale.shape is \(2,\), expected one value",
+    ),
+    "qlinear_conv with too many scales": (
+        lambda: ops.qlinear_conv(bytes8(*X), bytes8(*W), ones(), ones(9), ones()),
+        SHAPE,
+        r"weight_scale.shape is \(9,\), expected one value or 8 \(weight.oc\)",
+    ),
+    "qlinear_conv with a floating bias": (
+        lambda: ops.qlinear_conv(bytes8(*X), bytes8(*W), ones(), ones(), ones(), bias=ones(8)),
+        UNSUPPORTED,
+        "qlinear_conv: bias has dtype f32, expected one of s32",
+    ),
+    "conv_integer with a zero point of another dtype": (
+        lambda: ops.conv_integer(bytes8(*X), bytes8(*W), ones(dtype="uint8")),
+        ARGUMENT,
+        "conv_integer: x_zero_point.dtype is u8, expected s8",
+    ),
+    "conv_integer of a matrix": (lambda: ops.conv_integer(bytes8(2, 3), bytes8(2, 3)), SHAPE, "x has rank 2"),
+    "matmul_integer of other columns": (
+        lambda: ops.matmul_integer(bytes8(2, 3), bytes8(4, 5)),
+        SHAPE,
+        r"matmul_integer: b has shape \(4, 5\), expected 3 rows",
+    ),
+    "matmul_integer of stacks that do not broadcast": (
+        lambda: ops.matmul_integer(bytes8(2, 3, 3), bytes8(4, 3, 3)),
+        SHAPE,
+        "matmul_integer: b has shape .* expected batch dimensions that broadcast",
+    ),
+    "qlinear_matmul with zero points of another number": (
+        lambda: ops.qlinear_matmul(bytes8(2, 3), bytes8(3, 4), ones(), ones(), ones(), b_zero_point=bytes8(3)),
+        SHAPE,
+        r"b_zero_point.shape is \(3,\), expected one value or 4",
+    ),
 }
 
 
@@ -158,6 +237,10 @@ EMPTY = {
     "isnan": (ops.isnan, (2, 0), (2, 0)),
     "attention without queries": (lambda x: ops.scaled_dot_product_attention(x, x, x), (2, 0, 3), (2, 0, 3)),
     "attention without heads": (lambda x: ops.scaled_dot_product_attention(x, x, x), (0, 2, 3), (0, 2, 3)),
+    "quantize_linear": (lambda x: ops.quantize_linear(x, ones(1)), (0, 3), (0, 3)),
+    "dequantize_linear": (lambda x: ops.dequantize_linear(ops.cast(x, "s8"), ones(3)), (0, 3), (0, 3)),
+    "conv_integer": (lambda x: ops.conv_integer(ops.cast(x, "s8"), bytes8(*W)), (0, 4, 5, 5), (0, 8, 3, 3)),
+    "matmul_integer": (lambda x: ops.matmul_integer(ops.cast(x, "s8"), bytes8(3, 4)), (0, 3), (0, 4)),
     "fmod": (lambda x: ops.fmod(x, x), (0, 3), (0, 3)),
 }
 
@@ -324,3 +407,45 @@ def test_recurrent_layers_of_no_steps(op, gates, rng):
     np.testing.assert_array_equal(np.asarray(y_h), h)
     y, y_h, *_ = getattr(ops, op)(ones(3, 0, 4), ones(1, gates * 5, 4), ones(1, gates * 5, 5))
     assert y.shape == (3, 1, 0, 5) and y_h.shape == (1, 0, 5)
+
+
+def test_quantize_rounds_and_saturates(device):
+    """Halves to the even integer, before the zero point is added."""
+    x = pl.asarray(np.array([0.5, 1.5, 2.5, -0.5, -1.5, 1e9, -1e9, INFINITY, NAN], "f4"), device=device)
+    one, zero = (pl.asarray(a, device=device) for a in (np.array([1], "f4"), np.array([3], "i1")))
+    result = np.asarray(ops.quantize_linear(x, one, zero))
+    np.testing.assert_array_equal(result, [3, 5, 5, 3, 1, 127, -128, 127, 0])
+    np.testing.assert_array_equal(np.asarray(ops.quantize_linear(x, one)), [0, 2, 2, 0, 0, 255, 0, 255, 0])
+    # An axis other than 1, negative.
+    y = ops.quantize_linear(np.full((2, 3), 6, "f4"), np.array([1, 2, 3], "f4"), axis=-1)
+    np.testing.assert_array_equal(np.asarray(y), [[6, 3, 2]] * 2)
+    back = ops.dequantize_linear(y, np.array([1, 2], "f2"), axis=0)
+    assert back.dtype == "f16"
+    np.testing.assert_array_equal(np.asarray(back), [[6, 3, 2], [12, 6, 4]])
+
+
+def test_quantised_products_of_nothing():
+    """No columns to sum over: zero, and through the scales the zero point."""
+    np.testing.assert_array_equal(np.asarray(ops.matmul_integer(bytes8(2, 0), bytes8(0, 3))), np.zeros((2, 3)))
+    y = ops.qlinear_matmul(bytes8(2, 0), bytes8(0, 3), ones(), ones(), ones(), y_zero_point=np.array(7, "u1"))
+    np.testing.assert_array_equal(np.asarray(y), np.full((2, 3), 7))
+
+
+@pytest.mark.parametrize("op", ["conv_integer", "qlinear_conv"])
+def test_convolution_pads_with_the_zero_point(op, device, rng):
+    """What lies outside is a zero of the quantised tensor, not a stored 0."""
+    x = rng.integers(0, 255, (1, 8, 6, 6)).astype("u1")
+    w = rng.integers(-128, 127, (8, 8, 3, 3)).astype("i1")
+    zero = np.array(200, "u1")
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=200)
+    function = getattr(ops, op)
+
+    def place(array):
+        return pl.asarray(array, device=device)
+
+    scales = [place(np.array(s, "f4")) for s in (0.013, 0.021, 3.7)] if op == "qlinear_conv" else []
+    zero = place(zero)
+    expected = np.asarray(function(place(padded), place(w), *scales, x_zero_point=zero))
+    for layout in ("auto", "NHWC"):
+        result = function(place(x), place(w), *scales, x_zero_point=zero, padding=1, layout=layout)
+        np.testing.assert_array_equal(np.asarray(result), expected)

@@ -11,35 +11,9 @@ void infer(Op& op) {
   check_float(op, 0);
   check_rank(op, 1, spatial + 2, spatial + 2);
   check_same_dtype(op, 1);
-  const Dims& x = op.in(0).shape;
-  const Dims& weight = op.in(1).shape;
-
-  const int64_t groups = op.attributes.integer("groups");
-  check(op, groups >= 1, Code::invalid_argument, "groups is ", groups, ", expected at least 1");
-  check(op, x[1] >= 1 && x[1] % groups == 0, Code::shape, "x.c is ", x[1], ", expected a multiple of ", groups,
-        " (groups)");
-  check(op, weight[1] == x[1] / groups, Code::shape, "weight.ic is ", weight[1], ", expected ", x[1] / groups,
-        " (x.c / groups)");
-  check(op, weight[0] >= 1 && weight[0] % groups == 0, Code::shape, "weight.oc is ", weight[0],
-        ", expected a multiple of ", groups, " (groups)");
-
-  const auto stride = positive_per_axis(op, "stride", spatial);
-  const auto padding = expand_padding(op, spatial);
-  const auto dilation = positive_per_axis(op, "dilation", spatial);
-  Dims output{x[0], weight[0]};
-  for (int i = 0; i < spatial; ++i) {
-    const size_t s = size_t(i);
-    Window window;
-    window.in = x[2 + i];
-    window.kernel = weight[2 + i];
-    window.stride = stride[s];
-    window.dilation = dilation[s];
-    window.begin = padding[s];
-    window.end = padding[s + size_t(spatial)];
-    output.push_back(sliding_size(op, window, spatial_name(spatial, i)));
-  }
+  const Dims output = convolved_shape(op, spatial);
   check_same_dtype(op, 2);
-  check_shape(op, 2, {weight[0]}, "weight.oc");
+  check_shape(op, 2, {output[1]}, "weight.oc");
   check_same_dtype(op, 3);
   check_shape(op, 3, output, "the output's shape");
   infer_activation(op, op.in(0).dtype);

@@ -1,0 +1,19 @@
+// Products of integers of 8 bits, with and without the scales of quantised tensors: which input is what.
+#pragma once
+
+#include "ops/op.h"
+
+namespace pl {
+
+// Input numbers of the kinds quantized_conv and quantized_matmul; -1 where the op has no such input or it was not
+// given.  Inputs 0 and 1 are x and weight, or a and b.
+struct QuantizedInputs {
+  int x_scale, weight_scale, y_scale;  // all of them or none: without, the result is the sum itself, s32
+  int x_zero, weight_zero, y_zero;
+  int bias;
+
+  explicit QuantizedInputs(const Op& op);
+  bool scaled() const { return y_scale >= 0; }
+};
+
+}  // namespace pl
