@@ -1,0 +1,1 @@
+"""Converters, one file for each family of ops; see `pylayout.onnx.registry`."""

@@ -1,0 +1,113 @@
+"""Constants, shapes as values, and ops without effect in inference."""
+
+from __future__ import annotations
+
+import numpy
+
+from ...errors import InvalidArgumentError, UnsupportedError
+from ..fold import room
+from ..node import Known, Node, Operand, Result, dtype_text, numpy_of
+from ..registry import converter
+from ..tensors import numpy_dtype
+
+
+@converter("Identity", since=1)
+def identity(node: Node) -> Result:
+    return node.x(0)
+
+
+@converter("Dropout", since=7)
+def dropout(node: Node) -> Result:
+    x = node.x(0)
+    node.ignore("ratio", "seed")
+    if node.has(2) and bool(node.number_at(2)) and not (node.has(1) and float(node.number_at(1)) == 0):
+        raise UnsupportedError("input training_mode is true, expected false (inference)")
+    return [x, node.op("expand", Known(numpy.ones((), bool)), list(x.shape)) if node.wants(1) else None]
+
+
+@converter("Constant", since=1)
+def constant(node: Node) -> Result:
+    given = [name for name in node.attributes if name.startswith(("value", "sparse_value"))]
+    if len(given) != 1:
+        raise InvalidArgumentError(f"{len(given)} values are given, expected one")
+    name = given[0]
+    if name == "value":
+        return node.tensor("value")
+    if name == "value_float":
+        return numpy.float32(node.number(name))
+    if name == "value_floats":
+        return numpy.asarray(node.numbers(name), "float32")
+    if name == "value_int":
+        return numpy.int64(node.integer(name))
+    if name == "value_ints":
+        return numpy.asarray(node.integers(name), "int64")
+    raise UnsupportedError(f"attribute {name} is given, expected a dense tensor of numbers")
+
+
+@converter("ConstantOfShape", since=9)
+def constant_of_shape(node: Node) -> Result:
+    value = node.tensor("value", numpy.zeros(1, "float32"))
+    if value.size != 1:
+        raise InvalidArgumentError(f"attribute value has {value.size} elements, expected 1")
+    shape = node.integers_at(0)
+    return numpy.broadcast_to(value.reshape(()), room(shape, value.dtype, "ConstantOfShape"))
+
+
+@converter("Shape", since=1)
+def shape(node: Node) -> Result:
+    sizes = node.x(0).shape
+    return numpy.asarray(sizes[slice(node.integer("start", 0), node.integer("end", None))], "int64")
+
+
+@converter("Size", since=1)
+def size(node: Node) -> Result:
+    count = 1
+    for n in node.x(0).shape:
+        count *= n
+    return numpy.asarray(count, "int64")
+
+
+@converter("Range", since=11)
+def range_(node: Node) -> Result:
+    node.ignore("stash_type")
+    start, limit, delta = (node.known(i).reshape(()) for i in range(3))
+    first, last, step = (float(v) if v.dtype.kind not in "iu" else int(v) for v in (start, limit, delta))
+    if step == 0 or step != step:
+        raise InvalidArgumentError(f"delta is {step}, expected a number other than 0")
+    count = max(int(numpy.ceil((last - first) / step)), 0)
+    room((count,), start.dtype, "Range")
+    return (first + numpy.arange(count) * step).astype(start.dtype)
+
+
+@converter("EyeLike", since=9)
+def eye_like(node: Node) -> Result:
+    x = node.x(0)
+    if x.ndim != 2:
+        raise InvalidArgumentError(f"x has rank {x.ndim}, expected 2")
+    dtype = numpy.dtype(node.dtype("dtype")) if "dtype" in node.attributes else numpy_of(x)
+    rows, columns = room(x.shape, dtype, "EyeLike")
+    return numpy.eye(rows, columns, node.integer("k", 0), dtype)
+
+
+def _cast(node: Node, x: Operand, dtype: numpy.dtype) -> Result:
+    if numpy_of(x) == dtype:
+        return x
+    if isinstance(x, Known):
+        return node.op("cast", x, dtype)
+    return node.op("cast", x, dtype_text(Known(numpy.empty(0, dtype))))
+
+
+def _saturate(node: Node) -> None:
+    node.ignore("saturate", "round_mode")  # of 8-bit floats, which are refused
+
+
+@converter("Cast", since=6)
+def cast(node: Node) -> Result:
+    _saturate(node)
+    return _cast(node, node.x(0), numpy_dtype(node.integer("to"), "attribute to"))
+
+
+@converter("CastLike", since=15)
+def cast_like(node: Node) -> Result:
+    _saturate(node)
+    return _cast(node, node.x(0), numpy_of(node.x(1)))

@@ -1,0 +1,82 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from ...errors import ShapeError, UnsupportedError
+from ..node import Node, Operand, Result
+from ..registry import converter
+from .windows import Window, checked, window_of
+
+
+def spatial_sizes(x: Operand, weight: Operand) -> list[int]:
+    """The spatial sizes of x, checked against the rank of the weights."""
+    if x.ndim != weight.ndim:
+        raise ShapeError(f"x has rank {x.ndim}, the weights have rank {weight.ndim}, expected the same")
+    if not 3 <= x.ndim <= 5:
+        raise UnsupportedError(f"x has rank {x.ndim}, expected 3 to 5")
+    return list(x.shape[2:])
+
+
+def cropped(node: Node, x: Operand, window: Window) -> Operand:
+    """x with what negative pads cut away, which the window then has no more."""
+    if min(window.padding) >= 0:
+        return x
+    pairs = []
+    for i in reversed(range(len(window.begins))):
+        pairs += [min(window.begins[i], 0), min(window.ends[i], 0)]
+    window.begins = [max(value, 0) for value in window.begins]
+    window.ends = [max(value, 0) for value in window.ends]
+    made: Operand = node.op("pad", x, pairs)
+    return made
+
+
+@converter("Conv", since=1)
+def conv(node: Node) -> Result:
+    x, weight = node.x(0), node.x(1)
+    window = window_of(node, spatial_sizes(x, weight), weight.shape[2:])
+    x = cropped(node, x, window)
+    return node.op(
+        f"conv{x.ndim - 2}d",
+        x,
+        weight,
+        node.optional(2),
+        stride=window.strides,
+        padding=window.padding,
+        dilation=window.dilations,
+        groups=node.integer("group", 1),
+    )
+
+
+@converter("ConvTranspose", since=1)
+def conv_transpose(node: Node) -> Result:
+    x, weight, bias = node.x(0), node.x(1), node.optional(2)
+    sizes = spatial_sizes(x, weight)
+    rank = len(sizes)
+    mode = node.text("auto_pad", "NOTSET", ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", ""))
+    window = window_of(node, sizes, weight.shape[2:])
+    extra = checked(node, "output_padding", node.integers("output_padding", [0] * rank), rank, 0)
+    wanted = node.integers("output_shape", None)
+    if wanted is None and mode.startswith("SAME"):
+        wanted = [size * stride for size, stride in zip(sizes, window.strides, strict=True)]
+    if wanted is not None:
+        wanted = checked(node, "output_shape", wanted[-rank:] if len(wanted) == rank + 2 else wanted, rank, 1)
+        for i in range(rank):
+            total = window.strides[i] * (sizes[i] - 1) + extra[i] + window.reach[i] - wanted[i]
+            small = total // 2
+            window.begins[i], window.ends[i] = small, total - small
+            if mode != "SAME_UPPER":
+                window.begins[i], window.ends[i] = window.ends[i], window.begins[i]
+    arguments = {"stride": window.strides, "groups": node.integer("group", 1), "dilation": window.dilations}
+    op = f"conv_transpose{rank}d"
+    limits = [max(s, d) for s, d in zip(window.strides, window.dilations, strict=True)]
+    if min(window.padding) >= 0 and all(e < limit for e, limit in zip(extra, limits, strict=True)):
+        return node.op(op, x, weight, bias, padding=window.padding, output_padding=extra, **arguments)
+    # Beyond what the op takes: the whole result, with borders of zeros added or cut, then the bias.
+    y = node.op(op, x, weight, None, **arguments)
+    pairs = []
+    for i in reversed(range(rank)):
+        pairs += [-window.begins[i], extra[i] - window.ends[i]]
+    y = node.op("pad", y, pairs)
+    if bias is None:
+        return y
+    return node.op("add", y, node.op("reshape", bias, [1, -1, *[1] * rank]))

@@ -1,0 +1,124 @@
+"""Normalisation."""
+
+from __future__ import annotations
+
+from ...errors import ShapeError, UnsupportedError
+from ..node import Node, Operand, Result, dtype_text
+from ..registry import converter
+
+
+@converter("BatchNormalization", since=7)
+def batch_normalization(node: Node) -> Result:
+    x = node.x(0)
+    if not node.integer("spatial", 1):  # opsets 7 and 8 have it
+        raise UnsupportedError("attribute spatial is 0, expected 1")
+    if node.integer("training_mode", 0):
+        raise UnsupportedError("attribute training_mode is 1, expected 0 (inference)")
+    node.ignore("momentum")  # of training
+    if any(node.wants(i) for i in range(1, 5)):
+        raise UnsupportedError("outputs beyond the first are used, which only training has")
+    scale, bias, mean, variance = (node.x(i) for i in range(1, 5))
+    return node.op("batch_norm", x, mean, variance, scale, bias, eps=node.number("epsilon", 1e-5))
+
+
+@converter("InstanceNormalization", since=6)
+def instance_normalization(node: Node) -> Result:
+    x, scale, bias = node.x(0), node.x(1), node.x(2)
+    return node.op("instance_norm", x, scale, bias, eps=node.number("epsilon", 1e-5))
+
+
+def _group(node: Node, per_group: bool) -> Result:
+    x, scale, bias = node.x(0), node.x(1), node.x(2)
+    node.ignore("stash_type")  # statistics are kept in f32 at least
+    groups = node.integer("num_groups")
+    if x.ndim < 2 or groups < 1 or x.shape[1] % groups:
+        raise ShapeError(f"x has shape {list(x.shape)}, expected channels that {groups} groups divide")
+    if per_group:
+        each = x.shape[1] // groups
+        scale, bias = (
+            node.op("reshape", node.op("tile", node.op("reshape", v, [groups, 1]), [1, each]), [-1])
+            for v in (scale, bias)
+        )
+    return node.op("group_norm", x, groups, scale, bias, eps=node.number("epsilon", 1e-5))
+
+
+@converter("GroupNormalization", since=18)
+def group_normalization_18(node: Node) -> Result:
+    return _group(node, per_group=True)
+
+
+@converter("GroupNormalization", since=21)
+def group_normalization_21(node: Node) -> Result:
+    return _group(node, per_group=False)
+
+
+@converter("LayerNormalization", since=17)
+def layer_normalization(node: Node) -> Result:
+    x, scale, bias = node.x(0), node.x(1), node.optional(2)
+    node.ignore("stash_type")
+    axis = node.axis(node.integer("axis", -1), x.ndim)
+    eps = node.number("epsilon", 1e-5)
+    shape = tuple(x.shape[axis:])
+    fits = scale.shape == shape and (bias is None or bias.shape == shape)
+    y = node.op("layer_norm", x, list(shape), scale if fits else None, bias if fits else None, eps=eps)
+    if not fits:
+        y = node.op("mul", y, scale)
+        y = y if bias is None else node.op("add", y, bias)
+    if not (node.wants(1) or node.wants(2)):
+        return y
+    axes = list(range(axis, x.ndim))
+    mean = node.op("mean", x, axes, True)
+    squares = node.op("mean", node.op("square", node.op("sub", x, mean)), axes, True)
+    inverse = node.op("rsqrt", node.op("add", squares, node.scalar_like(eps, squares)))
+    return [y, mean, inverse]
+
+
+@converter("RMSNormalization", since=23)
+def rms_normalization(node: Node) -> Result:
+    x, scale = node.x(0), node.x(1)
+    node.ignore("stash_type")
+    axis = node.axis(node.integer("axis", -1), x.ndim)
+    inverse = node.op(
+        "pointwise",
+        [x],
+        "y0 = x0 * x0",
+        reductions="reduce_y0 += y0; y0 = rsqrt(reduce_y0 / count + s0)",
+        dim=list(range(axis, x.ndim)),
+        keepdim=True,
+        scalars=[node.number("epsilon", 1e-5)],
+        dtype=dtype_text(x),
+    )
+    return node.op("mul", node.op("mul", x, inverse), scale)
+
+
+@converter("LpNormalization", since=1)
+def lp_normalization(node: Node) -> Result:
+    x = node.x(0)
+    axis = node.axis(node.integer("axis", -1), x.ndim)
+    p = node.integer("p", 2)
+    if p not in (1, 2):
+        raise UnsupportedError(f"attribute p is {p}, expected 1 or 2")
+    norm = node.op("reduce_l1" if p == 1 else "reduce_l2", x, [axis], True)
+    return node.op("pointwise", [x, norm], "y0 = x1 == 0 ? 0 : x0 / x1", dtype=dtype_text(x))
+
+
+@converter("LRN", since=1)
+def lrn(node: Node) -> Result:
+    return node.op(
+        "local_response_norm",
+        node.x(0),
+        node.integer("size"),
+        node.number("alpha", 1e-4),
+        node.number("beta", 0.75),
+        node.number("bias", 1.0),
+    )
+
+
+@converter("MeanVarianceNormalization", since=9)
+def mean_variance_normalization(node: Node) -> Result:
+    x = node.x(0)
+    axes = node.axes(node.integers("axes", [0, 2, 3]), x.ndim)
+    mean = node.op("mean", x, axes, True)
+    centred: Operand = node.op("sub", x, mean)
+    deviation = node.op("sqrt", node.op("mean", node.op("square", centred), axes, True))
+    return node.op("div", centred, node.op("add", deviation, node.scalar_like(1e-9, deviation)))

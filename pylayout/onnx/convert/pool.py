@@ -1,0 +1,169 @@
+"""Pools."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+
+from ...errors import UnsupportedError
+from ..node import Known, Node, Operand, Result, is_float, numpy_of
+from ..registry import converter
+from .windows import Window, window_of
+
+
+def _reached(window: Window) -> bool:
+    """Whether the library's pools take the padding: at most half of what a window reaches."""
+    return all(0 <= p <= r // 2 for p, r in zip(window.padding, window.reach * 2, strict=True))
+
+
+def _pairs(window: Window) -> list[int]:
+    """The padding as `pad` takes it."""
+    pairs = []
+    for begin, end in reversed(list(zip(window.begins, window.ends, strict=True))):
+        pairs += [begin, end]
+    return pairs
+
+
+def _ceil_ends(window: Window, sizes: list[int]) -> list[int]:
+    """Elements beyond the end padding that the last window of ceil_mode reaches."""
+    out = window.out(sizes, ceil=True)
+    return [
+        max((out[i] - 1) * window.strides[i] + window.reach[i] - (size + window.begins[i] + window.ends[i]), 0)
+        for i, size in enumerate(sizes)
+    ]
+
+
+@converter("MaxPool", since=1)
+def max_pool(node: Node) -> Result:
+    if node.wants(1):
+        raise UnsupportedError("output 1 (Indices) is used, which pylayout does not compute")
+    node.ignore("storage_order")  # the order of Indices
+    x = node.x(0)
+    window = window_of(node, x.shape[2:])
+    ceil = bool(node.integer("ceil_mode", 0))
+    if not _reached(window):
+        dtype = numpy_of(x)
+        lowest = -math.inf if is_float(x) else int(numpy.iinfo(dtype).min)
+        x = node.op("pad", x, _pairs(window), value=float(lowest))
+        out = window.out(list(node.x(0).shape[2:]), ceil)
+        window.begins, window.ends = [0] * len(out), [0] * len(out)
+        if window.out(list(x.shape[2:]), ceil) != out:
+            # Windows that begin in the end padding count no more; without padding they would.
+            ends = [(o - 1) * s + r for o, s, r in zip(out, window.strides, window.reach, strict=True)]
+            rank = len(out)
+            ends = [min(end, size) for end, size in zip(ends, x.shape[2:], strict=True)]
+            x = node.op("slice", x, [0] * rank, ends, list(range(2, rank + 2)))
+    return node.op(
+        f"max_pool{len(window.kernel)}d",
+        x,
+        window.kernel,
+        stride=window.strides,
+        padding=window.padding,
+        dilation=window.dilations,
+        ceil_mode=ceil,
+    )
+
+
+def _window_sums(node: Node, x: Operand, window: Window, ceil: bool) -> Operand:
+    """The sum of each window, by a convolution of each channel with ones."""
+    extra = _ceil_ends(window, list(x.shape[2:])) if ceil else [0] * len(window.kernel)
+    ends = [end + more for end, more in zip(window.ends, extra, strict=True)]
+    channels = x.shape[1]
+    ones = numpy.ones((channels, 1, *window.kernel), numpy_of(x))
+    made: Operand = node.op(
+        f"conv{len(window.kernel)}d",
+        x,
+        Known(ones),
+        stride=window.strides,
+        padding=[*window.begins, *ends],
+        dilation=window.dilations,
+        groups=channels,
+    )
+    return made
+
+
+def _counts(window: Window, sizes: list[int], ceil: bool, padded: bool) -> numpy.ndarray:
+    """How many elements each window of an average has: those inside of the input, or of input and padding."""
+    result = numpy.ones((), "float64")
+    for i, (size, out) in enumerate(zip(sizes, window.out(sizes, ceil), strict=True)):
+        first = numpy.arange(out)[:, None] * window.strides[i] - window.begins[i]
+        at = first + numpy.arange(window.kernel[i])[None, :] * window.dilations[i]
+        low, high = (-window.begins[i], size + window.ends[i]) if padded else (0, size)
+        result = result[..., None] * ((at >= low) & (at < high)).sum(1)
+    return result
+
+
+@converter("AveragePool", since=7)
+def average_pool(node: Node) -> Result:
+    x = node.x(0)
+    window = window_of(node, x.shape[2:])
+    ceil = bool(node.integer("ceil_mode", 0))
+    padded = bool(node.integer("count_include_pad", 0))
+    if _reached(window) and max(window.dilations) == 1:
+        return node.op(
+            f"avg_pool{len(window.kernel)}d",
+            x,
+            window.kernel,
+            stride=window.strides,
+            padding=window.padding,
+            ceil_mode=ceil,
+            count_include_pad=padded,
+        )
+    counts = _counts(window, list(x.shape[2:]), ceil, padded)
+    if counts.min(initial=1) < 1:
+        raise UnsupportedError("a window lies in the padding as a whole, expected one element of x in each")
+    return node.op("mul", _window_sums(node, x, window, ceil), Known((1 / counts)[None, None].astype(numpy_of(x))))
+
+
+def _root(node: Node, sums: Operand, p: float) -> Result:
+    """sums ** (1 / p)"""
+    if p == 1:
+        return sums
+    if p == 2:
+        return node.op("sqrt", sums)
+    return node.op("pow", sums, node.scalar_like(1 / p, sums))
+
+
+def _powers(node: Node, x: Operand, p: float) -> Operand:
+    """|x| ** p"""
+    made: Operand
+    if p == 2:
+        made = node.op("square", x)
+    else:
+        made = node.op("abs", x)
+        if p != 1:
+            made = node.op("pow", made, node.scalar_like(p, x))
+    return made
+
+
+@converter("LpPool", since=2)
+def lp_pool(node: Node) -> Result:
+    x = node.x(0)
+    p = node.integer("p", 2)
+    window = window_of(node, x.shape[2:])
+    ceil = bool(node.integer("ceil_mode", 0))
+    return _root(node, _window_sums(node, _powers(node, x, p), window, ceil), p)
+
+
+@converter("GlobalAveragePool", since=1)
+def global_average_pool(node: Node) -> Result:
+    x = node.x(0)
+    if 3 <= x.ndim <= 5:
+        return node.op("global_avg_pool", x)
+    return node.op("mean", x, list(range(2, x.ndim)), True)
+
+
+@converter("GlobalMaxPool", since=1)
+def global_max_pool(node: Node) -> Result:
+    x = node.x(0)
+    if 3 <= x.ndim <= 5:
+        return node.op("global_max_pool", x)
+    return node.op("amax", x, list(range(2, x.ndim)), True)
+
+
+@converter("GlobalLpPool", since=2)
+def global_lp_pool(node: Node) -> Result:
+    x = node.x(0)
+    p = node.integer("p", 2)
+    return _root(node, node.op("sum", _powers(node, x, p), list(range(2, x.ndim)), True), p)

@@ -1,0 +1,248 @@
+"""Resize and Upsample.
+
+What `interpolate` computes goes there. All else that ONNX defines is, along each dimension by itself, a choice of
+elements (nearest) or a matrix (linear, cubic, with or without antialiasing): that is made here, at import.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+
+from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ..fold import room
+from ..node import Known, Node, Operand, Result, numpy_of
+from ..registry import converter
+
+_COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
+
+
+def _positions(mode: str, out: int, size: int, scale: float, roi: tuple[float, float]) -> Any:
+    """The place in the input of each output element."""
+    at = numpy.arange(out, dtype="float64")
+    if mode == "half_pixel":
+        return (at + 0.5) / scale - 0.5
+    if mode == "half_pixel_symmetric":
+        # As half_pixel, with the middle of the input kept in the middle though the size was rounded.
+        adjustment = out / (scale * size)
+        offset = size / 2 * (1 - adjustment)
+        return offset + (at + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel":
+        return (at + 0.5) / scale - 0.5 if out > 1 else at * 0.0
+    if mode == "align_corners":
+        # The spec's length of the result is not rounded here.
+        return at * (size - 1) / (scale * size - 1) if scale * size != 1 else at * 0.0
+    if mode == "asymmetric":
+        return at / scale
+    if mode == "tf_half_pixel_for_nn":
+        return (at + 0.5) / scale
+    start, end = roi
+    if out > 1:
+        return start * (size - 1) + at * (end - start) * (size - 1) / (out - 1)
+    return at * 0 + 0.5 * (start + end) * (size - 1)
+
+
+def _nearest(positions: Any, rounding: str, size: int, scale: float) -> Any:
+    """The index of the nearest element of each position."""
+    if rounding == "simple":  # of the opsets before the rounding was said: as ONNX Runtime has it
+        places = numpy.ceil(positions) if scale < 1 else numpy.floor(positions)
+    elif rounding == "floor":
+        places = numpy.floor(positions)
+    elif rounding == "ceil":
+        places = numpy.ceil(positions)
+    elif rounding == "round_prefer_floor":
+        places = numpy.ceil(positions - 0.5)
+    else:
+        places = numpy.floor(positions + 0.5)
+    return places.clip(0, size - 1).astype("int64")
+
+
+def _cubic(distance: Any, a: float) -> Any:
+    """Keys' kernel (R. Keys, Cubic convolution interpolation for digital image processing, 1981)."""
+    d = numpy.abs(distance)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return numpy.where(d <= 1, near, numpy.where(d < 2, far, 0.0))
+
+
+def _weights(
+    positions: Any, size: int, scale: float, cubic: bool, a: float, antialias: bool, exclude_outside: bool
+) -> Any:
+    """The matrix (out, in) that interpolates along one dimension; elements outside count as the nearest border."""
+    stretch = max(1.0, 1 / scale) if antialias else 1.0  # of the kernel, when the image gets smaller
+    reach = math.ceil((2 if cubic else 1) * stretch)
+    offsets = numpy.arange(-reach, reach + 2)
+    room((len(positions), size), "float64", "Resize")
+    room((len(positions), len(offsets)), "float64", "Resize")
+    places = numpy.floor(positions)[:, None] + offsets[None, :]
+    distance = (places - positions[:, None]) / stretch
+    weights = _cubic(distance, a) if cubic else numpy.maximum(1 - numpy.abs(distance), 0.0)
+    if exclude_outside:
+        weights = numpy.where((places >= 0) & (places < size), weights, 0.0)
+    if exclude_outside or antialias:
+        weights = weights / weights.sum(1, keepdims=True)
+    matrix = numpy.zeros((len(positions), size))
+    rows = numpy.broadcast_to(numpy.arange(len(positions))[:, None], places.shape)
+    numpy.add.at(matrix, (rows, places.clip(0, size - 1).astype("int64")), weights)
+    return matrix
+
+
+def _applied(node: Node, x: Operand, matrix: Any, axis: int) -> Operand:
+    """The matrix times x along an axis."""
+    constant = Known(matrix.astype(numpy_of(x)))
+    made: Operand
+    if axis == x.ndim - 1:
+        made = node.op("matmul", x, constant, transpose_b=True)
+    else:
+        before, after = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+        flat = node.op("reshape", x, [before, x.shape[axis], after])
+        product = node.op("matmul", constant, flat)
+        made = node.op("reshape", product, [*x.shape[:axis], len(matrix), *x.shape[axis + 1 :]])
+    return made
+
+
+def _is_half_pixel(mode: str, out: list[int]) -> bool:
+    return mode == "half_pixel" or (mode == "pytorch_half_pixel" and min(out) > 1)
+
+
+def _resized(node: Node, sizes: list[int], scales: list[float], roi: list[float], axes: list[int]) -> Result:
+    """x with new sizes along the given axes; scales are those that positions are computed with."""
+    x = node.x(0)
+    mode = node.text("mode", "nearest", ("nearest", "linear", "cubic"))
+    coordinates = node.text("coordinate_transformation_mode", _default_coordinates(node), _COORDINATES)
+    rounding = node.text(
+        "nearest_mode",
+        "round_prefer_floor" if node.opset >= 11 else "simple",
+        ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+    )
+    cubic_a = node.number("cubic_coeff_a", -0.75)
+    exclude = bool(node.integer("exclude_outside", 0))
+    outside = node.number("extrapolation_value", 0.0)
+    antialias = bool(node.integer("antialias", 0))
+    crop = coordinates == "tf_crop_and_resize"
+    if crop and len(roi) != 2 * len(axes):
+        raise ShapeError(f"roi has {len(roi)} values, expected {2 * len(axes)}")
+    if any(size == 0 for size in x.shape):
+        raise ShapeError(f"x has shape {list(x.shape)}, expected elements")
+    moved = [i for i, axis in enumerate(axes) if crop or sizes[i] != x.shape[axis] or scales[i] != 1]
+    if not moved:
+        return x
+
+    def positions(i: int) -> Any:
+        room((sizes[i],), "float64", "Resize")
+        part = (roi[i], roi[i + len(axes)]) if crop else (0.0, 1.0)
+        return _positions(coordinates, sizes[i], x.shape[axes[i]], scales[i], part)
+
+    at = {i: positions(i) for i in moved}
+    old = {i: x.shape[axes[i]] for i in moved}
+    spatial = all(axes[i] >= 2 for i in moved) and 3 <= x.ndim <= 5
+    whole = list(x.shape[2:])
+    for i in moved:
+        if axes[i] >= 2:
+            whole[axes[i] - 2] = sizes[i]
+    if mode == "nearest":
+        places = {i: _nearest(at[i], rounding, old[i], scales[i]) for i in moved}
+        plain = all(
+            numpy.array_equal(p, numpy.arange(sizes[i]) * numpy.int64(old[i]) // max(sizes[i], 1))
+            for i, p in places.items()
+        )
+        if plain and spatial and not crop and min(whole) > 0:
+            return node.op("interpolate", x, whole, mode="nearest")
+        y = x
+        for i, index in places.items():
+            y = node.op("index_select", y, axes[i], Known(index))
+        return _extrapolated(node, y, at, axes, old, outside) if crop else y
+    if mode == "linear" and spatial and not (antialias or exclude or crop) and min(whole) > 0:
+        exact = all(math.isclose(scales[i], sizes[i] / old[i], rel_tol=1e-6) for i in moved)
+        half = _is_half_pixel(coordinates, [sizes[i] for i in moved])
+        kind = {3: "linear", 4: "bilinear", 5: "trilinear"}[x.ndim]
+        if exact and half:
+            return node.op("interpolate", x, whole, mode=kind)
+        if exact and coordinates == "align_corners" and all(size > 1 for size in (sizes[i] for i in moved)):
+            return node.op("interpolate", x, whole, mode=kind, align_corners=True)
+    y = x
+    # The axis that shrinks most goes first.
+    for i in sorted(moved, key=lambda i: sizes[i] / old[i]):
+        scale = scales[i]
+        y = _applied(node, y, _weights(at[i], old[i], scale, mode == "cubic", cubic_a, antialias, exclude), axes[i])
+    return _extrapolated(node, y, at, axes, old, outside) if crop else y
+
+
+def _extrapolated(
+    node: Node, y: Operand, at: dict[int, Any], axes: list[int], old: dict[int, int], value: float
+) -> Operand:
+    """y with a value wherever a position lies outside of the input."""
+    for i, positions in at.items():
+        beyond = (positions < 0) | (positions > old[i] - 1)
+        if beyond.any():
+            shape = [-1 if axis == axes[i] else 1 for axis in range(y.ndim)]
+            y = node.op("where", Known(beyond.reshape(shape)), node.scalar_like(value, y), y)
+    return y
+
+
+def _default_coordinates(node: Node) -> str:
+    return "half_pixel" if node.opset >= 11 else "asymmetric"
+
+
+def _by_scales(node: Node, scales: list[float], roi: list[float], axes: list[int]) -> Result:
+    x = node.x(0)
+    if len(scales) != len(axes) or any(not 0 < scale < 2**31 for scale in scales):
+        raise ShapeError(f"scales is {scales}, expected {len(axes)} positive numbers")
+    crop = node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and len(roi) == 2 * len(axes)
+    spans = [roi[i + len(axes)] - roi[i] if crop else 1.0 for i in range(len(axes))]
+    sizes = [math.floor(x.shape[axis] * span * scale) for axis, span, scale in zip(axes, spans, scales, strict=True)]
+    return _resized(node, sizes, scales, roi, axes)
+
+
+def _floats(node: Node, index: int) -> list[float]:
+    return [float(value) for value in node.known(index).reshape(-1)[:64]] if node.has(index) else []
+
+
+@converter("Upsample", since=9)
+def upsample(node: Node) -> Result:
+    return _by_scales(node, _floats(node, 1), [], list(range(node.x(0).ndim)))
+
+
+@converter("Upsample", since=7)
+def upsample_7(node: Node) -> Result:
+    return _by_scales(node, node.numbers("scales"), [], list(range(node.x(0).ndim)))
+
+
+@converter("Resize", since=10)
+def resize_10(node: Node) -> Result:
+    return _by_scales(node, _floats(node, 1), [], list(range(node.x(0).ndim)))
+
+
+@converter("Resize", since=11)
+def resize(node: Node) -> Result:
+    x = node.x(0)
+    axes = node.integers("axes", None)
+    axes = list(range(x.ndim)) if axes is None else node.axes(axes, x.ndim)
+    policy = node.text("keep_aspect_ratio_policy", "stretch", ("stretch", "not_larger", "not_smaller"))
+    roi = _floats(node, 1) if node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" else []
+    scales = _floats(node, 2)
+    sizes = node.integers_at(3) if node.has(3) else []
+    if scales and sizes:
+        raise InvalidArgumentError("scales and sizes are given, expected one of them")
+    if scales:
+        return _by_scales(node, scales, roi, axes)
+    if len(sizes) != len(axes) or min(sizes, default=1) < 0:
+        raise ShapeError(f"sizes is {sizes}, expected {len(axes)} values")
+    if max(sizes, default=0) > 2**31:
+        raise UnsupportedError(f"sizes is {sizes}, expected less than {2**31}")
+    ratios = [size / max(x.shape[axis], 1) for size, axis in zip(sizes, axes, strict=True)]
+    if policy != "stretch":
+        ratio = min(ratios) if policy == "not_larger" else max(ratios)
+        sizes = [math.floor(x.shape[axis] * ratio + 0.5) for axis in axes]
+        ratios = [ratio] * len(axes)
+    return _resized(node, sizes, ratios, roi, axes)

@@ -1,0 +1,439 @@
+"""Ops that rearrange, select or repeat elements."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy
+
+from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ..fold import room
+from ..node import Known, Node, Operand, Result, numpy_of
+from ..registry import converter
+
+
+@converter("Reshape", since=5)
+def reshape(node: Node) -> Result:
+    x, wanted = node.x(0), node.integers_at(1)
+    if not node.integer("allowzero", 0):
+        if any(size == 0 and i >= x.ndim for i, size in enumerate(wanted)):
+            raise ShapeError(f"shape is {wanted}, which copies a size that x, {list(x.shape)}, has not")
+        wanted = [x.shape[i] if size == 0 else size for i, size in enumerate(wanted)]
+    if wanted.count(-1) == 1 and 0 not in wanted:
+        known = -math.prod(wanted)
+        wanted = [math.prod(x.shape) // known if size == -1 else size for size in wanted]
+    if min(wanted, default=0) < 0 or math.prod(wanted) != math.prod(x.shape):
+        raise ShapeError(f"shape is {wanted}, which does not fit x with shape {list(x.shape)}")
+    return x if tuple(wanted) == x.shape else node.op("reshape", x, wanted)
+
+
+@converter("Flatten", since=1)
+def flatten(node: Node) -> Result:
+    x = node.x(0)
+    axis = node.integer("axis", 1)
+    axis = axis if axis == x.ndim else node.axis(axis, x.ndim)
+    return node.op("reshape", x, [math.prod(x.shape[:axis]), math.prod(x.shape[axis:])])
+
+
+def _squeezed(node: Node, axes: list[int] | None) -> Result:
+    x = node.x(0)
+    if axes is None:
+        axes = [i for i, size in enumerate(x.shape) if size == 1]
+    axes = node.axes(axes, x.ndim)
+    if any(x.shape[axis] != 1 for axis in axes):
+        raise ShapeError(f"axes is {axes}, expected axes of size 1 of x, which has shape {list(x.shape)}")
+    return node.op("reshape", x, [size for i, size in enumerate(x.shape) if i not in axes])
+
+
+@converter("Squeeze", since=1)
+def squeeze_1(node: Node) -> Result:
+    return _squeezed(node, node.integers("axes", None))
+
+
+@converter("Squeeze", since=13)
+def squeeze(node: Node) -> Result:
+    return _squeezed(node, node.integers_at(1) if node.has(1) else None)
+
+
+def _unsqueezed(node: Node, axes: list[int]) -> Result:
+    x = node.x(0)
+    rank = x.ndim + len(axes)
+    axes = node.axes(axes, rank)
+    sizes = iter(x.shape)
+    return node.op("reshape", x, [1 if i in axes else next(sizes) for i in range(rank)])
+
+
+@converter("Unsqueeze", since=1)
+def unsqueeze_1(node: Node) -> Result:
+    return _unsqueezed(node, node.integers("axes"))
+
+
+@converter("Unsqueeze", since=13)
+def unsqueeze(node: Node) -> Result:
+    return _unsqueezed(node, node.integers_at(1))
+
+
+@converter("Transpose", since=1)
+def transpose(node: Node) -> Result:
+    x = node.x(0)
+    dims = node.integers("perm", list(range(x.ndim))[::-1])
+    return x if dims == list(range(x.ndim)) else node.op("permute", x, dims)
+
+
+@converter("Concat", since=4)
+def concat(node: Node) -> Result:
+    operands = [node.x(i) for i in range(len(node.inputs))]
+    axis = node.axis(node.integer("axis"), operands[0].ndim)
+    return operands[0] if len(operands) == 1 else node.op("concat", operands, axis)
+
+
+def _split(node: Node, axis: int, sections: list[int]) -> Result:
+    x = node.x(0)
+    if min(sections, default=0) < 0 or sum(sections) != x.shape[axis]:
+        raise ShapeError(f"split is {sections}, expected sizes whose sum is {x.shape[axis]}")
+    if len(sections) != len(node.proto.output):
+        raise ShapeError(f"split is {sections}, expected {len(node.proto.output)} sizes, one for each output")
+    if len(sections) == 1:
+        return x
+    if not isinstance(x, Known):
+        return list(node.op("split", x, sections, axis))
+    starts = [0, *itertools.accumulate(sections)]
+    return [node.op("slice", x, [a], [b], [axis]) for a, b in itertools.pairwise(starts)]
+
+
+@converter("Split", since=2)
+def split_2(node: Node) -> Result:
+    x = node.x(0)
+    axis = node.axis(node.integer("axis", 0), x.ndim)
+    sections = node.integers("split", None)
+    return _split(node, axis, sections if sections is not None else _even(node, x.shape[axis]))
+
+
+@converter("Split", since=13)
+def split(node: Node) -> Result:
+    x = node.x(0)
+    axis = node.axis(node.integer("axis", 0), x.ndim)
+    count = node.integer("num_outputs", None)
+    if count is not None and count != len(node.proto.output):
+        raise InvalidArgumentError(f"attribute num_outputs is {count}, expected {len(node.proto.output)}")
+    return _split(node, axis, node.integers_at(1) if node.has(1) else _even(node, x.shape[axis]))
+
+
+def _even(node: Node, size: int) -> list[int]:
+    """As many parts as outputs, equal but for a smaller last one (which ONNX permits from opset 18 on)."""
+    count = len(node.proto.output)
+    if count < 1:
+        raise InvalidArgumentError("there are no outputs")
+    each = -(-size // count)
+    sections = [max(min(each, size - i * each), 0) for i in range(count)]
+    if node.opset < 18 and size % count:
+        raise ShapeError(f"{size} elements do not split into {count} equal parts")
+    return sections
+
+
+@converter("Slice", since=1)
+def slice_1(node: Node) -> Result:
+    starts, ends = node.integers("starts"), node.integers("ends")
+    axes = node.integers("axes", list(range(len(starts))))
+    return _sliced(node, starts, ends, axes, [1] * len(starts))
+
+
+@converter("Slice", since=10)
+def slice_10(node: Node) -> Result:
+    starts, ends = node.integers_at(1), node.integers_at(2)
+    axes = node.integers_at(3) if node.has(3) else list(range(len(starts)))
+    steps = node.integers_at(4) if node.has(4) else [1] * len(starts)
+    return _sliced(node, starts, ends, axes, steps)
+
+
+def _sliced(node: Node, starts: list[int], ends: list[int], axes: list[int], steps: list[int]) -> Result:
+    x = node.x(0)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ShapeError(f"starts {starts}, ends {ends}, axes {axes} and steps {steps} differ in length")
+    axes = node.axes(axes, x.ndim)
+    if 0 in steps:
+        raise InvalidArgumentError(f"steps is {steps}, expected none to be 0")
+    forward: list[tuple[int, int, int, int]] = []
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        size = x.shape[axis]
+        where = range(size)[slice(start, end, step)]
+        if step < 0 and len(where) > 1:
+            x = node.op("index_select", x, axis, Known(numpy.arange(where.start, where.stop, where.step)))
+        elif len(where) != size or where.step != 1:
+            first = where.start if len(where) else 0
+            last = first + (len(where) - 1) * abs(step) + 1 if len(where) else first
+            forward.append((first, last, axis, abs(step)))
+    if not forward:
+        return x
+    return node.op("slice", x, *(list(part) for part in zip(*forward, strict=True)))
+
+
+@converter("Gather", since=1)
+def gather(node: Node) -> Result:
+    x, index = node.x(0), node.x(1)
+    axis = node.axis(node.integer("axis", 0), x.ndim)
+    if isinstance(index, Known) and not isinstance(x, Known) and index.ndim <= 1 and index.array.size == 1:
+        # One place: a slice, which is a view.
+        at = int(index.array.reshape(-1)[0])
+        at = node.axis(at, x.shape[axis], "index")
+        part = node.op("slice", x, [at], [at + 1], [axis])
+        return part if index.ndim else node.op("reshape", part, [*x.shape[:axis], *x.shape[axis + 1 :]])
+    return node.op("index_select", x, axis, index)
+
+
+@converter("GatherElements", since=11)
+def gather_elements(node: Node) -> Result:
+    x, index = node.x(0), node.x(1)
+    return node.op("gather", x, node.axis(node.integer("axis", 0), x.ndim), index)
+
+
+@converter("GatherND", since=11)
+def gather_nd(node: Node) -> Result:
+    """By one index into the dimensions that the indices select from, made one."""
+    x, index = node.x(0), node.x(1)
+    batch = node.integer("batch_dims", 0)
+    if index.ndim < 1 or not 0 <= batch < min(x.ndim, index.ndim) or x.shape[:batch] != index.shape[:batch]:
+        raise ShapeError(f"x {list(x.shape)} and indices {list(index.shape)} do not fit batch_dims {batch}")
+    depth = index.shape[-1]
+    if not 1 <= depth <= x.ndim - batch:
+        raise ShapeError(f"the last size of indices is {depth}, expected 1 to {x.ndim - batch}")
+    sizes = x.shape[: batch + depth]
+    strides = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    # The place of each batch, and of each index within it; negative indices count from the end.
+    place: Operand = Known(numpy.zeros((), "int64"))
+    for i in range(batch):
+        shape = [1] * (index.ndim - 1)
+        shape[i] = sizes[i]
+        place = node.op("add", place, Known((numpy.arange(sizes[i]) * strides[i]).reshape(shape)))
+    for i in range(depth):
+        part = node.op("slice", index, [i], [i + 1], [index.ndim - 1])
+        part = node.op("reshape", part, list(index.shape[:-1]))
+        size = Known(numpy.asarray(sizes[batch + i]))
+        zero = Known(numpy.asarray(0))
+        part = node.op("where", node.op("lt", part, zero), node.op("add", part, size), part)
+        place = node.op("add", place, node.op("mul", part, Known(numpy.asarray(strides[batch + i]))))
+    flat = node.op("reshape", x, [math.prod(sizes), *x.shape[batch + depth :]])
+    return node.op("index_select", flat, 0, place)
+
+
+@converter("Expand", since=8)
+def expand(node: Node) -> Result:
+    x, wanted = node.x(0), node.integers_at(1)
+    try:
+        shape = list(numpy.broadcast_shapes(x.shape, tuple(wanted)))
+    except ValueError:
+        raise ShapeError(f"shape is {wanted}, which does not broadcast with x, {list(x.shape)}") from None
+    return x if tuple(shape) == x.shape else node.op("expand", x, shape)
+
+
+@converter("Tile", since=6)
+def tile(node: Node) -> Result:
+    x, repeats = node.x(0), node.integers_at(1)
+    if len(repeats) != x.ndim or min(repeats, default=0) < 0:
+        raise ShapeError(f"repeats is {repeats}, expected {x.ndim} values of at least 0")
+    return x if all(repeat == 1 for repeat in repeats) else node.op("tile", x, repeats)
+
+
+@converter("DepthToSpace", since=1)
+def depth_to_space(node: Node) -> Result:
+    x, block = node.x(0), node.integer("blocksize")
+    if x.ndim != 4 or block < 1 or x.shape[1] % (block * block):
+        raise ShapeError(f"x has shape {list(x.shape)}, expected rank 4 and channels that {block} squared divides")
+    n, c, h, w = x.shape
+    c //= block * block
+    if node.text("mode", "DCR", ("DCR", "CRD")) == "DCR":
+        parts = node.op("permute", node.op("reshape", x, [n, block, block, c, h, w]), [0, 3, 4, 1, 5, 2])
+    else:
+        parts = node.op("permute", node.op("reshape", x, [n, c, block, block, h, w]), [0, 1, 4, 2, 5, 3])
+    return node.op("reshape", parts, [n, c, h * block, w * block])
+
+
+@converter("SpaceToDepth", since=1)
+def space_to_depth(node: Node) -> Result:
+    x, block = node.x(0), node.integer("blocksize")
+    if x.ndim != 4 or block < 1 or x.shape[2] % block or x.shape[3] % block:
+        raise ShapeError(f"x has shape {list(x.shape)}, expected rank 4 and h and w that {block} divides")
+    n, c, h, w = x.shape
+    parts = node.op("reshape", x, [n, c, h // block, block, w // block, block])
+    parts = node.op("permute", parts, [0, 3, 5, 1, 2, 4])
+    mode = node.text("mode", "DCR", ("DCR", "CRD"))
+    if mode == "CRD":
+        parts = node.op("permute", parts, [0, 3, 1, 2, 4, 5])
+    return node.op("reshape", parts, [n, c * block * block, h // block, w // block])
+
+
+def _pad_pairs(node: Node, x: Operand, pads: list[int], axes: Sequence[int] | None) -> list[tuple[int, int]]:
+    """(begin, end) of each dimension of x."""
+    where = list(range(x.ndim)) if axes is None else node.axes(axes, x.ndim)
+    if len(pads) != 2 * len(where):
+        raise ShapeError(f"pads has {len(pads)} values, expected {2 * len(where)}")
+    pairs = [(0, 0)] * x.ndim
+    for i, axis in enumerate(where):
+        pairs[axis] = (pads[i], pads[i + len(where)])
+    return pairs
+
+
+def _padded(node: Node, pairs: list[tuple[int, int]], value: float) -> Result:
+    x = node.x(0)
+    mode = node.text("mode", "constant", ("constant", "reflect", "edge", "wrap"))
+    if any(size + begin + end < 0 for size, (begin, end) in zip(x.shape, pairs, strict=True)):
+        raise ShapeError(f"pads are {pairs}, which cut more than x, {list(x.shape)}, has")
+    if all(pair == (0, 0) for pair in pairs):
+        return x
+    if mode == "constant":
+        if not isinstance(x, Known):
+            return node.op("pad", x, [size for pair in reversed(pairs) for size in pair], value=value)
+        zipped = list(zip(x.shape, pairs, strict=True))
+        room([size + begin + end for size, (begin, end) in zipped], x.array.dtype, "Pad")
+        inside = tuple(slice(max(-begin, 0), size - max(-end, 0)) for size, (begin, end) in zipped)
+        widths = [(max(begin, 0), max(end, 0)) for begin, end in pairs]
+        return numpy.pad(x.array[inside], widths, constant_values=value)
+    for axis, (begin, end) in enumerate(pairs):
+        if (begin, end) == (0, 0):
+            continue
+        size = x.shape[axis]
+        if size == 0:
+            raise ShapeError(f"x has size 0 along axis {axis}, expected elements to repeat")
+        if max(begin, end) > 2**24:
+            raise ShapeError(f"pads are {pairs}, expected less than {2**24} in mode {mode}")
+        places = numpy.arange(-begin, size + end)
+        if mode == "edge":
+            places = places.clip(0, size - 1)
+        elif mode == "wrap":
+            places %= size
+        else:
+            period = max(2 * (size - 1), 1)
+            places = numpy.abs((places + size - 1) % period - (size - 1)) if size > 1 else places * 0
+        short = mode != "wrap" and max(begin, end) < size and not isinstance(x, Known)
+        if short:
+            pair = [0, 0] * (x.ndim - 1 - axis) + [begin, end]
+            x = node.op("pad", x, pair, "replicate" if mode == "edge" else "reflect")
+        else:
+            x = node.op("index_select", x, axis, Known(places))
+    return x
+
+
+@converter("Pad", since=2)
+def pad_2(node: Node) -> Result:
+    x = node.x(0)
+    return _padded(node, _pad_pairs(node, x, node.integers("pads"), None), node.number("value", 0.0))
+
+
+@converter("Pad", since=11)
+def pad(node: Node) -> Result:
+    x = node.x(0)
+    axes = node.integers_at(3) if node.has(3) else None
+    value = node.number_at(2) if node.has(2) else 0.0
+    return _padded(node, _pad_pairs(node, x, node.integers_at(1), axes), float(value))
+
+
+@converter("Trilu", since=14)
+def trilu(node: Node) -> Result:
+    x = node.x(0)
+    if x.ndim < 2:
+        raise ShapeError(f"x has rank {x.ndim}, expected at least 2")
+    shift = int(node.number_at(1)) if node.has(1) else 0
+    rows, columns = numpy.arange(x.shape[-2])[:, None], numpy.arange(x.shape[-1])[None, :]
+    upper = node.integer("upper", 1)
+    kept = columns - rows >= shift if upper else columns - rows <= shift
+    return node.op("where", Known(kept), x, node.scalar_like(0, x))
+
+
+@converter("Compress", since=9)
+def compress(node: Node) -> Result:
+    x, condition = node.x(0), node.known(1)
+    if condition.ndim != 1:
+        raise ShapeError(f"condition has rank {condition.ndim}, expected 1")
+    places = numpy.flatnonzero(condition)
+    axis = node.integer("axis", None)
+    if axis is None:
+        x, axis = node.op("reshape", x, [math.prod(x.shape)]), 0
+    return node.op("index_select", x, node.axis(axis, x.ndim), Known(places))
+
+
+@converter("ReverseSequence", since=10)
+def reverse_sequence(node: Node) -> Result:
+    x, lengths = node.x(0), node.integers_at(1)
+    time, batch = node.integer("time_axis", 0), node.integer("batch_axis", 1)
+    if sorted((time, batch)) != [0, 1] or x.ndim < 2 or len(lengths) != x.shape[batch]:
+        raise ShapeError(f"time_axis {time} and batch_axis {batch} with {len(lengths)} lengths do not fit x")
+    if any(not 0 <= length <= x.shape[time] for length in lengths):
+        raise ShapeError(f"sequence_lens is {lengths}, expected 0 to {x.shape[time]}")
+    at = numpy.arange(x.shape[time])[:, None]
+    places = numpy.where(at < numpy.asarray(lengths)[None, :], numpy.asarray(lengths)[None, :] - 1 - at, at)
+    flat = (
+        places * x.shape[batch] + numpy.arange(x.shape[batch])
+        if time == 0
+        else (places + numpy.arange(x.shape[batch]) * x.shape[time]).T
+    )
+    rows = node.op("reshape", x, [x.shape[0] * x.shape[1], *x.shape[2:]])
+    return node.op("reshape", node.op("index_select", rows, 0, Known(flat.reshape(-1))), list(x.shape))
+
+
+@converter("OneHot", since=9)
+def one_hot(node: Node) -> Result:
+    index, values = node.x(0), node.x(2)
+    depth = int(node.number_at(1))
+    rank = index.ndim + 1
+    axis = node.axis(node.integer("axis", -1), rank)
+    if not 0 <= depth < 2**31 or values.shape != (2,):
+        raise ShapeError(f"depth is {depth} and values have shape {list(values.shape)}, expected 2 values")
+    shape = [*index.shape[:axis], 1, *index.shape[axis:]]
+    kind = numpy_of(index)
+    places = numpy.arange(depth).reshape([-1 if i == axis else 1 for i in range(rank)]).astype(kind)
+    index = node.op("reshape", index, shape)
+    size = node.scalar_like(depth, index)
+    index = node.op("where", node.op("lt", index, node.scalar_like(0, index)), node.op("add", index, size), index)
+    off = node.op("reshape", node.op("slice", values, [0], [1], [0]), [])
+    on = node.op("reshape", node.op("slice", values, [1], [2], [0]), [])
+    return node.op("where", node.op("eq", index, Known(places)), on, off)
+
+
+@converter("NonZero", since=9)
+def non_zero(node: Node) -> Result:
+    return numpy.stack(numpy.nonzero(numpy.atleast_1d(node.known(0)))).astype("int64")
+
+
+@converter("ScatterND", since=11)
+def scatter_nd(node: Node) -> Result:
+    """Where the indices are known: each row is chosen from x and the updates, one after the other."""
+    x, index, updates = node.x(0), node.known(1), node.x(2)
+    if node.text("reduction", "none") != "none":
+        raise UnsupportedError("attribute reduction is given, expected none")
+    depth = index.shape[-1] if index.ndim else 0
+    if not 1 <= depth <= x.ndim or updates.shape != (*index.shape[:-1], *x.shape[depth:]):
+        raise ShapeError(f"updates have shape {list(updates.shape)}, which does not fit indices and x")
+    sizes = x.shape[:depth]
+    index = index.reshape(-1, depth).astype("int64")
+    index = numpy.where(index < 0, index + numpy.asarray(sizes), index)
+    if index.size and ((index < 0) | (index >= numpy.asarray(sizes))).any():
+        raise InvalidArgumentError("an index is outside of x")
+    rows, rest = math.prod(sizes), list(x.shape[depth:])
+    places = numpy.arange(rows)
+    places[numpy.ravel_multi_index(tuple(index.T), sizes)] = rows + numpy.arange(len(index))
+    both = [node.op("reshape", x, [rows, *rest]), node.op("reshape", updates, [len(index), *rest])]
+    chosen = node.op("index_select", node.op("concat", both, 0), 0, Known(places))
+    return node.op("reshape", chosen, list(x.shape))
+
+
+@converter("ScatterElements", since=11)
+def scatter_elements(node: Node) -> Result:
+    """Where the indices are known: each element is chosen from x and the updates, one after the other."""
+    x, index, updates = node.x(0), node.known(1), node.x(2)
+    if node.text("reduction", "none") != "none":
+        raise UnsupportedError("attribute reduction is given, expected none")
+    axis = node.axis(node.integer("axis", 0), x.ndim)
+    if index.ndim != x.ndim or updates.shape != index.shape:
+        raise ShapeError(f"indices {list(index.shape)}, updates {list(updates.shape)} and x {list(x.shape)} do not fit")
+    index = numpy.where(index < 0, index + x.shape[axis], index).astype("int64")
+    grid = list(numpy.indices(index.shape))
+    grid[axis] = index
+    if any(part.size and not 0 <= part.min() <= part.max() < size for part, size in zip(grid, x.shape, strict=True)):
+        raise InvalidArgumentError("an index is outside of x")
+    count = math.prod(x.shape)
+    places = numpy.arange(count)
+    places[numpy.ravel_multi_index([part.reshape(-1) for part in grid], x.shape)] = count + numpy.arange(index.size)
+    both = [node.op("reshape", x, [count]), node.op("reshape", updates, [index.size])]
+    return node.op("reshape", node.op("index_select", node.op("concat", both, 0), 0, Known(places)), list(x.shape))

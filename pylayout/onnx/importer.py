@@ -1,0 +1,466 @@
+"""Importer: walks the nodes of a model and builds a graph of them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy
+import onnx
+
+from ..dtypes import dtype_of
+from ..errors import Error, InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from ..graph import Graph, Value
+from .errors import ValueNeeded
+from .fold import BASE_BYTES, BYTES_PER_BYTE, MAX_BYTES, budget
+from .model import Model, _domain, _opsets, array_type, initialisers_of
+from .node import Known, Node, Operand, safe_name
+from .registry import LAST_OPSET, find
+
+__all__ = ["Importer", "Scope"]
+
+# Ops that one model may become; loops are unrolled and functions put in place, so a small file can ask for many.
+MAX_OPS = 50_000
+# Functions and subgraphs within each other.
+MAX_DEPTH = 32
+
+_A = onnx.AttributeProto
+
+
+class Scope:
+    """The names that nodes see: of a graph, of a subgraph (and of the graphs around it), or of a function's body."""
+
+    def __init__(
+        self,
+        importer: Importer,
+        opsets: Mapping[str, int],
+        initialisers: Mapping[str, Any],
+        parent: Scope | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        prefix: str = "",
+    ) -> None:
+        self.importer = importer
+        self.opsets = opsets
+        self.initialisers = initialisers
+        self.parent = parent
+        # Of a function's body: the attributes of the call. Subgraphs within it see them too.
+        self.attributes: Mapping[str, Any] | None = attributes
+        if attributes is None and parent is not None:
+            self.attributes = parent.attributes
+        self.prefix = prefix
+        self.values: dict[str, Operand | None] = {}
+
+    def find(self, name: str) -> Operand | None:
+        """What a name stands for; None for an optional input that a function's caller left out."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            tensor = scope.initialisers.get(name)
+            if tensor is not None:
+                known = scope.values[name] = self.importer.model.known(tensor)
+                return known
+            scope = scope.parent
+        raise InvalidArgumentError(f"the value {name!r} is used, but no input, initialiser or node before gives it")
+
+    def has(self, name: str) -> bool:
+        here = name in self.values or name in self.initialisers
+        return here or (self.parent is not None and self.parent.has(name))
+
+    def attribute(self, attribute: Any) -> Any:
+        """The attribute itself, or what it refers to in the call of the function around; None if that is absent."""
+        if not attribute.ref_attr_name:
+            return attribute
+        if self.attributes is None:
+            raise InvalidArgumentError(
+                f"attribute {attribute.name} refers to {attribute.ref_attr_name}, expected that in functions only"
+            )
+        return self.attributes.get(attribute.ref_attr_name)
+
+
+class Importer:
+    """One import of a model, for concrete shapes."""
+
+    def __init__(
+        self,
+        model: Model,
+        shapes: Mapping[str, Sequence[int]],
+        sizes: Mapping[str, int],
+        values: Mapping[str, Any],
+    ) -> None:
+        self.model = model
+        self.graph = Graph()
+        self._ops = 0
+        self._depth = 0
+        self._spent = 0
+        self._parents: dict[int, tuple[Value, ...]] = {}  # by the result: the inputs of the node that gave it
+        self._input_names: dict[int, str] = {}
+        self._fixed = {name: numpy.asarray(array) for name, array in values.items()}
+        self._shapes = model.bind(shapes, sizes, self._fixed)
+
+    def run(self) -> Graph:
+        try:
+            with budget(self._budget_left()):
+                return self._run()
+        except _DAMAGE as error:
+            if isinstance(error, Error):
+                raise
+            raise InvalidArgumentError(f"onnx: the model is not valid: {type(error).__name__}: {error}") from error
+
+    def _run(self) -> Graph:
+        model = self.model
+        scope = Scope(self, model.opsets, model.initialisers)
+        for entry in model.inputs:
+            if entry.name in self._fixed:
+                array = self._fixed[entry.name]
+                if array.dtype != array_type(entry):
+                    raise InvalidArgumentError(
+                        f"onnx: the value of input {entry.name!r} is {array.dtype}, expected {array_type(entry)}"
+                    )
+                scope.values[entry.name] = Known(array, entry.name)
+                continue
+            value = self.graph.input(safe_name(entry.name), self._shapes[entry.name], _graph_dtype(entry))
+            self._input_names[value._id] = entry.name
+            scope.values[entry.name] = value
+        outputs = self.run_graph(model.proto.graph, scope)
+        for name, operand in zip(model.outputs, outputs, strict=True):
+            self._output(name, operand)
+        return self.graph
+
+    def _output(self, name: str, operand: Operand) -> None:
+        try:
+            value = operand.value(self.graph) if isinstance(operand, Known) else operand
+            self.graph.output(value, safe_name(name))
+        except Error as error:
+            raise _prefixed(error, f"onnx: output {name!r}") from error
+
+    # ---- graphs ----
+
+    def run_graph(self, proto: Any, scope: Scope) -> list[Operand]:
+        """Converts the nodes that the outputs of a graph need; returns its outputs."""
+        names = [output.name for output in proto.output]
+        return self._run_nodes(proto.node, names, scope)
+
+    def run_subgraph(self, proto: Any, outer: Node, inputs: Sequence[Operand], label: str) -> list[Operand]:
+        """The outputs of a subgraph of a node, given the subgraph's inputs."""
+        if len(proto.input) != len(inputs):
+            raise InvalidArgumentError(f"subgraph has {len(proto.input)} inputs, expected {len(inputs)}")
+        scope = Scope(self, outer.scope.opsets, initialisers_of(proto), outer.scope, prefix=f"{outer.name}/{label}")
+        scope.values.update({value.name: x for value, x in zip(proto.input, inputs, strict=True)})
+        with self._nested(outer):
+            return self.run_graph(proto, scope)
+
+    def run_function(self, proto: Any, node: Node) -> list[Operand | None]:
+        """The outputs of a function, called by a node."""
+        if len(node.inputs) > len(proto.input):
+            raise InvalidArgumentError(f"function has {len(proto.input)} inputs, but is given {len(node.inputs)}")
+        attributes = {attribute.name: attribute for attribute in proto.attribute_proto}
+        attributes.update(node.attributes)
+        node.ignore(*proto.attribute, *(attribute.name for attribute in proto.attribute_proto))
+        opsets = {**self.model.opsets, **_opsets(proto.opset_import)}
+        scope = Scope(self, opsets, {}, attributes=attributes, prefix=node.name)
+        given = [*node.inputs, *[None] * (len(proto.input) - len(node.inputs))]
+        scope.values.update(zip(proto.input, given, strict=True))
+        wanted = [name for i, name in enumerate(proto.output) if node.wants(i)]
+        with self._nested(node):
+            found = dict(zip(wanted, self._run_nodes(proto.node, wanted, scope), strict=True))
+        return [found.get(name) for name in proto.output]
+
+    def _nested(self, node: Node) -> Any:
+        return _Depth(self, node)
+
+    def _run_nodes(self, nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Operand]:
+        for proto in _ordered(nodes, outputs, scope):
+            self._convert(proto, scope)
+        results = []
+        for name in outputs:
+            operand = scope.find(name) if scope.has(name) else None
+            if operand is None:
+                raise InvalidArgumentError(f"onnx: nothing gives the output {name!r}")
+            results.append(operand)
+        return results
+
+    # ---- nodes ----
+
+    def count_ops(self) -> None:
+        self._ops += 1
+        if self._ops > MAX_OPS:
+            raise UnsupportedError(f"the model becomes more than {MAX_OPS} ops, expected fewer")
+
+    def _budget_left(self) -> int:
+        """Bytes that the next arrays computed at import may take."""
+        return min(BASE_BYTES + BYTES_PER_BYTE * self.model.loaded_bytes, MAX_BYTES) - self._spent
+
+    def spend(self, array: Any) -> None:
+        """Counts an array that was computed at import, unless it is a view."""
+        if array.base is None:
+            self._spent += array.nbytes
+        if self._budget_left() < 0:
+            raise InvalidArgumentError(f"more than {self._spent} bytes are computed from constants, expected fewer")
+
+    def _convert(self, proto: Any, scope: Scope) -> None:
+        domain = _domain(proto.domain)
+        opset = scope.opsets.get(domain, 0)
+        try:
+            with budget(self._budget_left()):
+                self._convert_within(proto, scope, domain, opset)
+        except (Error, *_DAMAGE, MemoryError, RecursionError) as error:
+            if getattr(error, "_located", False):
+                raise
+            name = safe_name(proto.name) or ", ".join(proto.output)
+            where = f'onnx: node "{name}" ({domain or "ai.onnx"} {proto.op_type}, opset {opset})'
+            raise _prefixed(error, where) from error
+
+    def _convert_within(self, proto: Any, scope: Scope, domain: str, opset: int) -> None:
+        self.count_ops()
+        node = Node(self, scope, proto, opset, domain)
+        if scope.prefix:
+            node.name = safe_name(f"{scope.prefix}/{node.name}")
+        self._store(node, self._results(node))
+
+    def _results(self, node: Node) -> list[Any]:
+        function = self.model.functions.get((node.domain, node.op_type))
+        if function is None:
+            if node.opset == 0:
+                raise UnsupportedError(f"the model imports no opset of the domain {node.domain or 'ai.onnx'}")
+            schema = _schema(node.domain, node.op_type, node.opset)
+            _check_against(node, schema)
+            entry = find(node.domain, node.op_type, node.opset)
+            if entry is not None:
+                made = entry.function(node)
+                results = list(made) if isinstance(made, (list, tuple)) else [made]
+                unread = node.unread()
+                if unread:
+                    raise UnsupportedError(f"attribute {', '.join(unread)} is given, which pylayout does not know")
+                return results
+            function = _body(node, schema)
+            if function is None:
+                raise UnsupportedError("pylayout has not this op")
+            for name, attribute in schema.attributes.items():
+                if attribute.default_value.type != _A.UNDEFINED:
+                    node.attributes.setdefault(name, attribute.default_value)
+        results = list(self.run_function(function, node))
+        if node.domain not in ("",) and node.unread():
+            raise InvalidArgumentError(f"attribute {', '.join(node.unread())} is given, which the function has not")
+        return results
+
+    def _store(self, node: Node, results: list[Any]) -> None:
+        parents = tuple(operand for operand in node.inputs if isinstance(operand, Value))
+        for i, name in enumerate(node.proto.output):
+            if not name:
+                continue
+            result = results[i] if i < len(results) else None
+            if result is None:
+                raise UnsupportedError(f"output {i} ({name!r}) is used, which pylayout does not compute")
+            if isinstance(result, (numpy.ndarray, numpy.generic)):
+                result = Known(numpy.asarray(result))
+                self.spend(result.array)
+            if isinstance(result, Known) and not result.name:
+                result.name = name
+            if isinstance(result, Value) and all(parent is not result for parent in parents):
+                self._parents.setdefault(result._id, parents)
+            node.scope.values[name] = result
+
+    def value_needed(self, operand: Value, what: str) -> ValueNeeded:
+        """The error for a value that is not known at import: it says from which inputs of the model it comes."""
+        seen, names, stack = {operand._id}, [], [operand]
+        while stack:
+            value = stack.pop()
+            if value._id in self._input_names:
+                names.append(self._input_names[value._id])
+            for parent in self._parents.get(value._id, ()):
+                if parent._id not in seen:
+                    seen.add(parent._id)
+                    stack.append(parent)
+        shown = ", ".join(repr(name) for name in sorted(names))
+        return ValueNeeded(
+            f"{what} must be known when the model is imported, but depends on the input {shown}; "
+            "values={name: array} makes an input a constant",
+            tuple(sorted(names)),
+        )
+
+
+class _Depth:
+    """Counts functions and subgraphs within each other."""
+
+    def __init__(self, importer: Importer, node: Node) -> None:
+        self.importer = importer
+
+    def __enter__(self) -> None:
+        self.importer._depth += 1
+        if self.importer._depth > MAX_DEPTH:
+            self.importer._depth -= 1
+            raise UnsupportedError(f"functions and subgraphs lie more than {MAX_DEPTH} deep in each other")
+
+    def __exit__(self, *_: object) -> None:
+        self.importer._depth -= 1
+
+
+# What Python and NumPy raise for values that make no sense: the model is wrong, and the node that says so is known.
+_DAMAGE = (
+    ValueError,
+    TypeError,
+    IndexError,
+    KeyError,
+    OverflowError,
+    ZeroDivisionError,
+    AttributeError,
+    AssertionError,
+)
+
+
+def _prefixed(error: BaseException, where: str) -> Error:
+    """The same error, of the same class, with the place before the message."""
+    made: Error
+    if isinstance(error, ValueNeeded):
+        made = ValueNeeded(f"{where}: {error}", error.inputs)
+    elif isinstance(error, Error):
+        made = type(error)(f"{where}: {error}")
+    elif isinstance(error, MemoryError):
+        made = OutOfMemoryError(f"{where}: {error}")
+    else:
+        made = InvalidArgumentError(f"{where}: is not valid: {type(error).__name__}: {error}")
+    made._located = True  # type: ignore[attr-defined]
+    return made
+
+
+def _graph_dtype(entry: Any) -> Any:
+    try:
+        return dtype_of(array_type(entry))
+    except UnsupportedError as error:
+        text = str(error)
+        where = f"onnx: input {entry.name!r}"
+        raise UnsupportedError(text if text.startswith(where) else f"{where}: {text}") from None
+
+
+@functools.lru_cache(maxsize=4096)
+def _schema(domain: str, op: str, opset: int) -> Any:
+    """ONNX's own description of an op in an opset; None for domains of which onnx knows nothing."""
+    try:
+        return onnx.defs.get_schema(op, opset, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _check_against(node: Node, schema: Any) -> None:
+    """Number of inputs and outputs, and whether the op is one that the converters were written for."""
+    if schema is None:
+        return
+    if node.domain == "" and schema.since_version > LAST_OPSET:
+        raise UnsupportedError(f"the op changed in opset {schema.since_version}, pylayout knows opsets to {LAST_OPSET}")
+    if not schema.min_input <= len(node.inputs) <= schema.max_input:
+        raise InvalidArgumentError(
+            f"there are {len(node.inputs)} inputs, expected {schema.min_input} to {schema.max_input}"
+        )
+    if not schema.min_output <= len(node.proto.output) <= schema.max_output:
+        raise InvalidArgumentError(
+            f"there are {len(node.proto.output)} outputs, expected {schema.min_output} to {schema.max_output}"
+        )
+
+
+def _body(node: Node, schema: Any) -> Any:
+    """The definition of an op by other ops, where ONNX has one."""
+    if schema is None:
+        return None
+    content = b""
+    if schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= node.opset]
+        if versions:
+            content = schema.get_function_with_opset_version(max(versions))
+    elif schema.has_context_dependent_function:
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= node.opset]
+        if versions:
+            proto = onnx.NodeProto()
+            proto.CopyFrom(node.proto)
+            del proto.attribute[:]
+            proto.attribute.extend(node.attributes.values())
+            types = [_type_of(operand) for operand in node.inputs]
+            content = schema.get_context_dependent_function_with_opset_version(
+                max(versions), proto.SerializeToString(), types
+            )
+    if not content:
+        return None
+    function = onnx.FunctionProto()
+    function.ParseFromString(content)
+    return function
+
+
+def _type_of(operand: Operand | None) -> bytes:
+    """An input's type and shape as a TypeProto."""
+    proto = onnx.TypeProto()
+    if operand is not None:
+        dtype = operand.array.dtype if isinstance(operand, Known) else operand.dtype.dtype
+        proto.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(dtype)
+        for size in operand.shape:
+            proto.tensor_type.shape.dim.add().dim_value = size
+    return bytes(proto.SerializeToString())
+
+
+# ---- order ----
+
+
+def _used_names(proto: Any, depth: int = 0) -> Iterator[str]:
+    """The names that a node uses: its inputs, and what its subgraphs take from around them."""
+    yield from proto.input
+    if depth > MAX_DEPTH:
+        return
+    for attribute in proto.attribute:
+        for graph in (attribute.g, *attribute.graphs) if attribute.type in (_A.GRAPH, _A.GRAPHS) else ():
+            own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+            own.update(name for node in graph.node for name in node.output)
+            for node in graph.node:
+                yield from (name for name in _used_names(node, depth + 1) if name not in own)
+            yield from (output.name for output in graph.output if output.name not in own)
+
+
+def _ordered(nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Any]:
+    """The nodes that the outputs need, each after those that it needs: in the file's order if that is right.
+
+    Takes time linear in the number of nodes. Raises InvalidArgumentError for a cycle, and for a name that two make.
+    """
+    maker: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for name in node.output:
+            if not name:
+                continue
+            if name in maker or name in scope.values or name in scope.initialisers:
+                raise InvalidArgumentError(f"onnx: the value {name!r} is made twice, the second time by a node")
+            maker[name] = index
+    needs: dict[int, list[int]] = {}
+    stack = [maker[name] for name in outputs if name in maker]
+    while stack:
+        index = stack.pop()
+        if index in needs:
+            continue
+        needs[index] = sorted({maker[name] for name in _used_names(nodes[index]) if name in maker})
+        stack.extend(needs[index])
+    if len(needs) > MAX_OPS:
+        raise UnsupportedError(f"onnx: the model has {len(needs)} nodes that matter, expected at most {MAX_OPS}")
+    order = sorted(needs)
+    if any(before >= index for index in order for before in needs[index]):
+        order = _sorted_by_need(order, needs, nodes)
+    return [nodes[index] for index in order]
+
+
+def _sorted_by_need(order: list[int], needs: dict[int, list[int]], nodes: Any) -> list[int]:
+    result: list[int] = []
+    state: dict[int, int] = {}  # 1: being visited, 2: done
+    for root in order:
+        stack = [root]
+        while stack:
+            index = stack[-1]
+            if state.get(index) is None:
+                state[index] = 1
+                for before in needs[index]:
+                    if state.get(before) == 1:
+                        name = nodes[index].name or ", ".join(nodes[index].output)
+                        raise InvalidArgumentError(f"onnx: the node {name!r} needs its own result: a cycle")
+                    if state.get(before) is None:
+                        stack.append(before)
+            else:
+                stack.pop()
+                if state[index] == 1:
+                    state[index] = 2
+                    result.append(index)
+    return result

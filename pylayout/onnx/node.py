@@ -1,0 +1,322 @@
+"""Node: what a converter sees of one ONNX node; Known: a tensor whose elements are known at import."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy
+import onnx
+
+from ..calls import schemas
+from ..dtypes import DType, dtype_of
+from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ..graph import Graph, Value
+from ..tensor import Tensor, as_input
+from .fold import FOLDS, room
+from .tensors import dtype_name, numpy_dtype
+
+if TYPE_CHECKING:
+    from .importer import Importer, Scope
+
+__all__ = ["Known", "Node", "Operand", "Result", "safe_name"]
+
+_A = onnx.AttributeProto
+
+
+def safe_name(name: str) -> str:
+    """A name from a file, as a name in a graph."""
+    return name.replace("\0", "")[:200].encode("utf-8", "replace").decode()
+
+
+class Known:
+    """A tensor whose elements are known at import. It becomes a constant of the graph when an op there needs it."""
+
+    __slots__ = ("array", "name", "tensor")
+
+    def __init__(self, array: Any, name: str = "") -> None:
+        self.array = array
+        self.name = name
+        self.tensor: Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self.array.shape)
+
+    @property
+    def ndim(self) -> int:
+        return int(self.array.ndim)
+
+    def value(self, graph: Graph) -> Value:
+        """The constant in the graph: one for all uses, over the array's own memory."""
+        if self.tensor is None:
+            what = f'constant "{self.name}"' if self.name else "a constant"
+            try:
+                dtype_of(self.array.dtype)
+            except UnsupportedError as error:
+                raise UnsupportedError(f"{what}: {error}") from None
+            if self.array.ndim > 8:
+                raise UnsupportedError(f"{what} has rank {self.array.ndim}, expected at most 8")
+            self.tensor = as_input(numpy.require(self.array, requirements="C"), "onnx", what)
+        return graph.constant(self.tensor, safe_name(self.name) or None)
+
+    def __repr__(self) -> str:
+        return f"Known({self.name!r}, {self.array.dtype}, {self.shape})"
+
+
+Operand: TypeAlias = Known | Value
+Result: TypeAlias = Any  # an Operand, an array, or a list of them: one for each output
+
+
+class Node:
+    """One ONNX node while it is converted: inputs, attributes, and `op` to append to the graph.
+
+    Each attribute that a converter asks for counts as understood; the importer refuses the node if one is left over.
+    """
+
+    def __init__(self, importer: Importer, scope: Scope, proto: Any, opset: int, domain: str) -> None:
+        self.importer = importer
+        self.scope = scope
+        self.proto = proto
+        self.op_type: str = proto.op_type
+        self.domain = domain
+        self.opset = opset
+        self.name = safe_name(proto.name) or safe_name(f"{proto.op_type}_{proto.output[0] if proto.output else ''}")
+        self.inputs: list[Operand | None] = [scope.find(name) if name else None for name in proto.input]
+        self.attributes: dict[str, Any] = {}
+        for attribute in proto.attribute:
+            resolved = scope.attribute(attribute)
+            if attribute.name in self.attributes:
+                raise InvalidArgumentError(f"attribute {attribute.name} is given twice")
+            if resolved is not None:
+                self.attributes[attribute.name] = resolved
+        self._asked: set[str] = set()
+
+    # ---- inputs ----
+
+    def has(self, index: int) -> bool:
+        """Whether an optional input is given."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def x(self, index: int) -> Operand:
+        """An input that must be there."""
+        operand = self.inputs[index] if index < len(self.inputs) else None
+        if operand is None:
+            raise InvalidArgumentError(f"input {index} is missing")
+        return operand
+
+    def optional(self, index: int) -> Operand | None:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def known(self, index: int) -> Any:
+        """The elements of an input, as an array. Raises ValueNeeded where they are not known at import."""
+        return self.elements(self.x(index), f"input {index}")
+
+    def elements(self, operand: Operand, what: str) -> Any:
+        if isinstance(operand, Known):
+            return operand.array
+        raise self.importer.value_needed(operand, what)
+
+    def integers_at(self, index: int) -> list[int]:
+        """An input as a list of integers: a shape, axes."""
+        array = self.known(index)
+        if array.dtype.kind not in "iu" or array.ndim > 1:
+            raise InvalidArgumentError(
+                f"input {index} is {array.dtype} of shape {list(array.shape)}, expected integers of rank 1"
+            )
+        if array.size > 2**16:
+            raise InvalidArgumentError(f"input {index} has {array.size} elements, expected a few")
+        return [int(value) for value in array.reshape(-1)]
+
+    def number_at(self, index: int) -> Any:
+        """An input of one element, as a Python number."""
+        array = self.known(index)
+        if array.size != 1:
+            raise InvalidArgumentError(f"input {index} has shape {list(array.shape)}, expected one element")
+        return array.reshape(-1)[0].item() if array.dtype.kind != "V" else float(array.reshape(-1)[0])
+
+    def wants(self, index: int) -> bool:
+        """Whether an output is used at all."""
+        return index < len(self.proto.output) and bool(self.proto.output[index])
+
+    # ---- attributes ----
+
+    def _attribute(self, name: str, kind: int, default: Any) -> Any:
+        self._asked.add(name)
+        attribute = self.attributes.get(name)
+        if attribute is None:
+            if default is ...:
+                raise InvalidArgumentError(f"attribute {name} is missing")
+            return default
+        # Files by old exporters leave the type out; an empty one is only right where nothing else is set.
+        if attribute.type != kind and attribute.type != _A.UNDEFINED:
+            expected = _A.AttributeType.Name(kind)
+            raise InvalidArgumentError(f"attribute {name} has type {_kind_name(attribute.type)}, expected {expected}")
+        return attribute
+
+    def integer(self, name: str, default: Any = ...) -> Any:
+        attribute = self._attribute(name, _A.INT, default)
+        return int(attribute.i) if isinstance(attribute, _A) else attribute
+
+    def number(self, name: str, default: Any = ...) -> Any:
+        attribute = self._attribute(name, _A.FLOAT, default)
+        return float(attribute.f) if isinstance(attribute, _A) else attribute
+
+    def text(self, name: str, default: Any = ..., choices: Sequence[str] = ()) -> Any:
+        attribute = self._attribute(name, _A.STRING, default)
+        if not isinstance(attribute, _A):
+            return attribute
+        text = attribute.s.decode("utf-8", "replace")
+        if choices and text not in choices:
+            raise UnsupportedError(f"attribute {name} is {text!r}, expected one of {', '.join(choices)}")
+        return text
+
+    def integers(self, name: str, default: Any = ...) -> Any:
+        attribute = self._attribute(name, _A.INTS, default)
+        return [int(value) for value in attribute.ints] if isinstance(attribute, _A) else attribute
+
+    def numbers(self, name: str, default: Any = ...) -> Any:
+        attribute = self._attribute(name, _A.FLOATS, default)
+        return [float(value) for value in attribute.floats] if isinstance(attribute, _A) else attribute
+
+    def texts(self, name: str, default: Any = ...) -> Any:
+        attribute = self._attribute(name, _A.STRINGS, default)
+        return [s.decode("utf-8", "replace") for s in attribute.strings] if isinstance(attribute, _A) else attribute
+
+    def tensor(self, name: str, default: Any = ...) -> Any:
+        """A tensor attribute as an array."""
+        attribute = self._attribute(name, _A.TENSOR, default)
+        if not isinstance(attribute, _A):
+            return attribute
+        return self.importer.model.array(attribute.t, f"attribute {name}")
+
+    def subgraph(self, name: str) -> Any:
+        attribute = self._attribute(name, _A.GRAPH, ...)
+        return attribute.g
+
+    def dtype(self, name: str, default: Any = ...) -> str:
+        """An element type attribute, as NumPy's name of it."""
+        return str(numpy_dtype(self.integer(name, default), f"attribute {name}").name)
+
+    def ignore(self, *names: str) -> None:
+        """These attributes have no effect on the result."""
+        self._asked.update(names)
+
+    def unread(self) -> list[str]:
+        return sorted(set(self.attributes) - self._asked)
+
+    # ---- building ----
+
+    def op(self, name: str, *arguments: Any, **keywords: Any) -> Any:
+        """The result of an op of `pylayout.ops`: computed at once where all tensors are known, else appended.
+
+        Operands may be given as such, in lists (`concat`), or as arrays.
+        """
+        operands = [a for group in (*arguments, *keywords.values()) for a in _operands(group)]
+        if name in FOLDS and operands and all(isinstance(a, Known) for a in operands):
+            result = FOLDS[name](*_each(arguments, _array), **_each_of(keywords, _array))
+            self.importer.spend(result)
+            return Known(result)
+        if name not in schemas():
+            raise UnsupportedError(f"needs the op {name}, which this version of pylayout has not")
+        graph = self.importer.graph
+        self.importer.count_ops()
+
+        def value(operand: Any) -> Any:
+            if isinstance(operand, Value):
+                return operand
+            known = _known(operand)
+            if known.tensor is None and not known.array.flags.c_contiguous:
+                room(known.shape, known.array.dtype, "constant")
+                known.array = numpy.ascontiguousarray(known.array)
+                self.importer.spend(known.array)
+            return known.value(graph)
+
+        return graph.op(name, *_each(arguments, value), name=self.name, **_each_of(keywords, value))
+
+    def constant(self, array: Any, dtype: Any = None) -> Known:
+        return Known(numpy.asarray(array, dtype))
+
+    def scalar_like(self, value: Any, operand: Operand) -> Known:
+        """A constant of rank 0 in the dtype of an operand."""
+        return Known(numpy.asarray(value).astype(numpy_of(operand)))
+
+    def broadcastable(self, operand: Operand, shape: Sequence[int]) -> Operand:
+        """The operand under another shape with the same elements."""
+        return operand if operand.shape == tuple(shape) else self.op("reshape", operand, shape=list(shape))
+
+    def axis(self, axis: int, rank: int, what: str = "axis") -> int:
+        """An axis in [-rank, rank), made non-negative."""
+        if not -rank <= axis < max(rank, 1):
+            raise ShapeError(f"{what} is {axis}, expected {-rank} to {max(rank, 1) - 1}")
+        return axis + rank if axis < 0 else axis
+
+    def axes(self, axes: Sequence[int], rank: int, what: str = "axes") -> list[int]:
+        """Axes made non-negative, each once."""
+        made = [self.axis(axis, rank, what) for axis in axes]
+        if len(set(made)) != len(made):
+            raise ShapeError(f"{what} is {list(axes)}, expected each axis once")
+        return made
+
+
+def numpy_of(operand: Operand) -> Any:
+    """The NumPy dtype of an operand."""
+    return operand.array.dtype if isinstance(operand, Known) else operand.dtype.dtype
+
+
+def is_float(operand: Operand) -> bool:
+    """Whether the elements are floating-point numbers (bfloat16 is of kind V or f, as its package likes)."""
+    return numpy_of(operand).kind not in "biu"
+
+
+def dtype_text(operand: Operand) -> str:
+    """The name of an operand's dtype that ops take: "f32"."""
+    dtype: DType = dtype_of(numpy_of(operand))
+    return dtype.name
+
+
+def _is_operand(value: Any) -> bool:
+    return isinstance(value, (Known, Value, numpy.ndarray))
+
+
+def _operands(value: Any) -> list[Any]:
+    if _is_operand(value):
+        return [_known(value) if isinstance(value, numpy.ndarray) else value]
+    if isinstance(value, (list, tuple)) and value and all(_is_operand(item) for item in value):
+        return [_known(item) if isinstance(item, numpy.ndarray) else item for item in value]
+    return []
+
+
+def _known(value: Any) -> Any:
+    return Known(value) if isinstance(value, numpy.ndarray) else value
+
+
+def _array(operand: Any) -> Any:
+    return operand.array if isinstance(operand, Known) else operand
+
+
+def _each(values: Sequence[Any], function: Any) -> list[Any]:
+    """The values, operands among them (also within lists) replaced."""
+    made = []
+    for value in values:
+        if _is_operand(value):
+            made.append(function(value))
+        elif isinstance(value, (list, tuple)) and value and all(_is_operand(item) for item in value):
+            made.append([function(item) for item in value])
+        else:
+            made.append(value)
+    return made
+
+
+def _each_of(values: Mapping[str, Any], function: Any) -> dict[str, Any]:
+    return dict(zip(values, _each(list(values.values()), function), strict=True))
+
+
+def _kind_name(kind: int) -> str:
+    try:
+        return str(_A.AttributeType.Name(kind))
+    except ValueError:
+        return str(kind)
+
+
+__all__ += ["dtype_name", "dtype_text", "is_float", "numpy_of"]

@@ -1,0 +1,156 @@
+"""TensorProto to NumPy: views where the file's bytes permit, every size checked before it is believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy
+import onnx
+
+from ..errors import FileError, InvalidArgumentError, UnsupportedError
+
+__all__ = ["ExternalData", "array_of", "checked_sizes", "dtype_name", "numpy_dtype"]
+
+_T = onnx.TensorProto
+
+# data_type: NumPy's dtype, and the field that holds the elements where raw_data does not.
+_TYPES: dict[int, tuple[str, str]] = {
+    _T.FLOAT: ("float32", "float_data"),
+    _T.UINT8: ("uint8", "int32_data"),
+    _T.INT8: ("int8", "int32_data"),
+    _T.UINT16: ("uint16", "int32_data"),
+    _T.INT16: ("int16", "int32_data"),
+    _T.INT32: ("int32", "int32_data"),
+    _T.INT64: ("int64", "int64_data"),
+    _T.BOOL: ("bool", "int32_data"),
+    _T.FLOAT16: ("float16", "int32_data"),  # the bits of each in an int32
+    _T.DOUBLE: ("float64", "double_data"),
+    _T.UINT32: ("uint32", "uint64_data"),
+    _T.UINT64: ("uint64", "uint64_data"),
+    _T.BFLOAT16: ("bfloat16", "int32_data"),  # likewise
+}
+
+# No tensor of a model may have more elements than this. The largest weights that are published have 2^31.
+MAX_ELEMENTS = 2**40
+
+
+def dtype_name(data_type: int) -> str:
+    """The name in messages: "FLOAT", or the number of one that this version of onnx does not know."""
+    try:
+        return str(_T.DataType.Name(data_type))
+    except ValueError:
+        return f"data type {data_type}"
+
+
+def numpy_dtype(data_type: int, what: str) -> Any:
+    """The NumPy dtype of an ONNX element type. Raises UnsupportedError for strings, complex and 8- or 4-bit floats."""
+    if data_type not in _TYPES:
+        raise UnsupportedError(f"{what} has element type {dtype_name(data_type)}, which pylayout has not")
+    name = _TYPES[data_type][0]
+    if name != "bfloat16":
+        return numpy.dtype(name)
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise UnsupportedError(f"{what} is of bfloat16, for which NumPy needs the package ml_dtypes") from None
+    return numpy.dtype(ml_dtypes.bfloat16)
+
+
+def checked_sizes(sizes: Any, what: str) -> tuple[tuple[int, ...], int]:
+    """The sizes and the number of elements. Raises InvalidArgumentError where that is negative or absurd."""
+    shape = tuple(int(size) for size in sizes)
+    if len(shape) > 64:
+        raise UnsupportedError(f"{what} has rank {len(shape)}, expected at most 8")
+    count = 1
+    for size in shape:
+        if size < 0:
+            raise InvalidArgumentError(f"{what} has shape {list(shape)}, expected sizes of at least 0")
+        count *= size
+    if count > MAX_ELEMENTS:
+        raise InvalidArgumentError(f"{what} has shape {list(shape)}, {count} elements, expected at most {MAX_ELEMENTS}")
+    return shape, count
+
+
+class ExternalData:
+    """The files beside a model that hold tensors, mapped into memory when first asked for."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = None if folder is None else folder.resolve()
+        self._maps: dict[Path, Any] = {}
+
+    def _map(self, location: str, what: str) -> Any:
+        if self.folder is None:
+            raise InvalidArgumentError(
+                f"{what} lies in the file {location!r}, but the model's folder is not known; "
+                "give the model's path instead of its content, or folder="
+            )
+        parts = location.replace("\\", "/").split("/")
+        if not location or "\0" in location or location.startswith(("/", "\\")) or ".." in parts or ":" in parts[0]:
+            raise InvalidArgumentError(f"{what} lies in {location!r}, expected a file inside of the model's folder")
+        try:
+            path = (self.folder / location).resolve(strict=True)
+        except (OSError, RuntimeError) as error:
+            raise FileError(f"{what} lies in {location!r}, which cannot be read: {error}") from None
+        if not path.is_relative_to(self.folder):
+            raise InvalidArgumentError(f"{what} lies in {location!r}, which leads out of the model's folder")
+        if path not in self._maps:
+            if not path.is_file():
+                raise FileError(f"{what} lies in {location!r}, which is not a file")
+            try:
+                empty = path.stat().st_size == 0
+                self._maps[path] = numpy.empty(0, "uint8") if empty else numpy.memmap(path, "uint8", "r")
+            except OSError as error:
+                raise FileError(f"{what} lies in {location!r}, which cannot be read: {error}") from None
+        return self._maps[path]
+
+    def read(self, tensor: Any, nbytes: int, what: str) -> Any:
+        """The bytes of a tensor as a view of its file."""
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        data = self._map(entries.get("location", ""), what)
+        numbers = []
+        for key, default in (("offset", 0), ("length", nbytes)):
+            text = entries.get(key, str(default))
+            if not (text.isascii() and text.isdigit() and len(text) < 20):
+                raise InvalidArgumentError(f"{what} has external {key} {text!r}, expected a number of bytes")
+            numbers.append(int(text))
+        offset, length = numbers
+        if length != nbytes:
+            raise InvalidArgumentError(f"{what} has external length {length}, expected {nbytes} bytes for its shape")
+        if offset + length > data.size:
+            raise InvalidArgumentError(
+                f"{what} takes bytes {offset} to {offset + length} of its file, which has {data.size}"
+            )
+        return data[offset : offset + length]
+
+
+def array_of(tensor: Any, files: ExternalData, what: str) -> Any:
+    """The elements of a TensorProto as a read-only array, over the proto's or the file's bytes where these permit."""
+    dtype = numpy_dtype(tensor.data_type, what)
+    shape, count = checked_sizes(tensor.dims, what)
+    nbytes = count * dtype.itemsize
+    if tensor.HasField("segment"):
+        raise UnsupportedError(f"{what} comes in segments, which no version of ONNX has come to use")
+    if tensor.data_location == _T.EXTERNAL:
+        data = files.read(tensor, nbytes, what)
+        if dtype.itemsize > 1 and data.ctypes.data % dtype.itemsize and nbytes:
+            data = numpy.array(data)
+        return _frozen(data.view(dtype) if nbytes else numpy.empty(0, dtype), shape)
+    if tensor.HasField("raw_data"):
+        raw = tensor.raw_data
+        if len(raw) != nbytes:
+            raise InvalidArgumentError(f"{what} has {len(raw)} bytes, expected {nbytes} for shape {list(shape)}")
+        return _frozen(numpy.frombuffer(raw, dtype.newbyteorder("<") if dtype.kind != "V" else dtype), shape)
+    field = getattr(tensor, _TYPES[tensor.data_type][1])
+    if len(field) != count:
+        raise InvalidArgumentError(f"{what} has {len(field)} elements, expected {count} for shape {list(shape)}")
+    if dtype.name in ("float16", "bfloat16"):
+        return _frozen(numpy.array(field, "int64").astype("uint16").view(dtype), shape)
+    wide = {"f": "float64", "u": "uint64"}.get(dtype.kind, "int64")
+    return _frozen(numpy.array(field, wide).astype(dtype), shape)
+
+
+def _frozen(array: Any, shape: tuple[int, ...]) -> Any:
+    array = array.reshape(shape)
+    array.flags.writeable = False
+    return array

@@ -1,0 +1,340 @@
+"""One list of calls for the converters: what test_converters.py runs against ONNX's own evaluator.
+
+A new converter needs a case here, in an opset that chooses it: a test fails for one without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy
+
+_rng = numpy.random.default_rng(20240607)
+
+
+def randn(*shape: int) -> Any:
+    return _rng.standard_normal(shape).astype("float32")
+
+
+def positive(*shape: int) -> Any:
+    return _rng.uniform(0.5, 1.5, shape).astype("float32")
+
+
+def ints(*values: Any, dtype: str = "int64") -> Any:
+    return numpy.asarray(values[0] if len(values) == 1 else values, dtype)
+
+
+def some_ints(*shape: int, low: int = -9, high: int = 9, dtype: str = "int32") -> Any:
+    return _rng.integers(low, high, shape).astype(dtype)
+
+
+@dataclass
+class Case:
+    """One node. `const`: which inputs are initialisers; None among the inputs is an absent one."""
+
+    op: str
+    inputs: list[Any]
+    opset: int
+    attributes: dict[str, Any] = field(default_factory=dict)
+    const: tuple[int, ...] = ()
+    outputs: int = 1
+    tolerance: float = 2e-5
+
+    def __str__(self) -> str:
+        shapes = ",".join("none" if x is None else "x".join(map(str, numpy.shape(x))) for x in self.inputs)
+        words = ",".join(f"{k}={v}" for k, v in self.attributes.items() if not hasattr(v, "SerializeToString"))
+        return f"{self.op}-{self.opset}-{shapes}-{words}"
+
+
+CASES: list[Case] = []
+
+
+def case(
+    op: str, *inputs: Any, opsets: tuple[int, ...] = (17,), const: Any = (), outputs: int = 1, **rest: Any
+) -> None:
+    tolerance = rest.pop("tolerance", 2e-5)
+    CASES.extend(Case(op, list(inputs), opset, rest, tuple(const), outputs, tolerance) for opset in opsets)
+
+
+ALL = (9, 11, 13, 17, 22)
+
+# ---- convolutions ----
+W = randn(6, 4, 3, 3)
+case("Conv", randn(2, 4, 9, 7), W, randn(6), opsets=ALL, const=(1, 2), pads=[1, 2, 0, 1], strides=[2, 1])
+case("Conv", randn(1, 4, 9), randn(4, 2, 3), const=(1,), group=2, dilations=[2])
+case("Conv", randn(1, 2, 5, 6, 4), randn(3, 2, 2, 2, 2), const=(1,), kernel_shape=[2, 2, 2])
+for mode in ("SAME_UPPER", "SAME_LOWER", "VALID"):
+    case("Conv", randn(1, 4, 8, 7), W, opsets=(11,), const=(1,), auto_pad=mode, strides=[2, 3])
+case("Conv", randn(1, 4, 6, 6), W)
+case("ConvTranspose", randn(1, 4, 5, 6), randn(4, 3, 3, 3), randn(3), opsets=(9, 11, 22), const=(1, 2))
+case(
+    "ConvTranspose", randn(1, 4, 5, 6), randn(4, 3, 3, 3), const=(1,), strides=[2, 2], pads=[1, 0, 1, 1],
+    output_padding=[1, 0],
+)  # fmt: skip
+case("ConvTranspose", randn(1, 2, 3, 3), randn(2, 2, 3, 3), const=(1,), strides=[2, 2], auto_pad="SAME_UPPER")
+# ---- products ----
+case("MatMul", randn(3, 4), randn(4, 5), opsets=ALL, const=(1,))
+case("MatMul", randn(2, 3, 4, 5), randn(3, 5, 2))
+case("MatMul", randn(5), randn(2, 5, 3))
+case("Gemm", randn(3, 4), randn(4, 5), randn(5), opsets=ALL, const=(1, 2))
+case("Gemm", randn(4, 3), randn(5, 4), randn(3, 5), const=(1,), transA=1, transB=1, alpha=0.5, beta=2.0)
+case("Gemm", randn(3, 4), randn(5, 4), randn(1, 5), const=(1, 2), transB=1, alpha=0.25)
+case("Gemm", randn(3, 4), randn(4, 5), randn(3, 1), opsets=(9,), beta=0.5)
+case("Gemm", randn(2, 9), randn(9, 8), opsets=(11,), alpha=3.0)
+case("Gemm", randn(2, 4), randn(4, 5), randn(5), alpha=2.0, beta=0.0)
+for equation, shapes in {
+    "ij,jk->ik": [(3, 4), (4, 5)],
+    "bij,bjk->bik": [(2, 3, 4), (2, 4, 5)],
+    "bhqd,bhkd->bhqk": [(2, 3, 4, 5), (2, 3, 6, 5)],
+    "...ij,...jk->...ik": [(2, 3, 4), (1, 4, 5)],
+    "i,j->ij": [(3,), (4,)],
+    "ij->ji": [(3, 4)],
+    "ij->i": [(3, 4)],
+    "ii->i": [(4, 4)],
+    "bii": [(2, 4, 4)],
+    "ij,ij->": [(3, 4), (3, 4)],
+    "ab,bc,cd->ad": [(2, 3), (3, 4), (4, 5)],
+    "ij,jk": [(3, 4), (4, 5)],
+    "bi,oij,bj->bo": [(2, 3), (4, 3, 5), (2, 5)],
+}.items():
+    case("Einsum", *(randn(*shape) for shape in shapes), opsets=(12, 17), equation=equation)
+# ---- normalisation ----
+STATS = [positive(5), randn(5), randn(5), positive(5)]
+case("BatchNormalization", randn(2, 5, 3, 4), *STATS, opsets=(14, 15, 17), const=(1, 2, 3, 4), epsilon=1e-3)
+case("InstanceNormalization", randn(2, 5, 3, 4), positive(5), randn(5), opsets=(9, 22), const=(1, 2))
+case("GroupNormalization", randn(2, 6, 3, 4), positive(6), randn(6), opsets=(21,), const=(1, 2), num_groups=3)
+case("LayerNormalization", randn(2, 3, 8), positive(8), randn(8), const=(1, 2))
+case("LayerNormalization", randn(2, 3, 8), positive(3, 8), randn(3, 8), axis=1, outputs=3)
+case("LayerNormalization", randn(2, 3, 8), positive(8), const=(1,), axis=1, epsilon=1e-2)
+case("RMSNormalization", randn(2, 3, 8), positive(8), opsets=(23,), const=(1,))
+case("LpNormalization", positive(3, 5), axis=1, p=1)
+case("LpNormalization", randn(3, 5), opsets=(9, 22))
+case("MeanVarianceNormalization", randn(2, 3, 4, 5), opsets=(9, 13), tolerance=1e-4)
+# ---- pools ----
+X = randn(1, 3, 9, 8)
+for op in ("MaxPool", "AveragePool"):
+    case(op, X, opsets=(9, 11, 17, 22), kernel_shape=[3, 2])
+    case(op, X, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    case(op, X, kernel_shape=[3, 3], strides=[2, 2], pads=[0, 1, 1, 0], ceil_mode=1)
+    case(op, X, kernel_shape=[3, 3], strides=[2, 3], auto_pad="SAME_UPPER")
+    case(op, X, kernel_shape=[2, 4], auto_pad="VALID")
+    case(op, randn(1, 3, 9), kernel_shape=[3], strides=[2])
+    case(op, randn(1, 3, 4, 5, 6), kernel_shape=[2, 2, 2])
+    case(op, X, opsets=(19, 22), kernel_shape=[3, 2], dilations=[2, 3], pads=[1, 1, 1, 1])
+    case(op, X, kernel_shape=[2, 2], pads=[1, 1, 1, 1], strides=[3, 3])
+    case(op, X, kernel_shape=[3, 3], pads=[2, 2, 2, 2])
+case("AveragePool", X, kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1)
+case("AveragePool", X, kernel_shape=[3, 3], strides=[2, 3], auto_pad="SAME_LOWER")
+case("AveragePool", X, opsets=(19,), kernel_shape=[3, 3], pads=[2, 2, 2, 2], count_include_pad=1, dilations=[2, 1])
+case("LpPool", X, opsets=(18,), kernel_shape=[3, 2], strides=[2, 1])
+case("LpPool", X, opsets=(18,), kernel_shape=[2, 2], p=3, pads=[1, 0, 0, 1])
+case("GlobalAveragePool", X, opsets=(9, 22))
+case("GlobalMaxPool", X, opsets=(9, 22))
+# ---- activations ----
+for op in ("Relu", "Sigmoid", "Tanh", "Softsign", "Softplus", "Erf"):
+    case(op, randn(3, 7), opsets=(9, 13, 22))
+case("HardSwish", 4 * randn(3, 7), opsets=(14,))
+case("Mish", randn(3, 7), opsets=(18,))
+case("LeakyRelu", randn(3, 7), opsets=(9, 16), alpha=0.2)
+case("Elu", randn(3, 7), opsets=(9, 22), alpha=1.5)
+case("Celu", randn(3, 7), opsets=(12,), alpha=0.7)
+case("Selu", randn(3, 7), opsets=(9, 22))
+case("Selu", randn(3, 7), alpha=1.5, gamma=2.0)
+case("HardSigmoid", 4 * randn(3, 7), opsets=(9, 22))
+case("HardSigmoid", 4 * randn(3, 7), alpha=1 / 6)
+case("ThresholdedRelu", randn(3, 7), opsets=(10, 22), alpha=0.3)
+case("Gelu", randn(3, 7), opsets=(20,))
+case("Gelu", randn(3, 7), opsets=(20,), approximate="tanh")
+case("Swish", randn(3, 7), opsets=(24,), alpha=1.5)
+case("Swish", randn(3, 7), opsets=(24,))
+case("Shrink", randn(3, 7), opsets=(9,), lambd=0.4, bias=0.1)
+case("PRelu", randn(2, 3, 4, 5), randn(3, 1, 1), opsets=(9, 16), const=(1,))
+case("PRelu", randn(2, 3, 4, 5), randn(1), const=(1,))
+case("PRelu", randn(2, 3, 4, 5), randn(4, 1))
+for op in ("Softmax", "LogSoftmax"):
+    case(op, randn(2, 3, 4), opsets=(13, 17), axis=1)
+    case(op, randn(2, 3, 4), opsets=(13,))
+case("Clip", 3 * randn(3, 7), numpy.float32(-1), numpy.float32(2), opsets=(11, 13), const=(1, 2))
+case("Clip", 3 * randn(3, 7), None, numpy.float32(2), opsets=(12,), const=(2,))
+case("Clip", 3 * randn(3, 7), numpy.float32(-1), opsets=(13,))
+case("Clip", 3 * randn(3, 7), opsets=(13,))
+case("Clip", some_ints(3, 7), ints(-2, dtype="int32"), ints(3, dtype="int32"), const=(1, 2))
+# ---- element by element ----
+for op in (
+    "Abs",
+    "Ceil",
+    "Cos",
+    "Exp",
+    "Floor",
+    "Neg",
+    "Sign",
+    "Sin",
+    "Reciprocal",
+    "Tan",
+    "Atan",
+    "Sinh",
+    "Cosh",
+    "Asinh",
+):
+    case(op, randn(3, 5), opsets=(9, 13))
+case("Round", 3 * randn(3, 5), opsets=(11,))
+for op in ("Sqrt", "Log"):
+    case(op, positive(3, 5), opsets=(9, 13))
+for op in ("Acos", "Asin", "Atanh"):
+    case(op, positive(3, 5) - 1)
+case("Acosh", positive(3, 5) + 1)
+case("IsNaN", numpy.array([1, numpy.nan, numpy.inf], "float32"), opsets=(9, 13, 20))
+SPECIAL = numpy.array([1, numpy.nan, numpy.inf, -numpy.inf], "float32")
+for negative, over in ((1, 1), (0, 1), (1, 0), (0, 0)):
+    case("IsInf", SPECIAL, opsets=(10, 20), detect_negative=negative, detect_positive=over)
+for op in ("Add", "Sub", "Mul", "Div"):
+    case(op, randn(3, 1, 4), randn(2, 1), opsets=ALL)
+    case(op, some_ints(3, 4), some_ints(4, low=1), const=(1,))
+    case(op, ints([7, -7, 9, -9]), ints([2, 2, -2, -2]))
+for op in ("Equal", "Greater", "Less"):
+    case(op, some_ints(3, 4), some_ints(4), opsets=(9, 13))
+    case(op, randn(3, 4), randn(3, 1), opsets=(11,))
+for op in ("GreaterOrEqual", "LessOrEqual"):
+    case(op, some_ints(3, 4), some_ints(4), opsets=(16,))
+for op in ("And", "Or", "Xor"):
+    case(op, some_ints(3, 4) > 0, some_ints(4) > 0, opsets=(9,))
+case("Not", some_ints(3, 4) > 0, opsets=(9,))
+case("Mod", some_ints(5, 6), some_ints(6, low=1), opsets=(10, 13))
+case("Mod", ints([7, -7, 7, -7]), ints([3, 3, -3, -3]))
+case("Mod", randn(5, 6), positive(6), fmod=1)
+case("Mod", some_ints(5, 6), some_ints(6, low=1), fmod=1)
+case("Pow", positive(3, 4), randn(4), opsets=(9, 12, 15))
+for exponent in (1.0, 2.0, 0.5, -1.0, 3.0):
+    case("Pow", positive(3, 4), numpy.float32(exponent), const=(1,))
+case("Pow", positive(3, 4), ints([0, 1, 2, 3]), opsets=(12,))
+case("Pow", some_ints(3, 4), ints([0, 1, 2, 3], dtype="int32"), opsets=(12,))
+case("Pow", some_ints(3, 4), numpy.array([0, 1, 2, 3], "float32"), opsets=(12,))
+for op in ("Sum", "Max", "Min", "Mean"):
+    case(op, randn(3, 4), randn(4), randn(3, 1), opsets=(9, 13))
+    case(op, randn(3, 4), opsets=(9,))
+case("Where", some_ints(3, 4) > 0, randn(4), randn(3, 1), opsets=(9, 16))
+for exclusive in (0, 1):
+    for reverse in (0, 1):
+        case("CumSum", randn(3, 4), ints(1), opsets=(11, 14), const=(1,), exclusive=exclusive, reverse=reverse)
+# ---- reductions ----
+REDUCTIONS = (
+    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
+    "ReduceLogSum", "ReduceLogSumExp",
+)  # fmt: skip
+for op in REDUCTIONS:
+    last = 11 if op == "ReduceSum" else 17
+    case(op, positive(3, 4, 5), opsets=(9, 11, last), axes=[0, -1])
+    case(op, positive(3, 4, 5), opsets=(9, last), keepdims=0)
+    case(op, positive(3, 4, 5), ints([1]), opsets=(18,), const=(1,), keepdims=0)
+    case(op, positive(3, 4, 5), opsets=(18,))
+    case(op, positive(3, 4), ints([]), opsets=(18,), const=(1,), noop_with_empty_axes=1)
+case("ReduceSum", some_ints(3, 4), ints([1]), opsets=(13,), const=(1,))
+case("ReduceMax", some_ints(3, 4) > 0, ints([1]), opsets=(20,), const=(1,))
+for op in ("ArgMax", "ArgMin"):
+    case(op, randn(3, 4, 5), opsets=(9, 11, 13), axis=1)
+    case(op, some_ints(3, 9, low=0, high=3), opsets=(12, 13), axis=-1, keepdims=0, select_last_index=1)
+case("Hardmax", some_ints(3, 9, low=0, high=3).astype("float32"), opsets=(13,))
+# ---- shapes ----
+case("Reshape", randn(2, 3, 4), ints([0, -1]), opsets=ALL, const=(1,))
+case("Reshape", randn(0, 3, 4), ints([3, 0]), opsets=(14,), const=(1,), allowzero=1)
+for axis in (0, 1, 3, -1):
+    case("Flatten", randn(2, 3, 4), opsets=(11, 13), axis=axis)
+case("Flatten", randn(2, 3, 4), opsets=(9,))
+case("Squeeze", randn(2, 1, 3, 1), opsets=(9, 11), axes=[1])
+case("Squeeze", randn(2, 1, 3, 1), ints([-1]), opsets=(13,), const=(1,))
+case("Squeeze", randn(2, 1, 3, 1), opsets=(9, 13))
+case("Unsqueeze", randn(2, 3), opsets=(9, 11), axes=[0, 3])
+case("Unsqueeze", randn(2, 3), ints([-1, 1]), opsets=(13,), const=(1,))
+case("Transpose", randn(2, 3, 4), opsets=(9, 13), perm=[1, 2, 0])
+case("Transpose", randn(2, 3, 4))
+case("Concat", randn(2, 3), randn(2, 1), randn(2, 2), opsets=(9, 13), axis=1)
+case("Concat", randn(2, 3), axis=-1)
+case("Split", randn(6, 5), opsets=(9, 11), outputs=3, axis=0)
+case("Split", randn(6, 5), opsets=(9, 11), outputs=2, axis=1, split=[1, 4])
+case("Split", randn(6, 5), ints([1, 4]), opsets=(13, 18), const=(1,), outputs=2, axis=1)
+case("Split", randn(6, 5), opsets=(18,), outputs=2, axis=1, num_outputs=2)
+case("Split", randn(6, 5), opsets=(13,), outputs=1, axis=1)
+case("Slice", randn(5, 6, 7), opsets=(9,), starts=[1, -3], ends=[4, 100], axes=[0, 2])
+case(
+    "Slice",
+    randn(5, 6, 7),
+    ints([1, -1]),
+    ints([4, -100]),
+    ints([0, 2]),
+    ints([2, -2]),
+    opsets=(10, 13),
+    const=(1, 2, 3, 4),
+)
+case("Slice", randn(5, 6, 7), ints([3]), ints([2]), opsets=(11,), const=(1, 2))
+case("Slice", randn(5, 6), ints([1]), ints([2**62]), ints([-1]), opsets=(13,), const=(1, 2, 3))
+case("Gather", randn(5, 6), ints([[0, -1], [2, 2]]), opsets=(9, 11, 13), axis=1)
+case("Gather", randn(5, 6), ints(3), const=(1,), axis=0)
+case("Gather", randn(5, 6), ints([-2]), const=(1,), axis=1)
+case("GatherElements", randn(2, 6), ints([[0, -1, 3], [2, 2, 0]]), opsets=(11, 13), axis=1)
+case("GatherND", randn(3, 4, 5), ints([[0, -1], [2, 2]]), opsets=(11, 12))
+case("GatherND", randn(3, 4, 5), ints([[1], [2], [-1]]), opsets=(12,), batch_dims=1)
+case("Expand", randn(3, 1), ints([2, 1, 4]), opsets=(9, 13), const=(1,))
+case("Expand", randn(3, 4), ints([1]), const=(1,))
+case("Tile", randn(3, 2), ints([2, 3]), opsets=(9, 13), const=(1,))
+case("Tile", randn(3, 2), ints([1, 1]), const=(1,))
+for mode in ("DCR", "CRD"):
+    case("DepthToSpace", randn(2, 12, 3, 2), opsets=(11, 13), blocksize=2, mode=mode)
+case("DepthToSpace", randn(1, 9, 3, 2), opsets=(9,), blocksize=3)
+case("SpaceToDepth", randn(2, 3, 4, 6), opsets=(9, 13), blocksize=2)
+case("Pad", randn(3, 4), opsets=(9,), pads=[1, 0, 2, 3], value=1.5)
+for mode in ("constant", "reflect", "edge"):
+    case("Pad", randn(3, 4), ints([1, 0, 2, 3]), numpy.float32(1.5), opsets=(11, 13, 18), const=(1, 2), mode=mode)
+case("Pad", randn(3, 4), ints([4, 5]), None, ints([-1]), opsets=(19,), const=(1, 3), mode="wrap")
+case("Trilu", randn(4, 5), opsets=(14,))
+case("Trilu", randn(2, 4, 5), ints(-1), opsets=(14,), const=(1,), upper=0)
+case("Compress", randn(3, 4), numpy.array([True, False, True]), opsets=(9, 11), const=(1,), axis=0)
+case("Compress", randn(3, 2), numpy.array([True, False, True, True]), const=(1,))
+case("ReverseSequence", randn(4, 3, 2), ints([1, 4, 2]), opsets=(10,), const=(1,))
+case("ReverseSequence", randn(3, 4, 2), ints([1, 4, 2]), const=(1,), time_axis=1, batch_axis=0)
+case("OneHot", ints([[0, -1], [2, 5]]), ints(4), numpy.array([0.5, 2], "float32"), opsets=(9, 11), const=(1,), axis=1)
+case("NonZero", some_ints(3, 4, low=0, high=2), opsets=(9, 13), const=(0,))
+case("ScatterND", randn(4, 3), ints([[1], [-1]]), randn(2, 3), opsets=(11, 18), const=(1,))
+case("ScatterElements", randn(4, 3), ints([[1, 2, -1]]), randn(1, 3), opsets=(11, 18), const=(1,), axis=0)
+# ---- resizing ----
+NONE = None
+UP, DOWN = numpy.array([1, 1, 2, 3], "float32"), numpy.array([1, 1, 0.6, 0.5], "float32")
+case("Upsample", randn(1, 2, 3, 4), UP, opsets=(9,), const=(1,))
+for coordinates in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"):
+    for scales in (UP, DOWN):
+        for mode in ("nearest", "linear", "cubic"):
+            case(
+                "Resize", randn(1, 2, 7, 8), NONE, scales, opsets=(11, 13, 19), const=(2,),
+                coordinate_transformation_mode=coordinates, mode=mode,
+            )  # fmt: skip
+for rounding in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"):
+    case(
+        "Resize", randn(1, 2, 7, 8), NONE, NONE, ints([1, 2, 10, 5]), opsets=(11, 19), const=(3,), nearest_mode=rounding
+    )
+case("Resize", randn(1, 2, 7, 8), NONE, NONE, ints([1, 2, 14, 4]), opsets=(18,), const=(3,), mode="linear")
+case(
+    "Resize", randn(2, 7, 8), NONE, NONE, ints([4, 5]), opsets=(18,), const=(3,), mode="cubic", axes=[1, 2], antialias=1
+)
+case("Resize", randn(1, 2, 9, 8), NONE, DOWN, opsets=(18,), const=(2,), mode="linear", antialias=1)
+case(
+    "Resize", randn(1, 2, 7, 8), NONE, UP, opsets=(11,), const=(2,), mode="cubic", exclude_outside=1, cubic_coeff_a=-0.5
+)
+case("Resize", randn(1, 2, 7, 8), NONE, NONE, ints([10, 10]), opsets=(18,), const=(3,), axes=[2, 3],
+     keep_aspect_ratio_policy="not_larger")  # fmt: skip
+case("Resize", randn(1, 1, 5, 5), numpy.array([0, 0, 0.2, 0.3, 1, 1, 0.8, 1.3], "float32"), NONE, ints([1, 1, 3, 4]),
+     opsets=(13,), const=(1, 3), mode="linear", coordinate_transformation_mode="tf_crop_and_resize",
+     extrapolation_value=7.0)  # fmt: skip
+# ---- constants and casts ----
+case("Identity", randn(3, 4), opsets=(9, 13))
+case("Dropout", randn(3, 4), opsets=(10, 13))
+case("Shape", randn(3, 4, 5), opsets=(9, 13))
+case("Shape", randn(3, 4, 5), opsets=(15,), start=1, end=-1)
+case("Size", randn(3, 4, 5), opsets=(9, 13))
+case("ConstantOfShape", ints([2, 3]), opsets=(9,), const=(0,))
+case("Range", ints(2), ints(11), ints(3), opsets=(11,), const=(0, 1, 2))
+case("Range", numpy.float32(1), numpy.float32(-1), numpy.float32(-0.3), opsets=(11,), const=(0, 1, 2))
+case("EyeLike", randn(3, 4), opsets=(9,), k=1)
+for to in (6, 7, 9, 10, 2):
+    case("Cast", 20 * positive(3, 4), opsets=(9, 13), to=to)
+case("Cast", some_ints(3, 4), opsets=(13, 19), to=1)
+case("CastLike", randn(3, 4), some_ints(1), opsets=(15, 19))
