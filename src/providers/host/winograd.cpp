@@ -32,7 +32,11 @@ constexpr int64_t kMostPixels = 1 << 30;
 constexpr int kMostBlocks = 8;  // of input channels multiplied at once: a panel of 128 x 64 weights is 32 KB, within L1
 
 // Weights of more bytes than this are read once by all threads together rather than once by each.
-constexpr size_t kSharedWeights = size_t(2) << 20;
+constexpr size_t kSharedWeights = size_t(4) << 20;
+// F(2,3) is offered where F(4,3) has no more tiles than this: with few tiles the time is that of reading the weights,
+// of which F(2,3) has 16 / 36.  With 49 tiles F(4,3) was 1.5 times as fast (1 512 28 28 512), with 16 tiles as fast or
+// slower (1 512 14 14 512, cold; bench/internals/winograd.cpp, 2 cores of a Zen 5).
+constexpr int64_t kFewTiles = 32;
 constexpr int64_t kOwnTiles = 32, kSharedTiles = 256;  // in a block
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -337,6 +341,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       g.activation = Activation::of(op);
       g.relu = !op.attributes.is_none("activation") && op.attributes.text("activation") == "relu";
       if (g.tiles() == 0 || x.elements() == 0) continue;
+      if (m == 2 && g.images * divide_up(g.oh, 4) * divide_up(g.ow, 4) > kFewTiles) continue;
       Cut cut;
       cut.by_channels = g.weight_floats() * sizeof(float) >= kSharedWeights;
       cut.most_tiles = std::min<int64_t>(g.tiles(), cut.by_channels ? kSharedTiles : kOwnTiles);
