@@ -122,6 +122,8 @@ static void test_values() {
       {"padding=7", {1, 16, 2, 1}, {16, 16, 3, 3}, true, false},  // tiles that see nothing of x
       {"", {2, 16, 3, 3}, {16, 16, 3, 3}, true, true},            // one output
       {"padding=1", {1, 19, 1, 1}, {65, 19, 3, 3}, true, true},
+      {"padding=1 activation=relu", {1, 33, 2, 12}, {50, 33, 3, 3}, true, true},  // three tiles
+      {"padding=1", {1, 64, 7, 7}, {96, 64, 3, 3}, true, false},                  // four
       {"padding=1", {1, 16, 1, 37}, {112, 16, 3, 3}, true, false},
       {"padding=1 activation=relu", {1, 160, 45, 41}, {17, 160, 3, 3}, true, false},  // blocks of tiles, of channels
       {"padding=1", {1, 160, 65, 66}, {192, 160, 3, 3}, true, true},  // shared by channels: more than 4 MB of weights

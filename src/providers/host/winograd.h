@@ -29,6 +29,8 @@ namespace pl::host {
 constexpr int kFilter = 3, kTile = 4, kWindow = kTile + kFilter - 1, kPoints = kWindow * kWindow;
 constexpr int kLanes = 16;  // channels that are handled together, whatever the width of the vectors
 
+constexpr int kFewRows = 4;  // tiles of WinogradKernels::few
+
 // One image of x in NHWC or nChw16c, in floats.
 struct WinogradSource {
   const float* x = nullptr;
@@ -72,12 +74,17 @@ struct WinogradKernels {
   // away.
   using Multiply = void (*)(const float* v, int64_t v_block, const float* u, float* m, int tiles, int blocks, int panel,
                             bool accumulate, const float* next, int stride);
+  // Filter and Multiply in one, for all blocks of input channels and at most kFewRows tiles; a panel of one or two
+  // blocks. m[point * m_point + tile * lanes + lane] = ...
+  using Few = void (*)(const float* v, int64_t v_point, int64_t v_block, const float* g, float* m, int64_t m_point,
+                       int tiles, int blocks, int panel);
   // Transforms back one tile, whose outputs begin at (y0, x0), and finishes it: bias, residual, activation.
   using Output = void (*)(const WinogradTarget& target, int y0, int x0, const float* m, int64_t m_point);
 
   Input input;
   Filter filter;
   Multiply multiply;
+  Few few;
   Output output;
 };
 

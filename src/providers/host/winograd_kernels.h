@@ -159,9 +159,8 @@ void input(const WinogradSource& given, int y0, int x0, int tiles, float* v, int
     for (int block = 0; block < source.blocks; ++block) one(tile, block);
 }
 
-// G g G^T for `channels` input channels of a panel.
-void filter(const float* g, float* u, int64_t u_point, int channels, int panel) {
-  const int lanes = panel * kLanes;
+// G g G^T for `channels` input channels of a panel; lines of g that lie `ahead` floats further are fetched.
+PL_WINOGRAD_INLINE void filter_channels(const float* g, float* u, int64_t u_point, int channels, int lanes, int ahead) {
   for (int channel = 0; channel < channels; ++channel, g += kFilter * kFilter * lanes, u += lanes) {
     for (int lane = 0; lane < lanes; lane += kWidth) {
       Vector between[kWindow][kFilter];  // G g
@@ -169,7 +168,11 @@ void filter(const float* g, float* u, int64_t u_point, int channels, int panel) 
       for (int j = 0; j < kFilter; ++j) {
         Vector column[kFilter], t[kWindow];
 #pragma GCC unroll 4
-        for (int i = 0; i < kFilter; ++i) column[i] = load(g + (i * kFilter + j) * lanes + lane);
+        for (int i = 0; i < kFilter; ++i) {
+          const float* from = g + (i * kFilter + j) * lanes + lane;
+          column[i] = load(from);
+          if (ahead) __builtin_prefetch(from + ahead, 0, 3);
+        }
         transform_filter(column, t);
 #pragma GCC unroll 8
         for (int i = 0; i < kWindow; ++i) between[i][j] = t[i];
@@ -184,6 +187,66 @@ void filter(const float* g, float* u, int64_t u_point, int channels, int panel) 
       }
     }
   }
+}
+
+void filter(const float* g, float* u, int64_t u_point, int channels, int panel) {
+  filter_channels(g, u, u_point, channels, panel * kLanes, 0);
+}
+
+// Rows tiles, Blocks blocks of output channels: some input channels after the other, so that their transformed filters
+// and the products stay in the first-level cache.
+template <int Rows, int Blocks>
+void few_rows(const float* v, int64_t v_point, int64_t v_block, const float* g, float* m, int64_t m_point, int blocks) {
+  constexpr int vectors = Blocks * kParts, lanes = Blocks * kLanes;
+  constexpr int channels = 8 / Blocks;  // at once: 18 KB of filters
+  constexpr int filter_floats = kFilter * kFilter * lanes;
+  alignas(64) float u[kPoints * channels * lanes];
+  for (int point = 0; point < kPoints; ++point)
+    for (int i = 0; i < Rows * vectors; ++i) store(m + point * m_point + i * kWidth, Vector{});
+  for (int block = 0; block < blocks; ++block, v += v_block) {
+    for (int first = 0; first < kLanes; first += channels, g += channels * filter_floats) {
+      filter_channels(g, u, channels * lanes, channels, lanes, 2 * channels * filter_floats);
+      const float *from = v + first, *weights = u;
+      float* to = m;
+      for (int point = 0; point < kPoints; ++point, from += v_point, to += m_point) {
+        Vector sums[Rows][vectors];
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+          for (int j = 0; j < vectors; ++j) sums[r][j] = load(to + (r * vectors + j) * kWidth);
+#pragma GCC unroll 8
+        for (int k = 0; k < channels; ++k, weights += lanes) {
+#pragma GCC unroll 8
+          for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; ++j) sums[r][j] += from[r * kLanes + k] * load(weights + j * kWidth);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+          for (int j = 0; j < vectors; ++j) store(to + (r * vectors + j) * kWidth, sums[r][j]);
+      }
+    }
+  }
+}
+
+template <int Blocks>
+void few_panel(const float* v, int64_t v_point, int64_t v_block, const float* g, float* m, int64_t m_point, int tiles,
+               int blocks) {
+  switch (tiles) {
+    case 1: return few_rows<1, Blocks>(v, v_point, v_block, g, m, m_point, blocks);
+    case 2: return few_rows<2, Blocks>(v, v_point, v_block, g, m, m_point, blocks);
+    case 3: return few_rows<3, Blocks>(v, v_point, v_block, g, m, m_point, blocks);
+    case 4: return few_rows<4, Blocks>(v, v_point, v_block, g, m, m_point, blocks);
+  }
+}
+
+void few(const float* v, int64_t v_point, int64_t v_block, const float* g, float* m, int64_t m_point, int tiles,
+         int blocks, [[maybe_unused]] int panel) {
+#if PL_WINOGRAD_PANEL >= 2
+  if (panel == 2) return few_panel<2>(v, v_point, v_block, g, m, m_point, tiles, blocks);
+#endif
+  few_panel<1>(v, v_point, v_block, g, m, m_point, tiles, blocks);
 }
 
 // Rows tiles times Vectors vectors of output channels.  Meanwhile what lies at `next` is brought into the
@@ -367,7 +430,7 @@ void output(const WinogradTarget& target, int y0, int x0, const float* p, int64_
     output_block(target, offset + block * target.block, block, rows, columns, p + block * kLanes, point);
 }
 
-constexpr WinogradKernels kKernels = {PL_WINOGRAD_ISA, PL_WINOGRAD_PANEL, input, filter, multiply, output};
+constexpr WinogradKernels kKernels = {PL_WINOGRAD_ISA, PL_WINOGRAD_PANEL, input, filter, multiply, few, output};
 
 #undef PL_WINOGRAD_INLINE
 #undef PL_WINOGRAD_LAMBDA
