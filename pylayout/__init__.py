@@ -42,6 +42,7 @@ from .tensor import Tensor, asarray, empty_like, from_dlpack, full, zeros
 
 from . import ops  # isort: skip  (after tensor, which it completes)
 from .graph import Graph, Value  # isort: skip
+from .plan import Plan, compile  # isort: skip
 
 __version__: str = ffi.string(lib.pl_version()).decode()
 
@@ -58,6 +59,7 @@ __all__ = [
     "Layout",
     "LayoutError",
     "OutOfMemoryError",
+    "Plan",
     "Profile",
     "Query",
     "ShapeError",
@@ -69,6 +71,7 @@ __all__ = [
     "bf16",
     "bool_",
     "calibrate",
+    "compile",
     "configure",
     "devices",
     "dtype_of",

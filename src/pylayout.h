@@ -57,6 +57,7 @@ typedef struct pl_context_handle *pl_context;
 typedef struct pl_tensor_handle *pl_tensor;
 typedef struct pl_attributes_handle *pl_attributes;
 typedef struct pl_graph_handle *pl_graph;
+typedef struct pl_plan_handle *pl_plan;
 
 /* What a tensor is.  The element (i_0, i_1, ...) of a tensor without inner blocks lies at
  * offset + sum(i_k * strides[k]) elements; see docs/layouts.md for blocked ones. */
@@ -225,9 +226,38 @@ PL_API pl_status pl_graph_value_tensor(pl_graph graph, pl_value value, pl_tensor
 PL_API pl_status pl_graph_describe(pl_graph graph, const char *format, char **text);
 /* The same program for other sizes of the named axes, given as attribute text: "n=16". */
 PL_API pl_status pl_graph_bind(pl_graph graph, const char *sizes, pl_graph *bound);
-/* The same program, for the sizes that its inputs have now, after the passes that every plan begins with.  without:
- * names of passes to leave out, separated by commas, or NULL.  json (may be NULL): [{"name", "doc", "rewrites"}]. */
-PL_API pl_status pl_graph_simplify(pl_graph graph, const char *without, pl_graph *simplified, char **json);
+
+/* ---- plans ---- */
+
+/* Called now and then while a plan is made, in the calling thread: what is done, and how far it is, 0 to 1. */
+typedef void (*pl_progress)(void *user, const char *stage, double fraction);
+
+/* A graph with every choice made: simplified, implementations measured, layouts assigned, weights packed, memory
+ * planned.  The graph itself does not change, and may be released.  options is NULL or attribute text:
+ *   device=NAME         where to run; auto (default): a GPU if there is one, else cpu
+ *   layout=NAME         auto (default), or one to force for comparison
+ *   threads=N           of ops on cpu; 0 (default): the context's
+ *   tune=auto|off|full  as of pl_context_create; off runs nothing: known costs and estimates
+ *   seconds=S           for measuring (default 60; 0: no limit)
+ *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement
+ *   simplify=true|false, without="pass,pass"   the passes of docs/graph.md
+ * progress may be NULL. */
+PL_API pl_status pl_plan_compile(pl_graph graph, const char *options, pl_progress progress, void *user, pl_plan *plan);
+PL_API pl_status pl_plan_release(pl_plan plan);
+/* Runs the plan; any number of threads may at the same time.  Inputs and outputs are those of the graph, in the order
+ * in which they were added; inputs in other layouts or on other devices are converted.  outputs: room for `capacity`
+ * handles, at least one for each output; where outputs[i] is not NULL on entry, the result is written into that
+ * tensor, otherwise a new one is returned there. */
+PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor *inputs, size_t input_count, pl_tensor *outputs,
+                             size_t capacity);
+/* The inputs and outputs as JSON: {"inputs": [{"name", "dtype", "shape", "layout"}], "outputs": [...]}. */
+PL_API pl_status pl_plan_describe(pl_plan plan, char **json);
+/* For people: for each op what was chosen, the runner-up and its margin; each reorder and what made it necessary. */
+PL_API pl_status pl_plan_explain(pl_plan plan, char **text);
+/* The same in figures, as JSON: steps, reorders, memory, the programs that were timed, the passes. */
+PL_API pl_status pl_plan_summary(pl_plan plan, char **json);
+/* The graph after the passes, as pl_graph_describe gives it. */
+PL_API pl_status pl_plan_graph(pl_plan plan, const char *format, char **text);
 
 /* ---- profile ---- */
 

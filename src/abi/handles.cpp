@@ -37,4 +37,32 @@ HandleTable<GraphEntry>& graphs() {
   return table;
 }
 
+HandleTable<PlanRef>& plans() {
+  static auto& table = *new HandleTable<PlanRef>(5, "pl_plan");
+  return table;
+}
+
+std::vector<TensorRef> tensors_of(const Context& context, const std::string& what, const pl_tensor* handles,
+                                  size_t count, const char* function, const char* argument) {
+  require(count == 0 || handles != nullptr, Code::invalid_argument, function, ": ", argument, " is NULL, expected ",
+          count, " handles");
+  require(count < (size_t(1) << 32), Code::invalid_argument, function, ": ", argument, ": ", count, " are too many");
+  std::vector<TensorRef> list;
+  list.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!handles[i]) {
+      list.emplace_back();
+      continue;
+    }
+    const Context* owner = nullptr;
+    list.push_back(tensors().read(value_of(handles[i]), function, argument, [&](const TensorEntry& entry) {
+      owner = entry.context.get();
+      return entry.tensor;
+    }));
+    require(owner == &context, Code::invalid_argument, what, ": ", argument, "[", i,
+            "] belongs to another context than the one that was given");
+  }
+  return list;
+}
+
 }  // namespace pl::abi

@@ -15,7 +15,7 @@
 
 #include "core/tensor.h"
 #include "dispatch/context.h"
-#include "graph/graph.h"
+#include "graph/plan.h"
 #include "pylayout.h"
 
 namespace pl::abi {
@@ -193,10 +193,13 @@ struct GraphEntry {
   ContextRef context;
 };
 
+using PlanRef = std::shared_ptr<Plan>;
+
 HandleTable<ContextRef>& contexts();
 HandleTable<TensorEntry>& tensors();
 HandleTable<AttributesEntry>& attribute_sets();
 HandleTable<GraphEntry>& graphs();
+HandleTable<PlanRef>& plans();
 
 inline uintptr_t value_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
 
@@ -206,8 +209,16 @@ inline ContextRef context_of(pl_context handle, const char* function) {
 inline TensorEntry tensor_of(pl_tensor handle, const char* function, const char* argument = "tensor") {
   return tensors().read(value_of(handle), function, argument, [](const TensorEntry& entry) { return entry; });
 }
+// The tensors of handles, null where a handle is; `what` begins the message about one of another context.
+std::vector<TensorRef> tensors_of(const Context& context, const std::string& what, const pl_tensor* handles,
+                                  size_t count, const char* function, const char* argument);
 inline GraphEntry graph_of(pl_graph handle, const char* function) {
   return graphs().read(value_of(handle), function, "graph", [](const GraphEntry& entry) { return entry; });
+}
+// A graph as text, dot or json (null: text).
+std::string graph_text(const Graph& graph, const char* format, const char* function);
+inline PlanRef plan_of(pl_plan handle, const char* function) {
+  return plans().read(value_of(handle), function, "plan", [](const PlanRef& plan) { return plan; });
 }
 inline pl_tensor new_handle(TensorEntry entry) { return reinterpret_cast<pl_tensor>(tensors().add(std::move(entry))); }
 

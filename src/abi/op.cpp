@@ -21,29 +21,6 @@ CallRef call_attributes(pl_attributes attributes, const char* function) {
                                [](const AttributesEntry& entry) { return entry.call; });
 }
 
-std::vector<TensorRef> tensors_of(const Context& context, const Schema& schema, const pl_tensor* handles, size_t count,
-                                  const char* function, const char* argument) {
-  require(count == 0 || handles != nullptr, Code::invalid_argument, function, ": ", argument, " is NULL, expected ",
-          count, " handles");
-  require(count < (size_t(1) << 32), Code::invalid_argument, function, ": ", argument, ": ", count, " are too many");
-  std::vector<TensorRef> list;
-  list.reserve(count);
-  for (size_t i = 0; i < count; ++i) {
-    if (!handles[i]) {
-      list.emplace_back();
-      continue;
-    }
-    const Context* owner = nullptr;
-    list.push_back(tensors().read(value_of(handles[i]), function, argument, [&](const TensorEntry& entry) {
-      owner = entry.context.get();
-      return entry.tensor;
-    }));
-    require(owner == &context, Code::invalid_argument, schema.name, ": ", argument, "[", i,
-            "] belongs to another context than the one that was given");
-  }
-  return list;
-}
-
 AttributesEntry parsed(Attributes text) {
   CallRef call = CallAttributes::parse(text);
   return {std::make_shared<const Attributes>(std::move(text)), std::move(call)};
@@ -76,7 +53,7 @@ struct Call {
       : context(context_of(context_handle, function)),
         schema(schema_of(op, function)),
         attributes(call_attributes(attributes_handle, function)),
-        inputs(tensors_of(*context, schema, handles, count, function, "inputs")) {}
+        inputs(tensors_of(*context, schema.name, handles, count, function, "inputs")) {}
 };
 
 }  // namespace
@@ -129,7 +106,7 @@ pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes
     std::vector<TensorRef> destinations;
     for (size_t i = capacity; i-- > 0;)
       if (outputs[i]) {
-        destinations = tensors_of(*call.context, call.schema, outputs, i + 1, function, "outputs");
+        destinations = tensors_of(*call.context, call.schema.name, outputs, i + 1, function, "outputs");
         break;
       }
     std::vector<TensorRef> results = call.context->run(call.schema, call.attributes, call.inputs, destinations);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "core/device.h"
+#include "core/threads.h"
 
 namespace pl {
 namespace {
@@ -72,7 +73,16 @@ class CpuDevice : public Device {
   void fill_zero(Buffer& destination, size_t offset, size_t bytes) override {
     if (bytes) std::memset(static_cast<char*>(destination.host()) + offset, 0, bytes);
   }
+  void copy(Buffer& source, Buffer& destination, size_t bytes) override {
+    copy_bytes(destination.host(), source.host(), bytes);
+  }
   void synchronize() override {}
+  BufferRef part(const BufferRef& whole, size_t offset, size_t bytes) override {
+    auto block = std::make_unique<Block>();
+    block->host = static_cast<char*>(whole->host()) + offset;
+    block->bytes = bytes;
+    return std::make_shared<Buffer>(shared_from_this(), std::move(block), [whole] {});
+  }
   std::unique_ptr<Timing> start_timing() override { return std::make_unique<WallTiming>(); }
 
  private:

@@ -43,7 +43,9 @@ TensorDesc TensorDesc::dense(DType dtype, const Dims& shape, const Layout& layou
   return desc;
 }
 
-TensorDesc TensorDesc::dense(DType dtype, const Dims& shape) { return dense(dtype, shape, Layout::plain(shape.size())); }
+TensorDesc TensorDesc::dense(DType dtype, const Dims& shape) {
+  return dense(dtype, shape, Layout::plain(shape.size()));
+}
 
 TensorDesc TensorDesc::strided(DType dtype, const Dims& shape, const Dims& strides) {
   require(strides.size() == shape.size(), Code::shape, "strides: ", strides.size(), " given for the shape ", shape);

@@ -18,8 +18,8 @@ namespace pl {
 class Timing {
  public:
   virtual ~Timing() = default;
-  virtual void stop() = 0;             // no more work belongs to it; does not wait
-  virtual double milliseconds() = 0;   // waits for the work; the time the device spent on it
+  virtual void stop() = 0;            // no more work belongs to it; does not wait
+  virtual double milliseconds() = 0;  // waits for the work; the time the device spent on it
 };
 
 class Device : public std::enable_shared_from_this<Device> {
@@ -45,8 +45,15 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual void read(Buffer& source, size_t offset, void* destination, size_t bytes) = 0;
   virtual void write(Buffer& destination, size_t offset, const void* source, size_t bytes) = 0;
   virtual void fill_zero(Buffer& destination, size_t offset, size_t bytes) = 0;
+  // Queued as kernels are: the first `bytes` of one buffer of this device to another that does not overlap it.
+  virtual void copy(Buffer& source, Buffer& destination, size_t bytes) = 0;
   virtual void synchronize() = 0;
   virtual std::unique_ptr<Timing> start_timing() = 0;
+
+  // A part of a buffer, from `offset` on, as a buffer of its own that keeps the whole alive.  Offsets must be multiples
+  // of part_alignment().
+  virtual BufferRef part(const BufferRef& whole, size_t offset, size_t bytes) = 0;
+  virtual size_t part_alignment() const { return 1; }
 
   // A buffer over somebody else's memory on this device, by its handle (an OpenCL device's cl_mem, retained as
   // long as the buffer lives).  Throws Error(device) where memory has no handles.

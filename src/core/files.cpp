@@ -23,73 +23,73 @@ constexpr time_t kStaleSeconds = 3600;
 }  // namespace
 
 std::string cache_directory(std::string_view kind) {
-    const std::string base = default_cache_dir();
-    if (base.empty()) return {};
-    const std::string directory = concat(base, '/', kind);
-    return make_directories(directory) ? directory : std::string();
+  const std::string base = default_cache_dir();
+  if (base.empty()) return {};
+  const std::string directory = concat(base, '/', kind);
+  return make_directories(directory) ? directory : std::string();
 }
 
 std::optional<std::string> read_file(const std::string& path) {
-    int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return std::nullopt;
-    std::string bytes;
-    struct stat status {};
-    if (fstat(fd, &status) == 0 && status.st_size > 0) bytes.reserve(size_t(status.st_size));
-    char chunk[65536];
-    ssize_t got;
-    while ((got = read(fd, chunk, sizeof chunk)) > 0 || (got < 0 && errno == EINTR))
-        if (got > 0) bytes.append(chunk, size_t(got));
-    close(fd);
-    if (got < 0) return std::nullopt;
-    return bytes;
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return std::nullopt;
+  std::string bytes;
+  struct stat status {};
+  if (fstat(fd, &status) == 0 && status.st_size > 0) bytes.reserve(size_t(status.st_size));
+  char chunk[65536];
+  ssize_t got;
+  while ((got = read(fd, chunk, sizeof chunk)) > 0 || (got < 0 && errno == EINTR))
+    if (got > 0) bytes.append(chunk, size_t(got));
+  close(fd);
+  if (got < 0) return std::nullopt;
+  return bytes;
 }
 
 bool write_file_atomically(const std::string& path, std::string_view bytes) {
-    static std::atomic<uint64_t> counter{0};
-    size_t slash = path.rfind('/');
-    std::string directory = slash == std::string::npos ? std::string(".") : path.substr(0, slash);
-    std::string temporary = directory + '/' + kTemporaryPrefix + std::to_string(getpid()) + '-' +
-                            std::to_string(counter.fetch_add(1)) + '-' + std::to_string(std::time(nullptr));
-    int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) return false;
-    bool good = true;
-    for (size_t done = 0; good && done < bytes.size();) {
-        ssize_t wrote = write(fd, bytes.data() + done, bytes.size() - done);
-        if (wrote > 0)
-            done += size_t(wrote);
-        else if (wrote < 0 && errno != EINTR)
-            good = false;
-    }
-    good = close(fd) == 0 && good;
-    good = good && rename(temporary.c_str(), path.c_str()) == 0;
-    if (!good) unlink(temporary.c_str());
-    return good;
+  static std::atomic<uint64_t> counter{0};
+  size_t slash = path.rfind('/');
+  std::string directory = slash == std::string::npos ? std::string(".") : path.substr(0, slash);
+  std::string temporary = directory + '/' + kTemporaryPrefix + std::to_string(getpid()) + '-' +
+                          std::to_string(counter.fetch_add(1)) + '-' + std::to_string(std::time(nullptr));
+  int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return false;
+  bool good = true;
+  for (size_t done = 0; good && done < bytes.size();) {
+    ssize_t wrote = write(fd, bytes.data() + done, bytes.size() - done);
+    if (wrote > 0)
+      done += size_t(wrote);
+    else if (wrote < 0 && errno != EINTR)
+      good = false;
+  }
+  good = close(fd) == 0 && good;
+  good = good && rename(temporary.c_str(), path.c_str()) == 0;
+  if (!good) unlink(temporary.c_str());
+  return good;
 }
 
 void remove_stale_temporaries(const std::string& directory) {
-    DIR* dir = opendir(directory.c_str());
-    if (!dir) return;
-    time_t now = std::time(nullptr);
-    while (dirent* entry = readdir(dir)) {
-        if (std::strncmp(entry->d_name, kTemporaryPrefix, sizeof kTemporaryPrefix - 1) != 0) continue;
-        std::string path = directory + '/' + entry->d_name;
-        struct stat status {};
-        if (stat(path.c_str(), &status) == 0 && now - status.st_mtime > kStaleSeconds) unlink(path.c_str());
-    }
-    closedir(dir);
+  DIR* dir = opendir(directory.c_str());
+  if (!dir) return;
+  time_t now = std::time(nullptr);
+  while (dirent* entry = readdir(dir)) {
+    if (std::strncmp(entry->d_name, kTemporaryPrefix, sizeof kTemporaryPrefix - 1) != 0) continue;
+    std::string path = directory + '/' + entry->d_name;
+    struct stat status {};
+    if (stat(path.c_str(), &status) == 0 && now - status.st_mtime > kStaleSeconds) unlink(path.c_str());
+  }
+  closedir(dir);
 }
 
 uint64_t checksum(std::string_view bytes, uint64_t seed) {
-    uint64_t hash = hash_mix(seed, bytes.size());
-    size_t i = 0;
-    for (; i + 8 <= bytes.size(); i += 8) {
-        uint64_t word;
-        std::memcpy(&word, bytes.data() + i, 8);
-        hash = hash_mix(hash, word);
-    }
-    uint64_t tail = 0;
-    std::memcpy(&tail, bytes.data() + i, bytes.size() - i);
-    return hash_mix(hash, tail);
+  uint64_t hash = hash_mix(seed, bytes.size());
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    uint64_t word;
+    std::memcpy(&word, bytes.data() + i, 8);
+    hash = hash_mix(hash, word);
+  }
+  uint64_t tail = 0;
+  std::memcpy(&tail, bytes.data() + i, bytes.size() - i);
+  return hash_mix(hash, tail);
 }
 
 }  // namespace pl

@@ -41,8 +41,8 @@ Layout Layout::make(const int8_t* order, int rank, const Block* blocks, int bloc
     layout.order_[size_t(i)] = order[i];
   }
   for (int i = 0; i < block_count; ++i) {
-    require(blocks[i].dim >= 0 && blocks[i].dim < rank && blocks[i].size >= 1, Code::layout,
-            "layout: inner block of ", blocks[i].size, " on dimension ", int(blocks[i].dim), " of ", rank);
+    require(blocks[i].dim >= 0 && blocks[i].dim < rank && blocks[i].size >= 1, Code::layout, "layout: inner block of ",
+            blocks[i].size, " on dimension ", int(blocks[i].dim), " of ", rank);
     if (blocks[i].size > 1) layout.blocks_[size_t(layout.block_count_++)] = blocks[i];
   }
   return layout;
@@ -150,8 +150,7 @@ Layout Layout::permuted(const Dims& permutation) const {
   int8_t order[kMaxRank];
   for (int i = 0; i < rank_; ++i) order[i] = new_dim[order_[size_t(i)]];
   Block blocks[kMaxBlocks];
-  for (int i = 0; i < block_count_; ++i)
-    blocks[i] = {new_dim[blocks_[size_t(i)].dim], blocks_[size_t(i)].size};
+  for (int i = 0; i < block_count_; ++i) blocks[i] = {new_dim[blocks_[size_t(i)].dim], blocks_[size_t(i)].size};
   return make(order, rank_, blocks, block_count_);
 }
 

@@ -3,7 +3,10 @@
 #include <omp.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
+#include <cstring>
 
 #include "core/status.h"
 
@@ -30,6 +33,18 @@ void wake_threads() {
 #pragma omp parallel
   asm volatile("" ::: "memory");  // an empty region could be left out by the compiler
 #endif
+}
+
+void copy_bytes(void* destination, const void* source, size_t bytes) {
+  if (destination == source || bytes == 0) return;
+  constexpr size_t kPart = 256 * 1024;
+  const int64_t parts = int64_t((bytes + kPart - 1) / kPart);
+#pragma omp parallel for schedule(static) if (parts > 1)
+  for (int64_t i = 0; i < parts; ++i) {
+    const size_t begin = size_t(i) * kPart;
+    std::memcpy(static_cast<char*>(destination) + begin, static_cast<const char*>(source) + begin,
+                std::min(kPart, bytes - begin));
+  }
 }
 
 }  // namespace pl

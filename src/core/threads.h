@@ -2,6 +2,8 @@
 // that sets how many threads an op of the calling thread uses.
 #pragma once
 
+#include <cstddef>
+
 namespace pl {
 
 int available_processors();     // that this process may run on
@@ -15,5 +17,8 @@ void refuse_after_fork();
 // parallel region before they sleep.  The next region starts at once then, and threads of another runtime (an OpenCL
 // runtime on the CPU) have to share the cores with them; a time taken with the pool asleep would promise the reverse.
 void wake_threads();
+
+// memcpy on all threads: one alone does not reach the memory's speed.
+void copy_bytes(void* destination, const void* source, size_t bytes);
 
 }  // namespace pl

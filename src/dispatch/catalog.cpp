@@ -48,11 +48,11 @@ std::string describe(const Op& op) {
 
 Catalog::Catalog(Context& context, CostDatabase& costs) : context_(context), costs_(costs) {}
 
-std::string Catalog::environment(const Device& device, const std::string& provider) const {
+std::string Catalog::environment(const Device& device, const std::string& provider, int threads) const {
   std::string text = device.fingerprint() + "|" + provider;
   for (const auto& p : context_.providers())
     if (p->name() == provider) text += "|" + p->version();
-  if (device.is_cpu()) text += "|threads=" + std::to_string(context_.options().threads);
+  if (device.is_cpu()) text += "|threads=" + std::to_string(threads ? threads : int(context_.options().threads));
   uint64_t seed = 1;
   for (char c : text) seed = hash_mix(seed, static_cast<unsigned char>(c));
   char hash[24];
@@ -60,13 +60,14 @@ std::string Catalog::environment(const Device& device, const std::string& provid
   return hash;
 }
 
-EntryRef Catalog::entry(const Op& asked, Device& device) {
+EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
   Op op = asked;
   if (op.schema->kind != "reorder") {
     for (TensorDesc& desc : op.inputs) desc = standardised(desc);
   }
   const std::string text = describe(op);
-  const std::string key = device.name() + "\t" + text;
+  if (!threads) threads = context_.options().threads;
+  const std::string key = concat(device.name(), '\t', device.is_cpu() ? threads : 0, '\t', text);
   {
     std::lock_guard<std::mutex> guard(lock_);
     auto it = entries_.find(key);
@@ -75,8 +76,10 @@ EntryRef Catalog::entry(const Op& asked, Device& device) {
   auto entry = std::make_shared<Entry>();
   entry->op = op;
   entry->device = &device;
+  entry->threads = threads;
   entry->text = text;
   CandidateList list;
+  if (device.is_cpu()) use_threads(threads);  // which oneDNN's descriptions are made for
   const bool empty = op.has_empty_tensor();
   for (Provider* provider : context_.providers_of(device)) {
     if (empty && !provider->handles_empty()) {
@@ -108,21 +111,21 @@ EntryRef Catalog::entry(const Op& asked, Device& device) {
   return entries_.emplace(key, entry).first->second;
 }
 
-EntryRef Catalog::reorder(const TensorDesc& from, const TensorDesc& to, Device& device) {
+EntryRef Catalog::reorder(const TensorDesc& from, const TensorDesc& to, Device& device, int threads) {
   if (same_memory(from, to)) return nullptr;
   static const Schema* schema = find_schema("reorder");
   require(schema != nullptr, Code::internal, "the op reorder is not registered");
   Attributes attributes;
   attributes.set("target", to.layout.generic_str());
   attributes.set("dtype", std::string(name_of(to.dtype)));
-  return entry(make_op(*schema, attributes, {from}), device);
+  return entry(make_op(*schema, attributes, {from}), device, threads);
 }
 
 // Fills in what is known: measured costs from the database, estimates for the rest.
 void Catalog::price(Entry& entry) {
   bool all = true;
   for (Way& way : entry.ways) {
-    way.environment = environment(*entry.device, way.candidate.provider);  // the number of threads may have changed
+    way.environment = environment(*entry.device, way.candidate.provider, entry.threads);
     const auto known = costs_.find(way.environment, entry.text, way.key);
     way.measured = known.has_value();
     if (known) {
@@ -191,7 +194,7 @@ void Catalog::measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuni
     options.constants.push_back(entry.op.schema->role_of(int(i)) == Role::constant);
   {
     std::lock_guard<std::mutex> one(measuring_);
-    if (entry.device->is_cpu()) use_threads(context_.options().threads);
+    if (entry.device->is_cpu()) use_threads(entry.threads);
     pl::measure(*entry.device, contenders, options);
   }
   std::lock_guard<std::mutex> guard(entry.lock);
@@ -218,7 +221,7 @@ std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {
   std::shared_ptr<Kernel> made;
   std::string problem;
   try {
-    if (entry.device->is_cpu()) use_threads(context_.options().threads);
+    if (entry.device->is_cpu()) use_threads(entry.threads);
     made = way.candidate.prepare();
   } catch (const Error& error) {
     if (error.code() == Code::out_of_memory) throw;

@@ -48,6 +48,7 @@ struct Consumer {
 struct Entry {
   Op op;
   Device* device = nullptr;
+  int threads = 1;   // of `cpu` ops: kernels are made for that many and run with them
   std::string text;  // the op's key in the cost database
   std::vector<Way> ways;
   std::vector<Refusal> refusals;
@@ -62,10 +63,10 @@ class Catalog {
  public:
   Catalog(Context& context, CostDatabase& costs);
 
-  // The entry for an op on a device; asks the providers on first sight.
-  EntryRef entry(const Op& op, Device& device);
+  // The entry for an op on a device; asks the providers on first sight.  threads: of `cpu` ops; 0: the context's.
+  EntryRef entry(const Op& op, Device& device, int threads = 0);
   // The entry for the reorder of `from` into `to` (same shape), or null if the two are the same bytes.
-  EntryRef reorder(const TensorDesc& from, const TensorDesc& to, Device& device);
+  EntryRef reorder(const TensorDesc& from, const TensorDesc& to, Device& device, int threads = 0);
 
   // Measures ways that matter: in automatic tuning those whose estimate lies within twice the best one, in
   // full tuning all.  Does nothing where that was done before.
@@ -80,7 +81,7 @@ class Catalog {
   // The rates of a device, measured once for each environment.
   Rates rates(Device& device);
   Rates calibrate(Device& device);
-  std::string environment(const Device& device, const std::string& provider) const;
+  std::string environment(const Device& device, const std::string& provider, int threads = 0) const;
 
   // Grows when a measurement or a newly met consumer may change a choice made before.
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }

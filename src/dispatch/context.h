@@ -57,6 +57,7 @@ class Context : public std::enable_shared_from_this<Context> {
   CostDatabase& costs() { return *costs_; }
   Profile& profile() { return *profile_; }
   Catalog& catalog() { return *catalog_; }
+  Dispatcher& dispatcher() { return *dispatcher_; }
 
  private:
   explicit Context(const ContextOptions& options);

@@ -13,12 +13,12 @@ constexpr double kStepOverheadMs = 0.005;
 
 }  // namespace
 
-Conversion Conversions::plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target,
-                             bool measure) {
+Conversion Conversions::plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure,
+                             int threads) {
   const Tuning tuning = measure ? context_.options().tuning : Tuning::off;
   // A step that changes nothing is no step; one that cannot be made makes the path impossible.
   const auto add_reorder = [&](Conversion& path, const TensorDesc& before, const TensorDesc& after, Device& device) {
-    const EntryRef entry = catalog_.reorder(before, after, device);
+    const EntryRef entry = catalog_.reorder(before, after, device, threads);
     if (!entry) return true;
     catalog_.measure(*entry, tuning, 0.03);
     const auto ms = catalog_.best_ms(*entry);
@@ -53,19 +53,19 @@ Conversion Conversions::plan(const TensorDesc& from, Device& source, const Tenso
   return best;
 }
 
-double Conversions::cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target,
-                            bool measure) {
+double Conversions::cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure,
+                            int threads) {
   if (&source == &target && same_memory(from, to)) return 0;
   uint64_t key = hash_mix(from.hash(), to.hash());
   key = hash_mix(key, reinterpret_cast<uintptr_t>(&source));
   key = hash_mix(key, reinterpret_cast<uintptr_t>(&target));
-  key = hash_mix(key, measure);
+  key = hash_mix(key, uint64_t(measure) + 2 * uint64_t(threads));
   {
     std::lock_guard<std::mutex> guard(lock_);
     auto it = known_.find(key);
     if (it != known_.end()) return it->second;
   }
-  const double ms = plan(from, source, to, target, measure).ms;
+  const double ms = plan(from, source, to, target, measure, threads).ms;
   std::lock_guard<std::mutex> guard(lock_);
   return known_[key] = ms;
 }

@@ -33,8 +33,11 @@ class Conversions {
   Conversions(Context& context, Catalog& catalog) : context_(context), catalog_(catalog) {}
   // Plans; costs are measured if tuning permits and `measure` is set, else estimated.  Throws
   // Error(unsupported) where no path exists.
-  Conversion plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true);
-  double cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true);
+  // threads: of reorders on `cpu`; 0: the context's.
+  Conversion plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true,
+                  int threads = 0);
+  double cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true,
+                 int threads = 0);
   void forget();
 
  private:

@@ -33,16 +33,10 @@ std::vector<TensorDesc> descs_of(const std::vector<TensorRef>& tensors) {
 
 Role role_of(const Schema& schema, size_t input) { return schema.role_of(int(input)); }
 
-// The layout a forced policy wants for this tensor; nothing where it has none to say (ranks below 3, or a layout
-// of no family and another rank).
+// The layout a forced policy wants for this tensor.
 std::optional<Layout> forced_layout(const Policy& policy, const TensorDesc& desc) {
-  if (policy.mode != Policy::Mode::forced || !desc.present || desc.rank() < 3) return std::nullopt;
-  const Layout& forced = policy.layout;
-  const bool family =
-      forced.is_plain() || forced.is_channels_last() ||
-      (forced.block_count() == 1 && forced == Layout::channels_blocked(forced.rank(), forced.block(0).size));
-  if (!family && forced.rank() != desc.rank()) return std::nullopt;
-  return forced.for_rank(desc.rank());
+  if (policy.mode != Policy::Mode::forced) return std::nullopt;
+  return family_layout(policy.layout, desc);
 }
 
 // The op as its providers are asked: a forced layout that is of no family is not tried unless an input has it.
@@ -334,7 +328,7 @@ void Dispatcher::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, 
   BufferRef workspace;
   if (way.candidate.workspace_bytes) workspace = entry.device->allocate(way.candidate.workspace_bytes);
   refuse_after_fork();
-  if (entry.device->is_cpu()) use_threads(context_.options().threads);
+  if (entry.device->is_cpu()) use_threads(entry.threads);
   const KernelArguments arguments{inputs.data(), outputs.data(), workspace.get()};
   if (!profile_.active()) {
     kernel.run(arguments);

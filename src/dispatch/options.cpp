@@ -69,4 +69,13 @@ CallRef CallAttributes::parse(const Attributes& all) {
   return call;
 }
 
+std::optional<Layout> family_layout(const Layout& layout, const TensorDesc& desc) {
+  if (!desc.present || desc.rank() < 3) return std::nullopt;
+  const bool family =
+      layout.is_plain() || layout.is_channels_last() ||
+      (layout.block_count() == 1 && layout == Layout::channels_blocked(layout.rank(), layout.block(0).size));
+  if (!family && layout.rank() != desc.rank()) return std::nullopt;
+  return layout.for_rank(desc.rank());
+}
+
 }  // namespace pl

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/attributes.h"
+#include "core/desc.h"
 #include "core/layout.h"
 #include "core/setting.h"
 
@@ -35,6 +37,10 @@ struct Policy {
     return a.mode == b.mode && a.layout == b.layout && a.device == b.device;
   }
 };
+
+// The layout that `layout` stands for where a tensor of this description is concerned: its family's for that rank.
+// Nothing where it has no meaning: ranks below 3, or a layout of no family and another rank.
+std::optional<Layout> family_layout(const Layout& layout, const TensorDesc& desc);
 
 // The attributes of a call with the common keys `layout` and `device` taken out, hashed once.  Immutable and
 // shared, so that repeated calls are recognised by the pointer.

@@ -92,6 +92,8 @@ class Provider {
   virtual void list(const Op& op, Device& device, CandidateList& out) = 0;
   // True if its candidates handle tensors with no elements; others are not asked about such ops.
   virtual bool handles_empty() const { return false; }
+  // True if its kernels on `cpu` use the number of threads that core/threads.h sets; false if they bring their own.
+  virtual bool follows_threads() const { return true; }
   // Devices this provider brings (OpenCL's); `cpu` is the context's own.
   virtual std::vector<std::shared_ptr<Device>> devices() { return {}; }
   // A device over a host framework's own context and queue (OpenCL: cl_context and in-order cl_command_queue, both

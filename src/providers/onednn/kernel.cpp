@@ -1,26 +1,72 @@
 #include "providers/onednn/kernel.h"
 
 #include <algorithm>
-#include <cstring>
+#include <string_view>
 
 #include "core/status.h"
+#include "core/threads.h"
 #include "oneapi/dnnl/dnnl_debug.h"
 
 namespace pl::onednn {
-
 namespace {
 
-// On all threads: one alone does not reach the memory's speed.
-void copy(void* destination, const void* source, size_t bytes) {
-  if (destination == source) return;
-  constexpr size_t kPart = 256 * 1024;
-  const int64_t parts = int64_t((bytes + kPart - 1) / kPart);
-#pragma omp parallel for schedule(static) if (parts > 1)
-  for (int64_t i = 0; i < parts; ++i) {
-    const size_t begin = size_t(i) * kPart;
-    std::memcpy(static_cast<char*>(destination) + begin, static_cast<const char*>(source) + begin,
-                std::min(kPart, bytes - begin));
+Owned<dnnl_primitive_t> create(const_dnnl_primitive_desc_t description, const std::string& label) {
+  dnnl_primitive_t primitive = nullptr;
+  const dnnl_status_t status = dnnl_primitive_create(&primitive, description);
+  require(status == dnnl_success, status == dnnl_out_of_memory ? Code::out_of_memory : Code::device, label,
+          ": oneDNN could not create the primitive: ", dnnl_status2str(status));
+  return {primitive, Destroy()};
+}
+
+// True if the primitive is the implementation that was asked for, with its layouts.
+bool is_of(dnnl_primitive_t primitive, const_dnnl_primitive_desc_t description,
+           const std::vector<Argument>& arguments) {
+  const_dnnl_primitive_desc_t actual = nullptr;
+  expect_success(dnnl_primitive_get_primitive_desc(primitive, &actual), "dnnl_primitive_get_primitive_desc");
+  const char *wanted = "", *given = "";
+  dnnl_primitive_desc_query(description, dnnl_query_impl_info_str, 0, &wanted);
+  dnnl_primitive_desc_query(actual, dnnl_query_impl_info_str, 0, &given);
+  if (std::string_view(wanted) != given) return false;
+  for (const Argument& argument : arguments) {
+    if (argument.source == Argument::Source::workspace) continue;
+    const auto md_of = [&](const_dnnl_primitive_desc_t pd) {
+      return dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, argument.id);
+    };
+    const const_dnnl_memory_desc_t a = md_of(description), b = md_of(actual);
+    if (!a || !b) continue;
+    const auto first = read_desc(a), second = read_desc(b);
+    if (!first || !second) {
+      if (!dnnl_memory_desc_equal(a, b)) return false;
+      continue;
+    }
+    // Strides of dimensions of size one may differ: they are never used.
+    const auto x = first->tensor(DType::f32), y = second->tensor(DType::f32);
+    if (x && y ? !same_memory(*x, *y) : !dnnl_memory_desc_equal(a, b)) return false;
   }
+  return true;
+}
+
+// oneDNN 3.2's primitive cache can take two implementations of one op for the same: an inner product as gemm then came
+// back as brgemm, which reads its weights in another layout.  Such a primitive is made again without the cache.
+Owned<dnnl_primitive_t> create_primitive(const_dnnl_primitive_desc_t description,
+                                         const std::vector<Argument>& arguments, const std::string& label) {
+  Owned<dnnl_primitive_t> primitive = create(description, label);
+  if (is_of(primitive.get(), description, arguments)) return primitive;
+  static std::mutex one_at_a_time;
+  std::lock_guard<std::mutex> guard(one_at_a_time);
+  int capacity = 0;
+  expect_success(dnnl_get_primitive_cache_capacity(&capacity), "dnnl_get_primitive_cache_capacity");
+  expect_success(dnnl_set_primitive_cache_capacity(0), "dnnl_set_primitive_cache_capacity");
+  try {
+    primitive = create(description, label);
+  } catch (...) {
+    dnnl_set_primitive_cache_capacity(capacity);
+    throw;
+  }
+  expect_success(dnnl_set_primitive_cache_capacity(capacity), "dnnl_set_primitive_cache_capacity");
+  require(is_of(primitive.get(), description, arguments), Code::device, label,
+          ": oneDNN made another implementation than the one that was asked for");
+  return primitive;
 }
 
 }  // namespace
@@ -42,15 +88,11 @@ PrimitiveKernel::PrimitiveKernel(PrimitiveDesc description, std::vector<Argument
     arguments_.erase(argument);
     break;
   }
-  dnnl_primitive_t primitive = nullptr;
-  const dnnl_status_t status = dnnl_primitive_create(&primitive, description_.get());
-  require(status == dnnl_success, status == dnnl_out_of_memory ? Code::out_of_memory : Code::device, label_,
-          ": oneDNN could not create the primitive: ", dnnl_status2str(status));
-  primitive_.reset(primitive);
+  primitive_ = create_primitive(description_.get(), arguments_, label_);
   // oneDNN's primitive cache takes descriptions as equal that differ in the strides of dimensions of size one, and
   // so can return a primitive that was made for another description and needs another scratchpad.
   const_dnnl_primitive_desc_t actual = nullptr;
-  expect_success(dnnl_primitive_get_primitive_desc(primitive, &actual), "dnnl_primitive_get_primitive_desc");
+  expect_success(dnnl_primitive_get_primitive_desc(primitive_.get(), &actual), "dnnl_primitive_get_primitive_desc");
   const auto scratchpad_of = [](const_dnnl_primitive_desc_t pd) {
     return dnnl_primitive_desc_query_md(pd, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
   };
@@ -58,7 +100,7 @@ PrimitiveKernel::PrimitiveKernel(PrimitiveDesc description, std::vector<Argument
   if (size_of_md(scratchpad_of(actual)) > size_of_md(scratchpad_of(description_.get()))) {
     own_scratchpad_ = {clone(scratchpad_of(actual)).release(), Destroy()};
     arguments_.erase(std::remove_if(arguments_.begin(), arguments_.end(),
-                                    [](const Argument& a) { return a.id == DNNL_ARG_SCRATCHPAD; }),
+                                    [](const Argument& a) { return a.source == Argument::Source::workspace; }),
                      arguments_.end());
   }
   give(take());  // makes the first one now, so that the first run does not
@@ -107,7 +149,7 @@ void PrimitiveKernel::give(Execution* execution) {
 }
 
 void PrimitiveKernel::run(const KernelArguments& given) {
-  if (copied_input_ >= 0) copy(given.outputs[0]->host(), given.inputs[copied_input_]->host(), copied_bytes_);
+  if (copied_input_ >= 0) copy_bytes(given.outputs[0]->host(), given.inputs[copied_input_]->host(), copied_bytes_);
   Execution* execution = take();
   const size_t count = arguments_.size();
   for (size_t i = 0; i < count; ++i) {

@@ -27,6 +27,7 @@
   F(clReleaseCommandQueue)       \
   F(clGetCommandQueueInfo)       \
   F(clCreateBuffer)              \
+  F(clCreateSubBuffer)           \
   F(clRetainMemObject)           \
   F(clReleaseMemObject)          \
   F(clGetMemObjectInfo)          \

@@ -81,6 +81,7 @@ class OpenclProvider : public Provider {
     }
     return device;
   }
+  bool follows_threads() const override { return false; }
   std::vector<std::string> notes() const override { return libraries().notes; }
 
   bool serves(const Device& device) const override {

@@ -1,0 +1,234 @@
+"""Plan: a whole program with every choice made: `pylayout.compile("model.onnx")`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from ._load import ffi, lib
+from .calls import attribute_text
+from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
+from .graph import Graph
+from .tensor import Tensor, adopt, as_input, asarray
+
+__all__ = ["Plan", "compile"]
+
+# Called now and then while a plan is made: stage, fraction done.
+Progress = Callable[[str, float], None]
+
+_progress: dict[int, Progress] = {}
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator]
+def pyl_plan_progress(user: Any, stage: Any, fraction: float) -> None:
+    callback = _progress.get(int(ffi.cast("uintptr_t", user)))
+    if callback is not None:
+        callback(ffi.string(stage).decode(), fraction)
+
+
+class Plan:
+    """A compiled graph. `run` takes and gives NumPy arrays; calling it takes and gives tensors, without copies.
+
+    inputs, outputs: dicts with name, dtype, shape and layout, in order.
+    """
+
+    def __init__(self, handle: Any, rebuild: Callable[[dict[str, tuple[int, ...]]], Plan] | None = None) -> None:
+        self._handle = handle
+        self._rebuild = rebuild  # makes a plan for other shapes, where the model has named axes
+        self._others: dict[tuple[tuple[int, ...], ...], Plan] = {}
+        self._lock = threading.Lock()
+        text = ffi.new("char **")
+        check(lib.pl_plan_describe(handle, text))
+        description = take_json(text)
+        self.device: str = description["device"]
+        self.inputs: list[dict[str, Any]] = description["inputs"]
+        self.outputs: list[dict[str, Any]] = description["outputs"]
+        self._shapes = tuple(tuple(item["shape"]) for item in self.inputs)
+
+    def __del__(self, release: Any = lib.pl_plan_release) -> None:
+        if getattr(self, "_handle", None) is not None:
+            release(self._handle)
+
+    # ---- running ----
+
+    def __call__(self, *tensors: Any) -> Any:
+        """Run on tensors (or anything `asarray` takes). Returns a Tensor, or a tuple where there are several outputs.
+
+        Raises ShapeError and InvalidArgumentError naming the input that does not fit. A plan of a model with named
+        axes is compiled again for other sizes, once for each.
+        """
+        given = [
+            value if isinstance(value, Tensor) else self._as_tensor(value, place) for place, value in enumerate(tensors)
+        ]
+        if self._rebuild is not None:
+            shapes = tuple(tensor.shape for tensor in given)
+            if shapes != self._shapes and len(shapes) == len(self._shapes):
+                return self._for_shapes(shapes)(*given)
+        handles = ffi.new("pl_tensor[]", [tensor._handle for tensor in given])
+        out = ffi.new("pl_tensor[]", max(1, len(self.outputs)))
+        check(lib.pl_plan_run(self._handle, handles, len(given), out, len(self.outputs)))
+        results = tuple(adopt(out[i]) for i in range(len(self.outputs)))
+        return results[0] if len(results) == 1 else results
+
+    def run(self, *arrays: Any) -> list[numpy.ndarray[Any, Any]]:
+        """Run on NumPy arrays, in the order of `inputs`, or by name in one dict. Returns a list of NumPy arrays."""
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            arrays = self._by_name(arrays[0])
+        results = self(*arrays)
+        return [numpy.asarray(result) for result in (results if isinstance(results, tuple) else (results,))]
+
+    def _as_tensor(self, value: Any, place: int) -> Tensor:
+        name = self.inputs[place]["name"] if place < len(self.inputs) else str(place)
+        if isinstance(value, (list, tuple, int, float)):
+            dtype = self.inputs[place]["dtype"] if place < len(self.inputs) else None
+            return asarray(value, dtype=dtype)
+        return as_input(value, "plan", f'input "{name}"')
+
+    def _by_name(self, arrays: Mapping[str, Any]) -> tuple[Any, ...]:
+        names = [item["name"] for item in self.inputs]
+        for name in arrays:
+            if name not in names:
+                raise InvalidArgumentError(f'plan: there is no input "{name}", expected {", ".join(names)}')
+        for name in names:
+            if name not in arrays:
+                raise InvalidArgumentError(f'plan: input "{name}" is missing')
+        return tuple(arrays[name] for name in names)
+
+    def _for_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> Plan:
+        assert self._rebuild is not None
+        with self._lock:
+            if shapes not in self._others:
+                names = [item["name"] for item in self.inputs]
+                self._others[shapes] = self._rebuild(dict(zip(names, shapes, strict=True)))
+            return self._others[shapes]
+
+    # ---- saying why ----
+
+    def explain(self) -> str:
+        """In words: for each op the choice, the runner-up and its margin; each reorder and what made it necessary."""
+        return self._text(lib.pl_plan_explain)
+
+    def summary(self) -> dict[str, Any]:
+        """In figures: steps, reorders (count, bytes, ms), memory, the programs that were timed, the passes."""
+        text = ffi.new("char **")
+        check(lib.pl_plan_summary(self._handle, text))
+        return take_json(text)  # type: ignore[no-any-return]
+
+    def graph(self, format: str = "text") -> str:
+        """The graph after the passes, as "text", "dot" (Graphviz) or "json"."""
+        return self._text(lambda plan, text: lib.pl_plan_graph(plan, format.encode(), text))
+
+    def _text(self, function: Callable[[Any, Any], int]) -> str:
+        text = ffi.new("char **")
+        check(function(self._handle, text))
+        try:
+            return str(ffi.string(text[0]).decode("utf-8", "replace"))
+        finally:
+            lib.pl_string_free(text[0])
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{item['name']} {tuple(item['shape'])}" for item in self.inputs)
+        return f"<Plan for {self.device}: {inputs}>"
+
+
+def _compile_graph(graph: Graph, options: dict[str, Any], progress: Progress | None) -> Any:
+    text = attribute_text("compile", {key: value for key, value in options.items() if value is not None})
+    out = ffi.new("pl_plan *")
+    if progress is None:
+        check(lib.pl_plan_compile(graph._handle, text.encode(), ffi.NULL, ffi.NULL, out))
+        return out[0]
+    key = id(progress)
+    _progress[key] = progress
+    try:
+        user = ffi.cast("void *", key)
+        check(lib.pl_plan_compile(graph._handle, text.encode(), lib.pyl_plan_progress, user, out))
+    finally:
+        _progress.pop(key, None)
+    return out[0]
+
+
+def compile(
+    model: Any,
+    *,
+    device: str = "auto",
+    layout: str = "auto",
+    threads: int | None = None,
+    tune: str | None = None,
+    seconds: float | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    slice: int | None = None,
+    streams: int | None = None,
+    simplify: bool = True,
+    without: str | Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Compile a Graph, an ONNX file or an `onnx.ModelProto` into a Plan.
+
+    device: "auto" (a GPU if there is one, else the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
+    comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures what matters, "off" runs
+    nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). shapes: of inputs
+    with named axes. slice, streams: images at a time and slices at the same time; default: chosen by measurement.
+    simplify: run the passes, but those named in `without`. progress: called as progress(stage, fraction).
+
+    Raises what building the graph raises; UnsupportedError naming the node that nothing on the device can run.
+
+    >>> import numpy, pylayout as pl
+    >>> g = pl.Graph()
+    >>> x = g.input("x", (1, 8, 6, 6))
+    >>> g.output(g.relu(x), "y")
+    >>> plan = pl.compile(g, device="cpu", tune="off")
+    >>> plan.run(-numpy.ones((1, 8, 6, 6), "float32"))[0].max()
+    np.float32(0.0)
+    """
+    if without is not None and not isinstance(without, str):
+        without = ",".join(without)
+    options = {
+        "device": device,
+        "layout": layout,
+        "threads": threads,
+        "tune": tune,
+        "seconds": seconds,
+        "slice": slice,
+        "streams": streams,
+        "simplify": simplify,
+        "without": without,
+    }
+    if isinstance(model, Graph):
+        if shapes is not None:
+            raise ArgumentTypeError("compile: shapes are given for a Graph, expected graph.bind(axis=size)")
+        return Plan(_compile_graph(model, options, progress), _rebinder(model, options))
+    if not isinstance(model, (str, os.PathLike, bytes)) and not hasattr(model, "graph"):
+        kind = type(model).__name__
+        raise ArgumentTypeError(f"compile: model is {kind}, expected a Graph, a path of an ONNX file or a ModelProto")
+    from . import onnx as front_end
+
+    def build(given: Mapping[str, Sequence[int]] | None) -> Plan:
+        graph = front_end.load(model, shapes=given)
+        return Plan(_compile_graph(graph, options, progress), build)
+
+    return build(shapes)
+
+
+def _rebinder(graph: Graph, options: dict[str, Any]) -> Callable[[dict[str, tuple[int, ...]]], Plan] | None:
+    """What makes the plan for other sizes of a graph's named axes; None if it has none."""
+    described = graph.describe()["inputs"]
+    if not any(any(item["axes"]) for item in described):
+        return None
+
+    def rebuild(shapes: dict[str, tuple[int, ...]]) -> Plan:
+        sizes: dict[str, int] = {}
+        for item in described:
+            given = shapes[item["name"]]
+            for axis, size in zip(item["axes"], given, strict=False):
+                if axis and sizes.setdefault(axis, size) != size:
+                    raise ShapeError(
+                        f'plan: axis "{axis}" is {size} in input "{item["name"]}", {sizes[axis]} in another'
+                    )
+        bound = graph.bind(**sizes)
+        return Plan(_compile_graph(bound, options, None))
+
+    return rebuild

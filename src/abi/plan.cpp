@@ -1,0 +1,109 @@
+// The C ABI of plans.
+#include "graph/plan.h"
+
+#include "abi/guard.h"
+#include "abi/handles.h"
+#include "core/json.h"
+
+using namespace pl;
+using namespace pl::abi;
+
+extern "C" {
+
+pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan) {
+  return guarded([&] {
+    const char* function = "pl_plan_compile";
+    GraphEntry entry = graph_of(graph, function);
+    require_pointer(plan, function, "plan");
+    PlanOptions parsed = PlanOptions::parse(options ? Attributes::parse(options) : Attributes());
+    if (progress) parsed.progress = [=](const char* stage, double fraction) { progress(user, stage, fraction); };
+    Graph copy;
+    {
+      std::lock_guard<std::mutex> guard(entry.state->lock);
+      copy = entry.state->graph;
+    }
+    *plan = reinterpret_cast<pl_plan>(plans().add(Plan::compile(entry.context, copy, parsed)));
+  });
+}
+
+pl_status pl_plan_release(pl_plan plan) {
+  return guarded([&] { plans().remove(value_of(plan), "pl_plan_release", "plan"); });
+}
+
+pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input_count, pl_tensor* outputs, size_t capacity) {
+  return guarded([&] {
+    const char* function = "pl_plan_run";
+    const PlanRef self = plan_of(plan, function);
+    const size_t count = self->graph().outputs().size();
+    require(capacity >= count && (outputs != nullptr || count == 0), Code::invalid_argument, function,
+            ": outputs has room for ", outputs ? capacity : 0, ", expected ", count);
+    const std::vector<TensorRef> given =
+        tensors_of(*self->context(), function, inputs, input_count, function, "inputs");
+    std::vector<TensorRef> destinations = tensors_of(*self->context(), function, outputs, count, function, "outputs");
+    std::vector<TensorRef> results = self->run(given, destinations);
+    size_t made = 0;
+    try {
+      for (; made < results.size(); ++made)
+        if (!destinations[made]) outputs[made] = new_handle({std::move(results[made]), self->context()});
+    } catch (...) {
+      while (made-- > 0)
+        if (!destinations[made]) {
+          tensors().remove(value_of(outputs[made]), function, "outputs");
+          outputs[made] = nullptr;
+        }
+      throw;
+    }
+  });
+}
+
+pl_status pl_plan_describe(pl_plan plan, char** json) {
+  return guarded([&] {
+    const PlanRef self = plan_of(plan, "pl_plan_describe");
+    require_pointer(json, "pl_plan_describe", "json");
+    const Graph& graph = self->graph();
+    Json out;
+    const auto describe = [&](const std::string& name, const TensorDesc& desc, const std::string& layout) {
+      out.object().field("name", name).field("dtype", std::string(name_of(desc.dtype)));
+      out.field("shape", desc.shape.vector()).field("layout", layout).end();
+    };
+    out.object().field("device", self->home().name()).key("inputs").list();
+    for (const GraphInput& input : graph.inputs()) {
+      const Value& value = graph.value(input.value);
+      describe(value.name, value.desc, input.pinned ? value.desc.layout.str() : "any");
+    }
+    out.end().key("outputs").list();
+    for (const GraphOutput& output : graph.outputs())
+      describe(output.name, graph.value(output.value).desc, output.layout ? output.layout->str() : "any");
+    out.end().end();
+    *json = copied_string(out.str().data(), out.str().size());
+  });
+}
+
+pl_status pl_plan_explain(pl_plan plan, char** text) {
+  return guarded([&] {
+    const PlanRef self = plan_of(plan, "pl_plan_explain");
+    require_pointer(text, "pl_plan_explain", "text");
+    const std::string made = self->explain();
+    *text = copied_string(made.data(), made.size());
+  });
+}
+
+pl_status pl_plan_summary(pl_plan plan, char** json) {
+  return guarded([&] {
+    const PlanRef self = plan_of(plan, "pl_plan_summary");
+    require_pointer(json, "pl_plan_summary", "json");
+    const std::string made = self->summary_json();
+    *json = copied_string(made.data(), made.size());
+  });
+}
+
+pl_status pl_plan_graph(pl_plan plan, const char* format, char** text) {
+  return guarded([&] {
+    const PlanRef self = plan_of(plan, "pl_plan_graph");
+    require_pointer(text, "pl_plan_graph", "text");
+    const std::string made = graph_text(self->graph(), format, "pl_plan_graph");
+    *text = copied_string(made.data(), made.size());
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,238 @@
+#include "graph/assign.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace pl {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// A hub has a state for each set of descriptions; beyond this many, its consumers pay for themselves.
+constexpr size_t kMaxHubDescs = 6;
+
+// The states of a value's maker or of one of its consumers, as far as this value is concerned: which of a few
+// descriptions each state gives or wants.
+struct End {
+  int node = -1;  // of the problem
+  Device* device = nullptr;
+  std::vector<TensorDesc> descs;  // distinct in memory
+  std::vector<int> of_state;      // index into descs
+
+  void add(const TensorDesc& desc) {
+    for (size_t i = 0; i < descs.size(); ++i)
+      if (same_memory(descs[i], desc)) {
+        of_state.push_back(int(i));
+        return;
+      }
+    of_state.push_back(int(descs.size()));
+    descs.push_back(desc);
+  }
+};
+
+CostMatrix expand(const CostMatrix& by_desc, const std::vector<int>& rows, const std::vector<int>& columns) {
+  CostMatrix matrix(int(rows.size()), int(columns.size()));
+  for (size_t r = 0; r < rows.size(); ++r)
+    for (size_t c = 0; c < columns.size(); ++c) matrix.at(int(r), int(c)) = by_desc.at(rows[r], columns[c]);
+  return matrix;
+}
+
+class Builder {
+ public:
+  Builder(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs)
+      : graph_(graph), nodes_(nodes), home_(home), costs_(costs) {}
+
+  Pbqp build() {
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      std::vector<double> costs;
+      for (const State& state : nodes_[i].states) costs.push_back(state.ms);
+      problem_.add_node(std::move(costs));  // problem node i is graph node i
+    }
+    makers_.resize(graph_.values().size());
+    consumers_.resize(graph_.values().size());
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = graph_.node(i);
+      for (size_t k = 0; k < node.outputs.size(); ++k) {
+        End& end = makers_[size_t(node.outputs[k])];
+        end.node = int(i);
+        end.device = nodes_[i].device;
+        for (const State& state : nodes_[i].states) end.add(state.outputs[k]);
+      }
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const ValueId id = node.inputs[k];
+        if (id == kNoValue || graph_.is_constant(id) || !nodes_[i].states[0].inputs[k].present) continue;
+        End end;
+        end.node = int(i);
+        end.device = nodes_[i].device;
+        for (const State& state : nodes_[i].states) end.add(state.inputs[k]);
+        consumers_[size_t(id)].push_back(std::move(end));
+      }
+    }
+    for (const GraphInput& input : graph_.inputs()) {
+      End& end = makers_[size_t(input.value)];
+      end.device = &home_;
+      const TensorDesc& desc = graph_.value(input.value).desc;
+      end.add(desc);
+      if (!input.pinned && desc.rank() >= 3) end.add(desc.with_layout(Layout::channels_last(desc.rank())));
+      end.node = problem_.add_node(std::vector<double>(end.of_state.size(), 0));
+    }
+    for (const GraphOutput& output : graph_.outputs()) {
+      if (!output.layout || graph_.is_constant(output.value)) continue;  // any layout will do
+      End end;
+      end.device = &home_;
+      end.add(graph_.value(output.value).desc.with_layout(*output.layout));
+      end.node = problem_.add_node({0});
+      consumers_[size_t(output.value)].push_back(std::move(end));
+    }
+    for (size_t id = 0; id < makers_.size(); ++id)
+      if (makers_[id].node >= 0) join(makers_[id], consumers_[id]);
+    return std::move(problem_);
+  }
+
+ private:
+  CostMatrix costs_between(const End& maker, const End& consumer) {
+    CostMatrix matrix(int(maker.descs.size()), int(consumer.descs.size()));
+    for (size_t r = 0; r < maker.descs.size(); ++r)
+      for (size_t c = 0; c < consumer.descs.size(); ++c)
+        matrix.at(int(r), int(c)) = costs_.ms(maker.descs[r], *maker.device, consumer.descs[c], *consumer.device);
+    return matrix;
+  }
+
+  void join(const End& maker, const std::vector<End>& consumers) {
+    if (consumers.empty()) return;
+    // All descriptions that are wanted, and by which state of which consumer.
+    std::vector<TensorDesc> wanted;
+    std::vector<Device*> where;
+    std::vector<std::vector<int>> place(consumers.size());  // by consumer and its description: index into `wanted`
+    for (size_t c = 0; c < consumers.size(); ++c)
+      for (const TensorDesc& desc : consumers[c].descs) {
+        size_t k = 0;
+        while (k < wanted.size() && !(where[k] == consumers[c].device && same_memory(wanted[k], desc))) ++k;
+        if (k == wanted.size()) {
+          wanted.push_back(desc);
+          where.push_back(consumers[c].device);
+        }
+        place[c].push_back(int(k));
+      }
+    if (consumers.size() == 1 || wanted.size() > kMaxHubDescs) {
+      for (const End& consumer : consumers)
+        problem_.add_edge(maker.node, consumer.node,
+                          expand(costs_between(maker, consumer), maker.of_state, consumer.of_state));
+      return;
+    }
+    const int sets = 1 << wanted.size();
+    const int hub = problem_.add_node(std::vector<double>(size_t(sets), 0));
+    CostMatrix made(int(maker.descs.size()), sets);
+    for (size_t r = 0; r < maker.descs.size(); ++r)
+      for (int set = 0; set < sets; ++set)
+        for (size_t k = 0; k < wanted.size(); ++k)
+          if (set >> k & 1) made.at(int(r), set) += costs_.ms(maker.descs[r], *maker.device, wanted[k], *where[k]);
+    std::vector<int> all(size_t(sets), 0);
+    for (int set = 0; set < sets; ++set) all[size_t(set)] = set;
+    problem_.add_edge(maker.node, hub, expand(made, maker.of_state, all));
+    for (size_t c = 0; c < consumers.size(); ++c) {
+      CostMatrix has(sets, int(consumers[c].descs.size()), kInfinity);
+      for (int set = 0; set < sets; ++set)
+        for (size_t k = 0; k < place[c].size(); ++k)
+          if (set >> place[c][k] & 1) has.at(set, int(k)) = 0;
+      problem_.add_edge(hub, consumers[c].node, expand(has, all, consumers[c].of_state));
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<NodeStates>& nodes_;
+  Device& home_;
+  ConversionCosts& costs_;
+  Pbqp problem_;
+  std::vector<End> makers_;                  // by value
+  std::vector<std::vector<End>> consumers_;  // by value
+};
+
+}  // namespace
+
+uint64_t ConversionCosts::key(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target) const {
+  uint64_t key = hash_mix(from.hash(), to.hash());
+  key = hash_mix(key, reinterpret_cast<uintptr_t>(&source));
+  return hash_mix(key, reinterpret_cast<uintptr_t>(&target));
+}
+
+double ConversionCosts::ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target) {
+  if (&source == &target && same_memory(from, to)) return 0;
+  const auto [it, added] = known_.try_emplace(key(from, source, to, target));
+  if (added) {
+    try {
+      it->second.ms = conversions_.cost_ms(from, source, to, target, false, threads_);
+    } catch (const Error& error) {
+      if (error.code() != Code::unsupported) throw;
+      it->second = {kInfinity, true};
+    }
+  }
+  return it->second.ms;
+}
+
+bool ConversionCosts::measure(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target) {
+  if (&source == &target && same_memory(from, to)) return false;
+  Known& known = known_[key(from, source, to, target)];
+  if (known.measured) return false;
+  known = {conversions_.cost_ms(from, source, to, target, true, threads_), true};
+  return true;
+}
+
+Assignment assign(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs,
+                  const PbqpLimits& limits) {
+  const PbqpSolution solution = solve(Builder(graph, nodes, home, costs).build(), limits);
+  require(!solution.choice.empty(), Code::unsupported,
+          "compile: there is no combination of implementations between whose layouts conversions exist");
+  Assignment assignment;
+  assignment.states.assign(solution.choice.begin(), solution.choice.begin() + long(nodes.size()));
+  assignment.ms = solution.cost;
+  assignment.lower_bound = solution.lower_bound;
+  assignment.exact = solution.exact;
+  return assignment;
+}
+
+std::vector<Use> conversions_of(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home,
+                                const Assignment& assignment) {
+  std::vector<Use> uses;
+  const auto given = [&](ValueId id, Use& use) {
+    const Value& value = graph.value(id);
+    use.value = id;
+    if (value.node < 0) {
+      use.given = value.desc;
+      use.source = &home;
+    } else {
+      const NodeStates& maker = nodes[size_t(value.node)];
+      use.given = maker.states[size_t(assignment.states[size_t(value.node)])].outputs[size_t(value.output)];
+      use.source = maker.device;
+    }
+  };
+  const auto keep = [&](Use use) {
+    if (use.source != use.target || !same_memory(use.given, use.wanted)) uses.push_back(std::move(use));
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const State& state = nodes[i].states[size_t(assignment.states[i])];
+    const Node& node = graph.node(i);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.inputs[k] == kNoValue || graph.is_constant(node.inputs[k]) || !state.inputs[k].present) continue;
+      Use use;
+      given(node.inputs[k], use);
+      use.node = int(i);
+      use.input = int(k);
+      use.wanted = state.inputs[k];
+      use.target = nodes[i].device;
+      keep(std::move(use));
+    }
+  }
+  for (size_t k = 0; k < graph.outputs().size(); ++k) {
+    const GraphOutput& output = graph.outputs()[k];
+    if (!output.layout || graph.is_constant(output.value)) continue;
+    Use use;
+    given(output.value, use);
+    use.input = int(k);
+    use.wanted = graph.value(output.value).desc.with_layout(*output.layout);
+    use.target = &home;
+    keep(std::move(use));
+  }
+  return uses;
+}
+
+}  // namespace pl

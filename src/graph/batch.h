@@ -1,0 +1,18 @@
+// Batches: whether a graph treats the images of a batch independently, and the same graph for fewer of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "graph/graph.h"
+
+namespace pl {
+
+// The size of axis 0 of every input and output, if each slice of the outputs along it follows from the same slice of
+// the inputs alone.  Nothing where that cannot be shown: an op not known here, or one that mixes images.
+std::optional<int64_t> batch_of(const Graph& graph);
+
+// The graph for `batch` images; needs batch_of(graph).
+Graph with_batch(const Graph& graph, int64_t batch);
+
+}  // namespace pl

@@ -1,0 +1,299 @@
+#include "graph/lowering.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace pl {
+
+Lowering::Lowering(Program& program, Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
+                   const Assignment& assignment, Conversions& conversions, PackedConstants& constants)
+    : program_(program),
+      context_(context),
+      graph_(graph),
+      nodes_(nodes),
+      assignment_(assignment),
+      conversions_(conversions),
+      constants_(constants),
+      forms_(graph.values().size()),
+      slices_(graph.values().size()),
+      output_of_(graph.values().size(), -1),
+      reserved_(graph.values().size()) {}
+
+void Lowering::lower() {
+  for (size_t i = 0; i < graph_.inputs().size(); ++i) {
+    const ValueId id = graph_.inputs()[i].value;
+    const TensorDesc& desc = graph_.value(id).desc;
+    program_.inputs_.push_back(desc);
+    forms_[size_t(id)].push_back(
+        {desc, &program_.home_, new_storage(Storage::Kind::input, int(i), program_.home_, desc.size_bytes())});
+  }
+  place_parts();
+  place_outputs();
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    program_.names_.push_back(graph_.node(i).name);
+    lower_node(i);
+  }
+  lower_outputs();
+}
+
+bool Lowering::concat_in_place(size_t node) const {
+  return nodes_[node].kind == NodeStates::Kind::op && state_of(node).way == nullptr;
+}
+
+// The outermost concat decides first, so that nested ones lie within it.
+void Lowering::place_parts() {
+  for (size_t i = nodes_.size(); i-- > 0;) {
+    if (!concat_in_place(i)) continue;
+    const State& state = state_of(i);
+    const Node& node = graph_.node(i);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const ValueId part = node.inputs[k];
+      const int32_t maker = graph_.value(part).node;
+      if (maker < 0 || slices_[size_t(part)].whole != kNoValue) continue;
+      const NodeStates& source = nodes_[size_t(maker)];
+      const TensorDesc& given = state_of(size_t(maker)).outputs[size_t(graph_.value(part).output)];
+      if (source.kind != NodeStates::Kind::op || source.device != nodes_[i].device) continue;
+      if (!same_memory(given, state.inputs[k])) continue;
+      slices_[size_t(part)] = {node.outputs[0], state.shifts[k]};
+    }
+  }
+}
+
+void Lowering::place_outputs() {
+  for (size_t k = 0; k < graph_.outputs().size(); ++k) {
+    const GraphOutput& output = graph_.outputs()[k];
+    const Value& value = graph_.value(output.value);
+    const bool made = value.node >= 0 && nodes_[size_t(value.node)].kind == NodeStates::Kind::op;
+    TensorDesc desc = TensorDesc::dense(value.desc.dtype, value.desc.shape,
+                                        output.layout ? *output.layout : Layout::plain(value.desc.rank()));
+    if (made) {
+      const TensorDesc& given = state_of(size_t(value.node)).outputs[size_t(value.output)];
+      if (!output.layout) desc = given;
+      if (same_memory(given, desc) && nodes_[size_t(value.node)].device == &program_.home_ &&
+          slices_[size_t(output.value)].whole == kNoValue && output_of_[size_t(output.value)] < 0)
+        output_of_[size_t(output.value)] = int(k);
+    }
+    program_.outputs_.push_back(desc);
+  }
+}
+
+Program::Place Lowering::new_storage(Storage::Kind kind, int index, Device& device, size_t bytes) {
+  Storage storage;
+  storage.kind = kind;
+  storage.index = index;
+  storage.device = &device;
+  storage.bytes = bytes;
+  program_.storages_.push_back(std::move(storage));
+  return {int(program_.storages_.size()) - 1, 0, bytes};
+}
+
+Program::Place Lowering::place_of_result(ValueId value, const TensorDesc& desc, Device& device) {
+  Place& place = reserved_[size_t(value)];
+  if (place.storage < 0) {
+    const Slice& slice = slices_[size_t(value)];
+    if (slice.whole != kNoValue) {
+      const Value& whole = graph_.value(slice.whole);
+      const TensorDesc& of_whole = state_of(size_t(whole.node)).outputs[size_t(whole.output)];
+      place = place_of_result(slice.whole, of_whole, device);
+      place.offset += slice.shift;
+      place.bytes = desc.size_bytes();
+    } else {
+      const int output = output_of_[size_t(value)];
+      place =
+          new_storage(output >= 0 ? Storage::Kind::output : Storage::Kind::arena, output, device, desc.size_bytes());
+    }
+  }
+  return place;
+}
+
+std::string Lowering::name_of_argument(size_t node, size_t input) const {
+  return graph_.node(node).name + ": " + graph_.node(node).schema->input_parameter(int(input)).name;
+}
+
+void Lowering::emit(Step step) {
+  const int number = int(program_.steps_.size());
+  const auto use = [&](const Place& place) {
+    if (place.storage < 0) return;
+    Storage& storage = program_.storages_[size_t(place.storage)];
+    if (storage.first < 0) storage.first = number;
+    storage.last = number;
+  };
+  for (const Place& place : step.inputs) use(place);
+  for (const Place& place : step.outputs) use(place);
+  use(step.workspace);
+  program_.uses_cpu_ = program_.uses_cpu_ || step.device->is_cpu();
+  program_.steps_.push_back(std::move(step));
+}
+
+void Lowering::emit_copy(const Form& from, const Place& target, int node, const std::string& cause) {
+  Step step;
+  step.kind = Step::Kind::copy;
+  step.node = node;
+  step.device = from.device;
+  step.inputs = {from.place};
+  step.outputs = {target};
+  step.input_descs = step.output_descs = {from.desc};
+  step.cause = cause;
+  emit(std::move(step));
+}
+
+void Lowering::emit_conversion(const Form& from, const TensorDesc& wanted, Device& device, int node,
+                               const std::string& cause, const Place& target) {
+  const Conversion path = conversions_.plan(from.desc, *from.device, wanted, device, false, program_.threads_);
+  Form current = from;
+  for (size_t i = 0; i < path.steps.size(); ++i) {
+    const ConversionStep& part = path.steps[i];
+    Step step;
+    step.kind = part.kind == ConversionStep::Kind::reorder ? Step::Kind::reorder : Step::Kind::transfer;
+    step.node = node;
+    step.device = part.device;
+    step.cause = cause;
+    step.expected_ms = part.ms;
+    step.inputs = {current.place};
+    step.input_descs = {current.desc};
+    step.output_descs = {part.result};
+    if (step.kind == Step::Kind::reorder) {
+      step.entry = part.entry;
+      while (!step.kernel) {
+        step.way = nullptr;
+        for (Way& way : part.entry->ways)
+          if (way.usable && (!step.way || way.ms < step.way->ms)) step.way = &way;
+        require(step.way != nullptr, Code::unsupported, "reorder: every implementation failed for ", part.entry->text);
+        step.kernel = context_.catalog().kernel(*part.entry, *step.way);
+      }
+      if (step.way->candidate.workspace_bytes)
+        step.workspace = new_storage(Storage::Kind::arena, 0, *part.device, step.way->candidate.workspace_bytes);
+    }
+    current.place = i + 1 == path.steps.size()
+                        ? target
+                        : new_storage(Storage::Kind::arena, 0, *part.device, part.result.size_bytes());
+    current.desc = part.result;
+    current.device = part.device;
+    step.outputs = {current.place};
+    emit(std::move(step));
+  }
+}
+
+void Lowering::load_constant(ValueId value, const TensorDesc& wanted, Device& device, const std::string& cause) {
+  for (const Form& form : forms_[size_t(value)])
+    if (form.device == &device && same_memory(form.desc, wanted)) return;
+  const TensorRef tensor = constants_.tensor(graph_, value, wanted, device, cause);
+  Place place = new_storage(Storage::Kind::constant, 0, device, tensor->buffer()->bytes());
+  program_.storages_.back().constant = tensor->buffer();
+  place.offset = size_t(tensor->desc().offset) * size_of(wanted.dtype);
+  forms_[size_t(value)].push_back({wanted, &device, place});
+}
+
+Program::Place Lowering::obtain(ValueId value, const TensorDesc& wanted, Device& device, int node,
+                                const std::string& cause, const Place* target) {
+  if (graph_.is_constant(value)) load_constant(value, wanted, device, cause);
+  std::vector<Form>& forms = forms_[size_t(value)];
+  for (const Form& form : forms)
+    if (form.device == &device && same_memory(form.desc, wanted)) {
+      if (!target) return form.place;
+      emit_copy(form, *target, node, cause);
+      return *target;
+    }
+  // From the nearest of the forms that exist.
+  const Form* nearest = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Form& form : forms) {
+    const double ms = conversions_.cost_ms(form.desc, *form.device, wanted, device, false, program_.threads_);
+    if (ms < least) {
+      least = ms;
+      nearest = &form;
+    }
+  }
+  require(nearest != nullptr, Code::internal, "lowering: value ", graph_.value(value).name, " has no form");
+  const Form from = *nearest;
+  const Place place = target ? *target : new_storage(Storage::Kind::arena, 0, device, wanted.size_bytes());
+  emit_conversion(from, wanted, device, node, cause, place);
+  if (!target) forms_[size_t(value)].push_back({wanted, &device, place});
+  return place;
+}
+
+Program::Place Lowering::argument(size_t node, size_t input) {
+  const ValueId value = graph_.node(node).inputs[input];
+  const State& state = state_of(node);
+  if (value == kNoValue || !state.inputs[input].present) return {};
+  const std::string cause = name_of_argument(node, input);
+  if (graph_.is_constant(value))
+    if (const Packing* packing = state.way ? state.way->candidate.packing_of(int(input)) : nullptr) {
+      Device& device = *nodes_[node].device;
+      const BufferRef packed = constants_.packed(graph_, value, state.way->candidate, *packing, device, cause);
+      const Place place = new_storage(Storage::Kind::constant, 0, device, packing->bytes);
+      program_.storages_.back().constant = packed;
+      return place;
+    }
+  return obtain(value, state.inputs[input], *nodes_[node].device, int(node), cause, nullptr);
+}
+
+void Lowering::lower_node(size_t index) {
+  const Node& node = graph_.node(index);
+  const NodeStates& states = nodes_[index];
+  const State& state = state_of(index);
+  if (states.kind == NodeStates::Kind::view) {
+    const Place source = argument(index, 0);
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      Place place = source;
+      place.offset += state.shifts[k];
+      place.bytes = state.outputs[k].size_bytes();
+      forms_[size_t(node.outputs[k])].push_back({state.outputs[k], states.device, place});
+    }
+    return;
+  }
+  if (concat_in_place(index)) {
+    const Place whole = place_of_result(node.outputs[0], state.outputs[0], *states.device);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      Place place = whole;
+      place.offset += state.shifts[k];
+      place.bytes = state.inputs[k].size_bytes();
+      const Slice& slice = slices_[size_t(node.inputs[k])];
+      // The same value twice in one concat is made in one of its places and copied to the other.
+      const Place& reserved = reserved_[size_t(node.inputs[k])];
+      if (slice.whole == node.outputs[0] && slice.shift == state.shifts[k] && reserved.storage == place.storage &&
+          reserved.offset == place.offset)
+        continue;
+      obtain(node.inputs[k], state.inputs[k], *states.device, int(index), name_of_argument(index, k), &place);
+    }
+    forms_[size_t(node.outputs[0])].push_back({state.outputs[0], states.device, whole});
+    return;
+  }
+  Step step;
+  step.node = int(index);
+  step.device = states.device;
+  if (states.kind == NodeStates::Kind::op) {
+    step.entry = states.entry;
+    step.way = state.way;
+    step.kernel = context_.catalog().kernel(*states.entry, *state.way);
+    require(step.kernel != nullptr, Code::unsupported, node.schema->name, ": ", state.way->candidate.implementation,
+            " could not be prepared (node \"", node.name, "\")");
+    step.expected_ms = state.ms;
+    step.input_descs = state.inputs;
+    step.output_descs = state.outputs;
+    for (size_t k = 0; k < state.inputs.size(); ++k)
+      step.inputs.push_back(k < node.inputs.size() ? argument(index, k) : Place());
+  }
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    const Place place = place_of_result(node.outputs[k], state.outputs[k], *states.device);
+    forms_[size_t(node.outputs[k])].push_back({state.outputs[k], states.device, place});
+    step.outputs.push_back(place);
+  }
+  if (states.kind == NodeStates::Kind::nothing) return;
+  if (state.way->candidate.workspace_bytes)
+    step.workspace = new_storage(Storage::Kind::arena, 0, *states.device, state.way->candidate.workspace_bytes);
+  emit(std::move(step));
+}
+
+void Lowering::lower_outputs() {
+  for (size_t k = 0; k < graph_.outputs().size(); ++k) {
+    const GraphOutput& output = graph_.outputs()[k];
+    if (output_of_[size_t(output.value)] == int(k)) continue;
+    const TensorDesc& wanted = program_.outputs_[k];
+    if (wanted.size_bytes() == 0) continue;
+    const Place target = new_storage(Storage::Kind::output, int(k), program_.home_, wanted.size_bytes());
+    obtain(output.value, wanted, program_.home_, -1, "output " + output.name, &target);
+  }
+}
+
+}  // namespace pl

@@ -1,0 +1,62 @@
+// Lowering: from an assignment to the steps of a program and the storages they work on.
+#pragma once
+
+#include "graph/program.h"
+
+namespace pl {
+
+// Fills the steps, storages, inputs and outputs of a program that is being made; memory is planned afterwards.
+class Lowering {
+ public:
+  Lowering(Program& program, Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
+           const Assignment& assignment, Conversions& conversions, PackedConstants& constants);
+  void lower();
+
+ private:
+  using Place = Program::Place;
+  using Step = Program::Step;
+  using Storage = Program::Storage;
+
+  struct Form {  // a value as it lies somewhere
+    TensorDesc desc;
+    Device* device = nullptr;
+    Place place;
+  };
+  struct Slice {  // where a concat in place wants a value
+    ValueId whole = kNoValue;
+    size_t shift = 0;
+  };
+
+  const State& state_of(size_t node) const { return nodes_[node].states[size_t(assignment_.states[node])]; }
+  bool concat_in_place(size_t node) const;
+  void place_parts();    // decides which values are made where a concat wants them
+  void place_outputs();  // decides which values are made in the caller's memory
+  void lower_node(size_t node);
+  void lower_outputs();
+  Place place_of_result(ValueId value, const TensorDesc& desc, Device& device);
+  Place argument(size_t node, size_t input);
+  // The value in this description on this device, converted if need be, into `target` if that is given.
+  Place obtain(ValueId value, const TensorDesc& wanted, Device& device, int node, const std::string& cause,
+               const Place* target);
+  void load_constant(ValueId value, const TensorDesc& wanted, Device& device, const std::string& cause);
+  Place new_storage(Storage::Kind kind, int index, Device& device, size_t bytes);
+  void emit_conversion(const Form& from, const TensorDesc& wanted, Device& device, int node, const std::string& cause,
+                       const Place& target);
+  void emit_copy(const Form& from, const Place& target, int node, const std::string& cause);
+  void emit(Step step);
+  std::string name_of_argument(size_t node, size_t input) const;
+
+  Program& program_;
+  Context& context_;
+  const Graph& graph_;
+  const std::vector<NodeStates>& nodes_;
+  const Assignment& assignment_;
+  Conversions& conversions_;
+  PackedConstants& constants_;
+  std::vector<std::vector<Form>> forms_;  // by value; the first is the one it is made in
+  std::vector<Slice> slices_;             // by value
+  std::vector<int> output_of_;            // by value: the output whose memory it is made in, -1: none
+  std::vector<Place> reserved_;           // by value: its place, given before it is made
+};
+
+}  // namespace pl

@@ -1,0 +1,299 @@
+#include "graph/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "core/json.h"
+#include "dispatch/dispatcher.h"
+#include "graph/compiler.h"
+
+namespace pl {
+namespace {
+
+std::string milliseconds(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof text, ms < 1 ? "%.4f" : "%.3f", ms);
+  return text;
+}
+
+std::string layouts_text(const std::vector<TensorDesc>& descs) {
+  std::string text;
+  for (const TensorDesc& desc : descs)
+    if (desc.present) text += (text.empty() ? "" : " ") + (desc.rank() ? desc.layout.str() : std::string("scalar"));
+  return text;
+}
+
+}  // namespace
+
+PlanOptions PlanOptions::parse(const Attributes& attributes) {
+  PlanOptions options;
+  const auto text = [](const std::string& key, const AttributeValue& value) {
+    const auto* found = std::get_if<std::string>(&value);
+    require(found != nullptr, Code::invalid_argument, "compile: ", key, " is ", to_text(value), ", expected text");
+    return *found;
+  };
+  const auto integer = [](const std::string& key, const AttributeValue& value, int64_t highest) {
+    const auto* found = std::get_if<int64_t>(&value);
+    require(found && *found >= 0 && *found <= highest, Code::invalid_argument, "compile: ", key, " is ", to_text(value),
+            ", expected 0 to ", highest);
+    return *found;
+  };
+  for (const auto& [key, value] : attributes) {
+    if (key == "device") {
+      options.device = text(key, value);
+    } else if (key == "layout") {
+      options.layout = text(key, value);
+      if (options.layout != "auto") Layout::parse(options.layout);
+    } else if (key == "threads") {
+      options.threads = int(integer(key, value, 4096));
+    } else if (key == "tune") {
+      options.tuning = parse_tuning(text(key, value));
+    } else if (key == "seconds") {
+      const auto* number = std::get_if<double>(&value);
+      const auto* whole = std::get_if<int64_t>(&value);
+      options.seconds = number ? *number : whole ? double(*whole) : -1;
+      require(options.seconds >= 0 && std::isfinite(options.seconds), Code::invalid_argument, "compile: seconds is ",
+              to_text(value), ", expected 0 (no limit) or more");
+    } else if (key == "slice") {
+      options.slice = integer(key, value, int64_t(1) << 40);
+    } else if (key == "streams") {
+      options.streams = int(integer(key, value, 4096));
+    } else if (key == "simplify") {
+      const auto* flag = std::get_if<bool>(&value);
+      require(flag != nullptr, Code::invalid_argument, "compile: simplify is ", to_text(value),
+              ", expected true or false");
+      options.simplify = *flag;
+    } else if (key == "without") {
+      // Names of passes, separated by commas.
+      std::string name;
+      for (char c : text(key, value) + ",") {
+        if (c != ',') {
+          name += c;
+          continue;
+        }
+        if (name.empty()) continue;
+        const auto& passes = standard_passes();
+        require(std::any_of(passes.begin(), passes.end(), [&](const Pass& pass) { return name == pass.name; }),
+                Code::invalid_argument, "compile: without: there is no pass \"", name, "\"");
+        options.without.push_back(name);
+        name.clear();
+      }
+    } else {
+      fail(Code::invalid_argument, "compile: there is no option \"", key,
+           "\"; expected one of device, layout, threads, tune, seconds, slice, streams, simplify, without");
+    }
+  }
+  return options;
+}
+
+Plan::~Plan() = default;
+
+std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Graph& graph, const PlanOptions& options) {
+  require(!graph.outputs().empty(), Code::invalid_argument, "compile: the graph has no outputs");
+  std::shared_ptr<Plan> plan(new Plan());
+  plan->context_ = std::move(context);
+  plan->graph_ = graph;
+  plan->options_ = options;
+  Compiler(*plan, options).compile();
+  plan->options_.progress = nullptr;
+  return plan;
+}
+
+std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
+  const auto& wanted = graph_.inputs();
+  require(inputs.size() == wanted.size(), Code::invalid_argument, "plan: ", inputs.size(), " inputs given, expected ",
+          wanted.size());
+  const Program& program = *chosen_->program;
+  const auto whole = [&](const TensorDesc& part) {  // of a slice's description
+    if (slices_ == 1) return part;
+    Dims shape = part.shape;
+    shape[0] *= slices_;
+    return TensorDesc::dense(part.dtype, shape, part.layout);
+  };
+  std::vector<TensorRef> kept;  // converted inputs
+  std::vector<External> in, out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = graph_.value(wanted[i].value).name;
+    const TensorDesc& desc = graph_.value(wanted[i].value).desc;
+    require(inputs[i] != nullptr, Code::invalid_argument, "plan: input \"", name, "\" is missing");
+    const TensorDesc& given = inputs[i]->desc();
+    require(given.shape == desc.shape, Code::shape, "plan: input \"", name, "\" has shape ", given.shape, ", expected ",
+            desc.shape);
+    require(given.dtype == desc.dtype, Code::invalid_argument, "plan: input \"", name, "\" is ", name_of(given.dtype),
+            ", expected ", name_of(desc.dtype));
+    const TensorDesc form = whole(program.inputs()[i]);
+    TensorRef tensor = inputs[i];
+    if (&tensor->device() != home_ || !same_memory(given, form))
+      tensor = context_->dispatcher().convert(tensor, *home_, form, "activation", "plan: input " + name, false);
+    in.push_back({tensor->buffer().get(), 0});
+    kept.push_back(std::move(tensor));
+  }
+  std::vector<TensorRef> results;
+  for (size_t i = 0; i < program.outputs().size(); ++i) {
+    const TensorDesc form = whole(program.outputs()[i]);
+    TensorRef result;
+    if (i < destinations.size() && destinations[i]) {
+      const TensorDesc& target = destinations[i]->desc();
+      require(target.shape == form.shape && target.dtype == form.dtype, Code::shape, "plan: output \"",
+              graph_.outputs()[i].name, "\" is ", target, ", expected ", name_of(form.dtype), " ", form.shape);
+      bool direct = &destinations[i]->device() == home_ && same_memory(target, form);
+      for (const TensorRef& input : kept) direct = direct && input->buffer() != destinations[i]->buffer();
+      for (size_t k = 0; k < i; ++k) direct = direct && results[k]->buffer() != destinations[i]->buffer();
+      if (direct) result = destinations[i];
+    }
+    if (!result) result = Tensor::allocate(*home_, form);
+    out.push_back({result->buffer().get(), 0});
+    results.push_back(std::move(result));
+  }
+  execute(in, out);
+  for (size_t i = 0; i < destinations.size() && i < results.size(); ++i) {
+    if (!destinations[i]) continue;
+    if (destinations[i] == results[i]) {
+      results[i]->buffer()->touch();
+    } else {
+      context_->dispatcher().convert_into(results[i], destinations[i], "plan: output " + graph_.outputs()[i].name);
+      results[i] = destinations[i];
+    }
+  }
+  return results;
+}
+
+// ---- saying why ----
+
+std::string Plan::explain() const {
+  const Variant& variant = *chosen_;
+  const Graph& graph = variant.graph;
+  std::string text = concat("plan for ", home_->name(), home_->is_cpu() ? concat(", ", threads_, " threads") : "");
+  if (variant.slice)
+    text += concat(", in ", slices_, " slices of ", variant.slice, ", ", variant.streams, " at the same time");
+  text += "\n";
+  for (const Trial& trial : trials_) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
+  const std::vector<Use> uses = conversions_of(graph, variant.nodes, *home_, variant.assignment);
+  const auto consumers = graph.consumers();
+  for (size_t i = 0; i < variant.nodes.size(); ++i) {
+    const NodeStates& node = variant.nodes[i];
+    const State& state = node.states[size_t(variant.assignment.states[i])];
+    text += graph.node(i).name + " (" + graph.node(i).schema->name + "): ";
+    if (node.kind == NodeStates::Kind::nothing) {
+      text += "nothing to compute\n";
+      continue;
+    }
+    if (!state.way) {
+      text += std::string(node.kind == NodeStates::Kind::view ? "a view, " : "its parts lie in place, ") +
+              layouts_text(state.inputs) + " -> " + layouts_text(state.outputs) + "\n";
+      continue;
+    }
+    text += state.way->candidate.provider + "/" + state.way->candidate.implementation + ", " +
+            layouts_text(state.inputs) + " -> " + layouts_text(state.outputs) + ", " + milliseconds(state.ms) + " ms" +
+            (state.way->measured ? "" : " (estimated)");
+    // The next best with everything around it as it is.
+    const auto around = [&](const State& other) {
+      double ms = other.ms;
+      const Node& n = graph.node(i);
+      for (size_t k = 0; k < n.inputs.size(); ++k) {
+        const ValueId id = n.inputs[k];
+        if (id == kNoValue || graph.is_constant(id) || !other.inputs[k].present) continue;
+        const Value& value = graph.value(id);
+        const TensorDesc& given = value.node < 0 ? value.desc
+                                                 : variant.nodes[size_t(value.node)]
+                                                       .states[size_t(variant.assignment.states[size_t(value.node)])]
+                                                       .outputs[size_t(value.output)];
+        Device& source = value.node < 0 ? *home_ : *variant.nodes[size_t(value.node)].device;
+        ms += variant.costs->ms(given, source, other.inputs[k], *node.device);
+      }
+      for (size_t o = 0; o < n.outputs.size(); ++o)
+        for (int32_t c : consumers[size_t(n.outputs[o])]) {
+          const State& using_state = variant.nodes[size_t(c)].states[size_t(variant.assignment.states[size_t(c)])];
+          const std::vector<ValueId>& used = graph.node(size_t(c)).inputs;
+          const size_t k = size_t(std::find(used.begin(), used.end(), n.outputs[o]) - used.begin());
+          if (using_state.inputs[k].present)
+            ms += variant.costs->ms(other.outputs[o], *node.device, using_state.inputs[k],
+                                    *variant.nodes[size_t(c)].device);
+        }
+      return ms;
+    };
+    const State* next = nullptr;
+    double next_ms = std::numeric_limits<double>::infinity();
+    const double own = around(state);
+    for (const State& other : node.states) {
+      if (&other == &state) continue;
+      const double ms = around(other);
+      if (ms < next_ms) {
+        next_ms = ms;
+        next = &other;
+      }
+    }
+    if (next && next->way)
+      text += "; next: " + next->way->candidate.provider + "/" + next->way->candidate.implementation + ", " +
+              layouts_text(next->inputs) + ", " + (next_ms >= own ? "+" : "") + milliseconds(next_ms - own) + " ms";
+    text += "\n";
+    for (const Use& use : uses)
+      if (use.node == int(i))
+        text += "  reorder of " + graph.value(use.value).name + " for " +
+                graph.node(i).schema->input_parameter(use.input).name + ": " + use.given.str() + " -> " +
+                use.wanted.layout.str() + concat(", ", use.given.size_bytes(), " bytes, ") +
+                milliseconds(variant.costs->ms(use.given, *use.source, use.wanted, *use.target)) + " ms\n";
+  }
+  for (const Use& use : uses)
+    if (use.node < 0)
+      text += "reorder for output " + graph.outputs()[size_t(use.input)].name + ": " + use.given.str() + " -> " +
+              use.wanted.layout.str() + ", because it is wanted so, " +
+              milliseconds(variant.costs->ms(use.given, *use.source, use.wanted, *use.target)) + " ms\n";
+  return text;
+}
+
+std::string Plan::summary_json() const {
+  const Variant& variant = *chosen_;
+  const Program& program = *variant.program;
+  int ops = 0, views = 0, in_place = 0, reorders = 0;
+  double op_ms = 0, reorder_ms = 0, reorder_bytes = 0;
+  for (const NodeStates& node : variant.nodes) views += node.kind == NodeStates::Kind::view;
+  for (size_t i = 0; i < variant.nodes.size(); ++i)
+    in_place += variant.nodes[i].kind == NodeStates::Kind::op &&
+                !variant.nodes[i].states[size_t(variant.assignment.states[i])].way;
+  Json json;
+  json.object().field("device", home_->name()).field("threads", threads_);
+  json.field("slices", slices_).field("streams", variant.streams);
+  json.key("steps").list();
+  for (const Program::Step& step : program.steps()) {
+    const bool op = step.kind == Program::Step::Kind::op;
+    const double bytes = step.outputs.empty() ? 0 : double(step.outputs[0].bytes);
+    ops += op;
+    reorders += !op;
+    (op ? op_ms : reorder_ms) += step.expected_ms;
+    if (!op) reorder_bytes += bytes;
+    constexpr const char* kinds[] = {"op", "reorder", "transfer", "copy"};
+    json.object().field("kind", std::string(kinds[int(step.kind)]));
+    json.field("node", step.node < 0 ? std::string() : variant.graph.node(size_t(step.node)).name);
+    if (op) json.field("op", variant.graph.node(size_t(step.node)).schema->name);
+    if (step.way)
+      json.field("provider", step.way->candidate.provider).field("implementation", step.way->candidate.implementation);
+    const auto layouts = [&](const char* key, const std::vector<TensorDesc>& descs) {
+      json.key(key).list();
+      for (const TensorDesc& desc : descs)
+        if (desc.present) json.value(desc.layout.str());
+      json.end();
+    };
+    layouts("inputs", step.input_descs);
+    layouts("outputs", step.output_descs);
+    json.field("cause", step.cause).field("bytes", bytes).field("ms", step.expected_ms).end();
+  }
+  json.end();
+  json.field("ops", ops).field("views", views).field("concats_in_place", in_place);
+  json.key("reorders").object().field("count", reorders).field("bytes", reorder_bytes).field("ms", reorder_ms).end();
+  json.field("op_ms", op_ms).field("expected_ms", variant.assignment.ms);
+  json.field("lower_bound_ms", variant.assignment.lower_bound).field("exact", variant.assignment.exact);
+  json.key("memory").object();
+  json.field("arena_bytes", program.memory().arena_bytes).field("lower_bound_bytes", program.memory().lower_bound);
+  json.field("constant_bytes", program.memory().constant_bytes).end();
+  json.key("trials").list();
+  for (const Trial& trial : trials_) json.object().field("name", trial.name).field("ms", trial.ms).end();
+  json.end().key("passes").object();
+  for (const PassReport& pass : passes_) json.field(pass.name, pass.rewrites);
+  json.end().field("seconds", seconds_).end();
+  return json.str();
+}
+
+}  // namespace pl

@@ -1,0 +1,81 @@
+// Plan: a graph with every choice made: implementations, layouts, reorders, memory.  Runs any number of times, from any
+// number of threads at once.
+//
+// Making one: passes simplify the graph; the ways of its ops are measured as far as the time allows; layouts are
+// assigned (graph/assign.h); then programs are run: one in each uniform layout and the assigned one, each step timed
+// where it stands.  Times taken within a program replace those taken alone, layouts are assigned again, and the fastest
+// program by the clock is kept, so that a plan is never slower than a uniform layout would have been.
+//
+// A large batch may be run in slices of a few images, which keeps activations in the caches, and several slices at the
+// same time, each on threads of its own, which saves the threads from waiting for each other.  The clock decides.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dispatch/options.h"
+#include "graph/graph.h"
+#include "graph/pass.h"
+#include "graph/program.h"
+
+namespace pl {
+
+struct PlanOptions {
+  std::string device = "auto";        // auto: a GPU if there is one, else cpu
+  std::string layout = "auto";        // or a layout to force: NCHW, NHWC, nChw16c, ...
+  int threads = 0;                    // of ops on `cpu`; 0: the context's
+  Tuning tuning = Tuning::automatic;  // off: known costs and estimates, nothing is run
+  double seconds = 60;                // for measuring; 0: no limit
+  int64_t slice = 0;                  // images at a time; 0: chosen by measurement
+  int streams = 0;                    // slices at the same time; 0: chosen by measurement
+  bool simplify = true;               // run the passes
+  std::vector<std::string> without;   // passes to leave out
+  // Called now and then while the plan is made, in the calling thread: what is done, how far it is (0 to 1).
+  std::function<void(const char* stage, double fraction)> progress;
+
+  static PlanOptions parse(const Attributes& attributes);
+};
+
+class Plan {
+ public:
+  static std::shared_ptr<Plan> compile(std::shared_ptr<Context> context, const Graph& graph,
+                                       const PlanOptions& options);
+  ~Plan();
+
+  const std::shared_ptr<Context>& context() const { return context_; }
+  const Graph& graph() const { return graph_; }  // simplified
+  Device& home() const { return *home_; }
+
+  // Inputs in the order of the graph's, of its shapes and dtypes; other layouts and devices are converted.  Where
+  // destinations[i] is given, the result is written there; else a new tensor is returned.
+  std::vector<TensorRef> run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations = {});
+
+  std::string explain() const;       // for people: each choice, its runner-up, each reorder and what made it necessary
+  std::string summary_json() const;  // the whole in figures
+
+ private:
+  struct Variant;  // how a batch is cut: its graph, states, assignment and program
+  class Compiler;
+  Plan() = default;
+  void execute(const std::vector<External>& inputs, const std::vector<External>& outputs) const;
+
+  std::shared_ptr<Context> context_;
+  Graph graph_;
+  PlanOptions options_;
+  Device* home_ = nullptr;
+  int threads_ = 1;
+  std::unique_ptr<Variant> chosen_;
+  std::vector<size_t> input_bytes_, output_bytes_;  // of one slice
+  int64_t slices_ = 1;
+  std::vector<PassReport> passes_;
+  struct Trial {
+    std::string name;  // "auto", "NHWC", "nChw16c in slices of 1, 2 at a time"
+    double ms = 0;     // of the whole batch
+  };
+  std::vector<Trial> trials_;
+  double seconds_ = 0;  // that compiling took
+};
+
+}  // namespace pl

@@ -1,0 +1,240 @@
+#include "graph/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "core/threads.h"
+#include "dispatch/cost_model.h"
+#include "dispatch/dispatcher.h"
+#include "graph/arena.h"
+#include "graph/lowering.h"
+#include "profile/profile.h"
+
+namespace pl {
+namespace {
+
+std::string constant_key(ValueId value, const std::string& form, const Device& device) {
+  return concat(value, '\t', form, '\t', device.name());
+}
+
+}  // namespace
+
+// ---- constants ----
+
+TensorRef PackedConstants::tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device,
+                                  const std::string& why) {
+  TensorRef& known = tensors_[constant_key(value, wanted.str() + wanted.layout.generic_str(), device)];
+  if (!known) known = context_.dispatcher().convert(graph.value(value).constant, device, wanted, "weights", why, false);
+  return known;
+}
+
+BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
+                                  Device& device, const std::string& why) {
+  BufferRef& known = packed_[constant_key(value, candidate.provider + "/" + packing.form, device)];
+  if (!known) known = context_.dispatcher().packed(graph.value(value).constant, device, candidate, packing, why, false);
+  return known;
+}
+
+// ---- making ----
+
+// What one run works on: the arenas, a buffer for every place in them, and the arguments of every step.
+struct Program::Instance {
+  std::vector<BufferRef> buffers;  // kept alive
+  std::vector<Buffer*> slots;      // inputs, outputs, workspace of every step, one after the other
+  std::vector<size_t> first_slot;  // by step
+  struct View {                    // a place in somebody else's memory
+    Buffer* buffer;                // our own description of it, moved to where it lies in this run; null: the slots
+    std::vector<size_t> slots;     // get the other's buffer itself, on devices whose memory has no addresses
+    bool output;
+    int index;
+    size_t offset;
+  };
+  std::vector<View> views;
+};
+
+Program::Program(Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
+                 const Assignment& assignment, Device& home, int threads, Conversions& conversions,
+                 PackedConstants& constants)
+    : context_(context), home_(home), threads_(threads) {
+  Lowering(*this, context, graph, nodes, assignment, conversions, constants).lower();
+  plan_memory();
+  free_.push_back(make_instance());
+}
+
+Program::~Program() = default;
+
+// Places every storage of the arenas so that what lives at the same time does not overlap.
+void Program::plan_memory() {
+  std::map<Device*, std::vector<Storage*>> by_device;
+  for (Storage& storage : storages_) {
+    if (storage.kind == Storage::Kind::constant) memory_.constant_bytes += storage.bytes;
+    if (storage.kind == Storage::Kind::arena && storage.first >= 0) by_device[storage.device].push_back(&storage);
+  }
+  for (auto& [device, list] : by_device) {
+    std::vector<ArenaBuffer> buffers;
+    const size_t alignment = std::max<size_t>(128, device->part_alignment());
+    for (const Storage* storage : list) buffers.push_back({storage->bytes, storage->first, storage->last, alignment});
+    const ArenaPlan plan = plan_arena(buffers);
+    for (size_t i = 0; i < list.size(); ++i) list[i]->arena_offset = plan.offsets[i];
+    arenas_[device] = plan.bytes;
+    memory_.arena_bytes += plan.bytes;
+    memory_.lower_bound += plan.lower_bound;
+  }
+}
+
+std::unique_ptr<Program::Instance> Program::make_instance() {
+  auto instance = std::make_unique<Instance>();
+  std::map<Device*, BufferRef> arenas;
+  for (const auto& [device, bytes] : arenas_) {
+    arenas[device] = device->allocate(std::max<size_t>(bytes, 1));
+    instance->buffers.push_back(arenas[device]);
+  }
+  std::map<std::pair<int, size_t>, Buffer*> known;  // by storage and offset
+  std::map<std::pair<int, size_t>, size_t> views;   // the same, of externals: index into views
+  const auto slot = [&](const Place& place) {
+    Buffer* buffer = nullptr;
+    if (place.storage >= 0) {
+      const Storage& storage = storages_[size_t(place.storage)];
+      const std::pair<int, size_t> key{place.storage, place.offset};
+      auto it = known.find(key);
+      if (it == known.end()) {
+        BufferRef made;
+        if (storage.kind == Storage::Kind::constant) {
+          made = place.offset ? storage.device->part(storage.constant, place.offset, storage.bytes - place.offset)
+                              : storage.constant;
+        } else if (storage.kind == Storage::Kind::arena) {
+          made = storage.device->part(arenas[storage.device], storage.arena_offset + place.offset,
+                                      std::max<size_t>(1, storage.bytes - place.offset));
+        } else {
+          if (storage.device->host_memory()) {
+            auto block = std::make_unique<Block>();
+            block->bytes = storage.bytes - place.offset;
+            made = std::make_shared<Buffer>(storage.device->shared_from_this(), std::move(block), nullptr);
+          }
+          views[key] = instance->views.size();
+          instance->views.push_back(
+              {made.get(), {}, storage.kind == Storage::Kind::output, storage.index, place.offset});
+        }
+        if (made) instance->buffers.push_back(made);
+        it = known.emplace(key, made.get()).first;
+      }
+      buffer = it->second;
+      if (!buffer) instance->views[views[key]].slots.push_back(instance->slots.size());
+    }
+    instance->slots.push_back(buffer);
+  };
+  for (const Step& step : steps_) {
+    instance->first_slot.push_back(instance->slots.size());
+    for (const Place& place : step.inputs) slot(place);
+    for (const Place& place : step.outputs) slot(place);
+    slot(step.workspace);
+  }
+  return instance;
+}
+
+// ---- running ----
+
+void Program::run_step(const Step& step, Buffer* const* slots) {
+  Buffer* const* outputs = slots + step.inputs.size();
+  switch (step.kind) {
+    case Step::Kind::op:
+    case Step::Kind::reorder: step.kernel->run({slots, outputs, outputs[step.outputs.size()]}); break;
+    case Step::Kind::copy: step.device->copy(*slots[0], *outputs[0], step.outputs[0].bytes); break;
+    case Step::Kind::transfer: {
+      Device &from = slots[0]->device(), &to = outputs[0]->device();
+      const size_t bytes = step.outputs[0].bytes;
+      if (from.host_memory()) {
+        to.write(*outputs[0], 0, slots[0]->host(), bytes);
+      } else if (to.host_memory()) {
+        from.read(*slots[0], 0, outputs[0]->host(), bytes);
+      } else {
+        std::vector<char> staging(bytes);
+        from.read(*slots[0], 0, staging.data(), bytes);
+        to.write(*outputs[0], 0, staging.data(), bytes);
+      }
+      break;
+    }
+  }
+}
+
+void Program::record(const Step& step, Buffer* const* slots) {
+  Profile& profile = context_.profile();
+  ProfileEvent event;
+  event.kind = step.kind == Step::Kind::op ? "op" : step.kind == Step::Kind::transfer ? "transfer" : "reorder";
+  event.op = step.kind == Step::Kind::op ? step.entry->op.schema->name : event.kind;
+  if (step.way) {
+    event.provider = step.way->candidate.provider;
+    event.implementation = step.way->candidate.implementation;
+    event.bytes = bytes_of(step.entry->op);
+    event.flops = flops_of(step.entry->op);
+  } else {
+    event.implementation = step.kind == Step::Kind::copy ? "copy" : "transfer";
+    event.bytes = double(step.outputs[0].bytes);
+  }
+  event.device = step.device->name();
+  for (const TensorDesc& desc : step.input_descs)
+    if (desc.present) event.inputs.push_back(desc.str());
+  for (const TensorDesc& desc : step.output_descs) event.outputs.push_back(desc.str());
+  event.role = step.kind == Step::Kind::op ? "" : step.node < 0 ? "output" : "activation";
+  event.cause = step.kind == Step::Kind::op ? names_[size_t(step.node)] : step.cause;
+  event.thread = std::hash<std::thread::id>()(std::this_thread::get_id());
+  event.start_ms = profile.now_ms();
+  event.timing = step.device->start_timing();
+  run_step(step, slots);
+  event.timing->stop();
+  profile.add(std::move(event));
+}
+
+void Program::run(const External* inputs, const External* outputs, std::vector<double>* step_ms) {
+  std::unique_ptr<Instance> instance;
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    if (!free_.empty()) {
+      instance = std::move(free_.back());
+      free_.pop_back();
+    }
+  }
+  if (!instance) instance = make_instance();
+  // Given back whatever happens, so that a failed run costs no memory.
+  struct Return {
+    Program& program;
+    std::unique_ptr<Instance>& instance;
+    ~Return() {
+      std::lock_guard<std::mutex> guard(program.lock_);
+      program.free_.push_back(std::move(instance));
+    }
+  } give_back{*this, instance};
+
+  for (Instance::View& view : instance->views) {
+    const External& external = (view.output ? outputs : inputs)[view.index];
+    if (!view.buffer) {
+      for (size_t slot : view.slots) instance->slots[slot] = external.buffer;
+      continue;
+    }
+    Block& block = view.buffer->block();
+    void* host = static_cast<char*>(external.buffer->host()) + external.offset + view.offset;
+    if (block.host == host) continue;
+    block.host = host;
+    std::lock_guard<std::mutex> guard(block.companions_lock);
+    block.companions.clear();  // they describe where it was before
+  }
+  refuse_after_fork();
+  if (uses_cpu_) use_threads(threads_);
+  Buffer* const* slots = instance->slots.data();
+  if (context_.profile().active()) {
+    for (size_t i = 0; i < steps_.size(); ++i) record(steps_[i], slots + instance->first_slot[i]);
+  } else if (step_ms) {
+    using Clock = std::chrono::steady_clock;
+    step_ms->resize(steps_.size());
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const auto start = Clock::now();
+      run_step(steps_[i], slots + instance->first_slot[i]);
+      (*step_ms)[i] = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    }
+  } else {
+    for (size_t i = 0; i < steps_.size(); ++i) run_step(steps_[i], slots + instance->first_slot[i]);
+  }
+}
+
+}  // namespace pl

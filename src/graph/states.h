@@ -1,0 +1,51 @@
+// States: what may be chosen for each node of a graph, with what it costs.
+//
+// An op's states are its ways (dispatch/catalog.h).  A view's are the descriptions of its input that it can rename
+// without moving anything.  A concat has, besides its ways, states in which its parts lie in the result from the
+// start, so that nothing is left to do.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "graph/graph.h"
+
+namespace pl {
+
+struct State {
+  Way* way = nullptr;               // null: a view, or a concat in place
+  std::vector<TensorDesc> inputs;   // what it wants, without offsets; absent ones are not present
+  std::vector<TensorDesc> outputs;  // what it gives
+  // Of a view: where each output starts in the input.  Of a concat in place: where each input lies in the output.
+  // Bytes.
+  std::vector<size_t> shifts;
+  double ms = 0;
+};
+
+struct NodeStates {
+  enum class Kind { op, view, nothing };  // nothing: the results have no elements
+  Kind kind = Kind::op;
+  EntryRef entry;            // of an op
+  Device* device = nullptr;  // where it runs and its results lie
+  std::vector<State> states;
+};
+
+struct StateOptions {
+  Device* device = nullptr;  // where to run what can run there; the rest goes to `cpu`
+  int threads = 1;           // of ops on `cpu`
+  bool share_cpu = true;     // providers that bring threads of their own may be used on `cpu`
+};
+
+// Throws Error(unsupported), naming the node, where nothing can run one.  Measures nothing: ways have the costs that
+// are known, else estimates.
+std::vector<NodeStates> list_states(const Graph& graph, Context& context, const StateOptions& options);
+// Takes the costs of ways as they are now.
+void refresh_costs(std::vector<NodeStates>& nodes);
+
+// The states of each node that come nearest to having every activation in `layout` (a family: NCHW, NHWC, nChw16c).
+std::vector<NodeStates> restricted_to(const std::vector<NodeStates>& nodes, const Layout& layout);
+
+}  // namespace pl

@@ -1,0 +1,311 @@
+"""Plans: what they compute is what the same ops compute one by one, however layouts, slices and memory are chosen."""
+
+import threading
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pylayout as pl
+from pylayout import ops
+
+RNG = numpy.random.default_rng(7)
+
+
+def weights(*shape):
+    return (RNG.standard_normal(shape) / numpy.sqrt(numpy.prod(shape[1:]))).astype("float32")
+
+
+W = {
+    "stem": weights(16, 3, 3, 3),
+    "a": weights(16, 16, 3, 3),
+    "b": weights(32, 16, 1, 1),
+    "depthwise": weights(32, 1, 3, 3),
+    "head": weights(5, 48),
+}
+
+
+def network(o, x):
+    """A small network with a residual, a concat, a depthwise convolution and views; `o`: a Graph, or pylayout.ops."""
+    x = o.conv2d(x, W["stem"], stride=2, padding=1, activation="relu")
+    y = o.conv2d(x, W["a"], padding=1, residual=x, activation="relu")
+    z = o.conv2d(y, W["b"])
+    z = o.conv2d(z, W["depthwise"], padding=1, groups=32, activation="hardswish")
+    both = o.concat([y, z], 1)
+    pooled = o.flatten(o.adaptive_avg_pool2d(both, 1), 1)
+    return both, o.linear(pooled, W["head"])
+
+
+def graph_of(n=2, size=12, layout=None):
+    g = pl.Graph(sizes={"n": n})
+    x = g.input("x", ("n", 3, size, size), layout=layout)
+    both, scores = network(g, x)
+    g.output(both, "both", layout=layout)
+    g.output(scores, "scores")
+    return g
+
+
+def image(n=2, size=12, seed=1):
+    return numpy.random.default_rng(seed).standard_normal((n, 3, size, size)).astype("float32")
+
+
+def expected(x):
+    return [numpy.asarray(value) for value in network(ops, x)]
+
+
+def assert_same(results, x, tolerance=1e-4):
+    for got, want in zip(results, expected(x), strict=True):
+        numpy.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("tune", ["off", "auto"])
+@pytest.mark.parametrize("layout", ["auto", "NCHW", "NHWC", "nChw16c", "nChw8c"])
+def test_every_policy_gives_the_same_results(layout, tune):
+    plan = pl.compile(graph_of(), device="cpu", layout=layout, tune=tune)
+    assert_same(plan.run(image()), image())
+
+
+@pytest.mark.parametrize(("slice", "streams"), [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1)])
+def test_slices_of_a_batch(slice, streams):
+    if streams > (pl.get_threads()):
+        pytest.skip("this machine has one processor")
+    plan = pl.compile(graph_of(4), device="cpu", slice=slice, streams=streams, tune="off")
+    assert plan.summary()["slices"] == 4 // slice
+    assert_same(plan.run(image(4)), image(4))
+
+
+def test_a_batch_is_not_cut_where_images_mix():
+    g = pl.Graph()
+    x = g.input("x", (4, 8))
+    g.output(g.softmax(x, 0), "y")
+    with pytest.raises(pl.UnsupportedError, match="cannot be run apart"):
+        pl.compile(g, device="cpu", slice=1)
+    x = RNG.standard_normal((4, 8)).astype("float32")
+    numpy.testing.assert_allclose(pl.compile(g, device="cpu").run(x)[0], numpy.asarray(ops.softmax(x, 0)), rtol=1e-6)
+
+
+def test_pinned_layouts_and_tensors():
+    plan = pl.compile(graph_of(layout="NHWC"), device="cpu", tune="off")
+    assert plan.inputs[0]["layout"] == "NHWC"
+    for order in ("NHWC", "NCHW", "nChw8c"):  # others than the pinned one are converted
+        both, scores = plan(pl.asarray(image(), layout=order))
+        assert both.layout == "NHWC"
+        assert_same([numpy.asarray(both), numpy.asarray(scores)], image())
+
+
+def test_results_do_not_share_memory_between_runs():
+    plan = pl.compile(graph_of(), device="cpu", tune="off")
+    first = plan.run(image(seed=1))
+    kept = [array.copy() for array in first]
+    plan.run(image(seed=2))
+    for array, copy in zip(first, kept, strict=True):
+        numpy.testing.assert_array_equal(array, copy)
+
+
+def test_named_axes_compile_once_for_each_size():
+    plan = pl.compile(graph_of(1), device="cpu", tune="off")
+    for n in (1, 3, 2, 3):
+        assert_same(plan.run(image(n)), image(n))
+    assert len(plan._others) == 2
+
+
+def test_inputs_by_name():
+    plan = pl.compile(graph_of(), device="cpu", tune="off")
+    assert_same(plan.run({"x": image()}), image())
+    with pytest.raises(pl.InvalidArgumentError, match='no input "z"'):
+        plan.run({"z": image()})
+
+
+def test_threads_share_a_plan():
+    plan = pl.compile(graph_of(), device="cpu", tune="off")
+    problems = []
+
+    def work(seed):
+        try:
+            for _ in range(5):
+                assert_same(plan.run(image(seed=seed)), image(seed=seed))
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+def test_memory_does_not_grow():
+    plan = pl.compile(graph_of(), device="cpu", tune="off")
+    x = pl.asarray(image())
+    plan(x)
+    before = pl.memory("cpu")
+    for _ in range(300):
+        plan(x)
+    after = pl.memory("cpu")
+    assert after["in_use"] == before["in_use"]
+    assert after["allocations"] == before["allocations"]
+
+
+def test_the_arena_is_near_its_bound():
+    memory = pl.compile(graph_of(), device="cpu", tune="off").summary()["memory"]
+    assert memory["lower_bound_bytes"] <= memory["arena_bytes"] <= 1.1 * memory["lower_bound_bytes"] + 4096
+
+
+def test_parts_of_a_concat_are_made_in_place():
+    g = pl.Graph()
+    x = g.input("x", (1, 16, 8, 8))
+    a = g.conv2d(x, weights(16, 16, 3, 3), padding=1)
+    b = g.conv2d(x, weights(32, 16, 1, 1))
+    inner = g.concat([a, b], 1)
+    outer = g.concat([inner, g.relu(inner), a, x], 1)  # a nested one, a value twice, an input
+    g.output(outer, "y")
+    plan = pl.compile(g, device="cpu", layout="NCHW", tune="off")
+    image = RNG.standard_normal((1, 16, 8, 8)).astype("float32")
+    wanted = pl.compile(g, device="cpu", layout="NHWC", tune="off").run(image)[0]
+    numpy.testing.assert_allclose(plan.run(image)[0], wanted, rtol=1e-4, atol=1e-5)
+    summary = plan.summary()
+    assert summary["concats_in_place"] == 2
+    assert sum(step["kind"] == "copy" for step in summary["steps"]) == 2  # a's second place, and x
+
+
+def test_inputs_and_constants_as_outputs():
+    g = pl.Graph()
+    x = g.input("x", (2, 3, 4, 4))
+    c = g.constant(weights(3, 4), name="c")
+    g.output(x, "same")
+    g.output(x, "again")
+    g.output(c, "constant")
+    g.output(g.reshape(x, [2, 48]), "flat", layout="any")
+    image = RNG.standard_normal((2, 3, 4, 4)).astype("float32")
+    same, again, constant, flat = pl.compile(g, device="cpu", tune="off").run(image)
+    for got, want in ((same, image), (again, image), (constant, c.array), (flat, image.reshape(2, 48))):
+        numpy.testing.assert_array_equal(got, want)
+
+
+def test_empty_batches():
+    plan = pl.compile(graph_of(0), device="cpu")
+    both, scores = plan.run(image(0))
+    assert both.shape == (0, 48, 6, 6) and scores.shape == (0, 5)
+
+
+def test_explain_names_choices_and_reorders():
+    g = pl.Graph()
+    x = g.input("x", (1, 16, 8, 8))
+    g.output(g.conv2d(x, weights(16, 16, 3, 3), padding=1, name="only"), "y")
+    plan = pl.compile(g, device="cpu", layout="NHWC", tune="off")
+    text = plan.explain()
+    assert "only (conv2d): " in text
+    assert "reorder of x for x: f32 (1, 16, 8, 8) NCHW -> NHWC" in text
+    assert "reorder for output y" in text
+    reorders = plan.summary()["reorders"]
+    assert reorders["count"] == 2 and reorders["bytes"] == 2 * 16 * 64 * 4
+
+
+def test_profile_sees_the_steps_of_a_plan():
+    plan = pl.compile(graph_of(), device="cpu", tune="off")
+    with pl.profile() as profile:
+        plan.run(image())
+    kinds = [event["kind"] for event in profile.events]
+    assert kinds.count("op") == plan.summary()["ops"]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda plan: plan.run(), pl.InvalidArgumentError, "0 inputs given, expected 1"),
+        (lambda plan: plan.run(image().astype("float16")), pl.InvalidArgumentError, '"x" is f16, expected f32'),
+        (lambda plan: plan.run(image()[0]), pl.ShapeError, '"x" has shape'),
+    ],
+)
+def test_errors_name_the_input(call, error, message):
+    plan = pl.compile(graph_of().bind(n=2), device="cpu", tune="off")
+    plan._rebuild = None
+    with pytest.raises(error, match=message):
+        call(plan)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"device": "nowhere"}, pl.DeviceError, "nowhere"),
+        ({"layout": "NQHW"}, pl.LayoutError, "NQHW"),
+        ({"tune": "perhaps"}, pl.InvalidArgumentError, "perhaps"),
+        ({"seconds": -1.0}, pl.InvalidArgumentError, "seconds"),
+        ({"threads": -1}, pl.InvalidArgumentError, "threads"),
+        ({"slice": 3}, pl.InvalidArgumentError, "a divisor of 2"),
+        ({"without": "nothing_of_that_name"}, pl.InvalidArgumentError, "nothing_of_that_name"),
+    ],
+)
+def test_bad_options(options, error, message):
+    with pytest.raises(error, match=message):
+        pl.compile(graph_of(), **{"device": "cpu", **options})
+
+
+def test_a_graph_without_outputs():
+    g = pl.Graph()
+    g.relu(g.input("x", (1, 2)))
+    with pytest.raises(pl.InvalidArgumentError, match="no outputs"):
+        pl.compile(g, device="cpu")
+
+
+# ---- random graphs ----
+
+
+@st.composite
+def programs(draw):
+    """A list of steps: (op, indices of earlier values, attributes)."""
+    steps = []
+    for i in range(draw(st.integers(1, 8))):
+        values = st.integers(0, i)
+        kind = draw(
+            st.sampled_from(["conv", "depthwise", "relu", "add", "concat", "pool", "permute", "slice", "softmax"])
+        )
+        steps.append((kind, draw(values), draw(values), draw(st.integers(0, 2**16))))
+    return steps
+
+
+def build(o, x, steps):
+    values = [x]
+    for kind, first, second, seed in steps:
+        a, b = values[first], values[second]
+        c = a.shape[1]
+        rng = numpy.random.default_rng(seed)
+        if kind == "conv":
+            value = o.conv2d(a, (rng.standard_normal((1 + seed % 20, c, 3, 3)) / 3).astype("float32"), padding=1)
+        elif kind == "depthwise":
+            value = o.conv2d(a, rng.standard_normal((c, 1, 3, 3)).astype("float32") / 3, padding=1, groups=c)
+        elif kind == "add":
+            value = o.add(a, b) if a.shape == b.shape else o.add(a, a)
+        elif kind == "concat":
+            value = o.concat([a, b], 1) if a.shape[2:] == b.shape[2:] and c + b.shape[1] < 80 else o.relu(a)
+        elif kind == "pool":
+            value = o.max_pool2d(a, 3, stride=1, padding=1)
+        elif kind == "permute":
+            value = o.permute(a, [0, 1, 3, 2])
+        elif kind == "slice":
+            value = o.slice(a, [seed % c], [c], [1], [1])
+        elif kind == "softmax":
+            value = o.softmax(a, 1)
+        else:
+            value = o.relu(a)
+        values.append(value)
+    return values
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps=programs(), layout=st.sampled_from(["auto", "NCHW", "NHWC", "nChw8c"]), n=st.sampled_from([1, 2]))
+def test_random_graphs(steps, layout, n):
+    x = numpy.random.default_rng(3).standard_normal((n, 6, 5, 5)).astype("float32")
+    g = pl.Graph()
+    values = build(g, g.input("x", x.shape), steps)
+    used = {index for _, first, second, _ in steps for index in (first, second)}
+    ends = [i for i in range(1, len(values)) if i not in used] or [len(values) - 1]
+    for i in ends:
+        g.output(values[i], f"y{i}")
+    results = pl.compile(g, device="cpu", layout=layout, tune="off").run(x)
+    eager = build(ops, pl.asarray(x), steps)
+    for got, i in zip(results, ends, strict=True):
+        want = numpy.asarray(eager[i])
+        numpy.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4 * max(1.0, abs(want).max()))
