@@ -1,4 +1,5 @@
 // Each pass alone: what it rewrites, what it must leave, and that results stay.
+#include <algorithm>
 #include <chrono>
 #include <functional>
 
@@ -75,31 +76,6 @@ static void test_remove_identity() {
 
   expect_pass(pass, graph_of([](Builder& b) { return b.add("relu", {b.add("relu", {b.input({9})})}); }), "relu", 0);
   expect_pass(pass, graph_of([](Builder& b) { return b.add("neg", {b.add("neg", {b.input({9})})}); }), "neg neg", 0);
-  expect_pass(pass, graph_of([](Builder& b) {
-                const ValueId x = b.add("permute", {b.input({2, 3, 4, 5})}, "dims=[0,2,3,1]");
-                return b.add("permute", {x}, "dims=[0,3,1,2]");
-              }),
-              "", 0);
-  expect_pass(pass, graph_of([](Builder& b) {
-                const ValueId x = b.add("permute", {b.input({2, 3, 4, 5})}, "dims=[1,2,3,0]");
-                return b.add("transpose", {b.add("transpose", {x}, "dim0=0 dim1=1")}, "dim0=1 dim1=3");
-              }),
-              "permute", 0);
-  expect_pass(pass, graph_of([](Builder& b) {
-                const ValueId x = b.add("reshape", {b.input({2, 3, 4, 5})}, "shape=[6,20]");
-                return b.add("unsqueeze", {b.add("flatten", {x})}, "dim=0");
-              }),
-              "reshape", 0);
-  expect_pass(pass, graph_of([](Builder& b) {
-                const ValueId x = b.add("reshape", {b.input({2, 3, 4, 5})}, "shape=[6,20]");
-                return b.add("reshape", {b.add("permute", {x}, "dims=[1,0]")}, "shape=[-1]");
-              }),
-              "reshape permute reshape", 0);
-  // A value that others need stays.
-  Builder b;
-  const ValueId x = b.input({2, 3}), y = b.add("reshape", {x}, "shape=[3,2]"), z = b.add("flatten", {y}, "start_dim=0");
-  b.finish({y, z, b.add("identity", {z})});
-  expect_pass(pass, b.graph, "reshape reshape", 0);
   // The name of an output that became an input's stays what it was.
   Builder direct;
   direct.finish({direct.add("identity", {direct.input({2})})});
@@ -679,6 +655,198 @@ static void test_merge_equal() {
   expect_pass(pass, nothing.graph, "relu relu", 0);
 }
 
+static void test_merge_views() {
+  const Pass pass = passes::merge_views();
+  using Views = std::vector<std::pair<const char*, const char*>>;
+  const auto chain = [&](const Dims& shape, const Views& views, const std::string& ops) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  ValueId x = b.input(shape);
+                  for (const auto& [op, attributes] : views) x = b.add(op, {x}, attributes);
+                  return x;
+                }),
+                ops, 0);
+  };
+  const Dims shape{2, 3, 4, 5};
+  chain(shape, {{"permute", "dims=[0,2,3,1]"}, {"permute", "dims=[0,3,1,2]"}}, "");
+  chain(shape, {{"permute", "dims=[1,2,3,0]"}, {"transpose", "dim0=0 dim1=1"}, {"transpose", "dim0=1 dim1=3"}},
+        "permute");
+  chain(shape, {{"reshape", "shape=[6,20]"}, {"flatten", ""}, {"unsqueeze", "dim=0"}}, "reshape");
+  chain(shape, {{"reshape", "shape=[6,20]"}, {"unsqueeze", "dim=1"}, {"squeeze", ""}, {"reshape", "shape=[2,3,4,5]"}},
+        "");
+  chain(shape, {{"reshape", "shape=[6,20]"}, {"permute", "dims=[1,0]"}, {"reshape", "shape=[-1]"}},
+        "reshape permute reshape");
+  // Splitting, swapping and joining again.
+  chain(shape,
+        {{"reshape", "shape=[6,20]"},
+         {"permute", "dims=[1,0]"},
+         {"reshape", "shape=[20,2,3]"},
+         {"permute", "dims=[1,2,0]"}},
+        "reshape");
+  chain(shape, {{"unsqueeze", "dim=0"}, {"permute", "dims=[3,0,1,4,2]"}, {"squeeze", ""}}, "permute");
+  // Dimensions of one element make a permute a reshape.
+  chain({1, 7, 3}, {{"permute", "dims=[1,0,2]"}, {"reshape", "shape=[7,3]"}}, "reshape");
+  chain({1, 7, 3}, {{"permute", "dims=[1,0,2]"}, {"permute", "dims=[1,2,0]"}}, "permute");
+  chain({7, 3}, {{"reshape", "shape=[7,1,3]"}, {"permute", "dims=[1,0,2]"}}, "reshape");
+  chain({2, 6, 4}, {{"reshape", "shape=[2,3,2,4]"}, {"permute", "dims=[0,2,1,3]"}}, "reshape permute");  // no shorter
+  // A factor broken up: 6 * 4 as 8 * 3.
+  chain({6, 4}, {{"permute", "dims=[1,0]"}, {"reshape", "shape=[8,3]"}, {"permute", "dims=[1,0]"}},
+        "permute reshape permute");
+  chain({6, 4}, {{"reshape", "shape=[8,3]"}, {"reshape", "shape=[2,12]"}, {"reshape", "shape=[3,8]"}}, "reshape");
+  chain({0, 4}, {{"reshape", "shape=[4,0]"}, {"permute", "dims=[1,0]"}}, "reshape permute");
+  // A value that others need stays.
+  Builder b;
+  const ValueId x = b.input({2, 3}), y = b.add("reshape", {x}, "shape=[3,2]"), z = b.add("flatten", {y}, "start_dim=0");
+  b.finish({y, z});
+  Graph after = b.graph;
+  CHECK(pass.run(after, context()) == 1 && after.tidy() == 0 && ops_of(after) == "reshape reshape");
+  compare(b.graph, after, 0, "shared views");
+
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    Builder r;
+    const std::vector<Dims> shapes = {{2, 3, 4, 5}, {1, 6, 4, 1}, {4, 6}, {12}, {2, 1, 2, 2, 3}, {8, 9}};
+    ValueId v = r.input(shapes[random() % shapes.size()]);
+    const size_t length = 2 + random() % 6;
+    for (size_t i = 0; i < length; ++i) {
+      const Dims now = r.graph.value(v).desc.shape;
+      Attributes attributes;
+      if (random() % 2 && now.size() > 1) {
+        std::vector<int64_t> dims;
+        for (int d = 0; d < now.size(); ++d) dims.push_back(d);
+        std::shuffle(dims.begin(), dims.end(), random);
+        attributes.set("dims", dims);
+        v = r.graph.add(*find_schema("permute"), attributes, {v})[0];
+      } else {  // prime factors in their order, joined at random, with ones
+        std::vector<int64_t> sizes = {1};
+        int64_t left = now.product();
+        for (int64_t prime = 2; left > 1;) {
+          if (left % prime) {
+            ++prime;
+            continue;
+          }
+          left /= prime;
+          if (random() % 2 && sizes.size() < 6)
+            sizes.push_back(prime);
+          else
+            sizes.back() *= prime;
+        }
+        if (random() % 3) std::shuffle(sizes.begin(), sizes.end(), random);
+        attributes.set("shape", sizes);
+        v = r.graph.add(*find_schema("reshape"), attributes, {v})[0];
+      }
+    }
+    r.finish({v});
+    Graph merged = r.graph;
+    pass.run(merged, context());
+    merged.tidy();
+    merged.verify();
+    CHECK(merged.nodes().size() <= r.graph.nodes().size());
+    compare(r.graph, merged, 0, ("views " + std::to_string(seed)).c_str());
+  }
+}
+
+static void test_move_views() {
+  const Pass pass = passes::move_views();
+  const auto both = [&](const Graph& graph, const std::string& moved, const std::string& all) {
+    expect_pass(pass, graph, moved);
+    Graph after = graph;
+    simplify(after, context());
+    if (ops_of(after) != all) std::fprintf(stderr, "%s\nexpected %s\n", ops_of(after).c_str(), all.c_str());
+    CHECK(ops_of(after) == all);
+    compare(graph, after, 2e-5, "moved views");
+  };
+  // The end of ConvNeXt's block: linear in NHWC, a scale by channel and a residual in NCHW.
+  both(graph_of([](Builder& b) {
+         const ValueId x = b.input({2, 4, 3, 5}), rows = b.add("permute", {x}, "dims=[0,2,3,1]");
+         const ValueId y = b.add("permute", {b.add("linear", {rows, b.constant({4, 4})})}, "dims=[0,3,1,2]");
+         return b.add("add", {b.add("mul", {b.constant({4, 1, 1}), y}), x});
+       }),
+       "permute linear reshape mul permute add", "permute linear+residual permute");
+  // The end of an attention: rows in another order.
+  both(graph_of([](Builder& b) {
+         const ValueId heads = b.input({2, 3, 5, 4});  // n, heads, l, e
+         const ValueId rows = b.add("reshape", {b.add("permute", {heads}, "dims=[2,0,1,3]")}, "shape=[10,12]");
+         const ValueId y = b.add("linear", {rows, b.constant({6, 12}), b.constant({6})});
+         const ValueId back = b.add("permute", {b.add("reshape", {y}, "shape=[5,2,6]")}, "dims=[1,0,2]");
+         return b.add("add", {back, b.input({2, 5, 6})});
+       }),
+       "permute reshape linear+bias permute reshape reshape permute add", "permute reshape linear+bias+residual");
+  both(graph_of([](Builder& b) {
+         const ValueId y = b.add("linear", {b.input({10, 6}), b.constant({4, 6})});
+         return b.add("relu", {b.add("add", {b.add("reshape", {y}, "shape=[2,5,4]"), b.input({2, 5, 4})})});
+       }),
+       "linear reshape add reshape relu", "reshape linear+residual+relu reshape");
+  // The beginning: one linear for queries, keys and values.
+  both(graph_of([](Builder& b) {
+         const ValueId x =
+             b.add("permute", {b.add("layer_norm", {b.input({2, 5, 6})}, "normalized_shape=6")}, "dims=[1,0,2]");
+         const ValueId all = b.add("linear", {x, b.constant({18, 6}), b.constant({18})});
+         const ValueId split = b.add("permute", {b.add("reshape", {all}, "shape=[5,2,3,6]")}, "dims=[2,0,1,3]");
+         std::vector<ValueId> parts;
+         for (int k = 0; k < 3; ++k) {
+           const std::string range = "axes=0 starts=" + std::to_string(k) + " ends=" + std::to_string(k + 1);
+           const ValueId part = b.add("reshape", {b.add("slice", {split}, range)}, "shape=[5,6,2]");
+           parts.push_back(b.add("reshape", {b.add("permute", {part}, "dims=[1,0,2]")}, "shape=[2,3,5,2]"));
+         }
+         return b.add("scaled_dot_product_attention", parts);
+       }),
+       "layer_norm linear+bias permute reshape permute slice reshape permute reshape slice reshape permute reshape "
+       "slice "
+       "reshape permute reshape scaled_dot_product_attention",
+       "layer_norm linear+bias reshape permute linear+bias reshape permute linear+bias reshape permute "
+       "scaled_dot_product_attention");
+  // Nothing would be gained.
+  const auto kept = [&](const std::function<ValueId(Builder&)>& make, const std::string& ops) {
+    expect_pass(pass, graph_of(make), ops);
+  };
+  kept(
+      [](Builder& b) {
+        return b.add("add", {b.add("permute", {b.input({2, 3})}, "dims=[1,0]"), b.input({3, 2})});
+      },
+      "permute add");
+  kept(
+      [](Builder& b) {  // along the rows
+        const ValueId y = b.add("linear", {b.input({5, 6}), b.constant({4, 6})});
+        return b.add("mul", {b.add("permute", {y}, "dims=[1,0]"), b.constant({5})});
+      },
+      "linear permute mul");
+  kept(
+      [](Builder& b) {
+        const ValueId y = b.add("linear", {b.input({5, 6}), b.constant({4, 6})}, "activation=relu");
+        return b.add("add", {b.add("permute", {y}, "dims=[1,0]"), b.input({4, 5})});
+      },
+      "linear+relu permute add");
+  kept(
+      [](Builder& b) {  // the rows keep their order
+        const ValueId x = b.add("reshape", {b.input({2, 5, 6})}, "shape=[10,6]");
+        return b.add("linear", {x, b.constant({4, 6})});
+      },
+      "reshape linear");
+}
+
+static void test_split_linear() {
+  const Pass pass = passes::split_linear();
+  const auto slices = [&](const std::vector<std::string>& ranges, const char* activation, const std::string& ops) {
+    Builder b;
+    const ValueId y = b.add("linear", {b.input({2, 5, 6}), b.constant({9, 6}), b.constant({9})}, activation);
+    std::vector<ValueId> parts;
+    for (const std::string& range : ranges) parts.push_back(b.add("slice", {y}, range));
+    b.finish(parts);
+    expect_pass(pass, b.graph, ops);
+  };
+  slices({"axes=2 starts=0 ends=4", "axes=-1 starts=4 ends=9"}, "activation=relu", "linear+bias+relu linear+bias+relu");
+  slices({"axes=2 starts=6 ends=9", "axes=2 starts=1 ends=2"}, "", "linear+bias linear+bias");
+  slices({"axes=2 starts=0 ends=6", "axes=2 starts=4 ends=9"}, "", "linear+bias slice slice");  // overlap
+  slices({"axes=2 starts=0 ends=4", "axes=1 starts=0 ends=2"}, "", "linear+bias slice slice");
+  slices({"axes=2 starts=0 ends=4 steps=2", "axes=2 starts=4 ends=9"}, "", "linear+bias slice slice");
+  slices({"axes=2 starts=0 ends=4"}, "", "linear+bias slice");
+  Builder whole;
+  const ValueId y = whole.add("linear", {whole.input({5, 6}), whole.constant({9, 6})});
+  whole.finish(
+      {whole.add("slice", {y}, "axes=1 starts=0 ends=4"), whole.add("slice", {y}, "axes=1 starts=4 ends=9"), y});
+  expect_pass(pass, whole.graph, "linear slice slice");
+}
+
 static void test_all_together() {
   // The blocks of ResNet, MobileNet v3 and a transformer's MLP, as exporters write them.
   Builder b;
@@ -801,6 +969,9 @@ int main() {
   test_fold_pad();
   test_fold_scale();
   test_merge_equal();
+  test_merge_views();
+  test_move_views();
+  test_split_linear();
   test_all_together();
   test_random_graphs();
   test_long_chains();

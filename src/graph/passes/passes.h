@@ -13,10 +13,13 @@ Pass fuse_activation();
 Pass fuse_bias();
 Pass fuse_residual();
 Pass merge_equal();
+Pass merge_views();
+Pass move_views();
 Pass recognise_activation();
 Pass recognise_attention();
 Pass recognise_channel_shuffle();
 Pass recognise_norm();
 Pass remove_identity();
+Pass split_linear();
 
 }  // namespace pl::passes

@@ -1,23 +1,17 @@
 // recognise_channel_shuffle: the reshape, transpose and reshape that shuffle channels become one op, which has an
 // implementation in every layout, where the last reshape would bring the tensor to the plain one.
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/view_chain.h"
 
 namespace pl::passes {
 namespace {
-
-bool is_reshape(const Node& node) {
-  const std::string& kind = node.schema->kind;
-  return kind == "reshape" || kind == "flatten";
-}
 
 void recognise(Rewriter& rewriter, size_t index) {
   const Node& last = rewriter.node(index);
   if (!is_reshape(last)) return;
   const int middle = rewriter.maker(rewriter.input(last, 0));
   if (middle < 0) return;
-  const std::string& kind = rewriter.node(size_t(middle)).schema->kind;
-  if (kind != "permute" && kind != "transpose") return;
+  if (!is_permute(rewriter.node(size_t(middle)))) return;
   const int first = rewriter.maker(rewriter.input(rewriter.node(size_t(middle)), 0));
   if (first < 0 || !is_reshape(rewriter.node(size_t(first)))) return;
   const ValueId x = rewriter.input(rewriter.node(size_t(first)), 0);

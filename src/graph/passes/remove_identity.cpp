@@ -1,9 +1,10 @@
-// remove_identity: ops that change nothing, and chains of ops that only rename dimensions.
+// remove_identity: ops that change nothing.
 #include <algorithm>
 #include <cmath>
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
+#include "graph/passes/view_chain.h"
 #include "ops/activation.h"
 
 namespace pl::passes {
@@ -16,10 +17,6 @@ bool all_of(const std::vector<int64_t>& values, int64_t expected) {
 bool one_of(std::string_view kind, std::initializer_list<std::string_view> kinds) {
   return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
 }
-
-// Elements keep their row-major order.
-bool is_reshape(std::string_view kind) { return one_of(kind, {"reshape", "flatten", "squeeze", "unsqueeze"}); }
-bool is_permute(std::string_view kind) { return one_of(kind, {"permute", "transpose"}); }
 
 // Whether the dimensions of more than one element keep their order.
 bool keeps_order(const Dims& shape, const std::vector<int64_t>& dims) {
@@ -64,8 +61,8 @@ ValueId unchanged(Rewriter& rewriter, size_t index) {
   const TensorDesc &from = rewriter.desc(x), &to = rewriter.desc(node.outputs[0]);
   if (from.shape != to.shape || from.dtype != to.dtype) return kNoValue;
   // Equal shapes say it all: a slice of the whole, a broadcast to the same shape, ...
-  if (one_of(kind, {"identity", "cast", "slice", "split", "expand", "tile"}) || is_reshape(kind)) return x;
-  if (is_permute(kind)) return keeps_order(from.shape, rewriter.op(index).attributes.integers("dims")) ? x : kNoValue;
+  if (one_of(kind, {"identity", "cast", "slice", "split", "expand", "tile"}) || is_reshape(node)) return x;
+  if (is_permute(node)) return keeps_order(from.shape, rewriter.op(index).attributes.integers("dims")) ? x : kNoValue;
   if (kind == "pad") {
     const Op op = rewriter.op(index);
     return all_of(op.attributes.integers("begins"), 0) && all_of(op.attributes.integers("ends"), 0) ? x : kNoValue;
@@ -86,38 +83,10 @@ ValueId unchanged(Rewriter& rewriter, size_t index) {
   return kNoValue;
 }
 
-// permute of permute becomes one permute, reshape of reshape one reshape.
-void merge_views(Rewriter& rewriter, size_t index) {
-  const Node& node = rewriter.node(index);
-  const bool permutes = is_permute(node.schema->kind);
-  if (!permutes && !is_reshape(node.schema->kind)) return;
-  const int before = rewriter.maker(rewriter.input(node, 0));
-  if (before < 0) return;
-  const Node& first = rewriter.node(size_t(before));
-  const ValueId x = rewriter.input(first, 0);
-  Attributes attributes;
-  if (permutes && is_permute(first.schema->kind)) {
-    const std::vector<int64_t> inner = rewriter.op(size_t(before)).attributes.integers("dims");
-    std::vector<int64_t> dims = rewriter.op(index).attributes.integers("dims");
-    for (int64_t& dim : dims) dim = inner[size_t(dim)];
-    if (rewriter.shape(x) == rewriter.shape(node.outputs[0]) && keeps_order(rewriter.shape(x), dims))
-      return rewriter.redirect(node.outputs[0], x);
-    attributes.set("dims", dims);
-    rewriter.rewrite(index, "permute", attributes, {x});
-  } else if (!permutes && is_reshape(first.schema->kind)) {
-    if (rewriter.shape(x) == rewriter.shape(node.outputs[0])) return rewriter.redirect(node.outputs[0], x);
-    attributes.set("shape", rewriter.shape(node.outputs[0]).vector());
-    rewriter.rewrite(index, "reshape", attributes, {x});
-  }
-}
-
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     const ValueId x = unchanged(rewriter, index);
-    if (x != kNoValue)
-      rewriter.redirect(rewriter.node(index).outputs[0], x);
-    else
-      merge_views(rewriter, index);
+    if (x != kNoValue) rewriter.redirect(rewriter.node(index).outputs[0], x);
   });
 }
 
@@ -126,7 +95,7 @@ int run(Graph& graph, Context&) {
 Pass remove_identity() {
   return {"remove_identity",
           "Removes identities, dropout, casts to the same dtype, views that change no shape, pools of one element, x * "
-          "1, x - 0, relu of relu; merges permute of permute and reshape of reshape.  Exact.",
+          "1, x - 0, relu of relu.  Exact.",
           run};
 }
 

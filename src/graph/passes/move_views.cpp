@@ -1,0 +1,223 @@
+// move_views: arithmetic moves before a view of a product's result, so that the product can take it in; views of rows
+// move behind ops that work on rows, where they meet and cancel.
+#include <algorithm>
+
+#include "graph/passes/constants.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/products.h"
+#include "graph/passes/view_chain.h"
+
+namespace pl::passes {
+namespace {
+
+// One view of a product's result, neither used by others.
+struct ViewedProduct {
+  size_t view = 0;
+  ValueId y = kNoValue;  // the product's result
+  Product product;
+};
+
+std::optional<ViewedProduct> viewed_product(Rewriter& rewriter, ValueId id) {
+  const int view = rewriter.maker(id);
+  if (view < 0 || rewriter.uses(id) != 1) return std::nullopt;
+  const Node& node = rewriter.node(size_t(view));
+  if (!is_reshape(node) && !is_permute(node)) return std::nullopt;
+  const ValueId y = rewriter.input(node, 0);
+  const int made = rewriter.maker(y);
+  if (made < 0 || rewriter.uses(y) != 1 || rewriter.has_activation(size_t(made))) return std::nullopt;
+  const auto product = product_of(rewriter, size_t(made));
+  if (!product) return std::nullopt;
+  return ViewedProduct{size_t(view), y, *product};
+}
+
+// The axis of the view that is the product's output channels; -1 if there is none.
+int channel_axis(Rewriter& rewriter, const ViewedProduct& viewed) {
+  const Node& view = rewriter.node(viewed.view);
+  const Dims &from = rewriter.shape(viewed.y), &to = rewriter.shape(view.outputs[0]);
+  if (is_permute(view)) {
+    const std::vector<int64_t> dims = rewriter.op(viewed.view).attributes.integers("dims");
+    return int(std::find(dims.begin(), dims.end(), int64_t(viewed.product.output_axis)) - dims.begin());
+  }
+  // Of reshapes: those of rows.
+  const bool rows =
+      viewed.product.output_axis == from.size() - 1 && to.size() > 0 && to[to.size() - 1] == from[from.size() - 1];
+  return rows ? to.size() - 1 : -1;
+}
+
+// The other operand z as it must be before the view: undone by the view.  Needs its full shape, or one axis of it.
+ValueId before_view(Rewriter& rewriter, size_t root, const ViewedProduct& viewed, ValueId z) {
+  const Node& view = rewriter.node(viewed.view);
+  const Dims from = rewriter.shape(viewed.y), to = rewriter.shape(view.outputs[0]);
+  if (rewriter.desc(z).elements() == 1) {
+    Attributes attributes;
+    attributes.set("shape", std::vector<int64_t>{1});
+    return rewriter.insert(root, "reshape", attributes, {z}, "");
+  }
+  if (rewriter.shape(z) == to) {
+    Attributes attributes;
+    if (!is_permute(view)) {
+      attributes.set("shape", from.vector());
+      return rewriter.insert(root, "reshape", attributes, {z}, "");
+    }
+    const std::vector<int64_t> dims = rewriter.op(viewed.view).attributes.integers("dims");
+    std::vector<int64_t> inverse(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) inverse[size_t(dims[i])] = int64_t(i);
+    attributes.set("dims", inverse);
+    return rewriter.insert(root, "permute", attributes, {z}, "");
+  }
+  // Along the channels: as many ones as the product's result needs.
+  Dims shape = Dims::filled(from.size(), 1);
+  shape[viewed.product.output_axis] = from[viewed.product.output_axis];
+  Attributes attributes;
+  attributes.set("shape", shape.vector());
+  return rewriter.insert(root, "reshape", attributes, {z}, "");
+}
+
+// Whether fusing into the product will follow.
+bool is_worth(Rewriter& rewriter, const Node& node, const ViewedProduct& viewed, ValueId z) {
+  const std::string& name = node.schema->name;
+  const Dims& shape = rewriter.shape(node.outputs[0]);
+  const int axis = channel_axis(rewriter, viewed);
+  if (axis >= 0 && rewriter.is_constant(z) && along_axis(rewriter, z, shape, axis))
+    return takes_output_affine(rewriter, viewed.product, name == "mul" || name == "div");
+  const Node& product = rewriter.node(viewed.product.index);
+  return name == "add" && rewriter.shape(z) == shape && takes_input(*product.schema, "residual") &&
+         rewriter.input(product, kResidual) == kNoValue;
+}
+
+// binary(view(product), z) becomes view(binary(product, z')).
+void before_binary(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const std::string name = node.schema->name;
+  if (name != "add" && name != "sub" && name != "mul" && name != "div") return;
+  for (size_t k = 0; k < 2; ++k) {
+    if (k == 1 && (name == "sub" || name == "div")) return;
+    const ValueId v = rewriter.input(node, k), z = rewriter.input(node, 1 - k);
+    if (rewriter.shape(v) != rewriter.shape(node.outputs[0])) continue;
+    const auto viewed = viewed_product(rewriter, v);
+    if (!viewed || !is_worth(rewriter, node, *viewed, z)) continue;
+    const std::string schema = rewriter.node(viewed->view).schema->name;
+    const Attributes attributes = rewriter.node(viewed->view).attributes, arithmetic = node.attributes;
+    const std::string title = node.name;
+    const ValueId other = before_view(rewriter, index, *viewed, z);
+    const ValueId sum = rewriter.insert(
+        index, name, arithmetic,
+        k == 0 ? std::vector<ValueId>{viewed->y, other} : std::vector<ValueId>{other, viewed->y}, title);
+    return rewriter.rewrite(index, schema, attributes, {sum}, title + ".view");
+  }
+}
+
+// unary(view(product)) becomes view(unary(product)).
+void before_unary(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const auto viewed = viewed_product(rewriter, rewriter.input(node, 0));
+  if (!viewed || rewriter.desc(node.outputs[0]).dtype != rewriter.desc(viewed->y).dtype) return;
+  const std::string schema = rewriter.node(viewed->view).schema->name, name = node.schema->name, title = node.name;
+  const Attributes view = rewriter.node(viewed->view).attributes, attributes = node.attributes;
+  const ValueId y = rewriter.insert(index, name, attributes, {viewed->y}, title);
+  rewriter.rewrite(index, schema, view, {y}, title + ".view");
+}
+
+// Rows in another order than those of the tensor they are views of: linear(view(x)) becomes view'(linear(view''(x))),
+// where view'' keeps the order of rows.
+void behind_rows(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const bool normalises = node.schema->kind == "layer_norm";
+  if (!normalises && node.schema->kind != "linear") return;
+  if (!normalises && rewriter.input(node, kResidual) != kNoValue) return;
+  if (normalises && rewriter.op(index).attributes.integers("normalized_shape").size() != 1) return;
+  ValueId source;
+  int length;
+  const auto chain = ViewChain::back_from(rewriter, rewriter.input(node, 0), 3, source, length);
+  if (!chain || length == 0 || chain->dims().size() < 2) return;
+  std::vector<std::vector<int>> rows = chain->dims();
+  const std::vector<int> row = rows.back();
+  rows.pop_back();
+  std::vector<int> order;
+  for (const std::vector<int>& list : rows) order.insert(order.end(), list.begin(), list.end());
+  if (std::is_sorted(order.begin(), order.end())) return;
+  // Each factor of the rows a dimension of its own, in the order of the source.
+  std::vector<int> sorted = order;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::vector<int>> dims;
+  for (int f : sorted) dims.push_back({f});
+  dims.push_back(row);
+  if (dims.size() > size_t(kMaxRank)) return;
+  const ViewChain first = chain->rearranged(dims);
+  const auto steps = first.steps();
+  // Back to the order that was asked for: a chain over the new op's result.
+  Dims made = first.shape();
+  made[made.size() - 1] = rewriter.shape(node.outputs[0])[rewriter.shape(node.outputs[0]).size() - 1];
+  ViewChain last(made);
+  std::vector<int64_t> places;
+  for (int f : order) places.push_back(std::find(sorted.begin(), sorted.end(), f) - sorted.begin());
+  places.push_back(int64_t(sorted.size()));
+  if (!steps || !last.permute(places) || !last.reshape(rewriter.shape(node.outputs[0]))) return;
+  const auto after = last.steps();
+  if (!after) return;
+  const std::string schema = node.schema->name, title = node.name;
+  const Attributes attributes = node.attributes;
+  std::vector<ValueId> inputs = rewriter.inputs(node);
+  inputs[0] = insert_steps(rewriter, index, source, *steps);
+  const ValueId y = rewriter.insert(index, schema, attributes, inputs, title);
+  rewrite_as_steps(rewriter, index, y, *after);
+}
+
+// slice(view(linear)) along a factor of the channels becomes view'(slice(linear)).
+void behind_slice(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  ValueId source;
+  int length;
+  const auto chain = ViewChain::back_from(rewriter, rewriter.input(node, 0), 3, source, length);
+  if (!chain || length == 0) return;
+  const int made = rewriter.maker(source);
+  if (made < 0 || rewriter.node(size_t(made)).schema->kind != "linear") return;
+  const Op op = rewriter.op(index);
+  const Dims &from = op.in(0).shape, &to = op.out().shape;
+  int axis = -1;
+  for (int d = 0; d < from.size(); ++d) {
+    if (from[d] == to[d]) continue;
+    if (axis >= 0 || op.attributes.integers("steps")[size_t(d)] != 1) return;
+    axis = d;
+  }
+  if (axis < 0 || chain->dims()[size_t(axis)].size() != 1 || to[axis] == 0) return;
+  const int f = chain->dims()[size_t(axis)][0];
+  const Dims& whole = rewriter.shape(source);
+  const int dim = chain->factors()[size_t(f)].dim;
+  if (!chain->is_outermost(f) || dim != whole.size() - 1) return;
+  const auto steps = chain->with_size(f, to[axis]).steps();
+  if (!steps) return;
+  const int64_t span = chain->span(f), start = op.attributes.integers("starts")[size_t(axis)] * span;
+  Attributes attributes;
+  attributes.set("axes", std::vector<int64_t>{dim});
+  attributes.set("starts", std::vector<int64_t>{start});
+  attributes.set("ends", std::vector<int64_t>{start + to[axis] * span});
+  const ValueId part = rewriter.insert(index, "slice", attributes, {source}, node.name);
+  rewrite_as_steps(rewriter, index, part, *steps);
+}
+
+int run(Graph& graph, Context&) {
+  return sweep(graph, [](Rewriter& rewriter, size_t index) {
+    const std::string& kind = rewriter.node(index).schema->kind;
+    if (kind == "binary") {
+      before_binary(rewriter, index);
+    } else if (kind == "unary") {
+      before_unary(rewriter, index);
+    } else if (kind == "slice") {
+      behind_slice(rewriter, index);
+    } else {
+      behind_rows(rewriter, index);
+    }
+  });
+}
+
+}  // namespace
+
+Pass move_views() {
+  return {"move_views",
+          "Moves arithmetic and activations before the view of a product's result, permutations of rows behind linear "
+          "and layer_norm, and slices of linear's channels before views, so that other passes find neighbours.  Exact.",
+          run};
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,59 @@
+// ViewChain: what a chain of reshapes and permutations does, whatever its length: dimensions are split into factors,
+// the factors put into another order, and neighbours joined.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/passes/rewriter.h"
+
+namespace pl::passes {
+
+bool is_reshape(const Node& node);  // reshape, flatten, squeeze, unsqueeze: elements keep their order
+bool is_permute(const Node& node);  // permute, transpose
+
+class ViewChain {
+ public:
+  // A part of a dimension of the source; parts of one dimension stand next to each other, the outermost first.
+  struct Factor {
+    int64_t size = 1;  // never 1
+    int dim = 0;       // of the source
+  };
+
+  explicit ViewChain(const Dims& source);
+  // The chain that ends with `id`, up to `most` views back; sets what it starts from and the number of views.
+  static std::optional<ViewChain> back_from(Rewriter& rewriter, ValueId id, int most, ValueId& source, int& length);
+
+  bool permute(const std::vector<int64_t>& dims);
+  bool reshape(const Dims& shape);  // false (and undefined from then on) if factors would have to be broken up
+
+  const std::vector<Factor>& factors() const { return factors_; }      // in the order of the source
+  const std::vector<std::vector<int>>& dims() const { return dims_; }  // of the result: factors, outermost first
+  Dims shape() const;                                                  // of the result
+  // Whether factor f is the outermost of its source dimension; the elements that one step of it spans there.
+  bool is_outermost(int f) const { return f == 0 || factors_[size_t(f) - 1].dim != factors_[size_t(f)].dim; }
+  int64_t span(int f) const;
+  // The chain for a source in which one step `count` of factor f's steps are left.
+  ViewChain with_size(int f, int64_t count) const;
+  // The chain from this source to another arrangement of its factors.
+  ViewChain rearranged(std::vector<std::vector<int>> dims) const;
+
+  // The ops that do this: at most reshape, permute, reshape.
+  struct Step {
+    bool permutes = false;
+    std::vector<int64_t> numbers;  // dims or shape
+  };
+  std::optional<std::vector<Step>> steps() const;  // none if a tensor of too many dimensions would be needed
+
+ private:
+  Dims source_;
+  std::vector<Factor> factors_;
+  std::vector<std::vector<int>> dims_;
+};
+
+// Inserts the steps before node `before`; the value at the end.
+ValueId insert_steps(Rewriter& rewriter, size_t before, ValueId x, const std::vector<ViewChain::Step>& steps);
+// Makes node `index` the last of the steps, the others inserted before it; with no steps it is redirected to x.
+void rewrite_as_steps(Rewriter& rewriter, size_t index, ValueId x, const std::vector<ViewChain::Step>& steps);
+
+}  // namespace pl::passes
