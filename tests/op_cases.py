@@ -458,6 +458,7 @@ add("softmax", normal((5, 33)), dim=-1)
 add("log_softmax", normal(X4), dim=3)
 add("cumsum", normal(X4), dim=1, tolerance=1e-4)
 add("cumsum", normal((3, 7)), dim=-1)
+add("cumsum", lambda rng: [rng.integers(-(2**40), 2**40, X4)], dim=1, name="s64")
 add("local_response_norm", normal(X4), size=5, alpha=0.1, beta=0.75, k=2.0)
 
 # ---- elementwise ----

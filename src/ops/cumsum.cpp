@@ -6,7 +6,7 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_float(op, 0);
+  check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s32, DType::s64});
   op.attributes.set("dim", normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank()));
   add_output(op, op.in(0).dtype, op.in(0).shape);
 }
@@ -15,9 +15,9 @@ Schema cumsum() {
   Schema schema("cumsum", "cumsum",
                 "Running sums along one dimension.\n\n"
                 "y[i] = x[0] + x[1] + ... + x[i], i along dim\n\n"
-                "Returns the shape and dtype of x; sums are kept in at least f32.\n\n"
+                "Returns the shape and dtype of x; sums are kept in at least f32, integers wrap around.\n\n"
                 "Source: semantics of torch.cumsum.");
-  schema.tensor("x", "rank at least 1; f32, f16 or bf16")
+  schema.tensor("x", "rank at least 1; f32, f16, bf16, s32 or s64")
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last");
   schema.infer = infer;
   return schema;

@@ -12,16 +12,12 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst);
   const int64_t rows = dst.places() / dst.padded(7);
   auto kernel = std::make_unique<KernelList>(device);
-  kernel->add(source, "cumsum_rows")
-      .input(0, "SRC")
-      .output(0, "DST")
-      .index(rows)
-      .global({size_t(rows)})
-      .local({64});
+  kernel->add(source, "cumsum_rows").input(0, "SRC").output(0, "DST").index(rows).global({size_t(rows)}).local({64});
   return kernel;
 }
 
 void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (!is_floating(op.in(0).dtype)) return out.refuse("opencl", "cumsum: the kernel sums in f32");
   add_per_layout(op, "cumsum_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.05;
     candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
