@@ -15,7 +15,11 @@ from .programs import program
 
 _FOLDER = Path(__file__).resolve().parent
 _ASIDE = {"__init__", "__main__", "derive_shapes", "engines", "programs", "shapes"}
-_SHORT = {"choice_quality": ["--every", "5"], "networks": ["resnet50", "mobilenet_v2", "--rounds", "11"]}
+_SHORT = {
+    "choice_quality": ["--every", "5"],
+    "winograd": ["--seconds", "0.3"],
+    "networks": ["resnet50", "mobilenet_v2", "--rounds", "11"],
+}
 
 
 def benchmarks() -> dict[str, str]:

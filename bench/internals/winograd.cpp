@@ -1,16 +1,17 @@
-// Winograd convolutions against the others: for each shape and layout, the fastest candidate of oneDNN and all of
-// Winograd's, timed in turns, and the error of each against sums in double.
+// Winograd convolutions against oneDNN's: for each shape all candidates in NHWC and blocked layouts, timed in turns,
+// and the error of each against sums in double.  bench/winograd.py feeds it and makes a table.
 //
 //   winograd [threads [seconds [warm|cold [text]]]] < shapes > results
 //
 // A shape is a line "n c h w oc": 3x3, stride 1, padding 1, with bias and ReLU.  "cold" evicts the weights before
 // each run, as they are within a network whose weights exceed the caches.  With `text`, only candidates whose key has
-// it.  A line of the result: shape, layout, then for each candidate its name, milliseconds (lower decile) and, against
-// oneDNN's fastest in any layout, how many times as fast.
+// it.  A result is a line of JSON: {"shape": [...], "candidates": [{"key": KEY, "ms": MS, "error": E}, ...]}, the
+// fastest first: the lower decile of the times (of one thread: of its processor's time), and the relative L2 error.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -21,6 +22,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "core/json.h"
 #include "core/threads.h"
 #include "dispatch/context.h"
 
@@ -28,6 +30,14 @@ namespace {
 
 using namespace pl;
 using Clock = std::chrono::steady_clock;
+
+// One thread's time is its processor's, which other programs disturb less.
+bool processor_time = false;
+double now_ms() {
+  timespec now;
+  clock_gettime(processor_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+  return double(now.tv_sec) * 1e3 + double(now.tv_nsec) * 1e-6;
+}
 
 struct Shape {
   int64_t n, c, h, w, oc;
@@ -83,9 +93,9 @@ class Contender {
 #endif
     if (evicted_) repeat = 1;
     wake_threads();
-    const auto start = Clock::now();
+    const double start = now_ms();
     for (int i = 0; i < repeat; ++i) kernel_->run({inputs_.data(), &output_, workspace_.get()});
-    return std::chrono::duration<double, std::milli>(Clock::now() - start).count() / repeat;
+    return (now_ms() - start) / repeat;
   }
   // Relative L2 error over some output channels of the first image.
   double error(const Op& op, const Values& values) {
@@ -164,17 +174,19 @@ void compare(Context& context, const Shape& shape, double seconds, bool cold, co
       contender->samples.push_back(contender->run_ms(contender->repeat));
     }
   }
-  double onednn = INFINITY;
-  for (const auto& contender : race)
-    if (contender->candidate.provider == "onednn") onednn = std::min(onednn, contender->ms());
   std::sort(race.begin(), race.end(), [](const auto& a, const auto& b) { return a->ms() < b->ms(); });
-  const double flops = 18.0 * double(op.out().elements()) * double(shape.c);
-  std::printf("%ld %ld %ld %ld %ld: oneDNN %.3f ms, %.0f GFLOP/s\n", long(shape.n), long(shape.c), long(shape.h),
-              long(shape.w), long(shape.oc), onednn, flops / onednn * 1e-6);
+  Json json;
+  json.object().key("shape").list();
+  for (int64_t size : {shape.n, shape.c, shape.h, shape.w, shape.oc}) json.value(size);
+  json.end().key("candidates").list();
   for (const auto& contender : race)
-    std::printf("  %-9s %-44s %8.3f ms  %.2fx  error %.1e\n", contender->candidate.inputs[0].layout.str().c_str(),
-                contender->candidate.implementation.c_str(), contender->ms(), onednn / contender->ms(),
-                contender->error(op, values));
+    json.object()
+        .field("key", contender->candidate.key())
+        .field("ms", contender->ms())
+        .field("error", contender->error(op, values))
+        .end();
+  json.end().end();
+  std::printf("%s\n", json.str().c_str());
   std::fflush(stdout);
 }
 
@@ -190,6 +202,7 @@ int main(int argc, char** argv) {
     const std::string filter = argc > 4 ? argv[4] : "";
     const auto context = Context::create(options);
     use_threads(context->options().threads);
+    processor_time = context->options().threads == 1;
     std::string line;
     while (std::getline(std::cin, line)) {
       std::istringstream text(line);

@@ -1,19 +1,26 @@
 // Candidates of kind conv by Winograd's algorithm (winograd.h): how the work is cut and shared.
 //
-// Tiles are the m x m pieces of y, counted through all images.  A piece of work is a block of tiles: its windows of x
+// Tiles are the 4 x 4 pieces of y, counted through all images.  A piece of work is a block of tiles: its windows of x
 // are transformed, multiplied by the weights one panel of output channels after the other, and each panel's products
 // transformed back at once, so that they never leave the caches.  Two ways to share it between threads:
 //   by tiles     each thread has blocks of its own.  The weights are read once for each block.
 //   by channels  all threads transform one large block together, then each takes panels of output channels (or parts of
 //                the block, where panels are few).  The weights are read once in total: for few tiles and many
 //                channels.
+// And two forms of the weights:
+//   early        transformed when they are packed: 4 times as large as the weights.
+//   late         as they are, in panels, and transformed as they are used.  With few tiles a layer's time is that of
+//                reading its weights.  With 1 to 4 tiles (7 x 7 at batch 1) products and transformed weights even stay
+//                in the first-level cache.
 //
-// Error: relative to the L2 norm of the result, for normally distributed x and weights, F(4,3) gives 0.5e-6 to 1.5e-6
-// for 64 to 512 input channels, F(2,3) 0.2e-6 to 0.5e-6, the definition summed in f32 about the same as F(2,3);
-// tests/c/test_winograd.cpp holds them to 3e-6 and 1e-6.  Single outputs that are small beside their neighbours have
-// larger relative errors, as rounding is relative to the largest value of the tile.  A NaN or an infinity in x makes
-// all outputs NaN whose tiles' windows contain it, up to m + 1 pixels further than by the definition; values beyond
-// about 1e36 may overflow where the definition does not.
+// Error: relative to the L2 norm of the result, for normally distributed x and weights, 0.7e-6 for 64 input channels to
+// 2.2e-6 for 512, where sums in f32 by the definition have 0.4e-6 to 1.2e-6; tests/c/test_winograd.cpp holds it to
+// 3e-6. Single outputs that are small beside their neighbours have larger relative errors, as rounding is relative to
+// the largest values of the tile.  A NaN in x makes all outputs NaN whose tiles' windows contain it, up to 4 pixels
+// further than by the definition; an infinity makes them NaN or infinite.  Values beyond about 1e36 may overflow where
+// the definition does not.  (F(2x2, 3x3) has 0.3e-6 to 0.7e-6, F(6x6, 3x3) with points 0, +-1/2, +-1, +-2 has 3.3e-6
+// for 64 channels.  F(2x2) was at best as fast as F(4x4) with late weights; F(6x6) would save a tenth of the products
+// at 56 x 56, a sixth at 224 x 224, and nothing at 14 x 14.)
 #include "providers/host/winograd.h"
 
 #include <algorithm>
@@ -27,13 +34,17 @@
 namespace pl::host {
 namespace {
 
-constexpr int kFilter = 3;
 constexpr int64_t kMostPixels = 1 << 30;
+constexpr int kLateBlocks = 2;  // of input channels transformed at once: 36 * 32 * 64 weights are 295 KB, within L2
 constexpr int kMostBlocks = 8;  // of input channels multiplied at once: a panel of 128 x 64 weights is 32 KB, within L1
 
 // Weights of more bytes than this are read once by all threads together rather than once by each.
-constexpr size_t kSharedWeights = size_t(2) << 20;
-constexpr int64_t kOwnTiles = 32, kSharedTiles = 256;  // in a block
+constexpr size_t kSharedWeights = size_t(4) << 20;
+// Late weights are offered up to so many tiles; from there on the early ones are always faster.
+constexpr int64_t kFewTiles = 64;
+// In a block.  From 16 to 128 tiles of its own a thread's speed changes by 3%; the transformed input of 64 shared tiles
+// of 512 channels is 4.7 MB, and with 256 tiles the same layers were up to a fifth slower (bench/winograd.py, Zen 5).
+constexpr int64_t kOwnTiles = 32, kSharedTiles = 64;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Floats from one point to the next, for so many lines of 16 floats: odd, see winograd.h.
@@ -41,7 +52,8 @@ int64_t point_distance(int64_t lines) { return (lines | 1) * kLanes; }
 
 struct Geometry {
   const WinogradKernels* kernels;
-  int m;  // outputs of a tile along an axis
+  bool late;        // weights are transformed as they are used
+  int most_blocks;  // of output channels in a panel
   int64_t images, ic, oc;
   int h, w, oh, ow;
   int pad_top, pad_left;
@@ -50,70 +62,70 @@ struct Geometry {
   Activation activation;
   bool relu;
 
-  int n() const { return m + kFilter - 1; }
-  int points() const { return n() * n(); }
-  int64_t tiles_h() const { return divide_up(oh, m); }
-  int64_t tiles_w() const { return divide_up(ow, m); }
+  int64_t tiles_h() const { return divide_up(oh, kTile); }
+  int64_t tiles_w() const { return divide_up(ow, kTile); }
   int64_t tiles() const { return images * tiles_h() * tiles_w(); }
   int64_t ic_blocks() const { return divide_up(ic, kLanes); }
   int64_t oc_blocks() const { return divide_up(oc, kLanes); }
-  int64_t panels() const { return divide_up(oc_blocks(), kernels->panel_blocks); }
+  int64_t panels() const { return divide_up(oc_blocks(), most_blocks); }
   int panel_blocks(int64_t panel) const {
-    return int(std::min<int64_t>(kernels->panel_blocks, oc_blocks() - panel * kernels->panel_blocks));
+    return int(std::min<int64_t>(most_blocks, oc_blocks() - panel * most_blocks));
   }
-  size_t weight_floats() const { return size_t(points()) * size_t(ic_blocks() * oc_blocks()) * kLanes * kLanes; }
+  // Values for each pair of channels, as packed.
+  int filter_points() const { return late ? kFilter * kFilter : kPoints; }
+  size_t weight_floats() const { return size_t(filter_points()) * size_t(ic_blocks() * oc_blocks()) * kLanes * kLanes; }
   // Where a panel begins within the weights.
   int64_t panel_offset(int64_t panel) const {
-    return panel * kernels->panel_blocks * kLanes * points() * ic_blocks() * kLanes;
+    return panel * most_blocks * kLanes * filter_points() * ic_blocks() * kLanes;
   }
+  // Late weights with so few tiles that products and transformed weights fit into the first-level cache.
+  bool few() const { return late && tiles() <= kFewRows; }
   int64_t v_point(int64_t tiles) const { return point_distance(ic_blocks() * tiles); }
-  int64_t v_floats(int64_t tiles) const { return v_point(tiles) * points(); }
-  int64_t m_point(int64_t tiles) const { return point_distance(kernels->panel_blocks * tiles); }
-  int64_t m_floats(int64_t tiles) const { return m_point(tiles) * points(); }
+  int64_t v_floats(int64_t tiles) const { return v_point(tiles) * kPoints; }
+  int64_t m_point(int64_t tiles) const { return point_distance(most_blocks * tiles); }
+  int64_t m_floats(int64_t tiles) const { return m_point(tiles) * kPoints; }
+  // Transformed weights of a panel, of so many blocks of input channels at once.
+  int64_t u_point() const { return point_distance(kLateBlocks * kLanes * most_blocks); }
+  int64_t u_floats() const { return late && !few() ? u_point() * kPoints : 0; }
 };
 
 // ---- weights ----
 
-// One filter in the domain of the transform: G g G^T, in double.
-void transform_filter(int m, const float* g, double* out) {
-  // Row p of G is (1, p, p^2) / product of (p - q) over the other points; the last row picks the last coefficient.
-  static const double g4[6][3] = {
-      {1 / (0.390625 * 2.25), 0, 0},
-      {1 / (2 * 0.390625 * (0.390625 - 2.25)), 0.625 / (2 * 0.390625 * (0.390625 - 2.25)),
-       0.390625 / (2 * 0.390625 * (0.390625 - 2.25))},
-      {1 / (2 * 0.390625 * (0.390625 - 2.25)), -0.625 / (2 * 0.390625 * (0.390625 - 2.25)),
-       0.390625 / (2 * 0.390625 * (0.390625 - 2.25))},
-      {1 / (2 * 2.25 * (2.25 - 0.390625)), 1.5 / (2 * 2.25 * (2.25 - 0.390625)), 2.25 / (2 * 2.25 * (2.25 - 0.390625))},
-      {1 / (2 * 2.25 * (2.25 - 0.390625)), -1.5 / (2 * 2.25 * (2.25 - 0.390625)),
-       2.25 / (2 * 2.25 * (2.25 - 0.390625))},
-      {0, 0, 1}};
-  static const double g2[4][3] = {{-1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-  const auto* rows = m == 4 ? g4 : g2;
-  const int n = m + kFilter - 1;
-  double half[6][3];  // G g
-  for (int i = 0; i < n; ++i)
+// One filter in the domain of the transform: G g G^T, in double.  winograd_kernels.h has the formulas.
+void transform_filter(const float* g, double* out) {
+  constexpr double a = 0.625, b = 1.5, a2 = a * a, b2 = b * b;
+  constexpr double p = 1 / (2 * a2 * (a2 - b2)), q = 1 / (2 * b2 * (b2 - a2));
+  constexpr double rows[kWindow][kFilter] = {{1 / (a2 * b2), 0, 0}, {p, p * a, p * a2},  {p, -p * a, p * a2},
+                                             {q, q * b, q * b2},    {q, -q * b, q * b2}, {0, 0, 1}};
+  double half[kWindow][kFilter];  // G g
+  for (int i = 0; i < kWindow; ++i)
     for (int c = 0; c < kFilter; ++c)
       half[i][c] = rows[i][0] * double(g[c]) + rows[i][1] * double(g[3 + c]) + rows[i][2] * double(g[6 + c]);
-  for (int i = 0; i < n; ++i)
-    for (int j = 0; j < n; ++j)
-      out[i * n + j] = half[i][0] * rows[j][0] + half[i][1] * rows[j][1] + half[i][2] * rows[j][2];
+  for (int i = 0; i < kWindow; ++i)
+    for (int j = 0; j < kWindow; ++j)
+      out[i * kWindow + j] = half[i][0] * rows[j][0] + half[i][1] * rows[j][1] + half[i][2] * rows[j][2];
 }
 
-// From (oc, ic, 3, 3) to u[panel][point][ic][lane].
-void pack_weights(const Geometry& geometry, const float* weights, float* u) {
-  const int points = geometry.points();
-  const int64_t channels = geometry.ic_blocks() * kLanes;
-  parallel_for(geometry.oc_blocks(), double(channels * kLanes * points) * 5, [&](int64_t begin, int64_t end) {
+// From (oc, ic, 3, 3) to u[panel][point][ic][lane], or g[panel][ic][3 * 3][lane].
+void pack_weights(const Geometry& g, const float* weights, float* packed) {
+  const int points = g.filter_points();
+  const int64_t channels = g.ic_blocks() * kLanes;
+  parallel_for(g.oc_blocks(), double(channels * kLanes * points) * 5, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) {
-      const int64_t panel = block / geometry.kernels->panel_blocks;
-      const int64_t lanes = int64_t(geometry.panel_blocks(panel)) * kLanes;
-      float* first = u + geometry.panel_offset(panel) + block % geometry.kernels->panel_blocks * kLanes;
+      const int64_t panel = block / g.most_blocks;
+      const int64_t lanes = int64_t(g.panel_blocks(panel)) * kLanes;
+      float* first = packed + g.panel_offset(panel) + block % g.most_blocks * kLanes;
       for (int64_t i = 0; i < channels; ++i)
         for (int lane = 0; lane < kLanes; ++lane) {
           const int64_t o = block * kLanes + lane;
-          double transformed[36] = {};
-          if (i < geometry.ic && o < geometry.oc)
-            transform_filter(geometry.m, weights + (o * geometry.ic + i) * kFilter * kFilter, transformed);
+          const bool exists = i < g.ic && o < g.oc;
+          const float* filter = weights + (o * g.ic + i) * kFilter * kFilter;
+          if (g.late) {
+            for (int k = 0; k < points; ++k) first[(i * points + k) * lanes + lane] = exists ? filter[k] : 0.0f;
+            continue;
+          }
+          double transformed[kPoints] = {};
+          if (exists) transform_filter(filter, transformed);
           for (int point = 0; point < points; ++point)
             first[(point * channels + i) * lanes + lane] = float(transformed[point]);
         }
@@ -155,8 +167,8 @@ class Body {
   }
 
   static size_t workspace_floats(const Geometry& g, const Cut& cut) {
-    return size_t(cut.by_channels ? g.v_floats(cut.most_tiles) + cut.threads * g.m_floats(cut.most_tiles)
-                                  : cut.threads * (g.v_floats(cut.most_tiles) + g.m_floats(cut.most_tiles)));
+    const int64_t v = g.v_floats(cut.most_tiles), own = g.m_floats(cut.most_tiles) + g.u_floats();
+    return size_t(cut.by_channels ? v + cut.threads * own : cut.threads * (v + own));
   }
 
   void operator()(const KernelArguments& arguments) const {
@@ -168,7 +180,7 @@ class Body {
     call.y = static_cast<float*>(output(arguments));
     call.workspace = static_cast<float*>(arguments.workspace->host());
     // A core does about 100 multiplications a nanosecond.
-    const double nanoseconds = double(g_.tiles() * g_.points()) * double(g_.ic * g_.oc) / 100;
+    const double nanoseconds = double(g_.tiles() * kPoints) * double(g_.ic * g_.oc) / 100;
     const int threads = std::min(threads_for(nanoseconds), cut_.threads);
     if (cut_.by_channels)
       run_by_channels(call, threads);
@@ -190,7 +202,8 @@ class Body {
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
       const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
-      float* v = call.workspace + rank * (g_.v_floats(cut_.most_tiles) + g_.m_floats(cut_.most_tiles));
+      const int64_t own = g_.v_floats(cut_.most_tiles) + g_.m_floats(cut_.most_tiles) + g_.u_floats();
+      float* v = call.workspace + rank * own;
       float* products = v + g_.v_floats(cut_.most_tiles);
       for (int64_t block = blocks * rank / team; block < blocks * (rank + 1) / team; ++block) {
         const int64_t first = tiles * block / blocks, count = tiles * (block + 1) / blocks - first;
@@ -208,7 +221,8 @@ class Body {
     {
       const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
       float* v = call.workspace;
-      float* products = v + g_.v_floats(cut_.most_tiles) + rank * g_.m_floats(cut_.most_tiles);
+      const int64_t own = g_.m_floats(cut_.most_tiles) + g_.u_floats();
+      float* products = v + g_.v_floats(cut_.most_tiles) + rank * own;
       for (int64_t block = 0; block < blocks; ++block) {
         const int64_t first = tiles * block / blocks, count = tiles * (block + 1) / blocks - first;
         transform(call, first, count * rank / team, count * (rank + 1) / team, count, v);
@@ -232,18 +246,18 @@ class Body {
   };
   Place place(int64_t tile) const {
     const int64_t across = g_.tiles_w(), down = g_.tiles_h();
-    return {tile / (across * down), int(tile / across % down) * g_.m, int(tile % across) * g_.m};
+    return {tile / (across * down), int(tile / across % down) * kTile, int(tile % across) * kTile};
   }
 
   // Windows of the tiles first + [begin, end) of a block of `count` tiles.
   void transform(const Call& call, int64_t first, int64_t begin, int64_t end, int64_t count, float* v) const {
-    const auto input = g_.m == 4 ? g_.kernels->input4 : g_.kernels->input2;
     WinogradSource source = source_;
     for (int64_t tile = begin; tile < end;) {
       const Place at = place(first + tile);
-      const int run = int(std::min<int64_t>(end - tile, g_.tiles_w() - at.x / g_.m));  // to the end of the row
+      const int run = int(std::min<int64_t>(end - tile, g_.tiles_w() - at.x / kTile));  // to the end of the row
       source.x = call.x + at.image * x_image_;
-      input(source, at.y - g_.pad_top, at.x - g_.pad_left, run, v + tile * kLanes, g_.v_point(count), count * kLanes);
+      g_.kernels->input(source, at.y - g_.pad_top, at.x - g_.pad_left, run, v + tile * kLanes, g_.v_point(count),
+                        count * kLanes);
       tile += run;
     }
   }
@@ -254,18 +268,38 @@ class Body {
     const int panel_blocks = g_.panel_blocks(panel), rows = int(end - begin);
     const int64_t lanes = int64_t(panel_blocks) * kLanes, ic_blocks = g_.ic_blocks();
     const int64_t v_point = g_.v_point(count), v_block = count * kLanes, m_point = g_.m_point(rows);
-    const float* u = call.u + g_.panel_offset(panel);
-    for (int point = 0; point < g_.points(); ++point) {
-      for (int64_t block = 0; block < ic_blocks; block += kMostBlocks) {
-        const int blocks = int(std::min<int64_t>(kMostBlocks, ic_blocks - block));
-        g_.kernels->multiply(v + point * v_point + block * v_block + begin * kLanes, v_block, u,
-                             products + point * m_point, rows, blocks, panel_blocks, block > 0);
-        u += blocks * kLanes * lanes;
+    const float* weights = call.u + g_.panel_offset(panel);
+    const auto multiply_point = [&](int point, int64_t block, int blocks, const float* u, const float* next,
+                                    int stride) {
+      g_.kernels->multiply(v + point * v_point + block * v_block + begin * kLanes, v_block, u,
+                           products + point * m_point, rows, blocks, panel_blocks, block > 0, next, stride);
+    };
+    if (g_.few()) {
+      g_.kernels->few(v + begin * kLanes, v_point, v_block, weights, products, m_point, rows, int(ic_blocks),
+                      panel_blocks);
+    } else if (g_.late) {
+      float* u = products + g_.m_floats(cut_.most_tiles);
+      for (int64_t block = 0; block < ic_blocks; block += kLateBlocks) {
+        const int blocks = int(std::min<int64_t>(kLateBlocks, ic_blocks - block));
+        g_.kernels->filter(weights, u, g_.u_point(), blocks * kLanes, panel_blocks);
+        // The products fetch the filters that follow.
+        const int64_t floats = blocks * kLanes * kFilter * kFilter * lanes;
+        weights += floats;
+        for (int point = 0; point < kPoints; ++point)
+          multiply_point(point, block, blocks, u + point * g_.u_point(), weights + floats * point / kPoints, kLanes);
+      }
+    } else {
+      for (int point = 0; point < kPoints; ++point) {
+        for (int64_t block = 0; block < ic_blocks; block += kMostBlocks) {
+          const int blocks = int(std::min<int64_t>(kMostBlocks, ic_blocks - block));
+          const float* u = weights;
+          weights += blocks * kLanes * lanes;
+          multiply_point(point, block, blocks, u, weights, int(lanes));
+        }
       }
     }
-    const auto output = g_.m == 4 ? g_.kernels->output4 : g_.kernels->output2;
     WinogradTarget target = target_;
-    const int64_t first_block = panel * g_.kernels->panel_blocks;
+    const int64_t first_block = panel * g_.most_blocks;
     target.blocks = panel_blocks;
     target.last_lanes = first_block + panel_blocks == g_.oc_blocks() ? last_lanes_ : kLanes;
     target.bias = call.bias + first_block * kLanes;
@@ -274,7 +308,7 @@ class Body {
       const int64_t offset = at.image * y_image_ + first_block * target.block;
       target.y = call.y + offset;
       target.residual = call.residual ? call.residual + offset : nullptr;
-      output(target, at.y, at.x, products + (tile - begin) * lanes, m_point);
+      g_.kernels->output(target, at.y, at.x, products + (tile - begin) * lanes, m_point);
     }
   }
 
@@ -325,10 +359,11 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
     return;
   }
   for (const Layout& layout : {Layout::channels_last(4), Layout::channels_blocked(4, kLanes)}) {
-    for (int m : {4, 2}) {
+    for (bool late : {false, true}) {
       Geometry g{};
       g.kernels = &kernels;
-      g.m = m;
+      g.late = late;
+      g.most_blocks = kernels.panel_blocks;
       g.images = x.shape[0], g.ic = x.shape[1], g.oc = weight.shape[0];
       g.h = int(rows.in), g.w = int(columns.in), g.oh = int(rows.out), g.ow = int(columns.out);
       g.pad_top = int(rows.begin), g.pad_left = int(columns.begin);
@@ -337,21 +372,25 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       g.activation = Activation::of(op);
       g.relu = !op.attributes.is_none("activation") && op.attributes.text("activation") == "relu";
       if (g.tiles() == 0 || x.elements() == 0) continue;
+      if (late && g.tiles() > kFewTiles) continue;
       Cut cut;
-      cut.by_channels = g.weight_floats() * sizeof(float) >= kSharedWeights;
-      cut.most_tiles = std::min<int64_t>(g.tiles(), cut.by_channels ? kSharedTiles : kOwnTiles);
       cut.threads = available_processors();
+      if (g.few()) g.most_blocks = std::min(g.most_blocks, 2);
+      // Few tiles cannot be shared, so there must be panels for all.
+      while (g.most_blocks > 1 && g.tiles() <= kFewTiles && g.panels() < cut.threads) g.most_blocks /= 2;
+      cut.by_channels = g.late || g.weight_floats() * sizeof(float) >= kSharedWeights;
+      cut.most_tiles = std::min<int64_t>(g.tiles(), cut.by_channels ? kSharedTiles : kOwnTiles);
       Candidate candidate;
       candidate.provider = "host";
-      candidate.implementation = concat("winograd_f", m, ":", kernels.isa);
+      candidate.implementation = concat(late ? "winograd_late:" : "winograd:", kernels.isa);
       for (size_t i = 0; i < op.inputs.size(); ++i)
         candidate.inputs.push_back(i == 0 || i == 3 ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
       candidate.outputs = {g.y};
       candidate.workspace_bytes = Body::workspace_floats(g, cut) * sizeof(float);
       candidate.efficiency = 1;
       // The panels' width decides the order of the weights.
-      const std::string form = concat("winograd_f", m, ":", kernels.panel_blocks * kLanes);
-      candidate.packings.push_back({1, form, g.weight_floats() * sizeof(float), [g](Buffer& source, Buffer& packed) {
+      const std::string name = concat(late ? "winograd_late:" : "winograd:", g.most_blocks * kLanes);
+      candidate.packings.push_back({1, name, g.weight_floats() * sizeof(float), [g](Buffer& source, Buffer& packed) {
                                       pack_weights(g, static_cast<const float*>(source.host()),
                                                    static_cast<float*>(packed.host()));
                                     }});

@@ -1,21 +1,19 @@
-// Winograd's minimal filtering for 3x3 convolutions of stride 1: F(m x m, 3 x 3) computes m x m outputs from a window
-// of n x n inputs, n = m + 2, with n * n multiplications for each pair of channels in place of 9 * m * m:
+// Winograd's minimal filtering for 3x3 convolutions of stride 1, F(4x4, 3x3): 4 x 4 outputs from a window of 6 x 6
+// inputs, with 36 multiplications for each pair of channels in place of 144:
 //     Y = A^T [ sum over channels (G g G^T) * (B^T d B) ] A
-// with d a window of x, g a filter, * elementwise.  F(4,3) needs 4 times fewer multiplications than the definition,
-// F(2,3) 2.25 times.  For each of the n * n points of the transformed domain the sum over channels is a matrix product,
-// tiles x channels times channels x output channels.
+// with d a window of x, g a filter, * elementwise.  For each of the 36 points of the transformed domain the sum over
+// channels is a matrix product, tiles x channels times channels x output channels.
 // Source: A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308.
 //
-// B^T, G and A^T follow from a choice of n - 1 points to interpolate at (and infinity), which decides the rounding
-// error: F(2,3) takes 0, 1, -1; F(4,3) takes 0, +-5/8, +-3/2, whose error is less than half of that of the usual 0,
-// +-1,
-// +-2; all are dyadic, so that the constants are exact in f32.  See winograd.cpp for the error itself.
+// B^T, G and A^T follow from a choice of five points to interpolate at (and infinity), which decides the rounding
+// error. Here they are 0, +-5/8 and +-3/2, whose error is less than half of that of the usual 0, +-1, +-2; both are
+// dyadic, so that the constants of B^T and A^T are exact in f32.  See winograd.cpp for the error itself.
 //
 // Three kinds of memory (floats; lanes are 16 channels, those beyond the last channel hold zero):
-//     weights  u[panel][point][ic][lane of the panel]    panels of WinogradKernels::panel_blocks * 16 output channels
+//     weights  u[panel][point][ic][lane of the panel]    a panel is some blocks of 16 output channels
 //     input    v[point][ic / 16][tile][16]
 //     product  m[point][tile][lane of the panel]
-// The distance between points is padded to an odd number of 64-byte lines: the n * n values of a tile would otherwise
+// The distance between points is padded to an odd number of 64-byte lines: the 36 values of a tile would otherwise
 // fall into the same set of the first-level cache.
 #pragma once
 
@@ -28,7 +26,10 @@ class CandidateList;
 
 namespace pl::host {
 
+constexpr int kFilter = 3, kTile = 4, kWindow = kTile + kFilter - 1, kPoints = kWindow * kWindow;
 constexpr int kLanes = 16;  // channels that are handled together, whatever the width of the vectors
+
+constexpr int kFewRows = 4;  // tiles of WinogradKernels::few
 
 // One image of x in NHWC or nChw16c, in floats.
 struct WinogradSource {
@@ -64,16 +65,27 @@ struct WinogradKernels {
   // x0) of the image, perhaps outside it.  v[point * v_point + block * v_block + tile * 16 + lane].
   using Input = void (*)(const WinogradSource& source, int y0, int x0, int tiles, float* v, int64_t v_point,
                          int64_t v_block);
+  // Transforms the filters g[ic][3 * 3][lane] of some input channels of a panel: u[point * u_point + ic * lanes +
+  // lane].
+  using Filter = void (*)(const float* g, float* u, int64_t u_point, int channels, int panel);
   // m[tile][lane] (+)= sum over channels of v[block][tile][16] u[channel][lane], for `blocks` blocks of channels;
-  // `panel` is the number of blocks of the panel.
+  // `panel` is the number of blocks of the panel.  Meanwhile it brings `next` into the second-level cache: as many
+  // lines as the panel has blocks for each channel, `stride` floats further for each: what will be needed next from far
+  // away.
   using Multiply = void (*)(const float* v, int64_t v_block, const float* u, float* m, int tiles, int blocks, int panel,
-                            bool accumulate);
+                            bool accumulate, const float* next, int stride);
+  // Filter and Multiply in one, for all blocks of input channels and at most kFewRows tiles; a panel of one or two
+  // blocks. m[point * m_point + tile * lanes + lane] = ...
+  using Few = void (*)(const float* v, int64_t v_point, int64_t v_block, const float* g, float* m, int64_t m_point,
+                       int tiles, int blocks, int panel);
   // Transforms back one tile, whose outputs begin at (y0, x0), and finishes it: bias, residual, activation.
   using Output = void (*)(const WinogradTarget& target, int y0, int x0, const float* m, int64_t m_point);
 
-  Input input2, input4;
+  Input input;
+  Filter filter;
   Multiply multiply;
-  Output output2, output4;
+  Few few;
+  Output output;
 };
 
 // Those that this processor can run, the best one first.

@@ -22,64 +22,57 @@ typedef float InMemory __attribute__((vector_size(kWidth * 4), aligned(4), may_a
 PL_WINOGRAD_INLINE Vector load(const float* from) { return *reinterpret_cast<const InMemory*>(from); }
 PL_WINOGRAD_INLINE void store(float* to, Vector value) { *reinterpret_cast<InMemory*>(to) = value; }
 
-// The transforms of one dimension.  Points a = 5/8 and b = 3/2; a column of A^T is (1, p, p^2, p^3), a row of B^T the
-// coefficients of the product of (t - q) over the other points q.
-struct F4 {
-  static constexpr int m = 4, n = 6;
-  static constexpr float a = 0.625f, b = 1.5f, a2 = a * a, b2 = b * b;
+// The transforms of one dimension.  The points are 0, a and -a, b and -b, and infinity.
+constexpr float a = 0.625f, b = 1.5f, a2 = a * a, b2 = b * b;
 
-  static PL_WINOGRAD_INLINE void input(const Vector (&d)[n], Vector (&v)[n]) {
-    const Vector even_a = d[4] - b2 * d[2], odd_a = d[3] - b2 * d[1];
-    const Vector even_b = d[4] - a2 * d[2], odd_b = d[3] - a2 * d[1];
-    v[0] = (a2 * b2) * d[0] + (d[4] - (a2 + b2) * d[2]);
-    v[1] = even_a + a * odd_a;
-    v[2] = even_a - a * odd_a;
-    v[3] = even_b + b * odd_b;
-    v[4] = even_b - b * odd_b;
-    v[5] = (a2 * b2) * d[1] + (d[5] - (a2 + b2) * d[3]);
-  }
-  static PL_WINOGRAD_INLINE void output(const Vector (&p)[n], Vector (&y)[m]) {
-    const Vector sum_a = p[1] + p[2], difference_a = p[1] - p[2];
-    const Vector sum_b = p[3] + p[4], difference_b = p[3] - p[4];
-    y[0] = p[0] + sum_a + sum_b;
-    y[1] = a * difference_a + b * difference_b;
-    y[2] = a2 * sum_a + b2 * sum_b;
-    y[3] = (b * b2) * difference_b + ((a * a2) * difference_a + p[5]);
-  }
-};
+// B^T: a row holds the coefficients of the product of (t - q) over the points q but its own.
+PL_WINOGRAD_INLINE void transform_input(const Vector (&d)[kWindow], Vector (&v)[kWindow]) {
+  const Vector even_a = d[4] - b2 * d[2], odd_a = d[3] - b2 * d[1];
+  const Vector even_b = d[4] - a2 * d[2], odd_b = d[3] - a2 * d[1];
+  v[0] = (a2 * b2) * d[0] + (d[4] - (a2 + b2) * d[2]);
+  v[1] = even_a + a * odd_a;
+  v[2] = even_a - a * odd_a;
+  v[3] = even_b + b * odd_b;
+  v[4] = even_b - b * odd_b;
+  v[5] = (a2 * b2) * d[1] + (d[5] - (a2 + b2) * d[3]);
+}
 
-// Points 1 and -1.
-struct F2 {
-  static constexpr int m = 2, n = 4;
+// A^T: a column is (1, p, p^2, p^3), for infinity (0, 0, 0, 1).
+PL_WINOGRAD_INLINE void transform_output(const Vector (&p)[kWindow], Vector (&y)[kTile]) {
+  const Vector sum_a = p[1] + p[2], difference_a = p[1] - p[2];
+  const Vector sum_b = p[3] + p[4], difference_b = p[3] - p[4];
+  y[0] = p[0] + sum_a + sum_b;
+  y[1] = a * difference_a + b * difference_b;
+  y[2] = a2 * sum_a + b2 * sum_b;
+  y[3] = (b * b2) * difference_b + ((a * a2) * difference_a + p[5]);
+}
 
-  static PL_WINOGRAD_INLINE void input(const Vector (&d)[n], Vector (&v)[n]) {
-    v[0] = d[2] - d[0];
-    v[1] = d[2] + d[1];
-    v[2] = d[2] - d[1];
-    v[3] = d[3] - d[1];
-  }
-  static PL_WINOGRAD_INLINE void output(const Vector (&p)[n], Vector (&y)[m]) {
-    y[0] = p[0] + p[1] + p[2];
-    y[1] = p[1] - p[2] + p[3];
-  }
-};
+// G: a row is (1, p, p^2) divided by the product of (p - q) over the other points q, for infinity (0, 0, 1).
+PL_WINOGRAD_INLINE void transform_filter(const Vector (&g)[kFilter], Vector (&u)[kWindow]) {
+  constexpr float scale_a = 1 / (2 * a2 * (a2 - b2)), scale_b = 1 / (2 * b2 * (b2 - a2));
+  const Vector even_a = scale_a * g[0] + (scale_a * a2) * g[2], even_b = scale_b * g[0] + (scale_b * b2) * g[2];
+  u[0] = (1 / (a2 * b2)) * g[0];
+  u[1] = even_a + (scale_a * a) * g[1];
+  u[2] = even_a - (scale_a * a) * g[1];
+  u[3] = even_b + (scale_b * b) * g[1];
+  u[4] = even_b - (scale_b * b) * g[1];
+  u[5] = g[2];
+}
 
-// Where a window lies along one axis of an image: [begin, end) of its n places are inside.  Outside, an address inside
+// Where a window lies along one axis of an image: [begin, end) of its places are inside.  Outside, an address inside
 // takes the place, and a mask makes zero of what was read there.
-template <int n>
 struct Span {
   int begin, end;
-  int64_t offset[n];
-  int32_t mask[n];
+  int64_t offset[kWindow];
+  int32_t mask[kWindow];
 };
-PL_WINOGRAD_INLINE bool whole(int first, int n, int size) { return first >= 0 && first + n <= size; }
-template <int n>
-PL_WINOGRAD_INLINE Span<n> span(int first, int size, int64_t distance) {
-  Span<n> result;
+PL_WINOGRAD_INLINE bool whole(int first, int size) { return first >= 0 && first + kWindow <= size; }
+PL_WINOGRAD_INLINE Span span(int first, int size, int64_t distance) {
+  Span result;
   result.begin = first < 0 ? -first : 0;
-  result.end = size - first < n ? size - first : n;
+  result.end = size - first < kWindow ? size - first : kWindow;
   if (result.begin > result.end) result.begin = result.end = 0;
-  for (int i = 0; i < n; ++i) {
+  for (int i = 0; i < kWindow; ++i) {
     const int at = first + i < 0 ? 0 : first + i < size ? first + i : size - 1;
     result.offset[i] = at * distance;
     result.mask[i] = at == first + i ? -1 : 0;
@@ -88,40 +81,38 @@ PL_WINOGRAD_INLINE Span<n> span(int first, int size, int64_t distance) {
 }
 
 // B^T d B of one part of one block, where at(i, j) gives an element of d.
-template <class F, class At>
+template <class At>
 PL_WINOGRAD_INLINE void input_part(const At& at, float* v, int64_t v_point) {
-  Vector between[F::n][F::n];  // B^T d
+  Vector between[kWindow][kWindow];  // B^T d
 #pragma GCC unroll 8
-  for (int j = 0; j < F::n; ++j) {
-    Vector d[F::n], t[F::n];
+  for (int j = 0; j < kWindow; ++j) {
+    Vector d[kWindow], t[kWindow];
 #pragma GCC unroll 8
-    for (int i = 0; i < F::n; ++i) d[i] = at(i, j);
-    F::input(d, t);
+    for (int i = 0; i < kWindow; ++i) d[i] = at(i, j);
+    transform_input(d, t);
 #pragma GCC unroll 8
-    for (int i = 0; i < F::n; ++i) between[i][j] = t[i];
+    for (int i = 0; i < kWindow; ++i) between[i][j] = t[i];
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < F::n; ++i) {
-    Vector t[F::n];
-    F::input(between[i], t);
+  for (int i = 0; i < kWindow; ++i) {
+    Vector t[kWindow];
+    transform_input(between[i], t);
 #pragma GCC unroll 8
-    for (int j = 0; j < F::n; ++j) store(v + j * v_point, t[j]);
-    v += F::n * v_point;
+    for (int j = 0; j < kWindow; ++j) store(v + j * v_point, t[j]);
+    v += kWindow * v_point;
   }
 }
 
 // All of the window lies inside the image.
-template <class F>
 PL_WINOGRAD_INLINE void input_whole(const float* corner, int64_t row, int64_t column, float* v, int64_t v_point) {
   for (int part = 0; part < kParts; ++part, corner += kWidth, v += kWidth)
-    input_part<F>([=](int i, int j) PL_WINOGRAD_LAMBDA { return load(corner + i * row + j * column); }, v, v_point);
+    input_part([=](int i, int j) PL_WINOGRAD_LAMBDA { return load(corner + i * row + j * column); }, v, v_point);
 }
 
-template <class F>
-PL_WINOGRAD_INLINE void input_masked(const float* image, const Span<F::n>& rows, const Span<F::n>& columns, float* v,
+PL_WINOGRAD_INLINE void input_masked(const float* image, const Span& rows, const Span& columns, float* v,
                                      int64_t v_point) {
   for (int part = 0; part < kParts; ++part, image += kWidth, v += kWidth)
-    input_part<F>(
+    input_part(
         [&](int i, int j) PL_WINOGRAD_LAMBDA {
           const Integers bits = reinterpret_cast<Integers>(load(image + columns.offset[j] + rows.offset[i]));
           return reinterpret_cast<Vector>(bits & (rows.mask[i] & columns.mask[j]));
@@ -130,47 +121,136 @@ PL_WINOGRAD_INLINE void input_masked(const float* image, const Span<F::n>& rows,
 }
 
 // A block with fewer than 16 channels in memory: by way of a copy of the window.
-template <class F>
-__attribute__((noinline)) void input_tail(const float* image, const Span<F::n>& rows, const Span<F::n>& columns,
-                                          int lanes, float* v, int64_t v_point) {
-  float window[F::n * F::n * kLanes] = {};
+__attribute__((noinline)) void input_tail(const float* image, const Span& rows, const Span& columns, int lanes,
+                                          float* v, int64_t v_point) {
+  float window[kWindow * kWindow * kLanes] = {};
   for (int i = rows.begin; i < rows.end; ++i)
     for (int j = columns.begin; j < columns.end; ++j)
       for (int lane = 0; lane < lanes; ++lane)
-        window[(i * F::n + j) * kLanes + lane] = image[rows.offset[i] + columns.offset[j] + lane];
-  input_whole<F>(window, F::n * kLanes, kLanes, v, v_point);
+        window[(i * kWindow + j) * kLanes + lane] = image[rows.offset[i] + columns.offset[j] + lane];
+  input_whole(window, kWindow * kLanes, kLanes, v, v_point);
 }
 
-template <class F>
 void input(const WinogradSource& given, int y0, int x0, int tiles, float* v, int64_t v_point, int64_t v_block) {
   const WinogradSource source = given;  // a copy: what is stored might otherwise be part of `given`
-  const bool whole_rows = whole(y0, F::n, source.h);
-  const Span<F::n> rows = span<F::n>(y0, source.h, source.row);
+  const bool whole_rows = whole(y0, source.h);
+  const Span rows = span(y0, source.h, source.row);
   const auto one = [&](int tile, int block) PL_WINOGRAD_LAMBDA {
-    const int x = x0 + tile * F::m;
+    const int x = x0 + tile * kTile;
     const float* image = source.x + block * source.block;
     float* to = v + tile * kLanes + block * v_block;
     if (block + 1 == source.blocks && source.last_lanes < kLanes)
-      input_tail<F>(image, rows, span<F::n>(x, source.w, source.column), source.last_lanes, to, v_point);
-    else if (whole_rows && whole(x, F::n, source.w)) {
+      input_tail(image, rows, span(x, source.w, source.column), source.last_lanes, to, v_point);
+    else if (whole_rows && whole(x, source.w)) {
       const float* corner = image + y0 * source.row + x * source.column;
       const int64_t row = source.row, column = source.column;
       // What the next window has beyond this one: a third to a half of the time on images that exceed the caches
       // (bench/internals/winograd.cpp, 1 64 224 224 64).
 #pragma GCC unroll 8
-      for (int i = 0; i < F::n; ++i)
+      for (int i = 0; i < kWindow; ++i)
 #pragma GCC unroll 8
-        for (int j = F::n - F::m; j < F::n; ++j) __builtin_prefetch(corner + i * row + (j + F::m) * column, 0, 3);
-      input_whole<F>(corner, row, column, to, v_point);
+        for (int j = kWindow - kTile; j < kWindow; ++j)
+          __builtin_prefetch(corner + i * row + (j + kTile) * column, 0, 3);
+      input_whole(corner, row, column, to, v_point);
     } else
-      input_masked<F>(image, rows, span<F::n>(x, source.w, source.column), to, v_point);
+      input_masked(image, rows, span(x, source.w, source.column), to, v_point);
   };
   for (int tile = 0; tile < tiles; ++tile)
     for (int block = 0; block < source.blocks; ++block) one(tile, block);
 }
 
-// Rows tiles times Vectors vectors of output channels.  Meanwhile the weights at `next` are brought into the
-// second-level cache, `stride` floats apart (0: none).
+// G g G^T for `channels` input channels of a panel; lines of g that lie `ahead` floats further are fetched.
+PL_WINOGRAD_INLINE void filter_channels(const float* g, float* u, int64_t u_point, int channels, int lanes, int ahead) {
+  for (int channel = 0; channel < channels; ++channel, g += kFilter * kFilter * lanes, u += lanes) {
+    for (int lane = 0; lane < lanes; lane += kWidth) {
+      Vector between[kWindow][kFilter];  // G g
+#pragma GCC unroll 4
+      for (int j = 0; j < kFilter; ++j) {
+        Vector column[kFilter], t[kWindow];
+#pragma GCC unroll 4
+        for (int i = 0; i < kFilter; ++i) {
+          const float* from = g + (i * kFilter + j) * lanes + lane;
+          column[i] = load(from);
+          if (ahead) __builtin_prefetch(from + ahead, 0, 3);
+        }
+        transform_filter(column, t);
+#pragma GCC unroll 8
+        for (int i = 0; i < kWindow; ++i) between[i][j] = t[i];
+      }
+      float* to = u + lane;
+#pragma GCC unroll 8
+      for (int i = 0; i < kWindow; ++i) {
+        Vector t[kWindow];
+        transform_filter(between[i], t);
+#pragma GCC unroll 8
+        for (int j = 0; j < kWindow; ++j, to += u_point) store(to, t[j]);
+      }
+    }
+  }
+}
+
+void filter(const float* g, float* u, int64_t u_point, int channels, int panel) {
+  filter_channels(g, u, u_point, channels, panel * kLanes, 0);
+}
+
+// Rows tiles, Blocks blocks of output channels: some input channels after the other, so that their transformed filters
+// and the products stay in the first-level cache.
+template <int Rows, int Blocks>
+void few_rows(const float* v, int64_t v_point, int64_t v_block, const float* g, float* m, int64_t m_point, int blocks) {
+  constexpr int vectors = Blocks * kParts, lanes = Blocks * kLanes;
+  constexpr int channels = 8 / Blocks;  // at once: 18 KB of filters
+  constexpr int filter_floats = kFilter * kFilter * lanes;
+  alignas(64) float u[kPoints * channels * lanes];
+  for (int point = 0; point < kPoints; ++point)
+    for (int i = 0; i < Rows * vectors; ++i) store(m + point * m_point + i * kWidth, Vector{});
+  for (int block = 0; block < blocks; ++block, v += v_block) {
+    for (int first = 0; first < kLanes; first += channels, g += channels * filter_floats) {
+      filter_channels(g, u, channels * lanes, channels, lanes, 2 * channels * filter_floats);
+      const float *from = v + first, *weights = u;
+      float* to = m;
+      for (int point = 0; point < kPoints; ++point, from += v_point, to += m_point) {
+        Vector sums[Rows][vectors];
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+          for (int j = 0; j < vectors; ++j) sums[r][j] = load(to + (r * vectors + j) * kWidth);
+#pragma GCC unroll 8
+        for (int k = 0; k < channels; ++k, weights += lanes) {
+#pragma GCC unroll 8
+          for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+            for (int j = 0; j < vectors; ++j) sums[r][j] += from[r * kLanes + k] * load(weights + j * kWidth);
+        }
+#pragma GCC unroll 8
+        for (int r = 0; r < Rows; ++r)
+#pragma GCC unroll 4
+          for (int j = 0; j < vectors; ++j) store(to + (r * vectors + j) * kWidth, sums[r][j]);
+      }
+    }
+  }
+}
+
+template <int Blocks>
+void few_panel(const float* v, int64_t v_point, int64_t v_block, const float* g, float* m, int64_t m_point, int tiles,
+               int blocks) {
+  switch (tiles) {
+    case 1: return few_rows<1, Blocks>(v, v_point, v_block, g, m, m_point, blocks);
+    case 2: return few_rows<2, Blocks>(v, v_point, v_block, g, m, m_point, blocks);
+    case 3: return few_rows<3, Blocks>(v, v_point, v_block, g, m, m_point, blocks);
+    case 4: return few_rows<4, Blocks>(v, v_point, v_block, g, m, m_point, blocks);
+  }
+}
+
+void few(const float* v, int64_t v_point, int64_t v_block, const float* g, float* m, int64_t m_point, int tiles,
+         int blocks, [[maybe_unused]] int panel) {
+#if PL_WINOGRAD_PANEL >= 2
+  if (panel == 2) return few_panel<2>(v, v_point, v_block, g, m, m_point, tiles, blocks);
+#endif
+  few_panel<1>(v, v_point, v_block, g, m, m_point, tiles, blocks);
+}
+
+// Rows tiles times Vectors vectors of output channels.  Meanwhile what lies at `next` is brought into the
+// second-level cache: for each channel one line for each 16 lanes, then `stride` floats further.
 template <int Rows, int Vectors>
 void multiply_rows(const float* v, int64_t v_block, const float* u, float* m, int blocks, bool accumulate,
                    const float* next, int stride) {
@@ -214,18 +294,15 @@ template <int Vectors, int... Rows>
 struct MakeRowsTable<Vectors, 0, Rows...> : RowsTable<Vectors, Rows...> {};
 
 template <int Blocks>
-void multiply_panel(const float* v, int64_t v_block, const float* u, float* m, int tiles, int blocks, bool accumulate) {
+void multiply_panel(const float* v, int64_t v_block, const float* u, float* m, int tiles, int blocks, bool accumulate,
+                    const float* next, int stride) {
   constexpr int vectors = Blocks * kParts;
   using Table = MakeRowsTable<vectors, PL_WINOGRAD_ROWS(vectors)>;
-  // The weights that follow in memory are the next to be multiplied: the first call fetches them, without waiting for
-  // the processor's own prefetching, which stops at the ends of pages.
-  const float* next = u + blocks * kLanes * vectors * kWidth;
-  int stride = vectors * kWidth;
   // As even as possible: a last call with few tiles would not keep the multipliers busy.
   for (int calls = (tiles + Table::most - 1) / Table::most; calls > 0; --calls) {
     const int rows = (tiles + calls - 1) / calls;
     Table::table[rows - 1](v, v_block, u, m, blocks, accumulate, next, stride);
-    stride = 0;
+    stride = 0;  // the first call has fetched all
     v += rows * kLanes;
     m += rows * vectors * kWidth;
     tiles -= rows;
@@ -233,50 +310,48 @@ void multiply_panel(const float* v, int64_t v_block, const float* u, float* m, i
 }
 
 void multiply(const float* v, int64_t v_block, const float* u, float* m, int tiles, int blocks, int panel,
-              bool accumulate) {
+              bool accumulate, const float* next, int stride) {
   switch (panel) {
-    case 1: return multiply_panel<1>(v, v_block, u, m, tiles, blocks, accumulate);
+    case 1: return multiply_panel<1>(v, v_block, u, m, tiles, blocks, accumulate, next, stride);
 #if PL_WINOGRAD_PANEL == 4
-    case 2: return multiply_panel<2>(v, v_block, u, m, tiles, blocks, accumulate);
-    case 3: return multiply_panel<3>(v, v_block, u, m, tiles, blocks, accumulate);
-    case 4: return multiply_panel<4>(v, v_block, u, m, tiles, blocks, accumulate);
+    case 2: return multiply_panel<2>(v, v_block, u, m, tiles, blocks, accumulate, next, stride);
+    case 3: return multiply_panel<3>(v, v_block, u, m, tiles, blocks, accumulate, next, stride);
+    case 4: return multiply_panel<4>(v, v_block, u, m, tiles, blocks, accumulate, next, stride);
 #endif
   }
 }
 
 // The m * m outputs of one part: A^T p A.
-template <class F>
-PL_WINOGRAD_INLINE void output_part(const float* p, int64_t point, Vector (&y)[F::m][F::m]) {
-  Vector between[F::m][F::n];
+PL_WINOGRAD_INLINE void output_part(const float* p, int64_t point, Vector (&y)[kTile][kTile]) {
+  Vector between[kTile][kWindow];
 #pragma GCC unroll 8
-  for (int j = 0; j < F::n; ++j) {
-    Vector column[F::n], t[F::m];
+  for (int j = 0; j < kWindow; ++j) {
+    Vector column[kWindow], t[kTile];
 #pragma GCC unroll 8
-    for (int i = 0; i < F::n; ++i) column[i] = load(p + (i * F::n + j) * point);
-    F::output(column, t);
+    for (int i = 0; i < kWindow; ++i) column[i] = load(p + (i * kWindow + j) * point);
+    transform_output(column, t);
 #pragma GCC unroll 8
-    for (int i = 0; i < F::m; ++i) between[i][j] = t[i];
+    for (int i = 0; i < kTile; ++i) between[i][j] = t[i];
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < F::m; ++i) F::output(between[i], y[i]);
+  for (int i = 0; i < kTile; ++i) transform_output(between[i], y[i]);
 }
 
 // Blocks that are incomplete, and activations that are functions: by way of a copy of the tile.
-template <class F>
 __attribute__((noinline)) void output_block(const WinogradTarget& target, int64_t offset, int block, int rows,
                                             int columns, const float* p, int64_t point) {
-  float tile[F::m * F::m * kLanes];
+  float tile[kTile * kTile * kLanes];
   const int lanes = block + 1 < target.blocks ? kLanes : target.last_lanes;
   const int written = target.pad ? kLanes : lanes;
   for (int part = 0; part < kParts; ++part) {
-    Vector y[F::m][F::m];
-    output_part<F>(p + part * kWidth, point, y);
-    for (int i = 0; i < F::m; ++i)
-      for (int j = 0; j < F::m; ++j) store(tile + (i * F::m + j) * kLanes + part * kWidth, y[i][j]);
+    Vector y[kTile][kTile];
+    output_part(p + part * kWidth, point, y);
+    for (int i = 0; i < kTile; ++i)
+      for (int j = 0; j < kTile; ++j) store(tile + (i * kTile + j) * kLanes + part * kWidth, y[i][j]);
   }
-  for (int i = 0; i < F::m; ++i)
-    for (int j = 0; j < F::m; ++j) {
-      float* values = tile + (i * F::m + j) * kLanes;
+  for (int i = 0; i < kTile; ++i)
+    for (int j = 0; j < kTile; ++j) {
+      float* values = tile + (i * kTile + j) * kLanes;
       const bool exists = i < rows && j < columns;
       const float* residual =
           target.residual && exists ? target.residual + offset + i * target.row + j * target.column : nullptr;
@@ -287,16 +362,16 @@ __attribute__((noinline)) void output_block(const WinogradTarget& target, int64_
         values[lane] = target.relu && value < 0.0f ? 0.0f : value;
       }
     }
-  if (target.activation) target.activation(tile, tile, F::m * F::m * kLanes, target.alpha, target.beta);
+  if (target.activation) target.activation(tile, tile, kTile * kTile * kLanes, target.alpha, target.beta);
   for (int i = 0; i < rows; ++i)
     for (int j = 0; j < columns; ++j)
       for (int lane = 0; lane < written; ++lane)
         target.y[offset + i * target.row + j * target.column + lane] =
-            lane < lanes ? tile[(i * F::m + j) * kLanes + lane] : 0.0f;
+            lane < lanes ? tile[(i * kTile + j) * kLanes + lane] : 0.0f;
 }
 
 // Blocks [first, last) that are complete, finished in registers.
-template <class F, bool relu, bool with_residual>
+template <bool relu, bool with_residual>
 PL_WINOGRAD_INLINE void output_blocks(const WinogradTarget& target, int64_t offset, int first, int last, int rows,
                                       int columns, const float* p, int64_t point) {
   // In variables of its own: what is stored might otherwise be part of `target`.
@@ -308,22 +383,22 @@ PL_WINOGRAD_INLINE void output_blocks(const WinogradTarget& target, int64_t offs
     for (int part = 0; part < kParts; ++part) {
       // The next tile's outputs are to be at hand when they are written: likewise half of the time on large images.
 #pragma GCC unroll 4
-      for (int i = 0; i < F::m; ++i)
+      for (int i = 0; i < kTile; ++i)
 #pragma GCC unroll 4
-        for (int j = F::m; j < 2 * F::m; ++j) {
+        for (int j = kTile; j < 2 * kTile; ++j) {
           __builtin_prefetch(y + i * row + j * column, 1, 3);
           if (with_residual) __builtin_prefetch(residual + i * row + j * column, 0, 3);
         }
-      Vector values[F::m][F::m];
-      output_part<F>(p + part * kWidth, point, values);
+      Vector values[kTile][kTile];
+      output_part(p + part * kWidth, point, values);
       const Vector shift = load(bias + part * kWidth);
       float* line = y + part * kWidth;
       const float* added = with_residual ? residual + part * kWidth : nullptr;
 #pragma GCC unroll 4
-      for (int i = 0; i < F::m; ++i) {
+      for (int i = 0; i < kTile; ++i) {
         if (i >= rows) break;
 #pragma GCC unroll 4
-        for (int j = 0; j < F::m; ++j) {
+        for (int j = 0; j < kTile; ++j) {
           if (j >= columns) break;
           Vector value = values[i][j] + shift;
           if (with_residual) value += load(added + j * column);
@@ -338,25 +413,24 @@ PL_WINOGRAD_INLINE void output_blocks(const WinogradTarget& target, int64_t offs
   }
 }
 
-template <class F>
 void output(const WinogradTarget& target, int y0, int x0, const float* p, int64_t point) {
-  const int rows = target.h - y0 < F::m ? target.h - y0 : F::m, columns = target.w - x0 < F::m ? target.w - x0 : F::m;
+  const int rows = target.h - y0 < kTile ? target.h - y0 : kTile,
+            columns = target.w - x0 < kTile ? target.w - x0 : kTile;
   const int64_t offset = y0 * target.row + x0 * target.column;
   const int complete = target.activation ? 0 : target.last_lanes < kLanes ? target.blocks - 1 : target.blocks;
   if (target.relu && target.residual)
-    output_blocks<F, true, true>(target, offset, 0, complete, rows, columns, p, point);
+    output_blocks<true, true>(target, offset, 0, complete, rows, columns, p, point);
   else if (target.relu)
-    output_blocks<F, true, false>(target, offset, 0, complete, rows, columns, p, point);
+    output_blocks<true, false>(target, offset, 0, complete, rows, columns, p, point);
   else if (target.residual)
-    output_blocks<F, false, true>(target, offset, 0, complete, rows, columns, p, point);
+    output_blocks<false, true>(target, offset, 0, complete, rows, columns, p, point);
   else
-    output_blocks<F, false, false>(target, offset, 0, complete, rows, columns, p, point);
+    output_blocks<false, false>(target, offset, 0, complete, rows, columns, p, point);
   for (int block = complete; block < target.blocks; ++block)
-    output_block<F>(target, offset + block * target.block, block, rows, columns, p + block * kLanes, point);
+    output_block(target, offset + block * target.block, block, rows, columns, p + block * kLanes, point);
 }
 
-constexpr WinogradKernels kKernels = {PL_WINOGRAD_ISA, PL_WINOGRAD_PANEL, input<F2>, input<F4>,
-                                      multiply,        output<F2>,        output<F4>};
+constexpr WinogradKernels kKernels = {PL_WINOGRAD_ISA, PL_WINOGRAD_PANEL, input, filter, multiply, few, output};
 
 #undef PL_WINOGRAD_INLINE
 #undef PL_WINOGRAD_LAMBDA

@@ -1,0 +1,96 @@
+"""How many times as fast Winograd convolutions are as oneDNN's fastest, over the 3x3 convolutions of networks.
+
+    python -m bench.winograd --batch 1 16 --threads 1 --cold
+
+For each distinct convolution of 3x3 with stride 1 and at least 16 channels (bench/shapes.py, with bias and ReLU) all
+candidates in NHWC and blocked layouts take turns. The ratio is of the fastest of either, whatever their layouts; the
+error is Winograd's, relative to the L2 norm of sums in double, for normally distributed data. With one thread, times
+are of its processor's time, which other programs disturb less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from pylayout.cli.terminal import Progress, Table, ms_text
+
+from .programs import program
+from .shapes import CONVOLUTIONS
+
+
+def cases(networks: list[str], batches: list[int]) -> dict[tuple[int, ...], list[str]]:
+    """Shapes (n, c, h, w, oc), each with the networks that have it."""
+    found: dict[tuple[int, ...], list[str]] = {}
+    for batch in batches:
+        for network in networks:
+            for _, c, h, w, oc, kernel, stride, padding, groups in CONVOLUTIONS[network]:
+                if (kernel, stride, padding, groups) == (3, 1, 1, 1) and min(c, oc) >= 16:
+                    users = found.setdefault((batch, c, h, w, oc), [])
+                    if network not in users:
+                        users.append(network)
+    return found
+
+
+def run(binary: Path, shapes: list[tuple[int, ...]], options: argparse.Namespace) -> list[dict[str, Any]]:
+    command = [str(binary), str(options.threads), str(options.seconds), "cold" if options.cold else "warm"]
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert worker.stdin and worker.stdout
+    worker.stdin.write("".join(" ".join(map(str, shape)) + "\n" for shape in shapes))
+    worker.stdin.close()
+    results = []
+    with Progress() as progress:
+        for line in worker.stdout:
+            results.append(json.loads(line))
+            progress.update(f"{len(results)} of {len(shapes)} convolutions", len(results), len(shapes))
+    if worker.wait() or len(results) != len(shapes):
+        sys.exit(f"winograd ended with code {worker.returncode} after {len(results)} of {len(shapes)} shapes")
+    return results
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", nargs="+", default=["resnet50", "vgg16"], choices=list(CONVOLUTIONS))
+    parser.add_argument("--batch", type=int, nargs="+", default=[1])
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--cold", action="store_true", help="evict the weights before each run, as a network does")
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each shape (default 1)")
+    parser.add_argument("--build", metavar="FOLDER", help="a CMake build folder (default: build/bench)")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args(arguments)
+    users = cases(options.networks, options.batch)
+    rows = run(program("winograd", options.build), list(users), options)
+    table = Table(
+        ("n c h w oc", "networks", "oneDNN ms", "Winograd ms", "ratio", "error", "by"),
+        ("oneDNN ms", "Winograd ms", "ratio", "error"),
+    )
+    for row, (shape, networks) in zip(rows, users.items(), strict=True):
+        best: dict[str, dict[str, Any]] = {}
+        for candidate in row["candidates"]:
+            best.setdefault(candidate["key"].split("/")[0], candidate)
+        if "host" not in best or "onednn" not in best:
+            sys.exit(
+                f"{shape}: no candidate of {'oneDNN' if 'host' in best else 'Winograd'} within four times the best"
+            )
+        row["ratio"] = best["onednn"]["ms"] / best["host"]["ms"]
+        table.add(
+            " ".join(map(str, shape)),
+            ", ".join(networks),
+            ms_text(best["onednn"]["ms"]),
+            ms_text(best["host"]["ms"]),
+            f"{row['ratio']:.2f}",
+            f"{best['host']['error']:.1e}",
+            best["host"]["key"].split("/")[1],
+        )
+    table.print()
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
