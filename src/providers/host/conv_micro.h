@@ -68,15 +68,29 @@ PL_ALWAYS Vec exponential(const Vec& value) {
   p = p * r + 0.5f;
   p = (p * r) * r + r;
   p += 1.0f;
+#if PL_CONV_MASKS == 512
+  return Vec(_mm512_maskz_scalef_ps(__mmask16(-1), __m512(p), __m512(n)));
+#else
   const Lanes power = Lanes(shifted) - 0x4b400000, half = power >> 1;
   return p * float_of_bits((half + 127) << 23) * float_of_bits((power - half + 127) << 23);
+#endif
 }
 
 struct Hardswish {
   static PL_ALWAYS Vec of(const Vec& v) { return v * at_most(at_least(v + 3.0f, Vec{}), all(6.0f)) * (1.0f / 6.0f); }
 };
 struct Silu {
-  static PL_ALWAYS Vec of(const Vec& v) { return v / (1.0f + exponential(-v)); }
+  static PL_ALWAYS Vec of(const Vec& v) {
+#if PL_CONV_MASKS == 512
+    // A division takes as long as all the rest; one step of Newton's makes the reciprocal's 14 bits all but exact.
+    // Below -87 the sum's reciprocal would be subnormal; silu is nothing there.
+    const Vec sum = 1.0f + exponential(at_most(-v, all(87.0f)));
+    const Vec guess = Vec(_mm512_maskz_rcp14_ps(__mmask16(-1), __m512(sum)));
+    return v * (guess * (2.0f - sum * guess));
+#else
+    return v / (1.0f + exponential(-v));
+#endif
+  }
 };
 template <class F>
 PL_ALWAYS void each_stored(const Result& result, float* y, int64_t pixels, int vectors, int part) {
@@ -166,16 +180,19 @@ PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int 
 
 // ---- 1x1 ------------------------------------------------------------------------------------------
 
-// P pixels by V vectors of output channels, all input channels.  Step > 0: x_pixel, known to the compiler.
+// P pixels by V vectors of output channels, all input channels.  Step > 0: x_pixel, known to the compiler.  `ahead`:
+// the filters of a vector whose turn comes soon, fetched into the second-level cache meanwhile.
 template <int P, int V, int Step>
-void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_t vector, int part) {
+void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_t vector, int part,
+                    const float* ahead) {
   Vec sums[P][V];
   start<P, V>(sums, job.result, offset, vector, part);
   const int64_t x_pixel = Step ? Step : job.x_pixel, w_vector = job.inputs * kWidth;
   const float* w = job.weights + vector * w_vector;
   for (int64_t left = job.inputs; left > 0; left -= job.chunk, x += job.x_chunk) {
     const int64_t chunk = left < job.chunk ? left : job.chunk;
-    for (int64_t i = 0; i < chunk; ++i, w += kWidth) {
+    for (int64_t i = 0; i < chunk; ++i, w += kWidth, ahead += kWidth) {
+      __builtin_prefetch(ahead, 0, 2);
       Vec filter[V];
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) filter[v] = load(w + v * w_vector);
@@ -190,7 +207,7 @@ void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_
   end<P, V>(sums, job.result, offset, part);
 }
 
-using PointwiseTile = void (*)(const Pointwise&, const float*, int64_t, int64_t, int);
+using PointwiseTile = void (*)(const Pointwise&, const float*, int64_t, int64_t, int, const float*);
 
 constexpr ConvKernels kTiles = {"", kWidth, PL_CONV_TILES, nullptr, nullptr};
 constexpr int kMostPixels = 32;
@@ -230,6 +247,10 @@ void pointwise(const Pointwise& job, int64_t first, int64_t last, int64_t first_
       const int64_t vector = first_vector + count * group / groups;
       const int v = int(first_vector + count * (group + 1) / groups - vector);
       const int part = vector + v == vectors ? rest : 0;
+      // Each of the first tiles fetches the filters of one vector of the next group.
+      const float* ahead = job.weights + (vector + v) * job.inputs * kWidth;
+      int64_t fetches = begin > first || group + 1 == groups ? 0 : tile;
+      if (fetches > last_vector - vector - v) fetches = last_vector - vector - v;
       for (int64_t at = begin; at < end;) {
         const int64_t column = at % job.columns, line = at / job.columns;
         const int64_t image = line / job.rows, row = line % job.rows;
@@ -240,7 +261,10 @@ void pointwise(const Pointwise& job, int64_t first, int64_t last, int64_t first_
         const int64_t pieces = (run + kTiles.tile_pixels[v] - 1) / kTiles.tile_pixels[v];
         for (int64_t piece = 0; piece < pieces; ++piece) {
           const int64_t from = run * piece / pieces, pixels = run * (piece + 1) / pieces - from;
-          tiles.tile[v][pixels](job, x + from * job.x_pixel, offset + from * job.result.pixel, vector, part);
+          tiles.tile[v][pixels](job, x + from * job.x_pixel, offset + from * job.result.pixel, vector, part,
+                                fetches > 0 ? ahead : job.weights);
+          ahead += job.inputs * kWidth;
+          --fetches;
         }
         at += run;
       }
@@ -251,14 +275,13 @@ void pointwise(const Pointwise& job, int64_t first, int64_t last, int64_t first_
 // ---- depthwise ------------------------------------------------------------------------------------
 
 // P pixels of one row and vector, of the input rows whose taps are [first_tap, last_tap).  `x`: what tap (0, 0) of
-// the first pixel reads, `column` its column.  Step > 0: the floats between what neighbouring pixels read.
-// Edge: taps may lie beside the image.
-template <int P, int Step, bool Edge, bool Cut>
+// the first pixel reads, `column` its column.  Edge: taps may lie beside the image.  Cut: only `part` channels.
+template <int P, bool Edge, bool Cut>
 void depthwise_tile(const Depthwise& job, const float* x, int64_t column, int64_t first_tap, int64_t last_tap,
                     int64_t vector, int64_t offset, int part) {
   Vec sums[P][1];
   start<P, 1>(sums, job.result, offset, vector, part);
-  const int64_t step = Step ? Step : job.stride_w * job.x_pixel;
+  const int64_t step = job.stride_w * job.x_pixel;
   const float* w = job.weights + (vector * job.kernel_h + first_tap) * job.kernel_w * kWidth;
   for (int64_t kh = first_tap; kh < last_tap; ++kh) {
     const float* row = x + kh * job.dilation_h * job.x_row;
@@ -281,32 +304,78 @@ void depthwise_tile(const Depthwise& job, const float* x, int64_t column, int64_
   end<P, 1>(sums, job.result, offset, part);
 }
 
+// The same for a kernel of K columns, stride S and no dilation: each column of x is loaded once for all its taps.
+template <int P, int Step, bool Edge, bool Cut, int K, int S>
+void depthwise_columns(const Depthwise& job, const float* x, int64_t column, int64_t first_tap, int64_t last_tap,
+                       int64_t vector, int64_t offset, int part) {
+  Vec sums[P][1];
+  start<P, 1>(sums, job.result, offset, vector, part);
+  const int64_t pixel = Step ? Step : job.x_pixel;
+  const float* w = job.weights + (vector * job.kernel_h + first_tap) * K * kWidth;
+  for (int64_t kh = first_tap; kh < last_tap; ++kh, w += K * kWidth) {
+    const float* row = x + kh * job.dilation_h * job.x_row;
+    Vec filter[K];
+#pragma GCC unroll 8
+    for (int kw = 0; kw < K; ++kw) filter[kw] = load(w + kw * kWidth);
+#pragma GCC unroll 32
+    for (int c = 0; c < (P - 1) * S + K; ++c) {
+      const float* from = row + c * pixel;
+      if (Edge) from = uint64_t(column + c) < uint64_t(job.in_w) ? from : kZeros;
+      const Vec value = Cut ? load_part(from, part) : load(from);
+#pragma GCC unroll 8
+      for (int kw = 0; kw < K; ++kw)
+        if (c >= kw && (c - kw) % S == 0 && (c - kw) / S < P) sums[(c - kw) / S][0] += value * filter[kw];
+    }
+  }
+  end<P, 1>(sums, job.result, offset, part);
+}
+
 using DepthwiseTile = void (*)(const Depthwise&, const float*, int64_t, int64_t, int64_t, int64_t, int64_t, int);
 struct DepthwiseTiles {
   DepthwiseTile tile[kTiles.depthwise_pixels + 1][2] = {};  // by pixels, and whether at an edge
 };
-template <int Step, bool Cut, int P = kTiles.depthwise_pixels>
+constexpr int kFewPixels = 3;  // so few are left to the general code
+
+// K = 0: any kernel, stride and dilation.  Step: of neighbouring columns of x, or 0.
+template <int Step, bool Cut, int K, int S, int P = kTiles.depthwise_pixels>
 constexpr DepthwiseTiles fill_depthwise(DepthwiseTiles tiles) {
-  tiles.tile[P][0] = depthwise_tile<P, Step, false, Cut>;
-  tiles.tile[P][1] = depthwise_tile<P, Step, true, Cut>;
+  if constexpr (K == 0 || P <= kFewPixels) {
+    tiles.tile[P][0] = depthwise_tile<P, false, Cut>;
+    tiles.tile[P][1] = depthwise_tile<P, true, Cut>;
+  } else {
+    tiles.tile[P][0] = depthwise_columns<P, Step, false, Cut, K, S>;
+    tiles.tile[P][1] = depthwise_columns<P, Step, true, Cut, K, S>;
+  }
   if constexpr (P > 1)
-    return fill_depthwise<Step, Cut, P - 1>(tiles);
+    return fill_depthwise<Step, Cut, K, S, P - 1>(tiles);
   else
     return tiles;
 }
-constexpr DepthwiseTiles kStep1 = fill_depthwise<kWidth, false>({});
-constexpr DepthwiseTiles kStep2 = fill_depthwise<2 * kWidth, false>({});
-constexpr DepthwiseTiles kAnyStep = fill_depthwise<0, false>({});
-constexpr DepthwiseTiles kCutOff = fill_depthwise<0, true>({});
+// By how the channels lie: blocked, channels last, and the last vector of these.
+struct DepthwiseFamily {
+  DepthwiseTiles blocked, apart, cut;
+};
+template <int K, int S>
+constexpr DepthwiseFamily kFamily = {fill_depthwise<kWidth, false, K, S>({}), fill_depthwise<0, false, K, S>({}),
+                                     fill_depthwise<0, true, K, S>({})};
+
+const DepthwiseFamily& family_of(const Depthwise& job) {
+  if (job.dilation_w == 1) {
+    if (job.kernel_w == 3 && job.stride_w == 1) return kFamily<3, 1>;
+    if (job.kernel_w == 3 && job.stride_w == 2) return kFamily<3, 2>;
+    if (job.kernel_w == 5 && job.stride_w == 1) return kFamily<5, 1>;
+    if (job.kernel_w == 5 && job.stride_w == 2) return kFamily<5, 2>;
+  }
+  return kFamily<0, 0>;
+}
 
 void depthwise(const Depthwise& job, int64_t image, int64_t vector, int64_t first, int64_t last) {
   const Result& result = job.result;
   const int part = result.channels - vector * kWidth < kWidth ? int(result.channels % kWidth) : 0;
-  const int64_t step = job.stride_w * job.x_pixel;
-  const DepthwiseTiles& tiles = part && !result.padded ? kCutOff
-                                : step == kWidth       ? kStep1
-                                : step == 2 * kWidth   ? kStep2
-                                                       : kAnyStep;
+  const DepthwiseFamily& family = family_of(job);
+  const DepthwiseTiles& tiles = part && !result.padded  ? family.cut
+                                : job.x_pixel == kWidth ? family.blocked
+                                                        : family.apart;
   const float* plane = job.x + image * job.x_image + vector * job.x_vector;
   const int64_t pieces = (job.out_w + kTiles.depthwise_pixels - 1) / kTiles.depthwise_pixels;
   const int64_t reach = job.dilation_w * (job.kernel_w - 1);

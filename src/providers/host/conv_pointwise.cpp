@@ -93,7 +93,10 @@ void list_pointwise(const Op& op, CandidateList& out) {
     }
     body.pixels = job.images * job.rows * job.columns;
     body.vectors = (outputs + kernels.width - 1) / kernels.width;
-    const double ns = Cycles::tiles(kernels, double(inputs), body.pixels, body.vectors, 1) / Cycles::kPerNanosecond;
+    const double far = 4 * double(inputs) * double(body.pixels + body.vectors * kernels.width);
+    const double cycles =
+        Cycles::tiles(kernels, double(inputs), body.pixels, body.vectors, 1) + far / Cycles::kFarBytes;
+    const double ns = cycles / Cycles::kPerNanosecond;
     body.divide(threads_for(ns, kAwakeNanoseconds));
     return body;
   });
