@@ -111,6 +111,18 @@ static void test_depthwise() {
   expect_some({{5, 35, 21, 23}, {35, 1, 3, 3}, "groups=35 padding=1 activation=relu", true, true});
 }
 
+static void test_grouped() {
+  for (int64_t group : {2, 4, 8})
+    for (int64_t c : {16, 24, 48, 56})
+      for (const char* geometry : {"padding=1", "stride=2 padding=1", "stride=[2,1] padding=[1,0,2,3]", ""})
+        for (int64_t w : {3, 7, 16, 21})
+          expect_some({{2, c, 5, w}, {c, group, 3, 3}, concat("groups=", c / group, " ", geometry)});
+  run({{1, 64, 9, 9}, {64, 16, 3, 3}, "groups=4 padding=1 activation=relu", true, true});
+  expect_some({{1, 40, 9, 9}, {40, 8, 3, 3}, "groups=5 padding=1 activation=sigmoid", true, true});
+  expect_some({{1, 16, 9, 9}, {16, 8, 5, 3}, "groups=2 padding=1 dilation=[2,1]", true, true});
+  expect_some({{2, 24, 31}, {24, 4, 3}, "groups=6 padding=1 stride=2"});
+}
+
 static void test_pointwise() {
   for (int64_t inputs : {4, 8, 16, 17, 24, 40, 70})
     for (int64_t outputs : {4, 8, 15, 16, 24, 33, 64, 80, 96, 112, 130})
@@ -167,6 +179,7 @@ int main() {
     use_threads(threads);
     test_activations();
     test_depthwise();
+    test_grouped();
     test_pointwise();
   }
   test_nan();

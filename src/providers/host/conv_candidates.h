@@ -10,7 +10,7 @@
 
 namespace pl::host {
 
-void list_depthwise(const Op& op, CandidateList& out);  // groups = c = oc
+void list_depthwise(const Op& op, CandidateList& out);  // groups of one channel, or of a few
 void list_pointwise(const Op& op, CandidateList& out);  // 1x1, groups = 1
 
 // The floats of a tensor between neighbouring images, rows, pixels and vectors of channels.
@@ -35,11 +35,13 @@ void bind(Result& result, const KernelArguments& arguments);
 // Tests ask for the candidates of all instruction sets, not just of the best.
 bool& every_instruction_set();
 
-// Adds one candidate for channels last and one for channels blocked by the kernels' width.  make(x, y) gives the body.
-template <class Make>
-void add_conv_candidates(const Op& op, const std::string& name, CandidateList& out, Make make) {
+// Adds one candidate for channels last and one for channels blocked by the kernels' width.  make(kernels, x, y) gives
+// the body; suits(kernels) says whether there is one.
+template <class Suits, class Make>
+void add_conv_candidates(const Op& op, const std::string& name, CandidateList& out, Suits suits, Make make) {
   const int rank = op.in(0).rank();
   for (const ConvKernels* const* kernels = all_conv_kernels(); *kernels; ++kernels) {
+    if (!suits(**kernels)) continue;
     const int width = (*kernels)->width;
     for (const Layout& layout : {Layout::channels_last(rank), Layout::channels_blocked(rank, width)}) {
       if (layout.is_blocked() && 2 * std::min(op.in(0).shape[1], op.out().shape[1]) < width) continue;

@@ -1,4 +1,5 @@
-// Depthwise convolution, one filter for each channel: f32, channels last or blocked by a vector.
+// Depthwise convolution, and that of narrow groups (as many channels out as in, a power of two, at most a vector; three
+// columns): f32, channels last or blocked by a vector.
 #include "providers/host/conv_candidates.h"
 
 namespace pl::host {
@@ -9,16 +10,13 @@ constexpr double kNanoseconds = 0.25;
 // Fewer rows and columns than this: threads divide the channels, as those of a 1x1 convolution do there, so that what
 // one core has written is in its cache for the next layer.
 constexpr int64_t kSmallPlane = 400;
-// Of channels last, rows are gone through in pieces of about so much, all channels of a piece before the next.
-constexpr int64_t kPieceBytes = 32 << 10;
 
 struct DepthwiseBody {
   const ConvKernels* kernels;
   Depthwise job;
   int64_t images, vectors;
-  bool by_channels;    // how threads divide the work
-  int64_t piece_rows;  // rows of one vector before the next one's turn
-  double row_ns;       // of all vectors
+  bool by_channels;  // how threads divide the work
+  double row_ns;     // of all vectors
 
   void operator()(const KernelArguments& arguments) const {
     Depthwise call = job;
@@ -30,7 +28,8 @@ struct DepthwiseBody {
       parallel_for(
           images * vectors, row_ns * double(rows) / double(vectors),
           [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) kernels->depthwise(call, i / vectors, i % vectors, 0, rows);
+            for (int64_t i = begin; i < end; ++i)
+              kernels->depthwise(call, i / vectors, i % vectors, i % vectors + 1, 0, rows);
           },
           kAwakeNanoseconds);
       return;
@@ -40,8 +39,8 @@ struct DepthwiseBody {
         [&](int64_t begin, int64_t end) {
           while (begin < end) {
             const int64_t image = begin / rows, row = begin % rows;
-            const int64_t count = std::min({rows - row, end - begin, piece_rows});
-            for (int64_t v = 0; v < vectors; ++v) kernels->depthwise(call, image, v, row, row + count);
+            const int64_t count = std::min(rows - row, end - begin);
+            kernels->depthwise(call, image, 0, vectors, row, row + count);
             begin += count;
           }
         },
@@ -52,14 +51,20 @@ struct DepthwiseBody {
 }  // namespace
 
 void list_depthwise(const Op& op, CandidateList& out) {
-  const int64_t channels = op.in(0).shape[1];
-  if (!suits_conv_kernels(op) || op.attributes.integer("groups") != channels || op.out().shape[1] != channels) return;
-  if (channels < 4) return;
+  if (!suits_conv_kernels(op)) return;
+  const int64_t channels = op.in(0).shape[1], groups = op.attributes.integer("groups"), group = channels / groups;
+  if (op.out().shape[1] != channels || channels < 4 || groups == 1 || (group & (group - 1))) return;
   const Window rows = rows_of(op), columns = columns_of(op);
-  add_conv_candidates(op, "depthwise", out, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
+  if (group > 1 && (columns.kernel != 3 || columns.stride > 2 || columns.dilation != 1)) return;
+  const auto suits = [&](const ConvKernels& kernels) {
+    return group == 1 || (kernels.groups && group <= kernels.width);
+  };
+  const std::string name = group == 1 ? "depthwise" : "grouped";
+  add_conv_candidates(op, name, out, suits, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
     DepthwiseBody body;
     body.kernels = &kernels;
     Depthwise& job = body.job;
+    job.group = group;
     job.in_h = rows.in, job.in_w = columns.in;
     job.out_h = rows.out, job.out_w = columns.out;
     job.kernel_h = rows.kernel, job.kernel_w = columns.kernel;
@@ -74,9 +79,7 @@ void list_depthwise(const Op& op, CandidateList& out) {
     body.vectors = (channels + kernels.width - 1) / kernels.width;
     const bool blocked = y.layout.is_blocked();
     body.by_channels = blocked && (rows.out * columns.out < kSmallPlane || rows.out == 1);
-    body.piece_rows =
-        blocked ? rows.out : std::max<int64_t>(1, kPieceBytes / 4 / (strides.row * std::max<int64_t>(1, rows.stride)));
-    body.row_ns = kNanoseconds * double(body.vectors * columns.out * rows.kernel * columns.kernel);
+    body.row_ns = kNanoseconds * double(body.vectors * columns.out * rows.kernel * columns.kernel * group);
     return body;
   });
 }

@@ -51,11 +51,14 @@ struct Pointwise {
   Result result;
 };
 
-// One filter for each channel.  For output row oh the input rows are oh * stride_h - begin_h + k * dilation_h, and
-// so for columns; x counts as zero outside its bounds.
+// One filter for each channel, or one for each channel of a narrow group.  For output row oh the input rows are oh *
+// stride_h - begin_h + k * dilation_h, and so for columns; x counts as zero outside its bounds.
 struct Depthwise {
   const float* x = nullptr;
-  const float* weights = nullptr;  // vector v, tap (kh, kw) at (v * kernel_h * kernel_w + kh * kernel_w + kw) * width
+  // Vector v, channel i of the group, tap (kh, kw) at (((v * group + i) * kernel_h + kh) * kernel_w + kw) * width.
+  const float* weights = nullptr;
+  int64_t group = 1;  // channels; more than one, a power of two that divides the width, only with kernel_w = 3,
+                      // stride_w of 1 or 2, dilation_w = 1
   int64_t in_h = 0, in_w = 0, out_h = 0, out_w = 0;
   int64_t kernel_h = 0, kernel_w = 0, stride_h = 0, stride_w = 0, dilation_h = 0, dilation_w = 0;
   int64_t begin_h = 0, begin_w = 0;
@@ -69,12 +72,14 @@ struct ConvKernels {
   int tile_vectors;      // vectors of output channels that a tile of Pointwise spans at most, up to 4
   int tile_pixels[5];    // and pixels, by its number of vectors
   int depthwise_pixels;  // pixels of a tile of Depthwise
+  bool groups;           // Depthwise::group may be more than 1
   // Pixels [first, last) counted through images, rows and columns; vectors [first_vector, last_vector) of the
   // output, `tile` of them at a time.
   void (*pointwise)(const Pointwise& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector,
                     int tile);
-  // Rows [first, last) of one image, of one vector.
-  void (*depthwise)(const Depthwise& job, int64_t image, int64_t vector, int64_t first, int64_t last);
+  // Rows [first, last) of one image, of vectors [first_vector, last_vector).
+  void (*depthwise)(const Depthwise& job, int64_t image, int64_t first_vector, int64_t last_vector, int64_t first,
+                    int64_t last);
 };
 
 // The best that this processor runs.

@@ -209,7 +209,7 @@ void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_
 
 using PointwiseTile = void (*)(const Pointwise&, const float*, int64_t, int64_t, int, const float*);
 
-constexpr ConvKernels kTiles = {"", kWidth, PL_CONV_TILES, nullptr, nullptr};
+constexpr ConvKernels kTiles = {"", kWidth, PL_CONV_TILES, false, nullptr, nullptr};
 constexpr int kMostPixels = 32;
 
 struct PointwiseTiles {
@@ -304,27 +304,51 @@ void depthwise_tile(const Depthwise& job, const float* x, int64_t column, int64_
   end<P, 1>(sums, job.result, offset, part);
 }
 
+// Lane l gets lane l / group * group + i: input channel i of the group that output channel l belongs to.
+PL_ALWAYS Vec spread(const Vec& v, const Lanes& lanes) {
+#if PL_CONV_MASKS == 512
+  return Vec(_mm512_maskz_permutexvar_ps(__mmask16(-1), __m512i(lanes), __m512(v)));
+#elif PL_CONV_MASKS == 256
+  return Vec(_mm256_permutevar8x32_ps(__m256(v), __m256i(lanes)));
+#else
+  Vec result;
+  for (int i = 0; i < kWidth; ++i) result[i] = v[lanes[i]];
+  return result;
+#endif
+}
+
 // The same for a kernel of K columns, stride S and no dilation: each column of x is loaded once for all its taps.
-template <int P, int Step, bool Edge, bool Cut, int K, int S>
+// Grouped: job.group channels of x for each of y.
+template <int P, int Step, bool Edge, bool Cut, int K, int S, bool Grouped>
 void depthwise_columns(const Depthwise& job, const float* x, int64_t column, int64_t first_tap, int64_t last_tap,
                        int64_t vector, int64_t offset, int part) {
   Vec sums[P][1];
   start<P, 1>(sums, job.result, offset, vector, part);
-  const int64_t pixel = Step ? Step : job.x_pixel;
-  const float* w = job.weights + (vector * job.kernel_h + first_tap) * K * kWidth;
-  for (int64_t kh = first_tap; kh < last_tap; ++kh, w += K * kWidth) {
+  const int64_t pixel = Step ? Step : job.x_pixel, group = Grouped ? job.group : 1;
+  Lanes lanes{};
+  if (Grouped) {
+    for (int l = 0; l < kWidth; ++l) lanes[l] = l;
+    lanes &= -int(group);  // a power of two
+  }
+  for (int64_t kh = first_tap; kh < last_tap; ++kh) {
     const float* row = x + kh * job.dilation_h * job.x_row;
-    Vec filter[K];
+    const float* w = job.weights + (vector * group * job.kernel_h + kh) * K * kWidth;
+    Lanes from_lanes = lanes;
+    for (int64_t i = 0; i < group; ++i, w += job.kernel_h * K * kWidth) {
+      Vec filter[K];
 #pragma GCC unroll 8
-    for (int kw = 0; kw < K; ++kw) filter[kw] = load(w + kw * kWidth);
+      for (int kw = 0; kw < K; ++kw) filter[kw] = load(w + kw * kWidth);
 #pragma GCC unroll 32
-    for (int c = 0; c < (P - 1) * S + K; ++c) {
-      const float* from = row + c * pixel;
-      if (Edge) from = uint64_t(column + c) < uint64_t(job.in_w) ? from : kZeros;
-      const Vec value = Cut ? load_part(from, part) : load(from);
+      for (int c = 0; c < (P - 1) * S + K; ++c) {
+        const float* from = row + c * pixel;
+        if (Edge) from = uint64_t(column + c) < uint64_t(job.in_w) ? from : kZeros;
+        Vec value = Cut ? load_part(from, part) : load(from);
+        if (Grouped) value = spread(value, from_lanes);
 #pragma GCC unroll 8
-      for (int kw = 0; kw < K; ++kw)
-        if (c >= kw && (c - kw) % S == 0 && (c - kw) / S < P) sums[(c - kw) / S][0] += value * filter[kw];
+        for (int kw = 0; kw < K; ++kw)
+          if (c >= kw && (c - kw) % S == 0 && (c - kw) / S < P) sums[(c - kw) / S][0] += value * filter[kw];
+      }
+      if (Grouped) from_lanes += 1;
     }
   }
   end<P, 1>(sums, job.result, offset, part);
@@ -337,17 +361,17 @@ struct DepthwiseTiles {
 constexpr int kFewPixels = 3;  // so few are left to the general code
 
 // K = 0: any kernel, stride and dilation.  Step: of neighbouring columns of x, or 0.
-template <int Step, bool Cut, int K, int S, int P = kTiles.depthwise_pixels>
+template <int Step, bool Cut, int K, int S, bool Grouped, int P = kTiles.depthwise_pixels>
 constexpr DepthwiseTiles fill_depthwise(DepthwiseTiles tiles) {
-  if constexpr (K == 0 || P <= kFewPixels) {
+  if constexpr (!Grouped && (K == 0 || P <= kFewPixels)) {
     tiles.tile[P][0] = depthwise_tile<P, false, Cut>;
     tiles.tile[P][1] = depthwise_tile<P, true, Cut>;
   } else {
-    tiles.tile[P][0] = depthwise_columns<P, Step, false, Cut, K, S>;
-    tiles.tile[P][1] = depthwise_columns<P, Step, true, Cut, K, S>;
+    tiles.tile[P][0] = depthwise_columns<P, Step, false, Cut, K, S, Grouped>;
+    tiles.tile[P][1] = depthwise_columns<P, Step, true, Cut, K, S, Grouped>;
   }
   if constexpr (P > 1)
-    return fill_depthwise<Step, Cut, K, S, P - 1>(tiles);
+    return fill_depthwise<Step, Cut, K, S, Grouped, P - 1>(tiles);
   else
     return tiles;
 }
@@ -355,11 +379,15 @@ constexpr DepthwiseTiles fill_depthwise(DepthwiseTiles tiles) {
 struct DepthwiseFamily {
   DepthwiseTiles blocked, apart, cut;
 };
-template <int K, int S>
-constexpr DepthwiseFamily kFamily = {fill_depthwise<kWidth, false, K, S>({}), fill_depthwise<0, false, K, S>({}),
-                                     fill_depthwise<0, true, K, S>({})};
+template <int K, int S, bool Grouped = false>
+constexpr DepthwiseFamily kFamily = {fill_depthwise<kWidth, false, K, S, Grouped>({}),
+                                     fill_depthwise<0, false, K, S, Grouped>({}),
+                                     fill_depthwise<0, true, K, S, Grouped>({})};
 
 const DepthwiseFamily& family_of(const Depthwise& job) {
+#if PL_CONV_MASKS
+  if (job.group > 1) return job.stride_w == 1 ? kFamily<3, 1, true> : kFamily<3, 2, true>;
+#endif
   if (job.dilation_w == 1) {
     if (job.kernel_w == 3 && job.stride_w == 1) return kFamily<3, 1>;
     if (job.kernel_w == 3 && job.stride_w == 2) return kFamily<3, 2>;
@@ -369,33 +397,52 @@ const DepthwiseFamily& family_of(const Depthwise& job) {
   return kFamily<0, 0>;
 }
 
-void depthwise(const Depthwise& job, int64_t image, int64_t vector, int64_t first, int64_t last) {
+// All taps of a row of y, without those above and below the image.
+struct Taps {
+  int64_t top, first, last;
+};
+Taps taps_of(const Depthwise& job, int64_t oh) {
+  Taps taps = {oh * job.stride_h - job.begin_h, 0, job.kernel_h};
+  while (taps.first < taps.last && taps.top + taps.first * job.dilation_h < 0) ++taps.first;
+  while (taps.last > taps.first && taps.top + (taps.last - 1) * job.dilation_h >= job.in_h) --taps.last;
+  return taps;
+}
+
+void depthwise(const Depthwise& job, int64_t image, int64_t first_vector, int64_t last_vector, int64_t first,
+               int64_t last) {
   const Result& result = job.result;
-  const int part = result.channels - vector * kWidth < kWidth ? int(result.channels % kWidth) : 0;
   const DepthwiseFamily& family = family_of(job);
-  const DepthwiseTiles& tiles = part && !result.padded  ? family.cut
-                                : job.x_pixel == kWidth ? family.blocked
-                                                        : family.apart;
-  const float* plane = job.x + image * job.x_image + vector * job.x_vector;
   const int64_t pieces = (job.out_w + kTiles.depthwise_pixels - 1) / kTiles.depthwise_pixels;
   const int64_t reach = job.dilation_w * (job.kernel_w - 1);
-  for (int64_t oh = first; oh < last; ++oh) {
-    const int64_t top = oh * job.stride_h - job.begin_h;
-    int64_t first_tap = 0, last_tap = job.kernel_h;
-    while (first_tap < last_tap && top + first_tap * job.dilation_h < 0) ++first_tap;
-    while (last_tap > first_tap && top + (last_tap - 1) * job.dilation_h >= job.in_h) --last_tap;
-    const int64_t line = image * result.image + oh * result.row + vector * result.vector;
-    for (int64_t piece = 0; piece < pieces; ++piece) {
-      const int64_t ow = job.out_w * piece / pieces, pixels = job.out_w * (piece + 1) / pieces - ow;
-      const int64_t left = ow * job.stride_w - job.begin_w;
-      const bool edge = left < 0 || left + (pixels - 1) * job.stride_w + reach >= job.in_w;
-      tiles.tile[pixels][edge](job, plane + top * job.x_row + left * job.x_pixel, left, first_tap, last_tap, vector,
-                               line + ow * result.pixel, part);
+  const auto piece_of_row = [&](int64_t oh, const Taps& taps, int64_t piece, int64_t vector) {
+    const int part = result.channels - vector * kWidth < kWidth ? int(result.channels % kWidth) : 0;
+    const DepthwiseTiles& tiles = part && !result.padded  ? family.cut
+                                  : job.x_pixel == kWidth ? family.blocked
+                                                          : family.apart;
+    const int64_t ow = job.out_w * piece / pieces, pixels = job.out_w * (piece + 1) / pieces - ow;
+    const int64_t left = ow * job.stride_w - job.begin_w;
+    const bool edge = left < 0 || left + (pixels - 1) * job.stride_w + reach >= job.in_w;
+    const float* x = job.x + image * job.x_image + vector * job.x_vector + taps.top * job.x_row + left * job.x_pixel;
+    const int64_t offset = image * result.image + oh * result.row + vector * result.vector + ow * result.pixel;
+    tiles.tile[pixels][edge](job, x, left, taps.first, taps.last, vector, offset, part);
+  };
+  // In the order in which x lies in memory.
+  if (result.padded) {
+    for (int64_t vector = first_vector; vector < last_vector; ++vector)
+      for (int64_t oh = first; oh < last; ++oh) {
+        const Taps taps = taps_of(job, oh);
+        for (int64_t piece = 0; piece < pieces; ++piece) piece_of_row(oh, taps, piece, vector);
+      }
+  } else {
+    for (int64_t oh = first; oh < last; ++oh) {
+      const Taps taps = taps_of(job, oh);
+      for (int64_t piece = 0; piece < pieces; ++piece)
+        for (int64_t vector = first_vector; vector < last_vector; ++vector) piece_of_row(oh, taps, piece, vector);
     }
   }
 }
 
-constexpr ConvKernels kKernels = {PL_CONV_ISA, kWidth, PL_CONV_TILES, pointwise, depthwise};
+constexpr ConvKernels kKernels = {PL_CONV_ISA, kWidth, PL_CONV_TILES, PL_CONV_MASKS != 0, pointwise, depthwise};
 
 #undef PL_ALWAYS
 

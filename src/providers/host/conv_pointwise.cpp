@@ -69,37 +69,39 @@ void list_pointwise(const Op& op, CandidateList& out) {
     if (window.kernel != 1 || window.begin || window.end) return;
   const int64_t inputs = op.in(0).shape[1], outputs = op.out().shape[1];
   if (inputs < 4 || outputs < 4) return;
-  add_conv_candidates(op, "pointwise", out, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
-    PointwiseBody body;
-    body.kernels = &kernels;
-    Pointwise& job = body.job;
-    job.inputs = inputs;
-    const bool blocked = y.layout.is_blocked();
-    const Strides strides = Strides::of(x, kernels.width);
-    job.chunk = blocked ? kernels.width : inputs;
-    job.x_chunk = strides.vector;
-    job.images = x.shape[0], job.rows = rows.out, job.columns = columns.out;
-    job.x_image = strides.image;
-    job.x_row = strides.row * rows.stride;
-    job.x_pixel = strides.pixel * columns.stride;
-    job.result = result_of(op, y, kernels.width);
-    if (columns.stride == 1 && rows.stride == 1) {
-      job.columns *= job.rows;
-      job.rows = 1;
-      if (!blocked) {
-        job.columns *= job.images;
-        job.images = 1;
-      }
-    }
-    body.pixels = job.images * job.rows * job.columns;
-    body.vectors = (outputs + kernels.width - 1) / kernels.width;
-    const double far = 4 * double(inputs) * double(body.pixels + body.vectors * kernels.width);
-    const double cycles =
-        Cycles::tiles(kernels, double(inputs), body.pixels, body.vectors, 1) + far / Cycles::kFarBytes;
-    const double ns = cycles / Cycles::kPerNanosecond;
-    body.divide(threads_for(ns, kAwakeNanoseconds));
-    return body;
-  });
+  const auto all = [](const ConvKernels&) { return true; };
+  add_conv_candidates(
+      op, "pointwise", out, all, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
+        PointwiseBody body;
+        body.kernels = &kernels;
+        Pointwise& job = body.job;
+        job.inputs = inputs;
+        const bool blocked = y.layout.is_blocked();
+        const Strides strides = Strides::of(x, kernels.width);
+        job.chunk = blocked ? kernels.width : inputs;
+        job.x_chunk = strides.vector;
+        job.images = x.shape[0], job.rows = rows.out, job.columns = columns.out;
+        job.x_image = strides.image;
+        job.x_row = strides.row * rows.stride;
+        job.x_pixel = strides.pixel * columns.stride;
+        job.result = result_of(op, y, kernels.width);
+        if (columns.stride == 1 && rows.stride == 1) {
+          job.columns *= job.rows;
+          job.rows = 1;
+          if (!blocked) {
+            job.columns *= job.images;
+            job.images = 1;
+          }
+        }
+        body.pixels = job.images * job.rows * job.columns;
+        body.vectors = (outputs + kernels.width - 1) / kernels.width;
+        const double far = 4 * double(inputs) * double(body.pixels + body.vectors * kernels.width);
+        const double cycles =
+            Cycles::tiles(kernels, double(inputs), body.pixels, body.vectors, 1) + far / Cycles::kFarBytes;
+        const double ns = cycles / Cycles::kPerNanosecond;
+        body.divide(threads_for(ns, kAwakeNanoseconds));
+        return body;
+      });
 }
 
 }  // namespace pl::host
