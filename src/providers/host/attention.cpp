@@ -9,6 +9,7 @@
 
 #include "providers/host/block_product.h"
 #include "providers/host/host.h"
+#include "providers/host/transpose.h"
 #include "providers/host/vector_math.h"
 
 namespace pl::host {
@@ -17,6 +18,7 @@ namespace {
 constexpr int64_t kQueryBlock = 32;  // a multiple of BlockProduct::rows
 // Keys of a block: 32 queries' scores fill 64 KB, of the second cache; most models' heads are one block.
 constexpr int64_t kKeyBlock = 512;
+// Functions of rows work on so many elements at a time; n is a multiple of it for the first two.
 constexpr int kLanes = 16;
 constexpr float kPerLn2 = 1.44269504089f;  // 1 / ln 2
 
@@ -25,11 +27,10 @@ PL_INLINE float larger(float a, float b) { return a > b ? a : b; }
 PL_VECTORISED float largest_of(const float* x, int64_t n, float largest) {
   float lanes[kLanes];
   for (int l = 0; l < kLanes; ++l) lanes[l] = largest;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
+  for (int64_t i = 0; i < n; i += kLanes)
     for (int l = 0; l < kLanes; ++l) lanes[l] = larger(x[i + l], lanes[l]);
-  for (; i < n; ++i) lanes[0] = larger(x[i], lanes[0]);
-  for (int l = 1; l < kLanes; ++l) lanes[0] = larger(lanes[l], lanes[0]);
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lanes[l] = larger(lanes[l + half], lanes[l]);
   return lanes[0];
 }
 // 2^x for x <= 0: scores are kept in units of ln 2, which saves the range reduction of exp.  Below -126 it is 0.  The
@@ -50,19 +51,14 @@ PL_INLINE float power_of_two(float x) {
 // x becomes 2^(x - largest); returns the sum.
 PL_VECTORISED float exponentials(float* x, int64_t n, float largest) {
   float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
+  for (int64_t i = 0; i < n; i += kLanes)
     for (int l = 0; l < kLanes; ++l) {
       x[i + l] = power_of_two(x[i + l] - largest);
       lanes[l] += x[i + l];
     }
-  float sum = 0;
-  for (; i < n; ++i) {
-    x[i] = power_of_two(x[i] - largest);
-    sum += x[i];
-  }
-  for (int l = 0; l < kLanes; ++l) sum += lanes[l];
-  return sum;
+  for (int half = kLanes / 2; half > 0; half /= 2)
+    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  return lanes[0];
 }
 PL_VECTORISED void scale_run(float* x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
@@ -111,7 +107,8 @@ struct AttentionBody {
   StoreRun<float> store;
   int64_t parts, slots;  // tasks of a head; pieces of the workspace
 
-  int64_t key_block() const { return std::min(kKeyBlock, round_up(keys, product.width)); }
+  // Whole runs of the functions of rows, which need not end in single elements then.
+  int64_t key_block() const { return std::min(kKeyBlock, round_up(keys, kLanes)); }
   int64_t padded_width() const { return round_up(value_width, product.width); }
   // Values are read where they lie if their rows are whole vectors, close together.
   bool values_in_place() const {
@@ -146,15 +143,17 @@ struct AttentionBody {
     const int64_t panel = product.width;
     const int64_t rest = keys % panel;
     if (rest) std::memset(panels + keys / panel * panel * width, 0, size_t(panel * width) * sizeof(float));
+    if (dtype == DType::f32) {
+      static const TransposeRun transpose = transposer(sizeof(float));
+      const float* first = static_cast<const float*>(data) + k.heads[size_t(head)];
+      for (int64_t j = 0; j < keys; j += panel)
+        transpose(first + j * k.row_step, k.row_step, panels + j * width, panel, std::min(panel, keys - j), width);
+      return;
+    }
     for (int64_t j = 0; j < keys; ++j) {
-      const float* from = row;
-      const int64_t offset = k.heads[size_t(head)] + j * k.row_step;
-      if (dtype == DType::f32)
-        from = static_cast<const float*>(data) + offset;
-      else
-        load(data, offset, 1, width, row);
+      load(data, k.heads[size_t(head)] + j * k.row_step, 1, width, row);
       float* to = panels + j / panel * panel * width + j % panel;
-      for (int64_t e = 0; e < width; ++e) to[e * panel] = from[e];
+      for (int64_t e = 0; e < width; ++e) to[e * panel] = row[e];
     }
   }
 
@@ -216,15 +215,17 @@ struct AttentionBody {
       const int64_t count = std::min(key_block(), end - j);
       first.b = space + room.panels + j * width;
       first.panels = (count + product.width - 1) / product.width;
-      first.c_step = second.a_step = first.panels * product.width;
+      const int64_t whole = round_up(count, kLanes);
+      first.c_step = second.a_step = whole;
       product.run(first);
       for (int64_t i = 0; i < rows; ++i) {
         float* row = scores + i * first.c_step;
         if (masked || causal)
           apply_mask(masked ? input(arguments, 3) : nullptr, head, query + i, j, count, space + room.row, row);
-        const float now = largest_of(row, count, largest[i]);
+        std::fill(row + count, row + whole, -math::kInfinity);
+        const float now = largest_of(row, whole, largest[i]);
         const float shift = now == -math::kInfinity ? 0.0f : now;
-        const float sum = exponentials(row, count, shift);
+        const float sum = exponentials(row, whole, shift);
         if (j > 0) {
           const float correction = power_of_two(largest[i] - shift);
           total[i] *= correction;
