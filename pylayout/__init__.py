@@ -42,7 +42,7 @@ from .tensor import Tensor, asarray, empty_like, from_dlpack, full, zeros
 
 from . import ops  # isort: skip  (after tensor, which it completes)
 from .graph import Graph, Value  # isort: skip
-from .plan import Plan, compile  # isort: skip
+from .plan import Plan, compile, load_plan  # isort: skip
 
 __version__: str = ffi.string(lib.pl_version()).decode()
 
@@ -81,6 +81,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "get_threads",
+    "load_plan",
     "memory",
     "ops",
     "profile",

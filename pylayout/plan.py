@@ -11,11 +11,12 @@ import numpy
 
 from ._load import ffi, lib
 from .calls import attribute_text
+from .context import handle as context_handle
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
 from .graph import Graph
 from .tensor import Tensor, adopt, as_input, asarray
 
-__all__ = ["Plan", "compile"]
+__all__ = ["Plan", "compile", "load_plan"]
 
 # Called now and then while a plan is made: stage, fraction done.
 Progress = Callable[[str, float], None]
@@ -105,6 +106,15 @@ class Plan:
                 names = [item["name"] for item in self.inputs]
                 self._others[shapes] = self._rebuild(dict(zip(names, shapes, strict=True)))
             return self._others[shapes]
+
+    # ---- keeping ----
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write graph, weights and choices to a file, whole or not at all; `load_plan` reads it.
+
+        Raises FileError where it cannot be written.
+        """
+        check(lib.pl_plan_save(self._handle, _path_bytes(path)))
 
     # ---- saying why ----
 
@@ -211,6 +221,26 @@ def compile(
         return Plan(_compile_graph(graph, options, progress), build)
 
     return build(shapes)
+
+
+def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:
+    """Read a plan that `Plan.save` wrote: nothing is measured or chosen again.
+
+    replan: compile a plan anew, with `options` as of `compile`, that was made for other hardware, software or numbers
+    of threads; else UnsupportedError says what is different. Raises FileError, and InvalidArgumentError for a file
+    that is no plan, or damaged.
+    """
+    text = attribute_text("load_plan", {"replan": replan, **{k: v for k, v in options.items() if v is not None}})
+    out = ffi.new("pl_plan *")
+    check(lib.pl_plan_load(context_handle(), _path_bytes(path), text.encode(), out))
+    return Plan(out[0])
+
+
+def _path_bytes(path: str | os.PathLike[str]) -> bytes:
+    name = os.fsencode(path)
+    if b"\0" in name:
+        raise InvalidArgumentError(f"plan: path is {path!r}, expected one without NUL characters")
+    return name
 
 
 def _rebinder(graph: Graph, options: dict[str, Any]) -> Callable[[dict[str, tuple[int, ...]]], Plan] | None:

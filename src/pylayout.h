@@ -250,6 +250,12 @@ PL_API pl_status pl_plan_release(pl_plan plan);
  * tensor, otherwise a new one is returned there. */
 PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor *inputs, size_t input_count, pl_tensor *outputs,
                              size_t capacity);
+/* Writes graph, weights and choices to a file, whole or not at all. */
+PL_API pl_status pl_plan_save(pl_plan plan, const char *path);
+/* Reads a plan that was saved.  options is NULL or attribute text, as for pl_plan_compile, and replan=true|false: a plan
+ * made for other hardware, software or numbers of threads is compiled anew with these options, or refused with
+ * PL_ERROR_UNSUPPORTED (default).  A damaged file gives PL_ERROR_INVALID_ARGUMENT. */
+PL_API pl_status pl_plan_load(pl_context context, const char *path, const char *options, pl_plan *plan);
 /* The inputs and outputs as JSON: {"inputs": [{"name", "dtype", "shape", "layout"}], "outputs": [...]}. */
 PL_API pl_status pl_plan_describe(pl_plan plan, char **json);
 /* For people: for each op what was chosen, the runner-up and its margin; each reorder and what made it necessary. */

@@ -309,3 +309,115 @@ def test_random_graphs(steps, layout, n):
     for got, i in zip(results, ends, strict=True):
         want = numpy.asarray(eager[i])
         numpy.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4 * max(1.0, abs(want).max()))
+
+
+# ---- saved plans ----
+
+
+def saved(tmp_path, **options):
+    plan = pl.compile(graph_of(4), device="cpu", tune="off", **options)
+    path = tmp_path / "network.plan"
+    plan.save(path)
+    return plan, path
+
+
+@pytest.mark.parametrize("options", [{}, {"layout": "NHWC"}, {"slice": 2}])
+def test_a_saved_plan_is_the_same_plan(tmp_path, options):
+    plan, path = saved(tmp_path, **options)
+    again = pl.load_plan(path)
+    for got, want in zip(again.run(image(4)), plan.run(image(4)), strict=True):
+        numpy.testing.assert_array_equal(got, want)
+    for key in ("ops", "views", "slices", "reorders"):
+        assert again.summary()[key] == plan.summary()[key]
+    assert [step.get("implementation") for step in again.summary()["steps"]] == [
+        step.get("implementation") for step in plan.summary()["steps"]
+    ]
+
+
+def test_a_plan_for_other_circumstances_is_refused_or_made_anew(tmp_path):
+    _, path = saved(tmp_path, threads=1)
+    data = path.read_bytes()
+    header_end = data.index(b"\nend\t") + 1
+    changed = data[:header_end].replace(b"threads=1", b"threads=3")
+    path.write_bytes(resealed(changed) + data[data.index(b"\n", header_end) + 1 :])
+    with pytest.raises(pl.UnsupportedError, match="threads=3"):
+        pl.load_plan(path)
+    assert_same(pl.load_plan(path, replan=True, tune="off").run(image(4)), image(4))
+
+
+def resealed(header):
+    """A header with the checksum that fits it, for contents that no plan has."""
+    return header + b"end\t" + b"%016x" % checksum(header) + b"\n"
+
+
+def checksum(data):
+    """src/core/files.cpp: splitmix64's finaliser over words of 8 bytes."""
+
+    def mix(seed, value):
+        x = (seed + 0x9E3779B97F4A7C15 + value) & MASK
+        x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+        return x ^ (x >> 31)
+
+    value = mix(0, len(data))
+    whole = len(data) // 8 * 8
+    for i in range(0, whole, 8):
+        value = mix(value, int.from_bytes(data[i : i + 8], "little"))
+    return mix(value, int.from_bytes(data[whole:], "little"))
+
+
+MASK = 2**64 - 1
+
+
+def test_a_cut_plan_file_is_refused(tmp_path):
+    _, path = saved(tmp_path)
+    data = path.read_bytes()
+    for length in [0, 5, 16, 100, len(data) // 3, len(data) // 2, len(data) - 1]:
+        path.write_bytes(data[:length])
+        with pytest.raises(pl.InvalidArgumentError, match="plan file"):
+            pl.load_plan(path)
+    with pytest.raises(pl.FileError, match="could not be read"):
+        pl.load_plan(tmp_path / "nothing")
+    with pytest.raises(pl.FileError, match="could not be written"):
+        pl.compile(graph_of(), device="cpu", tune="off").save(tmp_path / "no" / "folder")
+
+
+def test_a_changed_byte_is_noticed(tmp_path):
+    _, path = saved(tmp_path)
+    data = bytearray(path.read_bytes())
+    for place in range(20, len(data), len(data) // 60):
+        changed = bytearray(data)
+        changed[place] ^= 4
+        path.write_bytes(changed)
+        with pytest.raises(pl.Error):
+            pl.load_plan(path)
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_nonsense_with_a_good_checksum_is_an_error_or_a_plan(tmp_path_factory, seed):
+    global _plan_bytes
+    folder = tmp_path_factory.getbasetemp()
+    if _plan_bytes is None:
+        _plan_bytes = saved(folder)[1].read_bytes()
+    rng = numpy.random.default_rng(seed)
+    end = _plan_bytes.index(b"\nend\t") + 1
+    lines = [line.split(b"\t") for line in _plan_bytes[:end].split(b"\n")[:-1]]
+    for _ in range(rng.integers(1, 4)):
+        line = lines[rng.integers(1, len(lines))]
+        field = rng.integers(0, len(line))
+        line[field] = [b"", b"-1", b"99999999999999", b"0", b"nonsense", b"1,2,3", line[field] + b"0"][
+            rng.integers(0, 7)
+        ]
+    header = b"\n".join(b"\t".join(line) for line in lines) + b"\n"
+    path = folder / "nonsense.plan"
+    path.write_bytes(resealed(header) + _plan_bytes[_plan_bytes.index(b"\n", end) + 1 :])
+    try:
+        pl.load_plan(path)
+    except pl.InternalError:
+        raise
+    except pl.Error:
+        pass
+
+
+_plan_bytes = None

@@ -56,6 +56,34 @@ pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input_count,
   });
 }
 
+pl_status pl_plan_save(pl_plan plan, const char* path) {
+  return guarded([&] {
+    const PlanRef self = plan_of(plan, "pl_plan_save");
+    require_pointer(path, "pl_plan_save", "path");
+    self->save(path);
+  });
+}
+
+pl_status pl_plan_load(pl_context context, const char* path, const char* options, pl_plan* plan) {
+  return guarded([&] {
+    const char* function = "pl_plan_load";
+    ContextRef self = context_of(context, function);
+    require_pointer(path, function, "path");
+    require_pointer(plan, function, "plan");
+    Attributes given = options ? Attributes::parse(options) : Attributes();
+    bool replan = false;
+    if (const AttributeValue* value = given.find("replan")) {
+      const bool* flag = std::get_if<bool>(value);
+      require(flag != nullptr, Code::invalid_argument, function, ": replan is ", to_text(*value),
+              ", expected true or false");
+      replan = *flag;
+      given.erase("replan");
+    }
+    *plan =
+        reinterpret_cast<pl_plan>(plans().add(Plan::load(std::move(self), path, replan, PlanOptions::parse(given))));
+  });
+}
+
 pl_status pl_plan_describe(pl_plan plan, char** json) {
   return guarded([&] {
     const PlanRef self = plan_of(plan, "pl_plan_describe");

@@ -30,11 +30,7 @@ double lower_quartile(std::vector<double> values) {
 double Plan::Compiler::Contender::ms() const { return lower_quartile(totals); }
 
 Plan::Compiler::Compiler(Plan& plan, const PlanOptions& options)
-    : plan_(plan),
-      options_(options),
-      context_(*plan.context_),
-      conversions_(context_, context_.catalog()),
-      constants_(context_) {}
+    : plan_(plan), options_(options), context_(*plan.context_), constants_(context_) {}
 
 void Plan::Compiler::report(const char* stage, double fraction) const {
   if (options_.progress) options_.progress(stage, std::min(1.0, std::max(0.0, fraction)));
@@ -168,7 +164,7 @@ void Plan::Compiler::add_contender(Variant& variant, std::vector<Contender>& lis
   Contender contender;
   contender.name = name;
   contender.program = std::make_unique<Program>(context_, variant.graph, variant.nodes, assignment, *plan_.home_,
-                                                variant.threads, conversions_, constants_);
+                                                variant.threads, *plan_.conversions_, constants_);
   contender.assignment = std::move(assignment);
   list.push_back(std::move(contender));
 }
@@ -291,13 +287,13 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
   states.threads = variant.threads;
   states.share_cpu = variant.threads >= available_processors();
   variant.nodes = list_states(variant.graph, context_, states);
-  variant.costs = std::make_unique<ConversionCosts>(conversions_, variant.threads);
+  variant.costs = std::make_unique<ConversionCosts>(*plan_.conversions_, variant.threads);
   if (options_.layout != "auto") {
     variant.nodes = restricted_to(variant.nodes, Layout::parse(options_.layout));
     measure_ops(variant, seconds);
     variant.assignment = settle(variant, variant.nodes, true);
     variant.program = std::make_unique<Program>(context_, variant.graph, variant.nodes, variant.assignment,
-                                                *plan_.home_, variant.threads, conversions_, constants_);
+                                                *plan_.home_, variant.threads, *plan_.conversions_, constants_);
     return;
   }
   measure_ops(variant, seconds * 0.7);
@@ -305,6 +301,23 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
 }
 
 // ---- variants ----
+
+void Plan::adopt(std::unique_ptr<Variant> variant) {
+  chosen_ = std::move(variant);
+  const Program& program = *chosen_->program;
+  slices_ = chosen_->slice ? graph_.value(graph_.inputs()[0].value).desc.shape[0] / chosen_->slice : 1;
+  for (const TensorDesc& desc : program.inputs()) input_bytes_.push_back(desc.size_bytes());
+  for (const TensorDesc& desc : program.outputs()) output_bytes_.push_back(desc.size_bytes());
+  // From here on the packed constants serve; the originals are let go.
+  std::map<std::string, TensorRef> by_name;
+  for (const auto& [id, tensor] : program.constants()) {
+    by_name[chosen_->graph.value(id).name] = tensor;
+    chosen_->graph.replace_constant(id, tensor);
+  }
+  for (size_t i = 0; i < graph_.values().size(); ++i)
+    if (const auto it = by_name.find(graph_.values()[i].name); graph_.is_constant(ValueId(i)) && it != by_name.end())
+      graph_.replace_constant(ValueId(i), it->second);
+}
 
 int64_t Plan::Compiler::slices_of(const Variant& variant) const {
   return variant.slice ? plan_.graph_.value(plan_.graph_.inputs()[0].value).desc.shape[0] / variant.slice : 1;
@@ -392,10 +405,7 @@ void Plan::Compiler::compile() {
     for (size_t i = 1; i < list.size(); ++i)
       if (lower_quartile(totals[i]) < lower_quartile(totals[best])) best = i;
   }
-  plan_.chosen_ = std::move(list[best]);
-  plan_.slices_ = slices_of(*plan_.chosen_);
-  for (const TensorDesc& desc : plan_.chosen_->program->inputs()) plan_.input_bytes_.push_back(desc.size_bytes());
-  for (const TensorDesc& desc : plan_.chosen_->program->outputs()) plan_.output_bytes_.push_back(desc.size_bytes());
+  plan_.adopt(std::move(list[best]));
   plan_.seconds_ = elapsed();
   report("done", 1);
 }

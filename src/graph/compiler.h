@@ -60,7 +60,6 @@ class Plan::Compiler {
   Plan& plan_;
   const PlanOptions& options_;
   Context& context_;
-  Conversions conversions_;
   PackedConstants constants_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::vector<BufferRef> data_;  // inputs and outputs for timing, of the whole batch

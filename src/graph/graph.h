@@ -93,6 +93,9 @@ class Graph {
   std::string dot() const;   // Graphviz
   std::string json() const;  // {"inputs", "outputs", "nodes", "constants"}; without the data of constants
 
+  // Puts a tensor of the same logical contents, perhaps in another layout, in the place of a constant's.
+  void replace_constant(ValueId constant, TensorRef tensor) { values_[size_t(constant)].constant = std::move(tensor); }
+
   // ---- rewriting, for passes ----
 
   // Turns a node into another op with the same results (shapes and dtypes, checked), named `name` unless that is

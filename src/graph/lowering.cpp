@@ -178,6 +178,7 @@ void Lowering::load_constant(ValueId value, const TensorDesc& wanted, Device& de
   for (const Form& form : forms_[size_t(value)])
     if (form.device == &device && same_memory(form.desc, wanted)) return;
   const TensorRef tensor = constants_.tensor(graph_, value, wanted, device, cause);
+  program_.constants_.emplace(value, tensor);
   Place place = new_storage(Storage::Kind::constant, 0, device, tensor->buffer()->bytes());
   program_.storages_.back().constant = tensor->buffer();
   place.offset = size_t(tensor->desc().offset) * size_of(wanted.dtype);

@@ -96,6 +96,7 @@ std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Grap
   plan->context_ = std::move(context);
   plan->graph_ = graph;
   plan->options_ = options;
+  plan->conversions_ = std::make_unique<Conversions>(*plan->context_, plan->context_->catalog());
   Compiler(*plan, options).compile();
   plan->options_.progress = nullptr;
   return plan;

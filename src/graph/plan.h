@@ -52,6 +52,14 @@ class Plan {
   // destinations[i] is given, the result is written there; else a new tensor is returned.
   std::vector<TensorRef> run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations = {});
 
+  // Writes graph, weights and choices to a file, whole or not at all.  Throws Error(io).
+  void save(const std::string& path) const;
+  // Reads a plan.  One that was made for other hardware, software or numbers of threads, or that does not fit any more,
+  // is refused with Error(unsupported), or compiled anew with `options` if `replan` is set.  Throws Error(io) for a
+  // file that cannot be read, Error(invalid_argument) for one that is no plan or damaged.
+  static std::shared_ptr<Plan> load(std::shared_ptr<Context> context, const std::string& path, bool replan,
+                                    const PlanOptions& options);
+
   std::string explain() const;       // for people: each choice, its runner-up, each reorder and what made it necessary
   std::string summary_json() const;  // the whole in figures
 
@@ -60,12 +68,15 @@ class Plan {
   class Compiler;
   Plan() = default;
   void execute(const std::vector<External>& inputs, const std::vector<External>& outputs) const;
+  void adopt(std::unique_ptr<Variant> variant);  // the last step of making a plan
+  std::string environment() const;               // what the choices depend on
 
   std::shared_ptr<Context> context_;
   Graph graph_;
   PlanOptions options_;
   Device* home_ = nullptr;
   int threads_ = 1;
+  std::unique_ptr<Conversions> conversions_;
   std::unique_ptr<Variant> chosen_;
   std::vector<size_t> input_bytes_, output_bytes_;  // of one slice
   int64_t slices_ = 1;

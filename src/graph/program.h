@@ -72,6 +72,9 @@ class Program {
   const std::vector<TensorDesc>& inputs() const { return inputs_; }    // in which the inputs are taken
   const std::vector<TensorDesc>& outputs() const { return outputs_; }  // in which the outputs are given
   const ProgramMemory& memory() const { return memory_; }
+  // A tensor for each constant that some step takes as a tensor; constants of which only packed forms are used have
+  // none.
+  const std::map<ValueId, TensorRef>& constants() const { return constants_; }
   int threads() const { return threads_; }
 
   // One run.  Externals are as inputs() and outputs() describe them.  `step_ms`, if given, gets the time of every step
@@ -105,6 +108,7 @@ class Program {
   std::vector<Storage> storages_;
   std::vector<TensorDesc> inputs_, outputs_;
   std::vector<std::string> names_;  // by node of the graph
+  std::map<ValueId, TensorRef> constants_;
   std::map<Device*, size_t> arenas_;
   ProgramMemory memory_;
   std::mutex lock_;
