@@ -546,6 +546,14 @@ def instance_norm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def interleave(
+    x: Input,
+    y: Input,
+    sections: int | Sequence[int] | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> tuple[Tensor, ...]: ...
 def interpolate(
     x: Input,
     size: int | Sequence[int] | None = None,

@@ -626,6 +626,17 @@ add("channel_shuffle", normal((2, 3, 4, 4)), groups=1)
 add("channel_shuffle", lambda rng: [rng.integers(-9, 9, (2, 24, 3, 3)).astype(np.int8)], groups=4)
 
 
+def interleaved(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    z = torch.stack(t, 2).flatten(1, 2)
+    return z.split(a.get("sections", [z.shape[1]]), 1)
+
+
+add("interleave", normal((2, 19, 3, 5), (2, 19, 3, 5)), interleaved, sections=[18, 20])
+add("interleave", normal((2, 19, 3, 5), (2, 19, 3, 5)), interleaved, sections=[7, 30, 1])
+add("interleave", normal((1, 6, 4), (1, 6, 4)), interleaved)
+add("interleave", lambda rng: [rng.integers(-9, 9, (2, 24, 3)).astype(np.int8) for _ in range(2)], interleaved)
+
+
 def cast_to(dtype: str):
     return lambda torch, f, t, a: t[0].to(getattr(torch, dtype))
 

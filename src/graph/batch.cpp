@@ -71,6 +71,7 @@ const Rule* rule_of(const std::string& kind) {
       {"lrn", only_first},
       {"prelu", only_first},
       {"channel_shuffle", only_first},
+      {"interleave", all_batched},
       {"cast", only_first},
       {"conv", first_and_same_shape},
       {"conv_transpose", first_and_same_shape},

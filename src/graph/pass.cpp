@@ -22,6 +22,7 @@ const std::vector<Pass>& standard_passes() {
       passes::merge_views(),
       // Patterns of several ops, before their parts are folded into others.
       passes::recognise_channel_shuffle(),
+      passes::fuse_interleave(),
       passes::recognise_activation(),
       passes::recognise_norm(),
       passes::recognise_attention(),

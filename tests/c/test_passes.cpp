@@ -461,6 +461,31 @@ static void test_recognise_channel_shuffle() {
   shuffle("shape=[3,2,4,3,4]", "dims=[0,2,1,3,4]", "shape=[2,12,3,4]", "reshape permute reshape");
 }
 
+static void test_fuse_interleave() {
+  const Pass pass = passes::fuse_interleave();
+  const auto unit = [&](int groups, const Dims& second, const std::vector<std::pair<int, int>>& ranges, bool whole,
+                        const std::string& ops) {
+    Builder b;
+    const ValueId joined = b.add("concat", {b.input({2, 6, 3, 4}), b.input(second)}, "dim=1");
+    const ValueId z = b.add("channel_shuffle", {joined}, "groups=" + std::to_string(groups));
+    std::vector<ValueId> parts;
+    for (const auto& [start, end] : ranges)
+      parts.push_back(b.add("slice", {z}, "axes=1 starts=" + std::to_string(start) + " ends=" + std::to_string(end)));
+    if (whole) parts.push_back(z);
+    b.finish(parts);
+    expect_pass(pass, b.graph, ops, 0);
+  };
+  const Dims same{2, 6, 3, 4};
+  unit(2, same, {{0, 6}, {6, 12}}, false, "interleave");
+  unit(2, same, {{5, 12}, {0, 5}}, false, "interleave");
+  unit(2, same, {}, true, "interleave");
+  unit(2, same, {{0, 6}, {6, 12}}, true, "interleave slice slice");
+  unit(2, same, {{0, 6}, {5, 12}}, false, "interleave slice slice");
+  unit(2, same, {{0, 6}}, false, "interleave slice");
+  unit(3, same, {{0, 6}, {6, 12}}, false, "concat channel_shuffle slice slice");
+  unit(2, {2, 4, 3, 4}, {{0, 5}, {5, 10}}, false, "concat channel_shuffle slice slice");
+}
+
 static void test_recognise_norm() {
   const Pass pass = passes::recognise_norm();
   struct Spelling {
@@ -964,6 +989,7 @@ int main() {
   test_recognise_activation();
   test_fuse_residual();
   test_recognise_channel_shuffle();
+  test_fuse_interleave();
   test_recognise_norm();
   test_recognise_attention();
   test_fold_pad();

@@ -11,6 +11,7 @@ Pass fold_pad();
 Pass fold_scale();
 Pass fuse_activation();
 Pass fuse_bias();
+Pass fuse_interleave();
 Pass fuse_residual();
 Pass merge_equal();
 Pass merge_views();

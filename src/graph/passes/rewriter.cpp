@@ -90,12 +90,17 @@ void Rewriter::redirect(ValueId from, ValueId to) {
   ++changes_;
 }
 
-ValueId Rewriter::insert(size_t before, std::string_view schema, const Attributes& attributes,
-                         const std::vector<ValueId>& inputs, const std::string& name) {
+std::vector<ValueId> Rewriter::insert_all(size_t before, std::string_view schema, const Attributes& attributes,
+                                          const std::vector<ValueId>& inputs, const std::string& name) {
   const std::vector<ValueId> results = graph_.insert(before, schema_of(schema), attributes, inputs, name);
   for (ValueId id : inputs) use(id);
   if (uses_.size() < graph_.values().size()) uses_.resize(graph_.values().size(), 0);
-  return results.at(0);
+  return results;
+}
+
+ValueId Rewriter::insert(size_t before, std::string_view schema, const Attributes& attributes,
+                         const std::vector<ValueId>& inputs, const std::string& name) {
+  return insert_all(before, schema, attributes, inputs, name).at(0);
 }
 
 ValueId Rewriter::add_constant(const std::string& name, TensorRef tensor) {

@@ -54,7 +54,9 @@ class Rewriter {
   void rewrite(size_t index, std::string_view schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                const std::string& name = "");
   void redirect(ValueId from, ValueId to);
-  // Inserts an op with one result before node `before`.
+  // Inserts an op before node `before`: its results; the one of an op that has one.
+  std::vector<ValueId> insert_all(size_t before, std::string_view schema, const Attributes& attributes,
+                                  const std::vector<ValueId>& inputs, const std::string& name);
   ValueId insert(size_t before, std::string_view schema, const Attributes& attributes,
                  const std::vector<ValueId>& inputs, const std::string& name);
   ValueId add_constant(const std::string& name, TensorRef tensor);

@@ -1,0 +1,77 @@
+// fuse_interleave: concat of two tensors, channel_shuffle with two groups and slices of the result become one op.
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace pl::passes {
+namespace {
+
+struct Part {
+  int64_t start = 0, count = 0;
+  ValueId value = kNoValue;
+};
+
+// The channels that a slice takes, if it takes a run of them and all of the other dimensions.
+std::optional<Part> part_of(Rewriter& rewriter, size_t index) {
+  if (!rewriter.live(index) || rewriter.node(index).schema->kind != "slice") return std::nullopt;
+  const Op op = rewriter.op(index);
+  const Dims &from = op.in(0).shape, &to = op.out().shape;
+  for (int d = 0; d < from.size(); ++d)
+    if (d != 1 && from[d] != to[d]) return std::nullopt;
+  if (op.attributes.integers("steps")[1] != 1) return std::nullopt;
+  return Part{op.attributes.integers("starts")[1], to[1], rewriter.node(index).outputs[0]};
+}
+
+// The slices that use a value, in order, if nothing else does and they tile its channels; else none.
+std::vector<Part> parts_of(Rewriter& rewriter, ValueId id, const std::vector<int32_t>& users) {
+  if (size_t(rewriter.uses(id)) != users.size()) return {};
+  std::vector<Part> parts;
+  for (int32_t user : users) {
+    const auto part = part_of(rewriter, size_t(user));
+    if (!part) return {};
+    parts.push_back(*part);
+  }
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.start < b.start; });
+  int64_t next = 0;
+  for (const Part& part : parts) {
+    if (part.start != next) return {};
+    next += part.count;
+  }
+  return next == rewriter.shape(id)[1] ? parts : std::vector<Part>();
+}
+
+void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
+  const Node& node = rewriter.node(index);
+  if (node.schema->kind != "channel_shuffle" || rewriter.op(index).attributes.integer("groups") != 2) return;
+  const int before = rewriter.sole_maker(rewriter.input(node, 0), "concat");
+  if (before < 0) return;
+  const std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(size_t(before)));
+  if (inputs.size() != 2 || rewriter.shape(inputs[0]) != rewriter.shape(inputs[1])) return;
+  if (rewriter.op(size_t(before)).attributes.integer("dim") != 1) return;
+  const ValueId z = node.outputs[0];
+  std::vector<Part> parts = parts_of(rewriter, z, consumers[size_t(z)]);
+  if (parts.empty()) parts = {{0, rewriter.shape(z)[1], z}};
+  std::vector<int64_t> sections;
+  for (const Part& part : parts) sections.push_back(part.count);
+  Attributes attributes;
+  attributes.set("sections", sections);
+  const std::vector<ValueId> results = rewriter.insert_all(index, "interleave", attributes, inputs, node.name);
+  for (size_t k = 0; k < parts.size(); ++k) rewriter.redirect(parts[k].value, results[k]);
+}
+
+int run(Graph& graph, Context&) {
+  const std::vector<std::vector<int32_t>> consumers = graph.consumers();
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) { fuse(rewriter, index, consumers); });
+}
+
+}  // namespace
+
+Pass fuse_interleave() {
+  return {"fuse_interleave",
+          "Makes concat of two tensors of equal shape, channel_shuffle with two groups and the slices that take its "
+          "result apart one op: interleave.  Exact.",
+          run};
+}
+
+}  // namespace pl::passes

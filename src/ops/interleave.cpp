@@ -1,0 +1,60 @@
+// interleave: the channels of two tensors in turns, cut into parts: what joins the branches of ShuffleNet's units.
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+constexpr size_t kMostParts = 64;
+
+void infer(Op& op) {
+  check_rank(op, 0, 2, kMaxRank);
+  check_same_dtype(op, 1);
+  const Dims& x = op.in(0).shape;
+  check_shape(op, 1, x, "x.shape");
+  int64_t channels;
+  check(op, !__builtin_mul_overflow(x[1], int64_t(2), &channels), Code::shape, "the number of channels overflows");
+  std::vector<int64_t> sections;
+  if (op.attributes.is_none("sections"))
+    sections = {channels};
+  else
+    sections = op.attributes.integers("sections");
+  check(op, !sections.empty() && sections.size() <= kMostParts, Code::invalid_argument, "sections has ",
+        sections.size(), " values, expected 1 to ", kMostParts);
+  int64_t rest = channels;
+  for (int64_t section : sections) {
+    check(op, section >= 0 && section <= rest, Code::shape, "sections holds ", section, ", expected ",
+          "sizes that add up to ", channels, " (twice x.c)");
+    rest -= section;
+  }
+  check(op, rest == 0, Code::shape, "the sum of sections is ", channels - rest, ", expected ", channels,
+        " (twice x.c)");
+  op.attributes.set("sections", sections);
+  Dims output = x;
+  for (int64_t section : sections) {
+    output[1] = section;
+    add_output(op, op.in(0).dtype, output);
+  }
+}
+
+Schema interleave() {
+  Schema schema("interleave", "interleave",
+                "The channels of two tensors in turns, cut into parts.\n\n"
+                "z[n, 2 * j, ...] = x[n, j, ...] and z[n, 2 * j + 1, ...] = y[n, j, ...]; the results are the parts of "
+                "z, with the given numbers of channels.\n\n"
+                "Returns a list of tensors (n, sections[k], ...).  The same as concat, channel_shuffle with two "
+                "groups and split, in one pass.\n\n"
+                "Source: N. Ma et al., ShuffleNet V2, arXiv 1807.11164, figure 3.");
+  schema.tensor("x", "(n, c, ...), any dtype")
+      .tensor("y", "the shape and dtype of x")
+      .attribute("sections", AttributeType::integers, None{},
+                 "channels of each result, 2 * c together; None: one result");
+  schema.infer = infer;
+  schema.several = true;
+  schema.flops = [](const Op&) { return 0.0; };
+  return schema;
+}
+
+PL_REGISTER_OP(interleave);
+
+}  // namespace
+}  // namespace pl
