@@ -1,0 +1,115 @@
+/* A whole program in C: a graph is built, compiled into a plan, run, explained, saved and read again.
+ *
+ *   cc -std=c99 graph.c $(pkg-config --cflags --libs pylayout) -o graph && ./graph [FILE]
+ *
+ * FILE (default: graph-example.plan) is where the plan is kept.  A second start reads it and measures nothing. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pylayout.h"
+
+enum { C = 16, SIZE = 32, OC = 32, CLASSES = 10 };
+
+static int failed(pl_status status, const char* what) {
+  if (status == PL_OK) return 0;
+  fprintf(stderr, "%s: %s\n", what, pl_last_error());
+  return 1;
+}
+#define TRY(call) \
+  if (failed(call, #call)) exit(1)
+
+/* A tensor of made-up weights; a real program would borrow those it has. */
+static pl_tensor weights(pl_context context, int32_t rank, const int64_t* shape, float scale) {
+  size_t count = 1, i;
+  int32_t d;
+  float* values;
+  pl_tensor tensor;
+  for (d = 0; d < rank; d++) count *= (size_t)shape[d];
+  values = malloc(count * sizeof *values);
+  if (!values) exit(1);
+  for (i = 0; i < count; i++) values[i] = scale * (float)((i * 37 + 11) % 17 - 8.0);
+  TRY(pl_tensor_create(context, "cpu", PL_F32, rank, shape, NULL, &tensor));
+  TRY(pl_tensor_write(tensor, values, count * sizeof *values));
+  free(values);
+  return tensor;
+}
+
+static pl_value constant(pl_graph graph, pl_tensor tensor) {
+  pl_value value;
+  TRY(pl_graph_constant(graph, NULL, tensor, &value));
+  TRY(pl_tensor_release(tensor)); /* the graph keeps it */
+  return value;
+}
+
+static pl_value op(pl_graph graph, const char* name, const char* text, pl_value a, pl_value b) {
+  pl_value inputs[2], result;
+  pl_attributes attributes;
+  inputs[0] = a, inputs[1] = b;
+  TRY(pl_attributes_create(text, &attributes));
+  TRY(pl_graph_op(graph, name, attributes, inputs, b == PL_NO_VALUE ? 1 : 2, NULL, &result, NULL));
+  TRY(pl_attributes_release(attributes));
+  return result;
+}
+
+static pl_graph build(pl_context context) {
+  const int64_t image[] = {1, C, SIZE, SIZE}, first[] = {OC, C, 3, 3}, second[] = {OC, OC, 3, 3};
+  const int64_t head[] = {CLASSES, OC};
+  pl_graph graph;
+  pl_value x, y;
+  TRY(pl_graph_create(context, &graph));
+  TRY(pl_graph_input(graph, "image", PL_F32, 4, image, "n,,,", NULL, &x));
+  x = op(graph, "conv2d", "padding=1", x, constant(graph, weights(context, 4, first, 0.05f)));
+  x = op(graph, "relu", NULL, x, PL_NO_VALUE); /* becomes part of the convolution */
+  y = op(graph, "conv2d", "padding=1", x, constant(graph, weights(context, 4, second, 0.02f)));
+  y = op(graph, "add", NULL, y, x); /* and so does the sum */
+  y = op(graph, "global_avg_pool", NULL, y, PL_NO_VALUE);
+  y = op(graph, "flatten", "start_dim=1", y, PL_NO_VALUE);
+  y = op(graph, "linear", NULL, y, constant(graph, weights(context, 2, head, 0.1f)));
+  TRY(pl_graph_output(graph, y, "scores", NULL));
+  return graph;
+}
+
+static void tell(void* user, const char* stage, double fraction) {
+  (void)user;
+  fprintf(stderr, "\r%-20s %3.0f%%", stage, 100 * fraction);
+  if (fraction >= 1) fprintf(stderr, "\n");
+}
+
+int main(int argc, char** argv) {
+  const char* path = argc > 1 ? argv[1] : "graph-example.plan";
+  const int64_t image[] = {1, C, SIZE, SIZE};
+  pl_context context;
+  pl_plan plan;
+  pl_tensor x, scores = NULL;
+  float values[CLASSES];
+  char* text;
+  int i;
+
+  TRY(pl_context_create("opencl=false", &context));
+  if (pl_plan_load(context, path, NULL, &plan) == PL_OK) {
+    printf("read from %s\n", path);
+  } else { /* not there yet, or made on another machine: pl_last_error() says which */
+    pl_graph graph = build(context);
+    TRY(pl_graph_describe(graph, "text", &text));
+    printf("%s\n", text);
+    pl_string_free(text);
+    TRY(pl_plan_compile(graph, "device=cpu seconds=5", tell, NULL, &plan));
+    TRY(pl_graph_release(graph)); /* the plan has all it needs */
+    TRY(pl_plan_save(plan, path));
+  }
+  TRY(pl_plan_explain(plan, &text));
+  printf("%s\n", text);
+  pl_string_free(text);
+
+  x = weights(context, 4, image, 0.1f);
+  TRY(pl_plan_run(plan, &x, 1, &scores, 1));
+  TRY(pl_tensor_read(scores, values, sizeof values));
+  for (i = 0; i < CLASSES; i++) printf("class %d: %8.4f\n", i, values[i]);
+
+  TRY(pl_tensor_release(scores));
+  TRY(pl_tensor_release(x));
+  TRY(pl_plan_release(plan));
+  TRY(pl_context_release(context));
+  return 0;
+}
