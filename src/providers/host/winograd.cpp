@@ -374,7 +374,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       if (g.tiles() == 0 || x.elements() == 0) continue;
       if (late && g.tiles() > kFewTiles) continue;
       Cut cut;
-      cut.threads = available_processors();
+      cut.threads = int(std::min<int64_t>(available_processors(), g.tiles() * g.oc_blocks()));
       if (g.few()) g.most_blocks = std::min(g.most_blocks, 2);
       // Few tiles cannot be shared, so there must be panels for all.
       while (g.most_blocks > 1 && g.tiles() <= kFewTiles && g.panels() < cut.threads) g.most_blocks /= 2;
