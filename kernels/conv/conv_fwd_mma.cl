@@ -11,6 +11,8 @@
 // The rows of the left matrix are positions in the order of (n, h, w), its columns (kh, kw, i); a work-group computes
 // TILE_M positions of TILE_N channels of one group (common/mma.clh).  Steps go through channels, CHUNKS pieces at a time,
 // then through kernel positions; pieces outside of src, of the positions or of the channels are zero-filled copies.
+// Where there are no more channels than a piece holds (POSITIONS 1), SRC has them in one block of that many (nChw4c) and
+// WEI likewise (OIhw4i); a piece is a kernel position then, and steps go through positions alone.
 // Group ids: 0 tiles, SUPER_M rows of tiles at a time so that those at work together share panels; 1 g; 2 the part of
 // the sum.  With PARTS 1 each part's sums go to `parts`[part][position][oc] in f32, to be added in order by
 // sum_of_parts.
@@ -25,7 +27,7 @@
 #define SRC_DIM(i) PLAIN_DIM(src, i)
 #define SRC_STRIDE(i) PLAIN_STRIDE(src, i)
 #define WEI_DTYPE f32
-#define WEI_DIM(i) PLAIN_DIM(wei, i)
+#define WEI_PADDED(i) PLAIN_DIM(wei, i)
 #define WEI_BASE (wei_arg.offset)
 #define DST_DTYPE f32
 #define DST_DIM(i) PLAIN_DIM(dst, i)
@@ -33,6 +35,9 @@
 #endif
 #ifndef POINTWISE
 #define POINTWISE 0  // 1: a kernel of one position and no padding: 0, 1
+#endif
+#ifndef POSITIONS
+#define POSITIONS 0  // 1: pieces are positions: 0, 1
 #endif
 #ifndef WHOLE_STEPS
 #define WHOLE_STEPS 0  // 1: ic is a multiple of TILE_K: 0, 1
@@ -58,14 +63,33 @@
         _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j)                                                    \
             COPY_ASYNC(AT_SLOT(stage_, TILE_M * CHUNKS + j * MMA_GROUP), wei + (right_at + j * right_pitch),       \
                        IN_STEP(right_bytes[j]));                                                                   \
-        left_at += TILE_K;                                                                                         \
         right_at += TILE_K;                                                                                        \
-        i0 += TILE_K;                                                                                              \
-        if (i0 >= ic) {                                                                                            \
-            right_at += ic - i0;                                                                                   \
-            i0 = 0;                                                                                                \
-            NEXT_POSITION()                                                                                        \
-        }                                                                                                          \
+        NEXT_STEP()                                                                                                \
+    }
+#if POSITIONS
+#define NEXT_STEP()                                            \
+    {                                                          \
+        position += CHUNKS;                                    \
+        LOOK_AT_POSITION()                                     \
+    }
+#define IN_STEP(bytes) (position < taps ? (bytes) : 0)
+#define LOOK_AT_POSITION()                                                                                            \
+    {                                                                                                                 \
+        const idx_t hh = position / window.size[2] * (idx_t)window.dilation[1];                                       \
+        const idx_t ww = position % window.size[2] * (idx_t)window.dilation[2];                                       \
+        left_at = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4);                                                            \
+        LOOK_AT(hh, ww)                                                                                               \
+    }
+#else
+#define NEXT_STEP()                     \
+    {                                   \
+        left_at += TILE_K;              \
+        i0 += TILE_K;                   \
+        if (i0 >= ic) {                 \
+            right_at += ic - i0;        \
+            i0 = 0;                     \
+            NEXT_POSITION()             \
+        }                               \
     }
 #if WHOLE_STEPS
 #define IN_STEP(bytes) (bytes)
@@ -81,11 +105,17 @@
         if (++kw == window.size[2]) kw = 0, ww = 0, hh += window.dilation[1];     \
         LOOK_AT_POSITION()                                                        \
     }
-#define LOOK_AT_POSITION()                                                                                            \
-    left_at = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4) + i0 + piece * CHUNK_ELEMENTS;                                  \
-    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] =                                            \
-        (uidx_t)(h0[j] + hh) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + ww) < (uidx_t)SRC_DIM(4) ? 16 : 0;
+#define LOOK_AT_POSITION()                                                              \
+    {                                                                                   \
+        left_at = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4) + i0 + piece * CHUNK_ELEMENTS; \
+        LOOK_AT(hh, ww)                                                                 \
+    }
 #endif
+#endif
+#define AGAIN (POSITIONS ? CHUNKS : 1)  // runs of terms that lie side by side, of a step
+#define LOOK_AT(hh, ww)                                                                                               \
+    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] =                                            \
+        (uidx_t)(h0[j] + (hh)) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + (ww)) < (uidx_t)SRC_DIM(4) ? 16 : 0;
 
 __kernel __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1)))
 void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,
@@ -96,7 +126,8 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 ) {
     __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(128)));
     const int item = (int)get_local_id(0), piece = item % CHUNKS;
-    const idx_t group = (idx_t)get_group_id(1), ic = WEI_DIM(1), taps = window.size[1] * (idx_t)window.size[2];
+    const idx_t group = (idx_t)get_group_id(1), ic = POSITIONS ? CHUNK_ELEMENTS : WEI_PADDED(1);
+    const idx_t taps = window.size[1] * (idx_t)window.size[2];
     const idx_t row_weights = taps * ic;
     const int tiles_n = (int)((oc_per_group + TILE_N - 1) / TILE_N), tiles_m = (int)((pixels + TILE_M - 1) / TILE_M);
     const int super = (int)get_group_id(0) / (SUPER_M * tiles_n), in_super = (int)get_group_id(0) % (SUPER_M * tiles_n);
@@ -104,7 +135,11 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     const idx_t first = (idx_t)(super * SUPER_M + in_super % super_rows) * TILE_M;
     const idx_t o0 = group * oc_per_group + (idx_t)(in_super / super_rows) * TILE_N, o_end = (group + 1) * oc_per_group;
 
+#if POSITIONS
+    const int all_steps = (int)((taps + CHUNKS - 1) / CHUNKS);
+#else
     const int steps_of_position = (int)((ic + TILE_K - 1) / TILE_K), all_steps = steps_of_position * (int)taps;
+#endif
 #if PARTS
     const int first_step = (int)get_group_id(2) * steps_per_part;
     const int steps = min(steps_per_part, all_steps - first_step);
@@ -112,15 +147,21 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     const int first_step = 0, steps = all_steps;
 #endif
 
-    // What this work-item copies: `piece` of rows COPY_ROW(j).  The step's channels begin with i0.
+    // What this work-item copies: `piece` of rows COPY_ROW(j), at `position`, or of the channels from i0 on.
+#if POSITIONS
+    idx_t position = first_step * (idx_t)CHUNKS + piece;
+#else
     idx_t i0 = first_step % steps_of_position * (idx_t)TILE_K;
+#endif
     idx_t base[LEFT_SHARE];  // where the windows of its positions begin
     int left_bytes[LEFT_SHARE], right_bytes[RIGHT_SHARE];  // 16, or 0 outside
 #if !POINTWISE
     idx_t h0[LEFT_SHARE], w0[LEFT_SHARE];
+#if !POSITIONS
     int kw = first_step / steps_of_position % window.size[2];
     idx_t hh = first_step / steps_of_position / window.size[2] * (idx_t)window.dilation[1];
     idx_t ww = kw * (idx_t)window.dilation[2];
+#endif
 #endif
     _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {
         const idx_t q = first + COPY_ROW(j), w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3),
@@ -141,8 +182,12 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     LOOK_AT_POSITION()
 #endif
     const idx_t right_pitch = MMA_GROUP / CHUNKS * row_weights;
-    idx_t right_at = WEI_BASE + (o0 + COPY_ROW(0)) * row_weights + first_step / steps_of_position * ic + i0 +
-                     piece * CHUNK_ELEMENTS;
+    idx_t right_at = WEI_BASE + (o0 + COPY_ROW(0)) * row_weights + piece * CHUNK_ELEMENTS;
+#if POSITIONS
+    right_at += first_step * (idx_t)TILE_K;
+#else
+    right_at += first_step / steps_of_position * ic + i0;
+#endif
     _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) right_bytes[j] = o0 + COPY_ROW(j) < o_end ? 16 : 0;
     const tiles_place all_tiles = TILES_PLACE(tiles), copies = AT_SLOT(all_tiles, SLOT(COPY_ROW(0), piece));
 
@@ -179,11 +224,15 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
             if (!all(isfinite(sum))) {
                 const idx_t w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3), n = rest / DST_DIM(3);
                 float again[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-                for (int step = first_step; step < first_step + steps; ++step) {
-                    const int k = step / steps_of_position;
-                    const idx_t from = step % steps_of_position * (idx_t)TILE_K, to = min(from + TILE_K, ic);
-                    const idx_t y = h * window.stride[1] - window.begin[1] + k / window.size[2] * (idx_t)window.dilation[1];
-                    const idx_t x = w * window.stride[2] - window.begin[2] + k % window.size[2] * (idx_t)window.dilation[2];
+                for (int step = first_step * AGAIN; step < (first_step + steps) * AGAIN; ++step) {
+#if POSITIONS
+                    const idx_t k = step, from = 0, to = k < taps ? ic : 0;
+#else
+                    const idx_t k = step / steps_of_position, from = step % steps_of_position * (idx_t)TILE_K,
+                                to = min(from + TILE_K, ic);
+#endif
+                    const idx_t y = h * window.stride[1] - window.begin[1] + k / window.size[2] * window.dilation[1];
+                    const idx_t x = w * window.stride[2] - window.begin[2] + k % window.size[2] * window.dilation[2];
                     if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
                     for (int s = 0; s < 4 && o + s < o_end; ++s)
                         for (idx_t c = from; c < to; ++c)

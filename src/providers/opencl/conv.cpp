@@ -67,6 +67,7 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
   device.capabilities().cpu ? list_conv_tiled(op, device, out) : list_conv_local(op, device, out);
   if (has_mma(device)) list_conv_mma(op, device, out);
   list_conv_depthwise(op, device, out);
+  if (!device.capabilities().cpu) list_conv_depthwise_quad(op, device, out);
 }
 
 PL_OPENCL_OP("conv", list_conv);

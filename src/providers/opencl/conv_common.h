@@ -44,6 +44,7 @@ void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);  /
 void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
 void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);    // where there are matrix units
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
+void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
 
 // Adds a candidate like `base` for each plan worth measuring, whose tensors are `t`, channels innermost.
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out);

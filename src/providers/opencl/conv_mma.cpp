@@ -13,6 +13,10 @@ MmaProblem problem_of(const ConvTensors& t) {
   problem.products = t.groups;
   problem.run = t.channels_per_group();
   problem.runs = t.taps();
+  if (t.groups == 1 && t.src.block(1) == problem.chunk_elements()) {
+    problem.run = problem.chunk_elements();
+    problem.gathered = true;
+  }
   return problem;
 }
 
@@ -27,7 +31,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   KernelSource source("conv/conv_fwd_mma.cl");
   t.define(source, op);
   plan.define(source, problem, device);
-  source.define("POINTWISE", is_pointwise(t) ? 1 : 0);
+  source.define("POINTWISE", is_pointwise(t) && !problem.gathered ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_mma").input(0, "SRC").input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
@@ -43,9 +47,13 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
 void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
   if (rank > 4) return;  // positions are rows and columns
+  // Pieces of 16 bytes hold channels; of a first layer's few channels each position's are padded to one piece.
+  const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
+  const bool few = op.in(0).shape[1] <= piece && op.attributes.integer("groups") == 1;
+  const Layout layout = few ? Layout::channels_blocked(rank, int(piece)) : Layout::channels_last(rank);
   Candidate base = make_candidate(op, "conv_fwd_mma");
-  base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, Layout::channels_last(rank));
-  base.inputs[1] = op.in(1).with_layout(Layout::channels_last(rank));
+  base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, layout);
+  base.inputs[1] = op.in(1).with_layout(layout);
   base.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, Layout::channels_last(rank));
   complete_conv(op, base);
   add_conv_mma(op, device, base, ConvTensors(op, base), out);

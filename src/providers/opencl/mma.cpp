@@ -17,7 +17,9 @@ int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 }  // namespace
 
-int64_t MmaProblem::steps(const MmaTile& tile) const { return runs * divided_up(run, tile.chunks * chunk_elements()); }
+int64_t MmaProblem::steps(const MmaTile& tile) const {
+  return gathered ? divided_up(runs, tile.chunks) : runs * divided_up(run, tile.chunks * chunk_elements());
+}
 
 std::string MmaPlan::name(const char* kernel) const {
   std::string text = concat(kernel, "[", tile.rows, "x", tile.columns, ",warps=", tile.warps_down, "x",
@@ -36,6 +38,7 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
   source.define("WARPS_M", tile.warps_down).define("WARPS_N", tile.warps_across);
   source.define("CHUNKS", tile.chunks).define("STAGES", tile.stages).define("PROMOTE", tile.promote);
   source.define("MATRIX_DTYPE", name_of(problem.dtype)).define("PARTS", parts > 1 ? 1 : 0);
+  source.define("POSITIONS", problem.gathered ? 1 : 0);
   source.define("WHOLE_STEPS", problem.run % (tile.chunks * problem.chunk_elements()) == 0 ? 1 : 0);
   source.define("NVIDIA_PTX", has_mma(device) ? 1 : 0);
 }

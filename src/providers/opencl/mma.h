@@ -22,10 +22,12 @@ struct MmaTile {
   size_t local_bytes() const { return size_t(stages) * size_t(rows + columns) * size_t(chunks) * 16; }
 };
 
-// `products` products of rows x columns.  Their terms are `runs` runs of `run` elements that lie side by side.
+// `products` products of rows x columns.  Their terms are `runs` runs of `run` elements that lie side by side;
+// `gathered`: runs of one piece each, so that a step takes pieces of different runs.
 struct MmaProblem {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0, products = 1, run = 0, runs = 1;
+  bool gathered = false;
 
   int64_t chunk_elements() const { return 16 / int64_t(size_of(dtype)); }
   int64_t steps(const MmaTile& tile) const;

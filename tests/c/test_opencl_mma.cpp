@@ -1,0 +1,39 @@
+// conv on matrix units: every plan against loops in double precision, on devices without them too, where the kernel has
+// no instructions of theirs.
+#include "opencl_conv_cases.h"
+#include "providers/opencl/conv_common.h"
+
+using namespace pl;
+using namespace pl::testing;
+
+namespace {
+
+// Channels come in whole pieces of 16 bytes, or are fewer than one holds.
+const Case cases[] = {
+    {"conv2d", {2, 24, 9, 11}, {40, 24, 3, 3}, "padding=1 activation=relu", true, true},
+    {"conv2d", {1, 40, 9, 8}, {33, 40, 1, 1}, "stride=2", true},
+    {"conv2d", {3, 32, 7, 7}, {150, 16, 3, 2}, "groups=2 padding=[1,0] dilation=[1,2]", true, true},
+    {"conv2d", {1, 128, 5, 5}, {96, 128, 3, 3}, "padding=[1,2,0,1] stride=[2,1] activation=leaky_relu"},
+    {"conv1d", {2, 16, 90}, {130, 16, 5}, "padding=2", true},
+    {"conv2d", {1, 256, 7, 6}, {70, 256, 1, 1}, "", true, true},
+    {"conv2d", {2, 3, 19, 17}, {40, 3, 7, 7}, "padding=[3,2,3,1] stride=2 activation=relu", true, true},
+    {"conv2d", {1, 4, 9, 8}, {20, 4, 3, 2}, "dilation=[1,2] padding=2"},
+};
+
+}  // namespace
+
+int main() {
+  Candidates candidates;
+  if (candidates.no_devices()) {
+    std::printf("no OpenCL device here: nothing to test\n");
+    return 0;
+  }
+  candidates.more = {opencl::list_conv_mma};
+  candidates.filter = [](const Candidate& candidate) { return candidate.implementation.rfind("conv_fwd_mma", 0) == 0; };
+  for (const Case& c : cases) check(candidates, c, DType::f32);
+  for (DType dtype : {DType::f16, DType::bf16})
+    for (int i : {0, 2, 3, 6}) check(candidates, cases[i], dtype);
+  for (int i : {0, 1, 3, 6}) check(candidates, cases[i], DType::f32, true);
+  for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
+  return 0;
+}
