@@ -68,9 +68,10 @@ def handle() -> Any:
 
 
 def configure(**options: Any) -> None:
-    """Set how the library works: `threads`, `tune`, and before the first op or tensor also `cache_dir`, `opencl`.
+    """Set how the library works: `threads`, `tune`, `math`, and before the first op or tensor also `cache_dir`, `opencl`.
 
     threads: int, for ops on `cpu`. tune: "auto" (measure where it matters), "off" or "full" (every candidate).
+    math: "fp32" (default) or "tf32", which lets matrix units round the factors of f32 products to 11 bits.
     cache_dir: where measured costs and compiled kernels are kept. opencl: False leaves OpenCL devices alone.
 
     Raises InvalidArgumentError for an unknown option, a bad value, or a late `cache_dir` or `opencl`.
@@ -78,7 +79,7 @@ def configure(**options: Any) -> None:
     >>> import pylayout as pl
     >>> pl.configure(threads=2)
     """
-    known = {"threads", "tune", "cache_dir", "opencl"}
+    known = {"threads", "tune", "math", "cache_dir", "opencl"}
     for key in options:
         if key not in known:
             raise InvalidArgumentError(

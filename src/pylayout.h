@@ -104,10 +104,11 @@ PL_API pl_status pl_layout_describe(const char *layout, pl_dtype dtype, int32_t 
  * or attribute text; unknown keys are errors:
  *   threads=N         threads for ops on `cpu` (default: the processors of this process)
  *   tune=auto|off|full  measure candidates when it matters (default) | never | every candidate
+ *   math=fp32|tf32    products of f32 are as accurate as f32 arithmetic (default) | factors may be rounded to tf32
  *   cache_dir="..."   measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's cache)
  *   opencl=true|false look for OpenCL devices (default true) */
 PL_API pl_status pl_context_create(const char *options, pl_context *context);
-/* Changes threads or tune. */
+/* Changes threads, tune or math. */
 PL_API pl_status pl_context_set(pl_context context, const char *options);
 PL_API pl_status pl_context_release(pl_context context);
 /* Devices as JSON: {"devices": [{"name", "providers", "properties", "fingerprint"}], "notes": [...]}. */

@@ -77,6 +77,7 @@ def test_hierarchy(error, status, bases):
         (lambda: pl.tune("relu", X, seconds=-1), pl.InvalidArgumentError, ["seconds", "-1"]),
         (lambda: pl.configure(speed=3), pl.InvalidArgumentError, ["speed", "threads"]),
         (lambda: pl.set_threads(0), pl.InvalidArgumentError, ["threads", "0"]),
+        (lambda: pl.configure(math="fp8"), pl.InvalidArgumentError, ["math", "fp8", "tf32"]),
         (lambda: pl.set_tuning("maybe"), pl.InvalidArgumentError, ["tune", "maybe"]),
         (lambda: pl.configure(opencl=False, threads=2), pl.InvalidArgumentError, ["opencl", "before"]),
         (lambda: pl.memory("tpu"), pl.DeviceError, ["tpu"]),

@@ -41,6 +41,7 @@ std::string describe(const Op& op) {
       text += "o" + std::to_string(desc.offset);
     }
   }
+  if (op.schema->products && op.math != Math::fp32) text += " math=tf32";
   return op.attributes.empty() ? text : text + " " + op.attributes.str();
 }
 
@@ -62,6 +63,7 @@ std::string Catalog::environment(const Device& device, const std::string& provid
 
 EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
   Op op = asked;
+  op.math = std::max<Math>(op.math, context_.options().math);
   if (op.schema->kind != "reorder") {
     for (TensorDesc& desc : op.inputs) desc = standardised(desc);
   }

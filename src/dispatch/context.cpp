@@ -36,6 +36,10 @@ Context::~Context() = default;
 
 void Context::set_options(const ContextOptions& options) {
   options_.tuning = options.tuning;
+  if (options.math != options_.math) {
+    options_.math = options.math;
+    dispatcher_->forget_decisions();
+  }
   if (options.threads != options_.threads) {
     // Costs depend on the number of threads.
     options_.threads = options.threads;

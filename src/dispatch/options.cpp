@@ -21,6 +21,12 @@ Tuning parse_tuning(const std::string& text) {
   fail(Code::invalid_argument, "context: tune is \"", text, "\", expected auto, off or full");
 }
 
+Math parse_math(const std::string& text) {
+  if (text == "fp32") return Math::fp32;
+  if (text == "tf32") return Math::tf32;
+  fail(Code::invalid_argument, "context: math is \"", text, "\", expected fp32 or tf32");
+}
+
 ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOptions options) {
   for (const auto& [key, value] : attributes) {
     if (key == "threads") {
@@ -30,6 +36,8 @@ ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOption
       options.threads = int(*threads);
     } else if (key == "tune") {
       options.tuning = parse_tuning(text_of("context: tune", value));
+    } else if (key == "math") {
+      options.math = parse_math(text_of("context: math", value));
     } else if (key == "cache_dir") {
       options.cache_dir = text_of("context: cache_dir", value);
     } else if (key == "opencl") {
@@ -39,7 +47,7 @@ ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOption
       options.opencl = *wanted;
     } else {
       fail(Code::invalid_argument, "context: there is no option \"", key,
-           "\"; expected one of threads, tune, cache_dir, opencl");
+           "\"; expected one of threads, tune, math, cache_dir, opencl");
     }
   }
   return options;

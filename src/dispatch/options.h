@@ -10,15 +10,18 @@
 #include "core/desc.h"
 #include "core/layout.h"
 #include "core/setting.h"
+#include "ops/op.h"
 
 namespace pl {
 
 enum class Tuning { off, automatic, full };
 Tuning parse_tuning(const std::string& text);  // off, auto, full
+Math parse_math(const std::string& text);      // fp32, tf32
 
 struct ContextOptions {
   Setting<int> threads{0};  // 0: the processors of this process
   Setting<Tuning> tuning{Tuning::automatic};
+  Setting<Math> math{Math::fp32};
   std::string cache_dir;  // empty: default_cache_dir()
   bool opencl = true;
 

@@ -59,6 +59,7 @@ Schema conv(const char* name, int spatial) {
   schema.optional("residual", "the shape of the result; added before the activation");
   add_activation_parameters(schema);
   schema.infer = infer;
+  schema.products = true;
   schema.flops = flops;
   return schema;
 }

@@ -37,6 +37,7 @@ Schema linear() {
   schema.optional("residual", "the shape of the result; added before the activation");
   add_activation_parameters(schema);
   schema.infer = infer;
+  schema.products = true;
   schema.flops = [](const Op& op) { return 2.0 * double(op.out().elements()) * double(op.in(1).shape[1]); };
   return schema;
 }

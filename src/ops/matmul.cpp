@@ -76,6 +76,7 @@ Schema matmul() {
   schema.optional("residual", "the shape of the result; added before the activation");
   add_activation_parameters(schema);
   schema.infer = infer;
+  schema.products = true;
   schema.flops = flops;
   return schema;
 }

@@ -18,9 +18,14 @@ namespace pl {
 
 struct Schema;
 
+// How exact products of f32 must be.  tf32: factors may be rounded to 11 significant bits (as matrix units do); sums
+// are kept in f32 in any case.  A later one permits what an earlier one does.
+enum class Math { fp32, tf32 };
+
 // One call of an op, fully described.
 struct Op {
   const Schema* schema = nullptr;
+  Math math = Math::fp32;           // matters where Schema::products
   Attributes attributes;            // complete: every attribute of the schema has a value of its type
   std::vector<TensorDesc> inputs;   // in schema order; optional inputs that were not given are !present
   std::vector<TensorDesc> outputs;  // from Schema::infer: shape and dtype; layout plain until a candidate sets it
@@ -59,6 +64,7 @@ struct Schema {
   std::string kind;                   // "conv": what providers implement; several names may share a kind
   std::string doc;                    // one line, then formula, shapes, source
   std::vector<Parameter> parameters;  // in signature order, tensors and attributes mixed as in torch
+  bool products = false;              // sums of products: Op::math applies
   bool several = false;               // the result is a list, even of one tensor (split)
   Attributes constants;               // attributes that providers see and users cannot set: function=relu, mode=max
 

@@ -62,7 +62,6 @@ int main() {
   for (int i : {0, 1, 6, 7, 9, 15}) run(cases[i], DType::f32, true);
   // Few programs, many geometries: all candidates.
   candidates.filter = [](const Candidate&) { return true; };
-  candidates.more = {opencl::list_conv_depthwise_quad};
   std::mt19937 engine(7);
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(engine);

@@ -20,6 +20,20 @@ const Case cases[] = {
     {"conv2d", {1, 4, 9, 8}, {20, 4, 3, 2}, "dilation=[1,2] padding=2"},
 };
 
+// Rounded factors only where they were asked for.
+void check_math(opencl::OpenclDevice& device) {
+  const auto tensor = [](const Dims& shape) { return TensorDesc::dense(DType::f32, shape); };
+  Op op = make_op(*find_schema("conv2d"), {}, {tensor(Dims{2, 32, 8, 8}), tensor(Dims{64, 32, 3, 3}), {}, {}});
+  for (const Math math : {Math::fp32, Math::tf32}) {
+    op.math = math;
+    CandidateList list;
+    opencl::list_conv_mma(op, device, list);
+    CHECK(!list.candidates.empty());
+    for (const Candidate& candidate : list.candidates)
+      CHECK((candidate.implementation.find("tf32") != std::string::npos) == (math == Math::tf32));
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -28,7 +42,8 @@ int main() {
     std::printf("no OpenCL device here: nothing to test\n");
     return 0;
   }
-  candidates.more = {opencl::list_conv_mma};
+  candidates.more = {opencl::list_conv_mma,
+                     [](const Op&, opencl::OpenclDevice& device, CandidateList&) { check_math(device); }};
   candidates.filter = [](const Candidate& candidate) { return candidate.implementation.rfind("conv_fwd_mma", 0) == 0; };
   for (const Case& c : cases) check(candidates, c, DType::f32);
   for (DType dtype : {DType::f16, DType::bf16})

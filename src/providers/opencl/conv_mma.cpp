@@ -61,9 +61,9 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
   const MmaProblem problem = problem_of(t);
-  for (const MmaPlan& plan : mma_plans(device, problem)) {
+  for (const MmaPlan& plan : mma_plans(device, problem, op.math)) {
     Candidate candidate = base;
-    candidate.implementation = plan.name("conv_fwd_mma");
+    candidate.implementation = plan.name("conv_fwd_mma", problem.dtype);
     candidate.efficiency = plan.efficiency;
     candidate.workspace_bytes = plan.parts_bytes(problem);
     candidate.prepare = [&device, op, t, plan] { return prepare(device, op, t, plan); };

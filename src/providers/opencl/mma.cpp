@@ -21,10 +21,11 @@ int64_t MmaProblem::steps(const MmaTile& tile) const {
   return gathered ? divided_up(runs, tile.chunks) : runs * divided_up(run, tile.chunks * chunk_elements());
 }
 
-std::string MmaPlan::name(const char* kernel) const {
+std::string MmaPlan::name(const char* kernel, DType dtype) const {
   std::string text = concat(kernel, "[", tile.rows, "x", tile.columns, ",warps=", tile.warps_down, "x",
                             tile.warps_across, ",chunks=", tile.chunks);
   if (parts > 1) text += concat(",parts=", parts);
+  if (products == 1 && dtype == DType::f32) text += ",tf32";
   return text + "]";
 }
 
@@ -37,7 +38,7 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
   source.define("TILE_M", tile.rows).define("TILE_N", tile.columns);
   source.define("WARPS_M", tile.warps_down).define("WARPS_N", tile.warps_across);
   source.define("CHUNKS", tile.chunks).define("STAGES", tile.stages).define("PROMOTE", tile.promote);
-  source.define("MATRIX_DTYPE", name_of(problem.dtype)).define("PARTS", parts > 1 ? 1 : 0);
+  source.define("MATRIX_DTYPE", name_of(problem.dtype)).define("PRODUCTS", products).define("PARTS", parts > 1 ? 1 : 0);
   source.define("POSITIONS", problem.gathered ? 1 : 0);
   source.define("WHOLE_STEPS", problem.run % (tile.chunks * problem.chunk_elements()) == 0 ? 1 : 0);
   source.define("NVIDIA_PTX", has_mma(device) ? 1 : 0);
@@ -66,7 +67,7 @@ bool has_mma(const OpenclDevice& device) {
   return device.capabilities().nvidia && device.capabilities().compute_capability >= 80;
 }
 
-std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& problem) {
+std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& problem, Math math) {
   std::vector<MmaPlan> plans;
   const Capabilities& can = device.capabilities();
   if (problem.run % problem.chunk_elements()) return plans;
@@ -80,6 +81,7 @@ std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& pro
     const auto add = [&](int64_t parts) {
       MmaPlan plan;
       plan.tile = tile;
+      plan.products = problem.dtype == DType::f32 && math == Math::fp32 ? 3 : 1;
       plan.steps_per_part = divided_up(steps, parts);
       plan.parts = divided_up(steps, plan.steps_per_part);
       if (parts > 1 && plan.parts == 1) return;

@@ -38,10 +38,11 @@ struct MmaPlan {
   MmaTile tile{};
   int64_t parts = 1;           // of the sum, each computed by work-groups of its own
   int64_t steps_per_part = 0;  // of tile.chunks pieces
+  int products = 3;            // of tf32 for one of f32
   double efficiency = 0;       // estimated part of the device's rate
 
-  std::string name(const char* kernel) const;           // conv_fwd_mma[128x64x16,parts=4]
-  size_t parts_bytes(const MmaProblem& problem) const;  // workspace for sums of parts, 0 if there is one part
+  std::string name(const char* kernel, DType dtype) const;  // conv_fwd_mma[128x64,warps=2x2,chunks=4,parts=4]
+  size_t parts_bytes(const MmaProblem& problem) const;      // workspace for sums of parts, 0 if there is one part
   // The kernel's tunables; inline PTX where the device has it.
   void define(KernelSource& source, const MmaProblem& problem, const OpenclDevice& device) const;
   // Sizes of a kernel whose group ids are: tiles, products, parts.
@@ -57,6 +58,7 @@ void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, c
 bool has_mma(const OpenclDevice& device);
 
 // Plans worth measuring, the most promising first; none where pieces of 16 bytes would not be aligned.
-std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& problem);
+// `math` says how f32 may be multiplied.
+std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& problem, Math math);
 
 }  // namespace pl::opencl
