@@ -89,6 +89,7 @@ class Graph:
         self._constants: dict[int, tuple[Any, Value]] = {}  # by identity of the array, which is kept alive
         self.inputs: dict[str, Value] = {}
         self.outputs: dict[str, Value] = {}
+        self.rewrites: dict[str, int] = {}  # by pass, of a graph made by simplify()
 
     def __del__(self, release: Any = lib.pl_graph_release) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -219,10 +220,33 @@ class Graph:
         text = " ".join(f"{axis}={int(size)}" for axis, size in sizes.items()).encode()
         out = ffi.new("pl_graph *")
         check(lib.pl_graph_bind(self._handle, text, out))
+        return Graph._adopt(out[0], {**self._sizes, **sizes})
+
+    def simplify(self, without: Sequence[str] = ()) -> Graph:
+        """The same program, for the sizes it has now, after the passes that every plan begins with, but those named.
+
+        Its attribute `rewrites` says how often each pass found something.
+
+        >>> import numpy, pylayout as pl
+        >>> g = pl.Graph()
+        >>> x = g.input("x", (1, 8, 6, 6))
+        >>> g.output(g.relu(g.conv2d(g.dropout(x), numpy.ones((4, 8, 3, 3), "float32"))), "y")
+        >>> [node["op"] for node in g.simplify().describe()["nodes"]]
+        ['conv2d']
+        """
+        out, text = ffi.new("pl_graph *"), ffi.new("char **")
+        check(lib.pl_graph_simplify(self._handle, _text(",".join(without), "without"), out, text))
+        made = Graph._adopt(out[0], dict(self._sizes))
+        made.rewrites = {report["name"]: report["rewrites"] for report in take_json(text)}
+        return made
+
+    @staticmethod
+    def _adopt(handle: Any, sizes: dict[str, int]) -> Graph:
         made = Graph.__new__(Graph)
-        made._handle = out[0]
-        made._sizes = {**self._sizes, **sizes}
+        made._handle = handle
+        made._sizes = sizes
         made._constants = {}
+        made.rewrites = {}
         description = made.describe()
         made.inputs = {v["name"]: Value(made, v["id"], v["name"]) for v in description["inputs"]}
         made.outputs = {v["name"]: Value(made, v["id"], v["name"]) for v in description["outputs"]}

@@ -227,6 +227,9 @@ PL_API pl_status pl_graph_value_tensor(pl_graph graph, pl_value value, pl_tensor
 PL_API pl_status pl_graph_describe(pl_graph graph, const char *format, char **text);
 /* The same program for other sizes of the named axes, given as attribute text: "n=16". */
 PL_API pl_status pl_graph_bind(pl_graph graph, const char *sizes, pl_graph *bound);
+/* The same program, for the sizes that its inputs have now, after the passes that every plan begins with.  without:
+ * names of passes to leave out, separated by commas, or NULL.  json (may be NULL): [{"name", "doc", "rewrites"}]. */
+PL_API pl_status pl_graph_simplify(pl_graph graph, const char *without, pl_graph *simplified, char **json);
 
 /* ---- plans ---- */
 

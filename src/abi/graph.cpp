@@ -5,6 +5,8 @@
 #include "abi/guard.h"
 #include "abi/handles.h"
 #include "abi/schema.h"
+#include "core/json.h"
+#include "graph/pass.h"
 
 using namespace pl;
 using namespace pl::abi;
@@ -12,7 +14,7 @@ using namespace pl::abi;
 namespace {
 
 // "n,,," as one name for each axis.
-std::vector<std::string> split_axes(const char* text) {
+std::vector<std::string> split_names(const char* text) {
   std::vector<std::string> names;
   if (!text) return names;
   names.emplace_back();
@@ -81,7 +83,7 @@ pl_status pl_graph_input(pl_graph graph, const char* name, pl_dtype dtype, int32
     const DType type = checked_dtype(dtype, function);
     const Dims sizes = checked_shape(rank, shape, function);
     const Layout order = layout && !is_any(layout) ? Layout::parse(layout) : Layout::plain(rank);
-    *value = locked.graph.input(name, TensorDesc::dense(type, sizes, order), split_axes(axes), !is_any(layout));
+    *value = locked.graph.input(name, TensorDesc::dense(type, sizes, order), split_names(axes), !is_any(layout));
   });
 }
 
@@ -176,6 +178,31 @@ pl_status pl_graph_bind(pl_graph graph, const char* sizes, pl_graph* bound) {
       map[key] = std::get<int64_t>(value);
     }
     *bound = new_graph(locked.graph.bound(map), locked.entry.context);
+  });
+}
+
+pl_status pl_graph_simplify(pl_graph graph, const char* without, pl_graph* simplified, char** json) {
+  return guarded([&] {
+    const char* function = "pl_graph_simplify";
+    Locked locked(graph, function);
+    require_pointer(simplified, function, "simplified");
+    Graph copy = locked.graph;
+    std::vector<std::string> names = split_names(without);
+    if (names.size() == 1 && names[0].empty()) names.clear();
+    const std::vector<PassReport> reports = simplify(copy, *locked.entry.context, names);
+    if (json) {
+      Json text;
+      text.list();
+      for (size_t i = 0; i < reports.size(); ++i)
+        text.object()
+            .field("name", reports[i].name)
+            .field("doc", std::string(standard_passes()[i].doc))
+            .field("rewrites", reports[i].rewrites)
+            .end();
+      text.end();
+      *json = copied_string(text.str().data(), text.str().size());
+    }
+    *simplified = new_graph(std::move(copy), locked.entry.context);
   });
 }
 
