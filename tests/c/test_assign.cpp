@@ -1,0 +1,223 @@
+// Layout assignment against enumeration: random graphs of up to 8 ops with fan-out, diamonds and concats, whose states
+// want and give random layouts at random costs.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "check.h"
+#include "dispatch/context.h"
+#include "graph/assign.h"
+
+using namespace pl;
+
+static const double kInf = std::numeric_limits<double>::infinity();
+
+struct Random {
+  explicit Random(unsigned seed) : engine(seed) {}
+  int below(int n) { return int(std::uniform_int_distribution<int>(0, n - 1)(engine)); }
+  double real() { return std::uniform_real_distribution<double>(0, 1)(engine); }
+  std::mt19937 engine;
+};
+
+static std::vector<Layout> layouts() {
+  return {Layout::plain(4), Layout::channels_last(4), Layout::channels_blocked(4, 16), Layout::channels_blocked(4, 8)};
+}
+
+struct Case {
+  Graph graph;
+  std::vector<NodeStates> nodes;
+};
+
+// What it costs to have everything as `choice` says, counted by what is materialised: each value once in each further
+// description that anybody wants, however many do.
+class Enumeration {
+ public:
+  Enumeration(const Case& c, Device& home, ConversionCosts& costs) : case_(c), home_(home), costs_(costs) {
+    const Graph& graph = c.graph;
+    for (size_t id = 0; id < graph.values().size(); ++id) {
+      const Value& value = graph.values()[id];
+      Wanted wanted;
+      wanted.maker = value.node;
+      for (size_t n = 0; n < graph.nodes().size(); ++n)
+        for (size_t k = 0; k < graph.node(n).inputs.size(); ++k)
+          if (graph.node(n).inputs[k] == ValueId(id)) wanted.users.push_back({int(n), int(k)});
+      for (const GraphOutput& output : graph.outputs())
+        if (output.value == ValueId(id) && output.layout) wanted.fixed.push_back(index(*output.layout));
+      // Conversions by index of layout.
+      for (const Layout& from : layouts())
+        for (const Layout& to : layouts())
+          wanted.ms.push_back(costs_.ms(value.desc.with_layout(from), home_, value.desc.with_layout(to), home_));
+      values_.push_back(wanted);
+    }
+    for (const NodeStates& node : c.nodes) {
+      indices_.emplace_back();
+      for (const State& state : node.states) {
+        std::vector<int> of;
+        for (const TensorDesc& input : state.inputs) of.push_back(index(input.layout));
+        of.push_back(index(state.outputs[0].layout));
+        indices_.back().push_back(of);
+      }
+    }
+  }
+
+  double cost(const std::vector<int>& choice) const {
+    double sum = 0;
+    for (size_t n = 0; n < choice.size(); ++n) sum += case_.nodes[n].states[size_t(choice[n])].ms;
+    for (const Wanted& value : values_) {
+      const int given = value.maker < 0 ? 0 : chosen(choice, value.maker).back();
+      bool have[4] = {};
+      have[given] = true;
+      const auto want = [&](int layout) {
+        if (!have[layout]) sum += value.ms[size_t(given * 4 + layout)];
+        have[layout] = true;
+      };
+      for (int layout : value.fixed) want(layout);
+      for (const auto& [node, input] : value.users) want(chosen(choice, node)[size_t(input)]);
+    }
+    return sum;
+  }
+
+  double least() const {
+    std::vector<int> choice(case_.nodes.size(), 0);
+    double best = kInf;
+    for (;;) {
+      best = std::min(best, cost(choice));
+      size_t n = 0;
+      for (; n < choice.size(); ++n) {
+        if (++choice[n] < int(case_.nodes[n].states.size())) break;
+        choice[n] = 0;
+      }
+      if (n == choice.size()) return best;
+    }
+  }
+
+ private:
+  struct Wanted {
+    int maker = -1;
+    std::vector<std::pair<int, int>> users;  // (node, input)
+    std::vector<int> fixed;                  // layouts in which outputs are wanted
+    std::vector<double> ms;
+  };
+  static int index(const Layout& layout) {
+    const std::vector<Layout> all = layouts();
+    const auto found = std::find(all.begin(), all.end(), layout);
+    CHECK(found != all.end());
+    return int(found - all.begin());
+  }
+  const std::vector<int>& chosen(const std::vector<int>& choice, int node) const {
+    return indices_[size_t(node)][size_t(choice[size_t(node)])];
+  }
+
+  const Case& case_;
+  Device& home_;
+  ConversionCosts& costs_;
+  std::vector<Wanted> values_;
+  std::vector<std::vector<std::vector<int>>> indices_;  // by node and state: layouts of its inputs, then of its result
+};
+
+// Ops of one input, of two, and concats of two or three; each reads what was made before, rather the latest.  Every
+// value has 16 channels or a multiple.
+static Case random_case(Random& random, Device& home, double scale) {
+  Case c;
+  const auto all = layouts();
+  const int shape = random.below(5);  // chain, fan-out, diamonds, alternating affinities, anything
+  const int ops = 1 + random.below(8);
+  std::vector<ValueId> made{c.graph.input("x", TensorDesc::dense(DType::f32, {1, 16, 8, 8}))};
+  int most = ops <= 5 ? 5 : ops == 6 ? 4 : 3;
+  for (int n = 0; n < ops; ++n) {
+    const auto pick = [&] {
+      if (shape == 0 || shape == 3) return made.back();
+      if (shape == 1) return made[size_t(random.below(std::min(2, int(made.size()))))];
+      return made[made.size() - 1 - size_t(random.below(std::min(shape == 2 ? 3 : 8, int(made.size()))))];
+    };
+    std::vector<ValueId> inputs{pick()};
+    const char* op = "relu";
+    Attributes attributes;
+    const auto same_shape = [&](ValueId id) {
+      return c.graph.value(id).desc.shape == c.graph.value(inputs[0]).desc.shape;
+    };
+    const int kind = random.below(4);
+    if (kind == 0) {
+      op = "add";
+      ValueId other = pick();
+      inputs.push_back(same_shape(other) ? other : inputs[0]);
+    } else if (kind == 1) {
+      op = "concat";
+      attributes.set("dim", int64_t(1));
+      for (int extra = 1 + random.below(2); extra > 0; --extra) inputs.push_back(pick());
+    }
+    const ValueId y = c.graph.add(*find_schema(op), attributes, inputs)[0];
+    made.push_back(y);
+    NodeStates node;
+    node.device = &home;
+    const int states = 1 + random.below(most);
+    for (int s = 0; s < states; ++s) {
+      State state;
+      const int affinity = shape == 3 ? n % 2 : random.below(4);
+      for (ValueId input : inputs)
+        state.inputs.push_back(
+            c.graph.value(input).desc.with_layout(all[size_t(random.below(3) ? affinity : random.below(4))]));
+      state.outputs = {c.graph.value(y).desc.with_layout(all[size_t(random.below(3) ? affinity : random.below(4))])};
+      state.shifts.resize(inputs.size());
+      // From far below what a conversion costs to far above it; sometimes nothing; sometimes all the same.
+      const int size = random.below(5);
+      state.ms = size == 0 ? 0 : size == 1 ? scale : scale * random.real() * std::pow(4, size - 3);
+      node.states.push_back(state);
+    }
+    c.nodes.push_back(node);
+  }
+  const auto uses = c.graph.use_counts();
+  for (size_t id = 0; id < made.size(); ++id) {
+    if (id == 0 || (uses[size_t(made[id])] && random.below(8))) continue;
+    std::optional<Layout> wanted;
+    if (random.below(3)) wanted = all[size_t(random.below(4))];
+    c.graph.output(made[id], "", wanted);
+  }
+  return c;
+}
+
+int main() {
+  ContextOptions options;
+  options.cache_dir = "/proc/none";  // nothing on disk
+  options.tuning = Tuning::off;      // conversions have estimated costs: the same ones for both
+  options.opencl = false;
+  const auto context = Context::create(options);
+  Device& cpu = context->device("cpu");
+  Conversions conversions(*context, context->catalog());
+  ConversionCosts costs(conversions, 1);
+  const TensorDesc x = TensorDesc::dense(DType::f32, {1, 16, 8, 8});
+  const double scale = costs.ms(x, cpu, x.with_layout(Layout::channels_last(4)), cpu);
+  CHECK(scale > 0 && scale < kInf);
+  int shared = 0, converted = 0;
+  for (unsigned seed = 0; seed < 10000; ++seed) {
+    Random random(seed);
+    const Case c = random_case(random, cpu, scale);
+    const Assignment found = assign(c.graph, c.nodes, cpu, costs, {});
+    const Enumeration all(c, cpu, costs);
+    const double best = all.least(), own = all.cost(found.states);
+    const double slack = 1e-9 * (best + scale);
+    if (!found.exact || own > best + slack || std::abs(found.ms - own) > slack) {
+      std::fprintf(stderr, "seed %u: says %.12g (exact %d), costs %.12g, the best costs %.12g\n%s", seed, found.ms,
+                   found.exact, own, best, c.graph.str().c_str());
+      CHECK(false);
+    }
+    // The conversions listed are those counted, once for each consumer.
+    std::map<std::pair<ValueId, std::string>, double> each;
+    const std::vector<Use> uses = conversions_of(c.graph, c.nodes, cpu, found);
+    for (const Use& use : uses) each[{use.value, use.wanted.layout.str()}] = costs.ms(use.given, cpu, use.wanted, cpu);
+    double sum = 0;
+    for (size_t n = 0; n < c.nodes.size(); ++n) sum += c.nodes[n].states[size_t(found.states[n])].ms;
+    for (const auto& [key, ms] : each) sum += ms;
+    CHECK(std::abs(sum - own) <= slack);
+    converted += !uses.empty();
+    shared += each.size() < uses.size();
+  }
+  // The cases are worth something only if conversions, shared ones too, are part of the best choices.
+  std::printf("%d with conversions, %d with shared ones\n", converted, shared);
+  CHECK(converted > 3000 && shared > 100);
+  return 0;
+}
