@@ -118,12 +118,22 @@ class Plan:
 
     # ---- saying why ----
 
-    def explain(self) -> str:
-        """In words: for each op the choice, the runner-up and its margin; each reorder and what made it necessary."""
+    def explain(self, html: str | os.PathLike[str] | None = None) -> str:
+        """In words: for each op the choice, the runner-up and its margin; each reorder and what made it necessary.
+
+        html: a file into which to write the same as a picture.
+        """
+        if html is not None:
+            from .report.plan import write_plan
+
+            write_plan(html, self)
         return self._text(lib.pl_plan_explain)
 
     def summary(self) -> dict[str, Any]:
-        """In figures: steps, reorders (count, bytes, ms), memory, the programs that were timed, the passes."""
+        """In figures: steps, choices, reorders (count, bytes, ms), memory, the programs that were timed, the passes.
+
+        choices: for each node what was chosen, its `next` best and the margin: what the whole would cost more with it.
+        """
         text = ffi.new("char **")
         check(lib.pl_plan_summary(self._handle, text))
         return take_json(text)  # type: ignore[no-any-return]

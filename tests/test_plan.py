@@ -197,7 +197,7 @@ def test_explain_names_choices_and_reorders():
     plan = pl.compile(g, device="cpu", layout="NHWC", tune="off")
     text = plan.explain()
     assert "only (conv2d): " in text
-    assert "reorder of x for x: f32 (1, 16, 8, 8) NCHW -> NHWC" in text
+    assert "reorder of x, because conv2d wants x so: f32 (1, 16, 8, 8) NCHW -> NHWC" in text
     assert "reorder for output y" in text
     reorders = plan.summary()["reorders"]
     assert reorders["count"] == 2 and reorders["bytes"] == 2 * 16 * 64 * 4

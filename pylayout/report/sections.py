@@ -8,7 +8,7 @@ from html import escape
 from ..comparison import Comparison, Event, PolicyRuns, is_reorder
 from . import analysis
 
-__all__ = ["cards", "facts_table", "panels", "policy_bars", "policy_table", "section"]
+__all__ = ["cards", "facts_table", "legend", "megabytes", "ms", "panels", "policy_bars", "policy_table", "section"]
 
 _CATEGORIES = {
     "conv": "convolution",
@@ -40,7 +40,7 @@ def section(title: str, content: str, note: str = "") -> str:
     return f"<section><h2>{escape(title)}</h2>{noted}{content}</section>"
 
 
-def _legend(items: Sequence[tuple[str, str]]) -> str:
+def legend(items: Sequence[tuple[str, str]]) -> str:
     spans = "".join(f'<span><i style="background:var(--{colour})"></i>{escape(name)}</span>' for colour, name in items)
     return f'<div class="legend">{spans}</div>'
 
@@ -93,8 +93,8 @@ def policy_bars(comparison: Comparison) -> str:
             f'<div class="name">{escape(name)}</div><div class="track">{"".join(parts)}'
             f"<span{mark}>{ms(runs.total_ms)} ms</span></div>"
         )
-    legend = _legend([("conv", "ops"), ("reorder", "reorders"), ("rest", "Python, dispatch, waiting")])
-    return legend + f'<div class="bars">{"".join(rows)}</div>'
+    keys = legend([("conv", "ops"), ("reorder", "reorders"), ("rest", "Python, dispatch, waiting")])
+    return keys + f'<div class="bars">{"".join(rows)}</div>'
 
 
 def policy_table(comparison: Comparison) -> str:
@@ -186,16 +186,16 @@ def timeline(events: Sequence[Event], name: str) -> str:
             f'<div class="lane-name">{escape(lane)}</div><div class="lane">{"".join(blocks)}</div>'
             f'<div class="strip">{"".join(strip)}</div>'
         )
-    legend = _legend([(kind, text) for kind, text in _CATEGORIES.items() if kind in categories])
+    keys = legend([(kind, text) for kind, text in _CATEGORIES.items() if kind in categories])
     names = {**{layout: layout for layout in _LAYOUTS}, "layout": "another layout"}
-    strips = _legend([(colour, f"result in {text}") for colour, text in names.items() if colour in layouts])
+    strips = legend([(colour, f"result in {text}") for colour, text in names.items() if colour in layouts])
     identity = f"timeline-{name}"
     zoom = (
         f'<label class="zoom">zoom <input type="range" min="0" max="6" step="0.25" value="0" '
         f'data-timeline="{escape(identity)}" aria-label="zoom of the timeline"></label>'
     )
     return (
-        f'<h3>Timeline {zoom}</h3>{legend}<div class="timeline" id="{escape(identity)}">'
+        f'<h3>Timeline {zoom}</h3>{keys}<div class="timeline" id="{escape(identity)}">'
         f'<div class="canvas">{"".join(parts)}</div></div>{strips}'
     )
 

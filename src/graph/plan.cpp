@@ -10,23 +10,6 @@
 #include "graph/compiler.h"
 
 namespace pl {
-namespace {
-
-std::string milliseconds(double ms) {
-  char text[32];
-  std::snprintf(text, sizeof text, ms < 1 ? "%.4f" : "%.3f", ms);
-  return text;
-}
-
-std::string layouts_text(const std::vector<TensorDesc>& descs) {
-  std::string text;
-  for (const TensorDesc& desc : descs)
-    if (desc.present) text += (text.empty() ? "" : " ") + (desc.rank() ? desc.layout.str() : std::string("scalar"));
-  return text;
-}
-
-}  // namespace
-
 PlanOptions PlanOptions::parse(const Attributes& attributes) {
   PlanOptions options;
   const auto text = [](const std::string& key, const AttributeValue& value) {
@@ -163,88 +146,6 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
 
 // ---- saying why ----
 
-std::string Plan::explain() const {
-  const Variant& variant = *chosen_;
-  const Graph& graph = variant.graph;
-  std::string text = concat("plan for ", home_->name(), home_->is_cpu() ? concat(", ", threads_, " threads") : "");
-  if (variant.slice)
-    text += concat(", in ", slices_, " slices of ", variant.slice, ", ", variant.streams, " at the same time");
-  text += "\n";
-  for (const Trial& trial : trials_) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
-  const std::vector<Use> uses = conversions_of(graph, variant.nodes, *home_, variant.assignment);
-  const auto consumers = graph.consumers();
-  for (size_t i = 0; i < variant.nodes.size(); ++i) {
-    const NodeStates& node = variant.nodes[i];
-    const State& state = node.states[size_t(variant.assignment.states[i])];
-    text += graph.node(i).name + " (" + graph.node(i).schema->name + "): ";
-    if (node.kind == NodeStates::Kind::nothing) {
-      text += "nothing to compute\n";
-      continue;
-    }
-    if (!state.way) {
-      text += std::string(node.kind == NodeStates::Kind::view ? "a view, " : "its parts lie in place, ") +
-              layouts_text(state.inputs) + " -> " + layouts_text(state.outputs) + "\n";
-      continue;
-    }
-    text += state.way->candidate.provider + "/" + state.way->candidate.implementation + ", " +
-            layouts_text(state.inputs) + " -> " + layouts_text(state.outputs) + ", " + milliseconds(state.ms) + " ms" +
-            (state.way->measured ? "" : " (estimated)");
-    // The next best with everything around it as it is.
-    const auto around = [&](const State& other) {
-      double ms = other.ms;
-      const Node& n = graph.node(i);
-      for (size_t k = 0; k < n.inputs.size(); ++k) {
-        const ValueId id = n.inputs[k];
-        if (id == kNoValue || graph.is_constant(id) || !other.inputs[k].present) continue;
-        const Value& value = graph.value(id);
-        const TensorDesc& given = value.node < 0 ? value.desc
-                                                 : variant.nodes[size_t(value.node)]
-                                                       .states[size_t(variant.assignment.states[size_t(value.node)])]
-                                                       .outputs[size_t(value.output)];
-        Device& source = value.node < 0 ? *home_ : *variant.nodes[size_t(value.node)].device;
-        ms += variant.costs->ms(given, source, other.inputs[k], *node.device);
-      }
-      for (size_t o = 0; o < n.outputs.size(); ++o)
-        for (int32_t c : consumers[size_t(n.outputs[o])]) {
-          const State& using_state = variant.nodes[size_t(c)].states[size_t(variant.assignment.states[size_t(c)])];
-          const std::vector<ValueId>& used = graph.node(size_t(c)).inputs;
-          const size_t k = size_t(std::find(used.begin(), used.end(), n.outputs[o]) - used.begin());
-          if (using_state.inputs[k].present)
-            ms += variant.costs->ms(other.outputs[o], *node.device, using_state.inputs[k],
-                                    *variant.nodes[size_t(c)].device);
-        }
-      return ms;
-    };
-    const State* next = nullptr;
-    double next_ms = std::numeric_limits<double>::infinity();
-    const double own = around(state);
-    for (const State& other : node.states) {
-      if (&other == &state) continue;
-      const double ms = around(other);
-      if (ms < next_ms) {
-        next_ms = ms;
-        next = &other;
-      }
-    }
-    if (next && next->way)
-      text += "; next: " + next->way->candidate.provider + "/" + next->way->candidate.implementation + ", " +
-              layouts_text(next->inputs) + ", " + (next_ms >= own ? "+" : "") + milliseconds(next_ms - own) + " ms";
-    text += "\n";
-    for (const Use& use : uses)
-      if (use.node == int(i))
-        text += "  reorder of " + graph.value(use.value).name + " for " +
-                graph.node(i).schema->input_parameter(use.input).name + ": " + use.given.str() + " -> " +
-                use.wanted.layout.str() + concat(", ", use.given.size_bytes(), " bytes, ") +
-                milliseconds(variant.costs->ms(use.given, *use.source, use.wanted, *use.target)) + " ms\n";
-  }
-  for (const Use& use : uses)
-    if (use.node < 0)
-      text += "reorder for output " + graph.outputs()[size_t(use.input)].name + ": " + use.given.str() + " -> " +
-              use.wanted.layout.str() + ", because it is wanted so, " +
-              milliseconds(variant.costs->ms(use.given, *use.source, use.wanted, *use.target)) + " ms\n";
-  return text;
-}
-
 std::string Plan::summary_json() const {
   const Variant& variant = *chosen_;
   const Program& program = *variant.program;
@@ -289,6 +190,8 @@ std::string Plan::summary_json() const {
   json.key("memory").object();
   json.field("arena_bytes", program.memory().arena_bytes).field("lower_bound_bytes", program.memory().lower_bound);
   json.field("constant_bytes", program.memory().constant_bytes).end();
+  json.key("choices");
+  write_choices(json);
   json.key("trials").list();
   for (const Trial& trial : trials_) json.object().field("name", trial.name).field("ms", trial.ms).end();
   json.end().key("passes").object();

@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@
 #include "graph/program.h"
 
 namespace pl {
+
+class Json;
 
 struct PlanOptions {
   std::string device = "auto";        // auto: a GPU if there is one, else cpu
@@ -66,7 +69,10 @@ class Plan {
  private:
   struct Variant;  // how a batch is cut: its graph, states, assignment and program
   class Compiler;
+  struct Choice;  // of a node: its state and the next best
   Plan() = default;
+  std::vector<Choice> choices() const;    // by node; explaining_ must be held
+  void write_choices(Json& json) const;  // as JSON
   void execute(const std::vector<External>& inputs, const std::vector<External>& outputs) const;
   void adopt(std::unique_ptr<Variant> variant);  // the last step of making a plan
   std::string environment() const;               // what the choices depend on
@@ -86,6 +92,7 @@ class Plan {
     double ms = 0;     // of the whole batch
   };
   std::vector<Trial> trials_;
+  mutable std::mutex explaining_;  // guards the costs of conversions, which are kept as they are asked for
   double seconds_ = 0;  // that compiling took
 };
 

@@ -1,0 +1,237 @@
+// Why a plan is as it is: each choice with its runner-up, each conversion with what made it necessary; for people and
+// as JSON.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "core/json.h"
+#include "graph/compiler.h"
+
+namespace pl {
+namespace {
+
+std::string milliseconds(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof text, ms < 1 ? "%.4f" : "%.3f", ms);
+  return text;
+}
+
+std::string layout_text(const TensorDesc& desc) { return desc.rank() ? desc.layout.str() : std::string("scalar"); }
+
+std::string layouts_text(const std::vector<TensorDesc>& descs) {
+  std::string text;
+  for (const TensorDesc& desc : descs)
+    if (desc.present) text += (text.empty() ? "" : " ") + layout_text(desc);
+  return text;
+}
+
+std::string way_text(const State& state) {
+  if (!state.way) return "in place";
+  return state.way->candidate.provider + "/" + state.way->candidate.implementation;
+}
+
+}  // namespace
+
+// A node's choice, and the state that would have been next, all others being as they are.
+struct Plan::Choice {
+  const State* state = nullptr;
+  const State* next = nullptr;  // null: there is no other
+  double margin_ms = 0;         // what the whole would cost more with it
+};
+
+namespace {
+
+// What a node costs in one of its states, with the conversions around it, while all other nodes stay as they are.
+class Surroundings {
+ public:
+  Surroundings(const Graph& graph, const std::vector<NodeStates>& nodes, const Assignment& assignment, Device& home,
+               ConversionCosts& costs)
+      : graph_(graph), nodes_(nodes), assignment_(assignment), home_(home), costs_(costs) {
+    wanted_.resize(graph.values().size());
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      const State& state = chosen(int(n));
+      const std::vector<ValueId>& inputs = graph.node(n).inputs;
+      for (size_t k = 0; k < inputs.size(); ++k)
+        if (counts(inputs[k], state, k))
+          wanted_[size_t(inputs[k])].push_back({int(n), state.inputs[k], nodes[n].device});
+    }
+    for (const GraphOutput& output : graph.outputs())
+      if (output.layout && !graph.is_constant(output.value))
+        wanted_[size_t(output.value)].push_back(
+            {-1, graph.value(output.value).desc.with_layout(*output.layout), &home});
+  }
+
+  const State& chosen(int node) const { return nodes_[size_t(node)].states[size_t(assignment_.states[size_t(node)])]; }
+
+  double ms(int number, const State& state) {
+    const Node& node = graph_.node(size_t(number));
+    Device& device = *nodes_[size_t(number)].device;
+    double sum = state.ms;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const ValueId id = node.inputs[k];
+      if (!counts(id, state, k)) continue;
+      // A copy that somebody else needs too, or an earlier input of this op, costs nothing more.
+      bool there = false;
+      for (const Wanted& other : wanted_[size_t(id)])
+        there = there || (other.node != number && other.device == &device && same_memory(other.desc, state.inputs[k]));
+      for (size_t earlier = 0; earlier < k; ++earlier)
+        there = there || (node.inputs[earlier] == id && same_memory(state.inputs[earlier], state.inputs[k]));
+      if (there) continue;
+      const Value& value = graph_.value(id);
+      sum += value.node < 0 ? costs_.ms(value.desc, home_, state.inputs[k], device)
+                            : costs_.ms(chosen(value.node).outputs[size_t(value.output)],
+                                        *nodes_[size_t(value.node)].device, state.inputs[k], device);
+    }
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      const std::vector<Wanted>& users = wanted_[size_t(node.outputs[o])];
+      for (size_t u = 0; u < users.size(); ++u) {
+        bool there = false;
+        for (size_t earlier = 0; earlier < u; ++earlier)
+          there =
+              there || (users[earlier].device == users[u].device && same_memory(users[earlier].desc, users[u].desc));
+        if (!there) sum += costs_.ms(state.outputs[o], device, users[u].desc, *users[u].device);
+      }
+    }
+    return sum;
+  }
+
+ private:
+  struct Wanted {
+    int node;
+    TensorDesc desc;
+    Device* device;
+  };
+  bool counts(ValueId id, const State& state, size_t input) const {
+    return id != kNoValue && !graph_.is_constant(id) && state.inputs[input].present;
+  }
+
+  const Graph& graph_;
+  const std::vector<NodeStates>& nodes_;
+  const Assignment& assignment_;
+  Device& home_;
+  ConversionCosts& costs_;
+  std::vector<std::vector<Wanted>> wanted_;  // by value: how it is wanted, by whom
+};
+
+}  // namespace
+
+std::vector<Plan::Choice> Plan::choices() const {
+  const Variant& variant = *chosen_;
+  Surroundings around(variant.graph, variant.nodes, variant.assignment, *home_, *variant.costs);
+  std::vector<Choice> choices;
+  for (size_t n = 0; n < variant.nodes.size(); ++n) {
+    Choice choice;
+    choice.state = &around.chosen(int(n));
+    double least = std::numeric_limits<double>::infinity();
+    if (variant.nodes[n].kind == NodeStates::Kind::op) {
+      for (const State& other : variant.nodes[n].states) {
+        if (&other == choice.state) continue;
+        const double ms = around.ms(int(n), other);
+        if (ms < least) least = ms, choice.next = &other;
+      }
+      if (choice.next) choice.margin_ms = least - around.ms(int(n), *choice.state);
+    }
+    choices.push_back(choice);
+  }
+  return choices;
+}
+
+std::string Plan::explain() const {
+  const std::lock_guard<std::mutex> guard(explaining_);
+  const Variant& variant = *chosen_;
+  const Graph& graph = variant.graph;
+  std::string text = concat("plan for ", home_->name(), home_->is_cpu() ? concat(", ", threads_, " threads") : "");
+  if (variant.slice)
+    text += concat(", in ", slices_, " slices of ", variant.slice, ", ", variant.streams, " at the same time");
+  text += "\n";
+  for (const Trial& trial : trials_) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
+  const std::vector<Use> uses = conversions_of(graph, variant.nodes, *home_, variant.assignment);
+  const auto conversion = [&](const Use& use) {
+    return use.given.str() + " -> " + layout_text(use.wanted) +
+           (use.source == use.target ? std::string() : " on " + use.target->name()) +
+           concat(", ", use.given.size_bytes(), " bytes, ") +
+           milliseconds(variant.costs->ms(use.given, *use.source, use.wanted, *use.target)) + " ms";
+  };
+  const std::vector<Choice> all = choices();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Choice& choice = all[i];
+    const State& state = *choice.state;
+    text += graph.node(i).name + " (" + graph.node(i).schema->name + "): ";
+    const std::string layouts = layouts_text(state.inputs) + " -> " + layouts_text(state.outputs);
+    if (variant.nodes[i].kind == NodeStates::Kind::nothing) {
+      text += "nothing to compute\n";
+      continue;
+    }
+    if (!state.way) {
+      text += (variant.nodes[i].kind == NodeStates::Kind::view ? "a view, " : "its parts lie in place, ") + layouts;
+    } else {
+      text += way_text(state) + ", " + layouts + ", " + milliseconds(state.ms) + " ms" +
+              (state.way->measured ? "" : " (estimated)");
+    }
+    if (choice.next)
+      text += "; next: " + way_text(*choice.next) + ", " + layouts_text(choice.next->inputs) + " -> " +
+              layouts_text(choice.next->outputs) + ", " + (choice.margin_ms >= 0 ? "+" : "-") +
+              milliseconds(std::abs(choice.margin_ms)) + " ms";
+    text += "\n";
+    for (const Use& use : uses)
+      if (use.node == int(i))
+        text += "  reorder of " + graph.value(use.value).name + ", because " + graph.node(i).schema->name + " wants " +
+                graph.node(i).schema->input_parameter(use.input).name + " so: " + conversion(use) + "\n";
+  }
+  for (const Use& use : uses)
+    if (use.node < 0)
+      text += "reorder for output " + graph.outputs()[size_t(use.input)].name +
+              ", because it is wanted so: " + conversion(use) + "\n";
+  return text;
+}
+
+// [{"node", "op", "kind", "provider", "implementation", "inputs", "outputs", "ms", "measured", "next"}], for every
+// node.
+void Plan::write_choices(Json& json) const {
+  const std::lock_guard<std::mutex> guard(explaining_);
+  const Variant& variant = *chosen_;
+  const auto state_fields = [&](const State& state) {
+    if (state.way) {
+      json.field("provider", state.way->candidate.provider);
+      json.field("implementation", state.way->candidate.implementation);
+    }
+    for (const auto& [key, descs] : {std::pair("inputs", &state.inputs), std::pair("outputs", &state.outputs)}) {
+      json.key(key).list();
+      for (const TensorDesc& desc : *descs) {
+        if (desc.present) {
+          json.value(layout_text(desc));
+        } else {
+          json.null();
+        }
+      }
+      json.end();
+    }
+  };
+  json.list();
+  const std::vector<Choice> all = choices();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Choice& choice = all[i];
+    const NodeStates& node = variant.nodes[i];
+    const char* kind = node.kind == NodeStates::Kind::nothing ? "nothing"
+                       : node.kind == NodeStates::Kind::view  ? "view"
+                       : choice.state->way                    ? "op"
+                                                              : "in place";
+    json.object().field("node", variant.graph.node(i).name).field("op", variant.graph.node(i).schema->name);
+    json.field("kind", kind).field("device", node.device->name());
+    state_fields(*choice.state);
+    json.field("ms", choice.state->ms).field("measured", choice.state->way && choice.state->way->measured);
+    json.key("next");
+    if (choice.next) {
+      json.object();
+      state_fields(*choice.next);
+      json.field("margin_ms", choice.margin_ms).end();
+    } else {
+      json.null();
+    }
+    json.end();
+  }
+  json.end();
+}
+
+}  // namespace pl
