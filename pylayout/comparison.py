@@ -160,27 +160,36 @@ def relative_error(y: NDArray[Any], reference: NDArray[Any]) -> float | None:
     return error if np.isfinite(error) else None
 
 
+def _read(y: Any) -> NDArray[Any]:
+    """A result's elements; of several results, all of them in a row."""
+    if isinstance(y, tuple):
+        return np.concatenate([np.asarray(part, np.float64).ravel() for part in y])
+    return np.asarray(y)
+
+
 def compare(
     network: Any,
-    images: NDArray[np.float32],
+    images: NDArray[Any] | tuple[NDArray[Any], ...],
     policies: Sequence[str] = POLICIES,
     settings: Settings | None = None,
     progress: Progress = lambda label, done, total: None,
 ) -> Comparison:
-    """Run a `networks.Network` on images (n, 3, h, w) under each policy.
+    """Run a `networks.Network`, or a `policies.PlannedModel`, on images (n, 3, h, w) under each policy.
 
+    images: one array, or a tuple of all inputs; their first size is the batch. Several results are compared as one.
     progress: called with (what is going on, done, total).
     """
     from . import asarray, profile, synchronize
 
     settings = settings or Settings()
     device = network.device
+    inputs = images if isinstance(images, tuple) else (images,)
 
     def run(policy: str) -> tuple[Any, float]:
-        x = asarray(images, device=device)
+        given = [asarray(array, device=device) for array in inputs]
         synchronize(device)
         start = time.perf_counter()
-        y = network(x, layout=policy)
+        y = network(*given, layout=policy)
         synchronize(device)
         return y, (time.perf_counter() - start) * 1e3
 
@@ -188,7 +197,7 @@ def compare(
     outputs: dict[str, NDArray[Any]] = {}
     for number, name in enumerate(dict.fromkeys(["NCHW", *policies])):  # the reference, wanted or not
         if name not in runs:
-            outputs[name] = np.array(run(name)[0], np.float64)
+            outputs[name] = _read(run(name)[0]).astype(np.float64)
             continue
         times: list[float] = []
         start = time.monotonic()
@@ -199,7 +208,7 @@ def compare(
         ):
             progress(f"{name}: warming up, run {len(times) + 1}", number, len(policies) + settings.rounds)
             y, ms = run(name)
-            np.asarray(y)  # read, so that dispatch learns what the reader pays
+            _read(y)  # so that dispatch learns what the reader pays
             times.append(ms)
         runs[name].warm_up = len(times)
 
@@ -221,7 +230,7 @@ def compare(
             events = [dict(event) for event in recording.events]
             recordings[name].append(events)
             runs[name].splits.append(split_events(events))
-            outputs[name] = np.asarray(y)
+            outputs[name] = _read(y)
 
     for name, policy in runs.items():
         times = [split.op_ms + split.reorder_ms for split in policy.splits]
@@ -232,7 +241,7 @@ def compare(
     return Comparison(
         network=network.name,
         device=device,
-        batch=len(images),
+        batch=len(inputs[0]) if inputs[0].ndim else 1,
         policies=runs,
         logits=outputs["auto" if "auto" in runs else list(policies)[-1]],
     )

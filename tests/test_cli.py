@@ -60,7 +60,8 @@ def failure(answer: tuple[int, str, str], expected: int) -> str:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], *([c, "--help"] for c in ("devices", "query", "tune", "profile", "cache"))]
+    "arguments",
+    [["--help"], *([c, "--help"] for c in ("devices", "query", "tune", "run", "explain", "profile", "cache"))],
 )
 def test_help(arguments, capsys):
     assert main(arguments) == 0
@@ -82,7 +83,7 @@ def test_version(capsys):
     [
         (["paint"], "invalid choice"),
         (["profile"], "NETWORK"),
-        (["profile", "resnet51"], "invalid choice"),
+        (["profile", "resnet51"], "neither a file nor one of resnet50"),
         (["profile", "resnet50", "--batch", "0"], "'0' is not a whole number above zero"),
         (["profile", "resnet50", "--threads", "two"], "'two' is not a whole number above zero"),
         (["profile", "resnet50", "--seconds", "nan"], "not a number of seconds"),

@@ -1,4 +1,4 @@
-"""The command line: `pylayout devices | query | tune | profile | cache`.
+"""The command line: `pylayout devices | query | tune | run | explain | profile | cache`.
 
 Each command is a module with `add(commands)`, which describes its arguments, and `run(options)`, which returns what
 `--json` writes and prints the rest. Exit codes: 0 done, 1 an error (one line on standard error), 2 wrong usage.
@@ -31,12 +31,14 @@ examples:
   pylayout profile resnet50 --report report.html  what each layout costs a real network here
   pylayout query conv2d --input 1,64,56,56 --input 64,64,3,3 --set padding=1
                                                   every way to run that convolution, best first
+  pylayout run model.onnx --input photo.jpg       run a model of your own
+  pylayout explain model.onnx                     why it runs as it does
 `pylayout COMMAND --help` explains each command.
 """
 
 
 def _parser() -> argparse.ArgumentParser:
-    from . import cache, devices, profile, query
+    from . import cache, devices, explain, profile, query, run
 
     parser = argparse.ArgumentParser(
         prog="pylayout",
@@ -46,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (devices, query, profile, cache):
+    for module in (devices, query, run, explain, profile, cache):
         module.add(commands)
     for command in commands.choices.values():
         command.formatter_class = argparse.RawDescriptionHelpFormatter

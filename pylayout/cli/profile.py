@@ -1,4 +1,4 @@
-"""`pylayout profile`: a network under each layout policy; where its time and its reorders are."""
+"""`pylayout profile`: a network or a model file under each layout policy; where its time and its reorders are."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from . import UsageError
 from .common import add_device, add_threads, apply_threads, check_device, positive, seconds
+from .model import add_shapes, add_tuning, read_inputs, read_model
 from .terminal import Progress, Table, bar, bytes_text, ms_text, style
 
 __all__ = ["add", "run"]
@@ -17,17 +18,19 @@ _NETWORKS = ("resnet50", "mobilenet_v2", "vgg16")
 _POLICIES = ("per-op", "NCHW", "NHWC", "nChw16c", "auto")
 
 _DESCRIPTION = """\
-Run a network, built from pylayout's ops, on a photograph under several layout policies, and show what each costs:
+Run a network, built from pylayout's ops, or an ONNX model, compiled into a plan for each policy, under several layout
+policies, and show what each costs:
   per-op                 every op works in its best layout, and its result is reordered back to NCHW, as in a
                          framework that does not track layouts
   NCHW, NHWC, nChw16c    every op works in that layout
-  auto                   pylayout chooses for each op, by measured cost"""
+  auto                   pylayout chooses by measured cost: for each op of a network, for a whole model at once"""
 
 _EPILOG = """\
 examples:
   pylayout profile resnet50
   pylayout profile mobilenet_v2 --batch 16 --policies NCHW,NHWC,auto --report report.html --json out.json
   pylayout profile vgg16 --weights vgg16.safetensors --image cat.jpg
+  pylayout profile model.onnx --batch 16 --input cat.jpg
 The first run on a machine measures the ways to run each op, which takes a while; later runs start from those times.
 How to read the report: docs/profiling.md."""
 
@@ -39,11 +42,14 @@ def add(commands: Any) -> None:
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    parser.add_argument("network", choices=_NETWORKS, metavar="NETWORK", help=", ".join(_NETWORKS))
+    parser.add_argument("network", metavar="NETWORK | FILE.onnx", help=", ".join(_NETWORKS) + ", or a model file")
     add_device(parser)
     add_threads(parser)
-    parser.add_argument("--batch", type=positive, default=1, metavar="N", help="images a run (default 1)")
+    parser.add_argument("--batch", type=positive, metavar="N", help="images a run (default 1, or the model's)")
     parser.add_argument("--image", metavar="FILE", help="a picture to run on (default: a photograph)")
+    model = parser.add_argument_group("model files only")
+    add_shapes(model)
+    add_tuning(model)
     parser.add_argument(
         "--weights", metavar="FILE.safetensors", help="weights with torchvision's names (default: seeded weights)"
     )
@@ -90,7 +96,7 @@ def _images(options: argparse.Namespace) -> tuple[Any, str]:
         picture, name = image.synthetic(), "a drawn picture (with matplotlib and Pillow: a photograph)"
     else:
         picture, name = image.load(path), path.name
-    return np.ascontiguousarray(np.repeat(picture, options.batch, axis=0)), name
+    return np.ascontiguousarray(np.repeat(picture, options.batch or 1, axis=0)), name
 
 
 def _check_writable(path: str | None, option: str) -> None:
@@ -160,15 +166,25 @@ def _print_top(logits: Any) -> None:
     print("\ntop 5 classes: " + ", ".join(f"{index} ({100 * likely[index]:.1f}%)" for index in order))
 
 
-def run(options: argparse.Namespace) -> dict[str, Any]:
-    policies = _policies(options.policies)
-    _check_writable(options.report, "--report")
-    _check_writable(options.json, "--json")
-    images, picture = _images(options)
-    apply_threads(options)
-    check_device(options.device)
+def _settings(options: argparse.Namespace) -> Any:
+    from ..comparison import Settings
 
-    from ..comparison import Settings, compare
+    return Settings(
+        rounds=options.rounds, least_rounds=min(3, options.rounds), seconds=options.seconds, seed=options.seed
+    )
+
+
+def _write_report(options: argparse.Namespace, comparison: Any, facts: dict[str, str]) -> None:
+    from .. import machine, report
+
+    if options.report:
+        report.write_comparison(options.report, comparison, facts, machine.facts())
+        print(f"\nreport: {options.report}")
+
+
+def _run_network(options: argparse.Namespace, policies: list[str]) -> Any:
+    images, picture = _images(options)
+    from ..comparison import compare
     from ..networks import Network
 
     with Progress() as progress:
@@ -179,22 +195,60 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
             device=options.device,
             progress=lambda done, total: progress.update("weights", done, total),
         )
-        settings = Settings(
-            rounds=options.rounds, least_rounds=min(3, options.rounds), seconds=options.seconds, seed=options.seed
-        )
-        comparison = compare(network, images, policies, settings, progress.update)
-    gflop = network.flops * options.batch / 1e9
+        comparison = compare(network, images, policies, _settings(options), progress.update)
+    gflop = network.flops * len(images) / 1e9
     weights = Path(options.weights).name if options.weights else f"seeded ({options.seed})"
-    print(style(f"{options.network} on {options.device}", "bold") + f", batch {options.batch}, {picture}")
+    print(style(f"{options.network} on {options.device}", "bold") + f", batch {len(images)}, {picture}")
     print(f"{gflop:.1f} GFLOP in {len(network.layers)} convolutions and linear layers, weights: {weights}\n")
     _print_table(comparison)
     _print_findings(comparison)
     if options.weights:
         _print_top(comparison.logits)
-    if options.report:
-        from .. import machine, report
+    _write_report(options, comparison, {"image": picture, "weights": weights, "work": f"{gflop:.1f} GFLOP"})
+    return comparison
 
-        facts = {"image": picture, "weights": weights, "work": f"{gflop:.1f} GFLOP"}
-        report.write_comparison(options.report, comparison, facts, machine.facts())
-        print(f"\nreport: {options.report}")
-    return comparison.to_json()
+
+def _run_model(options: argparse.Namespace, policies: list[str]) -> Any:
+    options.model = options.network
+    for option in ("weights", "image"):
+        if getattr(options, option):
+            raise UsageError(f"--{option} is for {', '.join(_NETWORKS)}; for a model file: --input")
+    model, shapes = read_model(options)
+    from .. import onnx
+    from ..comparison import compare
+    from ..policies import PlannedModel
+
+    with Progress() as progress:
+        graph = onnx.load(model, shapes=shapes or None)
+        network = PlannedModel(
+            graph,
+            policies,
+            device=options.device,
+            tune=options.tune,
+            seconds=options.tune_seconds,
+            progress=progress.update,
+        )
+        network.name = Path(options.model).name
+        arrays, words = read_inputs(options, network.inputs)
+        comparison = compare(network, tuple(arrays), policies, _settings(options), progress.update)
+    print(style(f"{network.name} on {options.device}", "bold") + f", batch {comparison.batch}, {words}\n")
+    _print_table(comparison)
+    _print_findings(comparison)
+    _write_report(options, comparison, {"input": words})
+    return comparison
+
+
+def run(options: argparse.Namespace) -> dict[str, Any]:
+    known = options.network in _NETWORKS
+    if not known and not Path(options.network).is_file():
+        raise UsageError(f"{options.network}: neither a file nor one of {', '.join(_NETWORKS)}")
+    policies = _policies(options.policies)
+    _check_writable(options.report, "--report")
+    _check_writable(options.json, "--json")
+    apply_threads(options)
+    check_device(options.device)
+    if known and (options.input or options.shape):
+        raise UsageError("--input and --shape are for model files; for a network: --image")
+    comparison = (_run_network if known else _run_model)(options, policies)
+    result: dict[str, Any] = comparison.to_json()
+    return result
