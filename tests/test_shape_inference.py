@@ -600,3 +600,45 @@ def test_slice(data):
         index[axis] = slice(*parts)
     call = Call("slice", {"x": x}, {"starts": starts, "ends": ends, "axes": list(axes), "steps": steps})
     assert call.ours() == [(np.zeros(x)[tuple(index)].shape, "float32")]
+
+
+# ---- ops of whole models ---------------------------------------------------------------------------------
+
+
+@EXAMPLES
+@given(st.data())
+def test_expand(data):
+    x = data.draw(shapes(low=1, smallest=0))
+    wanted = [data.draw(mostly(st.just(size) if size != 1 else st.integers(0, 4), st.integers(-1, 4))) for size in x]
+    wanted = data.draw(st.lists(mostly(st.integers(0, 3), st.just(-1)), max_size=2)) + wanted
+    agree(Call("expand", {"x": x}, {"shape": wanted}), lambda torch, x, shape: x.expand(shape))
+
+
+@EXAMPLES
+@given(st.data())
+def test_tile(data):
+    x = data.draw(shapes())  # of nothing torch takes negative counts
+    dims = data.draw(st.lists(mostly(st.integers(0, 3), st.just(-1)), min_size=1, max_size=5))
+    agree(Call("tile", {"x": x}, {"dims": dims}), lambda torch, x, dims: torch.tile(x, dims))
+
+
+@EXAMPLES
+@given(st.data())
+def test_attention(data):
+    heads = data.draw(shapes(high=3))
+    queries, keys, width, value_width = (data.draw(st.integers(1, 4)) for _ in range(4))
+    tensors = {"q": (*heads, queries, width), "k": (*heads, keys, width), "v": (*heads, keys, value_width)}
+    broken = data.draw(mostly(st.just(""), st.sampled_from(["k", "v", "attn_mask"])))
+    mask = data.draw(st.sampled_from([None, (queries, keys), (1, keys), (*heads, queries, keys), (queries, 1)]))
+    if broken == "attn_mask":
+        mask = (queries, keys + 1)
+    elif broken:
+        tensors[broken] = (*tensors[broken][:-2], keys + 1, tensors[broken][-1] + (broken == "k"))
+    # torch does not take a mask and is_causal at once.
+    causal = mask is None and data.draw(st.booleans())
+    agree(
+        Call("scaled_dot_product_attention", {**tensors, "attn_mask": mask}, {"is_causal": causal}),
+        lambda torch, q, k, v, attn_mask=None, **a: torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=attn_mask, **a
+        ),
+    )
