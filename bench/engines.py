@@ -77,9 +77,14 @@ def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any]
 
     torch.set_num_threads(options["threads"])
     torch.set_grad_enabled(False)
-    module = getattr(import_torchvision(), options["network"])().eval()
-    weights = np.load(options["weights"])
-    module.load_state_dict({key: torch.from_numpy(weights[key]) for key in weights}, strict=False)
+    if "weights" in options:
+        module = getattr(import_torchvision(), options["network"])().eval()
+        weights = np.load(options["weights"])
+        module.load_state_dict({key: torch.from_numpy(weights[key]) for key in weights}, strict=False)
+    else:
+        from .models import build
+
+        module = build(options["network"], int(np.load(options["images"], mmap_mode="r").shape[-1]))
     x = torch.from_numpy(np.load(options["images"]))
     if name == "torch:channels_last":
         module = module.to(memory_format=torch.channels_last)
@@ -87,11 +92,62 @@ def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any]
     return lambda: module(x), dict
 
 
+def _plan_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
+    import pylayout
+
+    plan = pylayout.compile(options["model"], device=options["device"], threads=options["threads"])
+    images = np.load(options["images"])
+
+    def details() -> dict[str, Any]:
+        summary = plan.summary()
+        return {
+            "reorders": summary["reorders"]["count"],
+            "slices": summary["slices"],
+            "streams": summary["streams"],
+            "compile_seconds": round(summary["seconds"], 1),
+        }
+
+    return lambda: plan.run(images)[0], details
+
+
+def _onnxruntime_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = options["threads"]
+    session = onnxruntime.InferenceSession(options["model"], settings, providers=["CPUExecutionProvider"])
+    inputs = {session.get_inputs()[0].name: np.load(options["images"])}
+    return lambda: session.run(None, inputs)[0], dict
+
+
+def _openvino_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
+    import openvino
+
+    core = openvino.Core()
+    settings = {
+        "INFERENCE_NUM_THREADS": options["threads"],
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    model = core.compile_model(core.read_model(options["model"]), "CPU", settings)
+    request, output, images = model.create_infer_request(), model.output(0), np.load(options["images"])
+    return lambda: request.infer([images])[output], dict
+
+
+# By what stands before a colon in an engine's name.
+_RUNNERS = {
+    "pylayout": _pylayout_runner,
+    "torch": _torch_runner,
+    "plan": _plan_runner,
+    "onnxruntime": _onnxruntime_runner,
+    "openvino": _openvino_runner,
+}
+
+
 def _serve(pipe: Any, name: str, options: dict[str, Any]) -> None:
     """A worker: builds its engine, warms up, then takes a turn each time it is asked."""
     try:
-        runner = _torch_runner if name.startswith("torch:") else _pylayout_runner
-        run, details = runner(name, options)
+        run, details = _RUNNERS[name.partition(":")[0]](name, options)
         start, warm_up = time.monotonic(), 0
         # pylayout measures candidates in its first runs, and learns from them who uses which result.
         while warm_up < _LEAST_WARM_UP or time.monotonic() - start < options["warm_up_seconds"]:
