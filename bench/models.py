@@ -25,7 +25,33 @@ from pylayout.cli.terminal import Table, ms_text
 from .engines import Engine, take_turns
 
 ENGINES = ["plan", "onnxruntime", "openvino", "torch:channels_last"]
-NETWORKS = ["alexnet", "resnet18", "resnet50", "vgg16", "densenet161", "googlenet", "squeezenet1_0", "inception_v3", "shufflenet_v2_x1_0", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "resnext50_32x4d", "wide_resnet50_2", "mnasnet1_0", "efficientnet_b0", "efficientnet_b4", "regnet_y_400mf", "vgg16_bn", "resnet101", "resnet152", "vgg11", "vgg19", "convnext_small", "vit_b_16"]
+NETWORKS = [
+    "alexnet",
+    "resnet18",
+    "resnet50",
+    "vgg16",
+    "densenet161",
+    "googlenet",
+    "squeezenet1_0",
+    "inception_v3",
+    "shufflenet_v2_x1_0",
+    "mobilenet_v2",
+    "mobilenet_v3_large",
+    "mobilenet_v3_small",
+    "resnext50_32x4d",
+    "wide_resnet50_2",
+    "mnasnet1_0",
+    "efficientnet_b0",
+    "efficientnet_b4",
+    "regnet_y_400mf",
+    "vgg16_bn",
+    "resnet101",
+    "resnet152",
+    "vgg11",
+    "vgg19",
+    "convnext_small",
+    "vit_b_16",
+]
 _OPTIONS: dict[str, dict[str, Any]] = {
     "googlenet": {"aux_logits": False, "init_weights": False},
     "inception_v3": {"init_weights": False},

@@ -664,6 +664,26 @@ static void test_fold_scale() {
   compare(chain.graph, shorter, 1e-6, "a chain of sums");
 }
 
+static void test_nest_concats() {
+  Builder b;
+  const ValueId x = b.input({2, 3, 4, 4}), y = b.add("relu", {x}), z = b.add("neg", {x}), w = b.add("abs", {x});
+  const ValueId two = b.add("concat", {x, y}, "dim=1"), three = b.add("concat", {x, y, z}, "dim=-3");
+  const ValueId four = b.add("concat", {x, y, z, w}, "dim=1"), other_dim = b.add("concat", {x, y, z}, "dim=2");
+  const ValueId other_order = b.add("concat", {y, x, z}, "dim=1"), twice = b.add("concat", {x, y, x, y}, "dim=1");
+  Graph& graph = b.finish({two, three, four, other_dim, other_order, twice});
+  const auto before = evaluate(graph);
+  CHECK(passes::nest_concats().run(graph, context()) == 3);
+  graph.tidy();
+  graph.verify();
+  const auto inputs = [&](ValueId id) { return graph.maker(id)->inputs; };
+  CHECK(inputs(three) == (std::vector<ValueId>{two, z}));
+  CHECK(inputs(four) == (std::vector<ValueId>{three, w}));  // the longest
+  CHECK(inputs(twice) == (std::vector<ValueId>{two, x, y}));
+  CHECK(inputs(other_dim).size() == 3 && inputs(other_order).size() == 3);
+  CHECK(evaluate(graph) == before);
+  CHECK(passes::nest_concats().run(graph, context()) == 0);
+}
+
 static void test_merge_equal() {
   const Pass pass = passes::merge_equal();
   Builder b;
@@ -994,6 +1014,7 @@ int main() {
   test_recognise_attention();
   test_fold_pad();
   test_fold_scale();
+  test_nest_concats();
   test_merge_equal();
   test_merge_views();
   test_move_views();

@@ -16,6 +16,7 @@ Pass fuse_residual();
 Pass merge_equal();
 Pass merge_views();
 Pass move_views();
+Pass nest_concats();
 Pass recognise_activation();
 Pass recognise_attention();
 Pass recognise_channel_shuffle();
