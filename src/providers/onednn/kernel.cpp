@@ -100,7 +100,7 @@ PrimitiveKernel::PrimitiveKernel(PrimitiveDesc description, std::vector<Argument
   if (size_of_md(scratchpad_of(actual)) > size_of_md(scratchpad_of(description_.get()))) {
     own_scratchpad_ = {clone(scratchpad_of(actual)).release(), Destroy()};
     arguments_.erase(std::remove_if(arguments_.begin(), arguments_.end(),
-                                    [](const Argument& a) { return a.source == Argument::Source::workspace; }),
+                                    [](const Argument& a) { return a.id == DNNL_ARG_SCRATCHPAD; }),
                      arguments_.end());
   }
   give(take());  // makes the first one now, so that the first run does not

@@ -1,0 +1,296 @@
+// Convolutions and products of integers of 8 bits, as int8 primitives.
+//
+// The three scales of a quantised product become one factor for each output channel, given to the primitive as the
+// scales of the weights; the bias, which is in units of the sums, is scaled alike.  As scales and zero points are
+// tensors, they are read at each run: a few numbers for each channel, written to the workspace behind the scratchpad.
+#include <cstring>
+#include <set>
+
+#include "ops/quantized.h"
+#include "providers/onednn/candidates.h"
+#include "providers/onednn/windows.h"
+
+namespace pl::onednn {
+namespace {
+
+constexpr size_t kLine = 64;  // bytes; the parts of the workspace start at cache lines
+size_t whole_lines(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+// What is written to the workspace before the primitive runs, each at its offset in bytes.
+struct Parameters {
+  QuantizedInputs in;
+  std::vector<TensorDesc> inputs;
+  int64_t columns = 0;  // output channels
+  size_t factors = 0, bias = 0, x_zero = 0, y_zero = 0, end = 0;
+
+  Parameters(const Op& op, int64_t columns, size_t scratchpad)
+      : in(op), inputs(op.inputs), columns(columns), end(whole_lines(scratchpad)) {
+    const auto take = [&](bool needed, size_t bytes) {
+      const size_t begin = end;
+      if (needed) end += whole_lines(bytes);
+      return begin;
+    };
+    factors = take(in.scaled(), size_t(columns) * sizeof(float));
+    bias = take(in.bias >= 0, size_t(columns) * sizeof(float));
+    x_zero = take(in.x_zero >= 0, sizeof(int32_t));
+    y_zero = take(in.y_zero >= 0, sizeof(int32_t));
+  }
+
+  int32_t zero_point(const KernelArguments& arguments, int i) const {
+    const void* data = arguments.inputs[i]->host();
+    return inputs[size_t(i)].dtype == DType::u8 ? int32_t(*static_cast<const uint8_t*>(data))
+                                                : int32_t(*static_cast<const int8_t*>(data));
+  }
+
+  void write(const KernelArguments& arguments) const {
+    if (end == factors) return;
+    char* base = static_cast<char*>(arguments.workspace->host());
+    const auto floats = [&](int i) { return static_cast<const float*>(arguments.inputs[i]->host()); };
+    if (in.scaled()) {
+      float* factor = reinterpret_cast<float*>(base + factors);
+      const float common = *floats(in.x_scale) / *floats(in.y_scale);
+      const float* each = floats(in.weight_scale);
+      const bool single = inputs[size_t(in.weight_scale)].elements() == 1;
+      for (int64_t j = 0; j < columns; ++j) factor[j] = common * each[single ? 0 : j];
+      if (in.bias >= 0) {
+        const int32_t* from = static_cast<const int32_t*>(arguments.inputs[in.bias]->host());
+        float* to = reinterpret_cast<float*>(base + bias);
+        for (int64_t j = 0; j < columns; ++j) to[j] = float(from[j]) * factor[j];
+      }
+    }
+    for (const auto& [i, offset] : {std::pair(in.x_zero, x_zero), std::pair(in.y_zero, y_zero)})
+      if (i >= 0) {
+        const int32_t value = zero_point(arguments, i);
+        std::memcpy(base + offset, &value, sizeof value);
+      }
+  }
+};
+
+class QuantizedKernel final : public Kernel {
+ public:
+  QuantizedKernel(Parameters parameters, PrimitiveDesc description, std::vector<Argument> arguments, std::string label)
+      : parameters_(std::move(parameters)),
+        primitive_(std::move(description), std::move(arguments), std::move(label)) {}
+  void run(const KernelArguments& arguments) override {
+    parameters_.write(arguments);
+    primitive_.run(arguments);
+  }
+
+ private:
+  Parameters parameters_;
+  PrimitiveKernel primitive_;
+};
+
+using SharedDesc = std::shared_ptr<std::remove_pointer_t<dnnl_memory_desc_t>>;
+SharedDesc share(const_dnnl_memory_desc_t md) { return {clone(md).release(), Destroy()}; }
+
+// Instruction sets without VNNI multiply u8 by s8 in pairs whose sums saturate at 16 bits: wrong results for large
+// values.  oneDNN offers implementations for them beside the others (and, where there is nothing newer, alone).
+bool has_vnni(std::string_view text) {
+  for (const char* set : {"vnni", "amx", "bf16", "fp16"})
+    if (text.find(set) != std::string_view::npos) return true;
+  return false;
+}
+// The gemm takes the best instructions there are, and its name says nothing of them.
+bool is_exact(const std::string& name) { return has_vnni(name) || name.find("gemm") != std::string::npos; }
+
+// One question to oneDNN: the descriptions that do not depend on the implementation, and where data comes from.
+struct Question {
+  const Op& op;
+  CandidateList& out;
+  int64_t columns;
+  MemoryDesc plain_weight;  // as it lies: input 1, plain
+  TensorDesc x, y;
+  bool packs;  // the weight may be brought into the primitive's own form
+  int added = 0;
+
+  // Attributes with the run-time parameters the op has; `mask` of the scales.
+  void set_parameters(dnnl_primitive_attr_t attributes, int mask) const {
+    const QuantizedInputs in(op);
+    if (in.scaled()) expect_success(dnnl_primitive_attr_set_scales_mask(attributes, DNNL_ARG_WEIGHTS, mask), "scales");
+    if (in.x_zero >= 0)
+      expect_success(dnnl_primitive_attr_set_zero_points_mask(attributes, DNNL_ARG_SRC, 0), "zero points");
+    if (in.y_zero >= 0)
+      expect_success(dnnl_primitive_attr_set_zero_points_mask(attributes, DNNL_ARG_DST, 0), "zero points");
+  }
+
+  void walk(dnnl_primitive_desc_t first) {
+    const Owned<dnnl_primitive_desc_t> iterator(first);
+    std::set<std::string> names;  // some stand in the list twice
+    do {
+      const char* info = "";
+      dnnl_primitive_desc_query(iterator.get(), dnnl_query_impl_info_str, 0, &info);
+      const std::string name = info;
+      // Of reference implementations the host's is as good.
+      if (!is_exact(name) || name.rfind("ref", 0) == 0 || name.find("+ref") != std::string::npos) continue;
+      if (!names.insert(name).second) continue;
+      dnnl_primitive_desc_t copy = nullptr;
+      expect_success(dnnl_primitive_desc_clone(&copy, iterator.get()), "dnnl_primitive_desc_clone");
+      add(PrimitiveDesc(copy, Destroy()), name);
+    } while (dnnl_primitive_desc_next_impl(iterator.get()) == dnnl_success);
+  }
+
+  void add(const PrimitiveDesc& description, const std::string& name) {
+    const auto md = [&](int argument) {
+      return dnnl_primitive_desc_query_md(description.get(), dnnl_query_exec_arg_md, argument);
+    };
+    const const_dnnl_memory_desc_t scratchpad = md(DNNL_ARG_SCRATCHPAD);
+    const size_t scratch_bytes = scratchpad ? dnnl_memory_desc_get_size(scratchpad) : 0;
+    const Parameters parameters(op, columns, scratch_bytes);
+    const QuantizedInputs& in = parameters.in;
+
+    Candidate candidate;
+    candidate.provider = "onednn";
+    candidate.implementation = "int8:" + name;
+    for (const TensorDesc& tensor : op.inputs)
+      candidate.inputs.push_back(tensor.present ? TensorDesc::dense(tensor.dtype, tensor.shape) : tensor);
+    candidate.inputs[0] = x;
+    candidate.outputs = {y};
+    candidate.workspace_bytes = parameters.end;
+    candidate.efficiency = 0.7;
+
+    using Source = Argument::Source;
+    std::vector<Argument> arguments{{DNNL_ARG_SRC, Source::input, 0, 0, share(md(DNNL_ARG_SRC))},
+                                    {DNNL_ARG_WEIGHTS, Source::input, 1, 0, share(md(DNNL_ARG_WEIGHTS))},
+                                    {DNNL_ARG_DST, Source::output, 0, 0, share(md(DNNL_ARG_DST))}};
+    const auto from_workspace = [&](bool needed, int argument, size_t offset, const MemoryDesc& desc) {
+      if (needed) arguments.push_back({argument, Source::workspace, 0, offset, share(desc.get())});
+    };
+    const MemoryDesc per_column = plain_md(dnnl_f32, {columns}), single = plain_md(dnnl_s32, {1});
+    from_workspace(in.scaled(), DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS, parameters.factors, per_column);
+    from_workspace(in.bias >= 0, DNNL_ARG_BIAS, parameters.bias, per_column);
+    from_workspace(in.x_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC, parameters.x_zero, single);
+    from_workspace(in.y_zero >= 0, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST, parameters.y_zero, single);
+    if (scratch_bytes) arguments.push_back({DNNL_ARG_SCRATCHPAD, Source::workspace, 0, 0, share(scratchpad)});
+
+    const const_dnnl_memory_desc_t weight = md(DNNL_ARG_WEIGHTS);
+    if (!dnnl_memory_desc_equal(weight, plain_weight.get())) {
+      if (!packs) return;
+      pack_weight(candidate, weight);
+    }
+    const std::string label = concat(op.schema->name, ": onednn/", candidate.implementation);
+    candidate.prepare = [parameters, description, arguments, label]() -> std::unique_ptr<Kernel> {
+      return std::make_unique<QuantizedKernel>(parameters, description, arguments, label);
+    };
+    out.add(std::move(candidate));
+    ++added;
+  }
+
+  // The primitive's own form: blocks, and sums of the weights behind them where zero points or signed x need those.
+  void pack_weight(Candidate& candidate, const_dnnl_memory_desc_t wanted) const {
+    const SharedDesc from = share(plain_weight.get()), to = share(wanted);
+    // No form is shared between ops: the descriptions of oneDNN have no text to compare.
+    const std::string form = concat(candidate.implementation, ' ', x.str(), ' ', y.str(), ' ', op.str());
+    candidate.packings.push_back(
+        {1, form, dnnl_memory_desc_get_size(wanted), [from, to](Buffer& source, Buffer& packed) {
+           dnnl_primitive_desc_t made = nullptr;
+           expect_success(
+               dnnl_reorder_primitive_desc_create(&made, from.get(), cpu_engine(), to.get(), cpu_engine(), nullptr),
+               "dnnl_reorder_primitive_desc_create");
+           const Owned<dnnl_primitive_desc_t> description(made);
+           dnnl_primitive_t primitive = nullptr;
+           expect_success(dnnl_primitive_create(&primitive, made), "dnnl_primitive_create");
+           const Owned<dnnl_primitive_t> owned(primitive);
+           dnnl_memory_t memories[2] = {};
+           expect_success(dnnl_memory_create(&memories[0], from.get(), cpu_engine(), source.host()),
+                          "dnnl_memory_create");
+           const Owned<dnnl_memory_t> first(memories[0]);
+           expect_success(dnnl_memory_create(&memories[1], to.get(), cpu_engine(), packed.host()),
+                          "dnnl_memory_create");
+           const Owned<dnnl_memory_t> second(memories[1]);
+           const Owned<dnnl_stream_t> stream = make_stream();
+           const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_FROM, memories[0]}, {DNNL_ARG_TO, memories[1]}};
+           expect_success(dnnl_primitive_execute(primitive, stream.get(), 2, arguments), "dnnl_primitive_execute");
+         }});
+  }
+};
+
+// True if oneDNN's int8 primitives can compute it at all.
+bool accept(const Op& op, CandidateList& out) {
+  const QuantizedInputs in(op);
+  if (in.weight_zero >= 0) {
+    refuse(op, out, "oneDNN has no zero points of weights here");
+    return false;
+  }
+  if (!has_vnni(instruction_set())) {
+    refuse(op, out, "sums of two products saturate at 16 bits with instruction set " + instruction_set());
+    return false;
+  }
+  if (op.in(1).dtype != DType::s8) {
+    refuse(op, out, "oneDNN takes s8 weights only");
+    return false;
+  }
+  return true;
+}
+
+void report(const Op& op, CandidateList& out, int added) {
+  if (added == 0)
+    refuse(op, out,
+           concat("oneDNN ", library_version(), " has no int8 implementation for instruction set ", instruction_set()));
+}
+
+void list_conv(const Op& op, CandidateList& out) {
+  if (!accept(op, out)) return;
+  const Windows windows(op);
+  const int64_t groups = op.attributes.integer("groups"), columns = op.out().shape[1];
+  std::vector<int64_t> sizes = op.in(1).shape.vector();
+  if (groups > 1) {
+    sizes[0] /= groups;
+    sizes.insert(sizes.begin(), groups);
+  }
+  const QuantizedInputs in(op);
+  const MemoryDesc weight = any_md(dnnl_s8, sizes), bias = in.bias >= 0 ? plain_md(dnnl_f32, {columns}) : nullptr;
+  int added = 0;
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    const Described x = describe(op.in(0), layout), y = describe(op.out(), layout);
+    if (!x || !y) continue;
+    Question question{op, out, columns, plain_md(dnnl_s8, sizes), x.desc, y.desc, true};
+    PostOps options;
+    const dnnl_primitive_attr_t attributes = options.attributes();
+    question.set_parameters(attributes, groups > 1 ? 3 : 1);
+    dnnl_primitive_desc_t pd = nullptr;
+    if (dnnl_convolution_forward_primitive_desc_create(
+            &pd, cpu_engine(), dnnl_forward_inference, dnnl_convolution_direct, x.md.get(), weight.get(), bias.get(),
+            y.md.get(), windows.stride.data(), windows.dilation.data(), windows.begins.data(), windows.ends.data(),
+            attributes) != dnnl_success)
+      continue;
+    question.walk(pd);
+    added += question.added;
+  }
+  report(op, out, added);
+}
+
+void list_matmul(const Op& op, CandidateList& out) {
+  if (!accept(op, out)) return;
+  std::vector<int64_t> a = op.in(0).shape.vector(), b = op.in(1).shape.vector(), y = op.out().shape.vector();
+  const int64_t columns = b.back();
+  if (b.size() == 2 && a.size() > 2) {  // one matrix for the whole stack: all rows at once
+    a = {op.in(0).elements() / a.back(), a.back()};
+    y = {op.out().elements() / columns, columns};
+  }
+  while (a.size() < y.size()) a.insert(a.begin(), 1);
+  while (b.size() < y.size()) b.insert(b.begin(), 1);
+  const MemoryDesc a_md = plain_md(to_dnnl(op.in(0).dtype), a), y_md = plain_md(to_dnnl(op.out().dtype), y);
+  const MemoryDesc b_md = plain_md(dnnl_s8, b);
+  Question question{op,
+                    out,
+                    columns,
+                    plain_md(dnnl_s8, b),
+                    TensorDesc::dense(op.in(0).dtype, op.in(0).shape),
+                    TensorDesc::dense(op.out().dtype, op.out().shape),
+                    false};
+  PostOps options;
+  const dnnl_primitive_attr_t attributes = options.attributes();
+  question.set_parameters(attributes, 1 << (y.size() - 1));
+  dnnl_primitive_desc_t pd = nullptr;
+  if (dnnl_matmul_primitive_desc_create(&pd, cpu_engine(), a_md.get(), b_md.get(), nullptr, y_md.get(), attributes) ==
+      dnnl_success)
+    question.walk(pd);
+  report(op, out, question.added);
+}
+
+PL_ONEDNN_KIND("quantized_conv", list_conv);
+PL_ONEDNN_KIND("quantized_matmul", list_matmul);
+
+}  // namespace
+}  // namespace pl::onednn
