@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -44,3 +47,10 @@ def test_without_a_pass() -> None:
         g.simplify(["fuse"])
     with pytest.raises(TypeError):
         g.simplify(["a\0b"])
+
+
+def test_every_pass_is_documented_in_order() -> None:
+    page = Path(__file__).parents[1] / "docs" / "graph.md"
+    if not page.exists():
+        pytest.skip("only the package is here, not its documentation")
+    assert re.findall(r"^\| `(\w+)` \|", page.read_text(), re.M) == list(unit().simplify().rewrites)

@@ -14,17 +14,23 @@ constexpr int kMostRounds = 16;
 }  // namespace
 
 const std::vector<Pass>& standard_passes() {
-  // clang-format off: one a line
+  // clang-format off
   static const std::vector<Pass> list = {
       passes::remove_identity(),  // first, so that what stands between the ops of other patterns is gone
       passes::fold_constants(),   // weights that are computed become constants
       passes::merge_equal(),      // what a pattern uses twice is one value
-      passes::merge_views(), passes::nest_concats(),
+      passes::merge_views(),
+      passes::nest_concats(),
       // Patterns of several ops, before their parts are folded into others.
-      passes::recognise_channel_shuffle(), passes::fuse_interleave(), passes::recognise_activation(),
-      passes::recognise_norm(), passes::recognise_attention(), passes::fold_pad(),
+      passes::recognise_channel_shuffle(),
+      passes::fuse_interleave(),
+      passes::recognise_activation(),
+      passes::recognise_norm(),
+      passes::recognise_attention(),
+      passes::fold_pad(),
       // Products and their neighbours.
-      passes::move_views(), passes::split_linear(),
+      passes::move_views(),
+      passes::split_linear(),
       passes::fuse_bias(),        // gives the next two linear ops to fold into
       passes::fold_batch_norm(),  // before an activation stands between
       passes::fold_scale(),
