@@ -32,20 +32,21 @@ class Converter:
     domain: str
     since: int
     function: Callable[..., Any]
+    note: str  # for the documentation: what is not supported
 
 
 _table: dict[tuple[str, str], list[Converter]] = {}
 
 
-def converter(*ops: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
-    """Registers the decorated function for ops from opset `since` on."""
+def converter(*ops: str, since: int = 1, domain: str = "", note: str = "") -> Callable[[Function], Function]:
+    """Registers the decorated function for ops from opset `since` on; `note` says what of them it does not do."""
 
     def register(function: Function) -> Function:
         for op in ops:
             entries = _table.setdefault((domain, op), [])
             if any(entry.since == since for entry in entries):
                 raise RuntimeError(f"two converters of {op} since opset {since}")
-            entries.append(Converter(op, domain, since, function))
+            entries.append(Converter(op, domain, since, function, note))
             entries.sort(key=lambda entry: entry.since)
         return function
 

@@ -40,6 +40,7 @@ class Case:
     const: tuple[int, ...] = ()
     outputs: int = 1
     tolerance: float = 2e-5
+    wide: bool = True  # whether the reference computes in float64: not where values are rounded to integers
 
     def __str__(self) -> str:
         shapes = ",".join("none" if x is None else "x".join(map(str, numpy.shape(x))) for x in self.inputs)
@@ -53,8 +54,8 @@ CASES: list[Case] = []
 def case(
     op: str, *inputs: Any, opsets: tuple[int, ...] = (17,), const: Any = (), outputs: int = 1, **rest: Any
 ) -> None:
-    tolerance = rest.pop("tolerance", 2e-5)
-    CASES.extend(Case(op, list(inputs), opset, rest, tuple(const), outputs, tolerance) for opset in opsets)
+    tolerance, wide = rest.pop("tolerance", 2e-5), rest.pop("wide", True)
+    CASES.extend(Case(op, list(inputs), opset, rest, tuple(const), outputs, tolerance, wide) for opset in opsets)
 
 
 ALL = (9, 11, 13, 17, 22)
@@ -338,3 +339,63 @@ for to in (6, 7, 9, 10, 2):
     case("Cast", 20 * positive(3, 4), opsets=(9, 13), to=to)
 case("Cast", some_ints(3, 4), opsets=(13, 19), to=1)
 case("CastLike", randn(3, 4), some_ints(1), opsets=(15, 19))
+# ---- recurrent layers ----
+for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+    last = 3 if op == "LSTM" else 2
+    for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+        w, r, b = randn(count, gates * 6, 4), randn(count, gates * 6, 6), randn(count, 2 * gates * 6)
+        inputs = [randn(5, 2, 4), w, r, b, None, randn(count, 2, 6)]
+        if op == "LSTM":
+            inputs.append(randn(count, 2, 6))
+        case(op, *inputs, opsets=(9, 14), const=(1, 2, 3), outputs=last, hidden_size=6, direction=direction)
+    case(op, randn(5, 2, 4), randn(1, gates * 6, 4), randn(1, gates * 6, 6), const=(1, 2), outputs=last, hidden_size=6)
+case("GRU", randn(5, 2, 4), randn(1, 18, 4), randn(1, 18, 6), randn(1, 36), const=(1, 2, 3), hidden_size=6,
+     linear_before_reset=1)  # fmt: skip
+# ---- quantised ----
+U8, S8 = numpy.uint8, numpy.int8
+
+
+def bytes_of(*shape: int, dtype: Any = U8) -> Any:
+    limits = numpy.iinfo(dtype)
+    return _rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+F = numpy.float32
+case("QuantizeLinear", 3 * randn(3, 4), F(0.05), U8(120), opsets=(10, 13, 21), const=(1, 2), wide=False)
+case("QuantizeLinear", 3 * randn(3, 4), F(0.05), opsets=(13,), const=(1,), wide=False)
+case(
+    "QuantizeLinear",
+    3 * randn(3, 4),
+    positive(4) / 20,
+    bytes_of(4, dtype=S8),
+    opsets=(13, 19),
+    const=(1, 2),
+    wide=False,
+)
+case(
+    "QuantizeLinear",
+    3 * randn(3, 4),
+    positive(3, 2) / 9,
+    bytes_of(3, 2),
+    opsets=(21,),
+    const=(1, 2),
+    block_size=2,
+    wide=False,
+)
+case("DequantizeLinear", bytes_of(3, 4), F(0.05), U8(120), opsets=(19, 21), const=(1, 2))
+case(
+    "DequantizeLinear", bytes_of(3, 4, dtype=S8), positive(3), bytes_of(3, dtype=S8), opsets=(19,), const=(1, 2), axis=0
+)
+case("DequantizeLinear", bytes_of(3, 4), positive(3, 2), bytes_of(3, 2), opsets=(21,), const=(1, 2), block_size=2)
+case("DequantizeLinear", some_ints(3, 4), F(0.05), opsets=(19,), const=(1,))
+WEIGHTS = [bytes_of(4, 3, 3, 3, dtype=S8), positive(4) / 100, bytes_of(4, dtype=S8)]
+BIAS = some_ints(4, low=-5000, high=5000)
+case("QLinearConv", bytes_of(1, 3, 6, 5), F(0.02), U8(118), *WEIGHTS, F(0.4), U8(130), BIAS, const=range(1, 9),
+     pads=[1, 0, 1, 2], wide=False)  # fmt: skip
+case("ConvInteger", bytes_of(1, 3, 6, 5), bytes_of(4, 3, 3, 2), U8(118), U8(3), const=(1, 2, 3), strides=[2, 1])
+case("ConvInteger", bytes_of(1, 3, 6, 5), bytes_of(4, 3, 3, 2), const=(1,))
+case("MatMulInteger", bytes_of(3, 4), bytes_of(4, 5, dtype=S8), U8(118), S8(-3), const=(1, 2, 3))
+case("MatMulInteger", bytes_of(2, 3, 4), bytes_of(4, 5), U8(118), const=(1, 2))
+case("QLinearMatMul", bytes_of(3, 4), F(0.02), U8(118), bytes_of(4, 5, dtype=S8), F(0.03), S8(-3), F(0.1), U8(99),
+     const=(1, 2, 3, 4, 5, 6, 7), wide=False)  # fmt: skip
+case("DynamicQuantizeLinear", randn(3, 4), opsets=(11,), outputs=3, wide=False)

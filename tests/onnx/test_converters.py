@@ -27,7 +27,7 @@ def build(case: Case, fold: bool = False):
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_against_onnx(case):
     model, feeds = build(case)
-    wanted = reference(model, feeds)
+    wanted = reference(model, feeds, case.wide)
     actual = run(model, *feeds.values())
     assert len(actual) == len(wanted)
     for mine, theirs in zip(actual, wanted, strict=True):
@@ -41,7 +41,7 @@ FOLDED = [case for case in CASES if len({*case.const}) < sum(x is not None for x
 def test_of_constants_only(case):
     model, feeds = build(case, fold=True)
     assert not feeds
-    wanted = reference(model, {})
+    wanted = reference(model, {}, case.wide)
     for mine, theirs in zip(run(model), wanted, strict=True):
         close(mine, theirs, max(case.tolerance, 5e-5))  # the reference computes in f32 here
 

@@ -16,7 +16,7 @@ def identity(node: Node) -> Result:
     return node.x(0)
 
 
-@converter("Dropout", since=7)
+@converter("Dropout", since=7, note="inference only")
 def dropout(node: Node) -> Result:
     x = node.x(0)
     node.ignore("ratio", "seed")
@@ -25,7 +25,7 @@ def dropout(node: Node) -> Result:
     return [x, node.op("expand", Known(numpy.ones((), bool)), list(x.shape)) if node.wants(1) else None]
 
 
-@converter("Constant", since=1)
+@converter("Constant", since=1, note="dense tensors of numbers")
 def constant(node: Node) -> Result:
     given = [name for name in node.attributes if name.startswith(("value", "sparse_value"))]
     if len(given) != 1:
@@ -44,7 +44,7 @@ def constant(node: Node) -> Result:
     raise UnsupportedError(f"attribute {name} is given, expected a dense tensor of numbers")
 
 
-@converter("ConstantOfShape", since=9)
+@converter("ConstantOfShape", since=9, note="the shape known")
 def constant_of_shape(node: Node) -> Result:
     value = node.tensor("value", numpy.zeros(1, "float32"))
     if value.size != 1:
@@ -67,7 +67,7 @@ def size(node: Node) -> Result:
     return numpy.asarray(count, "int64")
 
 
-@converter("Range", since=11)
+@converter("Range", since=11, note="of known numbers")
 def range_(node: Node) -> Result:
     node.ignore("stash_type")
     start, limit, delta = (node.known(i).reshape(()) for i in range(3))
@@ -101,13 +101,13 @@ def _saturate(node: Node) -> None:
     node.ignore("saturate", "round_mode")  # of 8-bit floats, which are refused
 
 
-@converter("Cast", since=6)
+@converter("Cast", since=6, note="between the library's dtypes")
 def cast(node: Node) -> Result:
     _saturate(node)
     return _cast(node, node.x(0), numpy_dtype(node.integer("to"), "attribute to"))
 
 
-@converter("CastLike", since=15)
+@converter("CastLike", since=15, note="between the library's dtypes")
 def cast_like(node: Node) -> Result:
     _saturate(node)
     return _cast(node, node.x(0), numpy_of(node.x(1)))

@@ -22,14 +22,14 @@ def _stacked(node: Node, parts: list[Operand], axis: int, what: str) -> Operand:
     return made
 
 
-@converter("If", since=1)
+@converter("If", since=1, note="the condition known")
 def if_(node: Node) -> Result:
     chosen = "then_branch" if bool(node.number_at(0)) else "else_branch"
     node.ignore("then_branch", "else_branch")
     return node.importer.run_subgraph(node.subgraph(chosen), node, [], chosen)
 
 
-@converter("Loop", since=1)
+@converter("Loop", since=1, note="count and condition known; unrolled")
 def loop(node: Node) -> Result:
     body = node.subgraph("body")
     count = int(node.number_at(0)) if node.has(0) else None
@@ -53,7 +53,7 @@ def loop(node: Node) -> Result:
     return [*carried, *(_stacked(node, rows, 0, "the loop") for rows in scanned)]
 
 
-@converter("Scan", since=9)
+@converter("Scan", since=9, note="unrolled")
 def scan(node: Node) -> Result:
     body = node.subgraph("body")
     count = node.integer("num_scan_inputs")

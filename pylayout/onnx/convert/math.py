@@ -139,7 +139,7 @@ def where(node: Node) -> Result:
     return node.op("where", node.x(0), node.x(1), node.x(2))
 
 
-@converter("CumSum", since=11)
+@converter("CumSum", since=11, note="the axis known")
 def cum_sum(node: Node) -> Result:
     x = node.x(0)
     axis = node.axis(int(node.number_at(1)), x.ndim)

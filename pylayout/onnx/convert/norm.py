@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy
+
 from ...errors import ShapeError, UnsupportedError
-from ..node import Node, Operand, Result, dtype_text
+from ..node import Known, Node, Operand, Result, dtype_text
 from ..registry import converter
 
 
-@converter("BatchNormalization", since=7)
+@converter("BatchNormalization", since=7, note="inference only")
 def batch_normalization(node: Node) -> Result:
     x = node.x(0)
     if not node.integer("spatial", 1):  # opsets 7 and 8 have it
@@ -104,14 +106,14 @@ def lp_normalization(node: Node) -> Result:
 
 @converter("LRN", since=1)
 def lrn(node: Node) -> Result:
-    return node.op(
-        "local_response_norm",
-        node.x(0),
-        node.integer("size"),
-        node.number("alpha", 1e-4),
-        node.number("beta", 0.75),
-        node.number("bias", 1.0),
-    )
+    x, size = node.x(0), node.integer("size")
+    numbers = [node.number(name, default) for name, default in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0))]
+    if size % 2 or x.ndim < 2:
+        return node.op("local_response_norm", x, size, *numbers)
+    # A window of even size reaches one channel further to higher channels here, to lower ones in torch and the library.
+    back = Known(numpy.arange(x.shape[1] - 1, -1, -1))
+    turned = node.op("local_response_norm", node.op("index_select", x, 1, back), size, *numbers)
+    return node.op("index_select", turned, 1, back)
 
 
 @converter("MeanVarianceNormalization", since=9)

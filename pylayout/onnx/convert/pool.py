@@ -34,7 +34,7 @@ def _ceil_ends(window: Window, sizes: list[int]) -> list[int]:
     ]
 
 
-@converter("MaxPool", since=1)
+@converter("MaxPool", since=1, note="without Indices")
 def max_pool(node: Node) -> Result:
     if node.wants(1):
         raise UnsupportedError("output 1 (Indices) is used, which pylayout does not compute")

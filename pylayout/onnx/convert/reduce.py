@@ -98,8 +98,8 @@ def reduce_18(node: Node) -> Result:
     return _reduce(node, node.integers_at(1) if node.has(1) else None)
 
 
-converter("ReduceSum", since=13)(reduce_18)
-converter(*(op for op in _PLAIN if op != "ReduceSum"), since=18)(reduce_18)
+converter("ReduceSum", since=13, note="axes known")(reduce_18)
+converter(*(op for op in _PLAIN if op != "ReduceSum"), since=18, note="axes known")(reduce_18)
 
 
 @converter("ArgMax", "ArgMin", since=1)

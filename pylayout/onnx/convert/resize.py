@@ -208,7 +208,7 @@ def _floats(node: Node, index: int) -> list[float]:
     return [float(value) for value in node.known(index).reshape(-1)[:64]] if node.has(index) else []
 
 
-@converter("Upsample", since=9)
+@converter("Upsample", since=9, note="scales known")
 def upsample(node: Node) -> Result:
     return _by_scales(node, _floats(node, 1), [], list(range(node.x(0).ndim)))
 
@@ -218,12 +218,12 @@ def upsample_7(node: Node) -> Result:
     return _by_scales(node, node.numbers("scales"), [], list(range(node.x(0).ndim)))
 
 
-@converter("Resize", since=10)
+@converter("Resize", since=10, note="scales known")
 def resize_10(node: Node) -> Result:
     return _by_scales(node, _floats(node, 1), [], list(range(node.x(0).ndim)))
 
 
-@converter("Resize", since=11)
+@converter("Resize", since=11, note="scales, sizes and roi known")
 def resize(node: Node) -> Result:
     x = node.x(0)
     axes = node.integers("axes", None)

@@ -14,7 +14,7 @@ from ..node import Known, Node, Operand, Result, numpy_of
 from ..registry import converter
 
 
-@converter("Reshape", since=5)
+@converter("Reshape", since=5, note="the shape known")
 def reshape(node: Node) -> Result:
     x, wanted = node.x(0), node.integers_at(1)
     if not node.integer("allowzero", 0):
@@ -52,7 +52,7 @@ def squeeze_1(node: Node) -> Result:
     return _squeezed(node, node.integers("axes", None))
 
 
-@converter("Squeeze", since=13)
+@converter("Squeeze", since=13, note="axes known")
 def squeeze(node: Node) -> Result:
     return _squeezed(node, node.integers_at(1) if node.has(1) else None)
 
@@ -70,7 +70,7 @@ def unsqueeze_1(node: Node) -> Result:
     return _unsqueezed(node, node.integers("axes"))
 
 
-@converter("Unsqueeze", since=13)
+@converter("Unsqueeze", since=13, note="axes known")
 def unsqueeze(node: Node) -> Result:
     return _unsqueezed(node, node.integers_at(1))
 
@@ -111,7 +111,7 @@ def split_2(node: Node) -> Result:
     return _split(node, axis, sections if sections is not None else _even(node, x.shape[axis]))
 
 
-@converter("Split", since=13)
+@converter("Split", since=13, note="sizes known")
 def split(node: Node) -> Result:
     x = node.x(0)
     axis = node.axis(node.integer("axis", 0), x.ndim)
@@ -140,7 +140,7 @@ def slice_1(node: Node) -> Result:
     return _sliced(node, starts, ends, axes, [1] * len(starts))
 
 
-@converter("Slice", since=10)
+@converter("Slice", since=10, note="starts, ends, axes and steps known")
 def slice_10(node: Node) -> Result:
     starts, ends = node.integers_at(1), node.integers_at(2)
     axes = node.integers_at(3) if node.has(3) else list(range(len(starts)))
@@ -218,7 +218,7 @@ def gather_nd(node: Node) -> Result:
     return node.op("index_select", flat, 0, place)
 
 
-@converter("Expand", since=8)
+@converter("Expand", since=8, note="the shape known")
 def expand(node: Node) -> Result:
     x, wanted = node.x(0), node.integers_at(1)
     try:
@@ -228,7 +228,7 @@ def expand(node: Node) -> Result:
     return x if tuple(shape) == x.shape else node.op("expand", x, shape)
 
 
-@converter("Tile", since=6)
+@converter("Tile", since=6, note="repeats known")
 def tile(node: Node) -> Result:
     x, repeats = node.x(0), node.integers_at(1)
     if len(repeats) != x.ndim or min(repeats, default=0) < 0:
@@ -321,7 +321,7 @@ def pad_2(node: Node) -> Result:
     return _padded(node, _pad_pairs(node, x, node.integers("pads"), None), node.number("value", 0.0))
 
 
-@converter("Pad", since=11)
+@converter("Pad", since=11, note="pads, axes and value known")
 def pad(node: Node) -> Result:
     x = node.x(0)
     axes = node.integers_at(3) if node.has(3) else None
@@ -329,7 +329,7 @@ def pad(node: Node) -> Result:
     return _padded(node, _pad_pairs(node, x, node.integers_at(1), axes), float(value))
 
 
-@converter("Trilu", since=14)
+@converter("Trilu", since=14, note="k known")
 def trilu(node: Node) -> Result:
     x = node.x(0)
     if x.ndim < 2:
@@ -341,7 +341,7 @@ def trilu(node: Node) -> Result:
     return node.op("where", Known(kept), x, node.scalar_like(0, x))
 
 
-@converter("Compress", since=9)
+@converter("Compress", since=9, note="the condition known")
 def compress(node: Node) -> Result:
     x, condition = node.x(0), node.known(1)
     if condition.ndim != 1:
@@ -353,7 +353,7 @@ def compress(node: Node) -> Result:
     return node.op("index_select", x, node.axis(axis, x.ndim), Known(places))
 
 
-@converter("ReverseSequence", since=10)
+@converter("ReverseSequence", since=10, note="lengths known")
 def reverse_sequence(node: Node) -> Result:
     x, lengths = node.x(0), node.integers_at(1)
     time, batch = node.integer("time_axis", 0), node.integer("batch_axis", 1)
@@ -372,7 +372,7 @@ def reverse_sequence(node: Node) -> Result:
     return node.op("reshape", node.op("index_select", rows, 0, Known(flat.reshape(-1))), list(x.shape))
 
 
-@converter("OneHot", since=9)
+@converter("OneHot", since=9, note="depth known")
 def one_hot(node: Node) -> Result:
     index, values = node.x(0), node.x(2)
     depth = int(node.number_at(1))
@@ -391,12 +391,12 @@ def one_hot(node: Node) -> Result:
     return node.op("where", node.op("eq", index, Known(places)), on, off)
 
 
-@converter("NonZero", since=9)
+@converter("NonZero", since=9, note="of known elements")
 def non_zero(node: Node) -> Result:
     return numpy.stack(numpy.nonzero(numpy.atleast_1d(node.known(0)))).astype("int64")
 
 
-@converter("ScatterND", since=11)
+@converter("ScatterND", since=11, note="indices known, no reduction")
 def scatter_nd(node: Node) -> Result:
     """Where the indices are known: each row is chosen from x and the updates, one after the other."""
     x, index, updates = node.x(0), node.known(1), node.x(2)
@@ -418,7 +418,7 @@ def scatter_nd(node: Node) -> Result:
     return node.op("reshape", chosen, list(x.shape))
 
 
-@converter("ScatterElements", since=11)
+@converter("ScatterElements", since=11, note="indices known, no reduction")
 def scatter_elements(node: Node) -> Result:
     """Where the indices are known: each element is chosen from x and the updates, one after the other."""
     x, index, updates = node.x(0), node.known(1), node.x(2)

@@ -1,0 +1,169 @@
+"""Quantised tensors: integers that stand for floats, and products of them."""
+
+from __future__ import annotations
+
+import numpy
+
+from ...errors import ShapeError, UnsupportedError
+from ..node import Known, Node, Operand, Result, dtype_text, numpy_of
+from ..registry import converter
+from .conv import spatial_sizes
+from .math import cast
+from .windows import window_of
+
+
+def _zero_point(node: Node, index: int) -> Operand | None:
+    """A zero point, or None for one that is known to be zero: without it faster ways are open."""
+    given = node.optional(index)
+    return None if isinstance(given, Known) and not given.array.any() else given
+
+
+def _scale(node: Node, index: int) -> Operand:
+    """A scale, in f32."""
+    return cast(node, node.x(index), "f32")
+
+
+def _blocked(node: Node, parameter: Operand, x: Operand, axis: int, block: int) -> Operand:
+    """Scales or zero points with one value for each block along the axis, as one value for each element."""
+    count = -(-x.shape[axis] // block)
+    if parameter.ndim != x.ndim or parameter.shape[axis] != count:
+        raise ShapeError(f"scales have shape {list(parameter.shape)}, which does not fit blocks of {block} of x")
+    places = Known(numpy.arange(x.shape[axis]) // block)
+    made: Operand = node.op("index_select", parameter, axis, places)
+    return made
+
+
+def _axis_of(node: Node, x: Operand, scale: Operand) -> int:
+    """The axis that the scales are given for; any, where there is one scale."""
+    axis = node.integer("axis", 1)
+    return 0 if scale.ndim == 0 or scale.shape == (1,) else node.axis(axis, x.ndim)
+
+
+def _ignored(node: Node) -> None:
+    node.ignore("saturate", "precision")  # of 8-bit floats; divisions are in f32 at least
+
+
+@converter("DequantizeLinear", since=10, note="from uint8, int8 and int32")
+def dequantize_linear(node: Node) -> Result:
+    x, scale = node.x(0), node.x(1)
+    _ignored(node)
+    if node.integer("output_dtype", 0) and node.dtype("output_dtype") != numpy_of(scale).name:
+        raise UnsupportedError(f"attribute output_dtype differs from the scale's, {numpy_of(scale)}")
+    block = node.integer("block_size", 0)
+    if block:
+        axis = node.axis(node.integer("axis", 1), x.ndim)
+        wide = cast(node, x, "f32")
+        if node.has(2):
+            zero = cast(node, node.x(2), "f32")
+            wide = node.op("sub", wide, _blocked(node, zero, x, axis, block))
+        return node.op("mul", cast(node, wide, dtype_text(scale)), _blocked(node, scale, x, axis, block))
+    return node.op("dequantize_linear", x, scale, _zero_point(node, 2), axis=_axis_of(node, x, scale))
+
+
+def _result_dtype(node: Node, index: int) -> str:
+    """The dtype of a quantised result: that of its zero point, else as an attribute says, else u8."""
+    given = node.optional(index)
+    if given is not None:
+        name = numpy_of(given).name
+    else:
+        name = node.dtype("output_dtype") if node.integer("output_dtype", 0) else "uint8"
+    if name not in ("uint8", "int8"):
+        raise UnsupportedError(f"the result is {name}, expected uint8 or int8")
+    return "u8" if name == "uint8" else "s8"
+
+
+@converter("QuantizeLinear", since=10, note="to uint8 and int8")
+def quantize_linear(node: Node) -> Result:
+    x, scale = node.x(0), node.x(1)
+    _ignored(node)
+    dtype = _result_dtype(node, 2)
+    node.ignore("output_dtype")
+    block = node.integer("block_size", 0)
+    if block:
+        axis = node.axis(node.integer("axis", 1), x.ndim)
+        low, high = (0, 255) if dtype == "u8" else (-128, 127)
+        scales = _blocked(node, scale, x, axis, block)
+        parts = [x, scales]
+        text = "y0 = clip(round(x0 / x1), s0, s1)"
+        if node.has(2):
+            parts.append(_blocked(node, cast(node, node.x(2), dtype_text(x)), x, axis, block))
+            text = "y0 = clip(round(x0 / x1) + x2, s0, s1)"
+        return cast(node, node.op("pointwise", parts, text, scalars=[low, high], dtype=dtype_text(x)), dtype)
+    axis = _axis_of(node, x, scale)
+    return node.op("quantize_linear", x, scale, _zero_point(node, 2), axis=axis, dtype=dtype)
+
+
+@converter("QLinearConv", since=10)
+def qlinear_conv(node: Node) -> Result:
+    x, weight = node.x(0), node.x(3)
+    window = window_of(node, spatial_sizes(x, weight), weight.shape[2:])
+    return node.op(
+        "qlinear_conv",
+        x,
+        weight,
+        _scale(node, 1),
+        _scale(node, 4),
+        _scale(node, 6),
+        _zero_point(node, 2),
+        _zero_point(node, 5),
+        _zero_point(node, 7),
+        node.optional(8),
+        stride=window.strides,
+        padding=window.padding,
+        dilation=window.dilations,
+        groups=node.integer("group", 1),
+        dtype=_result_dtype(node, 7),
+    )
+
+
+@converter("ConvInteger", since=10)
+def conv_integer(node: Node) -> Result:
+    x, weight = node.x(0), node.x(1)
+    window = window_of(node, spatial_sizes(x, weight), weight.shape[2:])
+    return node.op(
+        "conv_integer",
+        x,
+        weight,
+        _zero_point(node, 2),
+        _zero_point(node, 3),
+        stride=window.strides,
+        padding=window.padding,
+        dilation=window.dilations,
+        groups=node.integer("group", 1),
+    )
+
+
+def _matrices(node: Node, a: Operand, b: Operand) -> tuple[Operand, Operand, list[int]]:
+    """Both as matrices, and the shape of the result: vectors lose their dimension."""
+    shape = [*numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *a.shape[-2:-1], *b.shape[1:][-1:]]
+    if a.ndim < 1 or b.ndim < 1:
+        raise ShapeError(f"a has rank {a.ndim} and b rank {b.ndim}, expected at least 1")
+    if a.ndim == 1:
+        a = node.op("reshape", a, [1, *a.shape])
+    if b.ndim == 1:
+        b = node.op("reshape", b, [*b.shape, 1])
+    return a, b, shape
+
+
+@converter("MatMulInteger", since=10)
+def matmul_integer(node: Node) -> Result:
+    a, b, shape = _matrices(node, node.x(0), node.x(1))
+    return node.broadcastable(node.op("matmul_integer", a, b, _zero_point(node, 2), _zero_point(node, 3)), shape)
+
+
+@converter("QLinearMatMul", since=10)
+def qlinear_matmul(node: Node) -> Result:
+    a, b, shape = _matrices(node, node.x(0), node.x(3))
+    y = node.op(
+        "qlinear_matmul",
+        a,
+        b,
+        _scale(node, 1),
+        _scale(node, 4),
+        _scale(node, 6),
+        _zero_point(node, 2),
+        _zero_point(node, 5),
+        _zero_point(node, 7),
+        dtype=_result_dtype(node, 7),
+    )
+    return node.broadcastable(y, shape)

@@ -1,0 +1,113 @@
+"""Write docs/onnx.md, what of ONNX is supported, from the converters.
+
+python tools/onnx_page.py           writes it
+python tools/onnx_page.py --check   fails if it is not current
+"""
+
+import importlib
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+import onnx
+
+from pylayout.onnx.importer import MAX_OPS
+from pylayout.onnx.registry import FIRST_OPSET, LAST_OPSET, converters
+
+PATH = Path(__file__).parent.parent / "docs" / "onnx.md"
+
+HEAD = f"""# ONNX models
+
+Made by `tools/onnx_page.py` from the converters (`pylayout/onnx/convert/`): not edited by hand.
+
+`pip install 'pylayout[onnx]'`, then
+
+```python
+plan = pl.compile("model.onnx")                       # or an onnx.ModelProto, or a file's bytes
+plan = pl.compile("model.onnx", shapes={{"x": (16, 3, 224, 224)}})
+graph = pylayout.onnx.load("model.onnx")              # the pl.Graph alone: to print, change, compile
+backend = pylayout.onnx.Backend.prepare(model)        # ONNX's own interface for backends
+```
+
+Opsets {FIRST_OPSET} to {LAST_OPSET}. What is not supported is refused, with the name of the node, its op, domain and
+opset.
+
+- **Shapes** are fixed in a graph. Sizes that a model leaves open are given by `shapes` (by input) or `sizes` (by the
+  name of an axis); an open first axis that is not given is 1. Arithmetic on shapes is done at import, and is not in
+  the graph.
+- **Values that shapes depend on** must be constants of the model, or become constants by `values={{name: array}}`.
+  "Known" in the table means this. `Backend` does so by itself, and keeps a plan for each combination of values.
+- **Element types** are the library's: float, float16, bfloat16 (with the package ml_dtypes), int8, uint8, int32, int64,
+  bool. Constants that only the import uses may be of any type but strings, complex numbers and those of 4 and 8 bits.
+- **Weights** are used where they lie, in the file's bytes or in the external file, which is mapped. External files
+  must lie in the model's folder; absolute paths, `..` and links that lead out of it are refused.
+- **Files from anywhere** may be loaded: sizes are checked before memory is taken, a model may become {MAX_OPS} ops at
+  most, what is computed from constants at import has a budget, and nothing in a file is executed.
+- **Functions** of a model are put in place, as are `If`, `Loop` and `Scan` where what controls them is known.
+
+## Ops
+
+An op is understood from the opset given on; there are several where its meaning changed. An attribute that is not
+understood is refused, so that no op is computed in another way than the model says.
+"""
+
+
+def title_of(module_name: str) -> str:
+    """The first sentence of a family's docstring."""
+    text = (importlib.import_module(module_name).__doc__ or "").strip().split("\n")[0]
+    return re.split(r"[:.]", text)[0]
+
+
+def families() -> dict[str, dict[str, list[tuple[int, str]]]]:
+    """By family, by op: since which opset, and what is not supported."""
+    found: dict[str, dict[str, list[tuple[int, str]]]] = {}
+    history = onnx.defs.get_all_schemas_with_history()
+    for (domain, op), entries in sorted(converters().items()):
+        for entry in entries:
+            name = f"{domain}.{op}" if domain else op
+            versions = found.setdefault(entry.function.__module__, {}).setdefault(name, [])
+            oldest = min(s.since_version for s in history if (s.domain, s.name) == (domain, op))
+            versions.append((max(entry.since, oldest, FIRST_OPSET), entry.note))
+    return found
+
+
+def by_definition() -> list[str]:
+    """Ops without a converter that ONNX defines by other ops. Some of those may be missing in turn."""
+    done = {op for _, op in converters()}
+    newest = {s.name: s for s in onnx.defs.get_all_schemas() if s.domain == "" and s.since_version <= LAST_OPSET}
+    return sorted(
+        name
+        for name, schema in newest.items()
+        if name not in done and (schema.has_function or schema.has_context_dependent_function)
+    )
+
+
+def page() -> str:
+    lines = [HEAD]
+    for module, ops in sorted(families().items(), key=lambda item: title_of(item[0])):
+        lines += [f"### {title_of(module)}", "", "| op | opsets | |", "|---|---|---|"]
+        for op, versions in sorted(ops.items()):
+            opsets = ", ".join(f"{since}+" for since, _ in sorted(versions))
+            notes = "; ".join(dict.fromkeys(note for _, note in sorted(versions) if note))
+            lines.append(f"| {op} | {opsets} | {notes} |")
+        lines.append("")
+    words = ", ".join(f"`{name}`" for name in by_definition())
+    text = f"ONNX defines these by other ops, which are put in their place (one of them may be missing): {words}."
+    lines += ["### By their definition", "", *textwrap.wrap(text, 120), ""]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    text = page()
+    if "--check" not in sys.argv[1:]:
+        PATH.write_text(text, encoding="utf-8")
+        return 0
+    if PATH.exists() and PATH.read_text(encoding="utf-8") == text:
+        return 0
+    print(f"docs/{PATH.name} is not current: run `python tools/onnx_page.py`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
