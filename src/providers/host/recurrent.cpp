@@ -103,15 +103,19 @@ struct RecurrentBody {
   Cell cell;
   bool batch_first, reset_after, relu, first_reversed;
   int64_t gates, steps, batch, features, hidden, directions;
+  bool packs_here;  // weights that no one packs before, as they are no constants, are packed in every run
   std::vector<TensorDesc> inputs;
   DType dtype;
 
+  WeightPanels panels_of(int i) const {
+    return {directions, gates, hidden, inputs[size_t(i)].shape[2], product.width, dtype};
+  }
   int64_t padded() const { return round_up(hidden, product.width); }
   int64_t columns() const { return gates * padded(); }  // of all gates
 
   // The workspace, in floats.
   struct Room {
-    int64_t x, products, state, next, cell, gates, reset, bias, state_bias, peephole, total;
+    int64_t x, products, state, next, cell, gates, reset, bias, state_bias, peephole, w, r, total;
   };
   Room room() const {
     Room room{};
@@ -131,6 +135,8 @@ struct RecurrentBody {
     room.bias = take(columns());
     room.state_bias = take(padded());
     room.peephole = take(3 * padded());
+    room.w = take(packs_here ? panels_of(kW).floats() : 0);
+    room.r = take(packs_here ? panels_of(kR).floats() : 0);
     room.total = at;
     return room;
   }
@@ -182,6 +188,12 @@ struct RecurrentBody {
     if (added < gates) std::copy(second.begin() + added * padded(), second.end(), state_bias);
   }
 
+  const float* weights(const KernelArguments& arguments, int i, float* space) const {
+    if (!packs_here) return static_cast<const float*>(input(arguments, i));
+    panels_of(i).pack(input(arguments, i), space);
+    return space;
+  }
+
   // products[row, :] = x[row, :] w^T + bias for all steps and sequences, which are rows in the order of x.
   void multiply_inputs(const float* x, const float* panels, const float* bias, float* products) const {
     const int64_t rows = steps * batch, all = columns() / product.width;
@@ -225,7 +237,7 @@ struct RecurrentBody {
   }
 
   void run_direction(const KernelArguments& arguments, int64_t direction, const std::vector<int64_t>& length,
-                     const float* x, float* space, const Room& room) const {
+                     const float* x, const float* w, const float* r, float* space, const Room& room) const {
     const bool reversed = direction == 1 || first_reversed;
     float* products = space + room.products;
     float* state = space + room.state;
@@ -235,8 +247,8 @@ struct RecurrentBody {
     float* reset = space + room.reset;
     float* peephole = space + room.peephole;
     const int64_t unit_panels = padded() / product.width, step = padded();
-    const float* w = static_cast<const float*>(input(arguments, kW)) + direction * columns() * features;
-    const float* r = static_cast<const float*>(input(arguments, kR)) + direction * columns() * hidden;
+    w += direction * columns() * features;
+    r += direction * columns() * hidden;
     read_biases(arguments, direction, space + room.bias, space + room.state_bias);
     read_vectors(has(kPeephole) ? input(arguments, kPeephole) : nullptr, direction * 3 * hidden, 3, peephole);
     read_state(arguments, kInitialH, direction, state);
@@ -305,11 +317,13 @@ struct RecurrentBody {
       float_loader(dtype)(input(arguments, kX), 0, 1, steps * batch * features, space + room.x);
       x = space + room.x;
     }
+    const float* w = weights(arguments, kW, space + room.w);
+    const float* r = weights(arguments, kR, space + room.r);
     // Steps after a sequence's end.
     if (has(kLengths) && steps * batch > 0)
       std::memset(output(arguments), 0, size_t(steps * directions * batch * hidden) * size_of(dtype));
     for (int64_t direction = 0; direction < directions; ++direction)
-      run_direction(arguments, direction, length, x, space, room);
+      run_direction(arguments, direction, length, x, w, r, space, room);
   }
 };
 
@@ -333,17 +347,25 @@ void list(const Op& op, CandidateList& out) {
   for (const TensorDesc& desc : op.inputs) body.inputs.push_back(dense_plain(desc));
   std::vector<TensorDesc> outputs;
   for (const TensorDesc& desc : op.outputs) outputs.push_back(dense_plain(desc));
-  const size_t bytes = size_t(std::max<int64_t>(body.room().total, 1)) * sizeof(float);
   const auto inputs = body.inputs;
-  add_candidate(out, "recurrent", Quality::fair, inputs, outputs, [body] { return body; });
-  Candidate& candidate = out.candidates.back();
-  candidate.workspace_bytes = bytes;
-  for (int i : {kW, kR}) {
-    const WeightPanels panels{body.directions,   body.gates,         body.hidden,
-                              op.in(i).shape[2], body.product.width, body.dtype};
-    candidate.packings.push_back(
-        {i, concat("recurrent_panels", panels.width, "g", panels.gates), size_t(panels.floats()) * sizeof(float),
-         [panels](Buffer& source, Buffer& packed) { panels.pack(source.host(), static_cast<float*>(packed.host())); }});
+  for (const bool packs_here : {false, true}) {
+    body.packs_here = packs_here;
+    const size_t bytes = size_t(std::max<int64_t>(body.room().total, 1)) * sizeof(float);
+    add_candidate(out, packs_here ? "recurrent_unpacked" : "recurrent", Quality::fair, inputs, outputs,
+                  [body] { return body; });
+    Candidate& candidate = out.candidates.back();
+    candidate.workspace_bytes = bytes;
+    if (packs_here) {
+      candidate.efficiency /= 4;  // the weights are read, written and read again: not for those that are constant
+      continue;
+    }
+    for (int i : {kW, kR}) {
+      const WeightPanels panels = body.panels_of(i);
+      candidate.packings.push_back({i, concat("recurrent_panels", panels.width, "g", panels.gates),
+                                    size_t(panels.floats()) * sizeof(float), [panels](Buffer& source, Buffer& packed) {
+                                      panels.pack(source.host(), static_cast<float*>(packed.host()));
+                                    }});
+    }
   }
 }
 PL_HOST_KIND("recurrent", list);
