@@ -85,6 +85,22 @@ def test_a_batch_is_not_cut_where_images_mix():
     numpy.testing.assert_allclose(pl.compile(g, device="cpu").run(x)[0], numpy.asarray(ops.softmax(x, 0)), rtol=1e-6)
 
 
+def test_a_batch_is_not_cut_where_a_residual_is_constant():
+    """The constant has a row for each image."""
+    rng = numpy.random.default_rng(5)
+    a, b = (rng.standard_normal(shape).astype("float32") for shape in ((4, 3, 5), (4, 5, 6)))
+    x, w = (rng.standard_normal(shape).astype("float32") for shape in ((4, 8, 6, 6), (8, 8, 3, 3)))
+    c, d = (rng.standard_normal(shape).astype("float32") for shape in ((4, 3, 6), (4, 8, 4, 4)))
+    g = pl.Graph()
+    y = g.add(g.matmul(g.input("a", a.shape), g.input("b", b.shape)), c)
+    z = g.add(g.conv2d(g.input("x", x.shape), w), d)
+    g.output(y, "y")
+    g.output(z, "z")
+    got = pl.compile(g, device="cpu", tune="off").run(a, b, x)
+    numpy.testing.assert_allclose(got[0], a @ b + c, rtol=1e-5, atol=1e-5)
+    numpy.testing.assert_allclose(got[1], numpy.asarray(ops.conv2d(x, w)) + d, rtol=1e-4, atol=1e-4)
+
+
 def test_pinned_layouts_and_tensors():
     plan = pl.compile(graph_of(layout="NHWC"), device="cpu", tune="off")
     assert plan.inputs[0]["layout"] == "NHWC"

@@ -180,7 +180,8 @@ bool ConversionCosts::measure(const TensorDesc& from, Device& source, const Tens
 Assignment assign(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs,
                   const PbqpLimits& limits) {
   const PbqpSolution solution = solve(Builder(graph, nodes, home, costs).build(), limits);
-  require(!solution.choice.empty(), Code::unsupported,
+  // A graph whose outputs are all inputs or constants has nothing to choose.
+  require(!solution.choice.empty() || nodes.empty(), Code::unsupported,
           "compile: there is no combination of implementations between whose layouts conversions exist");
   Assignment assignment;
   assignment.states.assign(solution.choice.begin(), solution.choice.begin() + long(nodes.size()));

@@ -17,11 +17,17 @@ bool only_first(const Op&, const std::vector<bool>& batched) {
   return batched[0] && std::none_of(batched.begin() + 1, batched.end(), [](bool b) { return b; });
 }
 
-// Convolution and its like: x, and perhaps a residual, which has the shape of the result.
-bool first_and_same_shape(const Op& op, const std::vector<bool>& batched) {
-  for (size_t i = 1; i < batched.size(); ++i)
-    if (batched[i] && op.in(int(i)).shape != op.out().shape) return false;
-  return batched[0];
+// Of inputs [from, end) a residual, which has the shape of the result, must be batched; nothing else may be.
+bool only_residual(const Op& op, const std::vector<bool>& batched, size_t from) {
+  const int residual = op.schema->input_index("residual");
+  for (size_t i = from; i < batched.size(); ++i)
+    if (batched[i] != (int(i) == residual && op.has(residual))) return false;
+  return true;
+}
+
+// Convolution and its like: x, and perhaps a residual.
+bool first_and_residual(const Op& op, const std::vector<bool>& batched) {
+  return batched[0] && only_residual(op, batched, 1);
 }
 
 // NumPy broadcasting: batched inputs reach up to axis 0 of the result, the others do not, or have size one there.
@@ -73,11 +79,11 @@ const Rule* rule_of(const std::string& kind) {
       {"channel_shuffle", only_first},
       {"interleave", all_batched},
       {"cast", only_first},
-      {"conv", first_and_same_shape},
-      {"conv_transpose", first_and_same_shape},
+      {"conv", first_and_residual},
+      {"conv_transpose", first_and_residual},
       {"linear",
        [](const Op& op, const std::vector<bool>& batched) {
-         return op.in(0).rank() >= 2 && first_and_same_shape(op, batched);
+         return op.in(0).rank() >= 2 && first_and_residual(op, batched);
        }},
       {"binary", broadcasting},
       {"where", broadcasting},
@@ -133,9 +139,7 @@ const Rule* rule_of(const std::string& kind) {
            const TensorDesc& in = op.in(i);
            if (batched[size_t(i)] ? in.rank() != rank || rank < 3 : in.rank() == rank && in.shape[0] != 1) return false;
          }
-         for (size_t i = 2; i < batched.size(); ++i)
-           if (batched[i] && op.in(int(i)).shape != op.out().shape) return false;
-         return true;
+         return only_residual(op, batched, 2);
        }},
       {"attention", all_batched},
   };
