@@ -226,8 +226,10 @@ def compile(
         raise ArgumentTypeError(f"compile: model is {kind}, expected a Graph, a path of an ONNX file or a ModelProto")
     from . import onnx as front_end
 
+    parsed = front_end.read(model)  # once: the plans for other shapes share its weights
+
     def build(given: Mapping[str, Sequence[int]] | None) -> Plan:
-        graph = front_end.load(model, shapes=given)
+        graph = parsed.graph(shapes=given)
         return Plan(_compile_graph(graph, options, progress), build)
 
     return build(shapes)

@@ -24,7 +24,7 @@ from ..graph import Graph
 from .errors import ValueNeeded
 from .model import Input, Model, read
 
-__all__ = ["Input", "Model", "ValueNeeded", "load", "read"]
+__all__ = ["Backend", "Input", "Model", "ValueNeeded", "load", "read"]
 
 
 def load(
@@ -47,3 +47,11 @@ def load(
         UnsupportedError: valid, but pylayout cannot do it. Messages name the node, its op, domain and opset.
     """
     return read(model, folder).graph(shapes, sizes, values)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Backend":  # imports much of onnx that nothing else needs
+        from .backend import Backend
+
+        return Backend
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

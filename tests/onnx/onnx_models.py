@@ -12,11 +12,6 @@ from onnx.reference.op_run import RuntimeTypeError
 
 import pylayout as pl
 import pylayout.onnx
-from pylayout._load import ffi, lib
-from pylayout.calls import Attributes, attribute_text, finish
-from pylayout.context import handle as context_handle
-from pylayout.graph import Value
-from pylayout.tensor import adopt
 
 helper = onnx.helper
 
@@ -49,27 +44,7 @@ def model_of(
 def run(model: Any, *arrays: Any, **bindings: Any) -> list[Any]:
     """The outputs by a plan."""
     graph = pylayout.onnx.load(model, **bindings)
-    return one_by_one(graph, arrays)
-
-
-def one_by_one(graph: pl.Graph, arrays: Sequence[Any]) -> list[Any]:
-    """The outputs of a graph whose ops are called one after the other."""
-    description = graph.describe()
-    values = {entry["name"]: pl.asarray(x) for entry, x in zip(description["inputs"], arrays, strict=True)}
-    for entry in description["constants"]:
-        values[entry["name"]] = Value(graph, entry["id"], entry["name"]).tensor
-    for node in description["nodes"]:
-        attributes = {
-            k: float("-inf") if v is None and node["op"] == "pad" else v for k, v in node["attributes"].items()
-        }
-        text = Attributes(attribute_text(node["op"], attributes))
-        given = [values[name]._handle if name else ffi.NULL for name in node["inputs"]]
-        made = lib.pyl_run(
-            context_handle(), node["op"].encode(), text.handle, ffi.new("pl_tensor[]", given), len(given)
-        )
-        results = (adopt(made),) if made else finish(node["op"])
-        values.update({entry["name"]: result for entry, result in zip(node["outputs"], results, strict=True)})
-    return [values[entry["value"]].numpy() for entry in description["outputs"]]
+    return list(pl.compile(graph, device="cpu", tune="off").run(*arrays))
 
 
 def reference(model: Any, feeds: dict[str, Any], float64: bool = True) -> list[Any]:

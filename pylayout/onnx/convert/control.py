@@ -9,7 +9,7 @@ from ..node import Known, Node, Operand, Result
 from ..registry import converter
 
 # More iterations become more nodes than a plan is good for.
-MAX_ITERATIONS = 10_000
+MAX_ITERATIONS = 1000
 
 
 def _stacked(node: Node, parts: list[Operand], axis: int, what: str) -> Operand:
