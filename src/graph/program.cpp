@@ -14,8 +14,9 @@
 namespace pl {
 namespace {
 
-std::string constant_key(ValueId value, const std::string& form, const Device& device) {
-  return concat(value, '\t', form, '\t', device.name());
+// By the tensor, not by the value's number: that differs between the graphs of a plan's variants.
+std::string constant_key(const TensorRef& constant, const std::string& form, const Device& device) {
+  return concat(static_cast<const void*>(constant.get()), '\t', form, '\t', device.name());
 }
 
 }  // namespace
@@ -24,14 +25,16 @@ std::string constant_key(ValueId value, const std::string& form, const Device& d
 
 TensorRef PackedConstants::tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device,
                                   const std::string& why) {
-  TensorRef& known = tensors_[constant_key(value, wanted.str() + wanted.layout.generic_str(), device)];
+  TensorRef& known =
+      tensors_[constant_key(graph.value(value).constant, wanted.str() + wanted.layout.generic_str(), device)];
   if (!known) known = context_.dispatcher().convert(graph.value(value).constant, device, wanted, "weights", why, false);
   return known;
 }
 
 BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
                                   Device& device, const std::string& why) {
-  BufferRef& known = packed_[constant_key(value, candidate.provider + "/" + packing.form, device)];
+  BufferRef& known =
+      packed_[constant_key(graph.value(value).constant, candidate.provider + "/" + packing.form, device)];
   if (!known) known = context_.dispatcher().packed(graph.value(value).constant, device, candidate, packing, why, false);
   return known;
 }
