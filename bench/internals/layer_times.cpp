@@ -191,11 +191,14 @@ void time_chains(Context& context, const std::vector<Shape>& shapes, std::vector
       chain.samples.resize(repeated.size());
       chains.push_back(std::move(chain));
     }
-  for (int round = 0; round < 60; ++round)
+  const auto start = Clock::now();
+  for (int round = 0; round < 60; ++round) {
+    if (round >= 5 && std::chrono::duration<double>(Clock::now() - start).count() > 4) break;
     for (Chain& chain : chains) {
-      for (int i = 0; i < 3; ++i) chain.run(false);
+      for (int i = 0; i < 2; ++i) chain.run(false);
       chain.run(true);
     }
+  }
   for (Chain& chain : chains)
     for (size_t i = 0; i < chain.layers.size(); ++i) {
       if (!chain.found[i]) continue;

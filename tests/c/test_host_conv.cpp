@@ -1,5 +1,8 @@
 // The host provider's own convolutions (conv_kernels.h): every candidate, of every instruction set that this processor
 // has, against sums in double precision.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "candidates.h"
 #include "core/threads.h"
 #include "providers/host/conv_candidates.h"
@@ -157,6 +160,63 @@ static void test_nan() {
   }
 }
 
+// Memory of exactly so many bytes: nothing may be touched before it, or behind it.
+static BufferRef fenced(const std::shared_ptr<Device>& device, size_t bytes, bool behind) {
+  const size_t page = size_t(sysconf(_SC_PAGESIZE)), inner = (bytes + page - 1) / page * page;
+  char* map =
+      static_cast<char*>(mmap(nullptr, inner + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (map == MAP_FAILED) std::abort();
+  mprotect(map, page, PROT_NONE);
+  mprotect(map + page + inner, page, PROT_NONE);
+  auto block = std::make_unique<Block>();
+  block->host = map + page + (behind ? inner - bytes : 0);
+  block->bytes = bytes;
+  return std::make_shared<Buffer>(device, std::move(block), [=] { munmap(map, inner + 2 * page); });
+}
+
+// An access outside the tensors ends the program.
+static void test_bounds() {
+  const auto cpu = make_cpu_device();
+  host::HostProvider provider;
+  const Case cases[] = {{{1, 21, 9, 9}, {21, 1, 3, 3}, "groups=21 padding=1"},
+                        {{1, 32, 9, 9}, {32, 1, 5, 5}, "groups=32 padding=2 stride=2"},
+                        {{1, 40, 9, 12}, {40, 1, 3, 3}, "groups=40 stride=2"},
+                        {{2, 19, 7, 5}, {19, 1, 4, 4}, "groups=19 padding=[0,3,3,0] dilation=2"},
+                        {{1, 24, 9, 21}, {24, 8, 3, 3}, "groups=3 padding=1"},
+                        {{1, 28, 9, 8}, {28, 4, 3, 3}, "groups=7 padding=1 stride=2"},
+                        {{1, 21, 7, 7}, {37, 21, 1, 1}, "activation=silu"},
+                        {{1, 16, 7, 7}, {128, 16, 1, 1}, "activation=relu"},
+                        {{2, 19, 7, 7}, {33, 19, 1, 1}, "stride=2 activation=tanh"}};
+  for (const Case& c : cases) {
+    const Op plain = make_op(*find_schema("conv2d"), Attributes::parse(c.attributes),
+                             {TensorDesc::dense(DType::f32, c.x), TensorDesc::dense(DType::f32, c.weight)});
+    std::vector<TensorDesc> descs = plain.inputs;
+    descs.resize(2);
+    descs.push_back(TensorDesc::dense(DType::f32, {c.weight[0]}));
+    descs.push_back(plain.out());
+    const Op op = make_op(*find_schema("conv2d"), Attributes::parse(c.attributes), descs);
+    CandidateList list;
+    host::list_depthwise(op, list);
+    host::list_pointwise(op, list);
+    for (const Candidate& candidate : list.candidates)
+      for (bool behind : {false, true}) {
+        std::vector<BufferRef> buffers;
+        std::vector<Buffer*> in;
+        for (const TensorDesc& desc : candidate.inputs) {
+          buffers.push_back(fenced(cpu, desc.size_bytes(), behind));
+          in.push_back(buffers.back().get());
+        }
+        const BufferRef y = fenced(cpu, candidate.outputs[0].size_bytes(), behind);
+        Buffer* out = y.get();
+        candidate.prepare()->run({in.data(), &out, nullptr});
+      }
+    if (list.candidates.empty()) {
+      std::printf("FAILED %s: no candidate\n", c.attributes.c_str());
+      ++failures();
+    }
+  }
+}
+
 // Ops that are left to others, and none that is listed for both kernels.
 static void test_refusals() {
   const Case left[] = {{{1, 16, 5, 5}, {32, 1, 3, 3}, "groups=16"},
@@ -182,6 +242,7 @@ int main() {
     test_grouped();
     test_pointwise();
   }
+  test_bounds();
   test_nan();
   test_refusals();
   if (failures()) std::printf("%d failures\n", failures());
