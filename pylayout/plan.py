@@ -182,6 +182,8 @@ def compile(
     shapes: Mapping[str, Sequence[int]] | None = None,
     slice: int | None = None,
     streams: int | None = None,
+    math: str | None = None,
+    memory_limit: int | None = None,
     simplify: bool = True,
     without: str | Sequence[str] | None = None,
     progress: Progress | None = None,
@@ -192,6 +194,8 @@ def compile(
     comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures what matters, "off" runs
     nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). shapes: of inputs
     with named axes. slice, streams: images at a time and slices at the same time; default: chosen by measurement.
+    math: "fp32", or "tf32" where the factors of products may be rounded. memory_limit: bytes of memory beside weights,
+    inputs and outputs; a batch is run in smaller slices to keep it, and OutOfMemoryError says what is the least.
     simplify: run the passes, but those named in `without`. progress: called as progress(stage, fraction).
 
     Raises what building the graph raises; UnsupportedError naming the node that nothing on the device can run.
@@ -214,6 +218,8 @@ def compile(
         "seconds": seconds,
         "slice": slice,
         "streams": streams,
+        "math": math,
+        "memory_limit": memory_limit,
         "simplify": simplify,
         "without": without,
     }

@@ -185,6 +185,16 @@ def test_the_arena_is_near_its_bound():
     assert memory["lower_bound_bytes"] <= memory["arena_bytes"] <= 1.1 * memory["lower_bound_bytes"] + 4096
 
 
+def test_a_memory_limit_cuts_the_batch():
+    whole = pl.compile(graph_of(4), device="cpu", tune="off").summary()["memory"]["arena_bytes"]
+    plan = pl.compile(graph_of(4), device="cpu", tune="off", memory_limit=whole // 2)
+    assert plan.summary()["memory"]["arena_bytes"] <= whole // 2
+    assert plan.summary()["slices"] > 1
+    assert_same(plan.run(image(4)), image(4))
+    with pytest.raises(pl.OutOfMemoryError, match="memory_limit is 1000 bytes, the least"):
+        pl.compile(graph_of(4), device="cpu", tune="off", memory_limit=1000)
+
+
 def test_parts_of_a_concat_are_made_in_place():
     g = pl.Graph()
     x = g.input("x", (1, 16, 8, 8))
@@ -267,6 +277,7 @@ def test_errors_name_the_input(call, error, message):
         ({"seconds": -1.0}, pl.InvalidArgumentError, "seconds"),
         ({"threads": -1}, pl.InvalidArgumentError, "threads"),
         ({"slice": 3}, pl.InvalidArgumentError, "a divisor of 2"),
+        ({"math": "fp8"}, pl.InvalidArgumentError, "fp8"),
         ({"without": "nothing_of_that_name"}, pl.InvalidArgumentError, "nothing_of_that_name"),
     ],
 )

@@ -24,7 +24,7 @@ Tuning parse_tuning(const std::string& text) {
 Math parse_math(const std::string& text) {
   if (text == "fp32") return Math::fp32;
   if (text == "tf32") return Math::tf32;
-  fail(Code::invalid_argument, "context: math is \"", text, "\", expected fp32 or tf32");
+  fail(Code::invalid_argument, "math is \"", text, "\", expected fp32 or tf32");
 }
 
 ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOptions options) {

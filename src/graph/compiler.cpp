@@ -285,6 +285,7 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
   StateOptions states;
   states.device = plan_.home_;
   states.threads = variant.threads;
+  states.math = options_.math;
   states.share_cpu = variant.threads >= available_processors();
   variant.nodes = list_states(variant.graph, context_, states);
   variant.costs = std::make_unique<ConversionCosts>(*plan_.conversions_, variant.threads);
@@ -364,6 +365,10 @@ std::vector<std::unique_ptr<Plan::Variant>> Plan::Compiler::variants() {
     add(1, threads, 1);
     if (*batch / threads >= 4) add(4, threads, 1);
   }
+  if (options_.memory_limit) {  // smaller and smaller parts, one at a time
+    for (int64_t slice = 1; slice < *batch; ++slice)
+      if (*batch % slice == 0 && (slice & (slice - 1)) == 0) add(slice, 1, threads);
+  }
   add(0, 1, threads);
   return list;
 }
@@ -378,6 +383,21 @@ Device& Plan::Compiler::choose_home() const {
   return context_.device("cpu");
 }
 
+// Leaves out the variants whose arenas are larger than the limit.
+void Plan::Compiler::keep_within_memory(std::vector<std::unique_ptr<Variant>>& list) const {
+  if (!options_.memory_limit) return;
+  const auto bytes = [](const Variant& variant) {
+    return variant.program->memory().arena_bytes * size_t(variant.streams);
+  };
+  size_t least = SIZE_MAX;
+  for (const auto& variant : list) least = std::min(least, bytes(*variant));
+  require(least <= options_.memory_limit, Code::out_of_memory, "compile: memory_limit is ", options_.memory_limit,
+          " bytes, the least that this graph can be run in here is ", least);
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [&](const auto& variant) { return bytes(*variant) > options_.memory_limit; }),
+             list.end());
+}
+
 void Plan::Compiler::compile() {
   plan_.home_ = &choose_home();
   plan_.threads_ = options_.threads ? options_.threads : int(context_.options().threads);
@@ -387,12 +407,15 @@ void Plan::Compiler::compile() {
   }
   plan_.graph_.verify();
   std::vector<std::unique_ptr<Variant>> list = variants();
-  const bool choose = list.size() > 1 && options_.tuning != Tuning::off;
-  if (!choose) list.erase(list.begin(), list.end() - 1);
+  // Without measuring, the last one: the whole batch at once, unless that takes too much memory.
+  if (options_.tuning == Tuning::off && !options_.memory_limit) list.erase(list.begin(), list.end() - 1);
   for (size_t i = 0; i < list.size(); ++i) {
     const double share = std::max(1.0, remaining() / double(list.size() - i));
     prepare(*list[i], std::min(share, 1e8));
   }
+  keep_within_memory(list);
+  const bool choose = list.size() > 1 && options_.tuning != Tuning::off;
+  if (!choose) list.erase(list.begin(), list.end() - 1);
   size_t best = 0;
   if (choose) {
     // All variants in turns once more, on the same data.

@@ -44,6 +44,7 @@ class Plan::Compiler {
   double remaining() const;  // seconds of the budget
   Device& choose_home() const;
   std::vector<std::unique_ptr<Variant>> variants();
+  void keep_within_memory(std::vector<std::unique_ptr<Variant>>& list) const;
   std::string name_of(const Variant& variant) const;
   int64_t slices_of(const Variant& variant) const;
   // Everything for one way of cutting the batch.

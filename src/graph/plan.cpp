@@ -43,6 +43,10 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
       options.slice = integer(key, value, int64_t(1) << 40);
     } else if (key == "streams") {
       options.streams = int(integer(key, value, 4096));
+    } else if (key == "math") {
+      options.math = parse_math(text(key, value));
+    } else if (key == "memory_limit") {
+      options.memory_limit = size_t(integer(key, value, int64_t(1) << 50));
     } else if (key == "simplify") {
       const auto* flag = std::get_if<bool>(&value);
       require(flag != nullptr, Code::invalid_argument, "compile: simplify is ", to_text(value),
@@ -65,7 +69,8 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
       }
     } else {
       fail(Code::invalid_argument, "compile: there is no option \"", key,
-           "\"; expected one of device, layout, threads, tune, seconds, slice, streams, simplify, without");
+           "\"; expected one of device, layout, threads, tune, seconds, slice, streams, math, memory_limit, simplify, "
+           "without");
     }
   }
   return options;

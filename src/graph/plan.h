@@ -33,6 +33,8 @@ struct PlanOptions {
   double seconds = 60;                // for measuring; 0: no limit
   int64_t slice = 0;                  // images at a time; 0: chosen by measurement
   int streams = 0;                    // slices at the same time; 0: chosen by measurement
+  Math math = Math::fp32;             // what products of f32 may be rounded to; at least the context's
+  size_t memory_limit = 0;            // bytes of arenas, beside weights; 0: none.  A batch is cut smaller to keep it
   bool simplify = true;               // run the passes
   std::vector<std::string> without;   // passes to leave out
   // Called now and then while the plan is made, in the calling thread: what is done, how far it is (0 to 1).
@@ -71,7 +73,7 @@ class Plan {
   class Compiler;
   struct Choice;  // of a node: its state and the next best
   Plan() = default;
-  std::vector<Choice> choices() const;    // by node; explaining_ must be held
+  std::vector<Choice> choices() const;   // by node; explaining_ must be held
   void write_choices(Json& json) const;  // as JSON
   void execute(const std::vector<External>& inputs, const std::vector<External>& outputs) const;
   void adopt(std::unique_ptr<Variant> variant);  // the last step of making a plan
@@ -93,7 +95,7 @@ class Plan {
   };
   std::vector<Trial> trials_;
   mutable std::mutex explaining_;  // guards the costs of conversions, which are kept as they are asked for
-  double seconds_ = 0;  // that compiling took
+  double seconds_ = 0;             // that compiling took
 };
 
 }  // namespace pl

@@ -3,7 +3,7 @@
 //   pylayout plan 1 <newline>
 //   one record a line, fields separated by tabs, tabs, newlines and backslashes escaped:
 //     environment  what the choices depend on (device, driver, providers, threads), as text
-//     variant      device, slice, streams, threads
+//     variant      device, slice, streams, threads, math
 //     input        value, name, dtype, shape, layout, pinned, axes
 //     constant     value, name, dtype, shape, offset of its data
 //     node         name, op, attributes, input values, first output value, number of outputs
@@ -158,7 +158,7 @@ void Plan::save(const std::string& path) const {
   std::string header(kMagic);
   std::string data;
   header += record("environment", environment());
-  header += record("variant", home_->name(), chosen_->slice, chosen_->streams, chosen_->threads);
+  header += record("variant", home_->name(), chosen_->slice, chosen_->streams, chosen_->threads, int(options_.math));
   for (const GraphInput& input : graph_.inputs()) {
     const Value& value = graph_.value(input.value);
     std::string axes;
@@ -240,8 +240,9 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
       fields_of(line, 2);
       environment = line[1];
     } else if (kind == "variant") {
-      fields_of(line, 5);
+      fields_of(line, 6);
       device = line[1];
+      plan->options_.math = Math(reader.integer(line[5], 0, 1, "math"));
       variant->slice = reader.integer(line[2], 0, int64_t(1) << 40, "slice");
       variant->streams = int(reader.integer(line[3], 1, 4096, "streams"));
       variant->threads = int(reader.integer(line[4], 1, 4096, "threads"));
@@ -311,6 +312,7 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
       StateOptions states;
       states.device = plan->home_;
       states.threads = variant->threads;
+      states.math = plan->options_.math;
       states.share_cpu = variant->threads >= available_processors();
       variant->nodes = list_states(variant->graph, *plan->context_, states);
       for (size_t i = 0; i < variant->nodes.size() && reason.empty(); ++i) {

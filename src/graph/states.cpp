@@ -52,6 +52,7 @@ class Lister {
  private:
   NodeStates of(const Node& node) {
     Op op = graph_.op(node);
+    op.math = options_.math;
     NodeStates result;
     result.device = options_.device;
     if (std::all_of(op.outputs.begin(), op.outputs.end(), [](const auto& d) { return d.elements() == 0; })) {

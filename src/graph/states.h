@@ -36,6 +36,7 @@ struct NodeStates {
 struct StateOptions {
   Device* device = nullptr;  // where to run what can run there; the rest goes to `cpu`
   int threads = 1;           // of ops on `cpu`
+  Math math = Math::fp32;    // of products
   bool share_cpu = true;     // providers that bring threads of their own may be used on `cpu`
 };
 
