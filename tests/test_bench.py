@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from bench.__main__ import _ASIDE, _SHORT, benchmarks
 from bench.choice_quality import cases, summarise
+from bench.layers import best, class_of, flops_of
 from bench.networks import judge
 from bench.shapes import CONVOLUTIONS
 from pylayout.networks import NETWORKS, trace
@@ -63,3 +64,13 @@ def test_judge_compares_auto_with_each():
         "reorder_share": 0.02,
     }
     assert judge({"engines": {"pylayout:auto": {"problem": "died"}}}) == {}
+
+
+def test_layers_are_divided_as_the_kernels_are():
+    assert class_of((1, 96, 56, 56, 96, 3, 2, 1, 96)) == "depthwise 3x3"
+    assert class_of((1, 48, 56, 56, 48, 3, 1, 1, 6)) == "grouped 3x3"
+    assert class_of((1, 96, 1, 1, 4, 1, 1, 0, 1)) == "1x1 of one pixel"
+    assert class_of((1, 24, 56, 56, 144, 1, 1, 0, 1)) == "1x1"
+    assert flops_of((1, 96, 56, 56, 96, 3, 2, 1, 96), 2) == 2 * 2 * 96 * 9 * 28 * 28
+    result = {"alone": {"host": {"NHWC": 3.0, "nChw16c": 2.0, "nChw8c": None}}}
+    assert best(result, "alone", "host") == (2.0, "nChw16c") and best(result, "alone", "onednn") is None

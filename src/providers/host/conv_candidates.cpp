@@ -17,7 +17,9 @@ Strides Strides::of(const TensorDesc& desc, int width) {
 
 bool suits_conv_kernels(const Op& op) {
   const int rank = op.in(0).rank();
-  return op.in(0).dtype == DType::f32 && (rank == 3 || rank == 4) && !op.has_empty_tensor();
+  if (op.in(0).dtype != DType::f32 || (rank != 3 && rank != 4) || op.has_empty_tensor()) return false;
+  const Finish finish = Finish::of(op);
+  return finish.kind != Finish::Kind::other || finish.other;
 }
 
 Window rows_of(const Op& op) {

@@ -19,7 +19,7 @@ struct Strides {
   static Strides of(const TensorDesc& desc, int width);  // channels last or blocked by `width`
 };
 
-// f32, one or two spatial dimensions, no tensor without elements.
+// f32, one or two spatial dimensions, no tensor without elements, an activation of this provider.
 bool suits_conv_kernels(const Op& op);
 // Height and width; the height of a 1-D convolution is 1.
 Window rows_of(const Op& op);
