@@ -111,6 +111,13 @@ static void test_fold_constants() {
               }),
               "add", 0);
   expect_pass(pass, graph_of([](Builder& b) { return b.add("add", {b.input({3}), b.constant({3})}); }), "add", 0);
+  // As many elements in a wider dtype: weights that are dequantised.
+  expect_pass(
+      pass, graph_of([](Builder& b) {
+        const ValueId weight = b.add("dequantize_linear", {b.constant({300, 200}, -9, 9, DType::s8), b.number(0.5)});
+        return b.add("add", {b.input({300, 200}), weight});
+      }),
+      "add", 0);
   // A sum of s64 numbers that a double does not hold.
   Builder b;
   const TensorRef large = passes::tensor_of(context(), DType::s64, {1}, {0});

@@ -12,8 +12,9 @@
 namespace pl::passes {
 namespace {
 
-// A result larger than its inputs together is kept as an op (an expand costs nothing, its result memory), unless it is
-// small anyway.
+// A result of more elements than its inputs together is kept as an op (an expand costs nothing, its result memory),
+// unless it is small anyway.  One of the same elements in a wider dtype is not: dequantised weights are used in each
+// run.
 constexpr size_t kSmallBytes = 64 << 10;
 
 // The op's results on the cpu in plain layout, by a provider's cheapest way by its own estimate: an op that runs once
@@ -62,15 +63,19 @@ std::vector<TensorRef> compute(Context& context, const Op& op, const std::vector
 void fold(Rewriter& rewriter, Context& context, size_t index) {
   const Node& node = rewriter.node(index);
   if (node.inputs.empty()) return;
-  size_t before = 0, after = 0;
+  int64_t before = 0, after = 0;
+  size_t bytes = 0;
   for (size_t k = 0; k < node.inputs.size(); ++k) {
     const ValueId id = rewriter.input(node, k);
     if (id == kNoValue) continue;
     if (!rewriter.is_constant(id)) return;
-    before += rewriter.desc(id).size_bytes();
+    before += rewriter.desc(id).elements();
   }
-  for (ValueId id : node.outputs) after += rewriter.desc(id).size_bytes();
-  if (after > before && after > kSmallBytes) return;
+  for (ValueId id : node.outputs) {
+    after += rewriter.desc(id).elements();
+    bytes += rewriter.desc(id).size_bytes();
+  }
+  if (after > before && bytes > kSmallBytes) return;
   std::vector<TensorRef> inputs;
   std::vector<TensorDesc> descs;
   for (size_t k = 0; k < node.inputs.size(); ++k) {
@@ -93,7 +98,8 @@ int run(Graph& graph, Context& context) {
 
 Pass fold_constants() {
   return {"fold_constants",
-          "Computes once what depends on constants only, unless the result is over 64 KiB and larger than the inputs.  "
+          "Computes once what depends on constants only, unless the result is over 64 KiB and has more elements than "
+          "the inputs.  "
           "As exact as the op.",
           run};
 }
