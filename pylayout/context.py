@@ -68,7 +68,7 @@ def handle() -> Any:
 
 
 def configure(**options: Any) -> None:
-    """Set how the library works: `threads`, `tune`, `math`, and before the first op or tensor also `cache_dir`, `opencl`.
+    """Set how the library works: `threads`, `tune`, `math`; before the first op or tensor also `cache_dir`, `opencl`.
 
     threads: int, for ops on `cpu`. tune: "auto" (measure where it matters), "off" or "full" (every candidate).
     math: "fp32" (default) or "tf32", which lets matrix units round the factors of f32 products to 11 bits.

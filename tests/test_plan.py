@@ -75,22 +75,6 @@ def test_slices_of_a_batch(slice, streams):
     assert_same(plan.run(image(4)), image(4))
 
 
-def test_variants_of_a_batch_do_not_mix_their_constants():
-    """Values of equal shapes are numbered otherwise in the graph of a slice: each must get its own weights."""
-    filters = [weights(16, 16, 3, 3) for _ in range(6)]
-
-    def chain(o, x):
-        for i, filter in enumerate(filters):
-            x = o.relu(o.conv2d(x, filter, padding=1)) if i % 2 else o.conv2d(x, filter, padding=1, residual=x)
-        return x
-
-    x = RNG.standard_normal((4, 16, 10, 10)).astype("float32")
-    g = pl.Graph()
-    g.output(chain(g, g.input("x", x.shape)), "y")
-    plan = pl.compile(g, device="cpu", tune="auto", seconds=20)
-    numpy.testing.assert_allclose(plan.run(x)[0], numpy.asarray(chain(ops, pl.asarray(x))), rtol=1e-3, atol=1e-4)
-
-
 def test_a_batch_is_not_cut_where_images_mix():
     g = pl.Graph()
     x = g.input("x", (4, 8))

@@ -378,7 +378,7 @@ Device& Plan::Compiler::choose_home() const {
   for (const auto& device : context_.devices()) {
     const auto properties = device->properties();
     const auto type = properties.find("type");
-    if (type != properties.end() && type->second == "GPU") return *device;
+    if (type != properties.end() && type->second == "gpu") return *device;
   }
   return context_.device("cpu");
 }
