@@ -32,14 +32,17 @@ def export(module, x, opset=17, **options):
     return onnx.load_model_from_string(content.getvalue())
 
 
-def compare(module, x, opset=17, tolerance=1e-4, **options):
+def compare(module, x, opset=17, **options):
+    """The model of a module, run: as near to float64 as torch's own f32 is, with some room for other orders of sums."""
     model = export(module.eval(), x, opset, **options)
     (actual,) = run(model, x.numpy())
     with torch.no_grad():
+        narrow = module(x).numpy()
         wanted = module.double()(x.double() if x.dtype == torch.float32 else x).numpy()
     assert actual.shape == wanted.shape
-    error = numpy.linalg.norm(actual - wanted) / numpy.linalg.norm(wanted)
-    assert error < tolerance
+    largest = numpy.linalg.norm(wanted)
+    error, of_torch = (numpy.linalg.norm(values - wanted) / largest for values in (actual, narrow))
+    assert error < max(1e-5, 5 * of_torch)
     return model
 
 
