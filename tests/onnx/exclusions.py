@@ -217,8 +217,8 @@ EXCLUSIONS = [
         test_optional_has_element_empty_no_input_name_tensor_input
         test_optional_has_element_empty_no_input_optional_input
         test_optional_has_element_empty_no_input_tensor_input test_roialign_aligned_false test_roialign_aligned_true
-        test_roialign_mode_max test_scan_sum test_scatter_with_axis test_scatter_without_axis
-        test_split_to_sequence_1 test_split_to_sequence_2 test_split_to_sequence_nokeepdims test_stft
+        test_roialign_mode_max test_scan_sum test_split_to_sequence_1
+        test_split_to_sequence_2 test_split_to_sequence_nokeepdims test_stft
         test_stft_with_window test_tensorscatter test_tensorscatter_3d test_tensorscatter_circular
         test_tfidfvectorizer_tf_batch_onlybigrams_skip0 test_tfidfvectorizer_tf_batch_onlybigrams_skip5
         test_tfidfvectorizer_tf_batch_uniandbigrams_skip5 test_tfidfvectorizer_tf_only_bigrams_skip0

@@ -103,6 +103,14 @@ def pooled_with_pads(x, pads):
     return reference(model_of([node], {"x": x}, ["y"], 17), {"x": x})[0]
 
 
+def scattered(x, updates):
+    """Element i of the updates at row 1, 2, 0 of column i."""
+    result = x.copy()
+    result[[1, 2, 0], [0, 1, 2]] = updates[0]
+    return result
+
+
+ROWS, NEW = randn(4, 3), randn(1, 3)
 A, B = randn(2, 3, 4), randn(2, 6, 3, 4)
 SCALE, BIAS = positive(3), randn(3)
 STATS = [positive(6), randn(6), randn(6), positive(6)]
@@ -122,6 +130,7 @@ OWN_REFERENCE = [
     ("BatchNormalization", (7, [B, *STATS], {"spatial": 1}), batch_normalised(B, *STATS, 1e-5)),
     ("LRN", (9, [B], {"size": 3, "alpha": 0.01, "beta": 0.6, "bias": 1.5}), channels_normalised(B, 3, 0.01, 0.6, 1.5)),
     ("LRN", (13, [A], {"size": 2}), channels_normalised(A, 2, 1e-4, 0.75, 1)),
+    ("Scatter", (9, [ROWS, ints([[1, 2, 0]]), NEW], {"axis": 0}), scattered(ROWS, NEW)),
     ("Pad", (18, [A, ints([-1, 2]), numpy.float32(0), ints([1])], {}), numpy.pad(A[:, 1:], ((0, 0), (0, 2), (0, 0)))),
     ("Upsample", (9, [B, TWICE], {"mode": "linear"}), resized_as_now(B, mode="linear")),
     ("Upsample", (7, [B], {"scales": [1.0, 1.0, 2.0, 3.0]}), resized_as_now(B, nearest_mode="floor")),

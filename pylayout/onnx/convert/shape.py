@@ -418,6 +418,7 @@ def scatter_nd(node: Node) -> Result:
     return node.op("reshape", chosen, list(x.shape))
 
 
+@converter("Scatter", since=9, note="indices known")  # the first name of ScatterElements
 @converter("ScatterElements", since=11, note="indices known, no reduction")
 def scatter_elements(node: Node) -> Result:
     """Where the indices are known: each element is chosen from x and the updates, one after the other."""
