@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <random>
 #include <string>
 #include <vector>
@@ -74,6 +75,25 @@ class Builder {
  private:
   unsigned seed_ = 0;
 };
+
+// A graph made by `make`, with its result as the output.
+inline Graph graph_of(const std::function<ValueId(Builder&)>& make) {
+  Builder b;
+  const ValueId result = make(b);
+  return b.finish({result});
+}
+
+// With random statistics.
+inline ValueId batch_norm(Builder& b, ValueId x, int64_t channels, const char* attributes = "", bool affine = true) {
+  std::vector<ValueId> inputs = {x, b.constant({channels}), b.constant({channels}, 0.2, 2)};
+  if (affine) inputs.insert(inputs.end(), {b.constant({channels}), b.constant({channels})});
+  return b.add("batch_norm", inputs, attributes);
+}
+
+// 1x1, four channels to four.
+inline ValueId conv(Builder& b, ValueId x, const std::string& attributes = "") {
+  return b.add("conv2d", {x, b.constant({4, 4, 1, 1})}, attributes);
+}
 
 // The values of the outputs, each op run by itself.  The inputs are random, the same for the same seed.
 inline std::vector<std::vector<double>> evaluate(const Graph& graph, unsigned seed = 1000, double low = -2,

@@ -1,0 +1,355 @@
+// The passes that move data about, and those that recognise what is spelled in views and small ops; each alone.
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph_testing.h"
+
+using namespace pltest;
+
+static void test_recognise_channel_shuffle() {
+  const Pass pass = passes::recognise_channel_shuffle();
+  const auto shuffle = [&](const char* split, const char* dims, const char* back, const std::string& ops) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  const ValueId x = b.add("reshape", {b.input({2, 12, 3, 4})}, split);
+                  return b.add("reshape", {b.add("permute", {x}, dims)}, back);
+                }),
+                ops, 0);
+  };
+  shuffle("shape=[2,3,4,3,4]", "dims=[0,2,1,3,4]", "shape=[2,12,3,4]", "channel_shuffle");
+  shuffle("shape=[2,3,4,12]", "dims=[0,2,1,3]", "shape=[2,-1,3,4]", "channel_shuffle");
+  shuffle("shape=[2,3,4,3,4]", "dims=[0,2,1,3,4]", "shape=[2,4,9,4]", "reshape permute reshape");
+  shuffle("shape=[2,3,4,3,4]", "dims=[0,1,2,4,3]", "shape=[2,12,3,4]", "reshape permute reshape");
+  shuffle("shape=[2,6,6,4]", "dims=[0,2,1,3]", "shape=[2,12,3,4]", "reshape permute reshape");
+  shuffle("shape=[3,2,4,3,4]", "dims=[0,2,1,3,4]", "shape=[2,12,3,4]", "reshape permute reshape");
+}
+
+static void test_fuse_interleave() {
+  const Pass pass = passes::fuse_interleave();
+  const auto unit = [&](int groups, const Dims& second, const std::vector<std::pair<int, int>>& ranges, bool whole,
+                        const std::string& ops) {
+    Builder b;
+    const ValueId joined = b.add("concat", {b.input({2, 6, 3, 4}), b.input(second)}, "dim=1");
+    const ValueId z = b.add("channel_shuffle", {joined}, "groups=" + std::to_string(groups));
+    std::vector<ValueId> parts;
+    for (const auto& [start, end] : ranges)
+      parts.push_back(b.add("slice", {z}, "axes=1 starts=" + std::to_string(start) + " ends=" + std::to_string(end)));
+    if (whole) parts.push_back(z);
+    b.finish(parts);
+    expect_pass(pass, b.graph, ops, 0);
+  };
+  const Dims same{2, 6, 3, 4};
+  unit(2, same, {{0, 6}, {6, 12}}, false, "interleave");
+  unit(2, same, {{5, 12}, {0, 5}}, false, "interleave");
+  unit(2, same, {}, true, "interleave");
+  unit(2, same, {{0, 6}, {6, 12}}, true, "interleave slice slice");
+  unit(2, same, {{0, 6}, {5, 12}}, false, "interleave slice slice");
+  unit(2, same, {{0, 6}}, false, "interleave slice");
+  unit(3, same, {{0, 6}, {6, 12}}, false, "concat channel_shuffle slice slice");
+  unit(2, {2, 4, 3, 4}, {{0, 5}, {5, 10}}, false, "concat channel_shuffle slice slice");
+}
+
+static void test_recognise_norm() {
+  const Pass pass = passes::recognise_norm();
+  struct Spelling {
+    const char *square, *dims;
+    bool inverse;
+    const char* ops;
+  };
+  for (const Spelling& spelling :
+       {Spelling{"pow", "dim=-1", false, "layer_norm+bias"}, Spelling{"mul", "dim=[1,2]", false, "layer_norm+bias"},
+        Spelling{"square", "dim=2", true, "layer_norm+bias"},
+        Spelling{"pow", "dim=1", false, "mean sub pow mean add sqrt div mul add"}}) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  const std::string dims = std::string(spelling.dims) + " keepdim=true";
+                  const ValueId x = b.input({3, 4, 6});
+                  const ValueId d = b.add("sub", {x, b.add("mean", {x}, dims)});
+                  const std::string square = spelling.square;
+                  const ValueId power = square == "pow"   ? b.add("pow", {d, b.number(2)})
+                                        : square == "mul" ? b.add("mul", {d, d})
+                                                          : b.add("square", {d});
+                  const ValueId sum = b.add("add", {b.add("mean", {power}, dims), b.number(1e-3)});
+                  const ValueId y = spelling.inverse ? b.add("mul", {b.add("rsqrt", {sum}), d})
+                                                     : b.add("div", {d, b.add("sqrt", {sum})});
+                  const Dims shape = std::string(spelling.dims) == "dim=[1,2]" ? Dims{4, 6} : Dims{6};
+                  return b.add("add", {b.add("mul", {y, b.constant(shape)}), b.constant(shape)});
+                }),
+                spelling.ops);
+  }
+  // Near misses: the mean of something else, keepdim missing on a square shape, a weight of another shape.
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId x = b.input({6, 6});
+                const ValueId d = b.add("sub", {x, b.add("mean", {x}, "dim=1")});
+                const ValueId v = b.add("mean", {b.add("square", {d})}, "dim=1");
+                return b.add("div", {d, b.add("sqrt", {b.add("add", {v, b.number(1e-3)})})});
+              }),
+              "mean sub square mean add sqrt div");
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId x = b.input({6, 6});
+                const ValueId d = b.add("sub", {x, b.add("mean", {x}, "dim=1 keepdim=true")});
+                const ValueId v = b.add("mean", {b.add("square", {x})}, "dim=1 keepdim=true");
+                return b.add("div", {d, b.add("sqrt", {b.add("add", {v, b.number(1e-3)})})});
+              }),
+              "mean sub square mean add sqrt div");
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId y = b.add("layer_norm", {b.input({5, 6})}, "normalized_shape=6");
+                return b.add("mul", {b.add("add", {y, b.constant({6})}), b.constant({1, 6})});
+              }),
+              "layer_norm+bias mul");
+}
+
+static void test_recognise_attention() {
+  const Pass pass = passes::recognise_attention();
+  const Dims q{2, 3, 5, 4}, k{2, 3, 7, 4}, v{2, 3, 7, 6};
+  // Half of the scale on each side, keys transposed by the exporter.
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId keys = b.add("permute", {b.input(k)}, "dims=[0,1,3,2]");
+                const ValueId scores =
+                    b.add("matmul", {b.add("mul", {b.input(q), b.number(0.7)}), b.add("mul", {keys, b.number(0.7)})});
+                return b.add("matmul", {b.add("softmax", {scores}, "dim=-1"), b.input(v)});
+              }),
+              "permute permute scaled_dot_product_attention");
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId scores = b.add("matmul", {b.input(q), b.input(k)}, "transpose_b=true");
+                const ValueId masked = b.add("add", {b.input({5, 7}), b.add("div", {scores, b.number(2)})});
+                return b.add("matmul", {b.add("softmax", {masked}, "dim=3"), b.input(v)});
+              }),
+              "scaled_dot_product_attention");
+  const auto kept = [&](const Dims& values, const char* product, const char* softmax, bool shared, const char* ops) {
+    Builder b;
+    const ValueId scores = b.add("matmul", {b.input({2, 3, 5, 4}), b.input({2, 3, 5, 4})}, product);
+    const ValueId weights = b.add("softmax", {scores}, softmax);
+    std::vector<ValueId> outputs = {b.add("matmul", {weights, b.input(values)})};
+    if (shared) outputs.push_back(weights);
+    b.finish(outputs);
+    expect_pass(pass, b.graph, ops);
+  };
+  kept({2, 3, 5, 6}, "transpose_b=true", "dim=3", false, "scaled_dot_product_attention");
+  kept({3, 5, 6}, "transpose_b=true", "dim=3", false, "matmul softmax matmul");  // broadcasts
+  kept({2, 3, 5, 6}, "transpose_b=true", "dim=2", false, "matmul softmax matmul");
+  kept({2, 3, 5, 6}, "transpose_b=true", "dim=3", true, "matmul softmax matmul");
+  kept({2, 3, 5, 6}, "transpose_b=true activation=relu", "dim=3", false, "matmul+relu softmax matmul");
+}
+
+static void test_merge_views() {
+  const Pass pass = passes::merge_views();
+  using Views = std::vector<std::pair<const char*, const char*>>;
+  const auto chain = [&](const Dims& shape, const Views& views, const std::string& ops) {
+    expect_pass(pass, graph_of([&](Builder& b) {
+                  ValueId x = b.input(shape);
+                  for (const auto& [op, attributes] : views) x = b.add(op, {x}, attributes);
+                  return x;
+                }),
+                ops, 0);
+  };
+  const Dims shape{2, 3, 4, 5};
+  chain(shape, {{"permute", "dims=[0,2,3,1]"}, {"permute", "dims=[0,3,1,2]"}}, "");
+  chain(shape, {{"permute", "dims=[1,2,3,0]"}, {"transpose", "dim0=0 dim1=1"}, {"transpose", "dim0=1 dim1=3"}},
+        "permute");
+  chain(shape, {{"reshape", "shape=[6,20]"}, {"flatten", ""}, {"unsqueeze", "dim=0"}}, "reshape");
+  chain(shape, {{"reshape", "shape=[6,20]"}, {"unsqueeze", "dim=1"}, {"squeeze", ""}, {"reshape", "shape=[2,3,4,5]"}},
+        "");
+  chain(shape, {{"reshape", "shape=[6,20]"}, {"permute", "dims=[1,0]"}, {"reshape", "shape=[-1]"}},
+        "reshape permute reshape");
+  // Splitting, swapping and joining again.
+  chain(shape,
+        {{"reshape", "shape=[6,20]"},
+         {"permute", "dims=[1,0]"},
+         {"reshape", "shape=[20,2,3]"},
+         {"permute", "dims=[1,2,0]"}},
+        "reshape");
+  chain(shape, {{"unsqueeze", "dim=0"}, {"permute", "dims=[3,0,1,4,2]"}, {"squeeze", ""}}, "permute");
+  // Dimensions of one element make a permute a reshape.
+  chain({1, 7, 3}, {{"permute", "dims=[1,0,2]"}, {"reshape", "shape=[7,3]"}}, "reshape");
+  chain({1, 7, 3}, {{"permute", "dims=[1,0,2]"}, {"permute", "dims=[1,2,0]"}}, "permute");
+  chain({7, 3}, {{"reshape", "shape=[7,1,3]"}, {"permute", "dims=[1,0,2]"}}, "reshape");
+  chain({2, 6, 4}, {{"reshape", "shape=[2,3,2,4]"}, {"permute", "dims=[0,2,1,3]"}}, "reshape permute");  // no shorter
+  // A factor broken up: 6 * 4 as 8 * 3.
+  chain({6, 4}, {{"permute", "dims=[1,0]"}, {"reshape", "shape=[8,3]"}, {"permute", "dims=[1,0]"}},
+        "permute reshape permute");
+  chain({6, 4}, {{"reshape", "shape=[8,3]"}, {"reshape", "shape=[2,12]"}, {"reshape", "shape=[3,8]"}}, "reshape");
+  chain({0, 4}, {{"reshape", "shape=[4,0]"}, {"permute", "dims=[1,0]"}}, "reshape permute");
+  // A value that others need stays.
+  Builder b;
+  const ValueId x = b.input({2, 3}), y = b.add("reshape", {x}, "shape=[3,2]"), z = b.add("flatten", {y}, "start_dim=0");
+  b.finish({y, z});
+  Graph after = b.graph;
+  CHECK(pass.run(after, context()) == 1 && after.tidy() == 0 && ops_of(after) == "reshape reshape");
+  compare(b.graph, after, 0, "shared views");
+
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    std::mt19937 random(seed);
+    Builder r;
+    const std::vector<Dims> shapes = {{2, 3, 4, 5}, {1, 6, 4, 1}, {4, 6}, {12}, {2, 1, 2, 2, 3}, {8, 9}};
+    ValueId v = r.input(shapes[random() % shapes.size()]);
+    const size_t length = 2 + random() % 6;
+    for (size_t i = 0; i < length; ++i) {
+      const Dims now = r.graph.value(v).desc.shape;
+      Attributes attributes;
+      if (random() % 2 && now.size() > 1) {
+        std::vector<int64_t> dims;
+        for (int d = 0; d < now.size(); ++d) dims.push_back(d);
+        std::shuffle(dims.begin(), dims.end(), random);
+        attributes.set("dims", dims);
+        v = r.graph.add(*find_schema("permute"), attributes, {v})[0];
+      } else {  // prime factors in their order, joined at random, with ones
+        std::vector<int64_t> sizes = {1};
+        int64_t left = now.product();
+        for (int64_t prime = 2; left > 1;) {
+          if (left % prime) {
+            ++prime;
+            continue;
+          }
+          left /= prime;
+          if (random() % 2 && sizes.size() < 6)
+            sizes.push_back(prime);
+          else
+            sizes.back() *= prime;
+        }
+        if (random() % 3) std::shuffle(sizes.begin(), sizes.end(), random);
+        attributes.set("shape", sizes);
+        v = r.graph.add(*find_schema("reshape"), attributes, {v})[0];
+      }
+    }
+    r.finish({v});
+    Graph merged = r.graph;
+    pass.run(merged, context());
+    merged.tidy();
+    merged.verify();
+    CHECK(merged.nodes().size() <= r.graph.nodes().size());
+    compare(r.graph, merged, 0, ("views " + std::to_string(seed)).c_str());
+  }
+}
+
+static void test_move_views() {
+  const Pass pass = passes::move_views();
+  const auto both = [&](const Graph& graph, const std::string& moved, const std::string& all) {
+    expect_pass(pass, graph, moved);
+    Graph after = graph;
+    simplify(after, context());
+    if (ops_of(after) != all) std::fprintf(stderr, "%s\nexpected %s\n", ops_of(after).c_str(), all.c_str());
+    CHECK(ops_of(after) == all);
+    compare(graph, after, 2e-5, "moved views");
+  };
+  // The end of ConvNeXt's block: linear in NHWC, a scale by channel and a residual in NCHW.
+  both(graph_of([](Builder& b) {
+         const ValueId x = b.input({2, 4, 3, 5}), rows = b.add("permute", {x}, "dims=[0,2,3,1]");
+         const ValueId y = b.add("permute", {b.add("linear", {rows, b.constant({4, 4})})}, "dims=[0,3,1,2]");
+         return b.add("add", {b.add("mul", {b.constant({4, 1, 1}), y}), x});
+       }),
+       "permute linear reshape mul permute add", "permute linear+residual permute");
+  // The end of an attention: rows in another order.
+  both(graph_of([](Builder& b) {
+         const ValueId heads = b.input({2, 3, 5, 4});  // n, heads, l, e
+         const ValueId rows = b.add("reshape", {b.add("permute", {heads}, "dims=[2,0,1,3]")}, "shape=[10,12]");
+         const ValueId y = b.add("linear", {rows, b.constant({6, 12}), b.constant({6})});
+         const ValueId back = b.add("permute", {b.add("reshape", {y}, "shape=[5,2,6]")}, "dims=[1,0,2]");
+         return b.add("add", {back, b.input({2, 5, 6})});
+       }),
+       "permute reshape linear+bias permute reshape reshape permute add", "permute reshape linear+bias+residual");
+  both(graph_of([](Builder& b) {
+         const ValueId y = b.add("linear", {b.input({10, 6}), b.constant({4, 6})});
+         return b.add("relu", {b.add("add", {b.add("reshape", {y}, "shape=[2,5,4]"), b.input({2, 5, 4})})});
+       }),
+       "linear reshape add reshape relu", "reshape linear+residual+relu reshape");
+  // The beginning: one linear for queries, keys and values.
+  both(graph_of([](Builder& b) {
+         const ValueId x =
+             b.add("permute", {b.add("layer_norm", {b.input({2, 5, 6})}, "normalized_shape=6")}, "dims=[1,0,2]");
+         const ValueId all = b.add("linear", {x, b.constant({18, 6}), b.constant({18})});
+         const ValueId split = b.add("permute", {b.add("reshape", {all}, "shape=[5,2,3,6]")}, "dims=[2,0,1,3]");
+         std::vector<ValueId> parts;
+         for (int k = 0; k < 3; ++k) {
+           const std::string range = "axes=0 starts=" + std::to_string(k) + " ends=" + std::to_string(k + 1);
+           const ValueId part = b.add("reshape", {b.add("slice", {split}, range)}, "shape=[5,6,2]");
+           parts.push_back(b.add("reshape", {b.add("permute", {part}, "dims=[1,0,2]")}, "shape=[2,3,5,2]"));
+         }
+         return b.add("scaled_dot_product_attention", parts);
+       }),
+       "layer_norm linear+bias permute reshape permute slice reshape permute reshape slice reshape permute reshape "
+       "slice "
+       "reshape permute reshape scaled_dot_product_attention",
+       "layer_norm linear+bias reshape permute linear+bias reshape permute linear+bias reshape permute "
+       "scaled_dot_product_attention");
+  // Nothing would be gained.
+  const auto kept = [&](const std::function<ValueId(Builder&)>& make, const std::string& ops) {
+    expect_pass(pass, graph_of(make), ops);
+  };
+  kept(
+      [](Builder& b) {
+        return b.add("add", {b.add("permute", {b.input({2, 3})}, "dims=[1,0]"), b.input({3, 2})});
+      },
+      "permute add");
+  kept(
+      [](Builder& b) {  // along the rows
+        const ValueId y = b.add("linear", {b.input({5, 6}), b.constant({4, 6})});
+        return b.add("mul", {b.add("permute", {y}, "dims=[1,0]"), b.constant({5})});
+      },
+      "linear permute mul");
+  kept(
+      [](Builder& b) {
+        const ValueId y = b.add("linear", {b.input({5, 6}), b.constant({4, 6})}, "activation=relu");
+        return b.add("add", {b.add("permute", {y}, "dims=[1,0]"), b.input({4, 5})});
+      },
+      "linear+relu permute add");
+  kept(
+      [](Builder& b) {  // the rows keep their order
+        const ValueId x = b.add("reshape", {b.input({2, 5, 6})}, "shape=[10,6]");
+        return b.add("linear", {x, b.constant({4, 6})});
+      },
+      "reshape linear");
+}
+
+static void test_split_linear() {
+  const Pass pass = passes::split_linear();
+  const auto slices = [&](const std::vector<std::string>& ranges, const char* activation, const std::string& ops) {
+    Builder b;
+    const ValueId y = b.add("linear", {b.input({2, 5, 6}), b.constant({9, 6}), b.constant({9})}, activation);
+    std::vector<ValueId> parts;
+    for (const std::string& range : ranges) parts.push_back(b.add("slice", {y}, range));
+    b.finish(parts);
+    expect_pass(pass, b.graph, ops);
+  };
+  slices({"axes=2 starts=0 ends=4", "axes=-1 starts=4 ends=9"}, "activation=relu", "linear+bias+relu linear+bias+relu");
+  slices({"axes=2 starts=6 ends=9", "axes=2 starts=1 ends=2"}, "", "linear+bias linear+bias");
+  slices({"axes=2 starts=0 ends=6", "axes=2 starts=4 ends=9"}, "", "linear+bias slice slice");  // overlap
+  slices({"axes=2 starts=0 ends=4", "axes=1 starts=0 ends=2"}, "", "linear+bias slice slice");
+  slices({"axes=2 starts=0 ends=4 steps=2", "axes=2 starts=4 ends=9"}, "", "linear+bias slice slice");
+  slices({"axes=2 starts=0 ends=4"}, "", "linear+bias slice");
+  Builder whole;
+  const ValueId y = whole.add("linear", {whole.input({5, 6}), whole.constant({9, 6})});
+  whole.finish(
+      {whole.add("slice", {y}, "axes=1 starts=0 ends=4"), whole.add("slice", {y}, "axes=1 starts=4 ends=9"), y});
+  expect_pass(pass, whole.graph, "linear slice slice");
+}
+
+static void test_nest_concats() {
+  Builder b;
+  const ValueId x = b.input({2, 3, 4, 4}), y = b.add("relu", {x}), z = b.add("neg", {x}), w = b.add("abs", {x});
+  const ValueId two = b.add("concat", {x, y}, "dim=1"), three = b.add("concat", {x, y, z}, "dim=-3");
+  const ValueId four = b.add("concat", {x, y, z, w}, "dim=1"), other_dim = b.add("concat", {x, y, z}, "dim=2");
+  const ValueId other_order = b.add("concat", {y, x, z}, "dim=1"), twice = b.add("concat", {x, y, x, y}, "dim=1");
+  Graph& graph = b.finish({two, three, four, other_dim, other_order, twice});
+  const auto before = evaluate(graph);
+  CHECK(passes::nest_concats().run(graph, context()) == 3);
+  graph.tidy();
+  graph.verify();
+  const auto inputs = [&](ValueId id) { return graph.maker(id)->inputs; };
+  CHECK(inputs(three) == (std::vector<ValueId>{two, z}));
+  CHECK(inputs(four) == (std::vector<ValueId>{three, w}));  // the longest
+  CHECK(inputs(twice) == (std::vector<ValueId>{two, x, y}));
+  CHECK(inputs(other_dim).size() == 3 && inputs(other_order).size() == 3);
+  CHECK(evaluate(graph) == before);
+  CHECK(passes::nest_concats().run(graph, context()) == 0);
+}
+
+int main() {
+  test_recognise_channel_shuffle();
+  test_fuse_interleave();
+  test_recognise_norm();
+  test_recognise_attention();
+  test_merge_views();
+  test_move_views();
+  test_split_linear();
+  test_nest_concats();
+  return 0;
+}
