@@ -17,6 +17,7 @@ _FOLDER = Path(__file__).resolve().parent
 _ASIDE = {"__init__", "__main__", "derive_shapes", "engines", "programs", "shapes"}
 _SHORT = {
     "choice_quality": ["--every", "5"],
+    "gpu": ["--batch", "4", "--rounds", "3"],
     "winograd": ["--seconds", "0.3"],
     "networks": ["resnet50", "mobilenet_v2", "--rounds", "11"],
     "models": ["resnet50", "mobilenet_v2", "vgg16", "--batch", "1", "16", "--rounds", "9"],
