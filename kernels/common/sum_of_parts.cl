@@ -3,8 +3,8 @@
 //   dst[i] = activation(parts[0][i] + parts[1][i] + ... + bias[i % columns] + res[i])
 //
 // DST, RES and the parts are dense, with `columns` (channels) innermost; the parts are f32.  A work-item computes four
-// elements side by side, or one where columns is not a multiple of four (QUADS 0).  The order of the additions is fixed,
-// so that results are the same from run to run.
+// elements side by side, or one where columns is not a multiple of four (QUADS 0).  The order of the additions is
+// fixed, so that results are the same from run to run.
 #include "common/epilogue.clh"
 
 #ifndef DST_DTYPE  // on its own: f32

@@ -1,10 +1,11 @@
 // Depthwise convolution, channels innermost, four channels a work-item.
 //
-//   dst[n, c, q] = activation(sum over k of src[n, c, q * stride - begin + k * dilation] * wei[c, k] + bias[c] + res[n, c, q])
+//   dst[n, c, q] = activation(sum over k of src[n, c, q * stride - begin + k * dilation] * wei[c, k]
+//                             + bias[c] + res[n, c, q])
 // with q, k positions in (h, w); src is zero outside.
 //
-// Tensors: SRC (n, c, 1, h, w), DST (n, c, 1, h, w) and RES with channels innermost (NHWC, dense), WEI (c, 1, 1, kh, kw)
-// with channels innermost too (hwo), BIAS (c).  c is a multiple of 4.
+// Tensors: SRC (n, c, 1, h, w), DST (n, c, 1, h, w) and RES with channels innermost (NHWC, dense), WEI (c, 1, 1, kh,
+// kw) with channels innermost too (hwo), BIAS (c).  c is a multiple of 4.
 //
 // A work-item computes TILE_H x TILE_W positions of four channels; neighbours have neighbouring channels.  Kernel size,
 // stride and dilation are constants, so that a row of src is read once, kept in registers and used for every position
@@ -51,8 +52,8 @@
 #define SPAN_H ((TILE_H - 1) * STRIDE_H + (KERNEL_H - 1) * DILATION_H + 1)  // rows of src that a tile reaches
 #define SPAN_W ((TILE_W - 1) * STRIDE_W + (KERNEL_W - 1) * DILATION_W + 1)
 
-__kernel void conv_fwd_depthwise_quad(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,
-                                      const window_arg window) {
+__kernel void conv_fwd_depthwise_quad(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei),
+                                      TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS, const window_arg window) {
     const idx_t c = (idx_t)get_global_id(0) * 4, first_w = (idx_t)get_global_id(1) * TILE_W;
     const idx_t tiles_h = (DST_DIM(3) + TILE_H - 1) / TILE_H;
     const idx_t first_h = (idx_t)get_global_id(2) % tiles_h * TILE_H, n = (idx_t)get_global_id(2) / tiles_h;

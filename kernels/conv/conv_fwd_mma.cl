@@ -5,14 +5,15 @@
 // with g = o / oc_per_group, ic the channels of a group; q, k positions in (h, w); src is zero outside.
 //
 // Tensors: SRC (n, c, 1, h, w) and DST (n, oc, 1, h, w) with channels innermost (NHWC, dense), WEI (oc, ic, 1, kh, kw)
-// stored as OHWI, dense; BIAS (oc); RES as DST.  All of MATRIX_DTYPE but BIAS; ic is a multiple of CHUNK_ELEMENTS and so
-// is c, so that pieces of 16 bytes are aligned.
+// stored as OHWI, dense; BIAS (oc); RES as DST.  All of MATRIX_DTYPE but BIAS; ic is a multiple of CHUNK_ELEMENTS and
+// so is c, so that pieces of 16 bytes are aligned.
 //
 // The rows of the left matrix are positions in the order of (n, h, w), its columns (kh, kw, i); a work-group computes
-// TILE_M positions of TILE_N channels of one group (common/mma.clh).  Steps go through channels, CHUNKS pieces at a time,
-// then through kernel positions; pieces outside of src, of the positions or of the channels are zero-filled copies.
-// Where there are no more channels than a piece holds (POSITIONS 1), SRC has them in one block of that many (nChw4c) and
-// WEI likewise (OIhw4i); a piece is a kernel position then, and steps go through positions alone.
+// TILE_M positions of TILE_N channels of one group (common/mma.clh).  Steps go through channels, CHUNKS pieces at a
+// time, then through kernel positions; pieces outside of src, of the positions or of the channels are
+// zero-filled copies.
+// Where there are no more channels than a piece holds (POSITIONS 1), SRC has them in one block of that many (nChw4c)
+// and WEI likewise (OIhw4i); a piece is a kernel position then, and steps go through positions alone.
 // Group ids: 0 tiles, SUPER_M rows of tiles at a time so that those at work together share panels; 1 g; 2 the part of
 // the sum.  With PARTS 1 each part's sums go to `parts`[part][position][oc] in f32, to be added in order by
 // sum_of_parts.
@@ -53,8 +54,8 @@
 #define RIGHT_SHARE (TILE_N * CHUNKS / MMA_GROUP)
 #define COPY_ROW(j) (item / CHUNKS + (j) * (MMA_GROUP / CHUNKS))  // a multiple of 8 apart: slots MMA_GROUP apart
 
-// Starts the copies of one step into stage `to` and moves on to the next step.  Where a copy is zero-filled its source is
-// not read and may be any address.
+// Starts the copies of one step into stage `to` and moves on to the next step.  Where a copy is zero-filled its source
+// is not read and may be any address.
 #define COPY_STEP(to)                                                                                              \
     {                                                                                                              \
         const tiles_place stage_ = AT_SLOT(copies, (to)*TILE_SLOTS);                                               \
