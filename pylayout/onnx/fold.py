@@ -21,7 +21,7 @@ import numpy
 from ..dtypes import dtype_of
 from ..errors import InvalidArgumentError, ShapeError
 
-__all__ = ["BASE_BYTES", "BYTES_PER_BYTE", "FOLDS", "MAX_BYTES", "budget", "room"]
+__all__ = ["BASE_BYTES", "BYTES_PER_BYTE", "FOLDS", "MAX_BYTES", "arange", "budget", "room"]
 
 Array = Any
 
@@ -42,6 +42,12 @@ def room(shape: Any, dtype: Any, what: str) -> tuple[int, ...]:
     if nbytes > _budget.get() or len(sizes) > 32:
         raise InvalidArgumentError(f"{what}: result has shape {list(sizes)}, expected at most {_budget.get()} bytes")
     return sizes
+
+
+def arange(*limits: int) -> Array:
+    """numpy.arange of integers, if an array of it may be made at import: sizes of tensors may be anything."""
+    room((len(range(*limits)),), "int64", "indices")
+    return numpy.arange(*limits)
 
 
 @contextmanager

@@ -308,6 +308,24 @@ def test_huge_dims_need_no_memory():
     refused(sizes, pl.InvalidArgumentError, "Range: result has shape .* expected at most")
 
 
+@pytest.mark.parametrize(
+    ("op", "attributes", "extra"),
+    [
+        ("Pad", {"mode": "reflect", "pads": [0, 1, 0, 0]}, {}),
+        ("ArgMax", {"axis": 1, "select_last_index": 1}, {}),
+        ("LpPool", {"kernel_shape": [2]}, {}),
+        ("CumSum", {"reverse": 1}, {"axis": ints(1)}),
+    ],
+)
+def test_huge_inputs_make_no_huge_indices(op, attributes, extra):
+    opset = 9 if op == "Pad" else 14
+    sizes = [1, 2**33, 3] if op == "LpPool" else [1, 2**33]
+    model = model_of(
+        [helper.make_node(op, ["x", *extra], ["y"], **attributes)], {"x": (FLOAT, sizes)}, ["y"], opset, extra
+    )
+    refused(model, pl.InvalidArgumentError, "result has shape .* expected at most")
+
+
 def test_doubling_again_and_again():
     nodes = [helper.make_node("Concat", [f"v{i}", f"v{i}"], [f"v{i + 1}"], axis=0) for i in range(100)]
     refused(model_of(nodes, {}, ["v100"], 17, {"v0": randn(1024)}), pl.InvalidArgumentError, "concat: result has shape")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy
-
 from ...errors import ShapeError, UnsupportedError
+from ..fold import arange
 from ..node import Known, Node, Operand, Result, dtype_text
 from ..registry import converter
 
@@ -111,7 +110,7 @@ def lrn(node: Node) -> Result:
     if size % 2 or x.ndim < 2:
         return node.op("local_response_norm", x, size, *numbers)
     # A window of even size reaches one channel further to higher channels here, to lower ones in torch and the library.
-    back = Known(numpy.arange(x.shape[1] - 1, -1, -1))
+    back = Known(arange(x.shape[1] - 1, -1, -1))
     turned = node.op("local_response_norm", node.op("index_select", x, 1, back), size, *numbers)
     return node.op("index_select", turned, 1, back)
 

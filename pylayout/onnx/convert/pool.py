@@ -7,6 +7,7 @@ import math
 import numpy
 
 from ...errors import UnsupportedError
+from ..fold import room
 from ..node import Known, Node, Operand, Result, is_float, numpy_of
 from ..registry import converter
 from .windows import Window, window_of
@@ -70,7 +71,7 @@ def _window_sums(node: Node, x: Operand, window: Window, ceil: bool) -> Operand:
     extra = _ceil_ends(window, list(x.shape[2:])) if ceil else [0] * len(window.kernel)
     ends = [end + more for end, more in zip(window.ends, extra, strict=True)]
     channels = x.shape[1]
-    ones = numpy.ones((channels, 1, *window.kernel), numpy_of(x))
+    ones = numpy.ones(room((channels, 1, *window.kernel), numpy_of(x), node.op_type), numpy_of(x))
     made: Operand = node.op(
         f"conv{len(window.kernel)}d",
         x,
@@ -85,6 +86,7 @@ def _window_sums(node: Node, x: Operand, window: Window, ceil: bool) -> Operand:
 
 def _counts(window: Window, sizes: list[int], ceil: bool, padded: bool) -> numpy.ndarray:
     """How many elements each window of an average has: those inside of the input, or of input and padding."""
+    room([*window.out(sizes, ceil), max(window.kernel)], "float64", "AveragePool")
     result = numpy.ones((), "float64")
     for i, (size, out) in enumerate(zip(sizes, window.out(sizes, ceil), strict=True)):
         first = numpy.arange(out)[:, None] * window.strides[i] - window.begins[i]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy
 
 from ...errors import ShapeError, UnsupportedError
+from ..fold import arange
 from ..node import Known, Node, Operand, Result, dtype_text, numpy_of
 from ..registry import converter
 from .conv import spatial_sizes
@@ -28,7 +29,7 @@ def _blocked(node: Node, parameter: Operand, x: Operand, axis: int, block: int) 
     count = -(-x.shape[axis] // block)
     if parameter.ndim != x.ndim or parameter.shape[axis] != count:
         raise ShapeError(f"scales have shape {list(parameter.shape)}, which does not fit blocks of {block} of x")
-    places = Known(numpy.arange(x.shape[axis]) // block)
+    places = Known(arange(x.shape[axis]) // block)
     made: Operand = node.op("index_select", parameter, axis, places)
     return made
 

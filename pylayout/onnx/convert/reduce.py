@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy
 
 from ...errors import UnsupportedError
+from ..fold import arange
 from ..node import Known, Node, Operand, Result, dtype_text, is_float, numpy_of
 from ..registry import converter
 
@@ -111,7 +112,7 @@ def arg_reduce(node: Node) -> Result:
     if not node.integer("select_last_index", 0):
         return node.op(op, x, axis, keep)
     size = x.shape[axis]
-    back = node.op("index_select", x, axis, Known(numpy.arange(size - 1, -1, -1)))
+    back = node.op("index_select", x, axis, Known(arange(size - 1, -1, -1)))
     return node.op("sub", Known(numpy.asarray(size - 1)), node.op(op, back, axis, keep))
 
 
@@ -120,5 +121,5 @@ def hardmax(node: Node) -> Result:
     x = node.x(0)
     axis = node.axis(node.integer("axis", -1), x.ndim)
     best = node.op("argmax", x, axis, True)
-    places = numpy.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
+    places = arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
     return node.op("cast", node.op("eq", Known(places), best), dtype_text(x))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
-from ..fold import room
+from ..fold import arange, room
 from ..node import Known, Node, Operand, Result, numpy_of
 from ..registry import converter
 
@@ -160,7 +160,7 @@ def _sliced(node: Node, starts: list[int], ends: list[int], axes: list[int], ste
         size = x.shape[axis]
         where = range(size)[slice(start, end, step)]
         if step < 0 and len(where) > 1:
-            x = node.op("index_select", x, axis, Known(numpy.arange(where.start, where.stop, where.step)))
+            x = node.op("index_select", x, axis, Known(arange(where.start, where.stop, where.step)))
         elif len(where) != size or where.step != 1:
             first = where.start if len(where) else 0
             last = first + (len(where) - 1) * abs(step) + 1 if len(where) else first
@@ -206,7 +206,7 @@ def gather_nd(node: Node) -> Result:
     for i in range(batch):
         shape = [1] * (index.ndim - 1)
         shape[i] = sizes[i]
-        place = node.op("add", place, Known((numpy.arange(sizes[i]) * strides[i]).reshape(shape)))
+        place = node.op("add", place, Known((arange(sizes[i]) * strides[i]).reshape(shape)))
     for i in range(depth):
         part = node.op("slice", index, [i], [i + 1], [index.ndim - 1])
         part = node.op("reshape", part, list(index.shape[:-1]))
@@ -298,7 +298,7 @@ def _padded(node: Node, pairs: list[tuple[int, int]], value: float) -> Result:
             raise ShapeError(f"x has size 0 along axis {axis}, expected elements to repeat")
         if max(begin, end) > 2**24:
             raise ShapeError(f"pads are {pairs}, expected less than {2**24} in mode {mode}")
-        places = numpy.arange(-begin, size + end)
+        places = arange(-begin, size + end)
         if mode == "edge":
             places = places.clip(0, size - 1)
         elif mode == "wrap":
@@ -335,8 +335,9 @@ def trilu(node: Node) -> Result:
     if x.ndim < 2:
         raise ShapeError(f"x has rank {x.ndim}, expected at least 2")
     shift = int(node.number_at(1)) if node.has(1) else 0
-    rows, columns = numpy.arange(x.shape[-2])[:, None], numpy.arange(x.shape[-1])[None, :]
+    rows, columns = arange(x.shape[-2])[:, None], arange(x.shape[-1])[None, :]
     upper = node.integer("upper", 1)
+    room(x.shape[-2:], bool, "Trilu")
     kept = columns - rows >= shift if upper else columns - rows <= shift
     return node.op("where", Known(kept), x, node.scalar_like(0, x))
 
@@ -361,12 +362,12 @@ def reverse_sequence(node: Node) -> Result:
         raise ShapeError(f"time_axis {time} and batch_axis {batch} with {len(lengths)} lengths do not fit x")
     if any(not 0 <= length <= x.shape[time] for length in lengths):
         raise ShapeError(f"sequence_lens is {lengths}, expected 0 to {x.shape[time]}")
-    at = numpy.arange(x.shape[time])[:, None]
+    at = arange(x.shape[time])[:, None]
     places = numpy.where(at < numpy.asarray(lengths)[None, :], numpy.asarray(lengths)[None, :] - 1 - at, at)
     flat = (
-        places * x.shape[batch] + numpy.arange(x.shape[batch])
+        places * x.shape[batch] + arange(x.shape[batch])
         if time == 0
-        else (places + numpy.arange(x.shape[batch]) * x.shape[time]).T
+        else (places + arange(x.shape[batch]) * x.shape[time]).T
     )
     rows = node.op("reshape", x, [x.shape[0] * x.shape[1], *x.shape[2:]])
     return node.op("reshape", node.op("index_select", rows, 0, Known(flat.reshape(-1))), list(x.shape))
@@ -382,7 +383,7 @@ def one_hot(node: Node) -> Result:
         raise ShapeError(f"depth is {depth} and values have shape {list(values.shape)}, expected 2 values")
     shape = [*index.shape[:axis], 1, *index.shape[axis:]]
     kind = numpy_of(index)
-    places = numpy.arange(depth).reshape([-1 if i == axis else 1 for i in range(rank)]).astype(kind)
+    places = arange(depth).reshape([-1 if i == axis else 1 for i in range(rank)]).astype(kind)
     index = node.op("reshape", index, shape)
     size = node.scalar_like(depth, index)
     index = node.op("where", node.op("lt", index, node.scalar_like(0, index)), node.op("add", index, size), index)
@@ -411,8 +412,8 @@ def scatter_nd(node: Node) -> Result:
     if index.size and ((index < 0) | (index >= numpy.asarray(sizes))).any():
         raise InvalidArgumentError("an index is outside of x")
     rows, rest = math.prod(sizes), list(x.shape[depth:])
-    places = numpy.arange(rows)
-    places[numpy.ravel_multi_index(tuple(index.T), sizes)] = rows + numpy.arange(len(index))
+    places = arange(rows)
+    places[numpy.ravel_multi_index(tuple(index.T), sizes)] = rows + arange(len(index))
     both = [node.op("reshape", x, [rows, *rest]), node.op("reshape", updates, [len(index), *rest])]
     chosen = node.op("index_select", node.op("concat", both, 0), 0, Known(places))
     return node.op("reshape", chosen, list(x.shape))
@@ -434,7 +435,7 @@ def scatter_elements(node: Node) -> Result:
     if any(part.size and not 0 <= part.min() <= part.max() < size for part, size in zip(grid, x.shape, strict=True)):
         raise InvalidArgumentError("an index is outside of x")
     count = math.prod(x.shape)
-    places = numpy.arange(count)
-    places[numpy.ravel_multi_index([part.reshape(-1) for part in grid], x.shape)] = count + numpy.arange(index.size)
+    places = arange(count)
+    places[numpy.ravel_multi_index([part.reshape(-1) for part in grid], x.shape)] = count + arange(index.size)
     both = [node.op("reshape", x, [count]), node.op("reshape", updates, [index.size])]
     return node.op("reshape", node.op("index_select", node.op("concat", both, 0), 0, Known(places)), list(x.shape))
