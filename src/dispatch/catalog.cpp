@@ -13,9 +13,6 @@
 namespace pl {
 namespace {
 
-constexpr size_t kObservations = 8;     // runs within a program before a way's cost is judged by them
-constexpr double kClearlyLonger = 1.1;  // than alone: less is noise
-
 // The layouts of a tensor's own choosing do not belong to an op's description, unless they are of no known family
 // (then the candidates asked for differ).  Reorders are about nothing but layouts, so theirs stay.
 TensorDesc standardised(const TensorDesc& desc) {
@@ -214,22 +211,6 @@ void Catalog::measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuni
     way.measured = true;
     costs_.record(way.environment, entry.text, way.key, way.ms);
   }
-  bump_epoch();
-}
-
-void Catalog::observe(Entry& entry, Way& way, double ms) {
-  std::lock_guard<std::mutex> guard(entry.lock);
-  if (way.seen_ms.size() >= kObservations) return;
-  way.seen_ms.push_back(ms);
-  if (way.seen_ms.size() < kObservations) return;
-  // Whatever disturbs a run makes it longer: the lower quartile, as in measurements.
-  std::vector<double> sorted = way.seen_ms;
-  std::nth_element(sorted.begin(), sorted.begin() + kObservations / 4, sorted.end());
-  const double typical = sorted[kObservations / 4];
-  if (typical <= way.ms * kClearlyLonger) return;
-  way.ms = typical;
-  way.measured = true;
-  costs_.record(way.environment, entry.text, way.key, typical);
   bump_epoch();
 }
 

@@ -35,7 +35,6 @@ struct Way {
   Setting<bool> measured{false};
   Setting<bool> usable{true};  // false: preparing it failed
   std::shared_ptr<Kernel> kernel;
-  std::vector<double> seen_ms;  // of runs within the program, until there are enough to judge by
 };
 
 // A place where an op's result was used: input `input` of `entry`; entry null: read by the user, in plain layout.
@@ -72,9 +71,6 @@ class Catalog {
   // Measures ways that matter: in automatic tuning those whose estimate lies within twice the best one, in
   // full tuning all.  Does nothing where that was done before.
   void measure(Entry& entry, Tuning tuning, double max_seconds = 1e9);
-  // A run within the program took this long.  A way that keeps taking clearly longer there than it did alone (its
-  // inputs and weights come from further away) gets that as its cost, so that others are tried in its place.
-  void observe(Entry& entry, Way& way, double ms);
   // The kernel of a way, prepared on first use.  Null if it cannot be prepared; the way is then not usable.
   std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
   // The fastest usable way's time; nothing if there is none.

@@ -1,7 +1,6 @@
 #include "dispatch/dispatcher.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -497,14 +496,7 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::
           out[i] = results[i]->buffer().get();
         }
     }
-    const bool observed =
-        entry.device->is_cpu() && !profile_.active() && decision.call->policy.mode == Policy::Mode::automatic &&
-        context_.options().tuning != Tuning::off && entry.runs.load(std::memory_order_relaxed) < kLearningRuns;
-    const auto start = observed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     run_kernel(entry, *decision.way, *decision.kernel, in, out, "op", "", schema.name);
-    if (observed)
-      catalog_.observe(entry, *decision.way,
-                       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     learn(decision, inputs);
     for (size_t i = 0; i < results.size(); ++i) {
       const bool given = i < destinations.size() && destinations[i];
