@@ -13,14 +13,13 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from pylayout.cli.terminal import Progress, Table, ms_text
+from pylayout.cli.terminal import Table, ms_text
 
-from .programs import program
+from .programs import program, stream_shapes
 from .shapes import CONVOLUTIONS
 
 GOOD = 1.05
@@ -36,20 +35,10 @@ def cases(networks: list[str], batches: list[int]) -> dict[tuple[int, ...], list
     return found
 
 
-def run(binary: Path, shapes: list[tuple[int, ...]], options: argparse.Namespace) -> list[dict[str, Any]]:
-    command = [str(binary), options.tune, str(options.threads), str(options.seconds)]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert worker.stdin and worker.stdout
-    worker.stdin.write("".join(" ".join(map(str, shape)) + "\n" for shape in shapes))
-    worker.stdin.close()
-    results = []
-    with Progress() as progress:
-        for line in worker.stdout:
-            results.append(json.loads(line))
-            progress.update(f"{len(results)} of {len(shapes)} convolutions", len(results), len(shapes))
-    if worker.wait() or len(results) != len(shapes):
-        sys.exit(f"choice_quality ended with code {worker.returncode} after {len(results)} of {len(shapes)} shapes")
-    return results
+def run(shapes: list[tuple[int, ...]], options: argparse.Namespace) -> list[dict[str, Any]]:
+    return stream_shapes(
+        program("choice_quality", options.build), [options.tune, str(options.threads), str(options.seconds)], shapes
+    )
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -76,7 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     users = cases(options.networks, options.batch)
     shapes = list(users)[:: options.every]
-    rows = run(program("choice_quality", options.build), shapes, options)
+    rows = run(shapes, options)
     for row, shape in zip(rows, shapes, strict=True):
         if "problem" in row:
             sys.exit(f"{shape}: {row['problem']}")

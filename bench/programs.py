@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
-__all__ = ["program"]
+from pylayout.cli.terminal import Progress
+
+__all__ = ["program", "stream_shapes"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 
@@ -28,3 +33,19 @@ def program(name: str, build: str | None = None) -> Path:
         ["cmake", "--build", str(folder), "--target", name, "-j", jobs], check=True, stdout=subprocess.DEVNULL
     )
     return folder / "bench" / name
+
+
+def stream_shapes(binary: Path, arguments: list[str], shapes: list[tuple[int, ...]]) -> list[dict[str, Any]]:
+    """Give a program one shape a line; returns its answers, one line of JSON each, with progress. Exits if it fails."""
+    worker = subprocess.Popen([str(binary), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert worker.stdin and worker.stdout
+    worker.stdin.write("".join(" ".join(map(str, shape)) + "\n" for shape in shapes))
+    worker.stdin.close()
+    results = []
+    with Progress() as progress:
+        for line in worker.stdout:
+            results.append(json.loads(line))
+            progress.update(f"{len(results)} of {len(shapes)} convolutions", len(results), len(shapes))
+    if worker.wait() or len(results) != len(shapes):
+        sys.exit(f"{binary.name} ended with code {worker.returncode} after {len(results)} of {len(shapes)} shapes")
+    return results

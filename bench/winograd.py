@@ -13,14 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from pylayout.cli.terminal import Progress, Table, ms_text
+from pylayout.cli.terminal import Table, ms_text
 
-from .programs import program
+from .programs import program, stream_shapes
 from .shapes import CONVOLUTIONS
 
 
@@ -37,20 +36,12 @@ def cases(networks: list[str], batches: list[int]) -> dict[tuple[int, ...], list
     return found
 
 
-def run(binary: Path, shapes: list[tuple[int, ...]], options: argparse.Namespace) -> list[dict[str, Any]]:
-    command = [str(binary), str(options.threads), str(options.seconds), "cold" if options.cold else "warm"]
-    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert worker.stdin and worker.stdout
-    worker.stdin.write("".join(" ".join(map(str, shape)) + "\n" for shape in shapes))
-    worker.stdin.close()
-    results = []
-    with Progress() as progress:
-        for line in worker.stdout:
-            results.append(json.loads(line))
-            progress.update(f"{len(results)} of {len(shapes)} convolutions", len(results), len(shapes))
-    if worker.wait() or len(results) != len(shapes):
-        sys.exit(f"winograd ended with code {worker.returncode} after {len(results)} of {len(shapes)} shapes")
-    return results
+def run(shapes: list[tuple[int, ...]], options: argparse.Namespace) -> list[dict[str, Any]]:
+    return stream_shapes(
+        program("winograd", options.build),
+        [str(options.threads), str(options.seconds), "cold" if options.cold else "warm"],
+        shapes,
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -64,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     users = cases(options.networks, options.batch)
-    rows = run(program("winograd", options.build), list(users), options)
+    rows = run(list(users), options)
     table = Table(
         ("n c h w oc", "networks", "oneDNN ms", "Winograd ms", "ratio", "error", "by"),
         ("oneDNN ms", "Winograd ms", "ratio", "error"),
