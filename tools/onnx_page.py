@@ -11,6 +11,7 @@ import textwrap
 from pathlib import Path
 
 import onnx
+from generated import write_or_check
 
 from pylayout.onnx.importer import MAX_OPS
 from pylayout.onnx.registry import FIRST_OPSET, LAST_OPSET, converters
@@ -98,16 +99,5 @@ def page() -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PATH.write_text(text, encoding="utf-8")
-        return 0
-    if PATH.exists() and PATH.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"docs/{PATH.name} is not current: run `python tools/onnx_page.py`", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PATH, page(), "onnx_page.py"))

@@ -8,6 +8,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from generated import write_or_check
+
 from pylayout import calls, op_functions, ops
 
 PATH = Path(__file__).parent.parent / "docs" / "ops.md"
@@ -85,16 +87,5 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> int:
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PATH.write_text(text, encoding="utf-8")
-        return 0
-    if PATH.exists() and PATH.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"docs/{PATH.name} is not current: run `python tools/ops_page.py`", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PATH, page(), "ops_page.py"))

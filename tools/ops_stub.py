@@ -7,6 +7,8 @@ python tools/ops_stub.py --check   fails if it is not current
 import sys
 from pathlib import Path
 
+from generated import write_or_check
+
 from pylayout import calls, op_functions, ops
 
 PATH = Path(__file__).parent.parent / "pylayout" / "ops.pyi"
@@ -82,16 +84,5 @@ def stub() -> str:
     return "\n".join([*parts, "", *aliases, ""])
 
 
-def main() -> int:
-    text = stub()
-    if "--check" not in sys.argv[1:]:
-        PATH.write_text(text, encoding="utf-8")
-        return 0
-    if PATH.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{PATH.name} is not current: run `python tools/ops_stub.py`", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(PATH, stub(), "ops_stub.py"))
