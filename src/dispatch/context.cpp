@@ -7,8 +7,10 @@
 #include "core/paths.h"
 #include "core/threads.h"
 #include "dispatch/catalog.h"
+#include "dispatch/conversion.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/dispatcher.h"
+#include "dispatch/runner.h"
 #include "profile/profile.h"
 
 namespace pl {
@@ -29,7 +31,9 @@ Context::Context(const ContextOptions& options) : options_(options) {
   costs_ = std::make_unique<CostDatabase>(options_.cache_dir);
   profile_ = std::make_unique<Profile>();
   catalog_ = std::make_unique<Catalog>(*this, *costs_);
-  dispatcher_ = std::make_unique<Dispatcher>(*this, *catalog_, *profile_);
+  conversions_ = std::make_unique<Conversions>(*this, *catalog_);
+  runner_ = std::make_unique<Runner>(*this, *catalog_, *conversions_, *profile_);
+  dispatcher_ = std::make_unique<Dispatcher>(*this, *catalog_, *conversions_, *runner_, *profile_);
 }
 
 Context::~Context() = default;
@@ -103,7 +107,7 @@ std::vector<TensorRef> Context::run(const Schema& schema, const CallRef& call, c
 
 TensorRef Context::convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype) {
   const TensorDesc wanted = TensorDesc::dense(dtype, tensor->desc().shape, layout);
-  return dispatcher_->convert(tensor, device, wanted, "activation", "to", true);
+  return runner_->convert(tensor, device, wanted, "activation", "to", true);
 }
 
 void Context::read(const TensorRef& tensor, void* data, size_t bytes) {
@@ -114,7 +118,7 @@ void Context::read(const TensorRef& tensor, void* data, size_t bytes) {
   if (expected == 0) return;
   dispatcher_->note_read(*tensor);
   // Reordered where the tensor lies: the device is the faster of the two, and its layout may be padded.
-  const TensorRef copy = dispatcher_->convert(tensor, tensor->device(), plain, "output", "read", false);
+  const TensorRef copy = runner_->convert(tensor, tensor->device(), plain, "output", "read", false);
   copy->device().read(*copy->buffer(), 0, data, bytes);
 }
 
@@ -131,7 +135,7 @@ void Context::write(const TensorRef& tensor, const void* data, size_t bytes) {
   }
   const TensorRef staged = Tensor::allocate(tensor->device(), plain);
   staged->device().write(*staged->buffer(), 0, data, bytes);
-  dispatcher_->convert_into(staged, tensor, "write");
+  runner_->convert_into(staged, tensor, "write");
 }
 
 std::string Context::query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs) {

@@ -16,9 +16,11 @@
 namespace pl {
 
 class Catalog;
+class Conversions;
 class CostDatabase;
 class Dispatcher;
 class Profile;
+class Runner;
 
 class Context : public std::enable_shared_from_this<Context> {
  public:
@@ -57,7 +59,7 @@ class Context : public std::enable_shared_from_this<Context> {
   CostDatabase& costs() { return *costs_; }
   Profile& profile() { return *profile_; }
   Catalog& catalog() { return *catalog_; }
-  Dispatcher& dispatcher() { return *dispatcher_; }
+  Runner& runner() { return *runner_; }
 
  private:
   explicit Context(const ContextOptions& options);
@@ -69,6 +71,8 @@ class Context : public std::enable_shared_from_this<Context> {
   std::unique_ptr<CostDatabase> costs_;
   std::unique_ptr<Profile> profile_;
   std::unique_ptr<Catalog> catalog_;
+  std::unique_ptr<Conversions> conversions_;
+  std::unique_ptr<Runner> runner_;
   std::unique_ptr<Dispatcher> dispatcher_;
 };
 

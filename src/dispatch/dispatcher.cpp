@@ -1,24 +1,16 @@
 #include "dispatch/dispatcher.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <mutex>
-#include <thread>
 
 #include "core/json.h"
-#include "core/threads.h"
+#include "dispatch/conversion.h"
+#include "dispatch/runner.h"
 #include "profile/profile.h"
 
 namespace pl {
 namespace {
 
-constexpr int kLookAhead = 4;  // consumers of consumers considered; each level halves what is still undecided
-// A way that wants another layout than it is given must promise this share of its time on top of the conversion.  Times
-// taken op by op are that far from those within a program: mixes of layouts chosen by differences of a few percent ran
-// ResNet-50 4% slower than NHWC throughout on a 2-core Zen 5, and 10% slower on a 16-core Xeon (bench/networks.py).
-constexpr double kSwitchMargin = 0.1;
-constexpr uint32_t kLearningRuns = 64;  // runs of an entry during which its inputs' producers are taught
 constexpr size_t kMaxDecisions = 65536;
 
 const TensorDesc kAbsent;
@@ -33,12 +25,6 @@ std::vector<TensorDesc> descs_of(const std::vector<TensorRef>& tensors) {
 
 Role role_of(const Schema& schema, size_t input) { return schema.role_of(int(input)); }
 
-// The layout a forced policy wants for this tensor.
-std::optional<Layout> forced_layout(const Policy& policy, const TensorDesc& desc) {
-  if (policy.mode != Policy::Mode::forced) return std::nullopt;
-  return family_layout(policy.layout, desc);
-}
-
 // The op as its providers are asked: a forced layout that is of no family is not tried unless an input has it.
 Op as_asked(Op op, const Policy& policy) {
   for (size_t i = 0; i < op.inputs.size(); ++i)
@@ -47,15 +33,15 @@ Op as_asked(Op op, const Policy& policy) {
   return op;
 }
 
-bool obeys(const Policy& policy, const TensorDesc& desc) {
-  const auto forced = forced_layout(policy, desc);
-  return forced && same_memory(desc, desc.with_layout(*forced));
-}
-
 }  // namespace
 
-Dispatcher::Dispatcher(Context& context, Catalog& catalog, Profile& profile)
-    : context_(context), catalog_(catalog), profile_(profile), conversions_(context, catalog) {}
+Dispatcher::Dispatcher(Context& context, Catalog& catalog, Conversions& conversions, Runner& runner, Profile& profile)
+    : context_(context),
+      catalog_(catalog),
+      conversions_(conversions),
+      runner_(runner),
+      profile_(profile),
+      ranking_(catalog, conversions) {}
 
 // ---- finding a decision made before ----
 
@@ -128,113 +114,6 @@ EntryRef Dispatcher::entry_for(const Op& op, Device& home) {
   return entry;
 }
 
-double Dispatcher::input_ms(const TensorRef& tensor, const TensorDesc& wanted, Device& device) {
-  double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device);
-  if (best > 0 && tensor->copies_hash())
-    for (const TensorRef& copy : tensor->copies())
-      best = std::min(best, conversions_.cost_ms(copy->desc(), copy->device(), wanted, device));
-  return best;
-}
-
-// What consumers of this producer's results are expected to pay for the layouts that `way` gives.
-double Dispatcher::consumers_ms(Entry& producer, const Way& way, int depth) {
-  std::vector<Consumer> consumers;
-  {
-    std::lock_guard<std::mutex> guard(producer.lock);
-    consumers = producer.consumers;
-  }
-  if (consumers.empty()) return 0;
-  uint64_t key = hash_mix(reinterpret_cast<uintptr_t>(&producer), uint64_t(depth));
-  for (const TensorDesc& output : way.candidate.outputs) key = hash_mix(key, output.hash());
-  {
-    std::lock_guard<std::mutex> guard(expected_lock_);
-    if (expected_epoch_ != catalog_.epoch()) {
-      expected_.clear();
-      expected_epoch_ = catalog_.epoch();
-    }
-    auto it = expected_.find(key);
-    if (it != expected_.end()) return it->second;
-  }
-  const double runs = std::max<double>(1, std::min(producer.runs.load(), kLearningRuns));
-  double total = 0;
-  for (const Consumer& consumer : consumers) {
-    const TensorDesc& given = way.candidate.outputs[size_t(consumer.output)];
-    const double share = std::min(1.0, double(consumer.count) / runs);
-    if (!consumer.entry) {
-      const TensorDesc plain = TensorDesc::dense(given.dtype, given.shape);
-      total += share * conversions_.cost_ms(given, *producer.device, plain, *producer.device);
-    } else {
-      total += share * penalty(*consumer.entry, consumer.input, given, depth - 1);
-    }
-  }
-  std::lock_guard<std::mutex> guard(expected_lock_);
-  expected_[key] = total;
-  return total;
-}
-
-double Dispatcher::switch_ms(const Way& way, double conversion_ms) {
-  return conversion_ms > 0 ? conversion_ms + kSwitchMargin * way.ms : 0;
-}
-
-// How much more `entry` costs when its input comes as `given` than when it comes as the entry likes best.
-double Dispatcher::penalty(Entry& entry, int input, const TensorDesc& given, int depth) {
-  double free = std::numeric_limits<double>::infinity(), paid = free;
-  for (Way& way : entry.ways) {
-    if (!way.usable || std::isinf(way.ms)) continue;
-    const TensorDesc& wanted = way.candidate.inputs[size_t(input)];
-    if (!wanted.present) continue;
-    double ms = way.ms;
-    if (ms >= paid) continue;  // cannot improve on either
-    if (depth > 0) ms += consumers_ms(entry, way, depth);
-    free = std::min(free, ms);
-    if (ms < paid)
-      paid = std::min(paid, ms + switch_ms(way, conversions_.cost_ms(given, *entry.device, wanted, *entry.device)));
-  }
-  return std::isinf(paid) ? 0 : paid - free;
-}
-
-std::vector<Dispatcher::Option> Dispatcher::options(const Op& op, Entry& entry, const Policy& policy,
-                                                    const std::vector<TensorRef>& inputs, Device& home) {
-  std::vector<Option> list;
-  for (Way& way : entry.ways) {
-    if (!way.usable) continue;
-    Option option;
-    option.way = &way;
-    option.op_ms = way.ms;
-    const Candidate& candidate = way.candidate;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i] || !candidate.inputs[i].present) continue;
-      if (policy.mode == Policy::Mode::per_op) {
-        // As a framework without layout tracking: from plain and back around every op, weights too.
-        const TensorDesc plain = TensorDesc::dense(op.in(int(i)).dtype, op.in(int(i)).shape);
-        option.reorder_ms += conversions_.cost_ms(plain, home, candidate.inputs[i], *entry.device);
-        if (const Packing* packing = candidate.packing_of(int(i)))
-          option.reorder_ms += estimate_ms(candidate, *packing, catalog_.rates(*entry.device));
-      } else if (role_of(*op.schema, i) == Role::data) {
-        const double ms = input_ms(inputs[i], candidate.inputs[i], *entry.device);
-        option.reorder_ms += ms;
-        if (policy.mode == Policy::Mode::automatic) option.margin_ms += switch_ms(way, ms) - ms;
-      }
-      if (role_of(*op.schema, i) == Role::data && obeys(policy, candidate.inputs[i])) option.matches += 1;
-    }
-    for (const TensorDesc& output : candidate.outputs) {
-      if (policy.mode == Policy::Mode::per_op)
-        option.reorder_ms +=
-            conversions_.cost_ms(output, *entry.device, TensorDesc::dense(output.dtype, output.shape), home);
-      if (obeys(policy, output)) option.matches += 2 * int(inputs.size() + 1);
-    }
-    if (policy.mode == Policy::Mode::automatic) option.consumer_ms = consumers_ms(entry, way, kLookAhead);
-    list.push_back(option);
-  }
-  std::stable_sort(list.begin(), list.end(), [&](const Option& a, const Option& b) {
-    if (a.matches != b.matches) return a.matches > b.matches;
-    // Such a framework picks the implementation by its own speed and pays for the reorders afterwards.
-    if (policy.mode == Policy::Mode::per_op) return a.op_ms < b.op_ms;
-    return a.total() < b.total();
-  });
-  return list;
-}
-
 Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& call,
                                            const std::vector<TensorRef>& inputs) {
   auto decision = std::make_shared<Decision>();
@@ -271,7 +150,7 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
 
   for (;;) {
     decision->entry = entry_for(as_asked(op, call->policy), *decision->home);
-    const std::vector<Option> ranked = options(op, *decision->entry, call->policy, inputs, *decision->home);
+    const std::vector<Option> ranked = ranking_.options(op, *decision->entry, call->policy, inputs, *decision->home);
     require(!ranked.empty(), Code::unsupported, schema.name, ": every implementation failed for ", op.str());
     decision->way = ranked.front().way;
     decision->kernel = catalog_.kernel(*decision->entry, *decision->way);
@@ -282,169 +161,6 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
   return decision;
 }
 
-// ---- learning ----
-
-void Dispatcher::learn(const Decision& decision, const std::vector<TensorRef>& inputs) {
-  Entry& consumer = *decision.entry;
-  if (consumer.runs.load(std::memory_order_relaxed) >= kLearningRuns) return;
-  consumer.runs.fetch_add(1, std::memory_order_relaxed);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i] || !inputs[i]->origin()) continue;
-    Entry& producer = *static_cast<Entry*>(inputs[i]->origin().get());
-    if (producer.device != consumer.device) continue;
-    const int output = inputs[i]->origin_output();
-    std::lock_guard<std::mutex> guard(producer.lock);
-    auto known = std::find_if(producer.consumers.begin(), producer.consumers.end(), [&](const Consumer& c) {
-      return c.entry == &consumer && c.output == output && c.input == int(i);
-    });
-    if (known != producer.consumers.end()) {
-      known->count++;
-    } else {
-      producer.consumers.push_back({&consumer, output, int(i), 1});
-      catalog_.bump_epoch();
-    }
-  }
-}
-
-void Dispatcher::note_read(const Tensor& tensor) {
-  if (!tensor.origin()) return;
-  Entry& producer = *static_cast<Entry*>(tensor.origin().get());
-  if (producer.runs.load(std::memory_order_relaxed) >= kLearningRuns) return;
-  std::lock_guard<std::mutex> guard(producer.lock);
-  for (Consumer& consumer : producer.consumers)
-    if (!consumer.entry && consumer.output == tensor.origin_output()) {
-      consumer.count++;
-      return;
-    }
-  producer.consumers.push_back({nullptr, tensor.origin_output(), 0, 1});
-  catalog_.bump_epoch();
-}
-
-// ---- running ----
-
-void Dispatcher::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, const std::vector<Buffer*>& inputs,
-                            const std::vector<Buffer*>& outputs, const char* kind, const char* role,
-                            const std::string& cause) {
-  BufferRef workspace;
-  if (way.candidate.workspace_bytes) workspace = entry.device->allocate(way.candidate.workspace_bytes);
-  refuse_after_fork();
-  if (entry.device->is_cpu()) use_threads(entry.threads);
-  const KernelArguments arguments{inputs.data(), outputs.data(), workspace.get()};
-  if (!profile_.active()) {
-    kernel.run(arguments);
-    return;
-  }
-  ProfileEvent event;
-  event.kind = kind;
-  event.op = entry.op.schema->name;
-  event.provider = way.candidate.provider;
-  event.implementation = way.candidate.implementation;
-  event.device = entry.device->name();
-  for (const TensorDesc& desc : way.candidate.inputs)
-    if (desc.present) event.inputs.push_back(desc.str());
-  for (const TensorDesc& desc : way.candidate.outputs) event.outputs.push_back(desc.str());
-  event.bytes = bytes_of(entry.op);
-  event.flops = flops_of(entry.op);
-  event.role = role;
-  event.cause = cause;
-  event.thread = std::hash<std::thread::id>()(std::this_thread::get_id());
-  event.start_ms = profile_.now_ms();
-  event.timing = entry.device->start_timing();
-  kernel.run(arguments);
-  event.timing->stop();
-  profile_.add(std::move(event));
-}
-
-TensorRef Dispatcher::convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
-                              const std::string& why, bool keep) {
-  if (&tensor->device() == &device && same_memory(tensor->desc(), wanted)) {
-    if (tensor->desc() == wanted) return tensor;
-    return std::make_shared<Tensor>(wanted, tensor->buffer());  // the same bytes under another name
-  }
-  if (keep)
-    if (TensorRef copy = tensor->find_copy(wanted, device)) return copy;
-  const uint64_t version = tensor->buffer()->version();
-  // From the tensor itself or from one of its copies, whichever is nearest.
-  TensorRef source = tensor;
-  if (keep && tensor->copies_hash()) {
-    double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device);
-    for (const TensorRef& copy : tensor->copies()) {
-      if (copy->desc().dtype != tensor->desc().dtype) continue;  // may have lost precision
-      const double ms = conversions_.cost_ms(copy->desc(), copy->device(), wanted, device);
-      if (ms < best) {
-        best = ms;
-        source = copy;
-      }
-    }
-  }
-  TensorRef current = source;
-  for (const ConversionStep& step : conversions_.plan(source->desc(), source->device(), wanted, device).steps) {
-    TensorRef next = Tensor::allocate(*step.device, step.result);
-    if (step.kind == ConversionStep::Kind::reorder) {
-      Way* way = nullptr;
-      std::shared_ptr<Kernel> kernel;
-      while (!kernel) {
-        way = nullptr;
-        for (Way& candidate : step.entry->ways)
-          if (candidate.usable && (!way || candidate.ms < way->ms)) way = &candidate;
-        require(way != nullptr, Code::unsupported, "reorder: every implementation failed for ", step.entry->text);
-        kernel = catalog_.kernel(*step.entry, *way);
-      }
-      run_kernel(*step.entry, *way, *kernel, {current->buffer().get()}, {next->buffer().get()}, "reorder", role, why);
-    } else {
-      std::vector<char> staging;
-      Device& from = current->device();
-      const size_t bytes = step.result.size_bytes();
-      const double start = profile_.active() ? profile_.now_ms() : 0;
-      if (from.host_memory()) {
-        from.synchronize();
-        next->device().write(*next->buffer(), 0, current->buffer()->host(), bytes);
-      } else if (next->device().host_memory()) {
-        from.read(*current->buffer(), 0, next->buffer()->host(), bytes);
-      } else {
-        staging.resize(bytes);
-        from.read(*current->buffer(), 0, staging.data(), bytes);
-        next->device().write(*next->buffer(), 0, staging.data(), bytes);
-      }
-      if (profile_.active()) {
-        ProfileEvent event;
-        event.kind = "transfer";
-        event.op = "transfer";
-        event.device = next->device().name();
-        event.implementation = from.name() + " to " + next->device().name();
-        event.inputs = {current->desc().str()};
-        event.outputs = {step.result.str()};
-        event.bytes = double(bytes);
-        event.role = role;
-        event.cause = why;
-        event.start_ms = start;
-        event.ms = profile_.now_ms() - start;
-        profile_.add(std::move(event));
-      }
-    }
-    current = next;
-  }
-  if (keep) tensor->add_copy(current, version);
-  return current;
-}
-
-void Dispatcher::convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why) {
-  const TensorDesc& wanted = destination->desc();
-  require(wanted.is_dense(), Code::unsupported, why, ": the destination has gaps between its elements (", wanted.str(),
-          "), expected a dense tensor");
-  const TensorRef copy = convert(tensor, destination->device(), wanted, "output", why, false);
-  const size_t bytes = wanted.size_bytes();
-  Device& device = destination->device();
-  if (device.host_memory()) {
-    device.write(*destination->buffer(), 0, copy->buffer()->host(), bytes);
-  } else {
-    std::vector<char> staging(bytes);
-    device.read(*copy->buffer(), 0, staging.data(), bytes);
-    device.write(*destination->buffer(), 0, staging.data(), bytes);
-  }
-  destination->buffer()->touch();
-}
-
 std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::vector<TensorRef>& inputs,
                                            const std::vector<TensorRef>& destinations) {
   const Schema& schema = *decision.schema;
@@ -452,8 +168,8 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::
   if (decision.view) {
     TensorRef base = inputs[0];
     if (decision.view_source.present)
-      base = convert(base, *decision.home, decision.view_source, "activation",
-                     schema.name + ": " + schema.input_parameter(0).name, true);
+      base = runner_.convert(base, *decision.home, decision.view_source, "activation",
+                             schema.name + ": " + schema.input_parameter(0).name, true);
     for (const TensorDesc& desc : decision.outputs) results.push_back(std::make_shared<Tensor>(desc, base->buffer()));
   } else if (!decision.way) {
     for (const TensorDesc& desc : decision.outputs) results.push_back(Tensor::allocate(*decision.home, desc));
@@ -476,12 +192,12 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::
       const std::string why =
           profile_.active() ? schema.name + ": " + schema.input_parameter(int(i)).name : schema.name;
       if (packing) {
-        packed_inputs.push_back(packed(inputs[i], *entry.device, candidate, *packing, why, !per_op));
+        packed_inputs.push_back(runner_.packed(inputs[i], *entry.device, candidate, *packing, why, !per_op));
         in[i] = packed_inputs.back().get();
         continue;
       }
       const bool constant = role_of(schema, i) == Role::constant;
-      ready[i] = convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation", why, !per_op);
+      ready[i] = runner_.convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation", why, !per_op);
       in[i] = ready[i]->buffer().get();
     }
     for (size_t i = 0; i < decision.outputs.size(); ++i) {
@@ -496,8 +212,8 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::
           out[i] = results[i]->buffer().get();
         }
     }
-    run_kernel(entry, *decision.way, *decision.kernel, in, out, "op", "", schema.name);
-    learn(decision, inputs);
+    runner_.run_kernel(entry, *decision.way, *decision.kernel, in, out, "op", "", schema.name);
+    ranking_.learn(entry, inputs);
     for (size_t i = 0; i < results.size(); ++i) {
       const bool given = i < destinations.size() && destinations[i];
       if (given && results[i] == destinations[i]) {
@@ -507,7 +223,8 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::
         TensorDesc final = results[i]->desc();
         if (per_op) final = TensorDesc::dense(final.dtype, final.shape);
         if (entry.device != decision.home || per_op)
-          results[i] = convert(results[i], *decision.home, final, "activation", schema.name + ": output", false);
+          results[i] =
+              runner_.convert(results[i], *decision.home, final, "activation", schema.name + ": output", false);
       }
     }
   }
@@ -517,7 +234,7 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::
     const TensorDesc& want = destinations[i]->desc();
     require(have.shape == want.shape && have.dtype == want.dtype, Code::shape, schema.name, ": output ", i, " is ",
             want.str(), ", expected ", name_of(have.dtype), " ", have.shape);
-    convert_into(results[i], destinations[i], schema.name + ": output");
+    runner_.convert_into(results[i], destinations[i], schema.name + ": output");
     results[i] = destinations[i];
   }
   return results;
@@ -577,7 +294,7 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
       catalog_.measure(*entry, Tuning::off);
       for (Refusal& refusal : catalog_.refusals(*entry)) refusals.push_back(std::move(refusal));
     }
-    for (const Option& option : options(op, *entry, call->policy, inputs, home)) {
+    for (const Option& option : ranking_.options(op, *entry, call->policy, inputs, home)) {
       const Candidate& candidate = option.way->candidate;
       const auto layouts = [](const std::vector<TensorDesc>& descs) {
         std::vector<std::string> names;

@@ -1,12 +1,5 @@
-// Dispatcher: chooses a way for each call, converts what must be converted, and queues the work.
-//
-// The choice for one call, under the automatic policy, is the way with the least
-//     op time  +  conversions of its inputs (free where a copy in that layout is kept with the tensor, and
-//                 for constants, which are prepacked once per storage version)
-//              +  what the consumers of its result will pay for the layout it gives.
-// The last term is learned: every tensor knows the entry that made it, so a call teaches its producers who uses
-// their results.  Looking a few consumers ahead (kLookAhead) then makes the eager choices of a repeated program
-// agree with each other, as value iteration does; the first pass through a program has no such knowledge.
+// Dispatcher: chooses a way for each call by its ranking (dispatch/ranking.h), remembers the choice for the next call
+// like it, and has the runner convert what must be converted and queue the work.
 #pragma once
 
 #include <memory>
@@ -18,41 +11,27 @@
 #include "core/tensor.h"
 #include "dispatch/catalog.h"
 #include "dispatch/context.h"
-#include "dispatch/conversion.h"
+#include "dispatch/ranking.h"
 
 namespace pl {
 
+class Conversions;
 class Profile;
+class Runner;
 
 class Dispatcher {
  public:
-  Dispatcher(Context& context, Catalog& catalog, Profile& profile);
+  Dispatcher(Context& context, Catalog& catalog, Conversions& conversions, Runner& runner, Profile& profile);
 
   std::vector<TensorRef> run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                              const std::vector<TensorRef>& destinations);
-  // `why` names the op and argument that need the conversion, for the profile; `keep`: keep the copy.
-  TensorRef convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
-                    const std::string& why, bool keep);
-  // The tensor as `packing` of the candidate wants it, packed on `device`; made once for each storage version if kept.
-  BufferRef packed(const TensorRef& tensor, Device& device, const Candidate& candidate, const Packing& packing,
-                   const std::string& why, bool keep);
-  void convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
-  // The user reads this tensor in plain layout: a consumer like any other.
-  void note_read(const Tensor& tensor);
+  // The user reads this tensor in plain layout.
+  void note_read(const Tensor& tensor) { ranking_.note_read(tensor); }
   std::string query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
   void tune(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs, double seconds);
   void forget_decisions();
 
  private:
-  struct Option {  // a way with everything it would cost in this call
-    Way* way = nullptr;
-    double op_ms = 0;
-    double reorder_ms = 0;   // of data inputs (and of the output, under per-op)
-    double consumer_ms = 0;  // expected of consumers
-    double margin_ms = 0;    // what a change of layout must promise beyond its cost
-    int matches = 0;         // forced policy: tensors in the forced layout, outputs counted double
-    double total() const { return op_ms + reorder_ms + consumer_ms + margin_ms; }
-  };
   struct Decision {
     // what it was made for
     const Schema* schema = nullptr;
@@ -77,27 +56,17 @@ class Dispatcher {
   DecisionRef decide(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
   Device& home_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs);
   EntryRef entry_for(const Op& op, Device& home);
-  std::vector<Option> options(const Op& op, Entry& entry, const Policy& policy, const std::vector<TensorRef>& inputs,
-                              Device& home);
-  double input_ms(const TensorRef& tensor, const TensorDesc& wanted, Device& device);
-  double consumers_ms(Entry& producer, const Way& way, int depth);
-  static double switch_ms(const Way& way, double conversion_ms);
-  double penalty(Entry& entry, int input, const TensorDesc& given, int depth);
-  void learn(const Decision& decision, const std::vector<TensorRef>& inputs);
   std::vector<TensorRef> execute(const Decision& decision, const std::vector<TensorRef>& inputs,
                                  const std::vector<TensorRef>& destinations);
-  void run_kernel(const Entry& entry, const Way& way, Kernel& kernel, const std::vector<Buffer*>& inputs,
-                  const std::vector<Buffer*>& outputs, const char* kind, const char* role, const std::string& cause);
 
   Context& context_;
   Catalog& catalog_;
+  Conversions& conversions_;
+  Runner& runner_;
   Profile& profile_;
-  Conversions conversions_;
+  Ranking ranking_;
   std::shared_mutex lock_;
   std::unordered_map<uint64_t, DecisionRef> decisions_;
-  std::mutex expected_lock_;
-  uint64_t expected_epoch_ = 0;
-  std::unordered_map<uint64_t, double> expected_;  // consumers_ms by producer, output layouts and depth
 };
 
 }  // namespace pl

@@ -2,13 +2,14 @@
 #include <thread>
 
 #include "core/threads.h"
-#include "dispatch/dispatcher.h"
+#include "dispatch/context.h"
+#include "dispatch/runner.h"
 #include "profile/profile.h"
 
 namespace pl {
 
-BufferRef Dispatcher::packed(const TensorRef& tensor, Device& device, const Candidate& candidate,
-                             const Packing& packing, const std::string& why, bool keep) {
+BufferRef Runner::packed(const TensorRef& tensor, Device& device, const Candidate& candidate, const Packing& packing,
+                         const std::string& why, bool keep) {
   const std::string form = candidate.provider + "/" + packing.form;
   if (keep)
     if (BufferRef known = tensor->find_packed(form, device)) return known;

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "core/json.h"
-#include "dispatch/dispatcher.h"
+#include "dispatch/runner.h"
 #include "graph/compiler.h"
 
 namespace pl {
@@ -115,7 +115,7 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
     const TensorDesc form = whole(program.inputs()[i]);
     TensorRef tensor = inputs[i];
     if (&tensor->device() != home_ || !same_memory(given, form))
-      tensor = context_->dispatcher().convert(tensor, *home_, form, "activation", "plan: input " + name, false);
+      tensor = context_->runner().convert(tensor, *home_, form, "activation", "plan: input " + name, false);
     in.push_back({tensor->buffer().get(), 0});
     kept.push_back(std::move(tensor));
   }
@@ -142,7 +142,7 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
     if (destinations[i] == results[i]) {
       results[i]->buffer()->touch();
     } else {
-      context_->dispatcher().convert_into(results[i], destinations[i], "plan: output " + graph_.outputs()[i].name);
+      context_->runner().convert_into(results[i], destinations[i], "plan: output " + graph_.outputs()[i].name);
       results[i] = destinations[i];
     }
   }

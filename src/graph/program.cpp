@@ -6,7 +6,7 @@
 
 #include "core/threads.h"
 #include "dispatch/cost_model.h"
-#include "dispatch/dispatcher.h"
+#include "dispatch/runner.h"
 #include "graph/arena.h"
 #include "graph/lowering.h"
 #include "profile/profile.h"
@@ -27,7 +27,7 @@ TensorRef PackedConstants::tensor(const Graph& graph, ValueId value, const Tenso
                                   const std::string& why) {
   TensorRef& known =
       tensors_[constant_key(graph.value(value).constant, wanted.str() + wanted.layout.generic_str(), device)];
-  if (!known) known = context_.dispatcher().convert(graph.value(value).constant, device, wanted, "weights", why, false);
+  if (!known) known = context_.runner().convert(graph.value(value).constant, device, wanted, "weights", why, false);
   return known;
 }
 
@@ -35,7 +35,7 @@ BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candi
                                   Device& device, const std::string& why) {
   BufferRef& known =
       packed_[constant_key(graph.value(value).constant, candidate.provider + "/" + packing.form, device)];
-  if (!known) known = context_.dispatcher().packed(graph.value(value).constant, device, candidate, packing, why, false);
+  if (!known) known = context_.runner().packed(graph.value(value).constant, device, candidate, packing, why, false);
   return known;
 }
 

@@ -64,7 +64,7 @@ struct Candidate {
 };
 
 // Packs the inputs that the candidate wants packed, anew: replaces them in `inputs`, and returns the buffers that now
-// stand there.  For measurements and tests; programs keep packed constants with their tensors (Dispatcher::packed).
+// stand there.  For measurements and tests; programs keep packed constants with their tensors (Runner::packed).
 std::vector<BufferRef> pack_inputs(Device& device, const Candidate& candidate, std::vector<Buffer*>& inputs);
 
 struct Refusal {

@@ -1,0 +1,63 @@
+// Ranking: what each way of an op would cost in one call, and which comes first.
+//
+// Under the automatic policy that is
+//     op time  +  conversions of its inputs (free where a copy in that layout is kept with the tensor, and
+//                 for constants, which are prepacked once per storage version)
+//              +  what the consumers of its result will pay for the layout it gives.
+// The last term is learned: every tensor knows the entry that made it, so a call teaches its producers who uses
+// their results.  Looking a few consumers ahead (kLookAhead) then makes the eager choices of a repeated program
+// agree with each other, as value iteration does; the first pass through a program has no such knowledge.
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "core/tensor.h"
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "dispatch/conversion.h"
+
+namespace pl {
+
+// A way with everything it would cost in a call.
+struct Option {
+  Way* way = nullptr;
+  double op_ms = 0;
+  double reorder_ms = 0;   // of data inputs (and of the output, under per-op)
+  double consumer_ms = 0;  // expected of consumers
+  double margin_ms = 0;    // what a change of layout must promise beyond its cost
+  int matches = 0;         // forced policy: tensors in the forced layout, outputs counted double
+  double total() const { return op_ms + reorder_ms + consumer_ms + margin_ms; }
+};
+
+// The layout a forced policy wants for this tensor; nothing under other policies.
+std::optional<Layout> forced_layout(const Policy& policy, const TensorDesc& desc);
+
+class Ranking {
+ public:
+  Ranking(Catalog& catalog, Conversions& conversions) : catalog_(catalog), conversions_(conversions) {}
+
+  // The usable ways of the entry, the one to take first.  `home`: where results belong.
+  std::vector<Option> options(const Op& op, Entry& entry, const Policy& policy, const std::vector<TensorRef>& inputs,
+                              Device& home);
+  // The consumer ran on these inputs: teaches the entries that made them.
+  void learn(Entry& consumer, const std::vector<TensorRef>& inputs);
+  // The user reads this tensor in plain layout: a consumer like any other.
+  void note_read(const Tensor& tensor);
+
+ private:
+  double input_ms(const TensorRef& tensor, const TensorDesc& wanted, Device& device);
+  double consumers_ms(Entry& producer, const Way& way, int depth);
+  static double switch_ms(const Way& way, double conversion_ms);
+  double penalty(Entry& entry, int input, const TensorDesc& given, int depth);
+
+  Catalog& catalog_;
+  Conversions& conversions_;
+  std::mutex expected_lock_;
+  uint64_t expected_epoch_ = 0;
+  std::unordered_map<uint64_t, double> expected_;  // consumers_ms by producer, output layouts and depth
+};
+
+}  // namespace pl

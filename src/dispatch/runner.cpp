@@ -1,0 +1,136 @@
+#include "dispatch/runner.h"
+
+#include <thread>
+
+#include "core/threads.h"
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "dispatch/conversion.h"
+#include "profile/profile.h"
+
+namespace pl {
+
+void Runner::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, const std::vector<Buffer*>& inputs,
+                        const std::vector<Buffer*>& outputs, const char* kind, const char* role,
+                        const std::string& cause) {
+  BufferRef workspace;
+  if (way.candidate.workspace_bytes) workspace = entry.device->allocate(way.candidate.workspace_bytes);
+  refuse_after_fork();
+  if (entry.device->is_cpu()) use_threads(entry.threads);
+  const KernelArguments arguments{inputs.data(), outputs.data(), workspace.get()};
+  if (!profile_.active()) {
+    kernel.run(arguments);
+    return;
+  }
+  ProfileEvent event;
+  event.kind = kind;
+  event.op = entry.op.schema->name;
+  event.provider = way.candidate.provider;
+  event.implementation = way.candidate.implementation;
+  event.device = entry.device->name();
+  for (const TensorDesc& desc : way.candidate.inputs)
+    if (desc.present) event.inputs.push_back(desc.str());
+  for (const TensorDesc& desc : way.candidate.outputs) event.outputs.push_back(desc.str());
+  event.bytes = bytes_of(entry.op);
+  event.flops = flops_of(entry.op);
+  event.role = role;
+  event.cause = cause;
+  event.thread = std::hash<std::thread::id>()(std::this_thread::get_id());
+  event.start_ms = profile_.now_ms();
+  event.timing = entry.device->start_timing();
+  kernel.run(arguments);
+  event.timing->stop();
+  profile_.add(std::move(event));
+}
+
+TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
+                          const std::string& why, bool keep) {
+  if (&tensor->device() == &device && same_memory(tensor->desc(), wanted)) {
+    if (tensor->desc() == wanted) return tensor;
+    return std::make_shared<Tensor>(wanted, tensor->buffer());  // the same bytes under another name
+  }
+  if (keep)
+    if (TensorRef copy = tensor->find_copy(wanted, device)) return copy;
+  const uint64_t version = tensor->buffer()->version();
+  // From the tensor itself or from one of its copies, whichever is nearest.
+  TensorRef source = tensor;
+  if (keep && tensor->copies_hash()) {
+    double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device);
+    for (const TensorRef& copy : tensor->copies()) {
+      if (copy->desc().dtype != tensor->desc().dtype) continue;  // may have lost precision
+      const double ms = conversions_.cost_ms(copy->desc(), copy->device(), wanted, device);
+      if (ms < best) {
+        best = ms;
+        source = copy;
+      }
+    }
+  }
+  TensorRef current = source;
+  for (const ConversionStep& step : conversions_.plan(source->desc(), source->device(), wanted, device).steps) {
+    TensorRef next = Tensor::allocate(*step.device, step.result);
+    if (step.kind == ConversionStep::Kind::reorder) {
+      Way* way = nullptr;
+      std::shared_ptr<Kernel> kernel;
+      while (!kernel) {
+        way = nullptr;
+        for (Way& candidate : step.entry->ways)
+          if (candidate.usable && (!way || candidate.ms < way->ms)) way = &candidate;
+        require(way != nullptr, Code::unsupported, "reorder: every implementation failed for ", step.entry->text);
+        kernel = catalog_.kernel(*step.entry, *way);
+      }
+      run_kernel(*step.entry, *way, *kernel, {current->buffer().get()}, {next->buffer().get()}, "reorder", role, why);
+    } else {
+      std::vector<char> staging;
+      Device& from = current->device();
+      const size_t bytes = step.result.size_bytes();
+      const double start = profile_.active() ? profile_.now_ms() : 0;
+      if (from.host_memory()) {
+        from.synchronize();
+        next->device().write(*next->buffer(), 0, current->buffer()->host(), bytes);
+      } else if (next->device().host_memory()) {
+        from.read(*current->buffer(), 0, next->buffer()->host(), bytes);
+      } else {
+        staging.resize(bytes);
+        from.read(*current->buffer(), 0, staging.data(), bytes);
+        next->device().write(*next->buffer(), 0, staging.data(), bytes);
+      }
+      if (profile_.active()) {
+        ProfileEvent event;
+        event.kind = "transfer";
+        event.op = "transfer";
+        event.device = next->device().name();
+        event.implementation = from.name() + " to " + next->device().name();
+        event.inputs = {current->desc().str()};
+        event.outputs = {step.result.str()};
+        event.bytes = double(bytes);
+        event.role = role;
+        event.cause = why;
+        event.start_ms = start;
+        event.ms = profile_.now_ms() - start;
+        profile_.add(std::move(event));
+      }
+    }
+    current = next;
+  }
+  if (keep) tensor->add_copy(current, version);
+  return current;
+}
+
+void Runner::convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why) {
+  const TensorDesc& wanted = destination->desc();
+  require(wanted.is_dense(), Code::unsupported, why, ": the destination has gaps between its elements (", wanted.str(),
+          "), expected a dense tensor");
+  const TensorRef copy = convert(tensor, destination->device(), wanted, "output", why, false);
+  const size_t bytes = wanted.size_bytes();
+  Device& device = destination->device();
+  if (device.host_memory()) {
+    device.write(*destination->buffer(), 0, copy->buffer()->host(), bytes);
+  } else {
+    std::vector<char> staging(bytes);
+    device.read(*copy->buffer(), 0, staging.data(), bytes);
+    device.write(*destination->buffer(), 0, staging.data(), bytes);
+  }
+  destination->buffer()->touch();
+}
+
+}  // namespace pl

@@ -1,0 +1,37 @@
+// Runner: queues kernels, conversions and the packing of constants, with their events in the profile.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/tensor.h"
+#include "dispatch/catalog.h"
+#include "dispatch/conversion.h"
+
+namespace pl {
+
+class Profile;
+
+class Runner {
+ public:
+  Runner(Context& context, Catalog& catalog, Conversions& conversions, Profile& profile)
+      : context_(context), catalog_(catalog), conversions_(conversions), profile_(profile) {}
+
+  void run_kernel(const Entry& entry, const Way& way, Kernel& kernel, const std::vector<Buffer*>& inputs,
+                  const std::vector<Buffer*>& outputs, const char* kind, const char* role, const std::string& cause);
+  // `why` names the op and argument that need the conversion, for the profile; `keep`: keep the copy.
+  TensorRef convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
+                    const std::string& why, bool keep);
+  void convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
+  // The tensor as `packing` of the candidate wants it, packed on `device`; made once for each storage version if kept.
+  BufferRef packed(const TensorRef& tensor, Device& device, const Candidate& candidate, const Packing& packing,
+                   const std::string& why, bool keep);
+
+ private:
+  Context& context_;
+  Catalog& catalog_;
+  Conversions& conversions_;
+  Profile& profile_;
+};
+
+}  // namespace pl
