@@ -190,7 +190,7 @@ def compile(
 ) -> Plan:
     """Compile a Graph, an ONNX file or an `onnx.ModelProto` into a Plan.
 
-    device: "auto" (the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
+    device: "auto" (a GPU if there is one, else the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
     comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures what matters, "off" runs
     nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). shapes: of inputs
     with named axes. slice, streams: images at a time and slices at the same time; default: chosen by measurement.

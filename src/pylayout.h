@@ -238,7 +238,7 @@ typedef void (*pl_progress)(void *user, const char *stage, double fraction);
 
 /* A graph with every choice made: simplified, implementations measured, layouts assigned, weights packed, memory
  * planned.  The graph itself does not change, and may be released.  options is NULL or attribute text:
- *   device=NAME         where to run; auto (default): cpu
+ *   device=NAME         where to run; auto (default): a GPU if there is one, else cpu
  *   layout=NAME         auto (default), or one to force for comparison
  *   threads=N           of ops on cpu; 0 (default): the context's
  *   tune=auto|off|full  as of pl_context_create; off runs nothing: known costs and estimates

@@ -61,8 +61,8 @@ def assert_same(results, x, tolerance=1e-4):
 
 @pytest.mark.parametrize("tune", ["off", "auto"])
 @pytest.mark.parametrize("layout", ["auto", "NCHW", "NHWC", "nChw16c", "nChw8c"])
-def test_every_policy_gives_the_same_results(layout, tune):
-    plan = pl.compile(graph_of(), device="cpu", layout=layout, tune=tune)
+def test_every_policy_gives_the_same_results(device, layout, tune):
+    plan = pl.compile(graph_of(), device=device, layout=layout, tune=tune)
     assert_same(plan.run(image()), image())
 
 
@@ -110,8 +110,8 @@ def test_pinned_layouts_and_tensors():
         assert_same([numpy.asarray(both), numpy.asarray(scores)], image())
 
 
-def test_results_do_not_share_memory_between_runs():
-    plan = pl.compile(graph_of(), device="cpu", tune="off")
+def test_results_do_not_share_memory_between_runs(device):
+    plan = pl.compile(graph_of(), device=device, tune="off")
     first = plan.run(image(seed=1))
     kept = [array.copy() for array in first]
     plan.run(image(seed=2))
@@ -133,8 +133,18 @@ def test_inputs_by_name():
         plan.run({"z": image()})
 
 
-def test_threads_share_a_plan():
-    plan = pl.compile(graph_of(), device="cpu", tune="off")
+def test_a_plan_gives_its_memory_back(device):
+    pl.compile(graph_of(), device=device, tune="off").run(image())
+    before = pl.memory(device)["in_use"]
+    for _ in range(3):  # the contest of tune="auto" makes and drops several programs
+        plan = pl.compile(graph_of(), device=device, tune="auto")
+        assert_same(plan.run(image()), image())
+        del plan
+    assert pl.memory(device)["in_use"] <= before
+
+
+def test_threads_share_a_plan(device):
+    plan = pl.compile(graph_of(), device=device, tune="off")
     problems = []
 
     def work(seed):

@@ -77,12 +77,6 @@ class CpuDevice : public Device {
     copy_bytes(destination.host(), source.host(), bytes);
   }
   void synchronize() override {}
-  BufferRef part(const BufferRef& whole, size_t offset, size_t bytes) override {
-    auto block = std::make_unique<Block>();
-    block->host = static_cast<char*>(whole->host()) + offset;
-    block->bytes = bytes;
-    return std::make_shared<Buffer>(shared_from_this(), std::move(block), [whole] {});
-  }
   std::unique_ptr<Timing> start_timing() override { return std::make_unique<WallTiming>(); }
 
  private:

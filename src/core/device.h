@@ -50,10 +50,9 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual void synchronize() = 0;
   virtual std::unique_ptr<Timing> start_timing() = 0;
 
-  // A part of a buffer, from `offset` on, as a buffer of its own that keeps the whole alive.  Offsets must be multiples
-  // of part_alignment().
-  virtual BufferRef part(const BufferRef& whole, size_t offset, size_t bytes) = 0;
-  virtual size_t part_alignment() const { return 1; }
+  // A part of a buffer of a device with host_memory(), from `offset` on, as a buffer of its own that keeps the whole
+  // alive.  Throws Error(internal) for other devices: see docs/graph.md on why OpenCL's sub-buffers are not used.
+  BufferRef part(const BufferRef& whole, size_t offset, size_t bytes);
 
   // A buffer over somebody else's memory on this device, by its handle (an OpenCL device's cl_mem, retained as
   // long as the buffer lives).  Throws Error(device) where memory has no handles.

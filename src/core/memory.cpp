@@ -89,6 +89,14 @@ BufferRef Device::allocate(size_t bytes) {
   return std::make_shared<Buffer>(shared_from_this(), pool_, pool_->take(bytes));
 }
 
+BufferRef Device::part(const BufferRef& whole, size_t offset, size_t bytes) {
+  require(host_memory(), Code::internal, "device ", name_, ": a part of a buffer, where memory has no addresses");
+  auto block = std::make_unique<Block>();
+  block->host = static_cast<char*>(whole->host()) + offset;
+  block->bytes = bytes;
+  return std::make_shared<Buffer>(shared_from_this(), std::move(block), [whole] {});
+}
+
 BufferRef Device::borrow_handle(void*) {
   fail(Code::device, "device ", name_, ": its memory has no handles that could be borrowed; expected an OpenCL device");
 }

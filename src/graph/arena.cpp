@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -23,6 +25,34 @@ enum class Fit { first, best };
 
 size_t align(size_t offset, size_t alignment) { return (offset + alignment - 1) & ~(alignment - 1); }
 
+// The most bytes alive at any one step.  Refuses what is no lifetime, no alignment, or too much.
+size_t liveness_bound(const std::vector<ArenaBuffer>& buffers) {
+  std::vector<std::pair<int64_t, size_t>> starts, ends;  // (step, bytes)
+  size_t total = 0;
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    const ArenaBuffer& buffer = buffers[b];
+    require(buffer.first <= buffer.last, Code::internal, "arena: buffer ", b, " lives from step ", buffer.first,
+            " to step ", buffer.last);
+    require(buffer.alignment > 0 && (buffer.alignment & (buffer.alignment - 1)) == 0, Code::internal, "arena: buffer ",
+            b, " has alignment ", buffer.alignment, ", expected a power of two");
+    const size_t room = std::numeric_limits<size_t>::max() - total;
+    require(buffer.alignment <= room && buffer.bytes <= room - buffer.alignment, Code::out_of_memory,
+            "arena: the buffers need more memory than can be addressed");
+    total += buffer.bytes + buffer.alignment;
+    starts.emplace_back(buffer.first, buffer.bytes);
+    ends.emplace_back(int64_t(buffer.last) + 1, buffer.bytes);
+  }
+  std::sort(starts.begin(), starts.end());
+  std::sort(ends.begin(), ends.end());
+  size_t live = 0, most = 0, end = 0;
+  for (const auto& [step, bytes] : starts) {
+    while (ends[end].first <= step) live -= ends[end++].second;
+    live += bytes;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
 class Planner {
  public:
   explicit Planner(const std::vector<ArenaBuffer>& buffers) : buffers_(buffers) {}
@@ -34,7 +64,6 @@ class Planner {
     int first, last;
     bool operator<(const Placed& other) const { return begin < other.begin; }
   };
-  void bound();
   void divide();
   size_t stretch(int step) const { return size_t((int64_t(step) - start_) / length_); }
   bool attempt(const std::vector<int>& order, Fit fit);
@@ -51,32 +80,6 @@ class Planner {
   size_t bytes_ = 0;
   uint64_t work_ = 0, last_work_ = 0;
 };
-
-void Planner::bound() {
-  std::vector<std::pair<int64_t, size_t>> starts, ends;  // (step, bytes)
-  size_t total = 0;
-  for (size_t b = 0; b < buffers_.size(); ++b) {
-    const ArenaBuffer& buffer = buffers_[b];
-    require(buffer.first <= buffer.last, Code::internal, "arena: buffer ", b, " lives from step ", buffer.first,
-            " to step ", buffer.last);
-    require(buffer.alignment > 0 && (buffer.alignment & (buffer.alignment - 1)) == 0, Code::internal, "arena: buffer ",
-            b, " has alignment ", buffer.alignment, ", expected a power of two");
-    const size_t room = std::numeric_limits<size_t>::max() - total;
-    require(buffer.alignment <= room && buffer.bytes <= room - buffer.alignment, Code::out_of_memory,
-            "arena: the buffers need more memory than can be addressed");
-    total += buffer.bytes + buffer.alignment;
-    starts.emplace_back(buffer.first, buffer.bytes);
-    ends.emplace_back(int64_t(buffer.last) + 1, buffer.bytes);
-  }
-  std::sort(starts.begin(), starts.end());
-  std::sort(ends.begin(), ends.end());
-  size_t live = 0, end = 0;
-  for (const auto& [step, bytes] : starts) {
-    while (ends[end].first <= step) live -= ends[end++].second;
-    live += bytes;
-    plan_.lower_bound = std::max(plan_.lower_bound, live);
-  }
-}
 
 // Cuts the steps into stretches, or leaves them one where most buffers would live through many.
 void Planner::divide() {
@@ -151,7 +154,7 @@ bool Planner::attempt(const std::vector<int>& order, Fit fit) {
 }
 
 ArenaPlan Planner::run() {
-  bound();
+  plan_.lower_bound = liveness_bound(buffers_);
   if (buffers_.empty()) return plan_;
   divide();
   const auto sorted = [&](const auto& key) {
@@ -192,5 +195,37 @@ ArenaPlan Planner::run() {
 }  // namespace
 
 ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers) { return Planner(buffers).run(); }
+
+SlotPlan plan_slots(const std::vector<ArenaBuffer>& buffers) {
+  SlotPlan plan;
+  plan.lower_bound = liveness_bound(buffers);
+  plan.slots.assign(buffers.size(), -1);
+  std::vector<int> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int x, int y) { return buffers[size_t(x)].bytes > buffers[size_t(y)].bytes; });
+  std::vector<std::map<int, int>> taken;  // by slot: last step by first step of those in it
+  for (int number : order) {
+    const ArenaBuffer& buffer = buffers[size_t(number)];
+    if (buffer.bytes == 0) break;
+    const auto free = [&](const std::map<int, int>& lives) {
+      const auto next = lives.lower_bound(buffer.first);
+      if (next != lives.end() && next->first <= buffer.last) return false;
+      return next == lives.begin() || std::prev(next)->second < buffer.first;
+    };
+    // Slots come by falling size: the last one that is free wastes least.
+    size_t slot = taken.size();
+    while (slot > 0 && !free(taken[slot - 1])) --slot;
+    if (slot == 0) {
+      plan.slot_bytes.push_back(buffer.bytes);
+      plan.bytes += buffer.bytes;
+      taken.emplace_back();
+      slot = taken.size();
+    }
+    taken[slot - 1].emplace(buffer.first, buffer.last);
+    plan.slots[size_t(number)] = int(slot - 1);
+  }
+  return plan;
+}
 
 }  // namespace pl

@@ -24,9 +24,20 @@ struct ArenaPlan {
   size_t lower_bound = 0;       // the most bytes alive at any one step: no arena is smaller
 };
 
+struct SlotPlan {
+  std::vector<int> slots;          // for each buffer; -1: it has no bytes
+  std::vector<size_t> slot_bytes;  // of each slot: the largest buffer in it
+  size_t bytes = 0;                // of all slots
+  size_t lower_bound = 0;          // as above
+};
+
 // Deterministic.  Buffers that share memory on purpose (in-place results, slices of a concat) are one buffer here,
 // alive while any of them is.  Throws Error(internal) for a lifetime that ends before it starts or an alignment that is
 // no power of two, Error(out_of_memory) if the sizes add up to more than can be addressed.
 ArenaPlan plan_arena(const std::vector<ArenaBuffer>& buffers);
+
+// The same for memory without addresses, where buffers cannot lie at any place of a block but can take turns in a whole
+// one ("shared objects" of the paper above, greedy by size).  Alignments do not matter.  Errors are plan_arena's.
+SlotPlan plan_slots(const std::vector<ArenaBuffer>& buffers);
 
 }  // namespace pl

@@ -373,10 +373,14 @@ std::vector<std::unique_ptr<Plan::Variant>> Plan::Compiler::variants() {
   return list;
 }
 
-// A GPU has to be asked for by name: on an H200 plans of whole networks end in a crash inside compile that is not
-// understood yet, though eager ops and plans on OpenCL CPU devices work.
 Device& Plan::Compiler::choose_home() const {
-  return context_.device(options_.device == "auto" ? "cpu" : options_.device);
+  if (options_.device != "auto") return context_.device(options_.device);
+  for (const auto& device : context_.devices()) {
+    const auto properties = device->properties();
+    const auto type = properties.find("type");
+    if (type != properties.end() && type->second == "gpu") return *device;
+  }
+  return context_.device("cpu");
 }
 
 // Leaves out the variants whose arenas are larger than the limit.

@@ -26,7 +26,7 @@ namespace pl {
 class Json;
 
 struct PlanOptions {
-  std::string device = "auto";        // auto: cpu
+  std::string device = "auto";        // auto: a GPU if there is one, else cpu
   std::string layout = "auto";        // or a layout to force: NCHW, NHWC, nChw16c, ...
   int threads = 0;                    // of ops on `cpu`; 0: the context's
   Tuning tuning = Tuning::automatic;  // off: known costs and estimates, nothing is run

@@ -43,7 +43,7 @@ BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candi
 
 // What one run works on: the arenas, a buffer for every place in them, and the arguments of every step.
 struct Program::Instance {
-  std::vector<BufferRef> buffers;  // kept alive
+  std::vector<BufferRef> buffers;  // kept alive, with the arenas that they are parts of
   std::vector<Buffer*> slots;      // inputs, outputs, workspace of every step, one after the other
   std::vector<size_t> first_slot;  // by step
   struct View {                    // a place in somebody else's memory
@@ -75,24 +75,34 @@ void Program::plan_memory() {
     if (storage.kind == Storage::Kind::arena && storage.first >= 0) by_device[storage.device].push_back(&storage);
   }
   for (auto& [device, list] : by_device) {
+    constexpr size_t kAlignment = 128;
     std::vector<ArenaBuffer> buffers;
-    const size_t alignment = std::max<size_t>(128, device->part_alignment());
-    for (const Storage* storage : list) buffers.push_back({storage->bytes, storage->first, storage->last, alignment});
-    const ArenaPlan plan = plan_arena(buffers);
-    for (size_t i = 0; i < list.size(); ++i) list[i]->arena_offset = plan.offsets[i];
-    arenas_[device] = plan.bytes;
-    memory_.arena_bytes += plan.bytes;
-    memory_.lower_bound += plan.lower_bound;
+    for (const Storage* storage : list) buffers.push_back({storage->bytes, storage->first, storage->last, kAlignment});
+    const size_t first = blocks_.size();
+    if (device->host_memory()) {
+      const ArenaPlan plan = plan_arena(buffers);
+      for (size_t i = 0; i < list.size(); ++i) {
+        list[i]->block = first;
+        list[i]->offset = plan.offsets[i];
+      }
+      blocks_.emplace_back(device, plan.bytes);
+      memory_.arena_bytes += plan.bytes;
+      memory_.lower_bound += plan.lower_bound;
+    } else {
+      const SlotPlan plan = plan_slots(buffers);
+      if (plan.slot_bytes.empty()) blocks_.emplace_back(device, 0);  // all of them empty
+      for (size_t bytes : plan.slot_bytes) blocks_.emplace_back(device, bytes);
+      for (size_t i = 0; i < list.size(); ++i) list[i]->block = first + size_t(std::max(0, plan.slots[i]));
+      memory_.arena_bytes += plan.bytes;
+      memory_.lower_bound += plan.lower_bound;
+    }
   }
 }
 
 std::unique_ptr<Program::Instance> Program::make_instance() {
   auto instance = std::make_unique<Instance>();
-  std::map<Device*, BufferRef> arenas;
-  for (const auto& [device, bytes] : arenas_) {
-    arenas[device] = device->allocate(std::max<size_t>(bytes, 1));
-    instance->buffers.push_back(arenas[device]);
-  }
+  std::vector<BufferRef> blocks;
+  for (const auto& [device, bytes] : blocks_) blocks.push_back(device->allocate(std::max<size_t>(bytes, 1)));
   std::map<std::pair<int, size_t>, Buffer*> known;  // by storage and offset
   std::map<std::pair<int, size_t>, size_t> views;   // the same, of externals: index into views
   const auto slot = [&](const Place& place) {
@@ -107,8 +117,10 @@ std::unique_ptr<Program::Instance> Program::make_instance() {
           made = place.offset ? storage.device->part(storage.constant, place.offset, storage.bytes - place.offset)
                               : storage.constant;
         } else if (storage.kind == Storage::Kind::arena) {
-          made = storage.device->part(arenas[storage.device], storage.arena_offset + place.offset,
-                                      std::max<size_t>(1, storage.bytes - place.offset));
+          made = blocks[storage.block];
+          const size_t offset = storage.offset + place.offset;
+          if (storage.device->host_memory())
+            made = storage.device->part(made, offset, std::max<size_t>(1, storage.bytes - place.offset));
         } else {
           if (storage.device->host_memory()) {
             auto block = std::make_unique<Block>();

@@ -91,7 +91,8 @@ class Program {
     size_t bytes = 0;
     BufferRef constant;
     int first = -1, last = -1;  // steps that use it
-    size_t arena_offset = 0;
+    size_t block = 0;           // of the arena: number in blocks_
+    size_t offset = 0;          // in it, bytes; not zero only where the device has host memory
   };
   struct Instance;
 
@@ -109,7 +110,7 @@ class Program {
   std::vector<TensorDesc> inputs_, outputs_;
   std::vector<std::string> names_;  // by node of the graph
   std::map<ValueId, TensorRef> constants_;
-  std::map<Device*, size_t> arenas_;
+  std::vector<std::pair<Device*, size_t>> blocks_;  // of the arenas, with their bytes: one where memory has addresses
   ProgramMemory memory_;
   std::mutex lock_;
   std::vector<std::unique_ptr<Instance>> free_;

@@ -70,6 +70,35 @@ static void test_random() {
   CHECK(counted > 500 && ratios / counted < 1.05);
 }
 
+// Whole blocks that buffers take turns in.
+static void test_slots() {
+  double ratios = 0;
+  int counted = 0;
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    const std::vector<ArenaBuffer> buffers = random_buffers(seed);
+    const pl::SlotPlan plan = pl::plan_slots(buffers);
+    CHECK(plan.slots == pl::plan_slots(buffers).slots && plan.slots.size() == buffers.size());
+    CHECK(plan.lower_bound == plan_arena(buffers).lower_bound && plan.bytes >= plan.lower_bound);
+    size_t sum = 0;
+    for (size_t bytes : plan.slot_bytes) sum += bytes;
+    CHECK(sum == plan.bytes);
+    for (size_t a = 0; a < buffers.size(); ++a) {
+      CHECK((plan.slots[a] < 0) == (buffers[a].bytes == 0));
+      if (plan.slots[a] < 0) continue;
+      CHECK(buffers[a].bytes <= plan.slot_bytes[size_t(plan.slots[a])]);
+      for (size_t b = 0; b < a; ++b)
+        CHECK(plan.slots[a] != plan.slots[b] || buffers[a].last < buffers[b].first ||
+              buffers[b].last < buffers[a].first);
+    }
+    if (plan.lower_bound > 100000) ratios += double(plan.bytes) / double(plan.lower_bound), ++counted;
+  }
+  std::printf("slots: %.4f of the bound on average\n", ratios / counted);
+  CHECK(counted > 500 && ratios / counted < 1.2);
+  CHECK(pl::plan_slots({}).slot_bytes.empty());
+  CHECK(pl::plan_slots({{0, 0, 5}}).slot_bytes.empty());
+  CHECK(pl::plan_slots({{100, 0, 1}, {50, 1, 2}, {70, 2, 3}}).slots == std::vector<int>({0, 1, 0}));
+}
+
 static void test_edges() {
   CHECK(plan_arena({}).bytes == 0);
   CHECK(plan_arena({{0, 0, 5}}).bytes == 0);
@@ -213,6 +242,7 @@ static void test_fast_enough() {
 int main() {
   test_edges();
   test_random();
+  test_slots();
   test_networks();
   test_fast_enough();
   return 0;

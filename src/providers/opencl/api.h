@@ -27,7 +27,6 @@
   F(clReleaseCommandQueue)       \
   F(clGetCommandQueueInfo)       \
   F(clCreateBuffer)              \
-  F(clCreateSubBuffer)           \
   F(clRetainMemObject)           \
   F(clReleaseMemObject)          \
   F(clGetMemObjectInfo)          \

@@ -223,27 +223,6 @@ cl_mem OpenclDevice::own(Buffer& buffer, const char* action) const {
   return static_cast<cl_mem>(buffer.handle());
 }
 
-BufferRef OpenclDevice::part(const BufferRef& whole, size_t offset, size_t bytes) {
-  const cl_buffer_region region{offset, bytes};
-  cl_int code = CL_SUCCESS;
-  cl_mem made = cl_.clCreateSubBuffer(own(*whole, "making a sub-buffer"), CL_MEM_READ_WRITE,
-                                      CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
-  check_cl(code, name() + ": making a sub-buffer");
-  auto block = std::make_unique<Block>();
-  block->handle = made;
-  block->bytes = bytes;
-  const Api* cl = &cl_;
-  return std::make_shared<Buffer>(shared_from_this(), std::move(block),
-                                  [cl, made, whole] { cl->clReleaseMemObject(made); });
-}
-
-size_t OpenclDevice::part_alignment() const {
-  cl_uint bits = 0;
-  check_cl(cl_.clGetDeviceInfo(id_, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, nullptr),
-           name() + ": asking for the alignment of sub-buffers");
-  return std::max<size_t>(1, bits / 8);
-}
-
 BufferRef OpenclDevice::borrow_handle(void* handle) {
   auto memory = static_cast<cl_mem>(handle);
   require(memory != nullptr, Code::invalid_argument, name(), ": the cl_mem is null");

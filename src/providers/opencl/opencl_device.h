@@ -33,8 +33,6 @@ class OpenclDevice : public Device {
   void fill_zero(Buffer& destination, size_t offset, size_t bytes) override;
   void synchronize() override;
   std::unique_ptr<Timing> start_timing() override;
-  BufferRef part(const BufferRef& whole, size_t offset, size_t bytes) override;
-  size_t part_alignment() const override;
   void copy(Buffer& source, Buffer& destination, size_t bytes) override { copy(source, 0, destination, 0, bytes); }
   BufferRef borrow_handle(void* memory) override;  // a cl_mem of this device's context; retained
 
