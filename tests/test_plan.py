@@ -206,6 +206,86 @@ def test_parts_of_a_concat_are_made_in_place():
     assert sum(step["kind"] == "copy" for step in summary["steps"]) == 2  # a's second place, and x
 
 
+def concat_network(o, x):
+    """A nest of concats whose parts come from all kinds of convolutions, and reads the inner one too."""
+    a = o.conv2d(x, W["parts"][0], padding=1, activation="relu")
+    b = o.conv2d(x, W["parts"][1], activation="silu")
+    inner = o.concat([a, b], 1)
+    c = o.conv2d(o.relu6(inner), W["parts"][2], padding=1, groups=48)
+    pooled = o.max_pool2d(inner, 3, stride=1, padding=1)
+    outer = o.concat([inner, c, pooled], 1)
+    first, second = o.split(outer, [48, 96], 1)
+    return o.conv2d(outer, W["parts"][3]), o.add(o.conv2d(second, W["parts"][4]), first)
+
+
+W["parts"] = [
+    weights(16, 32, 3, 3),
+    weights(32, 32, 1, 1),
+    weights(48, 1, 3, 3),
+    weights(7, 144, 1, 1),
+    weights(48, 96, 1, 1),
+]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("layout", ["NHWC", "nChw16c", "auto"])
+def test_parts_of_a_concat_that_are_windows(n, layout):
+    g = pl.Graph()
+    for y in concat_network(g, g.input("x", (n, 32, 9, 7))):
+        g.output(y)
+    plan = pl.compile(g, device="cpu", layout=layout, tune="off")
+    x = RNG.standard_normal((n, 32, 9, 7)).astype("float32")
+    for _ in range(2):
+        for got, want in zip(plan.run(x), concat_network(ops, x), strict=True):
+            numpy.testing.assert_allclose(got, numpy.asarray(want), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_convolutions_write_their_part_of_a_concat(n):
+    g = pl.Graph()
+    x = g.input("x", (n, 32, 9, 7))
+    y = g.concat([g.conv2d(x, W["parts"][0], padding=1), g.conv2d(x, W["parts"][1])], 1)
+    g.output(g.conv2d(y, weights(8, 48, 1, 1)), "y")
+    summary = pl.compile(g, device="cpu", layout="NHWC", tune="off").summary()
+    assert summary["concats_in_place"] == 1
+    assert [step.get("op", "reorder") for step in summary["steps"]].count("conv2d") == 3
+    assert not any(step.get("op") == "concat" for step in summary["steps"])
+
+
+def test_windows_in_saved_plans(tmp_path):
+    g = pl.Graph()
+    for y in concat_network(g, g.input("x", (2, 32, 9, 7))):
+        g.output(y)
+    plan = pl.compile(g, device="cpu", layout="NHWC", tune="off")
+    plan.save(tmp_path / "plan")
+    again = pl.load_plan(tmp_path / "plan")
+    assert [step["implementation"] for step in again.summary()["steps"]] == [
+        step["implementation"] for step in plan.summary()["steps"]
+    ]
+    assert again.summary()["concats_in_place"] == plan.summary()["concats_in_place"]
+    x = RNG.standard_normal((2, 32, 9, 7)).astype("float32")
+    for got, want in zip(again.run(x), plan.run(x), strict=True):
+        numpy.testing.assert_array_equal(got, want)
+
+
+def test_a_part_of_two_concats_is_made_in_one_and_copied_to_the_other():
+    g = pl.Graph()
+    x = g.input("x", (2, 16, 8, 8))
+    a = g.conv2d(x, W["twice"][0])
+    b = g.conv2d(x, W["twice"][1])
+    for name, parts in (("ab", [a, b]), ("ba", [b, a]), ("aa", [a, a])):
+        g.output(g.concat(parts, 1), name, layout="NHWC")
+    plan = pl.compile(g, device="cpu", layout="NHWC", tune="off")
+    image = RNG.standard_normal((2, 16, 8, 8)).astype("float32")
+    got = dict(zip(("ab", "ba", "aa"), plan.run(image), strict=True))
+    first, second = (numpy.asarray(ops.conv2d(image, w)) for w in W["twice"])
+    for name, parts in (("ab", [first, second]), ("ba", [second, first]), ("aa", [first, first])):
+        numpy.testing.assert_allclose(got[name], numpy.concatenate(parts, 1), rtol=1e-4, atol=1e-5)
+
+
+W["twice"] = [weights(16, 16, 1, 1), weights(16, 16, 1, 1)]
+
+
 def test_inputs_and_constants_as_outputs():
     g = pl.Graph()
     x = g.input("x", (2, 3, 4, 4))

@@ -24,23 +24,43 @@ TensorDesc standardised(const TensorDesc& desc) {
   return TensorDesc::dense(desc.dtype, desc.shape, family ? Layout::plain(rank) : layout);
 }
 
+std::string describe(const TensorDesc& desc) {
+  if (!desc.present) return "-";
+  std::string text{name_of(desc.dtype)};
+  for (int i = 0; i < desc.rank(); ++i) text += (i ? 'x' : ':') + std::to_string(desc.shape[i]);
+  if (!desc.layout.is_plain()) text += ":" + desc.layout.generic_str();
+  if (!desc.is_dense()) {
+    text += ":";
+    for (int64_t stride : desc.strides) text += "s" + std::to_string(stride);
+    text += "o" + std::to_string(desc.offset);
+  }
+  return text;
+}
+
+bool is_window(const TensorDesc& desc) { return desc.present && !desc.is_dense(); }
+
+bool writes_windows(const Op& op) { return std::any_of(op.outputs.begin(), op.outputs.end(), is_window); }
+// A reorder reads any tensor, so only its result counts.
+bool has_windows(const Op& op) {
+  return writes_windows(op) ||
+         (op.schema->kind != "reorder" && std::any_of(op.inputs.begin(), op.inputs.end(), is_window));
+}
+
+// Whether a candidate takes and gives the windows that the op states.
+bool suits_windows(const Op& op, const Candidate& candidate) {
+  const auto suit = [](const std::vector<TensorDesc>& asked, const std::vector<TensorDesc>& given) {
+    for (size_t i = 0; i < asked.size(); ++i)
+      if (is_window(asked[i]) ? !same_memory(asked[i], given[i]) : is_window(given[i])) return false;
+    return true;
+  };
+  return !candidate.reference && suit(op.inputs, candidate.inputs) && suit(op.outputs, candidate.outputs);
+}
+
 std::string describe(const Op& op) {
   std::string text = op.schema->name;
-  for (const TensorDesc& desc : op.inputs) {
-    text += ' ';
-    if (!desc.present) {
-      text += '-';
-      continue;
-    }
-    text += name_of(desc.dtype);
-    for (int i = 0; i < desc.rank(); ++i) text += (i ? 'x' : ':') + std::to_string(desc.shape[i]);
-    if (!desc.layout.is_plain()) text += ":" + desc.layout.generic_str();
-    if (!desc.is_dense()) {
-      text += ":";
-      for (int64_t stride : desc.strides) text += "s" + std::to_string(stride);
-      text += "o" + std::to_string(desc.offset);
-    }
-  }
+  for (const TensorDesc& desc : op.inputs) text += ' ' + describe(desc);
+  if (writes_windows(op))
+    for (const TensorDesc& desc : op.outputs) text += " >" + describe(desc);
   if (op.schema->products && op.math != Math::fp32) text += " math=tf32";
   return op.attributes.empty() ? text : text + " " + op.attributes.str();
 }
@@ -63,10 +83,22 @@ std::string Catalog::environment(const Device& device, const std::string& provid
 
 EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
   Op op = asked;
-  op.math = std::max<Math>(op.math, context_.options().math);
   if (op.schema->kind != "reorder") {
     for (TensorDesc& desc : op.inputs) desc = standardised(desc);
   }
+  return find_or_make(op, device, threads);
+}
+
+EntryRef Catalog::windowed(const Op& asked, Device& device, int threads) {
+  Op op = asked;
+  for (TensorDesc& desc : op.inputs)
+    if (!is_window(desc)) desc = standardised(desc);
+  return find_or_make(op, device, threads);
+}
+
+EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads) {
+  Op op = asked;
+  op.math = std::max<Math>(op.math, context_.options().math);
   const std::string text = describe(op);
   if (!threads) threads = context_.options().threads;
   const std::string key = concat(device.name(), '\t', device.is_cpu() ? threads : 0, '\t', text);
@@ -82,8 +114,12 @@ EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
   entry->text = text;
   CandidateList list;
   if (device.is_cpu()) use_threads(threads);  // which oneDNN's descriptions are made for
-  const bool empty = op.has_empty_tensor();
+  const bool empty = op.has_empty_tensor(), windows = has_windows(op);
   for (Provider* provider : context_.providers_of(device)) {
+    if (windows && !provider->takes_windows(op)) {
+      list.refuse(provider->name(), op.schema->name + ": no windows of larger tensors");
+      continue;
+    }
     if (empty && !provider->handles_empty()) {
       list.refuse(provider->name(), op.schema->name + ": a tensor has no elements");
       continue;
@@ -97,6 +133,7 @@ EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
   const bool others = std::any_of(list.candidates.begin(), list.candidates.end(),
                                   [](const Candidate& candidate) { return !candidate.reference; });
   for (Candidate& candidate : list.candidates) {
+    if (windows && !suits_windows(op, candidate)) continue;
     if (candidate.reference && others) {
       list.refuse(candidate.provider,
                   candidate.implementation + ": a reference implementation, not used where others exist");
@@ -114,13 +151,22 @@ EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
 }
 
 EntryRef Catalog::reorder(const TensorDesc& from, const TensorDesc& to, Device& device, int threads) {
-  if (same_memory(from, to)) return nullptr;
+  return same_memory(from, to) ? nullptr : reorder_entry(from, to, device, threads);
+}
+
+EntryRef Catalog::copy(const TensorDesc& desc, Device& device, int threads) {
+  return reorder_entry(desc, desc, device, threads);
+}
+
+EntryRef Catalog::reorder_entry(const TensorDesc& from, const TensorDesc& to, Device& device, int threads) {
   static const Schema* schema = find_schema("reorder");
   require(schema != nullptr, Code::internal, "the op reorder is not registered");
   Attributes attributes;
   attributes.set("target", to.layout.generic_str());
   attributes.set("dtype", std::string(name_of(to.dtype)));
-  return entry(make_op(*schema, attributes, {from}), device, threads);
+  Op op = make_op(*schema, attributes, {from});
+  op.outputs[0] = to;
+  return find_or_make(op, device, threads);
 }
 
 // Fills in what is known: measured costs from the database, estimates for the rest.

@@ -65,8 +65,13 @@ class Catalog {
 
   // The entry for an op on a device; asks the providers on first sight.  threads: of `cpu` ops; 0: the context's.
   EntryRef entry(const Op& op, Device& device, int threads = 0);
+  // The entry for an op some of whose tensors are windows of larger ones: those whose descriptions are not dense.  Its
+  // ways take and give just these; there may be none.
+  EntryRef windowed(const Op& op, Device& device, int threads = 0);
   // The entry for the reorder of `from` into `to` (same shape), or null if the two are the same bytes.
   EntryRef reorder(const TensorDesc& from, const TensorDesc& to, Device& device, int threads = 0);
+  // The entry for a copy to another place, of a tensor that need not be dense.
+  EntryRef copy(const TensorDesc& desc, Device& device, int threads = 0);
 
   // Measures ways that matter: in automatic tuning those whose estimate lies within twice the best one, in
   // full tuning all.  Does nothing where that was done before.
@@ -90,6 +95,8 @@ class Catalog {
   void forget_costs();
 
  private:
+  EntryRef find_or_make(const Op& op, Device& device, int threads);
+  EntryRef reorder_entry(const TensorDesc& from, const TensorDesc& to, Device& device, int threads);
   void price(Entry& entry);
   void measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuning tuning, double max_seconds);
 

@@ -70,6 +70,12 @@ double Conversions::cost_ms(const TensorDesc& from, Device& source, const Tensor
   return known_[key] = ms;
 }
 
+double Conversions::copy_ms(const TensorDesc& desc, Device& device, int threads) {
+  const EntryRef entry = catalog_.copy(desc, device, threads);
+  catalog_.measure(*entry, Tuning::off);
+  return catalog_.best_ms(*entry).value_or(0) + kStepOverheadMs;
+}
+
 void Conversions::forget() {
   std::lock_guard<std::mutex> guard(lock_);
   known_.clear();

@@ -38,6 +38,8 @@ class Conversions {
                   int threads = 0);
   double cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true,
                  int threads = 0);
+  // What a copy to another place on the same device costs, as far as it is known; else an estimate.
+  double copy_ms(const TensorDesc& desc, Device& device, int threads = 0);
   void forget();
 
  private:

@@ -1,14 +1,33 @@
 #include "graph/assign.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace pl {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// A hub has a state for each set of descriptions; beyond this many, its consumers pay for themselves.
-constexpr size_t kMaxHubDescs = 6;
+// A hub has a state for each set of descriptions, up to this many.
+constexpr size_t kMaxHubSets = 256;
+
+// The sets of at most `most` of `count` things, smaller ones first, all of a size or none; bit k stands for thing k.
+// Returns the size of the largest, which is less than `most` where there are more than kMaxHubSets.
+size_t sets_of(size_t count, size_t most, std::vector<uint64_t>& sets) {
+  sets = {0};
+  for (size_t size = 1, begin = 0; size <= std::min(most, count); ++size) {
+    const size_t end = sets.size();
+    for (size_t i = begin; i < end; ++i)
+      for (size_t k = 0; k < count; ++k)
+        if (sets[i] >> k == 0) sets.push_back(sets[i] | uint64_t(1) << k);  // above all that it has
+    if (sets.size() > kMaxHubSets) {
+      sets.resize(end);
+      return size - 1;
+    }
+    begin = end;
+  }
+  return std::min(most, count);
+}
 
 // The states of a value's maker or of one of its consumers, as far as this value is concerned: which of a few
 // descriptions each state gives or wants.
@@ -85,6 +104,7 @@ class Builder {
     }
     for (size_t id = 0; id < makers_.size(); ++id)
       if (makers_[id].node >= 0) join(makers_[id], consumers_[id]);
+    price_copies();
     return std::move(problem_);
   }
 
@@ -113,29 +133,103 @@ class Builder {
         }
         place[c].push_back(int(k));
       }
-    if (consumers.size() == 1 || wanted.size() > kMaxHubDescs) {
+    // No solution needs more descriptions than there are consumers.  Where these are too many sets, the largest are
+    // left out; where no smaller one is enough for all consumers, each of them pays for itself.
+    std::vector<uint64_t> sets;
+    if (consumers.size() > 1 && wanted.size() <= 64) {
+      const size_t largest = sets_of(wanted.size(), consumers.size(), sets);
+      const auto enough = [&](uint64_t set) {
+        return std::all_of(place.begin(), place.end(), [&](const std::vector<int>& descs) {
+          return std::any_of(descs.begin(), descs.end(), [&](int k) { return set >> k & 1; });
+        });
+      };
+      if (largest < std::min(wanted.size(), consumers.size()) && std::none_of(sets.begin(), sets.end(), enough))
+        sets.clear();
+    }
+    if (sets.empty()) {
       for (const End& consumer : consumers)
         problem_.add_edge(maker.node, consumer.node,
                           expand(costs_between(maker, consumer), maker.of_state, consumer.of_state));
       return;
     }
-    const int sets = 1 << wanted.size();
-    const int hub = problem_.add_node(std::vector<double>(size_t(sets), 0));
-    CostMatrix made(int(maker.descs.size()), sets);
+    const int count = int(sets.size());
+    const int hub = problem_.add_node(std::vector<double>(sets.size(), 0));
+    CostMatrix made(int(maker.descs.size()), count);
     for (size_t r = 0; r < maker.descs.size(); ++r)
-      for (int set = 0; set < sets; ++set)
-        for (size_t k = 0; k < wanted.size(); ++k)
-          if (set >> k & 1) made.at(int(r), set) += costs_.ms(maker.descs[r], *maker.device, wanted[k], *where[k]);
-    std::vector<int> all(size_t(sets), 0);
-    for (int set = 0; set < sets; ++set) all[size_t(set)] = set;
+      for (size_t k = 0; k < wanted.size(); ++k) {
+        const double ms = costs_.ms(maker.descs[r], *maker.device, wanted[k], *where[k]);
+        for (int s = 0; s < count; ++s)
+          if (sets[size_t(s)] >> k & 1) made.at(int(r), s) += ms;
+      }
+    std::vector<int> all(sets.size(), 0);
+    for (int s = 0; s < count; ++s) all[size_t(s)] = s;
     problem_.add_edge(maker.node, hub, expand(made, maker.of_state, all));
     for (size_t c = 0; c < consumers.size(); ++c) {
-      CostMatrix has(sets, int(consumers[c].descs.size()), kInfinity);
-      for (int set = 0; set < sets; ++set)
+      CostMatrix has(count, int(consumers[c].descs.size()), kInfinity);
+      for (int s = 0; s < count; ++s)
         for (size_t k = 0; k < place[c].size(); ++k)
-          if (set >> place[c][k] & 1) has.at(set, int(k)) = 0;
+          if (sets[size_t(s)] >> place[c][k] & 1) has.at(s, int(k)) = 0;
       problem_.add_edge(hub, consumers[c].node, expand(has, all, consumers[c].of_state));
     }
+  }
+
+  // A value is made in one place.  Where a concat in place wants it in another one, it is copied there: if another
+  // concat in place has it already, or the same one at an earlier argument; if it is an output; if nothing makes it,
+  // as it is an input or a view.  Where it has to be converted, the conversion goes to its place; a second one costs
+  // about as much as a copy.
+  void price_copies() {
+    std::vector<std::vector<Place>> places(graph_.values().size());
+    for (size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = graph_.node(i);
+      if (nodes_[i].kind != NodeStates::Kind::op || node.schema->kind != "concat") continue;
+      for (size_t k = 0; k < node.inputs.size(); ++k)
+        if (!graph_.is_constant(node.inputs[k])) places[size_t(node.inputs[k])].push_back({int(i), k});
+    }
+    for (size_t id = 0; id < places.size(); ++id) {
+      const std::vector<Place>& list = places[id];
+      if (list.empty()) continue;
+      const Value& value = graph_.value(ValueId(id));
+      const bool made = value.node >= 0 && nodes_[size_t(value.node)].kind == NodeStates::Kind::op;
+      if (!made) {
+        const End& maker = makers_[id];
+        for (const Place& place : list)
+          price(maker.node, maker.of_state.size(), place,
+                [&](size_t state) { return &maker.descs[size_t(maker.of_state[state])]; });
+      }
+      for (const GraphOutput& output : graph_.outputs()) {
+        if (output.value != ValueId(id)) continue;
+        std::optional<TensorDesc> wanted;
+        if (output.layout) wanted = value.desc.with_layout(*output.layout);
+        for (const Place& place : list)
+          price(place.node, nodes_[size_t(place.node)].states.size(), place,
+                [&](size_t state) { return wanted ? &*wanted : part(place, state); });
+      }
+      for (size_t b = 0; b < list.size(); ++b)
+        for (size_t a = 0; a < b; ++a)
+          price(list[a].node, nodes_[size_t(list[a].node)].states.size(), list[b],
+                [&](size_t state) { return part(list[a], state); });
+    }
+  }
+
+  struct Place {
+    int node = -1;  // a concat
+    size_t input = 0;
+  };
+  // Where a state of a concat has its parts in place, how it wants one of them.
+  const TensorDesc* part(const Place& place, size_t state) const {
+    const State& concat = nodes_[size_t(place.node)].states[state];
+    return concat.way ? nullptr : &concat.inputs[place.input];
+  }
+  // A copy to `place`, where some state of another node has or wants the value in the same description.
+  void price(int node, size_t states, const Place& place, const std::function<const TensorDesc*(size_t)>& desc_of) {
+    CostMatrix matrix(int(states), int(nodes_[size_t(place.node)].states.size()));
+    for (int r = 0; r < matrix.rows; ++r)
+      for (int c = 0; c < matrix.cols; ++c) {
+        const TensorDesc *other = desc_of(size_t(r)), *own = part(place, size_t(c));
+        if (other && own && same_memory(*other, *own))
+          matrix.at(r, c) = costs_.copy_ms(*own, *nodes_[size_t(place.node)].device);
+      }
+    problem_.add_edge(node, place.node, matrix);
   }
 
   const Graph& graph_;
@@ -167,6 +261,10 @@ double ConversionCosts::ms(const TensorDesc& from, Device& source, const TensorD
     }
   }
   return it->second.ms;
+}
+
+double ConversionCosts::copy_ms(const TensorDesc& desc, Device& device) {
+  return conversions_.copy_ms(desc, device, threads_);
 }
 
 bool ConversionCosts::measure(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target) {

@@ -21,6 +21,8 @@ class ConversionCosts {
   ConversionCosts(Conversions& conversions, int threads) : conversions_(conversions), threads_(threads) {}
   // Infinity where there is no way.
   double ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target);
+  // Of a copy to another place.
+  double copy_ms(const TensorDesc& desc, Device& device);
   // Measures this conversion; true if that had not been done.
   bool measure(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target);
 

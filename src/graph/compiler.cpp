@@ -126,8 +126,12 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   Catalog& catalog = context_.catalog();
   // The dearest first, in case the time runs out.
   std::map<Entry*, int> counts;
-  for (const NodeStates& node : variant.nodes)
-    if (node.kind == NodeStates::Kind::op) ++counts[node.entry.get()];
+  for (const NodeStates& node : variant.nodes) {
+    std::set<Entry*> entries;
+    for (const State& state : node.states)
+      if (state.entry) entries.insert(state.entry.get());
+    for (Entry* entry : entries) ++counts[entry];
+  }
   std::vector<std::pair<double, Entry*>> order;
   for (const auto& [entry, count] : counts) order.emplace_back(catalog.best_ms(*entry).value_or(0) * count, entry);
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {

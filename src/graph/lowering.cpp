@@ -68,7 +68,7 @@ void Lowering::place_outputs() {
                                         output.layout ? *output.layout : Layout::plain(value.desc.rank()));
     if (made) {
       const TensorDesc& given = state_of(size_t(value.node)).outputs[size_t(value.output)];
-      if (!output.layout) desc = given;
+      if (!output.layout && given.is_dense()) desc = given;
       if (same_memory(given, desc) && nodes_[size_t(value.node)].device == &program_.home_ &&
           slices_[size_t(output.value)].whole == kNoValue && output_of_[size_t(output.value)] < 0)
         output_of_[size_t(output.value)] = int(k);
@@ -125,6 +125,20 @@ void Lowering::emit(Step step) {
   program_.steps_.push_back(std::move(step));
 }
 
+void Lowering::set_reorder(Step& step, const EntryRef& entry) {
+  step.kind = Step::Kind::reorder;
+  step.entry = entry;
+  while (!step.kernel) {
+    step.way = nullptr;
+    for (Way& way : entry->ways)
+      if (way.usable && (!step.way || way.ms < step.way->ms)) step.way = &way;
+    require(step.way != nullptr, Code::unsupported, "reorder: every implementation failed for ", entry->text);
+    step.kernel = context_.catalog().kernel(*entry, *step.way);
+  }
+  if (step.way->candidate.workspace_bytes)
+    step.workspace = new_storage(Storage::Kind::arena, 0, *step.device, step.way->candidate.workspace_bytes);
+}
+
 void Lowering::emit_copy(const Form& from, const Place& target, int node, const std::string& cause) {
   Step step;
   step.kind = Step::Kind::copy;
@@ -134,6 +148,8 @@ void Lowering::emit_copy(const Form& from, const Place& target, int node, const 
   step.outputs = {target};
   step.input_descs = step.output_descs = {from.desc};
   step.cause = cause;
+  // Between the elements of a window lie others' bytes.
+  if (!from.desc.is_dense()) set_reorder(step, context_.catalog().copy(from.desc, *from.device, program_.threads_));
   emit(std::move(step));
 }
 
@@ -144,7 +160,7 @@ void Lowering::emit_conversion(const Form& from, const TensorDesc& wanted, Devic
   for (size_t i = 0; i < path.steps.size(); ++i) {
     const ConversionStep& part = path.steps[i];
     Step step;
-    step.kind = part.kind == ConversionStep::Kind::reorder ? Step::Kind::reorder : Step::Kind::transfer;
+    step.kind = Step::Kind::transfer;
     step.node = node;
     step.device = part.device;
     step.cause = cause;
@@ -152,18 +168,7 @@ void Lowering::emit_conversion(const Form& from, const TensorDesc& wanted, Devic
     step.inputs = {current.place};
     step.input_descs = {current.desc};
     step.output_descs = {part.result};
-    if (step.kind == Step::Kind::reorder) {
-      step.entry = part.entry;
-      while (!step.kernel) {
-        step.way = nullptr;
-        for (Way& way : part.entry->ways)
-          if (way.usable && (!step.way || way.ms < step.way->ms)) step.way = &way;
-        require(step.way != nullptr, Code::unsupported, "reorder: every implementation failed for ", part.entry->text);
-        step.kernel = context_.catalog().kernel(*part.entry, *step.way);
-      }
-      if (step.way->candidate.workspace_bytes)
-        step.workspace = new_storage(Storage::Kind::arena, 0, *part.device, step.way->candidate.workspace_bytes);
-    }
+    if (part.kind == ConversionStep::Kind::reorder) set_reorder(step, part.entry);
     current.place = i + 1 == path.steps.size()
                         ? target
                         : new_storage(Storage::Kind::arena, 0, *part.device, part.result.size_bytes());
@@ -264,9 +269,9 @@ void Lowering::lower_node(size_t index) {
   step.node = int(index);
   step.device = states.device;
   if (states.kind == NodeStates::Kind::op) {
-    step.entry = states.entry;
+    step.entry = state.entry;
     step.way = state.way;
-    step.kernel = context_.catalog().kernel(*states.entry, *state.way);
+    step.kernel = context_.catalog().kernel(*state.entry, *state.way);
     require(step.kernel != nullptr, Code::unsupported, node.schema->name, ": ", state.way->candidate.implementation,
             " could not be prepared (node \"", node.name, "\")");
     step.expected_ms = state.ms;

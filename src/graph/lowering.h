@@ -42,6 +42,8 @@ class Lowering {
   Place new_storage(Storage::Kind kind, int index, Device& device, size_t bytes);
   void emit_conversion(const Form& from, const TensorDesc& wanted, Device& device, int node, const std::string& cause,
                        const Place& target);
+  // Makes the step the fastest reorder of the entry.
+  void set_reorder(Step& step, const EntryRef& entry);
   void emit_copy(const Form& from, const Place& target, int node, const std::string& cause);
   void emit(Step step);
   std::string name_of_argument(size_t node, size_t input) const;

@@ -84,7 +84,8 @@ std::string key_of(const State& state) {
   std::string text = "in place";
   for (const TensorDesc& desc : state.inputs)
     text += " " + concat(desc.layout.generic_str(), ':', joined(desc.strides.vector()));
-  for (const TensorDesc& desc : state.outputs) text += " > " + desc.layout.generic_str();
+  for (const TensorDesc& desc : state.outputs)
+    text += " > " + desc.layout.generic_str() + (desc.is_dense() ? "" : ":" + joined(desc.strides.vector()));
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "graph/states.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "ops/view.h"
@@ -26,10 +27,39 @@ void add_distinct(std::vector<TensorDesc>& list, const TensorDesc& desc) {
   list.push_back(desc);
 }
 
+// Channels last, or blocked: in plain layouts no kernel of ours writes windows.
+bool is_window(const TensorDesc& desc) { return desc.present && desc.rank() >= 3 && !desc.is_dense(); }
+
+// Where a part of a tensor begins, and the part as it lies there.
+struct Part {
+  TensorDesc desc;   // without offset
+  size_t shift = 0;  // bytes
+};
+
+std::optional<Part> part_of(const TensorDesc& whole, const Dims& starts, const Dims& shape) {
+  const auto slice = view_sliced(whole, starts, shape, Dims::filled(whole.rank(), 1));
+  if (!slice) return std::nullopt;
+  Part part;
+  part.desc = TensorDesc::dense(whole.dtype, shape, whole.layout);
+  TensorDesc window = part.desc;
+  window.strides = whole.strides;
+  window.offset = slice->offset;
+  if (!same_memory(window, *slice)) return std::nullopt;  // cut within blocks
+  part.shift = size_t(slice->offset) * size_of(whole.dtype);
+  window.offset = 0;
+  if (!same_memory(window, part.desc)) part.desc = window;
+  return part;
+}
+
 class Lister {
  public:
   Lister(const Graph& graph, Context& context, const StateOptions& options)
-      : graph_(graph), context_(context), options_(options), given_(graph.values().size()) {
+      : graph_(graph),
+        context_(context),
+        options_(options),
+        given_(graph.values().size()),
+        windows_(graph.values().size()) {
+    if (options.device->host_memory()) find_windows();
     for (const GraphInput& input : graph.inputs()) {
       const TensorDesc& desc = graph.value(input.value).desc;
       given_[size_t(input.value)] = input.pinned ? std::vector<TensorDesc>{desc} : usual_descs(desc);
@@ -50,6 +80,39 @@ class Lister {
   }
 
  private:
+  // Of every value the descriptions that it has as a part of the outermost concat around it.
+  void find_windows() {
+    for (size_t i = graph_.nodes().size(); i-- > 0;) {
+      const Node& node = graph_.node(i);
+      if (node.schema->kind != "concat") continue;
+      const Op op = graph_.op(node);
+      const auto& outer = windows_[size_t(node.outputs[0])];
+      std::map<ValueId, std::vector<TensorDesc>> found;
+      for (const TensorDesc& whole : outer.empty() ? usual_descs(op.out()) : outer)
+        if (const auto parts = parts_of(node, op, whole))
+          for (size_t k = 0; k < parts->size(); ++k)
+            if (const TensorDesc& desc = (*parts)[k].desc; desc.is_dense() || !desc.layout.is_plain())
+              add_distinct(found[node.inputs[k]], desc);
+      for (auto& [value, descs] : found)  // of several concats the last one decides, as in Lowering
+        if (windows_[size_t(value)].empty()) windows_[size_t(value)] = std::move(descs);
+    }
+  }
+
+  // The parts of a concat where they lie in its result; nothing where that cannot be.
+  std::optional<std::vector<Part>> parts_of(const Node& node, const Op& op, const TensorDesc& whole) const {
+    const int dim = int(op.attributes.integer("dim"));
+    std::vector<Part> parts;
+    Dims starts = Dims::filled(whole.rank(), 0);
+    for (size_t k = 0; k < op.inputs.size(); ++k) {
+      if (graph_.is_constant(node.inputs[k])) return std::nullopt;  // would have to be copied each time
+      const auto part = part_of(whole, starts, op.inputs[k].shape);
+      if (!part) return std::nullopt;
+      parts.push_back(*part);
+      starts[dim] += op.inputs[k].shape[dim];
+    }
+    return parts;
+  }
+
   NodeStates of(const Node& node) {
     Op op = graph_.op(node);
     op.math = options_.math;
@@ -123,21 +186,7 @@ class Lister {
       for (const auto& provider : context_.providers())
         if (!provider->follows_threads()) own_threads.insert(provider->name());
     for (const bool strict : {true, false}) {
-      for (Way& way : result.entry->ways) {
-        if (!way.usable || (strict && own_threads.count(way.candidate.provider))) continue;
-        // What is not constant here would have to be packed in every run.
-        const auto& packings = way.candidate.packings;
-        if (std::any_of(packings.begin(), packings.end(),
-                        [&](const Packing& p) { return !graph_.is_constant(node.inputs[size_t(p.input)]); }))
-          continue;
-        State state;
-        state.way = &way;
-        state.inputs = way.candidate.inputs;
-        state.outputs = way.candidate.outputs;
-        state.shifts.resize(state.outputs.size());
-        state.ms = way.ms;
-        result.states.push_back(std::move(state));
-      }
+      add_ways(node, result.entry, strict ? own_threads : std::set<std::string>(), result);
       if (!result.states.empty()) break;  // rather with threads of its own than not at all
     }
     if (result.states.empty()) {
@@ -147,41 +196,79 @@ class Lister {
       fail(Code::unsupported, op.schema->name, ": nothing on ", options_.device->name(), " can run ", op.str(),
            " (node \"", node.name, "\")", reasons.empty() ? std::string() : "; the providers say:" + reasons);
     }
-    if (op.schema->kind == "concat" && result.device->host_memory()) add_in_place_concat(node, op, result);
+    if (!result.device->host_memory()) return;
+    if (op.schema->kind == "concat")
+      add_in_place_concat(node, op, result);
+    else
+      add_windowed(node, op, result);
   }
 
-  // The parts where they lie in the result, for layouts in which each part is dense there.
+  void add_ways(const Node& node, const EntryRef& entry, const std::set<std::string>& without, NodeStates& result) {
+    for (Way& way : entry->ways) {
+      if (!way.usable || without.count(way.candidate.provider)) continue;
+      // What is not constant here would have to be packed in every run.
+      const auto& packings = way.candidate.packings;
+      if (std::any_of(packings.begin(), packings.end(),
+                      [&](const Packing& p) { return !graph_.is_constant(node.inputs[size_t(p.input)]); }))
+        continue;
+      State state;
+      state.way = &way;
+      state.entry = entry;
+      state.inputs = way.candidate.inputs;
+      state.outputs = way.candidate.outputs;
+      state.shifts.resize(state.outputs.size());
+      state.ms = way.ms;
+      result.states.push_back(std::move(state));
+    }
+  }
+
+  // Ways that read the first input, or write the result, as a window.
+  void add_windowed(const Node& node, const Op& op, NodeStates& result) {
+    if (op.outputs.size() != 1 || op.inputs.empty() || graph_.is_constant(node.inputs[0])) return;
+    std::vector<TensorDesc> sources{op.in(0)}, targets{op.out()};
+    for (const TensorDesc& desc : given_[size_t(node.inputs[0])])
+      if (is_window(desc) && !desc.layout.is_plain()) sources.push_back(desc);
+    for (const TensorDesc& desc : windows_[size_t(node.outputs[0])])
+      if (is_window(desc)) targets.push_back(desc);
+    Op windowed = op;
+    for (size_t x = 0; x < sources.size(); ++x)
+      for (size_t y = 0; y < targets.size(); ++y) {
+        if (x + y == 0 || (x && y && sources[x].layout != targets[y].layout)) continue;
+        windowed.inputs[0] = sources[x];
+        windowed.outputs[0] = targets[y];
+        const EntryRef entry = context_.catalog().windowed(windowed, *result.device, options_.threads);
+        context_.catalog().measure(*entry, Tuning::off);
+        add_ways(node, entry, {}, result);
+      }
+  }
+
+  // The parts where they lie in the result.  Of concats within others only the outermost has parts that are windows
+  // of it.
   void add_in_place_concat(const Node& node, const Op& op, NodeStates& result) {
-    for (ValueId id : node.inputs)
-      if (graph_.is_constant(id)) return;  // would have to be copied each time
-    const int dim = int(op.attributes.integer("dim"));
-    for (const TensorDesc& whole : usual_descs(op.out())) {
+    const auto& outer = windows_[size_t(node.outputs[0])];
+    const auto add = [&](const TensorDesc& whole, bool dense) {
+      const auto parts = parts_of(node, op, whole);
+      if (!parts) return;
       State state;
       state.outputs = {whole};
-      bool fits = true;
-      Dims starts = Dims::filled(whole.rank(), 0);
-      for (const TensorDesc& part : op.inputs) {
-        const auto slice = view_sliced(whole, starts, part.shape, Dims::filled(whole.rank(), 1));
-        starts[dim] += part.shape[dim];
-        if (!slice) {
-          fits = false;
-          break;
-        }
-        TensorDesc desc = *slice;
-        state.shifts.push_back(size_t(desc.offset) * size_of(desc.dtype));
-        desc.offset = 0;
-        const TensorDesc dense = TensorDesc::dense(desc.dtype, desc.shape, desc.layout);
-        fits = fits && same_memory(desc, dense);
-        state.inputs.push_back(dense);
+      for (const Part& part : *parts) {
+        const bool window = !part.desc.is_dense();
+        if (window && (dense || part.desc.layout.is_plain())) return;
+        state.inputs.push_back(part.desc);
+        state.shifts.push_back(part.shift);
       }
-      if (fits) result.states.push_back(std::move(state));
-    }
+      result.states.push_back(std::move(state));
+    };
+    for (const TensorDesc& whole : usual_descs(op.out())) add(whole, !outer.empty());
+    for (const TensorDesc& whole : outer)
+      if (is_window(whole)) add(whole, false);
   }
 
   const Graph& graph_;
   Context& context_;
   const StateOptions& options_;
-  std::vector<std::vector<TensorDesc>> given_;  // by value: the descriptions in which it may come
+  std::vector<std::vector<TensorDesc>> given_;    // by value: the descriptions in which it may come
+  std::vector<std::vector<TensorDesc>> windows_;  // by value: those as a part of a concat, dense ones among them
 };
 
 }  // namespace
@@ -203,7 +290,7 @@ std::vector<NodeStates> restricted_to(const std::vector<NodeStates>& nodes, cons
     const auto matches = [&](const State& state) {
       const auto obeys = [&](const TensorDesc& desc) {
         const auto wanted = family_layout(layout, desc);
-        return wanted && same_memory(desc, desc.with_layout(*wanted));
+        return wanted && (desc.layout == *wanted || same_memory(desc, desc.with_layout(*wanted)));
       };
       const Schema& schema = *node.entry->op.schema;
       int count = 0;

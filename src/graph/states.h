@@ -3,6 +3,10 @@
 // An op's states are its ways (dispatch/catalog.h).  A view's are the descriptions of its input that it can rename
 // without moving anything.  A concat has, besides its ways, states in which its parts lie in the result from the
 // start, so that nothing is left to do.
+//
+// A part of a tensor that is not dense, with pixels or images further apart than its own, is a window.  Ops have states
+// that read or write windows where a concat or a view makes some and a provider has ways for them.  In a nest of
+// concats windows are those of the outermost one.
 #pragma once
 
 #include <functional>
@@ -17,6 +21,7 @@ namespace pl {
 
 struct State {
   Way* way = nullptr;               // null: a view, or a concat in place
+  EntryRef entry;                   // of the way: the node's, or that of its op with windows
   std::vector<TensorDesc> inputs;   // what it wants, without offsets; absent ones are not present
   std::vector<TensorDesc> outputs;  // what it gives
   // Of a view: where each output starts in the input.  Of a concat in place: where each input lies in the output.

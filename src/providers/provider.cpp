@@ -42,11 +42,17 @@ std::vector<BufferRef> pack_inputs(Device& device, const Candidate& candidate, s
 }
 
 std::string Candidate::key() const {
+  const auto describe = [](const TensorDesc& desc) {
+    if (!desc.present) return std::string("-");
+    std::string text = desc.layout.generic_str();
+    if (!desc.is_dense())
+      for (int64_t stride : desc.strides) text += "s" + std::to_string(stride);
+    return text;
+  };
   std::string text = provider + "/" + implementation + "/";
-  for (size_t i = 0; i < inputs.size(); ++i)
-    text += (i ? "," : "") + (inputs[i].present ? inputs[i].layout.generic_str() : std::string("-"));
+  for (size_t i = 0; i < inputs.size(); ++i) text += (i ? "," : "") + describe(inputs[i]);
   text += ">";
-  for (size_t i = 0; i < outputs.size(); ++i) text += (i ? "," : "") + outputs[i].layout.generic_str();
+  for (size_t i = 0; i < outputs.size(); ++i) text += (i ? "," : "") + describe(outputs[i]);
   return text;
 }
 

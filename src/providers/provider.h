@@ -16,8 +16,8 @@
 
 namespace pl {
 
-// What a kernel works on.  Tensors are as the candidate described them: dense (reorders may read strided
-// sources), at the offset in their TensorDesc.  Absent optional inputs are null.
+// What a kernel works on.  Tensors are as the candidate described them: dense, or windows of larger tensors where that
+// was asked for (Provider::takes_windows), at the offset in their TensorDesc.  Absent optional inputs are null.
 struct KernelArguments {
   Buffer* const* inputs = nullptr;
   Buffer* const* outputs = nullptr;
@@ -47,8 +47,8 @@ struct Packing {
 struct Candidate {
   std::string provider;             // "onednn"
   std::string implementation;       // "brgconv:avx512_core", "conv_fwd_tiled[TILE_H=4]": unique with the layouts
-  std::vector<TensorDesc> inputs;   // dense; the layouts this candidate wants (absent inputs stay absent)
-  std::vector<TensorDesc> outputs;  // dense; the layouts it gives
+  std::vector<TensorDesc> inputs;   // the layouts this candidate wants (absent inputs stay absent)
+  std::vector<TensorDesc> outputs;  // the layouts it gives
   std::vector<Packing> packings;    // of constant inputs, at most one each; most candidates have none
   size_t workspace_bytes = 0;
   bool reference = false;  // slow by design: admitted only when nothing else exists
@@ -90,6 +90,12 @@ class Provider {
   virtual bool serves(const Device& device) const = 0;
   // Adds candidates or refusals.  May throw only for defects; "cannot" is a refusal.
   virtual void list(const Op& op, Device& device, CandidateList& out) = 0;
+  // True if, for an op like this, it also lists candidates whose tensors are the windows that the op's descriptions
+  // state: parts of larger tensors, with their strides.  Others are not asked about such ops.
+  virtual bool takes_windows(const Op& op) const {
+    (void)op;
+    return false;
+  }
   // True if its candidates handle tensors with no elements; others are not asked about such ops.
   virtual bool handles_empty() const { return false; }
   // True if its kernels on `cpu` use the number of threads that core/threads.h sets; false if they bring their own.

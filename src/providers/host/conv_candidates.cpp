@@ -9,10 +9,23 @@ bool& every_instruction_set() {
 
 Strides Strides::of(const TensorDesc& desc, int width) {
   const int64_t channels = desc.shape[1], columns = desc.shape[desc.rank() - 1];
-  const int64_t rows = desc.rank() == 4 ? desc.shape[2] : 1;
-  if (!desc.layout.is_blocked()) return {rows * columns * channels, columns * channels, channels, width};
-  const int64_t plane = rows * columns * width;
-  return {(channels + width - 1) / width * plane, columns * width, width, plane};
+  const int64_t rows = desc.rank() == 4 ? desc.shape[2] : 1, images = desc.shape[0];
+  const int64_t column_step = desc.strides[desc.rank() - 1], row_step = desc.strides[2], image_step = desc.strides[0];
+  // Dimensions of size one say nothing; their strides here are those that let them be counted as one with their
+  // neighbours.
+  Strides result;
+  if (desc.layout.is_blocked()) {
+    result.pixel = columns > 1 ? column_step : width;
+    result.row = rows > 1 ? row_step : columns * result.pixel;
+    result.vector = channels > width ? desc.strides[1] : rows * result.row;
+    result.image = images > 1 ? image_step : (channels + width - 1) / width * result.vector;
+  } else {
+    result.pixel = columns > 1 ? column_step : rows > 1 ? row_step : images > 1 ? image_step : channels;
+    result.row = rows > 1 ? row_step : columns * result.pixel;
+    result.vector = width;
+    result.image = images > 1 ? image_step : rows * result.row;
+  }
+  return result;
 }
 
 bool suits_conv_kernels(const Op& op) {

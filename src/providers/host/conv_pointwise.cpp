@@ -85,10 +85,14 @@ void list_pointwise(const Op& op, CandidateList& out) {
         job.x_row = strides.row * rows.stride;
         job.x_pixel = strides.pixel * columns.stride;
         job.result = result_of(op, y, kernels.width);
-        if (columns.stride == 1 && rows.stride == 1) {
+        // Rows, and images, that continue each other in x and in y are one long row.
+        const auto continues = [&](int64_t in, int64_t in_pixel, int64_t out) {
+          return in == job.columns * in_pixel && out == job.columns * job.result.pixel;
+        };
+        if (columns.stride == 1 && rows.stride == 1 && continues(job.x_row, job.x_pixel, job.result.row)) {
           job.columns *= job.rows;
           job.rows = 1;
-          if (!blocked) {
+          if (!blocked && continues(job.x_image, job.x_pixel, job.result.image)) {
             job.columns *= job.images;
             job.images = 1;
           }

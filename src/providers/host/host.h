@@ -26,6 +26,7 @@ class HostProvider : public Provider {
   std::string version() const override;
   bool serves(const Device& device) const override { return device.is_cpu(); }
   bool handles_empty() const override { return true; }
+  bool takes_windows(const Op& op) const override;
   void list(const Op& op, Device& device, CandidateList& out) override;
 };
 
@@ -74,6 +75,10 @@ inline TensorDesc dense(const TensorDesc& desc) { return desc.present ? desc.wit
 // Dense in `layout` if the rank fits, else as it is.
 inline TensorDesc dense_as(const TensorDesc& desc, const Layout& layout) {
   return desc.present && desc.rank() == layout.rank() ? desc.with_layout(layout) : dense(desc);
+}
+// The same, but a window of a larger tensor in `layout` stays what it is: for kernels that go by strides.
+inline TensorDesc window_as(const TensorDesc& desc, const Layout& layout) {
+  return desc.present && desc.layout == layout && !desc.is_dense() ? desc : dense_as(desc, layout);
 }
 inline TensorDesc dense_plain(const TensorDesc& desc) {
   return desc.present ? desc.with_layout(Layout::plain(desc.rank())) : desc;

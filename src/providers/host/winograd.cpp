@@ -367,7 +367,8 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       g.images = x.shape[0], g.ic = x.shape[1], g.oc = weight.shape[0];
       g.h = int(rows.in), g.w = int(columns.in), g.oh = int(rows.out), g.ow = int(columns.out);
       g.pad_top = int(rows.begin), g.pad_left = int(columns.begin);
-      g.x = x.with_layout(layout), g.y = op.out().with_layout(layout);
+      g.x = window_as(x, layout), g.y = window_as(op.out(), layout);
+      if (op.has(3) && !g.y.is_dense()) continue;  // the residual lies as y does
       g.bias = op.has(2), g.residual = op.has(3);
       g.activation = Activation::of(op);
       g.relu = !op.attributes.is_none("activation") && op.attributes.text("activation") == "relu";
@@ -384,7 +385,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       candidate.provider = "host";
       candidate.implementation = concat(late ? "winograd_late:" : "winograd:", kernels.isa);
       for (size_t i = 0; i < op.inputs.size(); ++i)
-        candidate.inputs.push_back(i == 0 || i == 3 ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
+        candidate.inputs.push_back(i == 0 ? g.x : i == 3 ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
       candidate.outputs = {g.y};
       candidate.workspace_bytes = Body::workspace_floats(g, cut) * sizeof(float);
       candidate.efficiency = 1;

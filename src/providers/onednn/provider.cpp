@@ -16,6 +16,9 @@ class OnednnProvider final : public Provider {
 
   bool serves(const Device& device) const override { return device.is_cpu(); }
 
+  // Reorders write to any strides.  For strided tensors of other ops oneDNN 3.2 has nothing but its plain loops.
+  bool takes_windows(const Op& op) const override { return op.schema->kind == "reorder"; }
+
   void list(const Op& op, Device&, CandidateList& out) override {
     const ListFunction* function = Table::instance().find(op.schema->kind);
     if (!function) return refuse(op, out, "oneDNN has no primitive of this kind");

@@ -1,0 +1,230 @@
+// Ops whose tensors are windows of larger ones: the results of every way, with everything around the windows poisoned,
+// which must neither be read nor written.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "dispatch/catalog.h"
+#include "dispatch/dispatcher.h"
+#include "graph_testing.h"
+#include "providers/host/conv_candidates.h"
+
+using namespace pl;
+using namespace pltest;
+
+// A tensor with so many more channels, in `layout`, and the window that begins `before` of them.
+struct Windowed {
+  Windowed(const Dims& shape, const Layout& layout, int64_t before, int64_t after) {
+    Dims sizes = shape;
+    sizes[1] += before + after;
+    whole = TensorDesc::dense(DType::f32, sizes, layout);
+    window = whole.with_layout(layout);
+    window.shape = shape;
+    Dims start = Dims::filled(shape.size(), 0);
+    start[1] = before;
+    first = size_t(whole.offset_of(start));
+  }
+  TensorDesc whole, window;  // the window without its offset
+  size_t first = 0;          // element
+};
+
+static void each(const Dims& shape, const std::function<void(const Dims&, size_t)>& visit) {
+  Dims index = Dims::filled(shape.size(), 0);
+  for (int64_t i = 0; i < shape.product(); ++i) {
+    visit(index, size_t(i));
+    for (int d = shape.size() - 1; d >= 0 && ++index[d] == shape[d]; --d) index[d] = 0;
+  }
+}
+
+static float bits(uint32_t pattern) {
+  float value;
+  std::memcpy(&value, &pattern, 4);
+  return value;
+}
+const uint32_t kPoison = 0x7fc0dead;  // a NaN
+
+struct Placed {
+  std::vector<float> memory;
+  BufferRef whole, buffer;
+};
+
+// All poison but for the values, if there are any.
+static Placed place(Device& device, const TensorDesc& window, size_t first, size_t elements,
+                    const std::vector<double>* values) {
+  Placed tensor;
+  tensor.whole = device.allocate(elements * 4);
+  float* base = static_cast<float*>(tensor.whole->host());
+  for (size_t i = 0; i < elements; ++i) base[i] = bits(kPoison);
+  if (values) {
+    if (window.has_padding()) std::memset(base + first, 0, window.size_bytes());
+    each(window.shape,
+         [&](const Dims& index, size_t i) { base[first + size_t(window.offset_of(index))] = float((*values)[i]); });
+  }
+  tensor.buffer = device.part(tensor.whole, first * 4, (elements - first) * 4);
+  return tensor;
+}
+
+static int checked = 0;  // ways
+
+// How many ways there are; each is checked.  `from`, `to`: whether the first input, the result is a window.
+static int check(const char* name, const std::string& attributes, const std::vector<Dims>& shapes, const Layout& layout,
+                 bool from, bool to) {
+  Device& cpu = context().device("cpu");
+  const int64_t aside = layout.is_blocked() ? layout.block(0).size : 5;
+  std::vector<TensorDesc> inputs;
+  for (const Dims& shape : shapes) inputs.push_back(shape.size() ? TensorDesc::dense(DType::f32, shape) : TensorDesc());
+  const Schema* schema = find_schema(name);
+  Op op = make_op(*schema, Attributes::parse(attributes), inputs);
+  const Windowed source(shapes[0], layout, aside, 2 * aside), target(op.out().shape, layout, 2 * aside, aside);
+  // What is expected, by the same op on dense tensors in NCHW.
+  std::vector<TensorRef> dense;
+  std::vector<std::vector<double>> values;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    dense.push_back(shapes[i].size() ? random_tensor(shapes[i], unsigned(i) + 1, i == 2 ? 0.5 : -1, 1) : nullptr);
+    values.push_back(shapes[i].size() ? passes::numbers_of(*dense.back()) : std::vector<double>());
+  }
+  Attributes call = Attributes::parse(attributes);
+  call.set("layout", std::string("NCHW"));
+  const auto expected = passes::numbers_of(*context().run(*schema, CallAttributes::parse(call), dense)[0]);
+  if (from) op.inputs[0] = source.window;
+  if (to) op.outputs[0] = target.window;
+  const EntryRef entry = context().catalog().windowed(op, cpu, 1);
+  for (Way& way : entry->ways) {
+    const Candidate& candidate = way.candidate;
+    CHECK(!from || candidate.inputs[0] == source.window);
+    CHECK(!to || candidate.outputs[0] == target.window);
+    std::vector<Placed> tensors;
+    std::vector<Buffer*> in, out;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      in.push_back(nullptr);
+      if (!shapes[i].size()) continue;
+      const TensorDesc& desc = candidate.inputs[i];
+      tensors.push_back(i == 0 && from ? place(cpu, desc, source.first, size_t(source.whole.extent()), &values[i])
+                                       : place(cpu, desc, 0, size_t(desc.extent()), &values[i]));
+      in.back() = tensors.back().buffer.get();
+    }
+    const TensorDesc& desc = candidate.outputs[0];
+    const size_t first = to ? target.first : 0, elements = size_t(to ? target.whole.extent() : desc.extent());
+    Placed result = place(cpu, desc, first, elements, nullptr);
+    out.push_back(result.buffer.get());
+    const BufferRef workspace = cpu.allocate(std::max<size_t>(1, candidate.workspace_bytes));
+    const auto packed = pack_inputs(cpu, candidate, in);
+    candidate.prepare()->run({in.data(), out.data(), workspace.get()});
+    const float* base = static_cast<const float*>(result.whole->host());
+    std::vector<bool> written(elements, !to && desc.has_padding());
+    each(desc.shape, [&](const Dims& index, size_t i) {
+      const size_t at = first + size_t(desc.offset_of(index));
+      written[at] = true;
+      if (std::fabs(double(base[at]) - expected[i]) <= 2e-5 * (1 + std::fabs(expected[i]))) return;
+      std::fprintf(stderr, "%s, %s: %g, expected %g\n", entry->text.c_str(), way.key.c_str(), double(base[at]),
+                   expected[i]);
+      std::exit(1);
+    });
+    for (size_t i = 0; i < elements; ++i) {
+      uint32_t pattern;
+      std::memcpy(&pattern, base + i, 4);
+      if (written[i] || pattern == kPoison) continue;
+      std::fprintf(stderr, "%s, %s: wrote beside the window\n", entry->text.c_str(), way.key.c_str());
+      std::exit(1);
+    }
+  }
+  checked += int(entry->ways.size());
+  return int(entry->ways.size());
+}
+
+// All three ways to have windows; each must be possible.
+static void check_all(const char* name, const std::string& attributes, const std::vector<Dims>& shapes,
+                      std::initializer_list<const char*> layouts = {"NHWC", "nChw16c"}) {
+  for (const char* text : layouts)
+    for (int which = 1; which < 4; ++which) {
+      const int ways = check(name, attributes, shapes, Layout::parse(text), which & 1, which & 2);
+      if (ways) continue;
+      std::fprintf(stderr, "%s %s: no way in %s, windows %d\n", name, attributes.c_str(), text, which);
+      std::exit(1);
+    }
+}
+
+static void test_convolutions() {
+  host::every_instruction_set() = true;
+  const bool blocks = host::conv_kernels().width == 16;
+  const auto layouts = [&](const char* name, const std::string& attributes, const std::vector<Dims>& shapes) {
+    check_all(name, attributes, shapes, {"NHWC"});
+    check_all(name, attributes, shapes, {blocks ? "nChw16c" : "nChw8c"});
+  };
+  for (int64_t n : {1, 3}) {
+    if (n > 1) {  // a blocked window of one image is dense
+      layouts("conv2d", "activation=\"relu\"", {{n, 32, 7, 9}, {48, 32, 1, 1}, {48}});
+      layouts("conv2d", "stride=[2,2]", {{n, 32, 7, 9}, {16, 32, 1, 1}, {}});
+      layouts("conv2d", "groups=32 padding=[1,1] activation=\"silu\"", {{n, 32, 7, 9}, {32, 1, 3, 3}, {32}});
+      layouts("conv2d", "padding=[1,1] activation=\"relu\"", {{n, 32, 10, 7}, {32, 32, 3, 3}, {32}});
+    }
+    // Channels that fill no vector, planes of one row, one column, one pixel.
+    check_all("conv2d", "activation=\"hardswish\"", {{n, 20, 5, 6}, {27, 20, 1, 1}, {27}}, {"NHWC"});
+    check_all("conv2d", "", {{n, 20, 1, 6}, {24, 20, 1, 1}, {24}}, {"NHWC"});
+    check_all("conv2d", "", {{n, 20, 6, 1}, {24, 20, 1, 1}, {24}}, {"NHWC"});
+    check_all("conv2d", "groups=20 padding=[2,2]", {{n, 20, 6, 1}, {20, 1, 5, 5}, {20}}, {"NHWC"});
+    check_all("conv2d", "padding=[1,1]", {{n, 19, 9, 5}, {21, 19, 3, 3}, {21}}, {"NHWC"});
+  }
+  check_all("conv2d", "", {{3, 20, 1, 1}, {24, 20, 1, 1}, {24}}, {"NHWC"});
+  // One that reads a residual where it writes its result has none.
+  const std::vector<Dims> shapes{{2, 32, 4, 4}, {32, 32, 1, 1}, {32}, {2, 32, 4, 4}};
+  CHECK(check("conv2d", "", shapes, Layout::parse("NHWC"), false, true) == 0);
+  CHECK(check("conv2d", "", shapes, Layout::parse("NHWC"), true, false) > 0);
+  host::every_instruction_set() = false;
+}
+
+static void test_others() {
+  for (int64_t n : {2, 3}) {
+    check_all("batch_norm", "activation=\"relu\"", {{n, 32, 5, 3}, {32}, {32}, {32}, {32}});
+    check_all("add", "", {{n, 32, 5, 3}, {n, 32, 5, 3}});
+    check_all("mul", "", {{n, 32, 5, 3}, {n, 32, 1, 1}});
+    check_all("max_pool2d", "kernel_size=[3,3] stride=[2,2] padding=[1,1]", {{n, 32, 7, 9}});
+    check_all("avg_pool2d", "kernel_size=[3,3] stride=[1,1] padding=[1,1]", {{n, 32, 7, 9}});
+  }
+  // What goes by elements in a row has no windows.
+  CHECK(check("tanh", "", {{2, 32, 5, 3}}, Layout::parse("NHWC"), true, false) == 0);
+}
+
+// Reorders to and from windows, and copies of windows.
+static void test_conversions() {
+  Device& cpu = context().device("cpu");
+  const Dims shape{2, 32, 3, 5};
+  const Windowed nhwc(shape, Layout::parse("NHWC"), 16, 16), blocked(shape, Layout::parse("nChw16c"), 16, 16);
+  std::vector<double> values(size_t(shape.product()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = double(i);
+  const auto run = [&](const EntryRef& entry, const Windowed* from, const TensorDesc& source, const Windowed& to) {
+    CHECK(entry && !entry->ways.empty());
+    for (const Way& way : entry->ways) {
+      const Placed x = from ? place(cpu, source, from->first, size_t(from->whole.extent()), &values)
+                            : place(cpu, source, 0, size_t(source.extent()), &values);
+      const Placed y = place(cpu, to.window, to.first, size_t(to.whole.extent()), nullptr);
+      Buffer *in = x.buffer.get(), *out = y.buffer.get();
+      const BufferRef workspace = cpu.allocate(std::max<size_t>(1, way.candidate.workspace_bytes));
+      way.candidate.prepare()->run({&in, &out, workspace.get()});
+      const float* base = static_cast<const float*>(y.whole->host());
+      size_t poison = 0;
+      for (int64_t i = 0; i < to.whole.extent(); ++i) poison += std::isnan(base[i]);
+      CHECK(poison == size_t(to.whole.extent()) - values.size());
+      each(shape, [&](const Dims& index, size_t i) {
+        CHECK(double(base[to.first + size_t(to.window.offset_of(index))]) == values[i]);
+      });
+    }
+  };
+  Catalog& catalog = context().catalog();
+  for (const Windowed* to : {&nhwc, &blocked}) {
+    for (const char* layout : {"NCHW", "NHWC", "nChw16c"}) {
+      const TensorDesc dense = TensorDesc::dense(DType::f32, shape, Layout::parse(layout));
+      run(catalog.reorder(dense, to->window, cpu, 1), nullptr, dense, *to);
+    }
+    run(catalog.copy(to->window, cpu, 1), to, to->window, *to);
+  }
+  run(catalog.reorder(nhwc.window, blocked.window, cpu, 1), &nhwc, nhwc.window, blocked);
+}
+
+int main() {
+  test_convolutions();
+  test_others();
+  test_conversions();
+  std::printf("%d ways\n", checked);
+  return 0;
+}
