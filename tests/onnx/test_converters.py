@@ -155,6 +155,16 @@ def test_old_meanings(op, parts, wanted):
     close(actual, wanted)
 
 
+@pytest.mark.parametrize(("op", "dtype"), [("Conv", "float32"), ("ConvInteger", "uint8")])
+def test_negative_pads_cut_the_input(op, dtype):
+    x, weight = (numpy.abs(10 * randn(*shape)).astype(dtype) for shape in ((1, 3, 7, 8), (2, 3, 3, 3)))
+    results = []
+    for array, pads in ((x, [-1, 1, 0, -2]), (x[:, :, 1:, :-2], [0, 1, 0, 0])):
+        node = helper.make_node(op, ["x", "w"], ["y"], pads=pads)
+        results.append(run(model_of([node], {"x": array}, ["y"], 17, {"w": weight}), array)[0])
+    close(*results)
+
+
 def test_conv_transpose_against_torch():
     torch = pytest.importorskip("torch")
     x, weight, bias = randn(1, 4, 5, 5), randn(4, 2, 3, 3), randn(4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...errors import ShapeError, UnsupportedError
 from ..node import Node, Operand, Result
 from ..registry import converter
@@ -30,21 +32,17 @@ def cropped(node: Node, x: Operand, window: Window) -> Operand:
     return made
 
 
-@converter("Conv", since=1)
-def conv(node: Node) -> Result:
-    x, weight = node.x(0), node.x(1)
+def convolution(node: Node, op: str, x: Operand, weight: Operand, *others: Any, **more: Any) -> Result:
+    """The op with the node's window and groups; what negative pads cut away is cut from x before."""
     window = window_of(node, spatial_sizes(x, weight), weight.shape[2:])
     x = cropped(node, x, window)
-    return node.op(
-        f"conv{x.ndim - 2}d",
-        x,
-        weight,
-        node.optional(2),
-        stride=window.strides,
-        padding=window.padding,
-        dilation=window.dilations,
-        groups=node.integer("group", 1),
-    )
+    return node.op(op, x, weight, *others, **window.arguments, groups=node.integer("group", 1), **more)
+
+
+@converter("Conv", since=1)
+def conv(node: Node) -> Result:
+    x = node.x(0)
+    return convolution(node, f"conv{x.ndim - 2}d", x, node.x(1), node.optional(2))
 
 
 @converter("ConvTranspose", since=1)
@@ -66,13 +64,13 @@ def conv_transpose(node: Node) -> Result:
             window.begins[i], window.ends[i] = small, total - small
             if mode != "SAME_UPPER":
                 window.begins[i], window.ends[i] = window.ends[i], window.begins[i]
-    arguments = {"stride": window.strides, "groups": node.integer("group", 1), "dilation": window.dilations}
+    arguments = {**window.arguments, "groups": node.integer("group", 1)}
     op = f"conv_transpose{rank}d"
     limits = [max(s, d) for s, d in zip(window.strides, window.dilations, strict=True)]
     if min(window.padding) >= 0 and all(e < limit for e, limit in zip(extra, limits, strict=True)):
-        return node.op(op, x, weight, bias, padding=window.padding, output_padding=extra, **arguments)
+        return node.op(op, x, weight, bias, output_padding=extra, **arguments)
     # Beyond what the op takes: the whole result, with borders of zeros added or cut, then the bias.
-    y = node.op(op, x, weight, None, **arguments)
+    y = node.op(op, x, weight, None, **{**arguments, "padding": 0})
     pairs = []
     for i in reversed(range(rank)):
         pairs += [-window.begins[i], extra[i] - window.ends[i]]

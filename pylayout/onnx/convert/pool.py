@@ -59,9 +59,7 @@ def max_pool(node: Node) -> Result:
         f"max_pool{len(window.kernel)}d",
         x,
         window.kernel,
-        stride=window.strides,
-        padding=window.padding,
-        dilation=window.dilations,
+        **window.arguments,
         ceil_mode=ceil,
     )
 

@@ -8,9 +8,8 @@ from ...errors import ShapeError, UnsupportedError
 from ..fold import arange
 from ..node import Known, Node, Operand, Result, dtype_text, numpy_of
 from ..registry import converter
-from .conv import spatial_sizes
+from .conv import convolution
 from .math import cast
-from .windows import window_of
 
 
 def _zero_point(node: Node, index: int) -> Operand | None:
@@ -96,12 +95,11 @@ def quantize_linear(node: Node) -> Result:
 
 @converter("QLinearConv", since=10)
 def qlinear_conv(node: Node) -> Result:
-    x, weight = node.x(0), node.x(3)
-    window = window_of(node, spatial_sizes(x, weight), weight.shape[2:])
-    return node.op(
+    return convolution(
+        node,
         "qlinear_conv",
-        x,
-        weight,
+        node.x(0),
+        node.x(3),
         _scale(node, 1),
         _scale(node, 4),
         _scale(node, 6),
@@ -109,29 +107,13 @@ def qlinear_conv(node: Node) -> Result:
         _zero_point(node, 5),
         _zero_point(node, 7),
         node.optional(8),
-        stride=window.strides,
-        padding=window.padding,
-        dilation=window.dilations,
-        groups=node.integer("group", 1),
         dtype=_result_dtype(node, 7),
     )
 
 
 @converter("ConvInteger", since=10)
 def conv_integer(node: Node) -> Result:
-    x, weight = node.x(0), node.x(1)
-    window = window_of(node, spatial_sizes(x, weight), weight.shape[2:])
-    return node.op(
-        "conv_integer",
-        x,
-        weight,
-        _zero_point(node, 2),
-        _zero_point(node, 3),
-        stride=window.strides,
-        padding=window.padding,
-        dilation=window.dilations,
-        groups=node.integer("group", 1),
-    )
+    return convolution(node, "conv_integer", node.x(0), node.x(1), _zero_point(node, 2), _zero_point(node, 3))
 
 
 def _matrices(node: Node, a: Operand, b: Operand) -> tuple[Operand, Operand, list[int]]:

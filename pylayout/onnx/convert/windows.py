@@ -27,6 +27,11 @@ class Window:
         return [*self.begins, *self.ends]
 
     @property
+    def arguments(self) -> dict[str, list[int]]:
+        """What convolutions and pools take besides the kernel."""
+        return {"stride": self.strides, "padding": self.padding, "dilation": self.dilations}
+
+    @property
     def reach(self) -> list[int]:
         """Input elements from the first to the last that one window touches."""
         return [d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
