@@ -7,10 +7,11 @@ Needs torchvision, whose definitions they are.
 
 from __future__ import annotations
 
-import contextlib
 import pprint
 from collections import Counter
 from pathlib import Path
+
+from .torchvision_models import import_torchvision
 
 NETWORKS = ("resnet50", "mobilenet_v2", "densenet161", "efficientnet_b0", "vgg16")
 
@@ -42,21 +43,6 @@ class Convolution(NamedTuple):
 
 CONVOLUTIONS: dict[str, list[Convolution]] = {
 '''
-
-
-def import_torchvision():
-    """torchvision.models; a torchvision built for CUDA can be imported without it once two names exist."""
-    import torch
-
-    if not hasattr(torch.ops.torchvision, "nms"):
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            with contextlib.suppress(RuntimeError):
-                library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        import_torchvision.library = library  # the names go when this object goes
-    from torchvision import models
-
-    return models
 
 
 def convolutions(name: str) -> list[tuple[int, ...]]:

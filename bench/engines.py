@@ -73,7 +73,7 @@ def _pylayout_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], A
 def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
     import torch
 
-    from .derive_shapes import import_torchvision
+    from .torchvision_models import import_torchvision
 
     torch.set_num_threads(options["threads"])
     torch.set_grad_enabled(False)

@@ -62,7 +62,7 @@ def build(network: str, size: int) -> Any:
     """The torchvision network in eval mode, seeded and calibrated."""
     import torch
 
-    from .derive_shapes import import_torchvision
+    from .torchvision_models import import_torchvision
 
     torch.manual_seed(1)
     module = getattr(import_torchvision(), network)(**_OPTIONS.get(network, {}))

@@ -1,8 +1,10 @@
 """What all Python tests share: a cache of their own, devices, seeded random numbers."""
 
 import os
+import sys
 import tempfile
 import zlib
+from pathlib import Path
 
 import numpy
 import pytest
@@ -54,6 +56,19 @@ def rng(request: pytest.FixtureRequest) -> numpy.random.Generator:
     seed = SEED ^ zlib.crc32(request.node.nodeid.encode())
     print(f"seed {seed} (TEST_SEED={SEED})")
     return numpy.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def torchvision_models():
+    """torchvision.models, as the benchmarks import it."""
+    pytest.importorskip("torch")
+    sys.path.append(str(Path(__file__).resolve().parent.parent))  # last: an installed pylayout stays the one tested
+    from bench.torchvision_models import import_torchvision
+
+    try:
+        return import_torchvision()
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"torchvision does not import: {error}")
 
 
 @pytest.fixture(scope="module")

@@ -255,22 +255,11 @@ def test_seeded_network_reports_progress():
 # ---- against torchvision, through a file of its own state_dict ----
 
 
-def torchvision_models():
-    torch = pytest.importorskip("torch")
-    # A torchvision built for CUDA can be imported without it once these two names exist.
-    if not hasattr(torch.ops.torchvision, "nms"):
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        torchvision_models.library = library  # the names go when this object goes
-    return torch, pytest.importorskip("torchvision.models")
-
-
 @pytest.mark.parametrize("name", FAST)
-def test_equals_torchvision(name, tmp_path):
-    torch, models = torchvision_models()
+def test_equals_torchvision(name, tmp_path, torchvision_models):
+    torch = pytest.importorskip("torch")
     save_file = pytest.importorskip("safetensors.torch").save_file
-    module = getattr(models, name)().eval()
+    module = getattr(torchvision_models, name)().eval()
     state = {key: torch.from_numpy(value) for key, value in parameters_of(name).items()}
     missing = module.load_state_dict(state, strict=False).missing_keys
     assert all(key.endswith("num_batches_tracked") for key in missing)

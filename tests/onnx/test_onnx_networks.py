@@ -62,16 +62,6 @@ def calibrated(module, x):
     return module.eval()
 
 
-def torchvision_models():
-    # A torchvision made for another torch lacks its C++ operators; models do not need them, but the import asks.
-    if not hasattr(torch.ops.torchvision, "nms"):
-        library = torch.library.Library("torchvision", "FRAGMENT")
-        for name in ("nms", "qnms"):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        torchvision_models.library = library
-    return pytest.importorskip("torchvision.models")
-
-
 @pytest.mark.parametrize(
     ("name", "opset"),
     [
@@ -84,14 +74,10 @@ def torchvision_models():
         ("googlenet", 17),
     ],
 )
-def test_torchvision(name, opset):
+def test_torchvision(name, opset, torchvision_models):
     options = {"aux_logits": False, "init_weights": False} if name == "googlenet" else {}
-    try:
-        build = getattr(torchvision_models(), name)
-    except RuntimeError as error:
-        pytest.skip(f"torchvision does not import: {error}")
     x = torch.randn(1, 3, 64, 64)
-    compare(calibrated(build(**options), x), x, opset)
+    compare(calibrated(getattr(torchvision_models, name)(**options), x), x, opset)
 
 
 class Encoder(torch.nn.Module):
