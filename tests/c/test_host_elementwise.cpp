@@ -3,73 +3,12 @@
 #include <cmath>
 #include <limits>
 
-#include "host_testing.h"
+#include "elementwise_references.h"
 #include "ops/activation.h"
 #include "providers/host/functions.h"
 
 using namespace pl;
 using namespace pl::host_testing;
-
-static double exact(const std::string& name, double x, double alpha, double beta) {
-  const auto clamp = [](double v, double low, double high) { return std::min(std::max(v, low), high); };
-  if (name == "relu") return std::max(x, 0.0);
-  if (name == "relu6") return clamp(x, 0, 6);
-  if (name == "leaky_relu") return x > 0 ? x : alpha * x;
-  if (name == "elu") return x > 0 ? x : alpha * std::expm1(x);
-  if (name == "selu") return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x));
-  if (name == "gelu_erf") return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-  if (name == "gelu_tanh") return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  if (name == "silu") return x / (1 + std::exp(-x));
-  if (name == "hardswish") return x * clamp(x / 6 + 0.5, 0, 1);
-  if (name == "hardsigmoid") return clamp(x / 6 + 0.5, 0, 1);
-  if (name == "sigmoid") return 1 / (1 + std::exp(-x));
-  if (name == "tanh") return std::tanh(x);
-  if (name == "clip") return clamp(x, alpha, beta);
-  if (name == "softplus") return alpha * x > beta ? x : std::log1p(std::exp(alpha * x)) / alpha;
-  if (name == "mish") return x * std::tanh(std::log1p(std::exp(x)));
-  if (name == "softsign") return x / (1 + std::fabs(x));
-  if (name == "abs") return std::fabs(x);
-  if (name == "neg") return -x;
-  if (name == "exp") return std::exp(x);
-  if (name == "log") return std::log(x);
-  if (name == "sqrt") return std::sqrt(x);
-  if (name == "rsqrt") return 1 / std::sqrt(x);
-  if (name == "reciprocal") return 1 / x;
-  if (name == "square") return x * x;
-  if (name == "sin") return std::sin(x);
-  if (name == "cos") return std::cos(x);
-  if (name == "erf") return std::erf(x);
-  if (name == "floor") return std::floor(x);
-  if (name == "ceil") return std::ceil(x);
-  if (name == "round") return std::nearbyint(x);
-  if (name == "sign") return (x > 0) - (x < 0);
-  if (name == "trunc") return std::trunc(x);
-  if (name == "tan") return std::tan(x);
-  if (name == "asin") return std::asin(x);
-  if (name == "acos") return std::acos(x);
-  if (name == "atan") return std::atan(x);
-  if (name == "sinh") return std::sinh(x);
-  if (name == "cosh") return std::cosh(x);
-  if (name == "asinh") return std::asinh(x);
-  if (name == "acosh") return std::acosh(x);
-  if (name == "atanh") return std::atanh(x);
-  if (name == "celu") return x > 0 ? x : alpha * std::expm1(x / alpha);
-  if (name == "threshold") return x <= alpha ? beta : x;
-  if (name == "isnan") return std::isnan(x);
-  if (name == "isinf") return std::isinf(x);
-  if (name == "logical_not") return x == 0;
-  std::fprintf(stderr, "unary function %s has no reference\n", name.c_str());
-  std::exit(1);
-}
-
-// Where the function is defined and not steep.
-static std::pair<double, double> domain_of(const std::string& name) {
-  if (name == "log" || name == "sqrt" || name == "rsqrt") return {0.1, 3};
-  if (name == "asin" || name == "acos" || name == "atanh") return {-0.9, 0.9};
-  if (name == "acosh") return {1.1, 3};
-  if (name == "tan") return {-1.2, 1.2};
-  return {-3, 3};
-}
 
 static void test_unary() {
   for (const Schema* schema : all_schemas()) {
@@ -80,15 +19,12 @@ static void test_unary() {
         const Input x = random_input(dtype, shape, low, high);
         if (!is_floating(dtype) && !find_unary_function(schema->name)->integers) continue;
         if (dtype == DType::u8 && schema->name == "neg") continue;  // wraps around
-        const char* attributes = schema->name == "clip"        ? "min=-1 max=2"
-                                 : schema->name == "threshold" ? "threshold=0.5 value=-7"
-                                                               : "";
-        run_all(schema->name.c_str(), attributes, {x},
+        run_all(schema->name.c_str(), attributes_of(schema->name), {x},
                 [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
                   Values expected;
                   for (double v : x.values)
-                    expected.push_back(exact(op.attributes.text("function"), v, op.attributes.number("alpha"),
-                                             op.attributes.number("beta")));
+                    expected.push_back(unary_reference(op.attributes.text("function"), v, op.attributes.number("alpha"),
+                                                       op.attributes.number("beta")));
                   expect(expected, 1)(op, y, what);
                 });
       }
@@ -105,7 +41,7 @@ static double ulps(const char* name, float low, float high, double alpha = 0, do
   run(x.data(), y.data(), n, alpha, beta);
   double worst = 0;
   for (int i = 0; i < n; ++i) {
-    const double wanted = exact(name, x[size_t(i)], alpha, beta);
+    const double wanted = unary_reference(name, x[size_t(i)], alpha, beta);
     if (std::fabs(wanted) > 3.4e38) {
       CHECK(std::isinf(y[size_t(i)]));
       continue;
@@ -186,36 +122,6 @@ static void test_special_values() {
   CHECK(z[0] == 0 && z[1] == -3 && z[2] == std::numeric_limits<int64_t>::min());
 }
 
-static double exact2(const std::string& name, double x, double y) {
-  if (name == "add") return x + y;
-  if (name == "sub") return x - y;
-  if (name == "mul") return x * y;
-  if (name == "div") return x / y;
-  if (name == "maximum") return std::max(x, y);
-  if (name == "minimum") return std::min(x, y);
-  if (name == "pow") return std::pow(x, y);
-  if (name == "eq") return x == y;
-  if (name == "ne") return x != y;
-  if (name == "lt") return x < y;
-  if (name == "le") return x <= y;
-  if (name == "gt") return x > y;
-  if (name == "ge") return x >= y;
-  if (name == "logical_and") return x != 0 && y != 0;
-  if (name == "logical_or") return x != 0 || y != 0;
-  if (name == "logical_xor") return (x != 0) != (y != 0);
-  if (name == "fmod") return y == 0 ? x : std::fmod(x, y);
-  if (name == "remainder") return y == 0 ? x : x - std::floor(x / y) * y;
-  std::fprintf(stderr, "binary function %s has no reference\n", name.c_str());
-  std::exit(1);
-}
-
-static double broadcast_at(const Input& input, const Dims& index) {
-  Dims own;
-  const int rank = input.desc.rank(), added = index.size() - rank;
-  for (int d = 0; d < rank; ++d) own.push_back(input.desc.shape[d] == 1 ? 0 : index[added + d]);
-  return input.values[size_t(linear(input.desc.shape, own))];
-}
-
 static void test_binary() {
   const std::pair<Dims, Dims> shapes[] = {{{2, 17, 3, 5}, {2, 17, 3, 5}},
                                           {{2, 17, 3, 5}, {1, 17, 1, 1}},
@@ -242,7 +148,7 @@ static void test_binary() {
                 [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
                   Values expected;
                   each(op.out().shape, [&](const Dims& index) {
-                    expected.push_back(exact2(schema->name, broadcast_at(x, index), broadcast_at(y, index)));
+                    expected.push_back(binary_reference(schema->name, broadcast_at(x, index), broadcast_at(y, index)));
                   });
                   expect(expected)(op, out, what);
                 });

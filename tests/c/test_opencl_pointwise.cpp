@@ -1,5 +1,6 @@
 // The pointwise-broadcast-reduce generator on every OpenCL device: each op that is built on it, layouts, dtypes,
 // broadcasting, chunked and grouped reductions, and that the same call gives the same bits.
+#include "elementwise_references.h"
 #include "opencl_testing.h"
 #include "ops/activation.h"
 #include "ops/pointwise.h"
@@ -9,89 +10,26 @@ using namespace pl::opencl_testing;
 
 namespace {
 
-double broadcast_at(const Input& input, const Dims& index) {
-  Dims own;
-  const int rank = input.desc.rank(), added = index.size() - rank;
-  for (int d = 0; d < rank; ++d) own.push_back(input.desc.shape[d] == 1 ? 0 : index[added + d]);
-  return input.values[size_t(linear(input.desc.shape, own))];
-}
-
-double unary(const std::string& name, double x, double alpha, double beta) {
-  if (name == "relu") return std::max(x, 0.0);
-  if (name == "relu6") return std::min(std::max(x, 0.0), 6.0);
-  if (name == "leaky_relu") return x > 0 ? x : alpha * x;
-  if (name == "elu") return x > 0 ? x : alpha * std::expm1(x);
-  if (name == "selu") return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * std::expm1(x));
-  if (name == "gelu_erf") return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-  if (name == "gelu_tanh") return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-  if (name == "silu") return x / (1 + std::exp(-x));
-  if (name == "hardswish") return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0);
-  if (name == "hardsigmoid") return std::min(std::max(x / 6 + 0.5, 0.0), 1.0);
-  if (name == "sigmoid") return 1 / (1 + std::exp(-x));
-  if (name == "tanh") return std::tanh(x);
-  if (name == "clip") return std::min(std::max(x, alpha), beta);
-  if (name == "softplus") return alpha * x > beta ? x : std::log1p(std::exp(alpha * x)) / alpha;
-  if (name == "mish") return x * std::tanh(std::log1p(std::exp(x)));
-  if (name == "softsign") return x / (1 + std::fabs(x));
-  if (name == "abs") return std::fabs(x);
-  if (name == "neg") return -x;
-  if (name == "exp") return std::exp(x);
-  if (name == "log") return std::log(x);
-  if (name == "sqrt") return std::sqrt(x);
-  if (name == "rsqrt") return 1 / std::sqrt(x);
-  if (name == "reciprocal") return 1 / x;
-  if (name == "square") return x * x;
-  if (name == "sin") return std::sin(x);
-  if (name == "cos") return std::cos(x);
-  if (name == "erf") return std::erf(x);
-  if (name == "floor") return std::floor(x);
-  if (name == "ceil") return std::ceil(x);
-  if (name == "round") return std::nearbyint(x);
-  if (name == "sign") return (x > 0) - (x < 0);
-  if (name == "trunc") return std::trunc(x);
-  if (name == "tan") return std::tan(x);
-  if (name == "asin") return std::asin(x);
-  if (name == "acos") return std::acos(x);
-  if (name == "atan") return std::atan(x);
-  if (name == "sinh") return std::sinh(x);
-  if (name == "cosh") return std::cosh(x);
-  if (name == "asinh") return std::asinh(x);
-  if (name == "acosh") return std::acosh(x);
-  if (name == "atanh") return std::atanh(x);
-  if (name == "celu") return x > 0 ? x : alpha * std::expm1(x / alpha);
-  if (name == "threshold") return x <= alpha ? beta : x;
-  if (name == "isnan") return std::isnan(x);
-  if (name == "isinf") return std::isinf(x);
-  if (name == "logical_not") return x == 0;
-  std::fprintf(stderr, "unary function %s has no reference\n", name.c_str());
-  std::exit(1);
-}
-
 void test_unary() {
   for (const Schema* schema : all_schemas()) {
     if (schema->kind != "unary") continue;
     const std::string& name = schema->name;
-    // Where the function is defined and not steep.
-    double low = -3, high = 3;
-    if (name == "log" || name == "sqrt" || name == "rsqrt") low = 0.1;
-    if (name == "asin" || name == "acos" || name == "atanh") low = -0.9, high = 0.9;
-    if (name == "acosh") low = 1.1;
-    if (name == "tan") low = -1.2, high = 1.2;
-    const char* attributes = name == "clip" ? "min=-1 max=2" : name == "threshold" ? "threshold=0.5 value=-7" : "";
+    const auto [low, high] = domain_of(name);
     // Every function in f32 and, where it has them, integers; exp, which is not zero at zero, also in the layouts that
     // leave padding.
     for (DType dtype : {DType::f32, DType::s32}) {
       const Dims shape = schema->name == "exp" ? Dims{2, 9, 3, 5} : Dims{90};
       if (!is_floating(dtype) && !find_unary_function(schema->name)->integers) continue;
       const Input x = random_input(dtype, shape, low, high);
-      run_all_opencl(schema->name.c_str(), attributes, {x},
-                     [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
-                       Values expected;
-                       for (double v : x.values)
-                         expected.push_back(unary(op.attributes.text("function"), v, op.attributes.number("alpha"),
-                                                  op.attributes.number("beta")));
-                       expect(expected, 4, 2e-6)(op, y, what);
-                     });
+      run_all_opencl(
+          schema->name.c_str(), attributes_of(name), {x},
+          [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+            Values expected;
+            for (double v : x.values)
+              expected.push_back(unary_reference(op.attributes.text("function"), v, op.attributes.number("alpha"),
+                                                 op.attributes.number("beta")));
+            expect(expected, 4, 2e-6)(op, y, what);
+          });
     }
   }
   for (DType dtype : {DType::f16, DType::bf16, DType::s8, DType::u8, DType::s64}) {
@@ -127,8 +65,7 @@ void test_binary() {
       run_all_opencl(name, "", {x, y}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
         Values expected;
         each(op.out().shape, [&](const Dims& index) {
-          const double a = broadcast_at(x, index), b = broadcast_at(y, index);
-          expected.push_back(*name == 's' ? a - b : *name == 'p' ? std::pow(a, b) : double(a > b));
+          expected.push_back(binary_reference(name, broadcast_at(x, index), broadcast_at(y, index)));
         });
         expect(expected, 4)(op, out, what);
       });
@@ -143,7 +80,7 @@ void test_binary() {
                  [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
                    Values expected;
                    for (size_t i = 0; i < x.values.size(); ++i)
-                     expected.push_back(unary("leaky_relu", x.values[i] + y.values[i], 0.01, 0));
+                     expected.push_back(unary_reference("leaky_relu", x.values[i] + y.values[i], 0.01, 0));
                    expect(expected, 1, 1e-6)(op, out, what);
                  });
   const Input c = random_input(DType::boolean, {2, 1, 5}), a = random_input(DType::bf16, {3, 1}),
