@@ -1,8 +1,8 @@
 // The memory plan: nothing alive overlaps, and the arena stays near the liveness bound.
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <random>
 #include <vector>
 
@@ -228,13 +228,13 @@ static void test_fast_enough() {
       buffers[b].last = std::min(9999, int(b) + std::uniform_int_distribution<int>(1, longest)(engine));
       buffers[b].bytes = std::uniform_int_distribution<size_t>(1, 1 << 20)(engine);
     }
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     const ArenaPlan plan = plan_arena(buffers);
-    const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double spent = double(std::clock() - start) / CLOCKS_PER_SEC;
     std::printf("10000 buffers of up to %d steps: %.3f s, %.4f of the bound\n", longest, spent,
                 double(plan.bytes) / double(plan.lower_bound));
     check_valid(buffers, plan);
-    CHECK(spent < 5);  // for sanitizers and busy machines; 0.2 s is meant
+    CHECK(spent < 5);  // of the processor, for sanitizers; 0.2 s is meant
     CHECK(double(plan.bytes) < 1.3 * double(plan.lower_bound));
   }
 }

@@ -233,10 +233,11 @@ def test_external_data_that_is_refused(tmp_path, entries, error, text):
 
 
 def refused(model, error, text, seconds=5.0, **bindings):
-    start = time.monotonic()
+    """Loading it raises that error, within so many seconds of the processor."""
+    start = time.process_time()
     with pytest.raises(error, match=text):
         pylayout.onnx.load(model, **bindings)
-    assert time.monotonic() - start < seconds
+    assert time.process_time() - start < seconds
 
 
 def test_what_is_no_model(tmp_path):
@@ -397,9 +398,9 @@ def test_deep_subgraphs():
             break
     node = helper.make_node("If", ["c"], ["y"], then_branch=graph, else_branch=graph)
     model = model_of([node], {"x": randn(2)}, ["y"], 17, {"c": numpy.array(True)})
-    start = time.monotonic()
+    start = time.process_time()
     assert pylayout.onnx.load(model).outputs["y"].shape == (2,)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 def field(number: int, content: bytes) -> bytes:
@@ -424,9 +425,9 @@ def test_a_million_nodes():
         return b"\x08\x09" + field(7, graph) + field(8, b"\x10\x11")
 
     refused(model(names[-1]), pl.UnsupportedError, "1000000 nodes that matter, expected at most", seconds=30)
-    began = time.monotonic()
+    began = time.process_time()
     assert len(pylayout.onnx.load(model(names[1000])).describe()["nodes"]) == 1000
-    assert time.monotonic() - began < 30
+    assert time.process_time() - began < 30
 
 
 def test_names_may_be_anything():
