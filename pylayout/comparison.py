@@ -146,6 +146,10 @@ class Comparison:
         }
 
 
+# In one round, at most: a network that packs weights in every run is shown as it is.
+_MOST_PROFILED = 4
+
+
 def _settled(times: Sequence[float]) -> bool:
     """The last three runs brought nothing: none was more than 2% faster than the best before."""
     return len(times) > 3 and min(times[-3:]) > 0.98 * min(times[:-3])
@@ -225,11 +229,15 @@ def compare(
             progress(f"{name}: round {turn + 1}", done, len(policies) + settings.rounds)
             run(name)
             runs[name].totals += [run(name)[1] for _ in range(settings.timed_runs)]
-            with profile() as recording:
-                y, _ = run(name)
-            events = [dict(event) for event in recording.events]
+            for _ in range(_MOST_PROFILED):
+                with profile() as recording:
+                    y, _ = run(name)
+                events = [dict(event) for event in recording.events]
+                split = split_events(events)
+                if name == "per-op" or not split.weights[0]:
+                    break  # else a choice was made anew in this run, and packed weights: no steady state
             recordings[name].append(events)
-            runs[name].splits.append(split_events(events))
+            runs[name].splits.append(split)
             outputs[name] = _read(y)
 
     for name, policy in runs.items():
