@@ -20,6 +20,7 @@ from .device import (
     set_memory_limit,
     set_threads,
     set_tuning,
+    settled,
     synchronize,
 )
 from .dtypes import DType, bf16, bool_, dtype_of, f16, f32, s8, s32, s64, u8
@@ -93,6 +94,7 @@ __all__ = [
     "set_memory_limit",
     "set_threads",
     "set_tuning",
+    "settled",
     "synchronize",
     "tune",
     "u8",

@@ -43,7 +43,7 @@ class Settings:
     seconds: float = 30.0  # for the rounds after the least
     timed_runs: int = 2  # a turn
     warm_up: int = 4  # runs of each policy at least
-    most_warm_up: int = 25  # runs of each policy at most
+    most_warm_up: int = 60  # runs of each policy at most; `auto` tries chains of ops in several layouts in the first 30
     warm_up_seconds: float = 20.0  # of each policy, after the least
     seed: int = 0
 
@@ -183,7 +183,7 @@ def compare(
     images: one array, or a tuple of all inputs; their first size is the batch. Several results are compared as one.
     progress: called with (what is going on, done, total).
     """
-    from . import asarray, profile, synchronize
+    from . import asarray, profile, settled, synchronize
 
     settings = settings or Settings()
     device = network.device
@@ -206,7 +206,7 @@ def compare(
         times: list[float] = []
         start = time.monotonic()
         while len(times) < settings.warm_up or not (
-            _settled(times)
+            (_settled(times) and (name != "auto" or settled()))
             or len(times) >= settings.most_warm_up
             or time.monotonic() - start > settings.warm_up_seconds
         ):

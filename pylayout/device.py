@@ -18,6 +18,7 @@ __all__ = [
     "set_memory_limit",
     "set_threads",
     "set_tuning",
+    "settled",
     "synchronize",
 ]
 
@@ -98,6 +99,17 @@ def set_memory_limit(device: Any, limit: int | None) -> None:
 def release_caches() -> None:
     """Give back memory kept for reuse and prepared kernels that are not in use."""
     check(lib.pl_memory_release_caches(handle()))
+
+
+def settled() -> bool:
+    """Whether programs that repeat run as they will from now on.
+
+    Under `layout="auto"` a chain of ops that repeats is tried in several layouts during its first twenty to thirty
+    runs; then the fastest is kept. A benchmark warms up until then.
+    """
+    answer = ffi.new("int32_t *")
+    check(lib.pl_context_settled(handle(), answer))
+    return bool(answer[0])
 
 
 def set_threads(threads: int) -> None:

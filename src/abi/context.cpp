@@ -100,6 +100,14 @@ pl_status pl_memory_limit(pl_context context, const char* device, size_t bytes) 
   });
 }
 
+pl_status pl_context_settled(pl_context context, int32_t* settled) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_context_settled");
+    require_pointer(settled, "pl_context_settled", "settled");
+    *settled = self->settled();
+  });
+}
+
 pl_status pl_memory_release_caches(pl_context context) {
   return guarded([&] { context_of(context, "pl_memory_release_caches")->release_caches(); });
 }

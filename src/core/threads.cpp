@@ -2,6 +2,7 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -33,6 +34,12 @@ void wake_threads() {
 #pragma omp parallel
   asm volatile("" ::: "memory");  // an empty region could be left out by the compiler
 #endif
+}
+
+uint64_t preemptions() {
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  return uint64_t(usage.ru_nivcsw);
 }
 
 void copy_bytes(void* destination, const void* source, size_t bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace pl {
 
@@ -17,6 +18,10 @@ void refuse_after_fork();
 // parallel region before they sleep.  The next region starts at once then, and threads of another runtime (an OpenCL
 // runtime on the CPU) have to share the cores with them; a time taken with the pool asleep would promise the reverse.
 void wake_threads();
+
+// How often the operating system took a processor away from any thread of this process so far.  A time taken while
+// this number changed says more about other programs than about this one.
+uint64_t preemptions();
 
 // memcpy on all threads: one alone does not reach the memory's speed.
 void copy_bytes(void* destination, const void* source, size_t bytes);

@@ -255,7 +255,8 @@ void Catalog::measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuni
     }
     way.ms = contenders[i].ms;
     way.measured = true;
-    costs_.record(way.environment, entry.text, way.key, way.ms);
+    // What was hardly ever left alone serves this process, as the best that is known, and is not handed on to others.
+    if (!contenders[i].doubtful) costs_.record(way.environment, entry.text, way.key, way.ms);
   }
   bump_epoch();
 }

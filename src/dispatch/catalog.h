@@ -22,6 +22,7 @@ namespace pl {
 
 class Context;
 class CostDatabase;
+struct Chain;  // dispatch/contest.h
 struct Entry;
 using EntryRef = std::shared_ptr<Entry>;
 
@@ -57,6 +58,12 @@ struct Entry {
   bool all_measured = false;
   std::atomic<uint32_t> runs{0};
   std::vector<Consumer> consumers;
+
+  // Kept by Contest: the chain of ops that this one runs in, and its runs counted there.
+  Chain* chain = nullptr;
+  uint64_t chain_stamp = 0;
+  uint32_t chain_runs = 0;
+  std::atomic<bool> settled{false};
 };
 
 class Catalog {

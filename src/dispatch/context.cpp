@@ -48,6 +48,7 @@ void Context::set_options(const ContextOptions& options) {
     // Costs depend on the number of threads.
     options_.threads = options.threads;
     catalog_->forget_costs();
+    dispatcher_->contest().forget();
     dispatcher_->forget_decisions();
   }
 }
@@ -116,9 +117,7 @@ void Context::read(const TensorRef& tensor, void* data, size_t bytes) {
   require(bytes == expected, Code::invalid_argument, "read: bytes is ", bytes, ", expected ", expected, " for ",
           tensor->desc());
   if (expected == 0) return;
-  dispatcher_->note_read(*tensor);
-  // Reordered where the tensor lies: the device is the faster of the two, and its layout may be padded.
-  const TensorRef copy = runner_->convert(tensor, tensor->device(), plain, "output", "read", false);
+  const TensorRef copy = dispatcher_->for_reader(tensor);
   copy->device().read(*copy->buffer(), 0, data, bytes);
 }
 
@@ -169,6 +168,7 @@ std::string Context::costs_json() {
 void Context::costs_clear() {
   costs_->clear();
   catalog_->forget_costs();
+  dispatcher_->contest().forget();
   dispatcher_->forget_decisions();
 }
 
@@ -185,6 +185,8 @@ std::string Context::calibrate_json(Device& device) {
       .end();
   return json.str();
 }
+
+bool Context::settled() { return dispatcher_->settled(); }
 
 void Context::release_caches() {
   dispatcher_->forget_decisions();

@@ -55,6 +55,7 @@ class Context : public std::enable_shared_from_this<Context> {
   void costs_clear();
   std::string calibrate_json(Device& device);
   void release_caches();
+  bool settled();  // Dispatcher::settled
 
   CostDatabase& costs() { return *costs_; }
   Profile& profile() { return *profile_; }

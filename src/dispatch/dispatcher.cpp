@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "core/json.h"
+#include "core/threads.h"
 #include "dispatch/conversion.h"
 #include "dispatch/runner.h"
 #include "profile/profile.h"
@@ -41,7 +42,8 @@ Dispatcher::Dispatcher(Context& context, Catalog& catalog, Conversions& conversi
       conversions_(conversions),
       runner_(runner),
       profile_(profile),
-      ranking_(catalog, conversions) {}
+      contest_(catalog),
+      ranking_(catalog, conversions, contest_) {}
 
 // ---- finding a decision made before ----
 
@@ -114,8 +116,22 @@ EntryRef Dispatcher::entry_for(const Op& op, Device& home) {
   return entry;
 }
 
+bool Dispatcher::contested(const CallAttributes& call) const {
+  return call.policy.mode == Policy::Mode::automatic && !profile_.active() && context_.options().tuning != Tuning::off;
+}
+
+Policy Dispatcher::policy_of(const CallAttributes& call, const Entry& entry, uint32_t turn) const {
+  Policy policy = call.policy;
+  if (policy.mode != Policy::Mode::automatic || !entry.device->is_cpu()) return policy;
+  if (const auto layout = contest_.layout_of(entry, turn)) {
+    policy.mode = Policy::Mode::forced;
+    policy.layout = *layout;
+  }
+  return policy;
+}
+
 Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& call,
-                                           const std::vector<TensorRef>& inputs) {
+                                           const std::vector<TensorRef>& inputs, uint32_t turn) {
   auto decision = std::make_shared<Decision>();
   decision->schema = &schema;
   decision->call = call;
@@ -149,27 +165,47 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
   }
 
   for (;;) {
+    const uint64_t generation = contest_.generation();
     decision->entry = entry_for(as_asked(op, call->policy), *decision->home);
-    const std::vector<Option> ranked = ranking_.options(op, *decision->entry, call->policy, inputs, *decision->home);
+    const Policy policy = policy_of(*call, *decision->entry, turn);
+    const std::vector<Option> ranked = ranking_.options(op, *decision->entry, policy, inputs, *decision->home);
     require(!ranked.empty(), Code::unsupported, schema.name, ": every implementation failed for ", op.str());
     decision->way = ranked.front().way;
     decision->kernel = catalog_.kernel(*decision->entry, *decision->way);
-    if (decision->kernel) break;  // otherwise the way is now marked unusable: choose again
+    decision->epoch = catalog_.epoch();  // read after measuring, which moves it
+    // Without a kernel the way is now marked unusable, and a contest may have ended meanwhile: choose again.
+    if (decision->kernel && generation == contest_.generation()) break;
   }
   decision->outputs = decision->way->candidate.outputs;
-  decision->epoch = catalog_.epoch();  // read after measuring, which moves it
   return decision;
 }
 
-std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::vector<TensorRef>& inputs,
+TensorRef Dispatcher::for_reader(const TensorRef& tensor) {
+  ranking_.note_read(*tensor);
+  const uint32_t turn = tensor->origin() ? contest_.turn() : 0;
+  const double start = turn ? contest_.now_ms() : 0;
+  const TensorDesc plain = TensorDesc::dense(tensor->desc().dtype, tensor->desc().shape);
+  // Reordered where the tensor lies: the device is the faster of the two, and its layout may be padded.
+  TensorRef copy = runner_.convert(tensor, tensor->device(), plain, "output", "read", false);
+  if (turn)
+    contest_.charge(*static_cast<Entry*>(tensor->origin().get()), turn, tensor->hash(), contest_.now_ms() - start);
+  return copy;
+}
+
+std::vector<TensorRef> Dispatcher::execute(const Decision& decision, uint64_t key, uint32_t turn,
+                                           const std::vector<TensorRef>& inputs,
                                            const std::vector<TensorRef>& destinations) {
   const Schema& schema = *decision.schema;
   std::vector<TensorRef> results;
+  const uint64_t preempted = turn ? preemptions() : 0;
+  const double start = turn ? contest_.now_ms() : 0;
   if (decision.view) {
     TensorRef base = inputs[0];
     if (decision.view_source.present)
       base = runner_.convert(base, *decision.home, decision.view_source, "activation",
                              schema.name + ": " + schema.input_parameter(0).name, true);
+    if (turn && inputs[0]->origin())
+      contest_.charge(*static_cast<Entry*>(inputs[0]->origin().get()), turn, key, contest_.now_ms() - start);
     for (const TensorDesc& desc : decision.outputs) results.push_back(std::make_shared<Tensor>(desc, base->buffer()));
   } else if (!decision.way) {
     for (const TensorDesc& desc : decision.outputs) results.push_back(Tensor::allocate(*decision.home, desc));
@@ -213,7 +249,12 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::
         }
     }
     runner_.run_kernel(entry, *decision.way, *decision.kernel, in, out, "op", "", schema.name);
+    const double ms = turn ? contest_.now_ms() - start : 0;
+    const bool disturbed = turn && preemptions() != preempted;
     ranking_.learn(entry, inputs);
+    if (entry.device->is_cpu() && (turn || !Contest::settled(entry)) && decision.home->is_cpu() &&
+        contested(*decision.call))
+      contest_.ran(entry, turn, key, ms, disturbed);
     for (size_t i = 0; i < results.size(); ++i) {
       const bool given = i < destinations.size() && destinations[i];
       if (given && results[i] == destinations[i]) {
@@ -242,10 +283,12 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const std::
 
 std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                                        const std::vector<TensorRef>& destinations) {
-  const uint64_t key = key_of(schema, *call, inputs);
+  const uint32_t turn = contested(*call) ? contest_.turn() : 0;
+  uint64_t key = key_of(schema, *call, inputs);
+  if (turn) key = hash_mix(key, turn);
   DecisionRef decision = find(key, schema, call, inputs);
   if (!decision) {
-    decision = decide(schema, call, inputs);
+    decision = decide(schema, call, inputs, turn);
     std::unique_lock<std::shared_mutex> guard(lock_);
     if (decisions_.size() >= kMaxDecisions) decisions_.clear();
     decisions_[key] = decision;
@@ -257,7 +300,7 @@ std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call
     require(have.shape == want.shape && have.dtype == want.dtype, Code::shape, schema.name, ": output ", i, " is ",
             want.str(), ", expected ", name_of(have.dtype), " ", have.shape);
   }
-  return execute(*decision, inputs, destinations);
+  return execute(*decision, key, turn, inputs, destinations);
 }
 
 void Dispatcher::forget_decisions() {
@@ -283,6 +326,7 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
   Json json;
   json.object().field("op", schema.name).field("description", op.str()).field("device", home.name());
   std::vector<Refusal> refusals;
+  ChainReport chain;
   json.key("candidates").list();
   if (!schema.view) {
     const Op asked = as_asked(op, call->policy);
@@ -294,7 +338,8 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
       catalog_.measure(*entry, Tuning::off);
       for (Refusal& refusal : catalog_.refusals(*entry)) refusals.push_back(std::move(refusal));
     }
-    for (const Option& option : ranking_.options(op, *entry, call->policy, inputs, home)) {
+    chain = contest_.report(*entry);
+    for (const Option& option : ranking_.options(op, *entry, policy_of(*call, *entry, 0), inputs, home)) {
       const Candidate& candidate = option.way->candidate;
       const auto layouts = [](const std::vector<TensorDesc>& descs) {
         std::vector<std::string> names;
@@ -321,6 +366,10 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
   }
   json.end();
   json.field("view", bool(schema.view));
+  json.key("chain").object().field("ops", chain.ops).field("settled", chain.settled).field("layout", chain.layout);
+  json.key("ms").object();
+  for (const auto& [name, ms] : chain.ms) json.field(name, ms);
+  json.end().end();
   json.key("refusals").list();
   for (const Refusal& refusal : refusals)
     json.object().field("provider", refusal.provider).field("reason", refusal.reason).end();

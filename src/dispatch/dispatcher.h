@@ -10,6 +10,7 @@
 
 #include "core/tensor.h"
 #include "dispatch/catalog.h"
+#include "dispatch/contest.h"
 #include "dispatch/context.h"
 #include "dispatch/ranking.h"
 
@@ -25,11 +26,14 @@ class Dispatcher {
 
   std::vector<TensorRef> run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                              const std::vector<TensorRef>& destinations);
-  // The user reads this tensor in plain layout.
-  void note_read(const Tensor& tensor) { ranking_.note_read(tensor); }
+  // The tensor in plain layout for a user who reads it: a consumer like any other.
+  TensorRef for_reader(const TensorRef& tensor);
   std::string query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
   void tune(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs, double seconds);
   void forget_decisions();
+  // True once repeated programs run as they will from now on; see Contest.
+  bool settled() const { return context_.options().tuning == Tuning::off || contest_.all_settled(); }
+  Contest& contest() { return contest_; }
 
  private:
   struct Decision {
@@ -53,17 +57,23 @@ class Dispatcher {
 
   uint64_t key_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs) const;
   DecisionRef find(uint64_t key, const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
-  DecisionRef decide(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
+  // turn: of the contest under way, which the choice is made for; 0: none.
+  DecisionRef decide(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs, uint32_t turn);
+  // The policy as a contest or its outcome has it for this entry.
+  Policy policy_of(const CallAttributes& call, const Entry& entry, uint32_t turn) const;
+  // Whether contests count this call: with tuning off, and while a profile is recorded, they do not.
+  bool contested(const CallAttributes& call) const;
   Device& home_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs);
   EntryRef entry_for(const Op& op, Device& home);
-  std::vector<TensorRef> execute(const Decision& decision, const std::vector<TensorRef>& inputs,
-                                 const std::vector<TensorRef>& destinations);
+  std::vector<TensorRef> execute(const Decision& decision, uint64_t key, uint32_t turn,
+                                 const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
 
   Context& context_;
   Catalog& catalog_;
   Conversions& conversions_;
   Runner& runner_;
   Profile& profile_;
+  Contest contest_;
   Ranking ranking_;
   std::shared_mutex lock_;
   std::unordered_map<uint64_t, DecisionRef> decisions_;

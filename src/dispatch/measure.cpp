@@ -21,13 +21,10 @@ namespace {
 // bench/networks.py).
 constexpr size_t kEvictBytes = size_t(256) << 10;
 
-void evict([[maybe_unused]] const Buffer& buffer) {
-#if defined(__x86_64__)
-  const char* at = static_cast<const char*>(buffer.host());
-  for (size_t i = 0; at && i < buffer.bytes(); i += 64) _mm_clflush(at + i);
-  _mm_mfence();
-#endif
-}
+constexpr int kAttempts = 3;          // at a sample in which no thread loses its processor
+constexpr size_t kEnoughClean = 3;    // such samples, to judge by them alone
+constexpr double kTimeSlicesMs = 20;  // what another program takes at once: one or a few time slices
+constexpr double kClose = 1.15;       // contenders this near to the best are told apart by further rounds
 
 using Clock = std::chrono::steady_clock;
 
@@ -76,22 +73,55 @@ struct Runner {
   Buffer* workspace = nullptr;
   std::vector<BufferRef> packed;       // constants as the kernel wants them
   std::vector<const Buffer*> evicted;  // before each run
-  std::vector<double> samples;
-  double shortest = INFINITY;
+  std::vector<double> clean;           // samples during which every thread kept its processor
+  double shortest = INFINITY;          // of all samples
   int repeat = 1;
 
   void run_once() { contender->kernel->run({inputs.data(), outputs.data(), workspace}); }
-  double sample(Device& device) {
+  // One sample; false if another program took a processor away meanwhile, which costs whole time slices.
+  bool sample(Device& device, double& ms) {
     for (const Buffer* buffer : evicted) evict(*buffer);
     if (device.is_cpu()) wake_threads();
+    const uint64_t before = preemptions();
     auto timing = device.start_timing();
     for (int i = 0; i < repeat; ++i) run_once();
     timing->stop();
-    return timing->milliseconds() / repeat;
+    ms = timing->milliseconds() / repeat;
+    return preemptions() == before;
   }
+  void take_sample(Device& device) {
+    try {
+      for (int attempt = 0; attempt < kAttempts; ++attempt) {
+        double ms = 0;
+        const bool undisturbed = sample(device, ms);
+        shortest = std::min(shortest, ms);
+        if (undisturbed) {
+          clean.push_back(ms);
+          break;
+        }
+      }
+    } catch (const Error&) {
+      contender->failed = true;
+    }
+  }
+  void forget() {
+    clean.clear();
+    shortest = INFINITY;
+  }
+  double ms() const { return clean.size() >= kEnoughClean ? lower_quartile(clean) : shortest; }
 };
 
 }  // namespace
+
+bool comes_from_afar(size_t constant_bytes) { return constant_bytes >= kEvictBytes; }
+
+void evict([[maybe_unused]] const Buffer& buffer) {
+#if defined(__x86_64__)
+  const char* at = static_cast<const char*>(buffer.host());
+  for (size_t i = 0; at && i < buffer.bytes(); i += 64) _mm_clflush(at + i);
+  _mm_mfence();
+#endif
+}
 
 void measure(Device& device, std::vector<Contender>& contenders, const MeasureOptions& options) {
   // Buffers are shared between contenders: they only need the largest size that any of them wants.
@@ -142,7 +172,7 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
     for (size_t i = 0; i < runner.inputs.size(); ++i) {
       const Packing* packing = contender.candidate->packing_of(int(i));
       if (i < options.constants.size() && options.constants[i] && runner.inputs[i] && runner.inputs[i]->host() &&
-          (packing ? packing->bytes : contender.candidate->inputs[i].size_bytes()) >= kEvictBytes)
+          comes_from_afar(packing ? packing->bytes : contender.candidate->inputs[i].size_bytes()))
         runner.evicted.push_back(runner.inputs[i]);
     }
     runners.push_back(std::move(runner));
@@ -150,41 +180,53 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
 
   const auto began = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-  double best = INFINITY;  // the shortest sample of all
-  const auto take_sample = [&](Runner& runner) {
-    try {
-      runner.samples.push_back(runner.sample(device));
-      runner.shortest = std::min(runner.shortest, runner.samples.back());
-      best = std::min(best, runner.shortest);
-    } catch (const Error&) {
-      runner.contender->failed = true;
-    }
-  };
   for (Runner& runner : runners) {
     if (runner.contender->failed) continue;
-    take_sample(runner);  // touches memory, builds what is built late: not counted
-    runner.samples.clear();
-    runner.shortest = INFINITY;
-    if (runner.contender->failed) continue;
-    best = INFINITY;
-    take_sample(runner);
+    runner.take_sample(device);  // touches memory, builds what is built late: not counted
+    runner.forget();
+    if (!runner.contender->failed) runner.take_sample(device);
     if (runner.evicted.empty())
       runner.repeat = std::clamp(int(0.02 / std::max(runner.shortest, 1e-6)), 1, 1000);  // samples of at least 20 us
   }
-  best = INFINITY;
-  for (const Runner& runner : runners) best = std::min(best, runner.shortest);
+  // Each round begins with another contender, so that none always follows the same one's traces in the caches.
+  size_t first = 0;
+  const auto take_round = [&](const auto& races) {
+    ++first;
+    for (size_t i = 0; i < runners.size(); ++i) {
+      Runner& runner = runners[(first + i) % runners.size()];
+      if (!runner.contender->failed && races(runner)) runner.take_sample(device);
+    }
+  };
   for (int round = 1; round < options.rounds; ++round) {
-    if (seconds() > options.seconds * (round < 3 ? 3 : 1)) break;
+    double best = INFINITY;
+    for (const Runner& runner : runners) best = std::min(best, runner.shortest);
+    // A machine so busy that hardly a sample was undisturbed gets more time, unless the op is a long one, of which a
+    // time slice lost is a small part.
+    const bool doubtful = best < kTimeSlicesMs && std::none_of(runners.begin(), runners.end(), [](const Runner& r) {
+                            return r.clean.size() >= kEnoughClean;
+                          });
+    if (seconds() > options.seconds * (doubtful ? 10 : round < 3 ? 3 : 1)) break;
     // One disturbed run must not put a contender out of the race: all have three chances before any leaves,
     // but for those so slow that three runs would cost more than the whole budget.
-    for (Runner& runner : runners) {
-      const bool hopeless = runner.shortest > options.give_up_ratio * best &&
-                            (round >= 3 || runner.shortest * 1e-3 > options.seconds / 3);
-      if (!runner.contender->failed && !hopeless) take_sample(runner);
-    }
+    take_round([&](const Runner& runner) {
+      return runner.shortest <= options.give_up_ratio * best ||
+             (round < 3 && runner.shortest * 1e-3 <= options.seconds / 3);
+    });
   }
-  for (Runner& runner : runners)
-    if (!runner.contender->failed) runner.contender->ms = lower_quartile(runner.samples);
+  // What is close to the best by now is what a choice may get wrong: more rounds among those alone.
+  for (int round = 0; round < options.final_rounds; ++round) {
+    if (seconds() > options.seconds * 2) break;
+    double best = INFINITY;
+    for (const Runner& runner : runners)
+      if (!runner.contender->failed) best = std::min(best, runner.ms());
+    const auto close = [&](const Runner& runner) { return runner.ms() <= kClose * best; };
+    if (std::count_if(runners.begin(), runners.end(), close) < 2) break;
+    take_round(close);
+  }
+  for (Runner& runner : runners) {
+    runner.contender->ms = runner.ms();
+    runner.contender->doubtful = runner.clean.size() < kEnoughClean && runner.shortest < kTimeSlicesMs;
+  }
 }
 
 }  // namespace pl

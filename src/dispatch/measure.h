@@ -1,5 +1,7 @@
 // Times candidates side by side: every round runs each of them once, so that a machine whose speed drifts slows
-// all alike; those that are clearly slower leave after a few rounds.
+// all alike; those that are clearly slower leave after a few rounds, and those close to the best get more of them.
+// Samples during which another program took a processor away are taken again, so that a busy machine delays a
+// measurement more than it falsifies it.
 #pragma once
 
 #include <vector>
@@ -12,8 +14,9 @@ namespace pl {
 struct Contender {
   const Candidate* candidate = nullptr;
   Kernel* kernel = nullptr;
-  double ms = 0;        // out: the lower quartile of its runs
-  bool failed = false;  // out: it threw
+  double ms = 0;          // out: the lower quartile of its undisturbed samples; of too few, the shortest sample of all
+  bool failed = false;    // out: it threw
+  bool doubtful = false;  // out: it is short, and was disturbed in nearly all samples
 };
 
 struct MeasureOptions {
@@ -21,9 +24,14 @@ struct MeasureOptions {
   // its own out of the caches.  Large ones are evicted before each run; other inputs were written just before.
   std::vector<bool> constants;
   int rounds = 9;              // for those still in the race
+  int final_rounds = 16;       // more, for those close to the best
   double seconds = 0.15;       // for one op; at least three rounds are made within three times of it
   double give_up_ratio = 2.0;  // slower than the best by this after three rounds: no more rounds
 };
+
+// Whether a constant of that size is evicted from the caches before each run, and the eviction.
+bool comes_from_afar(size_t constant_bytes);
+void evict(const Buffer& buffer);
 
 // Runs the contenders of one op on random data in buffers of its own.
 void measure(Device& device, std::vector<Contender>& contenders, const MeasureOptions& options);

@@ -144,7 +144,7 @@ void Ranking::learn(Entry& consumer, const std::vector<TensorRef>& inputs) {
     Entry& producer = *static_cast<Entry*>(inputs[i]->origin().get());
     if (producer.device != consumer.device) continue;
     const int output = inputs[i]->origin_output();
-    std::lock_guard<std::mutex> guard(producer.lock);
+    std::unique_lock<std::mutex> guard(producer.lock);
     auto known = std::find_if(producer.consumers.begin(), producer.consumers.end(), [&](const Consumer& c) {
       return c.entry == &consumer && c.output == output && c.input == int(i);
     });
@@ -152,6 +152,8 @@ void Ranking::learn(Entry& consumer, const std::vector<TensorRef>& inputs) {
       known->count++;
     } else {
       producer.consumers.push_back({&consumer, output, int(i), 1});
+      guard.unlock();
+      if (consumer.device->is_cpu()) contest_.link(producer, consumer);
       catalog_.bump_epoch();
     }
   }

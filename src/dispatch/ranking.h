@@ -7,6 +7,7 @@
 // The last term is learned: every tensor knows the entry that made it, so a call teaches its producers who uses
 // their results.  Looking a few consumers ahead (kLookAhead) then makes the eager choices of a repeated program
 // agree with each other, as value iteration does; the first pass through a program has no such knowledge.
+// What the times of single ops cannot tell, a contest decides by the clock: dispatch/contest.h.
 #pragma once
 
 #include <mutex>
@@ -16,6 +17,7 @@
 
 #include "core/tensor.h"
 #include "dispatch/catalog.h"
+#include "dispatch/contest.h"
 #include "dispatch/context.h"
 #include "dispatch/conversion.h"
 
@@ -37,12 +39,13 @@ std::optional<Layout> forced_layout(const Policy& policy, const TensorDesc& desc
 
 class Ranking {
  public:
-  Ranking(Catalog& catalog, Conversions& conversions) : catalog_(catalog), conversions_(conversions) {}
+  Ranking(Catalog& catalog, Conversions& conversions, Contest& contest)
+      : catalog_(catalog), conversions_(conversions), contest_(contest) {}
 
   // The usable ways of the entry, the one to take first.  `home`: where results belong.
   std::vector<Option> options(const Op& op, Entry& entry, const Policy& policy, const std::vector<TensorRef>& inputs,
                               Device& home);
-  // The consumer ran on these inputs: teaches the entries that made them.
+  // The consumer ran on these inputs: teaches the entries that made them, and the contest which ops are linked.
   void learn(Entry& consumer, const std::vector<TensorRef>& inputs);
   // The user reads this tensor in plain layout: a consumer like any other.
   void note_read(const Tensor& tensor);
@@ -55,6 +58,7 @@ class Ranking {
 
   Catalog& catalog_;
   Conversions& conversions_;
+  Contest& contest_;
   std::mutex expected_lock_;
   uint64_t expected_epoch_ = 0;
   std::unordered_map<uint64_t, double> expected_;  // consumers_ms by producer, output layouts and depth

@@ -14,6 +14,7 @@ static void test_null(void) {
   pl_attributes attributes;
   char *json, name[32];
   float value = 0;
+  int32_t settled;
   void* pointer;
   OK(pl_attributes_create(NULL, &attributes));
 #define NULL_IS_REFUSED(call) FAILS(PL_ERROR_INVALID_ARGUMENT, "is NULL", call)
@@ -23,6 +24,8 @@ static void test_null(void) {
   NULL_IS_REFUSED(pl_layout_describe("NCHW", PL_F32, 4, NULL, &info, NULL));
   NULL_IS_REFUSED(pl_context_create(NULL, NULL));
   NULL_IS_REFUSED(pl_context_set(NULL, "threads=1"));
+  NULL_IS_REFUSED(pl_context_settled(NULL, &settled));
+  NULL_IS_REFUSED(pl_context_settled(context, NULL));
   NULL_IS_REFUSED(pl_context_release(NULL));
   NULL_IS_REFUSED(pl_devices(NULL, &json));
   NULL_IS_REFUSED(pl_devices(context, NULL));

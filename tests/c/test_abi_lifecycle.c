@@ -152,7 +152,7 @@ static void test_op(pl_context context) {
 
 static void test_texts(pl_context context) {
   char *json, name[64], generic[64];
-  int32_t rank;
+  int32_t rank, settled;
   int64_t padded[PL_MAX_RANK];
   pl_tensor tensor = make_tensor(context, 4, kShape, NULL, NULL, 0), output = NULL;
   pl_tensor_info info;
@@ -191,6 +191,9 @@ static void test_texts(pl_context context) {
   OK(pl_synchronize(context, NULL));
   OK(pl_synchronize(context, "cpu"));
   OK(pl_context_set(context, "threads=1 tune=auto"));
+  settled = 0;
+  OK(pl_context_settled(context, &settled));
+  CHECK(settled == 1); /* single ops have no contests */
   OK(pl_costs_clear(context));
   OK(pl_tensor_release(output));
   OK(pl_tensor_release(tensor));
