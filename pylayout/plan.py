@@ -180,7 +180,7 @@ def compile(
     tune: str | None = None,
     seconds: float | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    slice: int | None = None,
+    slice: int | Mapping[str, int] | None = None,
     streams: int | None = None,
     math: str | None = None,
     memory_limit: int | None = None,
@@ -194,6 +194,7 @@ def compile(
     comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures what matters, "off" runs
     nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). shapes: of inputs
     with named axes. slice, streams: images at a time and slices at the same time; default: chosen by measurement.
+    slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
     math: "fp32", or "tf32" where the factors of products may be rounded. memory_limit: bytes of memory beside weights,
     inputs and outputs; a batch is run in smaller slices to keep it, and OutOfMemoryError says what is the least.
     simplify: run the passes, but those named in `without`. progress: called as progress(stage, fraction).
@@ -210,13 +211,20 @@ def compile(
     """
     if without is not None and not isinstance(without, str):
         without = ",".join(without)
-    options = {
+    chains: int | str | None
+    if isinstance(slice, Mapping):
+        if "" not in slice:
+            raise InvalidArgumentError(f'compile: slice is {dict(slice)}, expected "" among its keys: the beginning')
+        chains = ",".join([str(slice[""]), *(f"{node}={size}" for node, size in slice.items() if node)])
+    else:
+        chains = slice
+    options: dict[str, Any] = {
         "device": device,
         "layout": layout,
         "threads": threads,
         "tune": tune,
         "seconds": seconds,
-        "slice": slice,
+        "slice": chains,
         "streams": streams,
         "math": math,
         "memory_limit": memory_limit,

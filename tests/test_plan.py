@@ -75,6 +75,79 @@ def test_slices_of_a_batch(slice, streams):
     assert_same(plan.run(image(4)), image(4))
 
 
+@pytest.mark.parametrize("streams", [1, 2])
+@pytest.mark.parametrize(
+    "slices", [{"": 1, 1: 4}, {"": 2, 1: 1, 3: 4}, {"": 4, 2: 2, 4: 1, 6: 2}, {"": 1, 5: 2}], ids=str
+)
+def test_chains_of_a_batch_have_slices_of_their_own(slices, streams, tmp_path):
+    if streams > pl.get_threads():
+        pytest.skip("this machine has one processor")
+    x = image(8)
+    names = [node["name"] for node in graph_of(8).simplify().describe()["nodes"]]
+    cut = {names[key] if key else "": size for key, size in slices.items()}
+    plan = pl.compile(graph_of(8), device="cpu", slice=cut, streams=streams, tune="off")
+    chains = plan.summary()["chains"]
+    assert [chain["slice"] for chain in chains] == list(slices.values())
+    assert [chain["first"] for chain in chains] == [names[key or 0] for key in slices]
+    assert sum(chain["nodes"] for chain in chains) == len(names) == len(plan.summary()["choices"])
+    assert_same(plan.run(x), x)
+    text = plan.explain()
+    for number, size in enumerate(slices.values(), 1):
+        assert f"chain {number}: " in text
+        assert f"in {8 // size} slices of {size}, {streams} at the same time" in text
+    plan.save(tmp_path / "network.plan")
+    again = pl.load_plan(tmp_path / "network.plan")
+    assert again.summary()["chains"] == chains
+    assert again.summary()["memory"]["arena_bytes"] == plan.summary()["memory"]["arena_bytes"]
+    for got, want in zip(again.run(x), plan.run(x), strict=True):
+        numpy.testing.assert_array_equal(got, want)
+
+
+def test_what_lies_between_chains_is_part_of_the_memory():
+    g = pl.Graph()
+    x = g.input("x", (8, 4, 32, 32))
+    for i in range(4):
+        x = g.conv2d(x, weights(4, 4, 3, 3), padding=1, name=f"conv{i}")
+    g.output(x, "y")
+    image_bytes = 4 * 32 * 32 * 4
+
+    def arena(slice):
+        return pl.compile(g, device="cpu", layout="NCHW", tune="off", slice=slice).summary()["memory"]
+
+    cut = arena({"": 1, "conv2": 2})
+    assert cut["lower_bound_bytes"] <= cut["arena_bytes"]
+    # The whole batch once, and beside it what slices of one and two images need.
+    assert 8 * image_bytes <= cut["arena_bytes"] <= 8 * image_bytes + arena(1)["arena_bytes"] + arena(2)["arena_bytes"]
+    with pytest.raises(pl.OutOfMemoryError, match="memory_limit"):
+        pl.compile(g, device="cpu", tune="off", slice={"": 1, "conv2": 2}, memory_limit=8 * image_bytes - 1)
+
+
+def test_several_threads_run_one_plan_of_chains():
+    names = [node["name"] for node in graph_of(4).simplify().describe()["nodes"]]
+    plan = pl.compile(graph_of(4), device="cpu", slice={"": 1, names[2]: 2}, tune="off")
+    images = [image(4, seed=seed) for seed in range(4)]
+    results = [None] * len(images)
+
+    def work(i):
+        for _ in range(10):
+            results[i] = plan.run(images[i])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(images))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for x, result in zip(images, results, strict=True):
+        assert_same(result, x)
+
+
+def test_measured_chains_take_part_in_the_contest_and_never_change_results():
+    plan = pl.compile(graph_of(8, size=32), device="cpu", seconds=2)
+    trials = {trial["name"] for trial in plan.summary()["trials"]}
+    assert (len(plan.summary()["chains"]) > 1) <= any(name.startswith("chains: ") for name in trials)
+    assert_same(plan.run(image(8, size=32)), image(8, size=32))
+
+
 def test_a_batch_is_not_cut_where_images_mix():
     g = pl.Graph()
     x = g.input("x", (4, 8))
@@ -351,6 +424,11 @@ def test_errors_name_the_input(call, error, message):
         ({"seconds": -1.0}, pl.InvalidArgumentError, "seconds"),
         ({"threads": -1}, pl.InvalidArgumentError, "threads"),
         ({"slice": 3}, pl.InvalidArgumentError, "a divisor of 2"),
+        ({"slice": {"": 1, "conv2d": 3}}, pl.InvalidArgumentError, "a divisor of 2"),
+        ({"slice": {"": 1, "nowhere": 2}}, pl.InvalidArgumentError, 'no node "nowhere"'),
+        ({"slice": {"": 1, "conv2d": 2}}, pl.InvalidArgumentError, "does not lie behind"),
+        ({"slice": {"conv2d": 2}}, pl.InvalidArgumentError, "among its keys"),
+        ({"slice": {"": 0}}, pl.InvalidArgumentError, "expected a number"),
         ({"math": "fp8"}, pl.InvalidArgumentError, "fp8"),
         ({"without": "nothing_of_that_name"}, pl.InvalidArgumentError, "nothing_of_that_name"),
     ],
@@ -436,6 +514,23 @@ def saved(tmp_path, **options):
     path = tmp_path / "network.plan"
     plan.save(path)
     return plan, path
+
+
+def test_a_saved_plan_whose_chains_do_not_fit_is_refused(tmp_path):
+    _, path = saved(tmp_path, slice=2)
+    data = path.read_bytes()
+    header_end = data.index(b"\nend\t") + 1
+    rest = data[data.index(b"\n", header_end) + 1 :]
+    line = next(line for line in data[:header_end].split(b"\n") if line.startswith(b"part\t"))
+    for wrong, message in (
+        (line.replace(b"part\t0", b"part\t1"), "do not fit together at node 1"),
+        (line + b"\n" + line, "do not fit together at node 0"),
+        (line + b"\n" + line.replace(b"part\t0", b"part\t1000"), "do not fit together at node 1000"),
+        (line.replace(b"\t2\t", b"\t3\t"), "slices of 3"),
+    ):
+        path.write_bytes(resealed(data[:header_end].replace(line, wrong)) + rest)
+        with pytest.raises(pl.InvalidArgumentError, match=message):
+            pl.load_plan(path)
 
 
 @pytest.mark.parametrize("options", [{}, {"layout": "NHWC"}, {"slice": 2}])

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ..report.plan import batch_text
 from . import UsageError
 from .common import positive
 from .model import add_model, compile_plan, read_inputs
@@ -40,13 +41,12 @@ def add(commands: Any) -> None:
 def print_plan(model: str, plan: Any, summary: dict[str, Any]) -> None:
     """What a plan is, in a few lines."""
     reorders, memory = summary["reorders"], summary["memory"]
-    cut = summary["slices"]
     threads = f", {summary['threads']} threads" if plan.device == "cpu" else ""
     print(style(f"{Path(model).name} on {plan.device}", "bold") + threads)
     moved = f" ({bytes_text(reorders['bytes'])}, {ms_text(reorders['ms'])} ms)" if reorders["count"] else ""
     print(f"{summary['ops']} ops, {reorders['count'] or 'no'} reorders of activations{moved}")
-    if cut > 1:
-        print(f"the batch in {cut} slices, {summary['streams']} at the same time")
+    if cut := batch_text(summary):
+        print(f"the batch {cut}")
     print(
         f"activations {bytes_text(memory['arena_bytes'])} (at least {bytes_text(memory['lower_bound_bytes'])} are "
         f"alive at once), weights {bytes_text(memory['constant_bytes'])}"

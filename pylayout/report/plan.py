@@ -30,6 +30,20 @@ _NOTE = (
 )
 
 
+def batch_text(summary: dict[str, Any]) -> str:
+    """How a plan runs a batch, from its summary; empty where it runs it at once."""
+
+    def cut(chain: dict[str, Any]) -> str:
+        if chain["slices"] == 1:
+            return "at once"
+        return f"in {chain['slices']} slices of {chain['slice']}, {chain['streams']} at the same time"
+
+    first, *others = summary["chains"]
+    if not others:
+        return cut(first) if first["slices"] > 1 else ""
+    return "; ".join([cut(first), *(f"from {chain['first']} on {cut(chain)}" for chain in others)])
+
+
 def _colour(layout: str) -> str:
     return f"var(--{layout})" if layout in ("NCHW", "NHWC", "nChw16c") else "var(--layout)"
 
@@ -203,8 +217,10 @@ def write_plan(path: str | os.PathLike[str], plan: Any, title: str = "plan") -> 
         "weights": f"{megabytes(memory['constant_bytes'])} MB",
         "at": f"{datetime.now():%Y-%m-%d %H:%M}",
     }
-    if summary["slices"] > 1:
-        facts["batch"] = f"in {summary['slices']} slices, {summary['streams']} at the same time"
+    if len(summary["chains"]) > 1:
+        facts["choice"] = "chains of several plans, joined by times measured within them"
+    if cut := batch_text(summary):
+        facts["batch"] = cut
     legend = sections.legend(
         [
             ("NCHW", "NCHW"),

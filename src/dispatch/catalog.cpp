@@ -292,6 +292,15 @@ std::vector<Refusal> Catalog::refusals(Entry& entry) {
   return entry.refusals;
 }
 
+std::string Catalog::why_nothing_runs(Entry& entry, const std::string& where) {
+  std::string text = concat(entry.op.schema->name, ": nothing on ", entry.device->name(), " can run ", entry.op.str());
+  if (!where.empty()) text += " (" + where + ")";
+  const std::vector<Refusal> list = refusals(entry);
+  if (!list.empty()) text += "; the providers say:";
+  for (const Refusal& refusal : list) text += "\n  " + refusal.provider + ": " + refusal.reason;
+  return text;
+}
+
 std::optional<double> Catalog::best_ms(Entry& entry) {
   std::lock_guard<std::mutex> guard(entry.lock);
   std::optional<double> best;

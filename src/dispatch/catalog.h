@@ -89,6 +89,9 @@ class Catalog {
   std::optional<double> best_ms(Entry& entry);
   // Why ways are missing; those that failed when they were prepared or measured among them.
   std::vector<Refusal> refusals(Entry& entry);
+  // For an entry without usable ways: a sentence that says so (`where`: what the op is part of, if anything), and below
+  // it what each provider says.
+  std::string why_nothing_runs(Entry& entry, const std::string& where = "");
 
   // The rates of a device, measured once for each environment.
   Rates rates(Device& device);

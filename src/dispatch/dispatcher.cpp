@@ -106,13 +106,7 @@ EntryRef Dispatcher::entry_for(const Op& op, Device& home) {
     catalog_.measure(*fallback, context_.options().tuning);
     if (catalog_.best_ms(*fallback)) return fallback;
   }
-  if (!catalog_.best_ms(*entry)) {
-    std::string reasons;
-    for (const Refusal& refusal : catalog_.refusals(*entry))
-      reasons += "\n  " + refusal.provider + ": " + refusal.reason;
-    fail(Code::unsupported, op.schema->name, ": nothing on ", home.name(), " can run ", op.str(),
-         reasons.empty() ? std::string() : "; the providers say:" + reasons);
-  }
+  if (!catalog_.best_ms(*entry)) fail(Code::unsupported, catalog_.why_nothing_runs(*entry));
   return entry;
 }
 

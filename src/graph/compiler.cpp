@@ -1,15 +1,11 @@
 #include "graph/compiler.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <limits>
 #include <set>
 
-#include "core/threads.h"
 #include "graph/batch.h"
 
 namespace pl {
@@ -44,79 +40,41 @@ double Plan::Compiler::remaining() const { return options_.seconds > 0 ? options
 
 // ---- running ----
 
-void run_slices(Program& program, int64_t slices, int streams, const std::vector<External>& inputs,
-                const std::vector<External>& outputs, const std::vector<size_t>& input_bytes,
-                const std::vector<size_t>& output_bytes, std::vector<double>* step_ms) {
-  if (slices == 1) {
-    program.run(inputs.data(), outputs.data(), step_ms);
-    return;
-  }
-  const auto run = [&](int64_t first, int64_t last, std::vector<double>* ms) {
-    std::vector<External> in = inputs, out = outputs;
-    for (int64_t slice = first; slice < last; ++slice) {
-      for (size_t i = 0; i < in.size(); ++i) in[i].offset = inputs[i].offset + size_t(slice) * input_bytes[i];
-      for (size_t i = 0; i < out.size(); ++i) out[i].offset = outputs[i].offset + size_t(slice) * output_bytes[i];
-      program.run(in.data(), out.data(), ms);
-    }
-  };
-  if (streams == 1) {
-    run(0, slices, step_ms);
-    return;
-  }
-  std::exception_ptr problem;
-  use_threads(streams);
-#pragma omp parallel num_threads(streams)
-  {
-    const int64_t stream = omp_get_thread_num(), count = omp_get_num_threads();
-    try {
-      run(slices * stream / count, slices * (stream + 1) / count, stream == 0 ? step_ms : nullptr);
-    } catch (...) {
-#pragma omp critical(pl_stream_problem)
-      if (!problem) problem = std::current_exception();
-    }
-  }
-  if (problem) std::rethrow_exception(problem);
-}
-
-void Plan::execute(const std::vector<External>& inputs, const std::vector<External>& outputs) const {
-  run_slices(*chosen_->program, slices_, chosen_->streams, inputs, outputs, input_bytes_, output_bytes_, nullptr);
-}
-
 double Plan::Compiler::run_once(Variant& variant, Program& program, std::vector<double>* step_ms) {
-  const int64_t slices = slices_of(variant);
-  provide_data(program, slices);
+  const int64_t slices = plan_.slices_of(variant);
   std::vector<size_t> in, out;
-  for (const TensorDesc& desc : program.inputs()) in.push_back(desc.size_bytes());
-  for (const TensorDesc& desc : program.outputs()) out.push_back(desc.size_bytes());
+  for (const TensorDesc& desc : program.inputs()) {
+    provide(inputs_, in.size(), desc, slices, true);
+    in.push_back(desc.size_bytes());
+  }
+  for (const TensorDesc& desc : program.outputs()) {
+    provide(outputs_, out.size(), desc, slices, false);
+    out.push_back(desc.size_bytes());
+  }
   const auto start = std::chrono::steady_clock::now();
   run_slices(program, slices, variant.streams, inputs_, outputs_, in, out, step_ms);
   plan_.home_->synchronize();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Memory for the whole batch, for every program of every variant; they differ in it only where a layout pads.
-void Plan::Compiler::provide_data(const Program& program, int64_t slices) {
+// Kept for every program of every variant; they differ in it only where a layout pads.
+void Plan::Compiler::provide(std::vector<External>& list, size_t index, const TensorDesc& desc, int64_t slices,
+                             bool fill) {
   Device& home = *plan_.home_;
-  const auto provide = [&](std::vector<External>& list, const std::vector<TensorDesc>& descs, bool fill) {
-    list.resize(descs.size());
-    for (size_t i = 0; i < descs.size(); ++i) {
-      const size_t bytes = std::max<size_t>(1, descs[i].size_bytes() * size_t(slices));
-      if (list[i].buffer && list[i].buffer->bytes() >= bytes) continue;
-      data_.push_back(home.allocate(bytes));
-      list[i] = {data_.back().get(), 0};
-      if (!fill) continue;
-      std::vector<char> values(data_.back()->bytes(), 0);
-      if (descs[i].dtype == DType::f32)
-        for (size_t k = 0; k + 4 <= values.size(); k += 4) {
-          // A sawtooth between -1 and 1, different from place to place.
-          const float value = float(int((k / 4) * 7919 % 2001) - 1000) * 1e-3f;
-          std::memcpy(values.data() + k, &value, 4);
-        }
-      home.write(*data_.back(), 0, values.data(), values.size());
+  if (list.size() <= index) list.resize(index + 1);
+  const size_t bytes = std::max<size_t>(1, desc.size_bytes() * size_t(slices));
+  if (list[index].buffer && list[index].buffer->bytes() >= bytes) return;
+  data_.push_back(home.allocate(bytes));
+  list[index] = {data_.back().get(), 0};
+  if (!fill) return;
+  std::vector<char> values(data_.back()->bytes(), 0);
+  if (desc.dtype == DType::f32)
+    for (size_t k = 0; k + 4 <= values.size(); k += 4) {
+      // A sawtooth between -1 and 1, different from place to place.
+      const float value = float(int((k / 4) * 7919 % 2001) - 1000) * 1e-3f;
+      std::memcpy(values.data() + k, &value, 4);
     }
-  };
-  provide(inputs_, program.inputs(), true);
-  provide(outputs_, program.outputs(), false);
+  home.write(*data_.back(), 0, values.data(), values.size());
 }
 
 // ---- measuring ops and assigning layouts ----
@@ -237,6 +195,17 @@ void Plan::Compiler::learn(Variant& variant, const std::vector<Contender>& list)
   }
 }
 
+// What each node took in the winning program, its conversions included.  Steps were timed in one slice of each stream.
+void Plan::Compiler::note_times(Variant& variant, const Contender& winner) const {
+  if (winner.samples.empty()) return;
+  const double times = double(plan_.slices_of(variant)) / variant.streams;
+  variant.node_ms.assign(variant.nodes.size(), 0.0);
+  for (size_t i = 0; i < winner.samples.size(); ++i) {
+    const int node = winner.program->steps()[i].node;
+    variant.node_ms[node < 0 ? variant.nodes.size() - 1 : size_t(node)] += lower_quartile(winner.samples[i]) * times;
+  }
+}
+
 void Plan::Compiler::contest(Variant& variant, double seconds) {
   const double until = elapsed() + seconds;
   std::vector<Contender> list;
@@ -281,17 +250,13 @@ void Plan::Compiler::contest(Variant& variant, double seconds) {
     if (list[i].ms() < list[best].ms()) best = i;
   for (const Contender& contender : list)
     if (!contender.totals.empty()) plan_.trials_.push_back({contender.name + name_of(variant), contender.ms()});
+  note_times(variant, list[best]);
   variant.assignment = std::move(list[best].assignment);
   variant.program = std::move(list[best].program);
 }
 
 void Plan::Compiler::prepare(Variant& variant, double seconds) {
-  StateOptions states;
-  states.device = plan_.home_;
-  states.threads = variant.threads;
-  states.math = options_.math;
-  states.share_cpu = variant.threads >= available_processors();
-  variant.nodes = list_states(variant.graph, context_, states);
+  variant.nodes = plan_.states_of(variant);
   variant.costs = std::make_unique<ConversionCosts>(*plan_.conversions_, variant.threads);
   if (options_.layout != "auto") {
     variant.nodes = restricted_to(variant.nodes, Layout::parse(options_.layout));
@@ -307,27 +272,6 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
 
 // ---- variants ----
 
-void Plan::adopt(std::unique_ptr<Variant> variant) {
-  chosen_ = std::move(variant);
-  const Program& program = *chosen_->program;
-  slices_ = chosen_->slice ? graph_.value(graph_.inputs()[0].value).desc.shape[0] / chosen_->slice : 1;
-  for (const TensorDesc& desc : program.inputs()) input_bytes_.push_back(desc.size_bytes());
-  for (const TensorDesc& desc : program.outputs()) output_bytes_.push_back(desc.size_bytes());
-  // From here on the packed constants serve; the originals are let go.
-  std::map<std::string, TensorRef> by_name;
-  for (const auto& [id, tensor] : program.constants()) {
-    by_name[chosen_->graph.value(id).name] = tensor;
-    chosen_->graph.replace_constant(id, tensor);
-  }
-  for (size_t i = 0; i < graph_.values().size(); ++i)
-    if (const auto it = by_name.find(graph_.values()[i].name); graph_.is_constant(ValueId(i)) && it != by_name.end())
-      graph_.replace_constant(ValueId(i), it->second);
-}
-
-int64_t Plan::Compiler::slices_of(const Variant& variant) const {
-  return variant.slice ? plan_.graph_.value(plan_.graph_.inputs()[0].value).desc.shape[0] / variant.slice : 1;
-}
-
 std::string Plan::Compiler::name_of(const Variant& variant) const {
   if (!variant.slice) return "";
   return concat(" in slices of ", variant.slice, ", ", variant.streams, " at a time");
@@ -336,33 +280,32 @@ std::string Plan::Compiler::name_of(const Variant& variant) const {
 std::vector<std::unique_ptr<Plan::Variant>> Plan::Compiler::variants() {
   std::vector<std::unique_ptr<Variant>> list;
   const auto add = [&](int64_t slice, int streams, int threads) {
-    auto variant = std::make_unique<Variant>();
-    variant->slice = slice;
-    variant->streams = streams;
-    variant->threads = threads;
-    variant->graph = slice ? with_batch(plan_.graph_, slice) : plan_.graph_;
-    list.push_back(std::move(variant));
+    list.push_back(plan_.variant_of(slice, streams, threads));
   };
   const std::optional<int64_t> batch = plan_.home_->is_cpu() ? batch_of(plan_.graph_) : std::nullopt;
   const int threads = plan_.threads_;
   const bool may_cut = batch && *batch > 1;
-  if (options_.slice || options_.streams) {
-    require(may_cut || (batch && options_.slice <= *batch && options_.streams <= 1), Code::unsupported,
-            "compile: slice and streams are given, but this graph's images cannot be run apart on ",
+  if (options_.slice || options_.streams || !options_.chains.empty()) {
+    require(may_cut || (batch && options_.chains.empty() && options_.slice <= *batch && options_.streams <= 1),
+            Code::unsupported, "compile: slice and streams are given, but this graph's images cannot be run apart on ",
             plan_.home_->name());
   }
   if (!may_cut) {
     add(0, 1, threads);
     return list;
   }
-  if (options_.slice || options_.streams) {
-    const int64_t slice = options_.slice ? options_.slice : 1;
+  if (options_.slice || options_.streams || !options_.chains.empty()) {
+    std::set<int64_t> sizes;
+    for (const auto& chain : options_.chains) sizes.insert(chain.second);
+    if (sizes.empty()) sizes.insert(options_.slice ? options_.slice : 1);
     const int streams = options_.streams ? options_.streams : 1;
-    require(*batch % slice == 0, Code::invalid_argument, "compile: slice is ", slice, ", expected a divisor of ",
-            *batch, " (the batch)");
-    require(streams <= threads && *batch / slice % streams == 0, Code::invalid_argument, "compile: streams is ",
-            streams, ", expected at most ", threads, " (threads) and a divisor of ", *batch / slice, " (slices)");
-    add(slice, streams, threads / streams);
+    for (int64_t slice : sizes) {
+      require(*batch % slice == 0, Code::invalid_argument, "compile: slice is ", slice, ", expected a divisor of ",
+              *batch, " (the batch)");
+      require(streams <= threads && *batch / slice % streams == 0, Code::invalid_argument, "compile: streams is ",
+              streams, ", expected at most ", threads, " (threads) and a divisor of ", *batch / slice, " (slices)");
+      add(slice, streams, threads / streams);
+    }
     return list;
   }
   if (threads > 1 && *batch % threads == 0) {
@@ -387,18 +330,15 @@ Device& Plan::Compiler::choose_home() const {
   return context_.device("cpu");
 }
 
-// Leaves out the variants whose arenas are larger than the limit.
-void Plan::Compiler::keep_within_memory(std::vector<std::unique_ptr<Variant>>& list) const {
+// Leaves out what takes more memory than the limit.
+void Plan::Compiler::keep_within_memory(std::vector<Candidate>& list) const {
   if (!options_.memory_limit) return;
-  const auto bytes = [](const Variant& variant) {
-    return variant.program->memory().arena_bytes * size_t(variant.streams);
-  };
   size_t least = SIZE_MAX;
-  for (const auto& variant : list) least = std::min(least, bytes(*variant));
+  for (const Candidate& candidate : list) least = std::min(least, candidate.bytes());
   require(least <= options_.memory_limit, Code::out_of_memory, "compile: memory_limit is ", options_.memory_limit,
           " bytes, the least that this graph can be run in here is ", least);
   list.erase(std::remove_if(list.begin(), list.end(),
-                            [&](const auto& variant) { return bytes(*variant) > options_.memory_limit; }),
+                            [&](const Candidate& candidate) { return candidate.bytes() > options_.memory_limit; }),
              list.end());
 }
 
@@ -412,27 +352,43 @@ void Plan::Compiler::compile() {
   plan_.graph_.verify();
   std::vector<std::unique_ptr<Variant>> list = variants();
   // Without measuring, the last one: the whole batch at once, unless that takes too much memory.
-  if (options_.tuning == Tuning::off && !options_.memory_limit) list.erase(list.begin(), list.end() - 1);
+  if (options_.tuning == Tuning::off && !options_.memory_limit && options_.chains.empty())
+    list.erase(list.begin(), list.end() - 1);
   for (size_t i = 0; i < list.size(); ++i) {
     const double share = std::max(1.0, remaining() / double(list.size() - i));
     prepare(*list[i], std::min(share, 1e8));
   }
-  keep_within_memory(list);
-  const bool choose = list.size() > 1 && options_.tuning != Tuning::off;
-  if (!choose) list.erase(list.begin(), list.end() - 1);
+  std::vector<Candidate> candidates;
+  std::optional<Candidate> chained;
+  if (options_.chains.empty()) {
+    chained = composed(list, best_segments(list));
+    for (std::unique_ptr<Variant>& variant : list) {
+      Candidate candidate;
+      candidate.parts.push_back(std::move(variant));
+      candidate.chains = plan_.chains_of(candidate.parts);
+      candidates.push_back(std::move(candidate));
+    }
+  } else {
+    chained = composed(list, given_segments(list));
+  }
+  if (chained) candidates.insert(candidates.begin(), std::move(*chained));  // the last one is the simplest
+  keep_within_memory(candidates);
+  const bool choose = candidates.size() > 1 && options_.tuning != Tuning::off;
+  if (!choose) candidates.erase(candidates.begin(), candidates.end() - 1);
   size_t best = 0;
   if (choose) {
-    // All variants in turns once more, on the same data.
-    std::vector<std::vector<double>> totals(list.size());
+    // All in turns once more, on the same data.
     for (int round = 0; round < 5; ++round)
-      for (size_t i = 0; i < list.size(); ++i) {
-        if (round == 0) run_once(*list[i], *list[i]->program, nullptr);
-        totals[i].push_back(run_once(*list[i], *list[i]->program, nullptr));
+      for (Candidate& candidate : candidates) {
+        if (round == 0) run_candidate(candidate);
+        candidate.totals.push_back(run_candidate(candidate));
       }
-    for (size_t i = 1; i < list.size(); ++i)
-      if (lower_quartile(totals[i]) < lower_quartile(totals[best])) best = i;
+    for (size_t i = 1; i < candidates.size(); ++i)
+      if (lower_quartile(candidates[i].totals) < lower_quartile(candidates[best].totals)) best = i;
+    for (const Candidate& candidate : candidates)
+      if (candidate.parts.size() > 1) plan_.trials_.push_back({candidate.name, lower_quartile(candidate.totals)});
   }
-  plan_.adopt(std::move(list[best]));
+  plan_.adopt(std::move(candidates[best].parts));
   plan_.seconds_ = elapsed();
   report("done", 1);
 }

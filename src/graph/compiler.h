@@ -7,20 +7,25 @@
 #include <string>
 #include <vector>
 
+#include "graph/chains.h"
 #include "graph/plan.h"
 
 namespace pl {
 
-// How a batch is cut, with everything chosen for one slice of it.
+// How a batch is cut, with everything chosen for one slice of it; or a part of that, for some of the nodes.
 struct Plan::Variant {
   int64_t slice = 0;  // images at a time; 0: the graph as it is
   int streams = 1;    // slices at the same time
   int threads = 1;    // of each
+  size_t first = 0;   // of a part: the number that its first node has in the whole graph
   Graph graph;        // of one slice
   std::vector<NodeStates> nodes;
   Assignment assignment;
   std::unique_ptr<ConversionCosts> costs;
   std::unique_ptr<Program> program;
+  std::vector<double> node_ms;         // that each node took within the program, for the whole batch; empty: not known
+  std::vector<Maker> inputs, outputs;  // as in CutGraph
+  std::vector<int> results;
 };
 
 class Plan::Compiler {
@@ -39,14 +44,22 @@ class Plan::Compiler {
     double ms() const;                         // the lower quartile of totals
   };
 
+  // A whole plan in the last contest: one variant, or parts of several.
+  struct Candidate {
+    std::string name;
+    std::vector<std::unique_ptr<Variant>> parts;
+    std::unique_ptr<Chains> chains;
+    std::vector<double> totals;  // ms
+    size_t bytes() const;        // of memory beside weights
+  };
+
   void report(const char* stage, double fraction) const;
   double elapsed() const;
   double remaining() const;  // seconds of the budget
   Device& choose_home() const;
   std::vector<std::unique_ptr<Variant>> variants();
-  void keep_within_memory(std::vector<std::unique_ptr<Variant>>& list) const;
+  void keep_within_memory(std::vector<Candidate>& list) const;
   std::string name_of(const Variant& variant) const;
-  int64_t slices_of(const Variant& variant) const;
   // Everything for one way of cutting the batch.
   void prepare(Variant& variant, double seconds);
   void measure_ops(Variant& variant, double seconds);
@@ -55,8 +68,16 @@ class Plan::Compiler {
   void add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name, Assignment assignment);
   void run_rounds(Variant& variant, std::vector<Contender>& list, int rounds, double until);
   void learn(Variant& variant, const std::vector<Contender>& list);
+  void note_times(Variant& variant, const Contender& winner) const;
   double run_once(Variant& variant, Program& program, std::vector<double>* step_ms);
-  void provide_data(const Program& program, int64_t slices);
+  // Memory for the whole batch, for an input or output that this describes for a slice.
+  void provide(std::vector<External>& list, size_t index, const TensorDesc& desc, int64_t slices, bool fill);
+  // Chains: graph/compose.cpp.
+  std::vector<Segment> given_segments(const std::vector<std::unique_ptr<Variant>>& list) const;
+  std::vector<Segment> best_segments(const std::vector<std::unique_ptr<Variant>>& list) const;
+  std::optional<Candidate> composed(const std::vector<std::unique_ptr<Variant>>& list,
+                                    const std::vector<Segment>& segments);
+  double run_candidate(Candidate& candidate);
 
   Plan& plan_;
   const PlanOptions& options_;
@@ -71,11 +92,5 @@ class Plan::Compiler {
     int count = 0;
   };
 };
-
-// Runs a program that does one of `slices` parts of a batch, for all of them, `streams` at the same time.  The bytes
-// are those of one part of each input and output.
-void run_slices(Program& program, int64_t slices, int streams, const std::vector<External>& inputs,
-                const std::vector<External>& outputs, const std::vector<size_t>& input_bytes,
-                const std::vector<size_t>& output_bytes, std::vector<double>* step_ms);
 
 }  // namespace pl

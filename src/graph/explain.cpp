@@ -116,8 +116,7 @@ class Surroundings {
 
 }  // namespace
 
-std::vector<Plan::Choice> Plan::choices() const {
-  const Variant& variant = *chosen_;
+std::vector<Plan::Choice> Plan::choices(const Variant& variant) const {
   Surroundings around(variant.graph, variant.nodes, variant.assignment, *home_, *variant.costs);
   std::vector<Choice> choices;
   for (size_t n = 0; n < variant.nodes.size(); ++n) {
@@ -139,13 +138,29 @@ std::vector<Plan::Choice> Plan::choices() const {
 
 std::string Plan::explain() const {
   const std::lock_guard<std::mutex> guard(explaining_);
-  const Variant& variant = *chosen_;
-  const Graph& graph = variant.graph;
+  const auto cut = [&](const Variant& part) {
+    return part.slice
+               ? concat(", in ", slices_of(part), " slices of ", part.slice, ", ", part.streams, " at the same time")
+               : std::string();
+  };
   std::string text = concat("plan for ", home_->name(), home_->is_cpu() ? concat(", ", threads_, " threads") : "");
-  if (variant.slice)
-    text += concat(", in ", slices_, " slices of ", variant.slice, ", ", variant.streams, " at the same time");
+  if (parts_.size() == 1)
+    text += cut(*parts_[0]);
+  else
+    text += concat(", in ", parts_.size(), " chains, ", chains_->bytes_between(), " bytes between them");
   text += "\n";
   for (const Trial& trial : trials_) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    if (parts_.size() > 1)
+      text += concat("chain ", i + 1, ": ", parts_[i]->nodes.size(), " nodes", cut(*parts_[i]), "\n");
+    text += explain(*parts_[i]);
+  }
+  return text;
+}
+
+std::string Plan::explain(const Variant& variant) const {
+  const Graph& graph = variant.graph;
+  std::string text;
   const std::vector<Use> uses = conversions_of(graph, variant.nodes, *home_, variant.assignment);
   const auto conversion = [&](const Use& use) {
     return use.given.str() + " -> " + layout_text(use.wanted) +
@@ -153,7 +168,7 @@ std::string Plan::explain() const {
            concat(", ", use.given.size_bytes(), " bytes, ") +
            milliseconds(variant.costs->ms(use.given, *use.source, use.wanted, *use.target)) + " ms";
   };
-  const std::vector<Choice> all = choices();
+  const std::vector<Choice> all = choices(variant);
   for (size_t i = 0; i < all.size(); ++i) {
     const Choice& choice = all[i];
     const State& state = *choice.state;
@@ -190,7 +205,6 @@ std::string Plan::explain() const {
 // node.
 void Plan::write_choices(Json& json) const {
   const std::lock_guard<std::mutex> guard(explaining_);
-  const Variant& variant = *chosen_;
   const auto state_fields = [&](const State& state) {
     if (state.way) {
       json.field("provider", state.way->candidate.provider);
@@ -209,27 +223,30 @@ void Plan::write_choices(Json& json) const {
     }
   };
   json.list();
-  const std::vector<Choice> all = choices();
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Choice& choice = all[i];
-    const NodeStates& node = variant.nodes[i];
-    const char* kind = node.kind == NodeStates::Kind::nothing ? "nothing"
-                       : node.kind == NodeStates::Kind::view  ? "view"
-                       : choice.state->way                    ? "op"
-                                                              : "in place";
-    json.object().field("node", variant.graph.node(i).name).field("op", variant.graph.node(i).schema->name);
-    json.field("kind", kind).field("device", node.device->name());
-    state_fields(*choice.state);
-    json.field("ms", choice.state->ms).field("measured", choice.state->way && choice.state->way->measured);
-    json.key("next");
-    if (choice.next) {
-      json.object();
-      state_fields(*choice.next);
-      json.field("margin_ms", choice.margin_ms).end();
-    } else {
-      json.null();
+  for (const auto& part : parts_) {
+    const Variant& variant = *part;
+    const std::vector<Choice> all = choices(variant);
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Choice& choice = all[i];
+      const NodeStates& node = variant.nodes[i];
+      const char* kind = node.kind == NodeStates::Kind::nothing ? "nothing"
+                         : node.kind == NodeStates::Kind::view  ? "view"
+                         : choice.state->way                    ? "op"
+                                                                : "in place";
+      json.object().field("node", variant.graph.node(i).name).field("op", variant.graph.node(i).schema->name);
+      json.field("kind", kind).field("device", node.device->name());
+      state_fields(*choice.state);
+      json.field("ms", choice.state->ms).field("measured", choice.state->way && choice.state->way->measured);
+      json.key("next");
+      if (choice.next) {
+        json.object();
+        state_fields(*choice.next);
+        json.field("margin_ms", choice.margin_ms).end();
+      } else {
+        json.null();
+      }
+      json.end();
     }
-    json.end();
   }
   json.end();
 }

@@ -1,6 +1,7 @@
 #include "graph/plan.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -10,6 +11,32 @@
 #include "graph/compiler.h"
 
 namespace pl {
+namespace {
+
+// "2,layer3.0.conv1=8": from the beginning in slices of 2, from that node on in slices of 8.
+std::vector<std::pair<std::string, int64_t>> parse_chains(const std::string& text) {
+  std::vector<std::pair<std::string, int64_t>> result;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, comma - begin);
+    begin = comma + 1;
+    const size_t equals = item.rfind('=');
+    const bool named = equals != std::string::npos;
+    const std::string number = named ? item.substr(equals + 1) : item;
+    int64_t slice = 0;
+    const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), slice);
+    require(problem == std::errc() && end == number.data() + number.size() && slice > 0 && named == !result.empty() &&
+                (!named || equals > 0),
+            Code::invalid_argument, "compile: slice is \"", text,
+            "\", expected a number, or a number and after it NODE=NUMBER for each node that begins another chain, "
+            "separated by commas");
+    result.emplace_back(named ? item.substr(0, equals) : std::string(), slice);
+  }
+  return result;
+}
+
+}  // namespace
+
 PlanOptions PlanOptions::parse(const Attributes& attributes) {
   PlanOptions options;
   const auto text = [](const std::string& key, const AttributeValue& value) {
@@ -39,6 +66,8 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
       options.seconds = number ? *number : whole ? double(*whole) : -1;
       require(options.seconds >= 0 && std::isfinite(options.seconds), Code::invalid_argument, "compile: seconds is ",
               to_text(value), ", expected 0 (no limit) or more");
+    } else if (key == "slice" && std::holds_alternative<std::string>(value)) {
+      options.chains = parse_chains(std::get<std::string>(value));
     } else if (key == "slice") {
       options.slice = integer(key, value, int64_t(1) << 40);
     } else if (key == "streams") {
@@ -94,13 +123,6 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
   const auto& wanted = graph_.inputs();
   require(inputs.size() == wanted.size(), Code::invalid_argument, "plan: ", inputs.size(), " inputs given, expected ",
           wanted.size());
-  const Program& program = *chosen_->program;
-  const auto whole = [&](const TensorDesc& part) {  // of a slice's description
-    if (slices_ == 1) return part;
-    Dims shape = part.shape;
-    shape[0] *= slices_;
-    return TensorDesc::dense(part.dtype, shape, part.layout);
-  };
   std::vector<TensorRef> kept;  // converted inputs
   std::vector<External> in, out;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -112,7 +134,7 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
             desc.shape);
     require(given.dtype == desc.dtype, Code::invalid_argument, "plan: input \"", name, "\" is ", name_of(given.dtype),
             ", expected ", name_of(desc.dtype));
-    const TensorDesc form = whole(program.inputs()[i]);
+    const TensorDesc& form = input_forms_[i];
     TensorRef tensor = inputs[i];
     if (&tensor->device() != home_ || !same_memory(given, form))
       tensor = context_->runner().convert(tensor, *home_, form, "activation", "plan: input " + name, false);
@@ -120,8 +142,8 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
     kept.push_back(std::move(tensor));
   }
   std::vector<TensorRef> results;
-  for (size_t i = 0; i < program.outputs().size(); ++i) {
-    const TensorDesc form = whole(program.outputs()[i]);
+  for (size_t i = 0; i < output_forms_.size(); ++i) {
+    const TensorDesc& form = output_forms_[i];
     TensorRef result;
     if (i < destinations.size() && destinations[i]) {
       const TensorDesc& target = destinations[i]->desc();
@@ -136,7 +158,7 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
     out.push_back({result->buffer().get(), 0});
     results.push_back(std::move(result));
   }
-  execute(in, out);
+  chains_->run(in, out);
   for (size_t i = 0; i < destinations.size() && i < results.size(); ++i) {
     if (!destinations[i]) continue;
     if (destinations[i] == results[i]) {
@@ -152,49 +174,74 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
 // ---- saying why ----
 
 std::string Plan::summary_json() const {
-  const Variant& variant = *chosen_;
-  const Program& program = *variant.program;
   int ops = 0, views = 0, in_place = 0, reorders = 0;
   double op_ms = 0, reorder_ms = 0, reorder_bytes = 0;
-  for (const NodeStates& node : variant.nodes) views += node.kind == NodeStates::Kind::view;
-  for (size_t i = 0; i < variant.nodes.size(); ++i)
-    in_place += variant.nodes[i].kind == NodeStates::Kind::op &&
-                !variant.nodes[i].states[size_t(variant.assignment.states[i])].way;
+  int64_t slices = 1;
+  int streams = 1;
+  Assignment total;
+  total.exact = true;
+  ProgramMemory memory;
+  memory.arena_bytes = chains_->bytes_between();
+  memory.lower_bound = chains_->least_between();
+  for (const auto& part : parts_) {
+    for (size_t i = 0; i < part->nodes.size(); ++i) {
+      const NodeStates& node = part->nodes[i];
+      views += node.kind == NodeStates::Kind::view;
+      in_place += node.kind == NodeStates::Kind::op && !node.states[size_t(part->assignment.states[i])].way;
+    }
+    slices = std::max(slices, slices_of(*part));
+    streams = std::max(streams, part->streams);
+    total.ms += part->assignment.ms;
+    total.lower_bound += part->assignment.lower_bound;
+    total.exact = total.exact && part->assignment.exact;
+    memory.arena_bytes += part->program->memory().arena_bytes;
+    memory.lower_bound += part->program->memory().lower_bound;
+    memory.constant_bytes += part->program->memory().constant_bytes;
+  }
   Json json;
   json.object().field("device", home_->name()).field("threads", threads_);
-  json.field("slices", slices_).field("streams", variant.streams);
-  json.key("steps").list();
-  for (const Program::Step& step : program.steps()) {
-    const bool op = step.kind == Program::Step::Kind::op;
-    const double bytes = step.outputs.empty() ? 0 : double(step.outputs[0].bytes);
-    ops += op;
-    reorders += !op;
-    (op ? op_ms : reorder_ms) += step.expected_ms;
-    if (!op) reorder_bytes += bytes;
-    constexpr const char* kinds[] = {"op", "reorder", "transfer", "copy"};
-    json.object().field("kind", std::string(kinds[int(step.kind)]));
-    json.field("node", step.node < 0 ? std::string() : variant.graph.node(size_t(step.node)).name);
-    if (op) json.field("op", variant.graph.node(size_t(step.node)).schema->name);
-    if (step.way)
-      json.field("provider", step.way->candidate.provider).field("implementation", step.way->candidate.implementation);
-    const auto layouts = [&](const char* key, const std::vector<TensorDesc>& descs) {
-      json.key(key).list();
-      for (const TensorDesc& desc : descs)
-        if (desc.present) json.value(desc.layout.str());
-      json.end();
-    };
-    layouts("inputs", step.input_descs);
-    layouts("outputs", step.output_descs);
-    json.field("cause", step.cause).field("bytes", bytes).field("ms", step.expected_ms).end();
+  json.field("slices", slices).field("streams", streams);
+  json.key("chains").list();
+  for (const auto& part : parts_) {
+    json.object().field("first", part->nodes.empty() ? std::string() : part->graph.node(0).name);
+    json.field("nodes", int64_t(part->nodes.size())).field("slice", part->slice).field("slices", slices_of(*part));
+    json.field("streams", part->streams).field("threads", part->threads).end();
   }
+  json.end();
+  json.key("steps").list();
+  for (const auto& part : parts_)
+    for (const Program::Step& step : part->program->steps()) {
+      const bool op = step.kind == Program::Step::Kind::op;
+      const double bytes = step.outputs.empty() ? 0 : double(step.outputs[0].bytes);
+      ops += op;
+      reorders += !op;
+      (op ? op_ms : reorder_ms) += step.expected_ms;
+      if (!op) reorder_bytes += bytes;
+      constexpr const char* kinds[] = {"op", "reorder", "transfer", "copy"};
+      json.object().field("kind", std::string(kinds[int(step.kind)]));
+      json.field("node", step.node < 0 ? std::string() : part->graph.node(size_t(step.node)).name);
+      if (op) json.field("op", part->graph.node(size_t(step.node)).schema->name);
+      if (step.way)
+        json.field("provider", step.way->candidate.provider)
+            .field("implementation", step.way->candidate.implementation);
+      const auto layouts = [&](const char* key, const std::vector<TensorDesc>& descs) {
+        json.key(key).list();
+        for (const TensorDesc& desc : descs)
+          if (desc.present) json.value(desc.layout.str());
+        json.end();
+      };
+      layouts("inputs", step.input_descs);
+      layouts("outputs", step.output_descs);
+      json.field("cause", step.cause).field("bytes", bytes).field("ms", step.expected_ms).end();
+    }
   json.end();
   json.field("ops", ops).field("views", views).field("concats_in_place", in_place);
   json.key("reorders").object().field("count", reorders).field("bytes", reorder_bytes).field("ms", reorder_ms).end();
-  json.field("op_ms", op_ms).field("expected_ms", variant.assignment.ms);
-  json.field("lower_bound_ms", variant.assignment.lower_bound).field("exact", variant.assignment.exact);
+  json.field("op_ms", op_ms).field("expected_ms", total.ms);
+  json.field("lower_bound_ms", total.lower_bound).field("exact", total.exact);
   json.key("memory").object();
-  json.field("arena_bytes", program.memory().arena_bytes).field("lower_bound_bytes", program.memory().lower_bound);
-  json.field("constant_bytes", program.memory().constant_bytes).end();
+  json.field("arena_bytes", memory.arena_bytes).field("lower_bound_bytes", memory.lower_bound);
+  json.field("constant_bytes", memory.constant_bytes).end();
   json.key("choices");
   write_choices(json);
   json.key("trials").list();

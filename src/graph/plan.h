@@ -7,7 +7,8 @@
 // program by the clock is kept, so that a plan is never slower than a uniform layout would have been.
 //
 // A large batch may be run in slices of a few images, which keeps activations in the caches, and several slices at the
-// same time, each on threads of its own, which saves the threads from waiting for each other.  The clock decides.
+// same time, each on threads of its own, which saves the threads from waiting for each other.  Parts of the graph may
+// be cut differently (graph/chains.h).  The clock decides.
 #pragma once
 
 #include <functional>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "dispatch/options.h"
+#include "graph/chains.h"
 #include "graph/graph.h"
 #include "graph/pass.h"
 #include "graph/program.h"
@@ -33,10 +35,13 @@ struct PlanOptions {
   double seconds = 60;                // for measuring; 0: no limit
   int64_t slice = 0;                  // images at a time; 0: chosen by measurement
   int streams = 0;                    // slices at the same time; 0: chosen by measurement
-  Math math = Math::fp32;             // what products of f32 may be rounded to; at least the context's
-  size_t memory_limit = 0;            // bytes of arenas, beside weights; 0: none.  A batch is cut smaller to keep it
-  bool simplify = true;               // run the passes
-  std::vector<std::string> without;   // passes to leave out
+  // Slices by the node (of the simplified graph) that they begin with, in order, the first of them ""; then `slice` is
+  // 0.
+  std::vector<std::pair<std::string, int64_t>> chains;
+  Math math = Math::fp32;            // what products of f32 may be rounded to; at least the context's
+  size_t memory_limit = 0;           // bytes of arenas, beside weights; 0: none.  A batch is cut smaller to keep it
+  bool simplify = true;              // run the passes
+  std::vector<std::string> without;  // passes to leave out
   // Called now and then while the plan is made, in the calling thread: what is done, how far it is (0 to 1).
   std::function<void(const char* stage, double fraction)> progress;
 
@@ -73,11 +78,20 @@ class Plan {
   class Compiler;
   struct Choice;  // of a node: its state and the next best
   Plan() = default;
-  std::vector<Choice> choices() const;   // by node; explaining_ must be held
-  void write_choices(Json& json) const;  // as JSON
-  void execute(const std::vector<External>& inputs, const std::vector<External>& outputs) const;
-  void adopt(std::unique_ptr<Variant> variant);  // the last step of making a plan
-  std::string environment() const;               // what the choices depend on
+  std::vector<Choice> choices(const Variant& variant) const;  // by node; explaining_ must be held
+  std::string explain(const Variant& variant) const;          // the same
+  void write_choices(Json& json) const;                       // as JSON
+  // What may be chosen for the nodes of a variant, compiled or loaded.
+  std::vector<NodeStates> states_of(const Variant& variant) const;
+  int64_t slices_of(const Variant& variant) const;
+  std::unique_ptr<Variant> variant_of(int64_t slice, int streams, int threads) const;  // with nothing chosen yet
+  // The choices of a variant for nodes [first, end), lowered by themselves.  `layouts` of what comes from nodes before;
+  // those of what it hands to nodes behind are added.
+  std::unique_ptr<Variant> part_of(const Variant& variant, size_t first, size_t end, std::map<Maker, Layout>& layouts,
+                                   PackedConstants& constants) const;
+  std::unique_ptr<Chains> chains_of(const std::vector<std::unique_ptr<Variant>>& parts) const;
+  void adopt(std::vector<std::unique_ptr<Variant>> parts);  // the last step of making a plan
+  std::string environment() const;                          // what the choices depend on
 
   std::shared_ptr<Context> context_;
   Graph graph_;
@@ -85,9 +99,9 @@ class Plan {
   Device* home_ = nullptr;
   int threads_ = 1;
   std::unique_ptr<Conversions> conversions_;
-  std::unique_ptr<Variant> chosen_;
-  std::vector<size_t> input_bytes_, output_bytes_;  // of one slice
-  int64_t slices_ = 1;
+  std::vector<std::unique_ptr<Variant>> parts_;         // most often one
+  std::unique_ptr<Chains> chains_;                      // that runs them
+  std::vector<TensorDesc> input_forms_, output_forms_;  // in which inputs are taken and outputs given
   std::vector<PassReport> passes_;
   struct Trial {
     std::string name;  // "auto", "NHWC", "nChw16c in slices of 1, 2 at a time"

@@ -1,9 +1,10 @@
 // Plans on disk.
 //
-//   pylayout plan 1 <newline>
+//   pylayout plan 2 <newline>
 //   one record a line, fields separated by tabs, tabs, newlines and backslashes escaped:
 //     environment  what the choices depend on (device, driver, providers, threads), as text
-//     variant      device, slice, streams, threads, math
+//     plan         device, threads, math
+//     part         first node, slice, streams, threads of each: how the batch is cut from that node on (graph/chains.h)
 //     input        value, name, dtype, shape, layout, pinned, axes
 //     constant     value, name, dtype, shape, offset of its data
 //     node         name, op, attributes, input values, first output value, number of outputs
@@ -21,14 +22,13 @@
 #include <unordered_map>
 
 #include "core/files.h"
-#include "core/threads.h"
 #include "graph/batch.h"
 #include "graph/compiler.h"
 
 namespace pl {
 namespace {
 
-constexpr std::string_view kMagic = "pylayout plan 1\n";
+constexpr std::string_view kMagic = "pylayout plan 2\n";
 constexpr size_t kAlignment = 64;
 
 std::string escaped(std::string_view text) {
@@ -159,7 +159,8 @@ void Plan::save(const std::string& path) const {
   std::string header(kMagic);
   std::string data;
   header += record("environment", environment());
-  header += record("variant", home_->name(), chosen_->slice, chosen_->streams, chosen_->threads, int(options_.math));
+  header += record("plan", home_->name(), threads_, int(options_.math));
+  for (const auto& part : parts_) header += record("part", part->first, part->slice, part->streams, part->threads);
   for (const GraphInput& input : graph_.inputs()) {
     const Value& value = graph_.value(input.value);
     std::string axes;
@@ -186,8 +187,9 @@ void Plan::save(const std::string& path) const {
   }
   for (const GraphOutput& output : graph_.outputs())
     header += record("output", output.value, output.name, output.layout ? output.layout->generic_str() : "any");
-  for (size_t i = 0; i < chosen_->nodes.size(); ++i)
-    header += record("choice", key_of(chosen_->nodes[i].states[size_t(chosen_->assignment.states[i])]));
+  for (const auto& part : parts_)
+    for (size_t i = 0; i < part->nodes.size(); ++i)
+      header += record("choice", key_of(part->nodes[i].states[size_t(part->assignment.states[i])]));
   header += record("data", data.size(), hex(checksum(data)));
   header += record("end", hex(checksum(header)));
   require(write_file_atomically(path, header + data), Code::io, "plan: could not be written to ", path);
@@ -205,7 +207,12 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
   plan->context_ = std::move(context);
   plan->options_ = options;
   plan->options_.progress = nullptr;
-  auto variant = std::make_unique<Variant>();
+  struct Cut {
+    size_t first;
+    int64_t slice;
+    int streams, threads;
+  };
+  std::vector<Cut> cuts;
   std::string environment, device;
   std::vector<std::string> choices;
   std::unordered_map<int64_t, ValueId> values;  // by their numbers in the file
@@ -240,13 +247,17 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
     if (kind == "environment") {
       fields_of(line, 2);
       environment = line[1];
-    } else if (kind == "variant") {
-      fields_of(line, 6);
+    } else if (kind == "plan") {
+      fields_of(line, 4);
       device = line[1];
-      plan->options_.math = Math(reader.integer(line[5], 0, 1, "math"));
-      variant->slice = reader.integer(line[2], 0, int64_t(1) << 40, "slice");
-      variant->streams = int(reader.integer(line[3], 1, 4096, "streams"));
-      variant->threads = int(reader.integer(line[4], 1, 4096, "threads"));
+      plan->threads_ = int(reader.integer(line[2], 1, 4096, "threads"));
+      plan->options_.math = Math(reader.integer(line[3], 0, 1, "math"));
+    } else if (kind == "part") {
+      fields_of(line, 5);
+      cuts.push_back({size_t(reader.integer(line[1], 0, INT32_MAX, "a node")),
+                      reader.integer(line[2], 0, int64_t(1) << 40, "slice"),
+                      int(reader.integer(line[3], 1, 4096, "streams")),
+                      int(reader.integer(line[4], 1, 4096, "threads"))});
     } else if (kind == "input") {
       fields_of(line, 8);
       const TensorDesc desc = TensorDesc::dense(parse_dtype(line[3]), shape_of(line[4]),
@@ -295,7 +306,10 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
   }
   if (graph.outputs().empty()) reader.refuse("has no outputs");
 
+  if (cuts.empty()) reader.refuse("has no part");
+
   // Whether the choices still hold.
+  std::vector<std::unique_ptr<Variant>> variants;  // by part
   std::string reason;
   const auto devices = plan->context_->devices();
   const bool known = std::any_of(devices.begin(), devices.end(), [&](const auto& d) { return d->name() == device; });
@@ -303,28 +317,38 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
     reason = "its device " + device + " is not here";
   } else {
     plan->home_ = &plan->context_->device(device);
-    plan->threads_ = variant->threads * variant->streams;
     if (plan->environment() != environment) {
       reason = "it was made for \"" + environment + "\", this is \"" + plan->environment() + "\"";
-    } else if (variant->slice && (batch_of(graph).value_or(0) <= 0 || *batch_of(graph) % variant->slice != 0)) {
-      reader.refuse("its batch cannot be run in slices of ", variant->slice);
     } else {
-      variant->graph = variant->slice ? with_batch(graph, variant->slice) : graph;
-      StateOptions states;
-      states.device = plan->home_;
-      states.threads = variant->threads;
-      states.math = plan->options_.math;
-      states.share_cpu = variant->threads >= available_processors();
-      variant->nodes = list_states(variant->graph, *plan->context_, states);
-      for (size_t i = 0; i < variant->nodes.size() && reason.empty(); ++i) {
-        const auto& all = variant->nodes[i].states;
-        const auto it = std::find_if(all.begin(), all.end(), [&](const State& state) {
-          return i < choices.size() && key_of(state) == choices[i];
-        });
-        if (it == all.end())
-          reason = "what it chose for \"" + variant->graph.node(i).name + "\" is not offered any more";
-        else
-          variant->assignment.states.push_back(int(it - all.begin()));
+      std::optional<int64_t> batch;  // asked for once
+      const auto across = cuts.size() > 1 ? values_across(graph, SIZE_MAX) : std::vector<std::vector<Maker>>();
+      for (size_t p = 0; p < cuts.size(); ++p) {
+        const size_t first = cuts[p].first;
+        if (p == 0 ? first != 0 : first <= cuts[p - 1].first || first >= graph.nodes().size() || across[first].empty())
+          reader.refuse("its chains do not fit together at node ", first);
+      }
+      for (size_t p = 0; p < cuts.size() && reason.empty(); ++p) {
+        const Cut& cut = cuts[p];
+        const size_t end = p + 1 < cuts.size() ? cuts[p + 1].first : graph.nodes().size();
+        if (cut.slice || p > 0) {
+          if (!batch) batch = batch_of(graph).value_or(0);
+          if (*batch <= 0 || (cut.slice && *batch % cut.slice != 0))
+            reader.refuse("its batch cannot be run in slices of ", cut.slice);
+        }
+        auto variant = plan->variant_of(cut.slice, cut.streams, cut.threads);
+        variant->nodes = plan->states_of(*variant);
+        variant->assignment.states.assign(variant->nodes.size(), 0);
+        for (size_t i = cut.first; i < end && reason.empty(); ++i) {
+          const auto& all = variant->nodes[i].states;
+          const auto it = std::find_if(all.begin(), all.end(), [&](const State& state) {
+            return i < choices.size() && key_of(state) == choices[i];
+          });
+          if (it == all.end())
+            reason = "what it chose for \"" + variant->graph.node(i).name + "\" is not offered any more";
+          else
+            variant->assignment.states[i] = int(it - all.begin());
+        }
+        variants.push_back(std::move(variant));
       }
     }
   }
@@ -334,10 +358,12 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
   }
   plan->conversions_ = std::make_unique<Conversions>(*plan->context_, plan->context_->catalog());
   PackedConstants constants(*plan->context_);
-  variant->costs = std::make_unique<ConversionCosts>(*plan->conversions_, variant->threads);
-  variant->program = std::make_unique<Program>(*plan->context_, variant->graph, variant->nodes, variant->assignment,
-                                               *plan->home_, variant->threads, *plan->conversions_, constants);
-  plan->adopt(std::move(variant));
+  std::vector<std::unique_ptr<Variant>> parts;
+  std::map<Maker, Layout> layouts;
+  for (size_t p = 0; p < cuts.size(); ++p)
+    parts.push_back(plan->part_of(*variants[p], cuts[p].first,
+                                  p + 1 < cuts.size() ? cuts[p + 1].first : graph.nodes().size(), layouts, constants));
+  plan->adopt(std::move(parts));
   return plan;
 }
 

@@ -189,13 +189,8 @@ class Lister {
       add_ways(node, result.entry, strict ? own_threads : std::set<std::string>(), result);
       if (!result.states.empty()) break;  // rather with threads of its own than not at all
     }
-    if (result.states.empty()) {
-      std::string reasons;
-      for (const Refusal& refusal : catalog.refusals(*result.entry))
-        reasons += "\n  " + refusal.provider + ": " + refusal.reason;
-      fail(Code::unsupported, op.schema->name, ": nothing on ", options_.device->name(), " can run ", op.str(),
-           " (node \"", node.name, "\")", reasons.empty() ? std::string() : "; the providers say:" + reasons);
-    }
+    if (result.states.empty())
+      fail(Code::unsupported, catalog.why_nothing_runs(*result.entry, "node \"" + node.name + "\""));
     if (!result.device->host_memory()) return;
     if (op.schema->kind == "concat")
       add_in_place_concat(node, op, result);

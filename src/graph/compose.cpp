@@ -1,0 +1,236 @@
+// The chains of a plan: where variants that cut the batch differently are joined, and how the parts become one plan.
+//
+// Every variant's program was run, each step timed where it stands.  A shortest path over the nodes, staying with a
+// variant or changing to another where few values cross, says which variant should run which nodes.  What a change
+// costs beyond reorders (caches that have to be filled again) is not in those times, so the composed plan takes part in
+// the last contest as one more candidate.
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "core/threads.h"
+#include "graph/batch.h"
+#include "graph/compiler.h"
+
+namespace pl {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr size_t kMostAcross = 2;        // values that may cross a boundary: a block's result and its shortcut
+constexpr double kPriceOfChange = 0.01;  // in parts of the fastest variant's time
+constexpr double kLeastGain = 0.02;      // promised less is not tried
+
+// Whether the images of a batch follow one another in memory, so that a slice of them is a piece of it.
+bool images_follow(const TensorDesc& desc) {
+  return desc.rank() > 0 && desc.layout.order(0) == 0 && desc.layout.block_of(0) == 1 &&
+         same_memory(desc, TensorDesc::dense(desc.dtype, desc.shape, desc.layout));
+}
+
+}  // namespace
+
+// ---- parts of a plan ----
+
+std::vector<NodeStates> Plan::states_of(const Variant& variant) const {
+  StateOptions states;
+  states.device = home_;
+  states.threads = variant.threads;
+  states.math = options_.math;
+  states.share_cpu = variant.threads >= available_processors();
+  return list_states(variant.graph, *context_, states);
+}
+
+int64_t Plan::slices_of(const Variant& variant) const {
+  return variant.slice ? graph_.value(graph_.inputs()[0].value).desc.shape[0] / variant.slice : 1;
+}
+
+std::unique_ptr<Plan::Variant> Plan::variant_of(int64_t slice, int streams, int threads) const {
+  auto variant = std::make_unique<Variant>();
+  variant->slice = slice;
+  variant->streams = streams;
+  variant->threads = threads;
+  variant->graph = slice ? with_batch(graph_, slice) : graph_;
+  for (size_t i = 0; i < graph_.inputs().size(); ++i) variant->inputs.push_back({-1, int(i)});
+  for (size_t i = 0; i < graph_.outputs().size(); ++i) variant->results.push_back(int(i));
+  variant->outputs.resize(variant->results.size());  // none is handed on
+  return variant;
+}
+
+std::unique_ptr<Plan::Variant> Plan::part_of(const Variant& variant, size_t first, size_t end,
+                                             std::map<Maker, Layout>& layouts, PackedConstants& constants) const {
+  auto part = std::make_unique<Variant>();
+  part->slice = variant.slice;
+  part->streams = variant.streams;
+  part->threads = variant.threads;
+  part->first = first;
+  if (first == 0 && end == variant.nodes.size()) {
+    part->graph = variant.graph;
+    part->inputs = variant.inputs;
+    part->outputs = variant.outputs;
+    part->results = variant.results;
+  } else {
+    CutGraph cut = cut_out(variant.graph, first, end, layouts);
+    part->graph = std::move(cut.graph);
+    part->inputs = std::move(cut.inputs);
+    part->outputs = std::move(cut.outputs);
+    part->results = std::move(cut.results);
+  }
+  part->nodes.assign(variant.nodes.begin() + long(first), variant.nodes.begin() + long(end));
+  part->assignment.states.assign(variant.assignment.states.begin() + long(first),
+                                 variant.assignment.states.begin() + long(end));
+  part->costs = std::make_unique<ConversionCosts>(*conversions_, variant.threads);
+  part->program = std::make_unique<Program>(*context_, part->graph, part->nodes, part->assignment, *home_,
+                                            part->threads, *conversions_, constants);
+  for (const Program::Step& step : part->program->steps()) part->assignment.ms += step.expected_ms;
+  for (size_t i = 0; i < part->outputs.size(); ++i) {
+    if (part->results[i] >= 0) continue;
+    const TensorDesc& desc = part->program->outputs()[i];
+    require(images_follow(desc), Code::unsupported, "compile: slice: what node \"",
+            graph_.node(size_t(part->outputs[i].first)).name, "\" gives lies in ", desc,
+            ", which cannot be handed from chain to chain");
+    layouts[part->outputs[i]] = desc.layout;
+  }
+  return part;
+}
+
+std::unique_ptr<Chains> Plan::chains_of(const std::vector<std::unique_ptr<Variant>>& parts) const {
+  auto chains = std::make_unique<Chains>(*home_);
+  for (const auto& part : parts)
+    chains->add(*part->program, slices_of(*part), part->streams, part->inputs, part->outputs, part->results);
+  chains->finish();
+  return chains;
+}
+
+void Plan::adopt(std::vector<std::unique_ptr<Variant>> parts) {
+  parts_ = std::move(parts);
+  chains_ = chains_of(parts_);
+  const auto whole = [&](const TensorDesc& desc, int64_t slices) {
+    if (slices == 1) return desc;
+    Dims shape = desc.shape;
+    shape[0] *= slices;
+    return TensorDesc::dense(desc.dtype, shape, desc.layout);
+  };
+  for (const GraphInput& input : graph_.inputs()) input_forms_.push_back(graph_.value(input.value).desc);
+  output_forms_.resize(graph_.outputs().size());
+  // From here on the packed constants serve; the originals are let go.
+  std::map<std::string, TensorRef> by_name;
+  for (const auto& part : parts_) {
+    const std::vector<TensorDesc>& outputs = part->program->outputs();
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (part->results[i] >= 0) output_forms_[size_t(part->results[i])] = whole(outputs[i], slices_of(*part));
+    }
+    for (const auto& [id, tensor] : part->program->constants()) {
+      by_name[part->graph.value(id).name] = tensor;
+      part->graph.replace_constant(id, tensor);
+    }
+  }
+  for (size_t i = 0; i < graph_.values().size(); ++i)
+    if (const auto it = by_name.find(graph_.values()[i].name); graph_.is_constant(ValueId(i)) && it != by_name.end())
+      graph_.replace_constant(ValueId(i), it->second);
+}
+
+// ---- where to change from one variant to another ----
+
+std::vector<Segment> Plan::Compiler::given_segments(const std::vector<std::unique_ptr<Variant>>& list) const {
+  const Graph& graph = plan_.graph_;
+  const auto across = values_across(graph, SIZE_MAX);
+  std::vector<Segment> segments;
+  for (const auto& [name, slice] : options_.chains) {
+    size_t first = 0;
+    if (!name.empty()) {
+      const auto it = std::find_if(graph.nodes().begin(), graph.nodes().end(),
+                                   [&, &wanted = name](const Node& node) { return node.name == wanted; });
+      require(it != graph.nodes().end(), Code::invalid_argument, "compile: slice: the simplified graph has no node \"",
+              name, "\"");
+      first = size_t(it - graph.nodes().begin());
+      require(first > segments.back().first, Code::invalid_argument, "compile: slice: node \"", name,
+              "\" does not lie behind the one where the chain before begins");
+      require(!across[first].empty(), Code::unsupported, "compile: slice: no value crosses from before node \"", name,
+              "\" to behind it");
+      segments.back().end = first;
+    }
+    const auto variant = std::find_if(
+        list.begin(), list.end(), [&, &wanted = slice](const auto& candidate) { return candidate->slice == wanted; });
+    segments.push_back({size_t(variant - list.begin()), first, graph.nodes().size()});
+  }
+  return segments;
+}
+
+std::vector<Segment> Plan::Compiler::best_segments(const std::vector<std::unique_ptr<Variant>>& list) const {
+  const size_t count = plan_.graph_.nodes().size();
+  if (list.size() < 2 || count < 2 || !plan_.home_->host_memory()) return {};
+  double single = kInfinity;
+  for (const auto& variant : list) {
+    if (variant->node_ms.size() != count) return {};
+    double sum = 0;
+    for (double ms : variant->node_ms) sum += ms;
+    single = std::min(single, sum);
+  }
+  const auto across = values_across(plan_.graph_, kMostAcross);
+  const auto state_of = [](const Variant& variant, int node) -> const State& {
+    return variant.nodes[size_t(node)].states[size_t(variant.assignment.states[size_t(node)])];
+  };
+  // What it costs to go on with variant `to` before node `place`.
+  const auto change_ms = [&](const Variant& from, const Variant& to, size_t place) {
+    if (across[place].empty()) return kInfinity;
+    double ms = kPriceOfChange * single;
+    for (const Maker& maker : across[place]) {
+      const State& given = state_of(from, maker.first);
+      if (!given.way || !images_follow(given.outputs[size_t(maker.second)])) return kInfinity;
+      const TensorDesc& wanted = state_of(to, maker.first).outputs[size_t(maker.second)];
+      const TensorDesc& made = given.outputs[size_t(maker.second)];
+      const TensorDesc here = TensorDesc::dense(made.dtype, wanted.shape, made.layout);
+      ms += to.costs->ms(here, *plan_.home_, wanted, *plan_.home_) * double(plan_.slices_of(to)) / to.streams;
+    }
+    return ms;
+  };
+  std::vector<std::vector<double>> node_ms;
+  for (const auto& variant : list) node_ms.push_back(variant->node_ms);
+  double ms = 0;
+  std::vector<Segment> segments = cheapest_segments(
+      node_ms, [&](size_t from, size_t to, size_t place) { return change_ms(*list[from], *list[to], place); }, ms);
+  if (segments.size() < 2 || ms > (1 - kLeastGain) * single) segments.clear();
+  return segments;
+}
+
+// ---- the composed plan ----
+
+std::optional<Plan::Compiler::Candidate> Plan::Compiler::composed(const std::vector<std::unique_ptr<Variant>>& list,
+                                                                  const std::vector<Segment>& segments) {
+  if (segments.empty()) return std::nullopt;
+  report("joining chains", 0);
+  Candidate result;
+  std::map<Maker, Layout> layouts;
+  for (const Segment& segment : segments) {
+    const Variant& variant = *list[segment.variant];
+    result.parts.push_back(plan_.part_of(variant, segment.first, segment.end, layouts, constants_));
+    const Variant& part = *result.parts.back();
+    result.name += (result.name.empty() ? "chains: " : "; from " + part.graph.node(0).name + " on ") +
+                   (part.slice ? concat("in slices of ", part.slice, ", ", part.streams, " at a time")
+                               : std::string("the whole batch"));
+  }
+  result.chains = plan_.chains_of(result.parts);
+  return result;
+}
+
+size_t Plan::Compiler::Candidate::bytes() const {
+  size_t sum = chains->bytes_between();
+  for (const auto& part : parts) sum += part->program->memory().arena_bytes * size_t(part->streams);
+  return sum;
+}
+
+double Plan::Compiler::run_candidate(Candidate& candidate) {
+  for (const auto& part : candidate.parts) {
+    const int64_t slices = plan_.slices_of(*part);
+    const auto &inputs = part->program->inputs(), &outputs = part->program->outputs();
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (part->inputs[i].first < 0) provide(inputs_, size_t(part->inputs[i].second), inputs[i], slices, true);
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (part->results[i] >= 0) provide(outputs_, size_t(part->results[i]), outputs[i], slices, false);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  candidate.chains->run(inputs_, outputs_);
+  plan_.home_->synchronize();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace pl
