@@ -148,6 +148,22 @@ def test_measured_chains_take_part_in_the_contest_and_never_change_results():
     assert_same(plan.run(image(8, size=32)), image(8, size=32))
 
 
+@pytest.mark.parametrize(("mask", "cut"), [((3, 5, 5), True), ((1, 3, 5, 5), True), ((4, 3, 5, 5), False)])
+def test_attention_is_cut_if_images_have_no_masks_of_their_own(mask, cut):
+    g = pl.Graph()
+    x = g.input("x", (4, 3, 5, 6))
+    masks = RNG.standard_normal(mask).astype("float32")
+    g.output(g.scaled_dot_product_attention(x, x, x, masks), "y")
+    if not cut:
+        with pytest.raises(pl.UnsupportedError, match="images cannot be run apart"):
+            pl.compile(g, device="cpu", slice=2, tune="off")
+        return
+    values = RNG.standard_normal((4, 3, 5, 6)).astype("float32")
+    plan = pl.compile(g, device="cpu", slice=2, tune="off")
+    want = numpy.asarray(ops.scaled_dot_product_attention(*(pl.asarray(values),) * 3, pl.asarray(masks)))
+    numpy.testing.assert_allclose(plan.run(values)[0], want, rtol=1e-5, atol=1e-6)
+
+
 def test_a_batch_is_not_cut_where_images_mix():
     g = pl.Graph()
     x = g.input("x", (4, 8))

@@ -141,7 +141,14 @@ const Rule* rule_of(const std::string& kind) {
          }
          return only_residual(op, batched, 2);
        }},
-      {"attention", all_batched},
+      {"attention",
+       [](const Op& op, const std::vector<bool>& batched) {
+         if (!batched[0] || !batched[1] || !batched[2]) return false;
+         if (!op.has(3)) return true;
+         // A mask of its own for each image, or one for all.
+         const int rank = op.in(3).rank();
+         return batched[3] ? rank == op.in(0).rank() : rank < op.in(0).rank() || op.in(3).shape[0] == 1;
+       }},
   };
   const auto it = rules.find(kind);
   return it == rules.end() ? nullptr : &it->second;

@@ -97,6 +97,53 @@ static void test_recognise_norm() {
               "layer_norm+bias mul");
 }
 
+// Windows of a Swin transformer: n images of w windows, h heads, l rows each; a bias by head and a mask by window.
+static void test_recognise_attention_of_windows() {
+  const Pass pass = passes::recognise_attention();
+  const auto windows = [](int64_t n, bool constant, const char* inner, const char* outer) {
+    return graph_of([=](Builder& b) {
+      const auto term = [&](const Dims& shape) { return constant ? b.constant(shape) : b.input(shape); };
+      const Dims shape{n * 3, 2, 4, 5};
+      const ValueId q = b.input(shape), k = b.input(shape), v = b.input(shape);
+      const ValueId scores = b.add("matmul", {b.add("mul", {q, b.number(0.4)}), k}, "transpose_b=true");
+      const ValueId seen = b.add("reshape", {b.add("add", {scores, term({1, 2, 4, 4})})}, inner);
+      const ValueId masked = b.add("reshape", {b.add("add", {seen, term({3, 1, 4, 4})})}, outer);
+      return b.add("matmul", {b.add("softmax", {masked}, "dim=-1"), v});
+    });
+  };
+  const char *one = "shape=[1,3,2,4,4]", *two = "shape=[2,3,2,4,4]";
+  expect_pass(pass, windows(1, true, one, "shape=[3,2,4,4]"),
+              "reshape reshape reshape scaled_dot_product_attention reshape");
+  expect_pass(pass, windows(2, true, two, "shape=[6,2,4,4]"),
+              "reshape reshape reshape scaled_dot_product_attention reshape");
+  // Masks that are given: seen alike, and added to each other instead of to the scores.
+  expect_pass(pass, windows(2, false, two, "shape=[6,2,4,4]"),
+              "reshape reshape add reshape reshape reshape scaled_dot_product_attention reshape");
+  // The softmax sees other heads than those that were made.
+  Builder b;
+  const ValueId q = b.input({6, 2, 4, 5}), v = b.input({12, 4, 5});
+  const ValueId scores = b.add("matmul", {q, b.input({6, 2, 4, 5})}, "transpose_b=true");
+  const ValueId other = b.add("softmax", {b.add("reshape", {scores}, "shape=[12,4,4]")}, "dim=-1");
+  b.finish({b.add("matmul", {other, v})});
+  expect_pass(pass, b.graph, "matmul reshape softmax matmul");
+  // Rows and columns are mixed.
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId x = b.input({2, 4, 5});
+                ValueId y = b.add("matmul", {x, b.input({2, 4, 5})}, "transpose_b=true");
+                y = b.add("reshape", {b.add("add", {b.add("reshape", {y}, "shape=[2,2,8]"), b.constant({8})})},
+                          "shape=[2,4,4]");
+                return b.add("matmul", {b.add("softmax", {y}, "dim=-1"), b.input({2, 4, 5})});
+              }),
+              "matmul reshape add reshape softmax matmul");
+  // Several terms in one view.
+  expect_pass(pass, graph_of([](Builder& b) {
+                const ValueId scores = b.add("matmul", {b.input({2, 4, 5}), b.input({2, 3, 5})}, "transpose_b=true");
+                const ValueId sum = b.add("add", {b.constant({3}), b.add("add", {scores, b.constant({2, 4, 1})})});
+                return b.add("matmul", {b.add("softmax", {sum}, "dim=-1"), b.input({2, 3, 5})});
+              }),
+              "scaled_dot_product_attention");
+}
+
 static void test_recognise_attention() {
   const Pass pass = passes::recognise_attention();
   const Dims q{2, 3, 5, 4}, k{2, 3, 7, 4}, v{2, 3, 7, 6};
@@ -347,6 +394,7 @@ int main() {
   test_fuse_interleave();
   test_recognise_norm();
   test_recognise_attention();
+  test_recognise_attention_of_windows();
   test_merge_views();
   test_move_views();
   test_split_linear();
