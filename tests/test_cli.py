@@ -29,7 +29,7 @@ def run(cache, tmp_path):
     def run_command(*arguments: str, folder: Path = cache, **variables: str) -> tuple[int, str, str]:
         environment = {**os.environ, "PYLAYOUT_CACHE_DIR": str(folder), **variables}
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-        command = [sys.executable, "-m", "pylayout.cli", *arguments]
+        command = [sys.executable, "-m", "pylayout", *arguments]
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=500
         )
@@ -260,7 +260,7 @@ def test_cache_in_an_unwritable_place(run, tmp_path):
 def profiled(cache, tmp_path_factory) -> dict:
     """One short profile of MobileNetV2, run as a user would."""
     folder = tmp_path_factory.mktemp("profile")
-    command = [sys.executable, "-m", "pylayout.cli", "profile", "mobilenet_v2", "--rounds", "1", "--threads", "2"]
+    command = [sys.executable, "-m", "pylayout", "profile", "mobilenet_v2", "--rounds", "1", "--threads", "2"]
     command += ["--report", "report.html", "--json", "out.json", "--policies", "per-op", "NHWC,auto"]
     environment = {
         **os.environ,

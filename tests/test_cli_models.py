@@ -11,6 +11,7 @@ import pytest
 
 import pylayout as pl
 from pylayout.cli import main
+from pylayout.cli.run import _likely
 from pylayout.eager import EagerGraph
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is an extra")
@@ -105,6 +106,13 @@ def test_run_prints_and_saves(model, capsys):
     assert found["ms"]["runs"] == 1 and found["summary"]["ops"] > 0
     with np.load("out.npz") as saved:
         assert saved["y"].shape == (1, 12)
+
+
+def test_classes_are_told_for_pictures_only():
+    scores = np.linspace(-1, 1, 12, dtype="float32")[None]
+    assert [item["class"] for item in _likely([{"shape": [1, 3, 32, 32]}], [scores])] == [11, 10, 9, 8, 7]
+    assert _likely([{"shape": [1, 16]}], [scores]) == []  # words: what comes out need not be classes
+    assert _likely([{"shape": [1, 3, 32, 32]}, {"shape": [1]}], [scores]) == []
 
 
 def test_run_takes_pictures_batches_and_several_inputs(model, capsys):

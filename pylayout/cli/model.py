@@ -11,7 +11,7 @@ from . import UsageError
 from .common import add_device, add_threads, apply_threads, check_device, positive
 from .terminal import Progress
 
-__all__ = ["add_model", "add_shapes", "add_tuning", "compile_plan", "read_inputs", "read_model"]
+__all__ = ["add_model", "add_shapes", "add_tuning", "compile_plan", "picture_size", "read_inputs", "read_model"]
 
 
 _NUMPY = {
@@ -134,7 +134,7 @@ def compile_plan(options: argparse.Namespace, progress: Progress) -> Any:
     )
 
 
-def _picture_size(shape: Sequence[int]) -> tuple[int, bool] | None:
+def picture_size(shape: Sequence[int]) -> tuple[int, bool] | None:
     """(size, channels last) of an input that takes square pictures, else None."""
     if len(shape) != 4:
         return None
@@ -150,7 +150,7 @@ def _picture(path: Path | None, item: dict[str, Any]) -> Any:
 
     from .. import image
 
-    size = _picture_size(item["shape"])
+    size = picture_size(item["shape"])
     if size is None or item["dtype"] != "f32":
         raise UsageError(
             f"--input {path}: input {item['name']} is {item['dtype']} {tuple(item['shape'])}; a picture goes into f32 "
@@ -227,7 +227,7 @@ def read_inputs(options: argparse.Namespace, inputs: Sequence[dict[str, Any]]) -
         if name in given:
             continue
         seed += 1
-        if _picture_size(item["shape"]) and item["dtype"] == "f32":
+        if picture_size(item["shape"]) and item["dtype"] == "f32":
             path_or_none = image.photograph()
             given[name] = _picture(path_or_none, item)
             words.append(path_or_none.name if path_or_none else "a drawn picture")

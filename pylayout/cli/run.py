@@ -11,7 +11,7 @@ from typing import Any
 from ..report.plan import batch_text
 from . import UsageError
 from .common import positive
-from .model import add_model, compile_plan, read_inputs
+from .model import add_model, compile_plan, picture_size, read_inputs
 from .terminal import Progress, Table, bytes_text, ms_text, style
 
 __all__ = ["add", "print_plan", "run"]
@@ -44,7 +44,8 @@ def print_plan(model: str, plan: Any, summary: dict[str, Any]) -> None:
     threads = f", {summary['threads']} threads" if plan.device == "cpu" else ""
     print(style(f"{Path(model).name} on {plan.device}", "bold") + threads)
     moved = f" ({bytes_text(reorders['bytes'])}, {ms_text(reorders['ms'])} ms)" if reorders["count"] else ""
-    print(f"{summary['ops']} ops, {reorders['count'] or 'no'} reorders of activations{moved}")
+    count = "1 reorder" if reorders["count"] == 1 else f"{reorders['count'] or 'no'} reorders"
+    print(f"{summary['ops']} ops, {count} of activations{moved}")
     if cut := batch_text(summary):
         print(f"the batch {cut}")
     print(
@@ -66,10 +67,12 @@ def _print_outputs(plan: Any, outputs: list[Any]) -> None:
     table.print()
 
 
-def _likely(outputs: list[Any]) -> list[dict[str, Any]]:
-    """The five likeliest classes of the first of a batch, if that is what the model seems to give."""
+def _likely(inputs: list[dict[str, Any]], outputs: list[Any]) -> list[dict[str, Any]]:
+    """The five likeliest classes of the first of a batch, if the model seems to tell pictures apart."""
     import numpy as np
 
+    if len(inputs) != 1 or picture_size(inputs[0]["shape"]) is None:
+        return []
     if len(outputs) != 1 or outputs[0].ndim != 2 or outputs[0].shape[1] < 10 or outputs[0].dtype.kind != "f":
         return []
     first = np.asarray(outputs[0][0], np.float64)
@@ -121,7 +124,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         f"most {ms_text(max(times))})\n"
     )
     _print_outputs(plan, outputs)
-    likely = _likely(outputs)
+    likely = _likely(plan.inputs, outputs)
     if likely:
         named = ", ".join(f"{item['class']} ({100 * item['probability']:.1f}%)" for item in likely)
         print(f"\ntop 5 classes: {named}")
