@@ -125,7 +125,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
                   , __global float* restrict parts, const int steps_per_part
 #endif
 ) {
-    __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(128)));
+    __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(1024)));
     const int item = (int)get_local_id(0), piece = item % CHUNKS;
     const idx_t group = (idx_t)get_group_id(1), ic = POSITIONS ? CHUNK_ELEMENTS : WEI_PADDED(1);
     const idx_t taps = window.size[1] * (idx_t)window.size[2];
@@ -193,32 +193,37 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     const tiles_place all_tiles = TILES_PLACE(tiles), copies = AT_SLOT(all_tiles, SLOT(COPY_ROW(0), piece));
 
     float acc[MMA_ROWS][MMA_COLUMNS][4];
+#if NVIDIA_PTX != 2
     _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
         _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
             _Pragma("unroll") for (int s = 0; s < 4; ++s) acc[i][j][s] = 0.0f;
-    _Pragma("unroll") for (int s = 0; s < STAGES - 1; ++s) {
+#endif
+    _Pragma("unroll") for (int s = 0; s < STEPS_AHEAD; ++s) {
         if (s < steps) COPY_STEP(s)
         COPY_COMMIT();
     }
-    int now = 0, later = STAGES - 1;  // stages: multiplied, copied to
+    int now = 0, later = STEPS_AHEAD;  // stages: multiplied, copied to
     for (int step = 0; step < steps; ++step) {
-        COPY_WAIT(STAGES - 2);
+        COPY_WAIT(STEPS_AHEAD - 1);
+        COPY_SHOW();
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (step + STAGES - 1 < steps) COPY_STEP(later)
+        if (step + STEPS_AHEAD < steps) COPY_STEP(later)
         COPY_COMMIT();
-        MULTIPLY_TILES(AT_SLOT(all_tiles, now * TILE_SLOTS), acc);
+        MULTIPLY_TILES(AT_SLOT(all_tiles, now * TILE_SLOTS), step > 0, acc);
         now = now + 1 == STAGES ? 0 : now + 1;
         later = later + 1 == STAGES ? 0 : later + 1;
     }
+    MULTIPLY_LAST(acc)
 
     __local float* staged = (__local float*)tiles;
-    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
+    _Pragma("unroll") for (int i_part = 0; i_part < MMA_ROWS * STAGES_OF_SUMS; ++i_part) {
+        const int i = i_part / STAGES_OF_SUMS, part = i_part % STAGES_OF_SUMS;
         barrier(CLK_LOCAL_MEM_FENCE);
-        STAGE_SUMS(staged, acc, i)
+        STAGE_SUMS(staged, acc, i, part)
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int e = item; e < STAGED_ROWS * (TILE_N / 4); e += MMA_GROUP) {
             const int row = e / (TILE_N / 4), column = e % (TILE_N / 4) * 4;
-            const idx_t q = first + STAGED_ROW(i, row), o = o0 + column;
+            const idx_t q = first + STAGED_ROW(i, part, row), o = o0 + column;
             if (q >= pixels || o >= o_end) continue;
             float4 sum = *(__local const float4*)(staged + row * STAGED_PITCH + column);
 #if !MMA_IS_EXACT

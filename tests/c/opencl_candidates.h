@@ -105,6 +105,7 @@ class Candidates {
   // Lists of candidates that the provider offers on other devices than those here.
   std::vector<opencl::OpenclList> more;
   std::set<std::string> implementations;  // that ran
+  Math math = Math::fp32;                 // of products
 
   Candidates() : cpu_(make_cpu_device()), providers_(make_providers()) {
     for (const auto& provider : providers_) {
@@ -127,7 +128,8 @@ class Candidates {
     std::vector<TensorDesc> descs;
     for (const Array& input : inputs)
       descs.push_back(input.given() ? TensorDesc::dense(dtype, input.shape) : TensorDesc());
-    const Op op = make_op(*schema, attributes, descs);
+    Op op = make_op(*schema, attributes, descs);
+    op.math = math;
     const Array expected = reference(op);
     CHECK(expected.shape == op.out().shape);
     for (const auto& device : devices_) {
@@ -194,7 +196,11 @@ class Candidates {
     }
     std::vector<bool> written(size / item);
     // Sums of up to a few thousand terms in f32, then one rounding to the output's dtype.
-    const double epsilon = out.dtype == DType::f32 ? 3e-6 : out.dtype == DType::f16 ? 1.1e-3 : 8.5e-3;
+    // Where factors may be rounded to tf32, they are off by 2^-10 at most.
+    const double epsilon = out.dtype == DType::f16    ? 1.1e-3
+                           : out.dtype == DType::bf16 ? 8.5e-3
+                           : math == Math::tf32       ? 2e-3
+                                                      : 3e-6;
     for_each_index(out.shape, [&](const Dims& index, size_t linear) {
       const auto place = size_t(out.offset_of(index));
       written[place] = true;

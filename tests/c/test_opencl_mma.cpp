@@ -2,6 +2,8 @@
 // no instructions of theirs.
 #include "opencl_conv_cases.h"
 #include "providers/opencl/conv_common.h"
+#include "providers/opencl/mma.h"
+#include "providers/opencl/ptx.h"
 
 using namespace pl;
 using namespace pl::testing;
@@ -18,7 +20,28 @@ const Case cases[] = {
     {"conv2d", {1, 256, 7, 6}, {70, 256, 1, 1}, "", true, true},
     {"conv2d", {2, 3, 19, 17}, {40, 3, 7, 7}, "padding=[3,2,3,1] stride=2 activation=relu", true, true},
     {"conv2d", {1, 4, 9, 8}, {20, 4, 3, 2}, "dilation=[1,2] padding=2"},
+    {"conv2d", {1, 72, 12, 13}, {264, 72, 1, 1}, "", true},
 };
+
+// Where a device has wgmma all its tiles are tried, not only the most promising ones.
+bool all_tiles = false;
+void list_all(const Op& op, opencl::OpenclDevice& device, CandidateList& out) {
+  if (!opencl::has_wgmma(device)) return;
+  all_tiles = true;
+  const size_t most = opencl::most_mma_plans;
+  opencl::most_mma_plans = 1000;
+  opencl::list_conv_mma(op, device, out);
+  opencl::most_mma_plans = most;
+}
+
+void check_ptx() {
+  const std::string ptx = ".version 9.0\n.target sm_90, texmode_independent\n//sm_90a a;\n\tb;\n\t//sm_90a {c;}\n";
+  CHECK(opencl::with_sm_90a(ptx) == ".version 9.0\n.target sm_90a, texmode_independent\na;\n\tb;\n\t{c;}\n");
+  CHECK(opencl::with_sm_90a(".target sm_90\n").empty());
+  CHECK(opencl::with_sm_90a(".target sm_80\n//sm_90a a;\n").empty());
+  CHECK(opencl::with_sm_90a(".target sm_90a\n//sm_90a a;\n").empty());
+  CHECK(opencl::with_sm_90a("").empty());
+}
 
 // Rounded factors only where they were asked for.
 void check_math(opencl::OpenclDevice& device) {
@@ -37,24 +60,27 @@ void check_math(opencl::OpenclDevice& device) {
 }  // namespace
 
 int main() {
+  check_ptx();
   Candidates candidates;
   if (candidates.no_devices()) {
     std::printf("no OpenCL device here: nothing to test\n");
     return 0;
   }
-  candidates.more = {opencl::list_conv_mma,
+  candidates.more = {opencl::list_conv_mma, list_all,
                      [](const Op&, opencl::OpenclDevice& device, CandidateList&) { check_math(device); }};
   candidates.filter = [](const Candidate& candidate) { return candidate.implementation.rfind("conv_fwd_mma", 0) == 0; };
-  for (const Case& c : cases) check(candidates, c, DType::f32);
+  for (size_t i = 0; i < 8; ++i) check(candidates, cases[i], DType::f32);
   // Building programs takes most of the time: of what follows every third plan, another third each time.
   size_t number = 0, turn = 0;
   candidates.begin = [&] { number = turn++; };
   candidates.filter = [&](const Candidate& candidate) {
-    return candidate.implementation.rfind("conv_fwd_mma", 0) == 0 && number++ % 3 == 0;
+    return candidate.implementation.rfind("conv_fwd_mma", 0) == 0 && (number++ % 3 == 0 || all_tiles);
   };
   for (DType dtype : {DType::f16, DType::bf16})
-    for (int i : {0, 2, 3, 6}) check(candidates, cases[i], dtype);
+    for (int i : {0, 2, 3, 6, 8}) check(candidates, cases[i], dtype);
   for (int i : {0, 1, 3, 6}) check(candidates, cases[i], DType::f32, true);
+  candidates.math = Math::tf32;
+  for (int i : {0, 2, 5, 8}) check(candidates, cases[i], DType::f32, i < 3);
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
   return 0;
 }

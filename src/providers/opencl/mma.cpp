@@ -1,8 +1,15 @@
 #include "providers/opencl/mma.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "providers/opencl/ptx.h"
 
 namespace pl::opencl {
+
+size_t most_mma_plans = 6;
+
 namespace {
 
 // The fastest of about 25 shapes for the products of ResNet-50 at batches 16 and 64 and a product of 4096, on an H200.
@@ -11,7 +18,15 @@ constexpr MmaTile kTiles[] = {
     {64, 128, 2, 2, 4, 3, 2},  {128, 64, 2, 2, 8, 2, 1}, {64, 64, 2, 2, 8, 3, 1},
     {64, 64, 2, 2, 4, 3, 2},   {128, 32, 4, 1, 4, 3, 2}, {64, 32, 2, 1, 8, 3, 2},
 };
-constexpr size_t kPlans = 6;        // to measure
+// The same for wgmma, of about 60 shapes.  The larger ones win large products, 64x128 most convolutions: a unit has
+// room for two or three such work-groups, and one multiplies while another waits.
+constexpr MmaTile kWgmmaTiles[] = {
+    {128, 256, 8, 1, 8, 4, 1, true, true, 1.0},  {128, 128, 4, 1, 8, 3, 1, true, false, 0.92},
+    {128, 128, 8, 1, 8, 3, 1, true, true, 0.92}, {128, 128, 4, 1, 4, 3, 1, true, false, 0.85},
+    {64, 128, 4, 1, 8, 3, 1, true, false, 0.88}, {128, 64, 4, 1, 8, 3, 1, true, false, 0.8},
+    {64, 64, 4, 1, 8, 3, 1, true, false, 0.65},  {128, 32, 4, 1, 8, 3, 1, true, false, 0.5},
+};
+constexpr size_t kWgmmaLocalBytes = 4 * 8 * (128 + 256) * 16;  // of the largest of them
 constexpr int64_t kLeastSteps = 8;  // of a part: fewer do not hide how long the first copies take
 
 int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
@@ -27,6 +42,7 @@ std::string MmaPlan::name(const char* kernel, DType dtype) const {
                             tile.warps_across, ",chunks=", tile.chunks);
   if (parts > 1) text += concat(",parts=", parts);
   if (products == 1 && dtype == DType::f32) text += ",tf32";
+  if (tile.wgmma) text += ",wgmma";
   return text + "]";
 }
 
@@ -42,7 +58,8 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
   source.define("MATRIX_DTYPE", name_of(problem.dtype)).define("PRODUCTS", products).define("PARTS", parts > 1 ? 1 : 0);
   source.define("POSITIONS", problem.gathered ? 1 : 0);
   source.define("WHOLE_STEPS", problem.run % (tile.chunks * problem.chunk_elements()) == 0 ? 1 : 0);
-  source.define("NVIDIA_PTX", has_mma(device) ? 1 : 0);
+  source.define("NVIDIA_PTX", tile.wgmma ? 2 : has_mma(device) ? 1 : 0);
+  source.define("LAG", tile.lag && problem.dtype != DType::f32 ? 1 : 0);
 }
 
 void MmaPlan::size(Launch& launch, const MmaProblem& problem) const {
@@ -68,13 +85,39 @@ bool has_mma(const OpenclDevice& device) {
   return device.capabilities().nvidia && device.capabilities().compute_capability >= 80;
 }
 
-std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& problem, Math math) {
+bool has_wgmma(OpenclDevice& device) {
+  if (!device.capabilities().nvidia || device.capabilities().compute_capability != 90) return false;
+  static std::mutex lock;
+  static std::map<std::string, bool> known;  // by fingerprint
+  std::lock_guard<std::mutex> guard(lock);
+  const auto found = known.find(device.fingerprint());
+  if (found != known.end()) return found->second;
+  const KernelSource source = KernelSource::generated(
+      "mma/probe", concat("__kernel void probe(__global float* x, const int n) {\n    __local float tiles[",
+                          kWgmmaLocalBytes / sizeof(float), "];\n    for (int i = 0; i < n; ++i) tiles[i] = x[i];\n",
+                          "    barrier(CLK_LOCAL_MEM_FENCE);\n    asm volatile(\"", kSm90aMark,
+                          "wgmma.fence.sync.aligned;\" ::: \"memory\");\n    x[0] = tiles[n / 2];\n}\n"));
+  bool can = true;
+  try {
+    device.programs().get(source.name(), source.text(), source.options());
+  } catch (const Error&) {
+    can = false;
+  }
+  return known[device.fingerprint()] = can;
+}
+
+std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math) {
   std::vector<MmaPlan> plans;
   const Capabilities& can = device.capabilities();
   if (problem.run % problem.chunk_elements()) return plans;
   const auto units = int64_t(can.compute_units);
-  for (const MmaTile& tile : kTiles) {
-    if (tile.local_bytes() > can.local_memory || size_t(tile.work_items()) > can.max_work_group) continue;
+  const int products = problem.dtype == DType::f32 && math == Math::fp32 ? 3 : 1;
+  const bool wgmma = products == 1 && has_wgmma(device);
+  std::vector<MmaTile> all(std::begin(kTiles), std::end(kTiles));
+  if (wgmma) all.insert(all.begin(), std::begin(kWgmmaTiles), std::end(kWgmmaTiles));
+  for (const MmaTile& tile : all) {
+    const size_t local_memory = tile.wgmma ? kWgmmaLocalBytes : can.local_memory;
+    if (tile.local_bytes() > local_memory || size_t(tile.work_items()) > can.max_work_group) continue;
     if (tile.columns > 32 && problem.columns <= tile.columns / 2) continue;  // more than half would be empty
     const int64_t tiles =
         divided_up(problem.rows, tile.rows) * divided_up(problem.columns, tile.columns) * problem.products;
@@ -82,7 +125,7 @@ std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& pro
     const auto add = [&](int64_t parts) {
       MmaPlan plan;
       plan.tile = tile;
-      plan.products = problem.dtype == DType::f32 && math == Math::fp32 ? 3 : 1;
+      plan.products = products;
       plan.steps_per_part = divided_up(steps, parts);
       plan.parts = divided_up(steps, plan.steps_per_part);
       if (parts > 1 && plan.parts == 1) return;
@@ -91,9 +134,10 @@ std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& pro
       const int64_t groups = tiles * plan.parts, rounds = divided_up(groups, units);
       const double work =
           double(problem.rows) * double(problem.columns) * double(problem.products) * double(plan.parts);
-      plan.efficiency = 0.9 * work / (double(rounds) * double(units) * tile.rows * tile.columns);
-      if (rounds == 1) plan.efficiency *= 0.6;
-      if (tile.rows * tile.columns < 64 * 64) plan.efficiency *= 0.8;
+      plan.efficiency = tile.rate * work / (double(rounds) * double(units) * tile.rows * tile.columns);
+      if (rounds == 1) plan.efficiency *= tile.lag ? 0.8 : 0.6;
+      if (wgmma && !tile.wgmma) plan.efficiency *= 0.6;
+      if (!tile.wgmma && tile.rows * tile.columns < 64 * 64) plan.efficiency *= 0.8;
       if (plan.parts > 1) plan.efficiency *= 0.85;  // sums are written and read again
       plans.push_back(plan);
     };
@@ -107,7 +151,7 @@ std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& pro
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const MmaPlan& a, const MmaPlan& b) { return a.efficiency > b.efficiency; });
-  if (plans.size() > kPlans) plans.resize(kPlans);
+  if (plans.size() > most_mma_plans) plans.resize(most_mma_plans);
   return plans;
 }
 

@@ -16,7 +16,10 @@ struct MmaTile {
   int warps_down, warps_across;  // groups of 32 work-items that share it
   int chunks;                    // 16 bytes along the terms, of one step
   int stages;
-  int promote;  // times 8 terms between rounding additions
+  int promote;         // times 8 terms between rounding additions
+  bool wgmma = false;  // instructions of compute capability 9.0
+  bool lag = false;    // a step goes on while the next begins (of factors that are not rounded)
+  double rate = 0.9;   // part of the device's rate that it reaches with many tiles
 
   int work_items() const { return 32 * warps_down * warps_across; }
   size_t local_bytes() const { return size_t(stages) * size_t(rows + columns) * size_t(chunks) * 16; }
@@ -56,9 +59,13 @@ void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, c
 
 // True where inline PTX reaches the matrix units.
 bool has_mma(const OpenclDevice& device);
+// True where a program with wgmma and more local memory than OpenCL tells of can be built; tried once.
+bool has_wgmma(OpenclDevice& device);
 
 // Plans worth measuring, the most promising first; none where pieces of 16 bytes would not be aligned.
 // `math` says how f32 may be multiplied.
-std::vector<MmaPlan> mma_plans(const OpenclDevice& device, const MmaProblem& problem, Math math);
+std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math);
+// How many at most.  Tests raise it, to see them all.
+extern size_t most_mma_plans;
 
 }  // namespace pl::opencl

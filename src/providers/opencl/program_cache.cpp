@@ -5,6 +5,7 @@
 
 #include "core/dims.h"
 #include "core/files.h"
+#include "providers/opencl/ptx.h"
 
 namespace pl::opencl {
 namespace {
@@ -102,9 +103,37 @@ Program ProgramCache::build(const std::string& name, const std::string& source, 
          "building the OpenCL program ", name, " failed: ", error_name(code), " (", code, ")\noptions: ", options, "\n",
          log);
   }
+  const bool marked = source.find(kSm90aMark) != std::string::npos;
+  const std::string for_sm_90a = marked ? with_sm_90a(binary_of(program.get())) : std::string();
+  if (!for_sm_90a.empty()) {
+    program = from_binary(for_sm_90a, options);
+    require(bool(program), Code::device, "the driver refuses the OpenCL program ", name, " for sm_90a");
+  }
   std::lock_guard<std::mutex> guard(lock_);
   ++statistics_.built;
   return program;
+}
+
+// Null where the driver refuses it.
+Program ProgramCache::from_binary(std::string_view binary, const std::string& options) {
+  const auto* data = reinterpret_cast<const unsigned char*>(binary.data());
+  size_t size = binary.size();
+  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
+  Program program(cl_, cl_->clCreateProgramWithBinary(context_, 1, &device_, &size, &data, &status, &code));
+  if (code != CL_SUCCESS || status != CL_SUCCESS) return {};
+  if (cl_->clBuildProgram(program.get(), 1, &device_, options.c_str(), nullptr, nullptr) != CL_SUCCESS) return {};
+  return program;
+}
+
+// Empty where the runtime has none.
+std::string ProgramCache::binary_of(cl_program program) {
+  // The program was made for one device, so there is one binary.
+  size_t size = 0;
+  if (cl_->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS) return {};
+  std::string binary(size, '\0');
+  auto* data = reinterpret_cast<unsigned char*>(&binary[0]);
+  if (size && cl_->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) != CL_SUCCESS) return {};
+  return binary;
 }
 
 Program ProgramCache::load(const std::string& path, const std::string& key_text, const std::string& options) {
@@ -124,26 +153,16 @@ Program ProgramCache::load(const std::string& path, const std::string& key_text,
   if (checksum(key) != read_u64(*bytes, 24) || checksum(binary) != read_u64(*bytes, 32) || key != key_text)
     return unusable();
 
-  const auto* data = reinterpret_cast<const unsigned char*>(binary.data());
-  size_t size = binary.size();
-  cl_int status = CL_SUCCESS, code = CL_SUCCESS;
-  Program program(cl_, cl_->clCreateProgramWithBinary(context_, 1, &device_, &size, &data, &status, &code));
-  if (code != CL_SUCCESS || status != CL_SUCCESS) return unusable();
-  if (cl_->clBuildProgram(program.get(), 1, &device_, options.c_str(), nullptr, nullptr) != CL_SUCCESS)
-    return unusable();
+  Program program = from_binary(binary, options);
+  if (!program) return unusable();
   std::lock_guard<std::mutex> guard(lock_);
   ++statistics_.loaded;
   return program;
 }
 
 void ProgramCache::store(const std::string& path, const std::string& key_text, cl_program program) {
-  // The program was made for one device, so there is one binary.  A runtime without binaries is no failure.
-  size_t size = 0;
-  if (cl_->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS || size == 0)
-    return;
-  std::string binary(size, '\0');
-  auto* data = reinterpret_cast<unsigned char*>(&binary[0]);
-  if (cl_->clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, nullptr) != CL_SUCCESS) return;
+  const std::string binary = binary_of(program);
+  if (binary.empty()) return;  // a runtime without binaries is no failure
   std::string bytes(kMagic, sizeof kMagic);
   append_u64(bytes, key_text.size());
   append_u64(bytes, binary.size());

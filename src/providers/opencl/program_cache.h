@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "providers/opencl/objects.h"
 
@@ -44,6 +45,8 @@ class ProgramCache {
                            const std::string& options);
   Program build(const std::string& name, const std::string& source, const std::string& options);
   Program load(const std::string& path, const std::string& key_text, const std::string& options);
+  Program from_binary(std::string_view binary, const std::string& options);
+  std::string binary_of(cl_program program);
   void store(const std::string& path, const std::string& key_text, cl_program program);
 
   const Api* cl_;
