@@ -27,7 +27,10 @@ from pylayout.cli.terminal import Table, ms_text
 
 
 class Case(NamedTuple):
-    """A convolution of (n, c, h, h) with kernels of k x k, or a product of h = 0: n rows, c terms, oc columns."""
+    """A convolution of (n, c, h, h) with kernels of k x k, or products of h = 0: n rows, c terms, oc columns.
+
+    A stack of products is that of scores in attention, a product with a transposed matrix, where c is less than oc.
+    """
 
     name: str
     n: int
@@ -37,15 +40,16 @@ class Case(NamedTuple):
     k: int = 1
     stride: int = 1
     groups: int = 1
+    stack: int = 0
 
     @property
     def gflop(self) -> float:
-        places = ((self.h - 1) // self.stride + 1) ** 2 if self.h else 1
+        places = ((self.h - 1) // self.stride + 1) ** 2 if self.h else max(self.stack, 1)
         return 2e-9 * self.n * places * self.oc * (self.c // self.groups) * self.k**2
 
 
 def cases(batch: int) -> list[Case]:
-    """Layers of ResNet-50 and MobileNetV2, and square products."""
+    """Layers of ResNet-50 and MobileNetV2, square products, and those of attention of 8 x 12 heads."""
     return [
         Case("conv 3x3 64", batch, 64, 56, 64, 3),
         Case("conv 3x3 128", batch, 128, 28, 128, 3),
@@ -59,6 +63,8 @@ def cases(batch: int) -> list[Case]:
         Case("depthwise 3x3/2 144", batch, 144, 56, 144, 3, 2, 144),
         Case("linear 1024", 1024, 1024, 0, 1024),
         Case("linear 4096", 4096, 4096, 0, 4096),
+        Case("scores 96x1024x64", 1024, 64, 0, 1024, stack=96),
+        Case("values 96x1024x64", 1024, 1024, 0, 64, stack=96),
     ]
 
 
@@ -67,11 +73,16 @@ def inputs(case: Case, half: bool) -> tuple[Any, Any]:
     dtype = np.float16 if half else np.float32
     shape = (case.n, case.c, case.h, case.h) if case.h else (case.n, case.c)
     weight = (case.oc, case.c // case.groups, case.k, case.k) if case.h else (case.oc, case.c)
+    if case.stack:
+        shape = (case.stack, *shape)
+        weight = (case.stack, *(weight if case.c < case.oc else weight[::-1]))
     return rng.uniform(-1, 1, shape).astype(dtype), rng.uniform(-1, 1, weight).astype(dtype)
 
 
 def ours(case: Case, x: Any, weight: Any, device: str) -> Callable[[], Any]:
     a, w = pl.asarray(x, device=device), pl.asarray(weight, device=device)
+    if case.stack:
+        return lambda: ops.matmul(a, w, transpose_b=case.c < case.oc)
     if not case.h:
         return lambda: ops.linear(a, w)
     a = a.to(layout="NHWC")  # as the layer before it would have left it
@@ -81,6 +92,9 @@ def ours(case: Case, x: Any, weight: Any, device: str) -> Callable[[], Any]:
 def theirs(torch: Any, case: Case, x: Any, weight: Any) -> tuple[dict[str, Callable[[], Any]], Any]:
     """PyTorch's calls by layout, and the result in double precision."""
     a, w = torch.from_numpy(x).cuda(), torch.from_numpy(weight).cuda()
+    if case.stack:
+        right = w.transpose(1, 2) if case.c < case.oc else w
+        return {"": lambda: torch.matmul(a, right)}, torch.matmul(a.double(), right.double())
     if not case.h:
         linear = torch.nn.functional.linear
         return {"": lambda: linear(a, w)}, linear(a.double(), w.double())

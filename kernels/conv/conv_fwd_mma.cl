@@ -14,6 +14,8 @@
 // zero-filled copies.
 // Where there are no more channels than a piece holds (POSITIONS 1), SRC has them in one block of that many (nChw4c)
 // and WEI likewise (OIhw4i); a piece is a kernel position then, and steps go through positions alone.
+// With STACKED 1 there is a product for each g: SRC and WEI have a dimension of g between c and h, with any stride, DST
+// and RES are stacks of dense results, and o counts within one of them.
 // Group ids: 0 tiles, SUPER_M rows of tiles at a time so that those at work together share panels; 1 g; 2 the part of
 // the sum.  With PARTS 1 each part's sums go to `parts`[part][position][oc] in f32, to be added in order by
 // sum_of_parts.
@@ -29,6 +31,7 @@
 #define SRC_STRIDE(i) PLAIN_STRIDE(src, i)
 #define WEI_DTYPE f32
 #define WEI_PADDED(i) PLAIN_DIM(wei, i)
+#define WEI_STRIDE(i) PLAIN_STRIDE(wei, i)
 #define WEI_BASE (wei_arg.offset)
 #define DST_DTYPE f32
 #define DST_DIM(i) PLAIN_DIM(dst, i)
@@ -50,6 +53,23 @@
 #define SUPER_M 8  // rows of tiles that are computed column by column: 1, 4, 8, 16
 #endif
 
+#ifndef STACKED
+#define STACKED 0  // 1: each group has tensors of its own, a stack of them along dimension 2: 0, 1
+#endif
+
+#if STACKED
+#define GROUP_SRC(n, c, y, x) SRC_OFFSET(n, c, group, y, x)
+#define GROUP_WEI (WEI_BASE + group * WEI_STRIDE(2))
+#define GROUP_COLUMN ((idx_t)0)
+#define GROUP_ROW (group * pixels)
+#define ALL_ROWS (get_num_groups(1) * (size_t)pixels)
+#else
+#define GROUP_SRC(n, c, y, x) SRC_OFFSET(n, group * ic + (c), 0, y, x)
+#define GROUP_WEI WEI_BASE
+#define GROUP_COLUMN (group * oc_per_group)
+#define GROUP_ROW ((idx_t)0)
+#define ALL_ROWS ((size_t)pixels)
+#endif
 #define LEFT_SHARE (TILE_M * CHUNKS / MMA_GROUP)  // pieces of a stage that a work-item copies
 #define RIGHT_SHARE (TILE_N * CHUNKS / MMA_GROUP)
 #define COPY_ROW(j) (item / CHUNKS + (j) * (MMA_GROUP / CHUNKS))  // a multiple of 8 apart: slots MMA_GROUP apart
@@ -134,7 +154,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     const int super = (int)get_group_id(0) / (SUPER_M * tiles_n), in_super = (int)get_group_id(0) % (SUPER_M * tiles_n);
     const int super_rows = min(SUPER_M, tiles_m - super * SUPER_M);
     const idx_t first = (idx_t)(super * SUPER_M + in_super % super_rows) * TILE_M;
-    const idx_t o0 = group * oc_per_group + (idx_t)(in_super / super_rows) * TILE_N, o_end = (group + 1) * oc_per_group;
+    const idx_t o0 = GROUP_COLUMN + (idx_t)(in_super / super_rows) * TILE_N, o_end = GROUP_COLUMN + oc_per_group;
 
 #if POSITIONS
     const int all_steps = (int)((taps + CHUNKS - 1) / CHUNKS);
@@ -168,7 +188,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         const idx_t q = first + COPY_ROW(j), w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3),
                     n = rest / DST_DIM(3);
         const idx_t top = h * window.stride[1] - window.begin[1], left = w * window.stride[2] - window.begin[2];
-        base[j] = SRC_OFFSET(n, group * ic, 0, 0, 0) + top * SRC_STRIDE(3) + left * SRC_STRIDE(4);
+        base[j] = GROUP_SRC(n, 0, 0, 0) + top * SRC_STRIDE(3) + left * SRC_STRIDE(4);
 #if POINTWISE
         left_bytes[j] = q < pixels ? 16 : 0;
 #else
@@ -183,7 +203,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     LOOK_AT_POSITION()
 #endif
     const idx_t right_pitch = MMA_GROUP / CHUNKS * row_weights;
-    idx_t right_at = WEI_BASE + (o0 + COPY_ROW(0)) * row_weights + piece * CHUNK_ELEMENTS;
+    idx_t right_at = GROUP_WEI + (o0 + COPY_ROW(0)) * row_weights + piece * CHUNK_ELEMENTS;
 #if POSITIONS
     right_at += first_step * (idx_t)TILE_K;
 #else
@@ -216,15 +236,17 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     MULTIPLY_LAST(acc)
 
     __local float* staged = (__local float*)tiles;
+    const int column = item % (TILE_N / 4) * 4;  // which a work-item finishes, of rows MMA_GROUP / (TILE_N / 4) apart
+    const idx_t o = o0 + column;
     _Pragma("unroll") for (int i_part = 0; i_part < MMA_ROWS * STAGES_OF_SUMS; ++i_part) {
         const int i = i_part / STAGES_OF_SUMS, part = i_part % STAGES_OF_SUMS;
         barrier(CLK_LOCAL_MEM_FENCE);
         STAGE_SUMS(staged, acc, i, part)
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int e = item; e < STAGED_ROWS * (TILE_N / 4); e += MMA_GROUP) {
-            const int row = e / (TILE_N / 4), column = e % (TILE_N / 4) * 4;
-            const idx_t q = first + STAGED_ROW(i, part, row), o = o0 + column;
-            if (q >= pixels || o >= o_end) continue;
+        if (o >= o_end) continue;
+        for (int row = item / (TILE_N / 4); row < STAGED_ROWS; row += MMA_GROUP / (TILE_N / 4)) {
+            const idx_t q = first + STAGED_ROW(i, part, row);
+            if (q >= pixels) continue;
             float4 sum = *(__local const float4*)(staged + row * STAGED_PITCH + column);
 #if !MMA_IS_EXACT
             if (!all(isfinite(sum))) {
@@ -242,14 +264,14 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
                     if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
                     for (int s = 0; s < 4 && o + s < o_end; ++s)
                         for (idx_t c = from; c < to; ++c)
-                            again[s] = fma(LOAD(SRC, src, SRC_OFFSET(n, group * ic + c, 0, y, x)),
-                                           LOAD(WEI, wei, WEI_BASE + (o + s) * row_weights + k * ic + c), again[s]);
+                            again[s] = fma(LOAD(SRC, src, GROUP_SRC(n, c, y, x)),
+                                           LOAD(WEI, wei, GROUP_WEI + (o + s) * row_weights + k * ic + c), again[s]);
                 }
                 sum = (float4)(again[0], again[1], again[2], again[3]);
             }
 #endif
 #if PARTS
-            __global float* to = parts + ((size_t)get_group_id(2) * pixels + q) * DST_DIM(1) + o;
+            __global float* to = parts + ((size_t)get_group_id(2) * ALL_ROWS + GROUP_ROW + q) * DST_DIM(1) + o;
             if (DST_DIM(1) % 4 == 0 && o + 4 <= o_end) {
                 *(__global float4*)to = sum;
                 continue;
@@ -257,14 +279,14 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
             const float rest_of_sum[4] = {sum.s0, sum.s1, sum.s2, sum.s3};
             for (int s = 0; s < 4 && o + s < o_end; ++s) to[s] = rest_of_sum[s];
 #else
-            const idx_t at = DST_BASE + q * DST_DIM(1) + o;
+            const idx_t place = (GROUP_ROW + q) * DST_DIM(1) + o, at = DST_BASE + place;
             if (DST_DIM(1) % 4 == 0 && oc_per_group % 4 == 0) {
-                STORE_QUAD(DST, dst, at, EPILOGUE_QUAD(sum, o, RES_BASE + q * DST_DIM(1) + o));
+                STORE_QUAD(DST, dst, at, EPILOGUE_QUAD(sum, o, RES_BASE + place));
                 continue;
             }
             const float each[4] = {sum.s0, sum.s1, sum.s2, sum.s3};
             for (int s = 0; s < 4 && o + s < o_end; ++s)
-                STORE(DST, dst, at + s, EPILOGUE(each[s], o + s, RES_BASE + q * DST_DIM(1) + o + s));
+                STORE(DST, dst, at + s, EPILOGUE(each[s], o + s, RES_BASE + place + s));
 #endif
         }
     }

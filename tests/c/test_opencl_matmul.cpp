@@ -47,14 +47,16 @@ Array product(const Op& op, const Array& a, const Array& b, const Array& bias, c
 }
 
 // Candidates meant for GPUs are right everywhere, so they are added.
-void check_matmul(Candidates& candidates, const Dims& a, const Dims& b, const char* text, int64_t bias, DType dtype) {
+void check_matmul(Candidates& candidates, const Dims& a, const Dims& b, const char* text, int64_t bias, DType dtype,
+                  const Dims& residual = Dims()) {
   static unsigned seed = 100;
-  std::vector<Array> inputs{random_array(a, dtype, seed++), random_array(b, dtype, seed++), Array()};
+  std::vector<Array> inputs{random_array(a, dtype, seed++), random_array(b, dtype, seed++), Array(), Array()};
   if (bias) inputs[2] = random_array(Dims{bias}, dtype, seed++);
   const Attributes attributes = Attributes::parse(text);
+  if (residual.size()) inputs[3] = random_array(residual, dtype, seed++);
   candidates.more = {opencl::list_matmul_local, opencl::list_matmul_mma};
   candidates.check("matmul", attributes, dtype, inputs, [&](const Op& op) {
-    return product(op, inputs[0], inputs[1], inputs[2], Array(), op.attributes.flag("transpose_a"),
+    return product(op, inputs[0], inputs[1], inputs[2], inputs[3], op.attributes.flag("transpose_a"),
                    op.attributes.flag("transpose_b"));
   });
 }
@@ -90,6 +92,10 @@ int main() {
     check_matmul(candidates, {70, 48}, {48, 136}, "activation=relu", 136, dtype);
     check_matmul(candidates, {48, 70}, {33, 48}, "transpose_a=true transpose_b=true", 0, dtype);
     check_matmul(candidates, {2, 3, 11, 40}, {40, 65}, "", 65, dtype);
+    check_matmul(candidates, {2, 3, 19, 40}, {2, 3, 40, 72}, "activation=relu", 72, dtype, {2, 3, 19, 72});
+    check_matmul(candidates, {3, 40, 19}, {40, 33}, "transpose_a=true", 0, dtype);
+    check_matmul(candidates, {19, 40}, {5, 1, 24, 40}, "transpose_b=true", 24, dtype, {5, 1, 19, 24});
+    check_matmul(candidates, {2, 9, 512}, {2, 512, 20}, "", 20, dtype, {2, 9, 20});
     check_linear(candidates, {7, 512}, 36, "activation=gelu", true, true, dtype);
   }
   const DType f32 = DType::f32;

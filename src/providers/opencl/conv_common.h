@@ -15,6 +15,7 @@ struct ConvTensors {
   Epilogue epilogue;
   WindowArgument window;
   int64_t groups = 1;
+  int64_t stack = 1;  // more than 1: that many products, along dimension 2 (d) of all tensors
 
   ConvTensors() = default;
   ConvTensors(const Op& op, const Candidate& candidate);
@@ -23,8 +24,9 @@ struct ConvTensors {
   int64_t out_channels() const { return dst.dims[1]; }
   int64_t channels_per_group() const { return channels() / groups; }
   int64_t out_channels_per_group() const { return out_channels() / groups; }
-  int64_t pixels() const { return dst.dims[0] * dst.dims[2] * dst.dims[3] * dst.dims[4]; }  // of the output
-  int64_t taps() const { return wei.dims[2] * wei.dims[3] * wei.dims[4]; }
+  // Of the output; of one product.
+  int64_t pixels() const { return dst.dims[0] * (stack > 1 ? 1 : dst.dims[2]) * dst.dims[3] * dst.dims[4]; }
+  int64_t taps() const { return (stack > 1 ? 1 : wei.dims[2]) * wei.dims[3] * wei.dims[4]; }
   // SRC, WEI, DST, BIAS, RES, ACTIVATION.
   void define(KernelSource& source, const Op& op) const;
 };

@@ -10,7 +10,8 @@ MmaProblem problem_of(const ConvTensors& t) {
   problem.dtype = t.src.dtype;
   problem.rows = t.pixels();
   problem.columns = t.out_channels_per_group();
-  problem.products = t.groups;
+  problem.products = t.groups * t.stack;
+  problem.stacked = t.stack > 1;
   problem.run = t.channels_per_group();
   problem.runs = t.taps();
   if (t.groups == 1 && t.src.block(1) == problem.chunk_elements()) {

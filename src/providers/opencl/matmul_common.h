@@ -44,7 +44,7 @@ bool complete_matmul_local(const Op& op, OpenclDevice& device, const MatmulTenso
 void list_matmul_local(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_linear_local(const Op& op, OpenclDevice& device, CandidateList& out);
 
-// On matrix units, as convolutions with a kernel of one position: products of two matrices, no stacks.
+// On matrix units, as convolutions with a kernel of one position.
 void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 

@@ -1,4 +1,7 @@
 // matmul and linear on matrix units: rows are positions, columns output channels (kernels/conv/conv_fwd_mma.cl).
+#include <algorithm>
+#include <optional>
+
 #include "providers/opencl/conv_common.h"
 #include "providers/opencl/matmul_common.h"
 
@@ -12,30 +15,74 @@ Addressing as_positions(const TensorDesc& desc, bool transposed = false) {
   return a.insert(2, 3);
 }
 
-// The matrix with its terms side by side: its rows are rows of memory, or its columns if it is used transposed.
-TensorDesc terms_innermost(const TensorDesc& desc, bool terms_are_rows) {
-  return desc.with_layout(terms_are_rows ? Layout::parse("ba") : Layout::plain(2));
+// A dense tensor's layout with its last two dimensions in order, or the last one but one innermost.
+Layout matrices_layout(int rank, bool swapped) {
+  std::string text;
+  for (int i = 0; i < rank; ++i) text += char('a' + i);
+  if (swapped) std::swap(text[size_t(rank) - 2], text[size_t(rank) - 1]);
+  return Layout::parse(text);
+}
+
+// How many matrices: all that the result has, or one for all of them; nothing where only some dimensions are repeated.
+std::optional<int64_t> matrices_of(const Dims& shape, const Dims& result) {
+  int64_t count = 1;
+  bool whole = shape.size() == result.size();
+  for (int i = 0; i + 2 < shape.size(); ++i) {
+    count *= shape[i];
+    whole = whole && shape[i] == result[i];
+  }
+  if (whole || count == 1) return count;
+  return std::nullopt;
+}
+
+// One of `count` dense matrices of `desc` as an activation or as weights, `stack` of them along dimension 2.
+Addressing as_stack(const TensorDesc& desc, bool swapped, bool transposed, int64_t count, int64_t stack) {
+  const int rank = desc.rank();
+  const int64_t rows = desc.shape[rank - 2], columns = desc.shape[rank - 1];
+  Addressing a =
+      as_positions(TensorDesc::dense(desc.dtype, Dims{rows, columns}, matrices_layout(2, swapped)), transposed);
+  a.offset = desc.offset;
+  a.dims[2] = stack;
+  a.strides[2] = count > 1 ? rows * columns : 0;
+  return a;
 }
 
 }  // namespace
 
 void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const bool transpose_a = op.attributes.flag("transpose_a"), transpose_b = op.attributes.flag("transpose_b");
-  const bool stack = op.in(0).rank() > 2;  // of matrices times one matrix: one product of all their rows
-  if (op.in(1).rank() != 2 || op.in(0).rank() < 2 || (stack && transpose_a)) return;
+  const int rank_a = op.in(0).rank(), rank_b = op.in(1).rank();
+  if (rank_a < 2 || rank_b < 2) return;
+  // A stack of matrices times one matrix is one product of all their rows.
+  const bool one_product = rank_b == 2 && (rank_a == 2 || !transpose_a);
+  const auto count_a = matrices_of(op.in(0).shape, op.out().shape),
+             count_b = matrices_of(op.in(1).shape, op.out().shape);
+  if (!one_product && (!count_a || !count_b)) return;
   Candidate base = make_candidate(op, "");
-  base.inputs[0] =
-      stack ? op.in(0).with_layout(Layout::plain(op.in(0).rank())) : terms_innermost(op.in(0), transpose_a);
-  base.inputs[1] = terms_innermost(op.in(1), !transpose_b);
+  // Terms lie side by side in both.
+  base.inputs[0] = op.in(0).with_layout(matrices_layout(rank_a, transpose_a));
+  base.inputs[1] = op.in(1).with_layout(matrices_layout(rank_b, !transpose_b));
   base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
   if (op.has(2)) base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  if (op.has(3)) base.inputs[3] = base.outputs[0];
   ConvTensors t;
-  t.src = as_positions(as_rows(base.inputs[0]), transpose_a);
-  t.wei = as_positions(base.inputs[1], !transpose_b);
-  t.dst = as_positions(as_rows(base.outputs[0]));
+  if (one_product) {
+    t.src = as_positions(as_rows(base.inputs[0]), transpose_a);
+    t.wei = as_positions(base.inputs[1], !transpose_b);
+    t.dst = as_positions(as_rows(base.outputs[0]));
+  } else {
+    t.stack = std::max(*count_a, *count_b);
+    t.src = as_stack(base.inputs[0], transpose_a, transpose_a, *count_a, t.stack);
+    t.wei = as_stack(base.inputs[1], !transpose_b, !transpose_b, *count_b, t.stack);
+    t.dst = as_stack(base.outputs[0], false, false, t.stack, t.stack);
+  }
   if (op.has(2)) {
     t.epilogue.bias = 2;
     t.epilogue.bias_desc = base.inputs[2];
+  }
+  if (op.has(3)) {
+    t.epilogue.residual = 3;
+    t.epilogue.residual_at = t.dst;
   }
   add_conv_mma(op, device, base, t, out);
 }

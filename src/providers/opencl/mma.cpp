@@ -27,6 +27,7 @@ constexpr MmaTile kWgmmaTiles[] = {
     {64, 64, 4, 1, 8, 3, 1, true, false, 0.65},  {128, 32, 4, 1, 8, 3, 1, true, false, 0.5},
 };
 constexpr size_t kWgmmaLocalBytes = 4 * 8 * (128 + 256) * 16;  // of the largest of them
+constexpr int64_t kMostProducts = 65535;                       // work-groups along the second dimension, NVIDIA's limit
 constexpr int64_t kLeastSteps = 8;  // of a part: fewer do not hide how long the first copies take
 
 int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
@@ -56,6 +57,7 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
   source.define("WARPS_M", tile.warps_down).define("WARPS_N", tile.warps_across);
   source.define("CHUNKS", tile.chunks).define("STAGES", tile.stages).define("PROMOTE", tile.promote);
   source.define("MATRIX_DTYPE", name_of(problem.dtype)).define("PRODUCTS", products).define("PARTS", parts > 1 ? 1 : 0);
+  source.define("STACKED", problem.stacked ? 1 : 0);
   source.define("POSITIONS", problem.gathered ? 1 : 0);
   source.define("WHOLE_STEPS", problem.run % (tile.chunks * problem.chunk_elements()) == 0 ? 1 : 0);
   source.define("NVIDIA_PTX", tile.wgmma ? 2 : has_mma(device) ? 1 : 0);
@@ -70,7 +72,8 @@ void MmaPlan::size(Launch& launch, const MmaProblem& problem) const {
 
 void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, const Epilogue& epilogue,
                       const MmaProblem& problem, int64_t parts) {
-  const int64_t columns = problem.columns * problem.products, elements = problem.rows * columns;
+  const int64_t elements = problem.rows * problem.columns * problem.products;
+  const int64_t columns = problem.stacked ? problem.columns : problem.columns * problem.products;
   KernelSource source("common/sum_of_parts.cl");
   source.tensor("DST", dst);
   epilogue.define(source, op);
@@ -109,7 +112,7 @@ bool has_wgmma(OpenclDevice& device) {
 std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math) {
   std::vector<MmaPlan> plans;
   const Capabilities& can = device.capabilities();
-  if (problem.run % problem.chunk_elements()) return plans;
+  if (problem.run % problem.chunk_elements() || problem.products > kMostProducts) return plans;
   const auto units = int64_t(can.compute_units);
   const int products = problem.dtype == DType::f32 && math == Math::fp32 ? 3 : 1;
   const bool wgmma = products == 1 && has_wgmma(device);

@@ -31,6 +31,7 @@ struct MmaProblem {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0, products = 1, run = 0, runs = 1;
   bool gathered = false;
+  bool stacked = false;  // results lie behind each other, not side by side
 
   int64_t chunk_elements() const { return 16 / int64_t(size_of(dtype)); }
   int64_t steps(const MmaTile& tile) const;
