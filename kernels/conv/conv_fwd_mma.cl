@@ -133,6 +133,11 @@
     }
 #endif
 #endif
+#if MMA_IS_EXACT
+#define PL_UNROLL_ROWS _Pragma("unroll 4")  // so that several are on their way
+#else
+#define PL_UNROLL_ROWS
+#endif
 #define AGAIN (POSITIONS ? CHUNKS : 1)  // runs of terms that lie side by side, of a step
 #define LOOK_AT(hh, ww)                                                                                               \
     _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] =                                            \
@@ -145,7 +150,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
                   , __global float* restrict parts, const int steps_per_part
 #endif
 ) {
-    __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(1024)));
+    __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
     const int item = (int)get_local_id(0), piece = item % CHUNKS;
     const idx_t group = (idx_t)get_group_id(1), ic = POSITIONS ? CHUNK_ELEMENTS : WEI_PADDED(1);
     const idx_t taps = window.size[1] * (idx_t)window.size[2];
@@ -244,7 +249,8 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         STAGE_SUMS(staged, acc, i, part)
         barrier(CLK_LOCAL_MEM_FENCE);
         if (o >= o_end) continue;
-        for (int row = item / (TILE_N / 4); row < STAGED_ROWS; row += MMA_GROUP / (TILE_N / 4)) {
+        PL_UNROLL_ROWS for (int e = 0; e < STAGED_ROWS * (TILE_N / 4) / MMA_GROUP; ++e) {
+            const int row = item / (TILE_N / 4) + e * (MMA_GROUP / (TILE_N / 4));
             const idx_t q = first + STAGED_ROW(i, part, row);
             if (q >= pixels) continue;
             float4 sum = *(__local const float4*)(staged + row * STAGED_PITCH + column);
