@@ -3,8 +3,10 @@
 // outputs is zero, nothing is written behind them, and a second run gives the same bits.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -114,6 +116,10 @@ class Candidates {
       for (const auto& device : devices_)
         std::printf("%s: %s\n", device->name().c_str(), device->fingerprint().c_str());
       if (provider->serves(*cpu_)) devices_.push_back(cpu_);
+      if (const char* only = std::getenv("PYLAYOUT_TEST_DEVICE"))  // opencl:0
+        devices_.erase(std::remove_if(devices_.begin(), devices_.end(),
+                                      [&](const auto& device) { return device->name() != only; }),
+                       devices_.end());
       provider_ = provider.get();
     }
   }
