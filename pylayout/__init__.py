@@ -9,6 +9,7 @@
 """
 
 from ._load import ffi, lib
+from .arrays import asarray, from_dlpack
 from .context import configure
 from .device import (
     Device,
@@ -39,7 +40,7 @@ from .errors import (
 from .layout import Layout
 from .profile import Profile, profile
 from .query import Query, query, tune
-from .tensor import Tensor, asarray, empty_like, from_dlpack, full, zeros
+from .tensor import Tensor, empty_like, full, zeros
 
 from . import ops  # isort: skip  (after tensor, which it completes)
 from .graph import Graph, Value  # isort: skip

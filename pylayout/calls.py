@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ._load import ffi, lib
+from .arrays import as_input
 from .context import state as _context
 from .errors import ArgumentTypeError, InvalidArgumentError, check, error_of, take_json
-from .tensor import Tensor, adopt, as_input
+from .tensor import Tensor, adopt
 
 __all__ = ["Attributes", "as_inputs", "attribute_text", "bind", "finish", "keep", "run_list", "schemas"]
 

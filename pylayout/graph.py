@@ -8,13 +8,14 @@ from typing import Any
 import numpy
 
 from ._load import ffi, lib
+from .arrays import as_input, asarray
 from .calls import Attributes, attribute_text, bind, schemas
 from .context import handle as context_handle
 from .dtypes import BY_CODE, DType, dtype_of
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
 from .layout import Layout, shape_array
 from .ops import ALIASES
-from .tensor import Tensor, adopt, as_input, asarray
+from .tensor import Tensor, adopt
 
 __all__ = ["Graph", "Value"]
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ._load import ffi, lib
+from .arrays import as_input
 from .calls import as_inputs, finish, keep, run_list, schemas
 from .context import state as _context
-from .tensor import Tensor, as_input
+from .tensor import Tensor
 
 __all__ = ["default_of", "docstring_of", "make", "signature_of", "source_of"]
 

@@ -10,11 +10,12 @@ from typing import Any
 import numpy
 
 from ._load import ffi, lib
+from .arrays import as_input, asarray
 from .calls import attribute_text
 from .context import handle as context_handle
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
 from .graph import Graph
-from .tensor import Tensor, adopt, as_input, asarray
+from .tensor import Tensor, adopt
 
 __all__ = ["Plan", "compile", "load_plan"]
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from ._load import ffi, lib
+from .arrays import as_input
 from .calls import Attributes, attribute_text, bind, schemas
 from .context import handle
 from .errors import InvalidArgumentError, check, take_json
 from .ops import ALIASES
-from .tensor import Tensor, as_input
+from .tensor import Tensor
 
 __all__ = ["Query", "query", "tune"]
 

@@ -1,8 +1,7 @@
-"""Tensor: a logical shape, a dtype, a layout and a device; and how arrays of other libraries become one."""
+"""Tensor: a logical shape, a dtype, a layout and a device."""
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,14 +11,9 @@ import numpy
 from . import dlpack
 from ._load import ffi, lib
 from .context import handle as context_handle
-from .dtypes import ALL, BY_CODE, DType, bf16, dtype_of, f32, s64
-from .errors import (
-    ArgumentTypeError,
-    DeviceError,
-    InvalidArgumentError,
-    UnsupportedError,
-    check,
-)
+from .dtypes import BY_CODE, DType, bf16, dtype_of, f32
+from .errors import ArgumentTypeError, DeviceError, InvalidArgumentError, check
+from .indexing import basic_index
 from .layout import Layout, shape_array
 
 if TYPE_CHECKING:
@@ -27,16 +21,7 @@ if TYPE_CHECKING:
 else:
     _ops: Any = None  # set by ops.py, which needs this module first
 
-__all__ = ["Tensor", "asarray", "empty_like", "from_dlpack", "full", "zeros"]
-
-# What lent its memory to tensors, kept until the library says that the last of them is gone.
-_owners: dict[int, Any] = {}
-_owner_keys = itertools.count(1)
-
-
-@ffi.def_extern()  # type: ignore[untyped-decorator]
-def pyl_release_owner(user: Any, owners: Any = _owners, integer: Any = int, cast: Any = ffi.cast) -> None:
-    owners.pop(integer(cast("uintptr_t", user)), None)
+__all__ = ["Tensor", "empty_like", "full", "zeros"]
 
 
 def _device_name(device: Any) -> bytes:
@@ -186,7 +171,7 @@ class Tensor:
         """
         tensor = self if self.dtype.is_exact_in_numpy else self.to(dtype=f32)
         array = numpy.empty(tensor.shape, tensor.dtype.dtype)
-        check(lib.pl_tensor_read(tensor._handle, _address(array), array.nbytes))
+        check(lib.pl_tensor_read(tensor._handle, address_of(array), array.nbytes))
         return array
 
     def _view(self) -> Any:
@@ -234,16 +219,18 @@ class Tensor:
         if isinstance(values, Tensor):
             source = values if values.dtype is self.dtype else values.to(dtype=self.dtype)
             array = numpy.empty(source.size * source.dtype.itemsize, numpy.uint8)
-            check(lib.pl_tensor_read(source._handle, _address(array), array.nbytes))
+            check(lib.pl_tensor_read(source._handle, address_of(array), array.nbytes))
             shape = source.shape
         else:
             array = numpy.ascontiguousarray(values, self.dtype.dtype)
             shape = numpy.shape(values)
             if not self.dtype.is_exact_in_numpy:
+                from .arrays import asarray
+
                 return self.write(asarray(array))
         if shape != self.shape:
             raise InvalidArgumentError(f"write: values has shape {shape}, expected {self.shape}")
-        check(lib.pl_tensor_write(self._handle, _address(array), array.nbytes))
+        check(lib.pl_tensor_write(self._handle, address_of(array), array.nbytes))
         return self
 
     def touch(self) -> Tensor:
@@ -258,8 +245,10 @@ class Tensor:
         return self.clone()
 
     def __reduce__(self) -> Any:
+        from .arrays import rebuild
+
         plain = self.to(dtype=f32) if not self.dtype.is_exact_in_numpy else self
-        return _rebuild, (plain.numpy(), self.dtype.name, self.layout.name if self.ndim else None, self.device)
+        return rebuild, (plain.numpy(), self.dtype.name, self.layout.name if self.ndim else None, self.device)
 
     # ---- other libraries ----
 
@@ -365,7 +354,9 @@ class Tensor:
 
     def __getitem__(self, key: Any) -> Tensor:
         """Basic indexing: integers, slices with positive steps, `...` and None."""
-        return _index(self, key if isinstance(key, tuple) else (key,))
+        found = basic_index(self.shape, key if isinstance(key, tuple) else (key,))
+        part = _ops.slice(self, found.starts, found.ends, found.axes, found.steps) if found.axes else self
+        return part if part.shape == tuple(found.shape) else _ops.reshape(part, found.shape)
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
@@ -496,59 +487,6 @@ def _flattened(values: tuple[Any, ...]) -> list[int]:
     return [operator.index(value) for value in values]
 
 
-def _index(tensor: Tensor, keys: tuple[Any, ...]) -> Tensor:
-    shape = tensor.shape
-    used = sum(key is not None and key is not Ellipsis for key in keys)
-    if used > len(shape):
-        raise IndexError(f"index: {used} indices given, expected at most {len(shape)} for the shape {shape}")
-    if sum(key is Ellipsis for key in keys) > 1:
-        raise IndexError("index: `...` is given twice, expected once")
-    if not any(key is Ellipsis for key in keys):
-        keys = (*keys, Ellipsis)
-    axes: list[int] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    steps: list[int] = []
-    result: list[int] = []  # the shape that comes out
-    dim = 0
-    for key in keys:
-        if key is None:
-            result.append(1)
-        elif key is Ellipsis:
-            skipped = len(shape) - used  # the dimensions that the other keys leave over
-            result.extend(shape[dim : dim + skipped])
-            dim += skipped
-        elif isinstance(key, slice):
-            start, end, step = key.indices(shape[dim])
-            if step < 1:
-                raise UnsupportedError(f"index: step of dimension {dim} is {step}, expected at least 1")
-            if (start, end, step) != (0, shape[dim], 1):
-                axes.append(dim)
-                starts.append(start)
-                ends.append(max(start, end))
-                steps.append(step)
-            result.append(len(range(start, end, step)))
-            dim += 1
-        else:
-            try:
-                at = operator.index(key)
-            except TypeError:
-                raise ArgumentTypeError(
-                    f"index: {key!r} is no integer, slice, `...` or None; ops.index_select and ops.gather take tensors"
-                ) from None
-            if not -shape[dim] <= at < shape[dim]:
-                raise IndexError(f"index: {at} is outside of dimension {dim}, which has size {shape[dim]}")
-            at %= shape[dim]
-            axes.append(dim)
-            starts.append(at)
-            ends.append(at + 1)
-            steps.append(1)
-            dim += 1
-    if axes:
-        tensor = _ops.slice(tensor, starts, ends, axes, steps)
-    return tensor if tensor.shape == tuple(result) else _ops.reshape(tensor, result)
-
-
 def adopt(handle: Any) -> Tensor:
     """The Tensor that owns a handle from now on."""
     tensor = Tensor.__new__(Tensor)
@@ -556,169 +494,8 @@ def adopt(handle: Any) -> Tensor:
     return tensor
 
 
-def _address(array: Any) -> Any:
+def address_of(array: Any) -> Any:
     return ffi.cast("void *", array.ctypes.data if array.nbytes else 0)
-
-
-def _rebuild(array: Any, dtype: str, layout: str | None, device: str) -> Tensor:
-    """What pickle calls. A device that this process has not becomes the CPU."""
-    try:
-        return asarray(array, dtype=dtype, device=device, layout=layout)
-    except DeviceError:
-        return asarray(array, dtype=dtype, layout=layout)
-
-
-# NumPy has these by default where a program never chose: they become the nearest type that the library has.
-_NARROWED = {numpy.dtype("float64"): f32}
-_BY_NUMPY = {dtype.dtype: dtype for dtype in ALL if dtype is not bf16}
-
-
-def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType]:
-    """An aligned array of native byte order, and the dtype its values mean."""
-    if isinstance(value, (bytes, bytearray)):
-        value = memoryview(value)
-    array = numpy.asarray(value)
-    if array.dtype == object:
-        raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected a tensor, an array or a number")
-    meant = dtype or _NARROWED.get(array.dtype) or dtype_of(array.dtype)
-    if array.dtype.kind not in "biuf" and dtype_of(array.dtype) is not bf16:
-        raise UnsupportedError(f"{what} has dtype {array.dtype}, expected numbers")
-    if array.dtype != meant.dtype:
-        with numpy.errstate(over="ignore", invalid="ignore"):
-            array = array.astype(meant.dtype)
-    if not array.flags.aligned or not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="), order="C")
-    return array, meant if meant.is_exact_in_numpy else f32
-
-
-def _borrow(array: Any, dtype: DType, owner: Any) -> Tensor:
-    """A tensor over an array's memory; its strides must be positive."""
-    rank, sizes = shape_array(array.shape)
-    if array.flags.c_contiguous and array.dtype.kind != "V":
-        strides, address = ffi.NULL, ffi.from_buffer(array)
-    else:
-        item = array.itemsize
-        strides, address = ffi.new("int64_t[]", [step // item for step in array.strides]), _address(array)
-    key = next(_owner_keys)
-    out = ffi.new("pl_tensor *")
-    _owners[key] = owner
-    status = lib.pl_tensor_borrow(
-        context_handle(), dtype.code, rank, sizes, ffi.NULL, strides, address,
-        lib.pyl_release_owner, ffi.cast("void *", key), out,
-    )  # fmt: skip
-    if status:
-        del _owners[key]
-        check(status)
-    return adopt(out[0])
-
-
-def _can_borrow(array: Any) -> bool:
-    if any(step < 0 or step % array.itemsize for step in array.strides) and array.size:
-        return False
-    return bool(array.ndim <= 8)
-
-
-def as_input(value: Any, op: str, argument: str, others: tuple[Any, ...] = (), copy: bool = False) -> Tensor:
-    """What an op takes for a tensor argument. Arrays are borrowed for the call; numbers take the others' dtype."""
-    if isinstance(value, Tensor):
-        return value
-    if value.__class__ is numpy.ndarray and not copy:
-        # The common case, quickly: a plain array of a dtype that needs no conversion.
-        known = _BY_NUMPY.get(value.dtype)
-        flags = value.flags
-        if known is not None and flags.c_contiguous and flags.aligned and value.ndim <= 8:
-            return _borrow(value, known, value)
-    what = f"{op}: {argument}"
-    if isinstance(value, (bool, int, float)):
-        return _scalar(value, next((other for other in others if isinstance(other, Tensor)), None), what)
-    if not isinstance(value, (numpy.ndarray, numpy.generic)) and hasattr(value, "__dlpack__"):
-        tensor = from_dlpack(value)
-        return tensor.clone() if copy else tensor
-    if not isinstance(value, (numpy.ndarray, numpy.generic, list, tuple)) and not _is_array_like(value):
-        raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected a tensor, an array or a number")
-    array, dtype = _numpy_array(value, None, what)
-    if copy or not _can_borrow(array):
-        return asarray(array, dtype=dtype)
-    return _borrow(array, dtype, array)
-
-
-def _is_array_like(value: Any) -> bool:
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return True
-    try:
-        memoryview(value).release()
-    except TypeError:
-        return False
-    return True
-
-
-_scalars: dict[Any, Tensor] = {}
-
-
-def _scalar(value: Any, like: Tensor | None, what: str) -> Tensor:
-    """A number as a tensor of rank 0, in the dtype and on the device of `like`; few are kept for the next call."""
-    if like is None:
-        dtype, device = f32 if isinstance(value, float) else s64, "cpu"
-    else:
-        dtype, device = like.dtype, like.device
-    key = (value, type(value), dtype.name, device, str(value))
-    found = _scalars.get(key)
-    if found is not None:
-        return found
-    if isinstance(value, float) and numpy.dtype(dtype.dtype).kind in "biu" and dtype is not bf16:
-        raise InvalidArgumentError(
-            f"{what} is {value}, expected an integer beside a tensor of {dtype}; convert that with .to(dtype=...) first"
-        )
-    if numpy.dtype(dtype.dtype).kind in "iu" and not isinstance(value, bool):
-        limits = numpy.iinfo(dtype.dtype)
-        if not limits.min <= value <= limits.max:
-            raise InvalidArgumentError(f"{what} is {value}, expected {limits.min} to {limits.max} beside {dtype}")
-    made = asarray(numpy.asarray(value, "float64" if isinstance(value, float) else None), dtype=dtype, device=device)
-    if len(_scalars) >= 256:
-        _scalars.clear()
-    _scalars[key] = made
-    return made
-
-
-def asarray(value: Any, dtype: Any = None, device: Any = None, layout: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor of what `value` holds: a NumPy array, anything with DLPack or the buffer protocol, lists, numbers.
-
-    dtype: default, that of `value`; float64, which the library has not, becomes f32. device: default "cpu".
-    layout: the order in memory, default row-major; shapes are logical all the same.
-    copy: None copies arrays (a later change of the array is not seen), False borrows the array's memory (keeping
-    it alive; call `touch` after changing it) and raises where that is impossible, True copies tensors as well.
-
-    Raises UnsupportedError (dtype), LayoutError, DeviceError, ShapeError, OutOfMemoryError.
-
-    >>> import numpy, pylayout as pl
-    >>> pl.asarray(numpy.zeros((2, 3, 4, 4), "float32"), layout="NHWC").layout
-    Layout('NHWC')
-    """
-    wanted = None if dtype is None else dtype_of(dtype)
-    if isinstance(value, Tensor):
-        tensor = value.to(layout=layout, device=device, dtype=wanted)
-        return tensor.clone() if copy else tensor
-    if not isinstance(value, (numpy.ndarray, numpy.generic)) and hasattr(value, "__dlpack__"):
-        tensor = from_dlpack(value)
-        changes = (layout, device, wanted) != (None, None, None)
-        if copy is False:
-            return tensor.to(layout=layout, device=device, dtype=wanted) if changes else tensor
-        # The kept copies go with the imported tensor, so the result must not share its storage.
-        moved = tensor.to(layout=layout, device=device, dtype=wanted) if changes else tensor
-        return moved.clone() if moved.is_borrowed else moved
-    array, meant = _numpy_array(value, wanted, "asarray: value")
-    if copy is False:
-        fits = array is value or (isinstance(value, numpy.ndarray) and numpy.shares_memory(array, value))
-        if fits and not array.flags.writeable:
-            raise InvalidArgumentError("asarray: copy is False, but the array is read-only, expected a writable one")
-        if not fits or not _can_borrow(array) or layout is not None or str(device or "cpu") != "cpu":
-            raise InvalidArgumentError("asarray: copy is False, but dtype, strides, layout or device need a copy")
-        return _borrow(array, meant, value)
-    order = None if layout is None else Layout(layout)
-    made = zeros(array.shape, dtype=meant, device=device, layout=order)
-    array = numpy.ascontiguousarray(array)
-    check(lib.pl_tensor_write(made._handle, _address(array), array.nbytes))
-    return made if wanted in (None, meant) else made.to(dtype=wanted)
 
 
 def zeros(shape: Any, dtype: Any = f32, device: Any = None, layout: Any = None) -> Tensor:
@@ -746,15 +523,3 @@ def empty_like(tensor: Tensor, dtype: Any = None, device: Any = None, layout: An
     """A tensor of zeros with the shape of another one, and its dtype, device and layout unless given."""
     order = layout if layout is not None or not tensor.ndim else tensor.layout
     return zeros(tensor.shape, dtype or tensor.dtype, device or tensor.device, order)
-
-
-def from_dlpack(value: Any) -> Tensor:
-    """A tensor over the memory of any object with `__dlpack__`, without a copy.
-
-    The object is kept alive by the tensor. Raises DeviceError for devices other than CPU and OpenCL.
-    """
-    out = ffi.new("pl_tensor *")
-    capsule = dlpack.capsule_of(value)
-    check(lib.pl_tensor_from_dlpack(context_handle(), ffi.cast("void *", dlpack.pointer_of(capsule)), out))
-    dlpack.mark_used(capsule)
-    return adopt(out[0])

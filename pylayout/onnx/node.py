@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy
 import onnx
 
+from ..arrays import as_input
 from ..calls import schemas
 from ..dtypes import DType, dtype_of
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..graph import Graph, Value
-from ..tensor import Tensor, as_input
+from ..tensor import Tensor
 from .fold import FOLDS, room
 from .tensors import dtype_name, numpy_dtype
 
