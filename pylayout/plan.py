@@ -198,7 +198,8 @@ def compile(
     slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
     math: "fp32", or "tf32" where the factors of products may be rounded. memory_limit: bytes of memory beside weights,
     inputs and outputs; a batch is run in smaller slices to keep it, and OutOfMemoryError says what is the least.
-    simplify: run the passes, but those named in `without`. progress: called as progress(stage, fraction).
+    simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or
+    written where they lie with strides. progress: called as progress(stage, fraction).
 
     Raises what building the graph raises; UnsupportedError naming the node that nothing on the device can run.
 

@@ -82,18 +82,25 @@ void Plan::Compiler::provide(std::vector<External>& list, size_t index, const Te
 void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   if (options_.tuning == Tuning::off) return;
   Catalog& catalog = context_.catalog();
-  // The dearest first, in case the time runs out.
+  // The dearest first, in case the time runs out; those with windows, which cost about what they do without, last.
   std::map<Entry*, int> counts;
+  std::set<Entry*> windowed;
   for (const NodeStates& node : variant.nodes) {
     std::set<Entry*> entries;
-    for (const State& state : node.states)
-      if (state.entry) entries.insert(state.entry.get());
+    for (const State& state : node.states) {
+      if (!state.entry) continue;
+      entries.insert(state.entry.get());
+      if (state.entry != node.entry) windowed.insert(state.entry.get());
+    }
     for (Entry* entry : entries) ++counts[entry];
   }
   std::vector<std::pair<double, Entry*>> order;
   for (const auto& [entry, count] : counts) order.emplace_back(catalog.best_ms(*entry).value_or(0) * count, entry);
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first > b.first : a.second->text < b.second->text;
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    const size_t last_a = windowed.count(a.second), last_b = windowed.count(b.second);
+    return last_a != last_b     ? last_a < last_b
+           : a.first != b.first ? a.first > b.first
+                                : a.second->text < b.second->text;
   });
   const double end = elapsed() + seconds;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -191,7 +198,7 @@ void Plan::Compiler::learn(Variant& variant, const std::vector<Contender>& list)
     // Never below what was measured alone: nothing runs faster for being less known.
     const double ratio = known ? std::max(1.0, std::exp(log_ratio / known)) : 1.0;
     for (size_t s = 0; s < node.states.size(); ++s)
-      if (!seen[s] && node.states[s].way) node.states[s].ms = node.states[s].way->ms * ratio;
+      if (!seen[s] && node.states[s].way) node.states[s].ms = cost_of(node.states[s]) * ratio;
   }
 }
 

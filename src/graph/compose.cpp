@@ -35,6 +35,7 @@ std::vector<NodeStates> Plan::states_of(const Variant& variant) const {
   states.device = home_;
   states.threads = variant.threads;
   states.math = options_.math;
+  states.windows = options_.windows;
   states.share_cpu = variant.threads >= available_processors();
   return list_states(variant.graph, *context_, states);
 }

@@ -34,6 +34,7 @@ void Lowering::lower() {
     lower_node(i);
   }
   lower_outputs();
+  share_storages();
 }
 
 bool Lowering::concat_in_place(size_t node) const {
@@ -68,7 +69,7 @@ void Lowering::place_outputs() {
                                         output.layout ? *output.layout : Layout::plain(value.desc.rank()));
     if (made) {
       const TensorDesc& given = state_of(size_t(value.node)).outputs[size_t(value.output)];
-      if (!output.layout && given.is_dense()) desc = given;
+      if (!output.layout) desc = given.is_dense() ? given : given.with_layout(given.layout);
       if (same_memory(given, desc) && nodes_[size_t(value.node)].device == &program_.home_ &&
           slices_[size_t(output.value)].whole == kNoValue && output_of_[size_t(output.value)] < 0)
         output_of_[size_t(output.value)] = int(k);
@@ -299,6 +300,44 @@ void Lowering::lower_outputs() {
     if (wanted.size_bytes() == 0) continue;
     const Place target = new_storage(Storage::Kind::output, int(k), program_.home_, wanted.size_bytes());
     obtain(output.value, wanted, program_.home_, -1, "output " + output.name, &target);
+  }
+}
+
+void Lowering::share_storages() {
+  std::vector<int> shared(program_.storages_.size());  // the storage that stands for this one
+  for (size_t i = 0; i < shared.size(); ++i) shared[i] = int(i);
+  const auto follow = [&](std::vector<Place>& places) {
+    for (Place& place : places)
+      if (place.storage >= 0) place.storage = shared[size_t(place.storage)];
+  };
+  const auto is_whole = [&](const Place& place, const Device* device) {
+    if (place.storage < 0) return false;
+    const Storage& storage = program_.storages_[size_t(place.storage)];
+    return storage.kind == Storage::Kind::arena && storage.device == device && place.offset == 0 &&
+           place.bytes == storage.bytes;
+  };
+  for (size_t n = 0; n < program_.steps_.size(); ++n) {
+    Step& step = program_.steps_[n];
+    follow(step.inputs);
+    follow(step.outputs);
+    if (step.kind != Step::Kind::op || step.outputs.size() != 1 || !is_whole(step.outputs[0], step.device)) continue;
+    Storage& own = program_.storages_[size_t(step.outputs[0].storage)];
+    if (own.first != int(n)) continue;
+    for (size_t k = 0; k < step.inputs.size(); ++k) {
+      const Place& input = step.inputs[k];
+      if (!(step.way->candidate.in_place >> k & 1) || !is_whole(input, step.device)) continue;
+      Storage& other = program_.storages_[size_t(input.storage)];
+      const auto reads = std::count_if(step.inputs.begin(), step.inputs.end(),
+                                       [&](const Place& place) { return place.storage == input.storage; });
+      if (other.last != int(n) || other.bytes != own.bytes || reads != 1 ||
+          !same_memory(step.input_descs[k], step.output_descs[0]))
+        continue;
+      other.last = own.last;  // it lives on as the result's
+      own.first = own.last = -1;
+      shared[size_t(step.outputs[0].storage)] = input.storage;
+      follow(step.outputs);
+      break;
+    }
   }
 }
 

@@ -33,6 +33,8 @@ class Lowering {
   void place_outputs();  // decides which values are made in the caller's memory
   void lower_node(size_t node);
   void lower_outputs();
+  // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
+  void share_storages();
   Place place_of_result(ValueId value, const TensorDesc& desc, Device& device);
   Place argument(size_t node, size_t input);
   // The value in this description on this device, converted if need be, into `target` if that is given.

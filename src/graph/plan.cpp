@@ -82,12 +82,16 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
               ", expected true or false");
       options.simplify = *flag;
     } else if (key == "without") {
-      // Names of passes, separated by commas.
+      // Names of passes, separated by commas, and "windows".
       std::string name;
       for (char c : text(key, value) + ",") {
         if (c != ',') {
           name += c;
           continue;
+        }
+        if (name == "windows") {
+          options.windows = false;
+          name.clear();
         }
         if (name.empty()) continue;
         const auto& passes = standard_passes();

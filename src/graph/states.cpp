@@ -51,6 +51,21 @@ std::optional<Part> part_of(const TensorDesc& whole, const Dims& starts, const D
   return part;
 }
 
+// The way of an entry that differs from this one in strides only; null if there is none.
+Way* without_windows(const Way& way, Entry& entry) {
+  const auto alike = [](const std::vector<TensorDesc>& a, const std::vector<TensorDesc>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorDesc& x, const TensorDesc& y) {
+      return x.present == y.present && (!x.present || x.layout == y.layout);
+    });
+  };
+  for (Way& other : entry.ways)
+    if (other.candidate.provider == way.candidate.provider &&
+        other.candidate.implementation == way.candidate.implementation &&
+        alike(other.candidate.inputs, way.candidate.inputs) && alike(other.candidate.outputs, way.candidate.outputs))
+      return &other;
+  return nullptr;
+}
+
 class Lister {
  public:
   Lister(const Graph& graph, Context& context, const StateOptions& options)
@@ -59,7 +74,7 @@ class Lister {
         options_(options),
         given_(graph.values().size()),
         windows_(graph.values().size()) {
-    if (options.device->host_memory()) find_windows();
+    if (options.windows && options.device->host_memory()) find_windows();
     for (const GraphInput& input : graph.inputs()) {
       const TensorDesc& desc = graph.value(input.value).desc;
       given_[size_t(input.value)] = input.pinned ? std::vector<TensorDesc>{desc} : usual_descs(desc);
@@ -194,7 +209,7 @@ class Lister {
     if (!result.device->host_memory()) return;
     if (op.schema->kind == "concat")
       add_in_place_concat(node, op, result);
-    else
+    else if (options_.windows)
       add_windowed(node, op, result);
   }
 
@@ -212,7 +227,7 @@ class Lister {
       state.inputs = way.candidate.inputs;
       state.outputs = way.candidate.outputs;
       state.shifts.resize(state.outputs.size());
-      state.ms = way.ms;
+      state.ms = cost_of(state);
       result.states.push_back(std::move(state));
     }
   }
@@ -233,7 +248,13 @@ class Lister {
         windowed.outputs[0] = targets[y];
         const EntryRef entry = context_.catalog().windowed(windowed, *result.device, options_.threads);
         context_.catalog().measure(*entry, Tuning::off);
+        const size_t before = result.states.size();
         add_ways(node, entry, {}, result);
+        for (size_t s = before; s < result.states.size(); ++s) {
+          State& state = result.states[s];
+          state.dense = without_windows(*state.way, *result.entry);
+          state.ms = cost_of(state);
+        }
       }
   }
 
@@ -248,7 +269,7 @@ class Lister {
       state.outputs = {whole};
       for (const Part& part : *parts) {
         const bool window = !part.desc.is_dense();
-        if (window && (dense || part.desc.layout.is_plain())) return;
+        if (window && (dense || part.desc.layout.is_plain() || !options_.windows)) return;
         state.inputs.push_back(part.desc);
         state.shifts.push_back(part.shift);
       }
@@ -272,10 +293,14 @@ std::vector<NodeStates> list_states(const Graph& graph, Context& context, const 
   return Lister(graph, context, options).list();
 }
 
+double cost_of(const State& state) {
+  return state.dense && state.dense->measured && !state.way->measured ? state.dense->ms : state.way->ms;
+}
+
 void refresh_costs(std::vector<NodeStates>& nodes) {
   for (NodeStates& node : nodes)
     for (State& state : node.states)
-      if (state.way) state.ms = state.way->ms;
+      if (state.way) state.ms = cost_of(state);
 }
 
 std::vector<NodeStates> restricted_to(const std::vector<NodeStates>& nodes, const Layout& layout) {

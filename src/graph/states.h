@@ -22,6 +22,7 @@ namespace pl {
 struct State {
   Way* way = nullptr;               // null: a view, or a concat in place
   EntryRef entry;                   // of the way: the node's, or that of its op with windows
+  Way* dense = nullptr;             // of a way with windows: the same one without
   std::vector<TensorDesc> inputs;   // what it wants, without offsets; absent ones are not present
   std::vector<TensorDesc> outputs;  // what it gives
   // Of a view: where each output starts in the input.  Of a concat in place: where each input lies in the output.
@@ -42,12 +43,16 @@ struct StateOptions {
   Device* device = nullptr;  // where to run what can run there; the rest goes to `cpu`
   int threads = 1;           // of ops on `cpu`
   Math math = Math::fp32;    // of products
+  bool windows = true;       // states that read or write windows are listed
   bool share_cpu = true;     // providers that bring threads of their own may be used on `cpu`
 };
 
 // Throws Error(unsupported), naming the node, where nothing can run one.  Measures nothing: ways have the costs that
 // are known, else estimates.
 std::vector<NodeStates> list_states(const Graph& graph, Context& context, const StateOptions& options);
+// What the way of a state costs as far as it is known; one with windows is taken for as dear as without until it is
+// measured.
+double cost_of(const State& state);
 // Takes the costs of ways as they are now.
 void refresh_costs(std::vector<NodeStates>& nodes);
 

@@ -23,8 +23,12 @@ struct Random {
   std::mt19937 engine;
 };
 
+constexpr int kLayouts = 8;
 static std::vector<Layout> layouts() {
-  return {Layout::plain(4), Layout::channels_last(4), Layout::channels_blocked(4, 16), Layout::channels_blocked(4, 8)};
+  std::vector<Layout> list;
+  for (const char* text : {"NCHW", "NHWC", "nChw16c", "nChw8c", "nChw4c", "nwhc", "nhcw", "ncwh"})
+    list.push_back(Layout::parse(text));
+  return list;
 }
 
 struct Case {
@@ -73,10 +77,10 @@ class Enumeration {
     for (size_t n = 0; n < choice.size(); ++n) sum += case_.nodes[n].states[size_t(choice[n])].ms;
     for (const Wanted& value : values_) {
       const int given = value.maker < 0 ? 0 : chosen(choice, value.maker).back();
-      bool have[4] = {};
+      bool have[kLayouts] = {};
       have[given] = true;
       const auto want = [&](int layout) {
-        if (!have[layout]) sum += value.ms[size_t(given * 4 + layout)];
+        if (!have[layout]) sum += value.ms[size_t(given * kLayouts + layout)];
         have[layout] = true;
       };
       for (int layout : value.fixed) want(layout);
@@ -146,8 +150,8 @@ class Enumeration {
 };
 
 // Ops of one input, of two, and concats of two or three; each reads what was made before, rather the latest.  Every
-// value has 16 channels or a multiple.
-static Case random_case(Random& random, Device& home, double scale) {
+// value has 16 channels or a multiple, and may be wanted in so many layouts.
+static Case random_case(Random& random, Device& home, double scale, int count) {
   Case c;
   const auto all = layouts();
   const int shape = random.below(5);  // chain, fan-out, diamonds, alternating affinities, anything
@@ -183,11 +187,12 @@ static Case random_case(Random& random, Device& home, double scale) {
     const int states = 1 + random.below(most);
     for (int s = 0; s < states; ++s) {
       State state;
-      const int affinity = shape == 3 ? n % 2 : random.below(4);
+      const int affinity = shape == 3 ? n % 2 : random.below(count);
       for (ValueId input : inputs)
         state.inputs.push_back(
-            c.graph.value(input).desc.with_layout(all[size_t(random.below(3) ? affinity : random.below(4))]));
-      state.outputs = {c.graph.value(y).desc.with_layout(all[size_t(random.below(3) ? affinity : random.below(4))])};
+            c.graph.value(input).desc.with_layout(all[size_t(random.below(3) ? affinity : random.below(count))]));
+      state.outputs = {
+          c.graph.value(y).desc.with_layout(all[size_t(random.below(3) ? affinity : random.below(count))])};
       state.shifts.resize(inputs.size());
       // From far below what a conversion costs to far above it; sometimes nothing; sometimes all the same.
       const int size = random.below(5);
@@ -200,7 +205,7 @@ static Case random_case(Random& random, Device& home, double scale) {
   for (size_t id = 0; id < made.size(); ++id) {
     if (id == 0 || (uses[size_t(made[id])] && random.below(8))) continue;
     std::optional<Layout> wanted;
-    if (random.below(3)) wanted = all[size_t(random.below(4))];
+    if (random.below(3)) wanted = all[size_t(random.below(count))];
     c.graph.output(made[id], "", wanted);
   }
   return c;
@@ -221,7 +226,7 @@ int main() {
   int shared = 0, converted = 0, copied = 0;
   for (unsigned seed = 0; seed < 10000; ++seed) {
     Random random(seed);
-    const Case c = random_case(random, cpu, scale);
+    const Case c = random_case(random, cpu, scale, seed % 2 ? kLayouts : 4);
     const Assignment found = assign(c.graph, c.nodes, cpu, costs, {});
     const Enumeration all(c, cpu, costs);
     const double best = all.least(), own = all.cost(found.states);

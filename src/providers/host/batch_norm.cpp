@@ -30,6 +30,7 @@ void list(const Op& op, CandidateList& out) {
                           affine.run(input(arguments, 0), output(arguments), scale.data(), shift.data());
                         };
                   });
+    out.candidates.back().in_place = 1;
   }
 }
 PL_HOST_KIND("batch_norm", list);

@@ -112,6 +112,7 @@ void add(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, L
       body.set(make_nests(result.shape, {{result, {}}, {with_rank(x, rank), {}}, {with_rank(y, rank), {}}}));
       return body;
     });
+    out.candidates.back().in_place = 3;
   }
 }
 

@@ -56,6 +56,7 @@ void add_conv_candidates(const Op& op, const std::string& name, CandidateList& o
       add_candidate(out, name + ":" + (*kernels)->isa, Quality::fast, inputs, {y},
                     [body = make(**kernels, x, y)] { return body; });
       out.candidates.back().efficiency = 0.8;
+      if (op.has(3)) out.candidates.back().in_place = 1u << 3;  // tiles start from the residual
     }
     if (!every_instruction_set()) break;  // the best one
   }

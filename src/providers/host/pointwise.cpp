@@ -498,6 +498,8 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
                     return Body(ReducingBody<T>{common(outputs[0]), Evaluator<T>(program.finish, scalars, count),
                                                 reductions, SplitWalk(space, reduced, operands)});
                   });
+    // All inputs of a piece are read before its result is written.
+    if (!program.reduces() && program.outputs == 1) out.candidates.back().in_place = (1u << inputs.size()) - 1;
   }
 }
 

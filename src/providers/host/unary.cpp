@@ -50,6 +50,7 @@ void add(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load
                           x.dtype,  y.dtype, x.elements() ? x.padded_elements() : 0,
                           load,     store,   PaddingZeroer(y)};
     });
+    out.candidates.back().in_place = 1;
   }
 }
 

@@ -389,6 +389,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       candidate.outputs = {g.y};
       candidate.workspace_bytes = Body::workspace_floats(g, cut) * sizeof(float);
       candidate.efficiency = 1;
+      if (g.residual) candidate.in_place = 1u << 3;  // added to each output as it is stored
       // The panels' width decides the order of the weights.
       const std::string name = concat(late ? "winograd_late:" : "winograd:", g.most_blocks * kLanes);
       candidate.packings.push_back({1, name, g.weight_floats() * sizeof(float), [g](Buffer& source, Buffer& packed) {

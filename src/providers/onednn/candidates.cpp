@@ -210,6 +210,14 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
   dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
   candidate.reference = is_reference(info, op_.schema->kind);
   candidate.efficiency = efficiency_of(info, candidate.reference);
+  // What oneDNN documents: elementwise primitives write where they read x; a sum accumulates into what it is added to.
+  for (const Binding& binding : bindings) {
+    const std::string& kind = op_.schema->kind;
+    if (binding.argument == kCopiedToOutput ||
+        (binding.argument == DNNL_ARG_SRC && (kind == "unary" || kind == "batch_norm")) ||
+        (binding.argument == DNNL_ARG_SRC_0 && kind == "binary"))
+      candidate.in_place |= 1u << binding.index;
+  }
   std::string label = concat(op_.schema->name, ": onednn/", name);
   candidate.prepare = [description, arguments = std::move(arguments), label = std::move(label)] {
     return std::unique_ptr<Kernel>(std::make_unique<PrimitiveKernel>(description, arguments, label));

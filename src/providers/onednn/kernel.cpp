@@ -149,7 +149,8 @@ void PrimitiveKernel::give(Execution* execution) {
 }
 
 void PrimitiveKernel::run(const KernelArguments& given) {
-  if (copied_input_ >= 0) copy_bytes(given.outputs[0]->host(), given.inputs[copied_input_]->host(), copied_bytes_);
+  if (copied_input_ >= 0 && given.outputs[0]->host() != given.inputs[copied_input_]->host())
+    copy_bytes(given.outputs[0]->host(), given.inputs[copied_input_]->host(), copied_bytes_);
   Execution* execution = take();
   const size_t count = arguments_.size();
   for (size_t i = 0; i < count; ++i) {
