@@ -199,7 +199,8 @@ def compile(
     math: "fp32", or "tf32" where the factors of products may be rounded. memory_limit: bytes of memory beside weights,
     inputs and outputs; a batch is run in smaller slices to keep it, and OutOfMemoryError says what is the least.
     simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or
-    written where they lie with strides. progress: called as progress(stage, fraction).
+    written where they lie with strides, "in_place" results from taking the memory of what is read for the last time.
+    progress: called as progress(stage, fraction).
 
     Raises what building the graph raises; UnsupportedError naming the node that nothing on the device can run.
 

@@ -133,7 +133,7 @@ void Plan::Compiler::add_contender(Variant& variant, std::vector<Contender>& lis
   Contender contender;
   contender.name = name;
   contender.program = std::make_unique<Program>(context_, variant.graph, variant.nodes, assignment, *plan_.home_,
-                                                variant.threads, *plan_.conversions_, constants_);
+                                                variant.threads, *plan_.conversions_, constants_, options_.in_place);
   contender.assignment = std::move(assignment);
   list.push_back(std::move(contender));
 }
@@ -269,8 +269,9 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
     variant.nodes = restricted_to(variant.nodes, Layout::parse(options_.layout));
     measure_ops(variant, seconds);
     variant.assignment = settle(variant, variant.nodes, true);
-    variant.program = std::make_unique<Program>(context_, variant.graph, variant.nodes, variant.assignment,
-                                                *plan_.home_, variant.threads, *plan_.conversions_, constants_);
+    variant.program =
+        std::make_unique<Program>(context_, variant.graph, variant.nodes, variant.assignment, *plan_.home_,
+                                  variant.threads, *plan_.conversions_, constants_, options_.in_place);
     return;
   }
   measure_ops(variant, seconds * 0.7);

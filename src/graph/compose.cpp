@@ -80,7 +80,7 @@ std::unique_ptr<Plan::Variant> Plan::part_of(const Variant& variant, size_t firs
                                  variant.assignment.states.begin() + long(end));
   part->costs = std::make_unique<ConversionCosts>(*conversions_, variant.threads);
   part->program = std::make_unique<Program>(*context_, part->graph, part->nodes, part->assignment, *home_,
-                                            part->threads, *conversions_, constants);
+                                            part->threads, *conversions_, constants, options_.in_place);
   for (const Program::Step& step : part->program->steps()) part->assignment.ms += step.expected_ms;
   for (size_t i = 0; i < part->outputs.size(); ++i) {
     if (part->results[i] >= 0) continue;

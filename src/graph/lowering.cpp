@@ -19,7 +19,7 @@ Lowering::Lowering(Program& program, Context& context, const Graph& graph, const
       output_of_(graph.values().size(), -1),
       reserved_(graph.values().size()) {}
 
-void Lowering::lower() {
+void Lowering::lower(bool in_place) {
   for (size_t i = 0; i < graph_.inputs().size(); ++i) {
     const ValueId id = graph_.inputs()[i].value;
     const TensorDesc& desc = graph_.value(id).desc;
@@ -34,7 +34,7 @@ void Lowering::lower() {
     lower_node(i);
   }
   lower_outputs();
-  share_storages();
+  if (in_place) share_storages();
 }
 
 bool Lowering::concat_in_place(size_t node) const {

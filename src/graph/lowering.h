@@ -10,7 +10,7 @@ class Lowering {
  public:
   Lowering(Program& program, Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
            const Assignment& assignment, Conversions& conversions, PackedConstants& constants);
-  void lower();
+  void lower(bool in_place);
 
  private:
   using Place = Program::Place;

@@ -82,15 +82,15 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
               ", expected true or false");
       options.simplify = *flag;
     } else if (key == "without") {
-      // Names of passes, separated by commas, and "windows".
+      // Names of passes, separated by commas; "windows" and "in_place" are no passes.
       std::string name;
       for (char c : text(key, value) + ",") {
         if (c != ',') {
           name += c;
           continue;
         }
-        if (name == "windows") {
-          options.windows = false;
+        if (name == "windows" || name == "in_place") {
+          (name == "windows" ? options.windows : options.in_place) = false;
           name.clear();
         }
         if (name.empty()) continue;

@@ -42,8 +42,9 @@ struct PlanOptions {
   size_t memory_limit = 0;           // bytes of arenas, beside weights; 0: none.  A batch is cut smaller to keep it
   bool simplify = true;              // run the passes
   std::vector<std::string> without;  // passes to leave out
-  bool windows = true;               // parts of concats may be written, parts of tensors read, with strides; `without`
-                                     // leaves this out as "windows"
+  // Left out as "windows" and "in_place" in `without`.
+  bool windows = true;   // parts of concats may be written, parts of tensors read, with strides
+  bool in_place = true;  // results may lie where an input lay that is read for the last time
   // Called now and then while the plan is made, in the calling thread: what is done, how far it is (0 to 1).
   std::function<void(const char* stage, double fraction)> progress;
 

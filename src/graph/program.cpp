@@ -58,9 +58,9 @@ struct Program::Instance {
 
 Program::Program(Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
                  const Assignment& assignment, Device& home, int threads, Conversions& conversions,
-                 PackedConstants& constants)
+                 PackedConstants& constants, bool in_place)
     : context_(context), home_(home), threads_(threads) {
-  Lowering(*this, context, graph, nodes, assignment, conversions, constants).lower();
+  Lowering(*this, context, graph, nodes, assignment, conversions, constants).lower(in_place);
   plan_memory();
   free_.push_back(make_instance());
 }

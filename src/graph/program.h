@@ -63,9 +63,10 @@ class Program {
     double expected_ms = 0;
   };
 
-  // `threads`: of ops on `cpu`.  `home`: where inputs come from and outputs go to.
+  // `in_place`: results may lie where an input lay that is read for the last time.  `threads`: of ops on `cpu`. `home`:
+  // where inputs come from and outputs go to.
   Program(Context& context, const Graph& graph, const std::vector<NodeStates>& nodes, const Assignment& assignment,
-          Device& home, int threads, Conversions& conversions, PackedConstants& constants);
+          Device& home, int threads, Conversions& conversions, PackedConstants& constants, bool in_place = true);
   ~Program();
 
   const std::vector<Step>& steps() const { return steps_; }
