@@ -5,6 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build/make
 JOBS ?= $(shell nproc)
+# pytest's processes: each uses all cores in what it computes, so a few are enough.
+WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
+# Tests share the cores: threads that wait for work leave them to each other.
+test sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
 
 # What the library and the package are made of: a change in any of it makes the next command rebuild.
 SOURCES := $(shell find src kernels pylayout cmake tests/c -type f ! -name '*.so*' ! -name '*.pyc' 2>/dev/null) \
@@ -19,7 +23,7 @@ demo: build
 test: build
 	@rc=0; \
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) || rc=1; \
-	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest || rc=1; \
+	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal || rc=1; \
 	exit $$rc
 
 # The C tests under AddressSanitizer with UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer.
@@ -32,7 +36,7 @@ sanitize-address sanitize-thread: sanitize-%: $(VENV)/venv.stamp
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DPYLAYOUT_PYTHON=OFF -DPYLAYOUT_TESTS=ON \
 	    -DPYLAYOUT_SANITIZE=$* >build/$*.log || { cat build/$*.log; exit 1; }
 	@$(BIN)/cmake --build build/$* --parallel $(JOBS)
-	@$(BIN)/ctest --test-dir build/$* --output-on-failure
+	@$(BIN)/ctest --test-dir build/$* --output-on-failure -j $(JOBS)
 
 bench: build
 	$(BIN)/python -m bench
