@@ -71,7 +71,8 @@ def configure(**options: Any) -> None:
     """Set how the library works: `threads`, `tune`, `math`; before the first op or tensor also `cache_dir`, `opencl`.
 
     threads: int, for ops on `cpu`. tune: "auto" (measure where it matters), "off" or "full" (every candidate).
-    math: "fp32" (default) or "tf32", which lets matrix units round the factors of f32 products to 11 bits.
+    math: "fp32" (default); "tf32" lets matrix units round the factors of f32 products to 11 bits; "fp16" also lets
+    plans on OpenCL devices hold values as f16.
     cache_dir: where measured costs and compiled kernels are kept. opencl: False leaves OpenCL devices alone.
 
     Raises InvalidArgumentError for an unknown option, a bad value, or a late `cache_dir` or `opencl`.

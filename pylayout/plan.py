@@ -196,7 +196,8 @@ def compile(
     nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). shapes: of inputs
     with named axes. slice, streams: images at a time and slices at the same time; default: chosen by measurement.
     slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
-    math: "fp32", or "tf32" where the factors of products may be rounded. memory_limit: bytes of memory beside weights,
+    math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" where an OpenCL device may hold values
+    between inputs and outputs as f16 (beyond 65504 they are infinite). memory_limit: bytes of memory beside weights,
     inputs and outputs; a batch is run in smaller slices to keep it, and OutOfMemoryError says what is the least.
     simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or
     written where they lie with strides, "in_place" results from taking the memory of what is read for the last time.

@@ -104,7 +104,8 @@ PL_API pl_status pl_layout_describe(const char *layout, pl_dtype dtype, int32_t 
  * or attribute text; unknown keys are errors:
  *   threads=N         threads for ops on `cpu` (default: the processors of this process)
  *   tune=auto|off|full  measure candidates when it matters (default) | never | every candidate
- *   math=fp32|tf32    products of f32 are as accurate as f32 arithmetic (default) | factors may be rounded to tf32
+ *   math=fp32|tf32|fp16  products of f32 are as accurate as f32 arithmetic (default) | factors may be rounded to tf32 |
+ *                     plans on OpenCL devices may hold values as f16 as well (what exceeds 65504 becomes infinite)
  *   cache_dir="..."   measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's cache)
  *   opencl=true|false look for OpenCL devices (default true) */
 PL_API pl_status pl_context_create(const char *options, pl_context *context);
@@ -249,7 +250,7 @@ typedef void (*pl_progress)(void *user, const char *stage, double fraction);
  *   tune=auto|off|full  as of pl_context_create; off runs nothing: known costs and estimates
  *   seconds=S           for measuring (default 60; 0: no limit)
  *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement
- *   math=fp32|tf32      as of pl_context_create; at least the context's
+ *   math=fp32|tf32|fp16  as of pl_context_create; at least the context's
  *   memory_limit=BYTES  of arenas, beside weights; a batch is run in smaller slices to keep it
  *   simplify=true|false, without="pass,pass"   the passes of docs/graph.md
  * progress may be NULL. */

@@ -222,6 +222,29 @@ def test_inputs_by_name():
         plan.run({"z": image()})
 
 
+def test_half_precision(device):
+    plan = pl.compile(graph_of(), device=device, math="fp16", tune="off")
+    results = plan.run(image())
+    assert [array.dtype for array in results] == ["float32", "float32"]
+    assert_same(results, image(), tolerance=2e-2)
+    error = abs(results[0] - expected(image())[0]).max()
+    assert error < 1e-5 if device == "cpu" else 1e-5 < error < 1e-2  # the CPU has no faster halves
+
+
+def test_half_precision_keeps_what_is_no_float(opencl_device):
+    g = pl.Graph()
+    x = g.input("x", (2, 3, 4))
+    y = g.cast(g.cast(g.argmax(x, 2), "f32"), "s32")  # beyond what f16 can count, were it longer
+    g.output(y, "y")
+    g.output(g.relu(x), "z")
+    plan = pl.compile(g, device=opencl_device, math="fp16", tune="off")
+    values = RNG.standard_normal((2, 3, 4)).astype("float32")
+    got, z = plan.run(values)
+    assert got.dtype == numpy.int32 and z.dtype == numpy.float32
+    numpy.testing.assert_array_equal(got.reshape(2, 3), values.argmax(2))
+    numpy.testing.assert_allclose(z, numpy.maximum(values, 0), rtol=1e-3)
+
+
 def test_a_plan_gives_its_memory_back(device):
     pl.compile(graph_of(), device=device, tune="off").run(image())
     before = pl.memory(device)["in_use"]

@@ -24,7 +24,8 @@ Tuning parse_tuning(const std::string& text) {
 Math parse_math(const std::string& text) {
   if (text == "fp32") return Math::fp32;
   if (text == "tf32") return Math::tf32;
-  fail(Code::invalid_argument, "math is \"", text, "\", expected fp32 or tf32");
+  if (text == "fp16") return Math::fp16;
+  fail(Code::invalid_argument, "math is \"", text, "\", expected fp32, tf32 or fp16");
 }
 
 ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOptions options) {

@@ -16,7 +16,7 @@ namespace pl {
 
 enum class Tuning { off, automatic, full };
 Tuning parse_tuning(const std::string& text);  // off, auto, full
-Math parse_math(const std::string& text);      // fp32, tf32
+Math parse_math(const std::string& text);      // fp32, tf32, fp16
 
 struct ContextOptions {
   Setting<int> threads{0};  // 0: the processors of this process

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "graph/batch.h"
+#include "graph/half_precision.h"
 
 namespace pl {
 namespace {
@@ -357,6 +358,8 @@ void Plan::Compiler::compile() {
     report("simplifying", 0);
     plan_.passes_ = simplify(plan_.graph_, context_, options_.without);
   }
+  if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && !plan_.home_->is_cpu())
+    plan_.graph_ = in_half_precision(plan_.graph_, context_);
   plan_.graph_.verify();
   std::vector<std::unique_ptr<Variant>> list = variants();
   // Without measuring, the last one: the whole batch at once, unless that takes too much memory.

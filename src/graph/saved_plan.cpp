@@ -251,7 +251,7 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
       fields_of(line, 4);
       device = line[1];
       plan->threads_ = int(reader.integer(line[2], 1, 4096, "threads"));
-      plan->options_.math = Math(reader.integer(line[3], 0, 1, "math"));
+      plan->options_.math = Math(reader.integer(line[3], 0, 2, "math"));
     } else if (kind == "part") {
       fields_of(line, 5);
       cuts.push_back({size_t(reader.integer(line[1], 0, INT32_MAX, "a node")),

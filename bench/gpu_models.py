@@ -1,0 +1,176 @@
+"""Networks on a GPU: pylayout's plans against PyTorch's cuDNN, eager and in a CUDA graph, in one process.
+
+    python -m bench.gpu_models resnet50 mobilenet_v2 --batch 16 64 --math fp32 tf32 fp16 --json out.json
+
+Each engine has its input on the device and leaves its output there; a time is from the call until the device is done.
+PyTorch's algorithms are chosen by measurement (cudnn.benchmark); fp16 is half precision, channels last. Errors are of
+the whole output against PyTorch in double precision, as a ratio of norms. The last lines are geometric means of the
+better peer's time over pylayout's: above 1, pylayout is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pylayout as pl
+from pylayout.cli.terminal import Table, ms_text
+
+from .models import NETWORKS, build
+
+SEEDS = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"]
+
+
+def export(torch: Any, module: Any, x: Any, folder: str) -> str:
+    path = str(Path(folder) / "model.onnx")
+    torch.backends.mha.set_fastpath_enabled(False)
+    torch.onnx.export(module, (x,), path, dynamo=False, opset_version=17)
+    return path
+
+
+def ours(path: str, x: Any, math: str, options: argparse.Namespace) -> Callable[[], Any]:
+    plan = pl.compile(path, device=options.device, math=math, seconds=options.seconds)
+    given = pl.asarray(x.numpy(), device=options.device)
+
+    def run() -> Any:
+        result = plan(given)
+        pl.synchronize(options.device)
+        return result
+
+    return run
+
+
+def theirs(torch: Any, module: Any, x: Any, math: str) -> dict[str, Callable[[], Any]]:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = math != "fp32"
+    torch.backends.cudnn.benchmark = True
+    module, given = module.cuda(), x.cuda()
+    if math == "fp16":
+        module, given = (each.half().to(memory_format=torch.channels_last) for each in (module, given))
+
+    def eager() -> Any:
+        result = module(given)
+        torch.cuda.synchronize()
+        return result
+
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            module(given)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = module(given)
+
+    def replay() -> Any:
+        graph.replay()
+        torch.cuda.synchronize()
+        return captured
+
+    return {"cudnn": eager, "cudnn_graph": replay}
+
+
+def take_turns(engines: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
+    """Median milliseconds of each; in a round each is run once unseen and three times by the clock."""
+    times: dict[str, list[float]] = {name: [] for name in engines}
+    for _ in range(rounds):
+        for name, run in engines.items():
+            run()
+            for _ in range(3):
+                start = time.perf_counter()
+                run()
+                times[name].append(1e3 * (time.perf_counter() - start))
+    return {name: round(statistics.median(each), 4) for name, each in times.items()}
+
+
+def error(result: Any, exact: Any) -> float:
+    result = result.float().cpu().numpy() if hasattr(result, "cpu") else np.asarray(result, dtype=np.float32)
+    return float(f"{np.linalg.norm(result - exact) / np.linalg.norm(exact):.2e}")
+
+
+def rows_of(torch: Any, network: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    import copy
+
+    size = 299 if network == "inception_v3" else 224
+    module = build(network, size)
+    rows = []
+    for batch in options.batch:
+        torch.manual_seed(batch)
+        x = torch.randn(batch, 3, size, size)
+        exact = copy.deepcopy(module).double().cuda()(x.double().cuda()).float().cpu().numpy()
+        with tempfile.TemporaryDirectory() as folder:
+            path = export(torch, module, x, folder)
+            for math in options.math:
+                start = time.perf_counter()
+                engines = {"plan": ours(path, x, math, options)}
+                row: dict[str, Any] = {"network": network, "batch": batch, "math": math}
+                row["compile_s"] = round(time.perf_counter() - start, 1)
+                if options.peers:
+                    engines.update(theirs(torch, copy.deepcopy(module), x, math))
+                row["error"] = {name: error(run(), exact) for name, run in engines.items()}
+                row["ms"] = take_turns(engines, options.rounds)
+                peers = [ms for name, ms in row["ms"].items() if name != "plan"]
+                if peers:
+                    row["ratio"] = round(min(peers) / row["ms"]["plan"], 3)
+                rows.append(row)
+                print(json.dumps(row), flush=True)
+                del engines
+                torch.cuda.empty_cache()
+    return rows
+
+
+def rows_or_reason(torch: Any, network: str, options: argparse.Namespace) -> list[dict[str, Any]]:
+    try:
+        return rows_of(torch, network, options)
+    except RuntimeError as problem:  # one network must not cost the others
+        print(f"  left out: {network}: {problem}", flush=True)
+        return []
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", default=SEEDS)
+    parser.add_argument("--batch", type=int, nargs="+", default=[16, 64])
+    parser.add_argument("--math", nargs="+", default=["fp32"], choices=("fp32", "tf32", "fp16"))
+    parser.add_argument("--device", help="default: the first GPU")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for measuring, of one compilation (default 60)")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="time pylayout alone")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args(arguments)
+    for name in options.networks:
+        if name not in NETWORKS:
+            parser.error(f"no network named {name!r}, expected one of {', '.join(NETWORKS)}")
+    gpus = [device.name for device in pl.devices() if device.capabilities.get("type") == "gpu"]
+    options.device = options.device or next(iter(gpus), None)
+    import torch
+
+    if not options.device or not torch.cuda.is_available():
+        print("needs a GPU that OpenCL reaches and PyTorch for CUDA")
+        return
+    torch.set_grad_enabled(False)
+    rows = [row for name in options.networks for row in rows_or_reason(torch, name, options)]
+    table = Table(("network", "batch", "math", "plan", "cudnn", "graph", "ratio", "error", "its error"))
+    for row in rows:
+        times = [ms_text(row["ms"][name]) if name in row["ms"] else "-" for name in ("plan", "cudnn", "cudnn_graph")]
+        cells = [row["network"], str(row["batch"]), row["math"], *times, str(row.get("ratio", "-"))]
+        table.add(*cells, f"{row['error']['plan']:.1e}", f"{row['error'].get('cudnn', float('nan')):.1e}")
+    table.print()
+    for math in options.math:
+        ratios = [row["ratio"] for row in rows if row["math"] == math and "ratio" in row]
+        if ratios:
+            print(f"{math}: {statistics.geometric_mean(ratios):.3f} over {len(ratios)} rows, least {min(ratios)}")
+    if options.json:
+        Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
