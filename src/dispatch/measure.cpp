@@ -23,7 +23,7 @@ constexpr size_t kEvictBytes = size_t(256) << 10;
 
 constexpr int kAttempts = 3;          // at a sample in which no thread loses its processor
 constexpr size_t kEnoughClean = 3;    // such samples, to judge by them alone
-constexpr double kTimeSlicesMs = 20;  // what another program takes at once: one or a few time slices
+constexpr double kTimeSlicesMs = 100;  // what other programs take at once: a few time slices
 constexpr double kClose = 1.15;       // contenders this near to the best are told apart by further rounds
 
 using Clock = std::chrono::steady_clock;
@@ -67,6 +67,16 @@ double lower_quartile(std::vector<double> values) {
   return *at;
 }
 
+// Wakes the pool and makes sure that its threads are running at this very moment: on a busy machine the last of them may
+// have got its processor just as the first one's time slice ended.
+void wake_together() {
+  for (int i = 0; i < 8; ++i) {
+    const auto start = Clock::now();
+    wake_threads();
+    if (Clock::now() - start < std::chrono::microseconds(20)) return;
+  }
+}
+
 struct Runner {
   Contender* contender;
   std::vector<Buffer*> inputs, outputs;
@@ -81,7 +91,7 @@ struct Runner {
   // One sample; false if another program took a processor away meanwhile, which costs whole time slices.
   bool sample(Device& device, double& ms) {
     for (const Buffer* buffer : evicted) evict(*buffer);
-    if (device.is_cpu()) wake_threads();
+    if (device.is_cpu()) wake_together();
     const uint64_t before = preemptions();
     auto timing = device.start_timing();
     for (int i = 0; i < repeat; ++i) run_once();
