@@ -215,7 +215,7 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
     const bool doubtful = best < kTimeSlicesMs && std::none_of(runners.begin(), runners.end(), [](const Runner& r) {
                             return r.clean.size() >= kEnoughClean;
                           });
-    if (seconds() > options.seconds * (doubtful ? 10 : round < 3 ? 3 : 1)) break;
+    if (seconds() > options.seconds * (doubtful ? 4 : round < 3 ? 3 : 1)) break;
     // One disturbed run must not put a contender out of the race: all have three chances before any leaves,
     // but for those so slow that three runs would cost more than the whole budget.
     take_round([&](const Runner& runner) {
