@@ -106,7 +106,8 @@ PL_API pl_status pl_layout_describe(const char *layout, pl_dtype dtype, int32_t 
  *   tune=auto|off|full  measure candidates when it matters (default) | never | every candidate
  *   math=fp32|tf32|fp16  products of f32 are as accurate as f32 arithmetic (default) | factors may be rounded to tf32 |
  *                     plans on OpenCL devices may hold values as f16 as well (what exceeds 65504 becomes infinite)
- *   cache_dir="..."   measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's cache)
+ *   cache_dir="..."   measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's cache);
+ *                     kernels are the process's: they go where the last context that names a folder says
  *   opencl=true|false look for OpenCL devices (default true) */
 PL_API pl_status pl_context_create(const char *options, pl_context *context);
 /* Changes threads, tune or math. */

@@ -127,6 +127,13 @@ def test_a_killed_writer_loses_nothing(tmp_path: Path) -> None:
     assert {name: before[name] for name in stamps(tmp_path)} == before
 
 
+def test_configure_moves_the_cache(tmp_path: Path) -> None:
+    device = cached_device()
+    code = f"import pylayout as pl\npl.configure(cache_dir={str(tmp_path / 'here')!r})\n" + WORK
+    subprocess.run([sys.executable, "-c", code, device, "2"], env=environment(tmp_path / "there"), check=True)
+    assert len(entries(tmp_path / "here")) >= 2 and not entries(tmp_path / "there")
+
+
 def test_an_unwritable_cache_is_no_error(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("not a directory")

@@ -23,7 +23,7 @@ constexpr time_t kStaleSeconds = 3600;
 }  // namespace
 
 std::string cache_directory(std::string_view kind) {
-  const std::string base = default_cache_dir();
+  const std::string base = shared_cache_dir();
   if (base.empty()) return {};
   const std::string directory = concat(base, '/', kind);
   return make_directories(directory) ? directory : std::string();

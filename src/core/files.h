@@ -8,7 +8,7 @@
 
 namespace pl {
 
-// The directory for cached files of one kind ("programs") below default_cache_dir(), created if it is missing.
+// The directory for cached files of one kind ("programs") below shared_cache_dir(), created if it is missing.
 // Empty if it cannot be created: then nothing is cached on disk.
 std::string cache_directory(std::string_view kind);
 

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 
 namespace pl {
 
@@ -14,6 +15,30 @@ std::string default_cache_dir() {
   if (const std::string xdg = variable("XDG_CACHE_HOME"); !xdg.empty()) return xdg + "/pylayout";
   if (const std::string home = variable("HOME"); !home.empty()) return home + "/.cache/pylayout";
   return {};
+}
+
+namespace {
+struct Chosen {
+  std::mutex lock;
+  std::string path;
+};
+Chosen& chosen() {
+  static auto* made = new Chosen();  // never destroyed: programs may be built while the process ends
+  return *made;
+}
+}  // namespace
+
+std::string shared_cache_dir() {
+  {
+    std::lock_guard<std::mutex> guard(chosen().lock);
+    if (!chosen().path.empty()) return chosen().path;
+  }
+  return default_cache_dir();
+}
+
+void set_shared_cache_dir(const std::string& path) {
+  std::lock_guard<std::mutex> guard(chosen().lock);
+  chosen().path = path;
 }
 
 bool make_directories(const std::string& path) {

@@ -21,7 +21,10 @@ std::shared_ptr<Context> Context::create(const ContextOptions& options) {
 
 Context::Context(const ContextOptions& options) : options_(options) {
   if (options_.threads == 0) options_.threads = available_processors();
-  if (options_.cache_dir.empty()) options_.cache_dir = default_cache_dir();
+  if (options_.cache_dir.empty())
+    options_.cache_dir = default_cache_dir();
+  else if (options_.opencl)
+    set_shared_cache_dir(options_.cache_dir);
   devices_.push_back(make_cpu_device());
   for (auto& provider : make_providers()) {
     if (provider->name() == "opencl" && !options_.opencl) continue;
