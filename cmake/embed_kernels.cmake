@@ -1,4 +1,4 @@
-# Run as a script: writes OUT, a C++ file with the text of every .cl and .clh below ROOT (the table that
+# Run as a script: writes OUT, a C++ file with the text of every .cl, .clh and .tuned below ROOT (the table that
 # src/providers/opencl/embedded_kernels.h declares).
 cmake_minimum_required(VERSION 3.20)
 
@@ -6,7 +6,7 @@ cmake_minimum_required(VERSION 3.20)
 # take 16 K); adjacent literals are joined by the compiler. Cut at the end of a line where there is one.
 set(chunk_bytes 12000)
 
-file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/*.cl" "${ROOT}/*.clh")
+file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/*.cl" "${ROOT}/*.clh" "${ROOT}/*.tuned")
 list(SORT files)
 set(text "// Generated from kernels/. Do not edit.\n#include \"providers/opencl/embedded_kernels.h\"\n\nnamespace pl::opencl {\n\nconst EmbeddedFile embedded_files[] = {\n")
 set(count 0)

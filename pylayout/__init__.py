@@ -41,6 +41,7 @@ from .layout import Layout
 from .profile import Profile, profile
 from .query import Query, query, tune
 from .tensor import Tensor, empty_like, full, zeros
+from .tuner import tune_device, tuned_values
 
 from . import ops  # isort: skip  (after tensor, which it completes)
 from .graph import Graph, Value  # isort: skip
@@ -98,6 +99,8 @@ __all__ = [
     "settled",
     "synchronize",
     "tune",
+    "tune_device",
+    "tuned_values",
     "u8",
     "zeros",
 ]

@@ -203,6 +203,18 @@ PL_API pl_status pl_op_query(pl_context context, const char *op, pl_attributes a
 PL_API pl_status pl_op_tune(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
                             size_t input_count, double seconds, char **json);
 
+/* Called now and then during a search, in the calling thread: what is done, and how far all is, 0 to 1.  Anything but
+ * 0 ends the search, whose results so far are kept. */
+typedef int (*pl_tune_progress)(void *user, const char *what, double fraction);
+/* Searches the tuning spaces of kernels for every op that this context has met on the device (by running, querying or
+ * compiling it), within `seconds`; times are kept as they come, so that another call goes on where this one stopped.
+ * progress may be NULL.  json: {"device", "seconds", "ops": [{"op", "before_ms", "after_ms", "before", "after", "points",
+ * "measured", "finished", "found": [{"family", "shapes", "values", "ms"}]}]}. */
+PL_API pl_status pl_tune(pl_context context, const char *device, double seconds, pl_tune_progress progress, void *user,
+                         char **json);
+/* The values that searches on this device found the fastest: [{"family", "shapes", "values", "op", "ms"}]. */
+PL_API pl_status pl_tuned(pl_context context, const char *device, char **json);
+
 /* ---- graphs ---- */
 
 /* A value of a graph: what an op, an input or a constant gives.  Numbered from 0. */

@@ -31,6 +31,8 @@ examples:
   pylayout profile resnet50 --report report.html  what each layout costs a real network here
   pylayout query conv2d --input 1,64,56,56 --input 64,64,3,3 --set padding=1
                                                   every way to run that convolution, best first
+  pylayout tune resnet50 --device opencl:0 --batch 16
+                                                  search the kernels' parameters for that network on that device
   pylayout run model.onnx --input photo.jpg       run a model of your own
   pylayout explain model.onnx                     why it runs as it does
 `pylayout COMMAND --help` explains each command.
@@ -38,7 +40,7 @@ examples:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from . import cache, devices, explain, profile, query, run
+    from . import cache, devices, explain, profile, query, run, tune
 
     parser = argparse.ArgumentParser(
         prog="pylayout",
@@ -48,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (devices, query, run, explain, profile, cache):
+    for module in (devices, query, tune, run, explain, profile, cache):
         module.add(commands)
     for command in commands.choices.values():
         command.formatter_class = argparse.RawDescriptionHelpFormatter

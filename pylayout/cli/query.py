@@ -1,4 +1,4 @@
-"""`pylayout query` and `pylayout tune`: the ways to run one op, and what they cost."""
+"""`pylayout query`: the ways to run one op, and what they cost; `pylayout tune OP` measures them all (cli/tune.py)."""
 
 from __future__ import annotations
 
@@ -9,69 +9,60 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import UsageError
-from .common import add_device, add_threads, apply_threads, check_device, seconds
+from .common import add_device, add_threads, apply_threads, check_device
 from .terminal import Progress, Table, ms_text, style
 
-__all__ = ["add", "parse_input", "parse_value", "run"]
+__all__ = ["add", "add_call", "parse_input", "parse_value", "run"]
 
 _NUMBER = re.compile(r"^[+-]?(\d+|(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|nan)$", re.IGNORECASE)
 
 _EXAMPLES = """\
 examples:
-  pylayout {command} conv2d --input 1,64,56,56 --input 64,64,3,3 --set padding=1
-  pylayout {command} conv2d --input 1,64,56,56 --input weight=64,64,3,3 --input bias=64 --set activation=relu
-  pylayout {command} max_pool2d --input 16,64,112,112:f32@NHWC --set kernel_size=3 --set stride=2 --layout auto
-  pylayout {command} softmax --input 8,1000 --set dim=1
-  pylayout {command} --list
+  pylayout query conv2d --input 1,64,56,56 --input 64,64,3,3 --set padding=1
+  pylayout query conv2d --input 1,64,56,56 --input weight=64,64,3,3 --input bias=64 --set activation=relu
+  pylayout query max_pool2d --input 16,64,112,112:f32@NHWC --set kernel_size=3 --set stride=2 --layout auto
+  pylayout query softmax --input 8,1000 --set dim=1
+  pylayout query --list
 """
 
 
 def add(commands: Any) -> None:
-    for command, text, description in (
-        (
-            "query",
-            "every way to run an op, with its cost, and every refusal",
-            "List the candidates for one call of an op, the best first: provider, implementation, layouts, time.\n"
-            "Times are measured where they are known, else estimated; nothing is measured now.",
-        ),
-        (
-            "tune",
-            "measure every way to run an op, and remember the times",
-            "Measure every candidate for one call of an op and the reorders it may need, keep the times in the cost\n"
-            "database, and list the candidates as `pylayout query` does.",
-        ),
-    ):
-        parser = commands.add_parser(
-            command, help=text, description=description, epilog=_EXAMPLES.format(command=command)
-        )
-        parser.add_argument("op", nargs="?", metavar="OP", help="an op's name: conv2d, linear, softmax, … (see --list)")
-        parser.add_argument(
-            "--input",
-            action="append",
-            default=[],
-            metavar="[NAME=]SHAPE[:DTYPE][@LAYOUT]",
-            help="a tensor, in the op's order or by name: 1,64,56,56 or 1,64,56,56:bf16@NHWC (default f32, NCHW)",
-        )
-        parser.add_argument(
-            "--set",
-            action="append",
-            default=[],
-            metavar="KEY=VALUE",
-            help="an attribute of the op: stride=2, padding=1,1, activation=relu",
-        )
-        parser.add_argument(
-            "--layout",
-            default="auto",
-            help="auto (default: by cost), per-op, or a layout to force: NCHW, NHWC, nChw16c, …",
-        )
-        add_device(parser)
-        add_threads(parser)
-        parser.add_argument("--list", action="store_true", help="list the ops, or with OP its arguments, and exit")
-        if command == "tune":
-            parser.add_argument(
-                "--seconds", type=seconds, default=10.0, metavar="S", help="stop measuring after S seconds (default 10)"
-            )
-        parser.set_defaults(run=run)
+    parser = commands.add_parser(
+        "query",
+        help="every way to run an op, with its cost, and every refusal",
+        description="List the candidates for one call of an op, the best first: provider, implementation, layouts, "
+        "time.\nTimes are measured where they are known, else estimated; nothing is measured now.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("op", nargs="?", metavar="OP", help="an op's name: conv2d, linear, softmax, … (see --list)")
+    add_call(parser)
+    add_device(parser)
+    add_threads(parser)
+    parser.set_defaults(run=run)
+
+
+def add_call(parser: argparse._ActionsContainer) -> None:
+    """The arguments of one call of an op."""
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]SHAPE[:DTYPE][@LAYOUT]",
+        help="a tensor, in the op's order or by name: 1,64,56,56 or 1,64,56,56:bf16@NHWC (default f32, NCHW)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an attribute of the op: stride=2, padding=1,1, activation=relu",
+    )
+    parser.add_argument(
+        "--layout",
+        default="auto",
+        help="auto (default: by cost), per-op, or a layout to force: NCHW, NHWC, nChw16c, …",
+    )
+    parser.add_argument("--list", action="store_true", help="list the ops, or with OP its arguments, and exit")
 
 
 def parse_value(text: str) -> Any:

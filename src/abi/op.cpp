@@ -150,4 +150,27 @@ pl_status pl_op_tune(pl_context context, const char* op, pl_attributes attribute
   });
 }
 
+pl_status pl_tune(pl_context context, const char* device, double seconds, pl_tune_progress progress, void* user,
+                  char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_tune", "json");
+    require_pointer(device, "pl_tune", "device");
+    const auto target = context_of(context, "pl_tune");
+    std::function<bool(const std::string&, double)> report;
+    if (progress) report = [=](const std::string& what, double done) { return !progress(user, what.c_str(), done); };
+    const std::string text = target->tune_met_json(target->device(device), seconds, report);
+    *json = copied_string(text.data(), text.size());
+  });
+}
+
+pl_status pl_tuned(pl_context context, const char* device, char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_tuned", "json");
+    require_pointer(device, "pl_tuned", "device");
+    const auto target = context_of(context, "pl_tuned");
+    const std::string text = target->tuned_json(target->device(device));
+    *json = copied_string(text.data(), text.size());
+  });
+}
+
 }  // extern "C"

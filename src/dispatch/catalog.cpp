@@ -65,6 +65,33 @@ std::string describe(const Op& op) {
   return op.attributes.empty() ? text : text + " " + op.attributes.str();
 }
 
+std::string key_of(const Device& device, int threads, const std::string& text) {
+  return concat(device.name(), '\t', device.is_cpu() ? threads : 0, '\t', text);
+}
+
+bool same_layouts(const Candidate& a, const Candidate& b) {
+  return a.inputs == b.inputs && a.outputs == b.outputs && a.packings.empty() && b.packings.empty();
+}
+
+// Of the points that only a search finds, those remain that are faster than all other ways of the same layouts.
+void keep_winners(Entry& entry) {
+  std::vector<Way> kept;
+  for (size_t i = 0; i < entry.ways.size(); ++i) {
+    const Way& way = entry.ways[i];
+    bool wins = true;
+    if (!way.candidate.tuning.start) {
+      wins = way.measured;
+      for (size_t j = 0; j < entry.ways.size() && wins; ++j) {
+        const Way& other = entry.ways[j];
+        if (i == j || !other.measured || !same_layouts(way.candidate, other.candidate)) continue;
+        wins = way.ms < other.ms || (way.ms == other.ms && i < j);
+      }
+    }
+    if (wins) kept.push_back(way);
+  }
+  entry.ways = std::move(kept);
+}
+
 }  // namespace
 
 Catalog::Catalog(Context& context, CostDatabase& costs) : context_(context), costs_(costs) {}
@@ -99,19 +126,26 @@ EntryRef Catalog::windowed(const Op& asked, Device& device, int threads) {
 EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads) {
   Op op = asked;
   op.math = std::max<Math>(op.math, context_.options().math);
-  const std::string text = describe(op);
   if (!threads) threads = context_.options().threads;
-  const std::string key = concat(device.name(), '\t', device.is_cpu() ? threads : 0, '\t', text);
+  const std::string key = key_of(device, threads, describe(op));
   {
     std::lock_guard<std::mutex> guard(lock_);
     auto it = entries_.find(key);
     if (it != entries_.end()) return it->second;
   }
+  EntryRef made = make(op, device, threads, false);
+  std::lock_guard<std::mutex> guard(lock_);
+  return entries_.emplace(key, made).first->second;
+}
+
+// Lists what can run an op.  Points of tuning spaces that the provider would not start from are kept if whole_space;
+// else those whose time is known and that are the fastest for some layouts.
+EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_space) {
   auto entry = std::make_shared<Entry>();
   entry->op = op;
   entry->device = &device;
   entry->threads = threads;
-  entry->text = text;
+  entry->text = describe(op);
   CandidateList list;
   if (device.is_cpu()) use_threads(threads);  // which oneDNN's descriptions are made for
   const bool empty = op.has_empty_tensor(), windows = has_windows(op);
@@ -125,6 +159,8 @@ EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads) {
       continue;
     }
     const size_t before = list.candidates.size() + list.refusals.size();
+    list.whole_space =
+        whole_space || costs_.find(environment(device, provider->name(), threads), entry->text, kSearched);
     provider->list(op, device, list);
     if (list.candidates.size() + list.refusals.size() == before)
       list.refuse(provider->name(), op.schema->name + ": kind \"" + op.schema->kind + "\" has no implementation here");
@@ -146,8 +182,31 @@ EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads) {
   }
   entry->refusals = std::move(list.refusals);
   price(*entry);
+  if (!whole_space) keep_winners(*entry);
+  return entry;
+}
+
+EntryRef Catalog::whole_space(const Entry& entry) { return make(entry.op, *entry.device, entry.threads, true); }
+
+EntryRef Catalog::renew(const EntryRef& entry) {
+  EntryRef made = make(entry->op, *entry->device, entry->threads, false);
+  {
+    std::lock_guard<std::mutex> guard(entry->lock);
+    made->consumers = entry->consumers;
+    made->runs = entry->runs.load();
+  }
   std::lock_guard<std::mutex> guard(lock_);
-  return entries_.emplace(key, entry).first->second;
+  renewed_.push_back(entry);
+  entries_[key_of(*entry->device, entry->threads, entry->text)] = made;
+  return made;
+}
+
+std::vector<EntryRef> Catalog::met(const Device& device) {
+  std::vector<EntryRef> found;
+  std::lock_guard<std::mutex> guard(lock_);
+  for (const auto& [key, entry] : entries_)
+    if (entry->device == &device && entry->op.schema->kind != "reorder") found.push_back(entry);
+  return found;
 }
 
 EntryRef Catalog::reorder(const TensorDesc& from, const TensorDesc& to, Device& device, int threads) {
@@ -219,8 +278,18 @@ void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
       std::all_of(entry.ways.begin(), entry.ways.end(), [](const Way& way) { return way.measured || !way.usable; });
 }
 
-// Kernels are prepared and run outside the entry's lock; other threads may use the entry meanwhile.
 void Catalog::measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuning tuning, double max_seconds) {
+  MeasureOptions options;
+  if (tuning == Tuning::full) {
+    options.rounds = 15;
+    options.seconds = 1.0;
+  }
+  options.seconds = std::min(options.seconds, max_seconds);
+  measure(entry, chosen, options);
+}
+
+// Kernels are prepared and run outside the entry's lock; other threads may use the entry meanwhile.
+void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const MeasureOptions& given) {
   std::vector<Contender> contenders;
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::vector<size_t> places;
@@ -232,12 +301,7 @@ void Catalog::measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuni
     }
   }
   if (contenders.empty()) return;
-  MeasureOptions options;
-  if (tuning == Tuning::full) {
-    options.rounds = 15;
-    options.seconds = 1.0;
-  }
-  options.seconds = std::min(options.seconds, max_seconds);
+  MeasureOptions options = given;
   for (size_t i = 0; i < entry.op.inputs.size(); ++i)
     options.constants.push_back(entry.op.schema->role_of(int(i)) == Role::constant);
   {

@@ -14,6 +14,7 @@
 
 #include "core/setting.h"
 #include "dispatch/cost_model.h"
+#include "dispatch/measure.h"
 #include "dispatch/options.h"
 #include "ops/op.h"
 #include "providers/provider.h"
@@ -80,6 +81,17 @@ class Catalog {
   // The entry for a copy to another place, of a tensor that need not be dense.
   EntryRef copy(const TensorDesc& desc, Device& device, int threads = 0);
 
+  // What the tuner works on: a description with every point of the tuning spaces, not among the entries.
+  EntryRef whole_space(const Entry& entry);
+  // Lists the ways of an entry anew, after its space was searched; later choices see the new entry.  `entry` lives on.
+  EntryRef renew(const EntryRef& entry);
+  // Entries met so far on a device, without reorders, in no order.
+  std::vector<EntryRef> met(const Device& device);
+  // Measures these ways of an entry and records what they cost.
+  void measure(Entry& entry, const std::vector<size_t>& ways, const MeasureOptions& options);
+  // The key under which the database keeps that the space of an op was searched.
+  static constexpr const char* kSearched = "searched";
+
   // Measures ways that matter: in automatic tuning those whose estimate lies within twice the best one, in
   // full tuning all.  Does nothing where that was done before.
   void measure(Entry& entry, Tuning tuning, double max_seconds = 1e9);
@@ -107,6 +119,7 @@ class Catalog {
  private:
   EntryRef find_or_make(const Op& op, Device& device, int threads);
   EntryRef reorder_entry(const TensorDesc& from, const TensorDesc& to, Device& device, int threads);
+  EntryRef make(const Op& op, Device& device, int threads, bool whole_space);
   void price(Entry& entry);
   void measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuning tuning, double max_seconds);
 
@@ -114,6 +127,7 @@ class Catalog {
   CostDatabase& costs_;
   std::mutex lock_;
   std::unordered_map<std::string, EntryRef> entries_;
+  std::vector<EntryRef> renewed_;  // those that were replaced: consumers and decisions point to them
   std::mutex rates_lock_;
   std::unordered_map<std::string, Rates> rates_;
   std::mutex measuring_;  // one measurement at a time

@@ -11,6 +11,7 @@
 #include "dispatch/cost_database.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/runner.h"
+#include "dispatch/tuner.h"
 #include "profile/profile.h"
 
 namespace pl {
@@ -149,6 +150,46 @@ std::string Context::tune_json(const Schema& schema, const CallRef& call, const 
   require(seconds > 0, Code::invalid_argument, "tune: seconds is ", seconds, ", expected more than 0");
   dispatcher_->tune(schema, call, inputs, seconds);
   return dispatcher_->query_json(schema, call, inputs);
+}
+
+std::string Context::tune_met_json(Device& device, double seconds,
+                                   const std::function<bool(const std::string&, double)>& progress) {
+  require(seconds > 0, Code::invalid_argument, "tune: seconds is ", seconds, ", expected more than 0");
+  const auto began = std::chrono::steady_clock::now();
+  const std::vector<TuneOutcome> outcomes = tune(*catalog_, *costs_, catalog_->met(device), {seconds, progress});
+  dispatcher_->forget_decisions();
+  Json json;
+  json.object().field("device", device.name());
+  json.field("seconds", std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  json.key("ops").list();
+  for (const TuneOutcome& outcome : outcomes) {
+    json.object()
+        .field("op", outcome.op)
+        .field("before_ms", outcome.before_ms)
+        .field("after_ms", outcome.after_ms)
+        .field("before", outcome.before)
+        .field("after", outcome.after)
+        .field("points", outcome.points)
+        .field("measured", outcome.measured)
+        .field("finished", outcome.finished);
+    json.key("found").list();
+    for (size_t i = 0; i < outcome.found.size(); ++i)
+      json.object()
+          .field("family", outcome.found[i].family)
+          .field("shapes", outcome.found[i].shapes)
+          .field("values", outcome.found[i].values)
+          .field("ms", outcome.found_ms[i])
+          .end();
+    json.end().end();
+  }
+  json.end().end();
+  return json.str();
+}
+
+std::string Context::tuned_json(Device& device) {
+  std::vector<std::string> names;
+  for (Provider* provider : providers_of(device)) names.push_back(provider->name());
+  return tuned_points_json(*catalog_, *costs_, names, device);
 }
 
 void Context::profile_start() { profile_->start(); }

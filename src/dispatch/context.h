@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -49,6 +50,10 @@ class Context : public std::enable_shared_from_this<Context> {
   std::string query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
   std::string tune_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                         double seconds);
+  // Searches the tuning spaces for every op met so far on the device (dispatch/tuner.h).
+  std::string tune_met_json(Device& device, double seconds,
+                            const std::function<bool(const std::string&, double)>& progress);
+  std::string tuned_json(Device& device);  // tuned_points_json
   void profile_start();
   std::string profile_stop_json();
   std::string costs_json();

@@ -75,6 +75,19 @@ std::optional<double> CostDatabase::find(const std::string& environment, const s
   return it->second;
 }
 
+std::vector<CostDatabase::Record> CostDatabase::records(const std::string& environment,
+                                                        const std::string& prefix) const {
+  std::vector<Record> found;
+  const std::string begin = environment + '\t' + prefix;
+  std::lock_guard<std::mutex> guard(lock_);
+  for (const auto& [key, ms] : costs_) {
+    if (key.compare(0, begin.size(), begin) != 0) continue;
+    const size_t op = environment.size() + 1, end = key.find('\t', op);
+    found.push_back({key.substr(op, end - op), key.substr(end + 1), ms});
+  }
+  return found;
+}
+
 void CostDatabase::record(const std::string& environment, const std::string& op, const std::string& candidate,
                           double ms) {
   const std::string key = key_of(environment, op, candidate);

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace pl {
 
@@ -25,6 +26,13 @@ class CostDatabase {
   // Remembers, and appends to the file.  A file that cannot be written costs nothing but the memory of it.
   void record(const std::string& environment, const std::string& op, const std::string& candidate, double ms);
   void clear();  // in memory and on disk
+
+  struct Record {
+    std::string op, candidate;
+    double ms = 0;
+  };
+  // Those of one environment whose op begins with `prefix`, in no order.
+  std::vector<Record> records(const std::string& environment, const std::string& prefix) const;
 
   struct Status {
     std::string path;

@@ -7,6 +7,7 @@
 #include "core/threads.h"
 #include "dispatch/conversion.h"
 #include "dispatch/runner.h"
+#include "dispatch/tuner.h"
 #include "profile/profile.h"
 
 namespace pl {
@@ -310,7 +311,9 @@ void Dispatcher::tune(const Schema& schema, const CallRef& call, const std::vect
   const Op op = make_op(schema, call->attributes, descs_of(inputs));
   if (schema.view) return;
   Device& home = home_of(schema, *call, inputs);
-  catalog_.measure(*catalog_.entry(as_asked(op, call->policy), home), Tuning::full, seconds);
+  const EntryRef entry = catalog_.entry(as_asked(op, call->policy), home);
+  catalog_.measure(*entry, Tuning::full, seconds);
+  pl::tune(catalog_, context_.costs(), {entry}, {seconds, nullptr});
   forget_decisions();
 }
 

@@ -208,7 +208,7 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
     }
   };
   for (int round = 1; round < options.rounds; ++round) {
-    double best = INFINITY;
+    double best = options.best_ms;
     for (const Runner& runner : runners) best = std::min(best, runner.shortest);
     // A machine so busy that hardly a sample was undisturbed gets more time, unless the op is a long one, of which a
     // time slice lost is a small part.
@@ -219,6 +219,7 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
     // One disturbed run must not put a contender out of the race: all have three chances before any leaves,
     // but for those so slow that three runs would cost more than the whole budget.
     take_round([&](const Runner& runner) {
+      if (runner.shortest > options.abandon_ratio * best) return false;
       return runner.shortest <= options.give_up_ratio * best ||
              (round < 3 && runner.shortest * 1e-3 <= options.seconds / 3);
     });

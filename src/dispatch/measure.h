@@ -4,6 +4,7 @@
 // measurement more than it falsifies it.
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include "core/device.h"
@@ -27,6 +28,9 @@ struct MeasureOptions {
   int final_rounds = 16;       // more, for those close to the best
   double seconds = 0.15;       // for one op; at least three rounds are made within three times of it
   double give_up_ratio = 2.0;  // slower than the best by this after three rounds: no more rounds
+  // Slower than the best by this in its first run: no second one.  For searches among many, most of them bad.
+  double abandon_ratio = INFINITY;
+  double best_ms = INFINITY;  // of what was measured before: takes part in both
 };
 
 // Whether a constant of that size is evicted from the caches before each run, and the eviction.

@@ -44,6 +44,15 @@ struct Packing {
   std::function<void(Buffer& source, Buffer& packed)> pack;
 };
 
+// Where a candidate lies in the tuning space of its kernel family: a provider starts from some points of it, and the
+// tuner (dispatch/tuner.h) looks for better ones.
+struct TuningPoint {
+  std::string family;  // "conv_fwd_tiled"; empty: the candidate has nothing to tune
+  std::string shapes;  // the class of shapes that share tuned values: "f32 window rows=2^12 columns=2^6 terms=2^9"
+  std::string values;  // of the tunables: "VECTOR=16 TILE_VECTORS=2"
+  bool start = true;   // false: a point that only the tuner tries; used elsewhere once its time is known
+};
+
 struct Candidate {
   std::string provider;             // "onednn"
   std::string implementation;       // "brgconv:avx512_core", "conv_fwd_tiled[TILE_H=4]": unique with the layouts
@@ -58,6 +67,7 @@ struct Candidate {
   // A provider's own estimate relative to the device's rates: 1 means the roofline is reachable.  Used only
   // until the candidate is measured.
   double efficiency = 0.5;
+  TuningPoint tuning;
   std::function<std::unique_ptr<Kernel>()> prepare;
 
   // How this input is packed; null if it is handed over as `inputs` states it.
@@ -83,6 +93,8 @@ class CandidateList {
   }
   std::vector<Candidate> candidates;
   std::vector<Refusal> refusals;
+  // Asked for by the tuner: every point of the tuning spaces that the device can run, not only those to start from.
+  bool whole_space = false;
 };
 
 class Provider {

@@ -106,6 +106,7 @@ class Candidates {
   std::function<void()> begin = [] {};  // called before the candidates of a device
   // Lists of candidates that the provider offers on other devices than those here.
   std::vector<opencl::OpenclList> more;
+  bool whole_space = false;               // every point of the tuning spaces
   std::set<std::string> implementations;  // that ran
   Math math = Math::fp32;                 // of products
 
@@ -140,6 +141,7 @@ class Candidates {
     CHECK(expected.shape == op.out().shape);
     for (const auto& device : devices_) {
       CandidateList list;
+      list.whole_space = whole_space;
       provider_->list(op, *device, list);
       for (opencl::OpenclList add : more)
         if (opencl::OpenclDevice* target = opencl::as_opencl(*device)) add(op, *target, list);

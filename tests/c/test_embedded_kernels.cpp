@@ -17,7 +17,7 @@ int main() {
   if (fs::exists(root)) {
     for (const auto& entry : fs::recursive_directory_iterator(root)) {
       const fs::path extension = entry.path().extension();
-      on_disk += extension == ".cl" || extension == ".clh";
+      on_disk += extension == ".cl" || extension == ".clh" || extension == ".tuned";
     }
   }
   CHECK(embedded_file_count == on_disk);

@@ -25,6 +25,13 @@ void ConvTensors::define(KernelSource& source, const Op& op) const {
   epilogue.define(source, op);
 }
 
+ShapeClass shape_class(const ConvTensors& t) {
+  std::string kind = t.taps() == 1 ? "pointwise" : "window";
+  if (t.groups > 1) kind += "s";  // in groups
+  kind += t.dst.unit().first == 1 ? (t.dst.unit().second ? "-blocks" : "-channels") : "-columns";
+  return {t.src.dtype, kind, t.pixels(), t.out_channels_per_group(), t.channels_per_group() * t.taps()};
+}
+
 bool pads_channels_only(const Addressing& addressing) {
   for (const Addressing::Inner& inner : addressing.inner)
     if (inner.dim != 1) return false;
@@ -64,7 +71,12 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
     return true;
   });
-  device.capabilities().cpu ? list_conv_tiled(op, device, out) : list_conv_local(op, device, out);
+  if (device.capabilities().cpu) {
+    list_conv_rows(op, device, out);
+    list_conv_tiled(op, device, out);
+  } else {
+    list_conv_local(op, device, out);
+  }
   if (has_mma(device)) list_conv_mma(op, device, out);
   list_conv_depthwise(op, device, out);
   if (!device.capabilities().cpu) list_conv_depthwise_quad(op, device, out);

@@ -5,6 +5,7 @@
 
 #include "providers/opencl/epilogue.h"
 #include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/tuning.h"
 #include "providers/opencl/window.h"
 
 namespace pl::opencl {
@@ -31,6 +32,10 @@ struct ConvTensors {
   void define(KernelSource& source, const Op& op) const;
 };
 
+// The class of a convolution's shape: positions, output channels and terms of one group; its layout's kind in one word,
+// since tuned values differ with it: "window-channels", "pointwise-columns".
+ShapeClass shape_class(const ConvTensors& t);
+
 // True if dst's padding, if it has any, is of channels only: what kernels that do not walk memory can fill.
 bool pads_channels_only(const Addressing& addressing);
 
@@ -43,11 +48,15 @@ void complete_conv(const Op& op, Candidate& candidate);
 
 // The implementations besides the direct one; each adds candidates where it suits.
 void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);  // for CPUs
+void list_conv_rows(const Op& op, OpenclDevice& device, CandidateList& out);   // for CPUs
 void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
 void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);    // where there are matrix units
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
 
+// Adds a candidate like `base` for each tile worth trying, whose tensors are `t`.
+void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,
+                    CandidateList& out);
 // Adds a candidate like `base` for each plan worth measuring, whose tensors are `t`, channels innermost.
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out);
 

@@ -1,46 +1,66 @@
 // conv where each channel has filters of its own (kernels/conv/conv_fwd_depthwise.cl).
 #include <algorithm>
+#include <vector>
 
 #include "providers/opencl/conv_common.h"
 
 namespace pl::opencl {
 namespace {
 
-struct Tile {
-  int lanes = 4;   // the dimension along vectors: 1 channels, 4 columns
-  int vector = 1;  // elements
-  int width = 1;   // columns or vectors of columns per work-item
-};
+const Family& family() {
+  static const Family family("conv_fwd_depthwise",
+                             {{"LANES", {1, 4}}, {"VECTOR", {1, 2, 4, 8, 16}}, {"TILE_W", {1, 2, 4, 8}}});
+  return family;
+}
+PL_TUNING_FAMILY(family);
 
-Tile tile_of(const OpenclDevice& device, const ConvTensors& t) {
-  Tile tile;
-  const bool cpu = device.capabilities().cpu;
-  const auto [dim, run] = t.dst.unit();
-  if (dim == 1 && t.out_channels() == t.channels() && t.src.unit() == t.dst.unit()) {
-    tile.lanes = 1;
-    tile.width = 4;
-    // Neighbouring work-items of a GPU read neighbouring channels; a CPU's read vectors of them.
-    if (cpu) {
-      const int64_t side_by_side = run ? run : t.out_channels();
-      while (tile.vector < device.capabilities().native_vector_float && tile.vector < 16 &&
-             side_by_side % (2 * tile.vector) == 0)
-        tile.vector *= 2;
-    }
-    return tile;
-  }
-  if (cpu) {
-    while (tile.vector < device.capabilities().native_vector_float && tile.vector < 16 &&
-           tile.vector * 2 <= t.dst.dims[4] && (tile.vector < 8 || t.dst.dims[4] % 16 == 0))
-      tile.vector *= 2;
-  }
-  return tile;
+Point point_of(int lanes, int vector, int width) { return {{"LANES", lanes}, {"VECTOR", vector}, {"TILE_W", width}}; }
+
+// Vectors may run along channels: the tensors lie alike, and each channel has one filter.
+bool lanes_are_channels(const ConvTensors& t) {
+  return t.dst.unit().first == 1 && t.out_channels() == t.channels() && t.src.unit() == t.dst.unit();
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t) {
-  const Tile tile = tile_of(device, t);
+// Channels that lie side by side.
+int64_t channel_run(const ConvTensors& t) {
+  const int64_t run = t.dst.unit().second;
+  return run ? run : t.out_channels();
+}
+
+Point start_of(const OpenclDevice& device, const ConvTensors& t) {
+  const Capabilities& can = device.capabilities();
+  int vector = 1;
+  if (lanes_are_channels(t)) {
+    // Neighbouring work-items of a GPU read neighbouring channels; a CPU's read vectors of them.
+    if (can.cpu)
+      while (vector < can.native_vector_float && vector < 16 && channel_run(t) % (2 * vector) == 0) vector *= 2;
+    return point_of(1, vector, 4);
+  }
+  if (can.cpu)
+    while (vector < can.native_vector_float && vector < 16 && vector * 2 <= t.dst.dims[4] &&
+           (vector < 8 || t.dst.dims[4] % 16 == 0))
+      vector *= 2;
+  return point_of(4, vector, 1);
+}
+
+bool suits(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
+  const int vector = point["VECTOR"], width = point["TILE_W"];
+  if ((point["LANES"] == 1) != lanes_are_channels(t)) return false;
+  if (vector > std::max(4, device.capabilities().native_vector_float)) return false;
+  if (point["LANES"] == 1) return channel_run(t) % vector == 0 && (width == 1 || t.dst.dims[4] > width / 2);
+  return vector * width == 1 || t.dst.dims[4] > int64_t(vector) * width / 2;
+}
+
+ShapeClass depthwise_class(const ConvTensors& t) {
+  return {t.src.dtype, t.dst.unit().first == 1 ? "depthwise-channels" : "depthwise-columns", t.pixels(),
+          t.out_channels(), t.taps()};
+}
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Point& tile) {
   KernelSource source("conv/conv_fwd_depthwise.cl");
   t.define(source, op);
-  source.define("LANES", tile.lanes).define("VECTOR", tile.vector).define("TILE_W", tile.width);
+  tile.define(source);
+  const int vector = tile["VECTOR"], width = tile["TILE_W"];
   source.define("UNIT_STRIDE", t.window.stride[2] == 1 ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_depthwise").input(0, "SRC").input(1, "WEI").output(0, "DST");
@@ -49,24 +69,29 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   const auto tiles = [](int64_t size, int64_t tile) { return size_t((size + tile - 1) / tile); };
   const int64_t channels = t.dst.padded(1), batch = t.dst.dims[0], rows = t.dst.dims[2] * t.dst.dims[3];
   const bool cpu = device.capabilities().cpu;
-  if (tile.lanes == 1) {
-    launch.global({tiles(channels, tile.vector), tiles(t.dst.dims[4], tile.width), size_t(batch * rows)});
+  if (tile["LANES"] == 1) {
+    launch.global({tiles(channels, vector), tiles(t.dst.dims[4], width), size_t(batch * rows)});
   } else {
-    launch.global({tiles(t.dst.dims[4], tile.width * tile.vector), size_t(rows), size_t(batch * channels)});
+    launch.global({tiles(t.dst.dims[4], width * vector), size_t(rows), size_t(batch * channels)});
   }
   // On CPUs a work-group is a row or a few: a work-item is short against the cost of a group.
-  if (tile.lanes == 1)
+  if (tile["LANES"] == 1)
     launch.local(cpu ? std::vector<size_t>{1, 4, 1} : std::vector<size_t>{32, 4, 1});
   else
     launch.local(cpu ? std::vector<size_t>{1, 8, 1} : std::vector<size_t>{32, 4, 1});
   return kernel;
 }
 
-// Four channels of several positions a work-item (kernels/conv/conv_fwd_depthwise_quad.cl): tiles worth measuring.
-struct QuadTile {
-  int height, width;
-};
-constexpr QuadTile kQuadTiles[] = {{1, 2}, {2, 2}, {1, 4}};
+// Four channels of several positions a work-item (kernels/conv/conv_fwd_depthwise_quad.cl).
+const Family& quad_family() {
+  static const Family family("conv_fwd_depthwise_quad", {{"TILE_H", {1, 2, 4}}, {"TILE_W", {1, 2, 4}}});
+  return family;
+}
+PL_TUNING_FAMILY(quad_family);
+
+Point quad_point(int height, int width) { return {{"TILE_H", height}, {"TILE_W", width}}; }
+// Those worth measuring everywhere: the fastest three on an H200.
+const Point kQuadStarts[] = {quad_point(1, 2), quad_point(2, 2), quad_point(1, 4)};
 
 bool suits_quads(const ConvTensors& t) {
   const WindowArgument& window = t.window;
@@ -77,13 +102,13 @@ bool suits_quads(const ConvTensors& t) {
          (window.size[1] - 1) * window.dilation[1] <= 8;
 }
 
-std::unique_ptr<Kernel> prepare_quads(OpenclDevice& device, const Op& op, const ConvTensors& t, QuadTile tile) {
+std::unique_ptr<Kernel> prepare_quads(OpenclDevice& device, const Op& op, const ConvTensors& t, const Point& tile) {
   KernelSource source("conv/conv_fwd_depthwise_quad.cl");
   t.define(source, op);
   source.define("KERNEL_H", t.window.size[1]).define("KERNEL_W", t.window.size[2]);
   source.define("STRIDE_H", t.window.stride[1]).define("STRIDE_W", t.window.stride[2]);
   source.define("DILATION_H", t.window.dilation[1]).define("DILATION_W", t.window.dilation[2]);
-  source.define("TILE_H", tile.height).define("TILE_W", tile.width);
+  tile.define(source);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_depthwise_quad").input(0, "SRC").input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
@@ -94,7 +119,8 @@ std::unique_ptr<Kernel> prepare_quads(OpenclDevice& device, const Op& op, const 
   size_t across = 1;
   while (across < 32 && across < quads) across *= 2;
   while (across > 8 && quads % across) across /= 2;
-  launch.global({quads, tiles(t.dst.dims[4], tile.width), size_t(t.batch()) * tiles(t.dst.dims[3], tile.height)});
+  launch.global(
+      {quads, tiles(t.dst.dims[4], tile["TILE_W"]), size_t(t.batch()) * tiles(t.dst.dims[3], tile["TILE_H"])});
   launch.local({across, 128 / across / (across < 32 ? 2 : 1), across < 32 ? size_t(2) : size_t(1)});
   return kernel;
 }
@@ -111,28 +137,50 @@ void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList&
   complete_conv(op, base);
   const ConvTensors t(op, base);
   if (!suits_quads(t)) return;
-  for (const QuadTile& tile : kQuadTiles) {
-    Candidate candidate = base;
-    candidate.implementation = concat("conv_fwd_depthwise_quad[", tile.height, "x", tile.width, "]");
-    candidate.efficiency = 0.5;
-    candidate.prepare = [&device, op, t, tile] { return prepare_quads(device, op, t, tile); };
-    out.add(std::move(candidate));
+  const ShapeClass shapes = depthwise_class(t);
+  const auto suits = [&](const Point& point) {
+    return (point["TILE_H"] == 1 || t.dst.dims[3] > point["TILE_H"] / 2) &&
+           (point["TILE_W"] == 1 || t.dst.dims[4] > point["TILE_W"] / 2);
+  };
+  std::vector<Choice> choices = quad_family().choices(device, shapes, kQuadStarts[0], suits, out.whole_space);
+  for (const Point& point : kQuadStarts) {
+    const auto known =
+        std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) { return choice.point == point; });
+    if (known == choices.end())
+      choices.push_back({point, true});
+    else
+      known->start = true;
   }
+  quad_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    candidate.efficiency = 0.5;
+    candidate.prepare = [&device, op, t, point] { return prepare_quads(device, op, t, point); };
+    return true;
+  });
 }
 
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(1).shape[1] != 1 || op.attributes.integer("groups") == 1) return;
-  add_per_layout(op, "conv_fwd_depthwise", out, [&](Candidate& candidate) {
+  CandidateList bases;
+  add_per_layout(op, "", bases, [&](Candidate& candidate) {
     const bool channels_inside = candidate.outputs[0].layout != Layout::plain(op.out().rank());
     candidate.inputs[1] =
         op.in(1).with_layout(channels_inside ? packed_weights(op.in(1).rank()) : Layout::plain(op.in(1).rank()));
     complete_conv(op, candidate);
-    const ConvTensors t(op, candidate);
-    if (!pads_channels_only(t.src) || !pads_channels_only(t.dst)) return false;
-    candidate.efficiency = 0.4;
-    candidate.prepare = [&device, op, t] { return prepare(device, op, t); };
     return true;
   });
+  for (const Candidate& base : bases.candidates) {
+    const ConvTensors t(op, base);
+    if (!pads_channels_only(t.src) || !pads_channels_only(t.dst)) continue;
+    const ShapeClass shapes = depthwise_class(t);
+    const auto choices = family().choices(
+        device, shapes, start_of(device, t), [&](const Point& point) { return suits(device, t, point); },
+        out.whole_space);
+    family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+      candidate.efficiency = 0.4;
+      candidate.prepare = [&device, op, t, point] { return prepare(device, op, t, point); };
+      return true;
+    });
+  }
 }
 
 }  // namespace pl::opencl

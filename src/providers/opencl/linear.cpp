@@ -27,12 +27,20 @@ void complete(const Op& op, Candidate& candidate, const Layout& weights) {
   if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
 }
 
+// One for each layout of the activation.
+std::vector<Candidate> bases_of(const Op& op, const Layout& weights) {
+  CandidateList list;
+  add_per_layout(op, "", list, [&](Candidate& candidate) {
+    complete(op, candidate, weights);
+    return true;
+  });
+  return list.candidates;
+}
+
 void list_linear(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (device.capabilities().cpu) {
-    add_per_layout(op, "matmul_tiled", out, [&](Candidate& candidate) {
-      complete(op, candidate, Layout::parse("Ab16a"));
-      return complete_matmul_tiled(op, device, tensors_of(op, candidate), true, candidate);
-    });
+    for (const Candidate& base : bases_of(op, Layout::parse("Ab16a")))
+      add_matmul_tiled(op, device, base, tensors_of(op, base), true, out);
   } else {
     list_linear_local(op, device, out);
     if (has_mma(device)) list_linear_mma(op, device, out);
@@ -50,10 +58,8 @@ PL_OPENCL_OP("linear", list_linear);
 }  // namespace
 
 void list_linear_local(const Op& op, OpenclDevice& device, CandidateList& out) {
-  add_per_layout(op, "matmul_local", out, [&](Candidate& candidate) {
-    complete(op, candidate, Layout::plain(2));
-    return complete_matmul_local(op, device, tensors_of(op, candidate), candidate);
-  });
+  for (const Candidate& base : bases_of(op, Layout::plain(2)))
+    add_matmul_local(op, device, base, tensors_of(op, base), out);
 }
 
 }  // namespace pl::opencl

@@ -44,12 +44,19 @@ void complete(const Op& op, Candidate& candidate) {
   if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
 }
 
+// One for each layout of the first matrix.
+std::vector<Candidate> bases_of(const Op& op) {
+  CandidateList list;
+  add_per_layout(op, "", list, [&](Candidate& candidate) {
+    complete(op, candidate);
+    return true;
+  });
+  return list.candidates;
+}
+
 void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (device.capabilities().cpu) {
-    add_per_layout(op, "matmul_tiled", out, [&](Candidate& candidate) {
-      complete(op, candidate);
-      return complete_matmul_tiled(op, device, tensors_of(op, candidate), false, candidate);
-    });
+    for (const Candidate& base : bases_of(op)) add_matmul_tiled(op, device, base, tensors_of(op, base), false, out);
   } else {
     list_matmul_local(op, device, out);
     if (has_mma(device)) list_matmul_mma(op, device, out);
@@ -67,10 +74,7 @@ PL_OPENCL_OP("matmul", list_matmul);
 }  // namespace
 
 void list_matmul_local(const Op& op, OpenclDevice& device, CandidateList& out) {
-  add_per_layout(op, "matmul_local", out, [&](Candidate& candidate) {
-    complete(op, candidate);
-    return complete_matmul_local(op, device, tensors_of(op, candidate), candidate);
-  });
+  for (const Candidate& base : bases_of(op)) add_matmul_local(op, device, base, tensors_of(op, base), out);
 }
 
 }  // namespace pl::opencl

@@ -32,6 +32,10 @@ int64_t MatmulTensors::stack() const {
   return product;
 }
 
+ShapeClass shape_class(const MatmulTensors& t) {
+  return {t.a.dtype, t.stack() > 1 ? "stack" : "product", t.rows(), t.columns(), t.depth()};
+}
+
 std::unique_ptr<Kernel> prepare_matmul_direct(OpenclDevice& device, const Op& op, const MatmulTensors& t) {
   KernelSource source("matmul/matmul_direct.cl");
   source.tensor("A", t.a).tensor("B", t.b).tensor("DST", t.dst);

@@ -5,6 +5,7 @@
 
 #include "providers/opencl/epilogue.h"
 #include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/tuning.h"
 
 namespace pl::opencl {
 
@@ -32,13 +33,16 @@ struct MatmulTensors {
 
 std::unique_ptr<Kernel> prepare_matmul_direct(OpenclDevice& device, const Op& op, const MatmulTensors& t);
 
-// Completes a candidate whose tensors are t: register tiles, for CPUs.  b_is_panels: b's columns come in blocks of 16.
-// False where the implementation does not suit.
-bool complete_matmul_tiled(const Op& op, OpenclDevice& device, const MatmulTensors& t, bool b_is_panels,
-                           Candidate& candidate);
+// The class of a product's shape.
+ShapeClass shape_class(const MatmulTensors& t);
 
-// The same with tiles in local memory, for GPUs.
-bool complete_matmul_local(const Op& op, OpenclDevice& device, const MatmulTensors& t, Candidate& candidate);
+// Each adds a candidate like `base`, whose tensors are t, for each tile worth trying; none where it does not suit.
+// Register tiles, for CPUs.  b_is_panels: b's columns come in blocks of 16.
+void add_matmul_tiled(const Op& op, OpenclDevice& device, const Candidate& base, const MatmulTensors& t,
+                      bool b_is_panels, CandidateList& out);
+// Tiles in local memory, for GPUs.
+void add_matmul_local(const Op& op, OpenclDevice& device, const Candidate& base, const MatmulTensors& t,
+                      CandidateList& out);
 
 // All candidates of matmul and linear that use tiles in local memory.
 void list_matmul_local(const Op& op, OpenclDevice& device, CandidateList& out);

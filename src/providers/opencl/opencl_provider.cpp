@@ -8,14 +8,17 @@
 #include "core/files.h"
 #include "providers/opencl/embedded_kernels.h"
 #include "providers/opencl/loader.h"
+#include "providers/opencl/tuned_table.h"
 
 namespace pl::opencl {
 namespace {
 
-// Changes whenever a kernel does, so that no cost measured with other kernels is believed.
+// Changes whenever a kernel does, so that no cost measured with other kernels is believed.  Tables of tuned values are
+// no kernels: what was measured holds whichever values come first.
 std::string kernels_version() {
   uint64_t hash = 0;
-  for (size_t i = 0; i < embedded_file_count; ++i) hash = checksum(embedded_files[i].text, hash);
+  for (size_t i = 0; i < embedded_file_count; ++i)
+    if (!is_tuned_table(embedded_files[i].path)) hash = checksum(embedded_files[i].text, hash);
   char text[24];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
   return text;
@@ -82,7 +85,11 @@ class OpenclProvider : public Provider {
     return device;
   }
   bool follows_threads() const override { return false; }
-  std::vector<std::string> notes() const override { return libraries().notes; }
+  std::vector<std::string> notes() const override {
+    std::vector<std::string> all = libraries().notes;
+    for (const std::string& problem : tuned_table_problems()) all.push_back(problem);
+    return all;
+  }
 
   bool serves(const Device& device) const override {
     if (dynamic_cast<const OpenclDevice*>(&device)) return true;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "providers/opencl/kernel_source.h"
 #include "providers/opencl/opencl_device.h"
+#include "providers/opencl/tuning.h"
 
 namespace pl::opencl {
 
@@ -13,23 +15,48 @@ struct RegisterTile {
   int tile_x = 4, tile_y = 4;      // columns and rows of each
   int tile_k = 16;                 // terms of the sum at a time
 
+  RegisterTile() = default;
+  explicit RegisterTile(const Point& point)
+      : local_x(point["LOCAL_X"]),
+        local_y(point["LOCAL_Y"]),
+        tile_x(point["TILE_X"]),
+        tile_y(point["TILE_Y"]),
+        tile_k(point["TILE_K"]) {}
+  Point point() const {
+    return {{"LOCAL_X", local_x}, {"LOCAL_Y", local_y}, {"TILE_X", tile_x}, {"TILE_Y", tile_y}, {"TILE_K", tile_k}};
+  }
+  static std::vector<Tunable> tunables() {
+    return {{"LOCAL_X", {8, 16, 32}},
+            {"LOCAL_Y", {4, 8, 16}},
+            {"TILE_X", {4, 8}},
+            {"TILE_Y", {4, 8}},
+            {"TILE_K", {4, 8, 16}}};
+  }
+
   int64_t columns() const { return int64_t(local_x) * tile_x; }
   int64_t rows() const { return int64_t(local_y) * tile_y; }
+  int64_t items() const { return int64_t(local_x) * local_y; }
 
   // Whether the device can run groups of this size with the local memory they need.
   bool fits(const OpenclDevice& device) const {
-    const size_t items = size_t(local_x) * size_t(local_y);
     const size_t bytes = size_t(tile_k) * size_t(columns() + rows() + 8) * sizeof(float);
-    return items <= device.capabilities().max_work_group && bytes <= device.capabilities().local_memory;
+    return size_t(items()) <= device.capabilities().max_work_group && bytes <= device.capabilities().local_memory;
   }
-  void define(KernelSource& source) const {
-    source.define("LOCAL_X", local_x).define("LOCAL_Y", local_y).define("TILE_X", tile_x);
-    source.define("TILE_Y", tile_y).define("TILE_K", tile_k);
+  // Whether it is worth trying for a product of rows x columns with so many terms in a row: not mostly empty, enough
+  // work-items to fill two of the device's subgroups, and no more elements to fetch in a step than registers hold.
+  bool suits(const OpenclDevice& device, int64_t product_rows, int64_t product_columns, int64_t terms) const {
+    if (!fits(device) || items() < 64 || items() > 256) return false;
+    if (rows() > 32 && product_rows <= rows() / 2) return false;
+    if (columns() > 32 && product_columns <= columns() / 2) return false;
+    if (tile_k > 4 && terms <= tile_k / 2) return false;
+    if (tile_k == 4 && terms > 8) return false;
+    return (rows() + columns()) * tile_k / items() <= 24;
   }
+  void define(KernelSource& source) const { point().define(source); }
 };
 
 // The largest tile that still gives every compute unit two groups; a product of few rows or columns gets one that is
-// long the other way.
+// long the other way.  A device of small work-groups gets smaller ones.
 inline RegisterTile register_tile(const OpenclDevice& device, int64_t rows, int64_t columns, int64_t products) {
   const auto tile = [](int local_x, int local_y, int tile_x, int tile_y) {
     RegisterTile made;
@@ -40,6 +67,7 @@ inline RegisterTile register_tile(const OpenclDevice& device, int64_t rows, int6
     return made;
   };
   const RegisterTile small = tile(16, 16, 4, 4);                                                      // 64 x 64
+  const RegisterTile least = tile(8, 8, 4, 4);                                                        // 32 x 32
   const RegisterTile wide = tile(16, 8, 8, 8), tall = tile(8, 16, 8, 8), large = tile(16, 16, 8, 8);  // 64 or 128
   const auto groups = [&](const RegisterTile& t) {
     return (rows + t.rows() - 1) / t.rows() * ((columns + t.columns() - 1) / t.columns()) * products;
@@ -49,7 +77,7 @@ inline RegisterTile register_tile(const OpenclDevice& device, int64_t rows, int6
     if (rows <= t.rows() / 2 || columns <= t.columns() / 2) continue;  // more than half of it would be empty
     if (groups(t) >= enough && t.fits(device)) return t;
   }
-  return small;
+  return small.fits(device) ? small : least;
 }
 
 }  // namespace pl::opencl

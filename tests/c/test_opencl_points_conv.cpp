@@ -1,0 +1,39 @@
+// The tuning spaces of convolutions for CPUs, and of depthwise ones: every point against loops in double precision.
+#include "opencl_conv_cases.h"
+#include "opencl_points.h"
+#include "providers/opencl/conv_common.h"
+
+using namespace pl;
+using namespace pl::testing;
+
+int main() {
+  Candidates candidates;
+  if (candidates.no_devices()) {
+    std::printf("no OpenCL device here: nothing to test\n");
+    return 0;
+  }
+  candidates.more = {opencl::list_conv_depthwise_quad};
+  EachPointOnce once(candidates, {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_quad"});
+  // Rows of few and of many positions, with and without a border; tails of channels, in blocks and out of them.
+  const Case cases[] = {
+      {"conv2d", {2, 5, 3, 35}, {70, 5, 1, 1}, "activation=relu", true, true},
+      {"conv2d", {1, 18, 6, 34}, {75, 18, 3, 3}, "padding=[1,2,0,1] stride=[2,1] dilation=[1,2]", true, true},
+      {"conv2d", {1, 48, 4, 5}, {24, 12, 3, 2}, "groups=4 padding=1"},
+      {"conv2d", {1, 5, 2, 2}, {66, 5, 2, 2}, "", true},
+      {"conv2d", {1, 6, 2, 1}, {66, 6, 1, 1}, "", true},
+      {"conv2d", {2, 48, 7, 40}, {48, 1, 3, 3}, "groups=48 padding=[1,0]", true, true},
+      {"conv2d", {1, 36, 9, 11}, {36, 1, 5, 3}, "groups=36 padding=[2,1] stride=2", true},
+      {"conv2d", {1, 8, 4, 34}, {16, 1, 3, 3}, "groups=8 padding=1"},
+      {"conv2d", {2, 20, 3, 33}, {68, 20, 3, 3}, "padding=1", true},
+  };
+  const size_t count = sizeof cases / sizeof *cases;
+  for (size_t i = 0; i < 2 * count; ++i) {
+    once.next(i >= count);
+    check(candidates, cases[i % count], DType::f32);
+  }
+  for (const char* family : {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_quad"}) {
+    std::printf("%s: %zu points\n", family, once.points(family));
+    CHECK(once.points(family) >= 9);
+  }
+  return 0;
+}
