@@ -188,6 +188,7 @@ class Candidates {
     BufferRef dst = device.allocate(guarded);
     BufferRef workspace = candidate.workspace_bytes ? device.allocate(candidate.workspace_bytes) : nullptr;
     Buffer* target = dst.get();
+    const std::vector<BufferRef> packed = pack_inputs(device, candidate, in);
     std::unique_ptr<Kernel> kernel = candidate.prepare();
     std::vector<unsigned char> first, result(guarded);
     for (int repeat = 0; repeat < 2; ++repeat) {

@@ -76,6 +76,7 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
     list_conv_tiled(op, device, out);
   } else {
     list_conv_local(op, device, out);
+    list_conv_winograd(op, device, out);
   }
   if (has_mma(device)) list_conv_mma(op, device, out);
   list_conv_depthwise(op, device, out);

@@ -47,10 +47,11 @@ Layout packed_weights(int rank);
 void complete_conv(const Op& op, Candidate& candidate);
 
 // The implementations besides the direct one; each adds candidates where it suits.
-void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);  // for CPUs
-void list_conv_rows(const Op& op, OpenclDevice& device, CandidateList& out);   // for CPUs
-void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
-void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);    // where there are matrix units
+void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);     // for CPUs
+void list_conv_rows(const Op& op, OpenclDevice& device, CandidateList& out);      // for CPUs
+void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out);     // for GPUs
+void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);       // where there are matrix units
+void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out);  // 3x3, for GPUs
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
 
