@@ -150,20 +150,28 @@ std::vector<size_t> plan_points(const Search& search) {
   return order;
 }
 
+// Keeps the fastest point of each family and class that was searched: others say nothing that the provider does not
+// know by itself.
 void record_points(Search& search, CostDatabase& costs) {
-  std::map<std::string, const Way*> fastest;  // by family and class
+  struct Found {
+    const Way* fastest = nullptr;
+    bool searched = false;
+  };
+  std::map<std::string, Found> found;  // by family and class
   for (const Way& way : search.space->ways) {
     const TuningPoint& point = way.candidate.tuning;
     if (point.family.empty() || !way.usable || !way.measured) continue;
-    const Way*& known = fastest[point.family + " " + point.shapes];
-    if (!known || way.ms < known->ms) known = &way;
+    Found& here = found[point.family + " " + point.shapes];
+    here.searched |= !point.start;
+    if (!here.fastest || way.ms < here.fastest->ms) here.fastest = &way;
   }
-  for (const auto& [where, way] : fastest) {
-    const TuningPoint& point = way->candidate.tuning;
+  for (const auto& [where, here] : found) {
+    if (!here.searched) continue;
+    const TuningPoint& point = here.fastest->candidate.tuning;
     search.outcome.found.push_back(point);
-    search.outcome.found_ms.push_back(way->ms);
-    costs.record(way->environment, kTuned + point.family + "|" + point.shapes, search.space->text + "|" + point.values,
-                 way->ms);
+    search.outcome.found_ms.push_back(here.fastest->ms);
+    costs.record(here.fastest->environment, kTuned + point.family + "|" + point.shapes,
+                 search.space->text + "|" + point.values, here.fastest->ms);
   }
 }
 

@@ -56,7 +56,8 @@ struct RegisterTile {
 };
 
 // The largest tile that still gives every compute unit two groups; a product of few rows or columns gets one that is
-// long the other way.  A device of small work-groups gets smaller ones.
+// long the other way.  Where local memory is ordinary memory (most mobile GPUs), or work-groups must be small, the
+// least one: sharing less costs less there than waiting for each other.
 inline RegisterTile register_tile(const OpenclDevice& device, int64_t rows, int64_t columns, int64_t products) {
   const auto tile = [](int local_x, int local_y, int tile_x, int tile_y) {
     RegisterTile made;
@@ -72,6 +73,7 @@ inline RegisterTile register_tile(const OpenclDevice& device, int64_t rows, int6
   const auto groups = [&](const RegisterTile& t) {
     return (rows + t.rows() - 1) / t.rows() * ((columns + t.columns() - 1) / t.columns()) * products;
   };
+  if (device.capabilities().gpu && !device.capabilities().dedicated_local_memory) return least;
   const auto enough = int64_t(device.capabilities().compute_units) * 2;
   for (const RegisterTile& t : {large, wide, tall}) {
     if (rows <= t.rows() / 2 || columns <= t.columns() / 2) continue;  // more than half of it would be empty
