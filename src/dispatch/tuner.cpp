@@ -234,6 +234,7 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
     measuring.seconds = std::min(0.5, std::max(0.02, left() / 4));
     measuring.best_ms = search.best_ms();
     measuring.abandon_ratio = kSearchRatio;
+    measuring.final_rounds = 4;
     if (!unknown.empty()) catalog.measure(space, unknown, measuring);
     double before = INFINITY;  // what a program takes that knows nothing of the search
     for (size_t w : starts) {
@@ -268,6 +269,7 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
       MeasureOptions measuring;
       measuring.seconds = std::min(1.0, std::max(0.02, left() / 4));
       measuring.rounds = 7;
+      measuring.final_rounds = 0;
       measuring.give_up_ratio = 1.1;
       measuring.abandon_ratio = kAbandonRatio;
       measuring.best_ms = search.best_ms();
