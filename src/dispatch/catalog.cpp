@@ -188,8 +188,16 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
 
 EntryRef Catalog::whole_space(const Entry& entry) { return make(entry.op, *entry.device, entry.threads, true); }
 
-EntryRef Catalog::renew(const EntryRef& entry) {
+EntryRef Catalog::renew(const EntryRef& entry, const Entry& space) {
   EntryRef made = make(entry->op, *entry->device, entry->threads, false);
+  // Doubtful times are not in the database, but the best that is known here.
+  for (const Entry* source : {entry.get(), &space})
+    for (Way& way : made->ways)
+      for (const Way& known : source->ways)
+        if (!way.measured && known.measured && known.key == way.key) {
+          way.ms = double(known.ms);
+          way.measured = true;
+        }
   {
     std::lock_guard<std::mutex> guard(entry->lock);
     made->consumers = entry->consumers;

@@ -83,8 +83,8 @@ class Catalog {
 
   // What the tuner works on: a description with every point of the tuning spaces, not among the entries.
   EntryRef whole_space(const Entry& entry);
-  // Lists the ways of an entry anew, after its space was searched; later choices see the new entry.  `entry` lives on.
-  EntryRef renew(const EntryRef& entry);
+  // Lists the ways of an entry anew, after its `space` was searched; later choices see the new entry.  `entry` lives on.
+  EntryRef renew(const EntryRef& entry, const Entry& space);
   // Entries met so far on a device, without reorders, in no order.
   std::vector<EntryRef> met(const Device& device);
   // Measures these ways of an entry and records what they cost.

@@ -316,7 +316,7 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
       if (!way.candidate.tuning.family.empty()) environments.insert(way.environment);
     for (const std::string& environment : environments)
       costs.record(environment, space.text, Catalog::kSearched, outcome.finished ? 1 : 0);
-    catalog.renew(search.met);
+    catalog.renew(search.met, space);
     outcomes.push_back(outcome);
     search.space.reset();
   }
