@@ -191,7 +191,7 @@ EntryRef Catalog::whole_space(const Entry& entry) { return make(entry.op, *entry
 EntryRef Catalog::renew(const EntryRef& entry, const Entry& space) {
   EntryRef made = make(entry->op, *entry->device, entry->threads, false);
   // Doubtful times are not in the database, but the best that is known here.
-  for (const Entry* source : {entry.get(), &space})
+  for (const Entry* source : {static_cast<const Entry*>(entry.get()), &space})
     for (Way& way : made->ways)
       for (const Way& known : source->ways)
         if (!way.measured && known.measured && known.key == way.key) {
