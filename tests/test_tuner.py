@@ -101,7 +101,7 @@ def test_table_has_the_values_most_ops_of_a_class_agree_on() -> None:
 
 def run_cli(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "pylayout.cli", *arguments],
+        [sys.executable, "-m", "pylayout", *arguments],
         env={**os.environ, "PYLAYOUT_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
