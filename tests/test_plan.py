@@ -302,15 +302,15 @@ def test_a_memory_limit_cuts_the_batch():
 
 
 def test_parts_of_a_concat_are_made_in_place():
-    g = pl.Graph()
-    x = g.input("x", (1, 16, 8, 8))
+    g = pl.Graph()  # large enough that copying costs more than calling
+    x = g.input("x", (1, 16, 56, 56))
     a = g.conv2d(x, weights(16, 16, 3, 3), padding=1)
     b = g.conv2d(x, weights(32, 16, 1, 1))
     inner = g.concat([a, b], 1)
     outer = g.concat([inner, g.relu(inner), a, x], 1)  # a nested one, a value twice, an input
     g.output(outer, "y")
     plan = pl.compile(g, device="cpu", layout="NCHW", tune="off")
-    image = RNG.standard_normal((1, 16, 8, 8)).astype("float32")
+    image = RNG.standard_normal((1, 16, 56, 56)).astype("float32")
     wanted = pl.compile(g, device="cpu", layout="NHWC", tune="off").run(image)[0]
     numpy.testing.assert_allclose(plan.run(image)[0], wanted, rtol=1e-4, atol=1e-5)
     summary = plan.summary()
