@@ -5,7 +5,7 @@
 //
 // Error, relative to the L2 norm of the result, for normally distributed data: at most kErrorOfTwo or kErrorOfFour
 // times the root of the input channels (measured: 0.3e-6 to 0.7e-6 and 0.7e-6 to 2.2e-6 for 64 to 512 channels, where
-// sums by the definition have 0.4e-6 to 1.2e-6; src/providers/host/winograd.cpp, tests/test_winograd_opencl.py).  Where
+// sums by the definition have 0.4e-6 to 1.2e-6; src/providers/host/winograd.cpp, tests/c/test_opencl_winograd.cpp).  Where
 // that is above kErrorAllowed it is refused.  Products are f32 or as accurate whatever `math` says: factors rounded to
 // 11 bits would be off by 3 to 10 times as much as in a direct convolution.  A NaN makes all outputs NaN whose window
 // has it.
