@@ -177,7 +177,7 @@ def _size(dim: Any, name: str) -> int | str | None:
     if kind != "dim_value":
         return None
     if not 0 <= dim.dim_value < 2**40:
-        raise ShapeError(f"onnx: input {name!r} has a size of {dim.dim_value}, expected 0 to {2**40}")
+        raise ShapeError(f"onnx: input {name!r} has a size of {dim.dim_value}, expected 0 to {2**40 - 1}")
     return int(dim.dim_value)
 
 

@@ -63,7 +63,7 @@ def test_an_axis_bound_by_one_input_holds_for_all():
         ({"shapes": {"x": (1, 8)}}, pl.ShapeError, "expected x: float"),
         ({"shapes": {"x": (1, 9, 2)}}, pl.ShapeError, "expected x: float"),
         ({"shapes": {"x": (-1, 8, 2)}}, pl.ShapeError, "sizes of at least 0"),
-        ({"shapes": {"x": (1, 8, 2**50)}}, pl.Error, ""),
+        ({"shapes": {"x": (1, 8, 2**50)}}, pl.Error, "elements, expected at most"),
         ({"values": {"x": numpy.zeros((1, 8, 2), "float16")}}, pl.InvalidArgumentError, "is float16, expected float32"),
     ],
 )
@@ -210,7 +210,7 @@ def test_external_data_by_onnx_itself(tmp_path):
         ({"location": "loop"}, pl.FileError, "cannot be read"),
         ({"location": "missing"}, pl.FileError, "cannot be read"),
         ({"location": "pipe"}, pl.FileError, "is not a file"),
-        ({"location": "."}, pl.Error, ""),
+        ({"location": "."}, pl.Error, "is not a file"),
         ({"location": "weights.bin", "offset": 1}, pl.InvalidArgumentError, "bytes 1 to 25 of its file, which has 24"),
         ({"location": "weights.bin", "offset": -4}, pl.InvalidArgumentError, "offset '-4'"),
         ({"location": "weights.bin", "offset": "9" * 30}, pl.InvalidArgumentError, "offset"),
@@ -276,7 +276,7 @@ def test_weights_that_lie_about_their_size():
     refused(tensor_model(data_type=FLOAT, dims=[2, 3], float_data=[1.0]), invalid, "1 elements, expected 6")
     refused(tensor_model(data_type=FLOAT, dims=[2**31, 2**20], raw_data=bytes(24)), invalid, "expected at most")
     refused(tensor_model(data_type=FLOAT, dims=[2**20, 2**19], raw_data=bytes(24)), invalid, "24 bytes, expected")
-    refused(tensor_model(data_type=FLOAT, dims=[2**62, 4, 0], raw_data=b""), pl.Error, "")
+    refused(tensor_model(data_type=FLOAT, dims=[2**62, 4, 0], raw_data=b""), pl.Error, "is not valid")
     refused(tensor_model(data_type=FLOAT, dims=[-2, -3], raw_data=bytes(24)), invalid, "at least 0")
     refused(tensor_model(data_type=FLOAT, dims=[1] * 100, raw_data=bytes(4)), pl.UnsupportedError, "rank 100")
     refused(tensor_model(data_type=99, dims=[6], raw_data=bytes(24)), pl.UnsupportedError, "element type data type 99")
@@ -286,8 +286,8 @@ def test_weights_that_lie_about_their_size():
 
 
 def test_huge_dims_need_no_memory():
-    refused(relu_of(2**62, 2**62), pl.Error, "")
-    refused(relu_of(2**40, 2**39), pl.Error, "")
+    refused(relu_of(2**62, 2**62), pl.Error, f"has a size of {2**62}, expected")
+    refused(relu_of(2**40, 2**39), pl.Error, f"expected 0 to {2**40 - 1}")
     refused(relu_of(-5), pl.ShapeError, "size of -5")
     shape = model_of([helper.make_node("ConstantOfShape", ["s"], ["y"])], {}, ["y"], 17, {"s": ints([2**40, 2**20])})
     refused(shape, pl.InvalidArgumentError, "ConstantOfShape: result has shape .* expected at most")
