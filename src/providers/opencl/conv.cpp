@@ -49,6 +49,16 @@ void complete_conv(const Op& op, Candidate& candidate) {
   if (op.has(3)) candidate.inputs[3] = candidate.outputs[0];
 }
 
+std::vector<Candidate> packed_candidates(const Op& op) {
+  CandidateList list;
+  add_per_layout(op, "", list, [&](Candidate& candidate) {
+    candidate.inputs[1] = op.in(1).with_layout(packed_weights(op.in(1).rank()));
+    complete_conv(op, candidate);
+    return true;
+  });
+  return std::move(list.candidates);
+}
+
 namespace {
 
 std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const ConvTensors& t) {

@@ -46,6 +46,9 @@ Layout packed_weights(int rank);
 // Gives a candidate whose source, weights and output have their layouts those of the other inputs.
 void complete_conv(const Op& op, Candidate& candidate);
 
+// A candidate for each layout of the source and the output, its weights as packed_weights() has them.
+std::vector<Candidate> packed_candidates(const Op& op);
+
 // The implementations besides the direct one; each adds candidates where it suits.
 void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);     // for CPUs
 void list_conv_rows(const Op& op, OpenclDevice& device, CandidateList& out);      // for CPUs

@@ -70,13 +70,7 @@ void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, c
 void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out) {
   // One filter for each channel leaves a matrix product with a single row.
   if (op.attributes.integer("groups") > 1 && op.in(1).shape[1] == 1) return;
-  CandidateList bases;
-  add_per_layout(op, "", bases, [&](Candidate& candidate) {
-    candidate.inputs[1] = op.in(1).with_layout(packed_weights(op.in(1).rank()));
-    complete_conv(op, candidate);
-    return true;
-  });
-  for (const Candidate& base : bases.candidates) add_conv_local(op, device, base, ConvTensors(op, base), out);
+  for (const Candidate& base : packed_candidates(op)) add_conv_local(op, device, base, ConvTensors(op, base), out);
 }
 
 }  // namespace pl::opencl

@@ -184,13 +184,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
 }  // namespace
 
 void list_conv_rows(const Op& op, OpenclDevice& device, CandidateList& out) {
-  CandidateList bases;
-  add_per_layout(op, "", bases, [&](Candidate& candidate) {
-    candidate.inputs[1] = op.in(1).with_layout(packed_weights(op.in(1).rank()));
-    complete_conv(op, candidate);
-    return true;
-  });
-  for (Candidate& base : bases.candidates) {
+  for (Candidate& base : packed_candidates(op)) {
     const ConvTensors t(op, base);
     const auto r = rows_of(t);
     if (!r) continue;
