@@ -125,7 +125,11 @@ class Candidates {
     }
   }
 
-  bool no_devices() const { return devices_.empty(); }
+  // Says so where there is nothing to test on.
+  bool no_devices() const {
+    if (devices_.empty()) std::printf("no OpenCL device here: nothing to test\n");
+    return devices_.empty();
+  }
 
   // `inputs` in schema order, an Array without values for an absent one; `reference` gets the inferred op.
   void check(const char* name, const Attributes& attributes, DType dtype, const std::vector<Array>& inputs,
