@@ -1,0 +1,30 @@
+// Convolutions and products of one or two work-groups: each kernel that shares local memory, and each tile of the
+// matrix units' one, on shapes small enough for a simulator that watches every access (Oclgrind, the
+// test oclgrind_races of CMakeLists.txt).
+#include "opencl_conv_cases.h"
+#include "opencl_matmul_cases.h"
+#include "providers/opencl/conv_common.h"
+
+using namespace pl;
+using namespace pl::testing;
+
+int main() {
+  Candidates candidates;
+  if (candidates.no_devices()) return 0;
+  std::set<std::string> seen;
+  candidates.more = {opencl::list_conv_mma, opencl::list_conv_local, opencl::list_conv_winograd};
+  candidates.filter = [&](const Candidate& candidate) { return seen.insert(candidate.implementation).second; };
+  const Case cases[] = {
+      {"conv2d", {1, 8, 5, 3}, {36, 8, 2, 2}, "padding=1 activation=relu", true, true},
+      {"conv2d", {1, 3, 5, 3}, {33, 3, 3, 2}, "padding=[1,0] stride=[2,1]", true},
+      {"conv2d", {1, 32, 5, 5}, {32, 32, 3, 3}, "padding=1"},
+      {"conv2d", {1, 8, 3, 3}, {70, 8, 1, 1}, ""},
+      {"conv2d", {1, 40, 9, 8}, {33, 40, 1, 1}, "stride=2", true},
+  };
+  for (const Case& c : cases) check(candidates, c, DType::f32);
+  check_matmul(candidates, {9, 8}, {8, 134}, "", 134, DType::f32);
+  std::printf("%zu ways\n", seen.size());
+  for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());
+  CHECK(seen.size() >= 16);
+  return 0;
+}
