@@ -81,11 +81,29 @@ void test_pool() {
   check("avg_pool1d", "kernel_size=4 padding=2", random_input(DType::f16, {2, 9, 11}));
   check("max_pool3d", "kernel_size=2 stride=1", random_input(DType::s8, {1, 9, 3, 4, 5}));
   check("avg_pool3d", "kernel_size=[2,3,2] padding=[1,1,0]", random_input(DType::f32, {1, 9, 3, 4, 5}));
+  // Channels in fours.
+  Input quads = random_input(DType::f32, {2, 12, 9, 11});
+  check("avg_pool2d", "kernel_size=[3,2] stride=2 padding=[1,0,1,1] ceil_mode=true", quads);
+  check("avg_pool2d", "kernel_size=3 stride=1 padding=1 count_include_pad=false", quads);
+  check("avg_pool2d", "kernel_size=[5,7] stride=[2,3] padding=2", quads);
+  quads.values[20] = kNan, quads.values[100] = kInf, quads.values[120] = -kInf;
+  check("max_pool2d", "kernel_size=3 stride=2 padding=1 ceil_mode=true", quads);
+  check("max_pool2d", "kernel_size=[2,3] stride=[3,1] padding=[1,2] dilation=[1,2]", quads);
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    check("max_pool1d", "kernel_size=3 stride=2 padding=1", random_input(dtype, {2, 20, 11}));
+    check("avg_pool2d", "kernel_size=2", random_input(dtype, {1, 20, 6, 7}));
+  }
   Input low = random_input(DType::s64, {1, 3, 6}, -90, -80);
   check("max_pool1d", "kernel_size=2 padding=1", low);
   // A dilated window that steps over the whole input.
   run("max_pool1d", "kernel_size=2 dilation=2 padding=1", {random_input(DType::f32, {1, 2, 1})},
       [](const Op&, const Dims&) { return -kInf; });
+}
+
+Input low_input(const Dims& shape) {
+  Input x = random_input(DType::f32, shape);
+  for (double& value : x.values) value = -kInf;
+  return x;
 }
 
 void test_adaptive_pool() {
@@ -117,15 +135,28 @@ void test_adaptive_pool() {
   check("adaptive_max_pool2d", "output_size=[3,4]", x);
   check("adaptive_avg_pool1d", "output_size=9", random_input(DType::f16, {2, 9, 5}));
   check("adaptive_max_pool3d", "output_size=2", random_input(DType::bf16, {1, 9, 3, 4, 5}));
+  // Channels in fours: one part, and several.
+  check("global_avg_pool", "", random_input(DType::f32, {3, 20, 7, 6}));
+  check("global_avg_pool", "", random_input(DType::f16, {2, 4, 3, 4, 5}));
+  check("adaptive_avg_pool1d", "output_size=1", random_input(DType::bf16, {2, 36, 5}));
+  check("global_avg_pool", "", random_input(DType::f32, {2, 12, 49, 51}));
+  Input large = random_input(DType::f32, {2, 12, 49, 51});
+  large.values[3000] = kNan, large.values[9000] = kInf;
+  check("global_max_pool", "", large);
+  run("global_max_pool", "", {low_input({1, 4, 3, 3})}, [](const Op&, const Dims&) { return -kInf; });
 }
 
 // ---- normalisation
 
 void test_batch_norm() {
-  for (DType dtype : {DType::f32, DType::bf16}) {
-    const Input x = random_input(dtype, dtype == DType::f32 ? Dims{2, 9, 3, 2} : Dims{2, 9, 5});
-    const Input mean = random_input(dtype, {9}), var = random_input(dtype, {9}, 0.1, 2);
-    const Input weight = random_input(dtype, {9}), bias = random_input(dtype, {9});
+  const std::pair<DType, Dims> cases[] = {{DType::f32, {2, 9, 3, 2}},   {DType::bf16, {2, 9, 5}},
+                                          {DType::f32, {2, 12, 7, 5}},  {DType::bf16, {3, 20, 5}},
+                                          {DType::f16, {2, 136, 3, 3}}, {DType::f32, {37, 8}}};
+  for (const auto& [dtype, shape] : cases) {
+    const int64_t channels = shape[1];
+    const Input x = random_input(dtype, shape);
+    const Input mean = random_input(dtype, {channels}), var = random_input(dtype, {channels}, 0.1, 2);
+    const Input weight = random_input(dtype, {channels}), bias = random_input(dtype, {channels});
     const auto normal = [&](const Dims& i) {
       const size_t c = size_t(i[1]);
       return (at(x, i) - mean.values[c]) / std::sqrt(var.values[c] + 1e-3);
@@ -354,6 +385,13 @@ void test_concat() {
   check("dim=1", 1, {a, b, a});
   check("dim=-2", 2, {a, c});
   for (DType dtype : kAll) check("", 0, {random_input(dtype, {2, 3}), random_input(dtype, {1, 3})});
+  // Rows in pieces of 16 bytes down to 1; more tensors than one launch takes.
+  for (DType dtype : {DType::f32, DType::f16, DType::u8})
+    for (int64_t channels : {16, 4, 2})
+      check("dim=1", 1, {random_input(dtype, {2, 16, 3, 5}), random_input(dtype, {2, channels, 3, 5})});
+  std::vector<Input> many;
+  for (int i = 0; i < 11; ++i) many.push_back(random_input(DType::f32, {2, 4 * (i % 3), 2, 3}));
+  check("dim=1", 1, many);
 }
 
 void test_pad() {

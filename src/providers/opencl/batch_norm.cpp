@@ -2,6 +2,7 @@
 #include "providers/opencl/epilogue.h"
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
+#include "providers/opencl/quads.h"
 
 namespace pl::opencl {
 namespace {
@@ -26,6 +27,48 @@ std::unique_ptr<Kernel> prepare_batch_norm(OpenclDevice& device, const Op& op, c
   return kernel;
 }
 
+// Positions a work-item of batch_norm_quad takes: several loads on their way, and the factors made once for all.
+constexpr size_t kQuadRows = 4;
+
+std::unique_ptr<Kernel> prepare_quads(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+  const int64_t channels = op.in(0).shape[1], positions = op.in(0).elements() / channels;
+  KernelSource source("batch_norm/batch_norm_quad.cl");
+  source.tensor("SRC", candidate.inputs[0])
+      .tensor("DST", candidate.outputs[0])
+      .tensor("MEAN", candidate.inputs[1])
+      .tensor("VAR", candidate.inputs[2])
+      .define("ROWS", int64_t(kQuadRows));
+  define_activation(source, op);
+  if (op.has(3)) source.tensor("WEIGHT", candidate.inputs[3]);
+  if (op.has(4)) source.tensor("BIAS", candidate.inputs[4]);
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch =
+      kernel->add(source, "batch_norm_quad").input(0, "SRC").output(0, "DST").input(1, "MEAN").input(2, "VAR");
+  if (op.has(3)) launch.input(3, "WEIGHT");
+  if (op.has(4)) launch.input(4, "BIAS");
+  launch.scalar(cl_float(op.attributes.number("eps"))).index(channels).index(positions);
+  const std::vector<size_t> group = group_of_quads(size_t(channels) / 4);
+  launch.global({size_t(channels) / 4, (size_t(positions) + kQuadRows - 1) / kQuadRows}).local({group[0], group[1]});
+  return kernel;
+}
+
+// Channels innermost, in fours.
+void list_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const TensorDesc& x = op.in(0);
+  if (x.rank() < 2 || !has_quads(x.dtype) || x.shape[1] % 4 || x.elements() == 0) return;
+  Candidate candidate = make_candidate(op, "batch_norm_quad");
+  for (size_t i = 1; i < op.inputs.size(); ++i) {
+    if (!op.has(i)) continue;
+    if (!has_quads(op.in(int(i)).dtype)) return;
+    candidate.inputs[i] = op.in(int(i)).with_layout(Layout::plain(1));
+  }
+  candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, Layout::channels_last(x.rank()));
+  candidate.outputs[0] = candidate.inputs[0];
+  candidate.efficiency = efficiency_of_quads(device);
+  candidate.prepare = [&device, op, candidate] { return prepare_quads(device, op, candidate); };
+  out.add(std::move(candidate));
+}
+
 // The vectors of a value for each channel, in their only layout.
 void vectors_plain(const Op& op, Candidate& candidate) {
   for (size_t i = 1; i < candidate.inputs.size(); ++i)
@@ -34,6 +77,7 @@ void vectors_plain(const Op& op, Candidate& candidate) {
 }
 
 void list_batch_norm(const Op& op, OpenclDevice& device, CandidateList& out) {
+  list_quads(op, device, out);
   add_per_layout(op, "batch_norm_direct", out, [&](Candidate& candidate) {
     vectors_plain(op, candidate);
     candidate.efficiency = 0.3;

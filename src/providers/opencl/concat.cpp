@@ -1,4 +1,8 @@
-// concat: one copy for each input (kernels/concat/).
+// concat (kernels/concat/): rows side by side where tensors have them, else a copy for each input.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
 
@@ -24,7 +28,85 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   return kernel;
 }
 
+// The tensors as stacks of rows of bytes that lie side by side in the result.
+struct Rows {
+  int64_t rows = 0;
+  std::vector<int64_t> bytes;  // of a row, by input
+  int64_t pitch = 0;           // of the result
+  int64_t piece = 16;          // bytes that divide all of them
+};
+
+// The bytes of a dense tensor's dimension with all that lies inside of it; 0 where padding does.
+int64_t row_bytes(const TensorDesc& desc, int dim) {
+  if (!desc.is_dense() || desc.has_padding()) return 0;
+  const Addressing a(desc);
+  int64_t inside = 1;  // what lies within a step along the dimension's outer part
+  for (const Addressing::Inner& inner : a.inner) inside *= inner.size;
+  const auto place = std::find(a.order.begin(), a.order.end(), dim);
+  for (auto it = place + 1; it != a.order.end(); ++it) inside *= a.dims[size_t(*it)] / a.block(*it);
+  return inside * (a.dims[size_t(dim)] / a.block(dim)) * int64_t(size_of(desc.dtype));
+}
+
+// Nothing where some tensor has padding, or more pieces than an unsigned number counts.
+std::optional<Rows> rows_of(const Op& op, const Candidate& candidate) {
+  const int dim = int(op.attributes.integer("dim"));
+  Rows rows;
+  rows.pitch = row_bytes(candidate.outputs[0], dim);
+  if (rows.pitch == 0 || candidate.outputs[0].elements() == 0) return std::nullopt;
+  rows.rows = int64_t(candidate.outputs[0].size_bytes()) / rows.pitch;
+  for (const TensorDesc& input : candidate.inputs) {
+    rows.bytes.push_back(input.elements() == 0 ? 0 : row_bytes(input, dim));
+    if (rows.bytes.back() == 0 && input.elements() > 0) return std::nullopt;
+    while (rows.bytes.back() % rows.piece) rows.piece /= 2;
+  }
+  if (int64_t(candidate.outputs[0].size_bytes()) / rows.piece >= int64_t(1) << 31) return std::nullopt;
+  return rows;
+}
+
+std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, const Rows& rows) {
+  constexpr size_t kMost = 8;  // inputs of a launch
+  const char* const types[] = {"uchar", "ushort", "uint", "uint2", "uint4"};
+  int type = 0;
+  while (1 << type < rows.piece) ++type;
+  auto kernel = std::make_unique<KernelList>(device);
+  int64_t first = 0;
+  for (size_t i = 0; i < rows.bytes.size();) {
+    std::vector<int> inputs;
+    cl_uint ends[kMost] = {};
+    cl_uint end = 0;
+    for (; i < rows.bytes.size() && inputs.size() < kMost; ++i) {
+      if (rows.bytes[i] == 0) continue;
+      end += cl_uint(rows.bytes[i] / rows.piece);
+      ends[inputs.size()] = end;
+      inputs.push_back(int(i));
+    }
+    if (inputs.empty()) break;
+    std::fill(ends + inputs.size(), ends + kMost, end);
+    KernelSource source("concat/concat_rows.cl");
+    source.define("PIECE", types[type]).define("INPUTS", int64_t(inputs.size()));
+    Launch& launch = kernel->add(source, "concat_rows").output(0).scalar(cl_uint(first));
+    launch.scalar(cl_uint(rows.pitch / rows.piece)).scalar(cl_uint(rows.rows)).raw(ends, sizeof ends);
+    for (int input : inputs) launch.input(input);
+    launch.global({size_t(rows.rows) * end}).local({128});
+    first += end;
+  }
+  return kernel;
+}
+
+void list_rows(const Op& op, OpenclDevice& device, CandidateList& out) {
+  add_per_layout(op, "concat_rows", out, [&](Candidate& candidate) {
+    for (size_t i = 0; i < candidate.inputs.size(); ++i)
+      candidate.inputs[i] = op.in(int(i)).with_layout(candidate.outputs[0].layout);
+    const auto rows = rows_of(op, candidate);
+    if (!rows) return false;
+    candidate.efficiency = 0.8;
+    candidate.prepare = [&device, rows = *rows] { return prepare_rows(device, rows); };
+    return true;
+  });
+}
+
 void list_concat(const Op& op, OpenclDevice& device, CandidateList& out) {
+  list_rows(op, device, out);
   add_per_layout(op, "concat_copy", out, [&](Candidate& candidate) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i)
       candidate.inputs[i] = op.in(int(i)).with_layout(candidate.outputs[0].layout);
