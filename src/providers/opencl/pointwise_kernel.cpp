@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "providers/opencl/pointwise_text.h"
+#include "providers/opencl/quads.h"
 
 namespace pl::opencl {
 namespace {
@@ -256,7 +257,9 @@ class Writer {
     const int w = stage_.vector;
     std::string out;
     for (size_t i = 0; i < inputs_; ++i) {
-      if (it_.kept.back().strides[i] == 1)
+      if (in_quads(i, stage_.input_dtypes[i]))
+        out += concat("const float4 x", i, "v = LOAD_QUAD(X", i, ", x", i, ", px", i, ");\n");
+      else if (it_.kept.back().strides[i] == 1)
         out +=
             concat("const COMPUTE_VT(X", i, ", ", w, ") x", i, "v = LOADV(X", i, ", ", w, ", x", i, ", px", i, ");\n");
       else
@@ -274,8 +277,19 @@ class Writer {
       for (size_t k = 0; k < outputs_; ++k) out += concat("y", k, "v.s", lane, " = r", k, ";\n");
       out += "}\n";
     }
-    for (size_t k = 0; k < outputs_; ++k) out += concat("STOREV(Y", k, ", ", w, ", y", k, ", py", k, ", y", k, "v);\n");
+    for (size_t k = 0; k < outputs_; ++k) {
+      const bool quads = in_quads(inputs_ + k, stage_.computation->outputs[k].dtype);
+      out += concat(quads ? concat("STORE_QUAD(Y", k) : concat("STOREV(Y", k, ", ", w), ", y", k, ", py", k, ", y", k,
+                    "v);\n");
+    }
     return out;
+  }
+
+  // Whether every four neighbours of a tensor lie at a multiple of four, so that one access takes them.
+  bool in_quads(size_t tensor, DType dtype) const {
+    bool quads = stage_.vector == 4 && has_quads(dtype) && it_.kept.back().strides[tensor] == 1;
+    for (size_t i = 0; i + 1 < it_.kept.size(); ++i) quads = quads && it_.kept[i].strides[tensor] % 4 == 0;
+    return quads && it_.offsets[tensor] % 4 == 0;
   }
 
   std::string reduction() {
