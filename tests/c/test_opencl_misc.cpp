@@ -394,6 +394,20 @@ void test_concat() {
   check("dim=1", 1, many);
 }
 
+// Few channels to one block of them, and casts on the way.
+void test_reorder_pieces() {
+  for (int64_t channels : {1, 3, 4, 7})
+    for (const char* attributes :
+         {"target=aBcd4b", "target=aBcd8b", "target=aBcd8b dtype=f16", "target=aBcd4b dtype=bf16"}) {
+      const Input x = random_input(DType::f32, {2, channels, 5, 7});
+      run("reorder", attributes, {x}, [&](const Op&, const Dims& index) { return at(x, index); });
+    }
+  const Input x = random_input(DType::f16, {2, 3, 9}), image = random_input(DType::f32, {2, 3, 4, 5});
+  run("cast", "dtype=f32", {x}, [&](const Op&, const Dims& index) { return at(x, index); });
+  for (const char* attributes : {"dtype=f16", "dtype=bf16"})
+    run("cast", attributes, {image}, [&](const Op&, const Dims& index) { return at(image, index); });
+}
+
 void test_pad() {
   const auto check = [](const char* attributes, const Input& x) {
     run("pad", attributes, {x}, [&](const Op& op, const Dims& out) {
@@ -473,6 +487,7 @@ int main() {
   test_arg_reduce();
   test_resize();
   test_concat();
+  test_reorder_pieces();
   test_pad();
   test_gather();
   return 0;

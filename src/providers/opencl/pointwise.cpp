@@ -5,6 +5,7 @@
 
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/pointwise_kernel.h"
+#include "providers/opencl/reorder_pieces.h"
 
 namespace pl::opencl {
 namespace {
@@ -131,6 +132,12 @@ void list_unary(const Op& op, OpenclDevice& device, CandidateList& out) {
 void list_cast(const Op& op, OpenclDevice& device, CandidateList& out) {
   Expressions what;
   what.epilogue = op.attributes.text("function");
+  // An image for a first layer: cast and reorder in one.
+  if (what.epilogue == "identity" && op.in(0).rank() >= 3 && is_floating(op.out().dtype)) {
+    const Layout pieces = Layout::channels_blocked(op.in(0).rank(), 16 / int(size_of(op.out().dtype)));
+    add_reorder_pieces(op, device, op.in(0).with_layout(Layout::plain(op.in(0).rank())),
+                       op.out().with_layout(pieces), out);
+  }
   list_expressions(op, device, out, what);
 }
 

@@ -3,11 +3,13 @@
 //   reorder_axes   both sides as strides over common axes, by the pointwise generator: one axis where nothing moves
 //   reorder_tiled  through local memory, where the sides run along different axes (NCHW <-> NHWC, nChw16c...); on CPUs,
 //                  whose caches do the same, it seldom pays
+//   reorder_pieces few channels to one block of them, for first layers
 //   reorder_any    element by element, for layouts without common axes (nChw16c -> nChw8c, doubly blocked ones)
 #include <algorithm>
 
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/pointwise_kernel.h"
+#include "providers/opencl/reorder_pieces.h"
 
 namespace pl::opencl {
 namespace {
@@ -84,6 +86,7 @@ std::unique_ptr<Kernel> prepare_tiled(OpenclDevice& device, const Iteration& it,
 
 void list_reorder(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc &src = op.in(0), &dst = op.out();
+  add_reorder_pieces(op, device, src, dst, out);
   Computation computation;
   computation.name = "reorder_axes";
   const bool real = is_floating(src.dtype) || is_floating(dst.dtype);
