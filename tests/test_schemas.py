@@ -36,6 +36,8 @@ def test_signature_is_the_schema(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_string_defaults_are_among_the_choices(name):
     for parameter in schemas()[name]["parameters"]:
+        if parameter.get("type") != "string":
+            continue  # words in place of numbers
         if parameter.get("choices") and not parameter["required"] and parameter["default"] is not None:
             assert parameter["default"] in parameter["choices"]
 

@@ -51,7 +51,8 @@ Schema conv(const char* name, int spatial) {
       .attribute("stride", AttributeType::integers, int64_t(1), concat("1 or ", spatial, " steps, at least 1"))
       .attribute("padding", AttributeType::integers, int64_t(0),
                  concat("zeros around x, in elements: one value, ", spatial, " (", sizes, "), or ", 2 * spatial,
-                        " (begins, then ends)"))
+                        " (begins, then ends)", kPaddingWords),
+                 padding_words())
       .attribute("dilation", AttributeType::integers, int64_t(1),
                  concat("1 or ", spatial, " distances between kernel elements, at least 1"))
       .attribute("groups", AttributeType::integer, int64_t(1), "divides c and oc");

@@ -54,19 +54,20 @@ Attributes complete(const Schema& schema, const Attributes& given) {
     }
     const AttributeValue converted = convert(*value, parameter.type);
     const bool none = std::holds_alternative<None>(converted);
+    const bool word = std::holds_alternative<std::string>(converted) && !parameter.choices.empty();
     require(none ? !parameter.required && std::holds_alternative<None>(parameter.fallback)
-                 : fits(converted, parameter.type),
+                 : word || fits(converted, parameter.type),
             Code::invalid_argument, schema.name, ": ", parameter.name, " is ", to_text(*value), " (", type_name(*value),
             "), expected a value of type ", name_of(parameter.type));
-    if (!none && parameter.type == AttributeType::string && !parameter.choices.empty()) {
+    if (word) {
       std::string choices;
       bool found = false;
       for (const std::string& choice : parameter.choices) {
         choices += (choices.empty() ? "" : ", ") + choice;
         found |= choice == std::get<std::string>(converted);
       }
-      require(found, Code::invalid_argument, schema.name, ": ", parameter.name, " is ", to_text(*value),
-              ", expected one of ", choices);
+      require(found, Code::invalid_argument, schema.name, ": ", parameter.name, " is ", to_text(*value), ", expected ",
+              parameter.type == AttributeType::string ? "" : "integers or ", "one of ", choices);
     }
     result.set(parameter.name, converted);
   }
@@ -265,6 +266,11 @@ void check_range(const Op& op, std::string_view attribute, const std::vector<int
     check(op, values[i] >= lowest && values[i] <= highest, Code::invalid_argument, attribute,
           values.size() > 1 ? concat('[', i, ']') : std::string(), " is ", values[i], ", expected ", lowest, " to ",
           highest);
+}
+
+std::string_view word_of(const Op& op, std::string_view attribute) {
+  const auto* word = std::get_if<std::string>(op.attributes.find(attribute));
+  return word ? std::string_view(*word) : std::string_view();
 }
 
 std::vector<int64_t> expand_ints(Op& op, std::string_view attribute, int count) {

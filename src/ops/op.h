@@ -52,9 +52,11 @@ struct Parameter {
   std::string doc;
   Role role = Role::data;                       // of tensors
   AttributeType type = AttributeType::integer;  // of attributes
-  AttributeValue fallback;           // of attributes; None with `required` false means "none" is a legal value
-  bool required = false;             // attribute without a default
-  std::vector<std::string> choices;  // of string attributes; empty: any
+  AttributeValue fallback;  // of attributes; None with `required` false means "none" is a legal value
+  bool required = false;    // attribute without a default
+  // Of string attributes: the values allowed; empty: any.  Of lists of integers: words allowed in place of the list,
+  // which infer replaces by numbers.
+  std::vector<std::string> choices;
 };
 
 struct Schema {
@@ -131,6 +133,8 @@ void check_not_nan(const Op& op, std::string_view attribute);  // None passes
 // Each value in [lowest, highest].
 void check_range(const Op& op, std::string_view attribute, const std::vector<int64_t>& values, int64_t lowest,
                  int64_t highest);
+// The word in place of a list of integers; empty where the list itself is given.
+std::string_view word_of(const Op& op, std::string_view attribute);
 // The attribute as `count` integers: a single value is repeated; another count is an error naming it.
 std::vector<int64_t> expand_ints(Op& op, std::string_view attribute, int count);
 // A dimension index in [-rank, rank), made non-negative.

@@ -102,8 +102,11 @@ double matmul_flops(const Op& op) {
 
 Schema& add_window(Schema& schema) {
   return schema.attribute("stride", AttributeType::integers, int64_t(1), "1 step, or one for each spatial dimension")
-      .attribute("padding", AttributeType::integers, int64_t(0),
-                 "zeros around x: one value, one for each spatial dimension, or twice as many (begins, then ends)")
+      .attribute(
+          "padding", AttributeType::integers, int64_t(0),
+          concat("zeros around x: one value, one for each spatial dimension, or twice as many (begins, then ends)",
+                 kPaddingWords),
+          padding_words())
       .attribute("dilation", AttributeType::integers, int64_t(1),
                  "distance of kernel elements: one, or one for each spatial dimension")
       .attribute("groups", AttributeType::integer, int64_t(1), "divides c and oc");

@@ -40,6 +40,9 @@ std::vector<int64_t> positive_per_axis(Op& op, std::string_view attribute, int s
 std::vector<int64_t> expand_padding(Op& op, int spatial);
 // The output size of a window, an error where the kernel is larger than the padded input.
 int64_t sliding_size(const Op& op, const Window& window, const char* axis_name);
+// The words for the padding of a convolution, and what documentation says of them.
+std::vector<std::string> padding_words();
+extern const char* const kPaddingWords;
 // The output shape of a convolution of input 0 with weights, input 1, both of rank spatial + 2; checks both, groups,
 // and the attributes of the window, which it expands.
 Dims convolved_shape(Op& op, int spatial);
