@@ -1,5 +1,6 @@
 #include "dispatch/runner.h"
 
+#include <cstring>
 #include <thread>
 
 #include "core/threads.h"
@@ -116,10 +117,57 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
   return current;
 }
 
+namespace {
+
+// Puts elements that lie in row-major order to their places in a tensor with gaps between its own.
+void scatter(const TensorDesc& places, const char* elements, char* storage) {
+  const size_t size = size_of(places.dtype);
+  const int last = places.rank() - 1;
+  Dims index = Dims::filled(places.rank(), 0);
+  for (int64_t left = places.elements(); left > 0;) {
+    const int64_t run = last < 0 ? 1 : places.shape[last];
+    for (int64_t i = 0; i < run; ++i, elements += size) {
+      if (last >= 0) index[last] = i;
+      std::memcpy(storage + size_t(places.offset_of(index)) * size, elements, size);
+    }
+    left -= run;
+    for (int d = last - 1; d >= 0; --d) {
+      if (++index[d] < places.shape[d]) break;
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace
+
+// A part of another tensor, whose other elements must stay as they are.
+void Runner::convert_into_part(const TensorRef& tensor, const TensorRef& destination, const std::string& why) {
+  const TensorDesc& wanted = destination->desc();
+  if (wanted.elements() == 0) return;
+  for (int d = 0; d < wanted.rank(); ++d)
+    require(wanted.strides[d] != 0 || wanted.shape[d] <= wanted.layout.block_of(d), Code::unsupported, why,
+            ": the destination has dimensions whose elements share their memory (", wanted.str(),
+            "), expected memory for each");
+  const TensorDesc plain = TensorDesc::dense(wanted.dtype, wanted.shape);
+  const TensorRef copy = convert(tensor, tensor->device(), plain, "output", why, false);
+  std::vector<char> elements(plain.size_bytes());
+  copy->device().read(*copy->buffer(), 0, elements.data(), elements.size());
+  Device& device = destination->device();
+  if (device.host_memory()) {
+    device.synchronize();
+    scatter(wanted, elements.data(), static_cast<char*>(destination->buffer()->host()));
+  } else {
+    std::vector<char> storage(wanted.size_bytes());
+    device.read(*destination->buffer(), 0, storage.data(), storage.size());
+    scatter(wanted, elements.data(), storage.data());
+    device.write(*destination->buffer(), 0, storage.data(), storage.size());
+  }
+  destination->buffer()->touch();
+}
+
 void Runner::convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why) {
   const TensorDesc& wanted = destination->desc();
-  require(wanted.is_dense(), Code::unsupported, why, ": the destination has gaps between its elements (", wanted.str(),
-          "), expected a dense tensor");
+  if (!wanted.is_dense()) return convert_into_part(tensor, destination, why);
   const TensorRef copy = convert(tensor, destination->device(), wanted, "output", why, false);
   const size_t bytes = wanted.size_bytes();
   Device& device = destination->device();

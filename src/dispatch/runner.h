@@ -22,12 +22,15 @@ class Runner {
   // `why` names the op and argument that need the conversion, for the profile; `keep`: keep the copy.
   TensorRef convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
                     const std::string& why, bool keep);
+  // Writes to the destination's memory, which may be a part of another tensor's.
   void convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
   // The tensor as `packing` of the candidate wants it, packed on `device`; made once for each storage version if kept.
   BufferRef packed(const TensorRef& tensor, Device& device, const Candidate& candidate, const Packing& packing,
                    const std::string& why, bool keep);
 
  private:
+  void convert_into_part(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
+
   Context& context_;
   Catalog& catalog_;
   Conversions& conversions_;
