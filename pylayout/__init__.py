@@ -11,6 +11,18 @@
 from ._load import ffi, lib
 from .arrays import asarray, from_dlpack
 from .context import configure
+from .creation import (
+    arange,
+    empty,
+    empty_like,
+    eye,
+    full,
+    full_like,
+    linspace,
+    ones,
+    ones_like,
+    zeros_like,
+)
 from .device import (
     Device,
     calibrate,
@@ -40,7 +52,7 @@ from .errors import (
 from .layout import Layout
 from .profile import Profile, profile
 from .query import Query, query, tune
-from .tensor import Tensor, empty_like, full, zeros
+from .tensor import Tensor, zeros
 from .tuner import tune_device, tuned_values
 
 from . import ops  # isort: skip  (after tensor, which it completes)
@@ -70,6 +82,7 @@ __all__ = [
     "UnsupportedError",
     "Value",
     "__version__",
+    "arange",
     "asarray",
     "bf16",
     "bool_",
@@ -78,14 +91,20 @@ __all__ = [
     "configure",
     "devices",
     "dtype_of",
+    "empty",
     "empty_like",
+    "eye",
     "f16",
     "f32",
     "from_dlpack",
     "full",
+    "full_like",
     "get_threads",
+    "linspace",
     "load_plan",
     "memory",
+    "ones",
+    "ones_like",
     "ops",
     "profile",
     "query",
@@ -103,4 +122,5 @@ __all__ = [
     "tuned_values",
     "u8",
     "zeros",
+    "zeros_like",
 ]

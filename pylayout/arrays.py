@@ -14,6 +14,7 @@ from .dtypes import ALL, DType, bf16, dtype_of, f32, s64
 from .errors import ArgumentTypeError, DeviceError, InvalidArgumentError, UnsupportedError, check
 from .layout import Layout, shape_array
 from .tensor import Tensor, address_of, adopt, zeros
+from .tensor_methods import Methods
 
 __all__ = ["asarray", "from_dlpack"]
 
@@ -96,8 +97,10 @@ def as_input(value: Any, op: str, argument: str, others: tuple[Any, ...] = (), c
         if known is not None and flags.c_contiguous and flags.aligned and value.ndim <= 8:
             return _borrow(value, known, value)
     what = f"{op}: {argument}"
+    if isinstance(value, numpy.generic) and others and value.dtype.kind in "biuf":
+        value = value.item()  # NumPy's scalars take the dtype of tensors beside them, as numbers do
     if isinstance(value, (bool, int, float)):
-        return _scalar(value, next((other for other in others if isinstance(other, Tensor)), None), what)
+        return _scalar(value, *number_as(value, others), what)
     if not isinstance(value, (numpy.ndarray, numpy.generic)) and hasattr(value, "__dlpack__"):
         tensor = from_dlpack(value)
         return tensor.clone() if copy else tensor
@@ -122,12 +125,18 @@ def _is_array_like(value: Any) -> bool:
 _scalars: dict[Any, Tensor] = {}
 
 
-def _scalar(value: Any, like: Tensor | None, what: str) -> Tensor:
-    """A number as a tensor of rank 0, in the dtype and on the device of `like`; few are kept for the next call."""
-    if like is None:
-        dtype, device = f32 if isinstance(value, float) else s64, "cpu"
-    else:
-        dtype, device = like.dtype, like.device
+def number_as(value: Any, others: tuple[Any, ...]) -> tuple[DType, str]:
+    """The dtype and device of a number among other arguments of an op: those of the first one that has any."""
+    for other in others:
+        dtype = getattr(other, "dtype", None)
+        if dtype is not None and getattr(other, "ndim", 0) + isinstance(other, Methods):
+            return _NARROWED.get(dtype) or dtype_of(dtype), getattr(other, "device", "cpu")
+    numbers = (value, *others)
+    return (f32 if any(isinstance(number, float) for number in numbers) else s64), "cpu"
+
+
+def _scalar(value: Any, dtype: DType, device: str, what: str) -> Tensor:
+    """A number as a tensor of rank 0; few are kept for the next call."""
     key = (value, type(value), dtype.name, device, str(value))
     found = _scalars.get(key)
     if found is not None:
@@ -136,6 +145,8 @@ def _scalar(value: Any, like: Tensor | None, what: str) -> Tensor:
         raise InvalidArgumentError(
             f"{what} is {value}, expected an integer beside a tensor of {dtype}; convert that with .to(dtype=...) first"
         )
+    if dtype.name == "bool" and value not in (0, 1):
+        raise InvalidArgumentError(f"{what} is {value}, expected False or True beside a tensor of bool")
     if numpy.dtype(dtype.dtype).kind in "iu" and not isinstance(value, bool):
         limits = numpy.iinfo(dtype.dtype)
         if not limits.min <= value <= limits.max:

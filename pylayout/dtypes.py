@@ -41,6 +41,11 @@ class DType:
         return self._numpy
 
     @property
+    def is_integer(self) -> bool:
+        """Whether it is s8, u8, s32 or s64."""
+        return self.name in ("s8", "u8", "s32", "s64")
+
+    @property
     def is_exact_in_numpy(self) -> bool:
         """False for bf16 without ml_dtypes: NumPy then holds its values as float32."""
         return bool(self.dtype.itemsize == self.itemsize)

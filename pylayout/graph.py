@@ -8,22 +8,28 @@ from typing import Any
 import numpy
 
 from ._load import ffi, lib
-from .arrays import as_input, asarray
+from .arrays import as_input, asarray, number_as
 from .calls import Attributes, attribute_text, bind, schemas
+from .composed import COMPOSED, append
 from .context import handle as context_handle
 from .dtypes import BY_CODE, DType, dtype_of
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
 from .layout import Layout, shape_array
 from .ops import ALIASES
 from .tensor import Tensor, adopt
+from .tensor_methods import Methods
 
 __all__ = ["Graph", "Value"]
 
 MAX_AXIS_NAMES = 64
 
 
-class Value:
-    """What an op, an input or a constant of a graph gives: `shape`, `dtype`, `name`. Made by the methods of Graph."""
+class Value(Methods):
+    """What an op, an input or a constant of a graph gives: `shape`, `dtype`, `name`. Made by the methods of Graph.
+
+    Operators and the methods that tensors have append to the graph, as do the functions of `pylayout.ops`:
+    `ops.relu(v)`, `v.relu()` and `g.relu(v)` are the same.
+    """
 
     __slots__ = ("_dtype", "_id", "_shape", "graph", "name")
 
@@ -48,6 +54,11 @@ class Value:
     @property
     def ndim(self) -> int:
         return len(self._shape)
+
+    def __bool__(self) -> bool:
+        raise ArgumentTypeError(
+            f"graph: {self!r} has no elements before the graph runs, so it is neither true nor false"
+        )
 
     @property
     def tensor(self) -> Tensor | None:
@@ -171,15 +182,17 @@ class Graph:
         Raises what the eager op raises; the message names the node too.
         """
         target = ALIASES.get(op, op)
-        if target not in schemas():
+        if target not in schemas() and target not in COMPOSED:
             raise InvalidArgumentError(f'graph: there is no op "{op}"; dir(pylayout.ops) lists those there are')
         for key in ("layout", "device"):
             if key in keywords:
                 raise InvalidArgumentError(
                     f"{op}: {key} is given, but a graph's layouts and devices are the plan's choice"
                 )
+        if target in COMPOSED:
+            return append(self, target, arguments, keywords, name)
         tensors, attributes = bind(target, arguments, keywords)
-        first = next((v for _, v in tensors if isinstance(v, Value)), None)
+        given_values = tuple(value for argument, value in tensors if argument != "condition")
         values = []
         for argument, given in tensors:
             if given is None:
@@ -189,8 +202,10 @@ class Graph:
                     raise InvalidArgumentError(f"{op}: {argument} is a Value of another graph")
                 values.append(given._id)
             else:
-                number = isinstance(given, (int, float)) and not isinstance(given, bool)
-                dtype = first.dtype if number and first is not None else None
+                dtype = None
+                if isinstance(given, (int, float, numpy.generic)):
+                    others = tuple(value for value in given_values if value is not given)
+                    dtype, _ = number_as(given, others)
                 values.append(self.constant(given, dtype=dtype)._id)
         made = Attributes(attribute_text(op, attributes))
         label = ffi.NULL if name is None else _text(name, "node's name")
@@ -202,7 +217,8 @@ class Graph:
         return tuple(Value(self, out[0] + i, f"{shown}:{i}") for i in range(count[0]))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_") or ALIASES.get(name, name) not in schemas():
+        target = ALIASES.get(name, name)
+        if name.startswith("_") or (target not in schemas() and target not in COMPOSED):
             raise AttributeError(f"a graph has no op or attribute {name!r}")
 
         def append(*arguments: Any, name: str | None = None, **keywords: Any) -> Any:
@@ -212,7 +228,7 @@ class Graph:
         return append
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *schemas()})
+        return sorted({*object.__dir__(self), *schemas(), *COMPOSED})
 
     # ---- reading ----
 

@@ -8,6 +8,7 @@ from typing import Any
 from ._load import ffi, lib
 from .arrays import as_input
 from .calls import as_inputs, finish, keep, run_list, schemas
+from .composed import chosen, graph_of
 from .context import state as _context
 from .tensor import Tensor
 
@@ -79,7 +80,7 @@ def docstring_of(schema: dict[str, Any]) -> str:
             if len(choices) > 8:
                 doc += "; one of " + ", ".join(choices)
             elif choices:
-                words = "one of " + ", ".join(choices)
+                words = ("" if parameter["type"] == "string" else words + ", or ") + "one of " + ", ".join(choices)
             if not parameter["required"] and parameter["default"] is None:
                 words += " or None"
         else:
@@ -111,6 +112,20 @@ def source_of(schema: dict[str, Any]) -> str:
         words.append(f"{name}={default}" if default else f"{name}=_missing" if required_after else name)
     lines = [f"def {op}({', '.join(words)}, *, layout='auto', device=None):"]
     values = "(" + "".join(f"{name}, " for name in [*attributes, "layout", "device"]) + ")"
+    # Values of a graph are not computed with: the op is appended there. Tensors, the usual case, are told at once.
+    everything = ", ".join(f"{p['name']}={p['name']}" for p in schema["parameters"])
+    if lists:
+        lines.append(f"    if _graph_of({lists[0]['name']}) is not None:")
+    else:
+        given = [
+            (f"{p['name']} is not None and " if p["kind"] == "optional_tensor" else "")
+            + f"{p['name']}.__class__ is _Value"
+            for p in tensors
+        ]
+        lines.append(f"    if {' or '.join(given)}:")
+    lines += [
+        f"        return _record(_name, dict({everything}), layout, device)",
+    ]
     lines += [
         f"    key = {values}",
         "    try:",
@@ -127,7 +142,8 @@ def source_of(schema: dict[str, Any]) -> str:
     names = [p["name"] for p in tensors]
     for parameter in tensors:
         name = parameter["name"]
-        others = "(" + "".join(f"{other}, " for other in names if other != name) + ")"
+        # Numbers take the dtype of the others, but not of a condition.
+        others = "(" + "".join(f"{other}, " for other in names if other not in (name, "condition")) + ")"
         absent = f"{name} is not None and " if parameter["kind"] == "optional_tensor" else ""
         lines.append(f"    if {absent}{name}.__class__ is not _Tensor:")
         lines.append(f"        {name} = _as_input({name}, _name, {name!r}, {others}, {copy})")
@@ -156,6 +172,20 @@ def source_of(schema: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def _record(name: str, arguments: dict[str, Any], layout: Any, device: Any) -> Any:
+    """Append the op to the graph whose Value is among the arguments; attributes that say something are kept."""
+    graph = graph_of(arguments.values())
+    assert graph is not None
+    said = dict(arguments)
+    for parameter in schemas()[name]["parameters"]:
+        value = said[parameter["name"]]
+        if parameter["kind"] == "attribute" and not parameter["required"]:
+            default = default_of(parameter)
+            if value is default or (type(value) is type(default) and value == default):
+                del said[parameter["name"]]
+    return graph.op(name, **said, **chosen({"layout": layout, "device": device}))
+
+
 def _frozen(values: tuple[Any, ...]) -> Any:
     """The values as a key, lists as tuples; None where one cannot be a key."""
     try:
@@ -167,16 +197,21 @@ def _frozen(values: tuple[Any, ...]) -> Any:
 
 
 def make(name: str) -> Callable[..., Any]:
+    """The function of an op."""
+    from .graph import Value  # which needs this module first
+
     schema = schemas()[name]
     attributes = [p["name"] for p in schema["parameters"] if p["kind"] == "attribute"]
     namespace = {
         "__name__": __name__,
         "_Tensor": Tensor,
+        "_Value": Value,
         "_as_input": as_input,
         "_as_inputs": as_inputs,
         "_context": _context,
         "_finish": finish,
         "_frozen": _frozen,
+        "_graph_of": graph_of,
         "_keep": keep,
         "_kept": {},
         "_missing": None,
@@ -185,6 +220,7 @@ def make(name: str) -> Callable[..., Any]:
         "_new": Tensor.__new__,
         "_null": ffi.NULL,
         "_op": name.encode(),
+        "_record": _record,
         "_run1": lib.pyl_run1,
         "_run2": lib.pyl_run2,
         "_run5": lib.pyl_run5,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from .device import Device
+from .dtypes import DType
 from .layout import Layout
 from .tensor import Tensor
 
@@ -81,6 +82,14 @@ def add(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def all(
+    x: Input,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def amax(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -90,6 +99,14 @@ def amax(
     device: str | Device | None = None,
 ) -> Tensor: ...
 def amin(
+    x: Input,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def any(
     x: Input,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
@@ -211,6 +228,14 @@ def channel_shuffle(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def chunk(
+    x: Input,
+    chunks: int,
+    dim: int = 0,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> tuple[Tensor, ...]: ...
 def clip(
     x: Input,
     min: float | None = None,
@@ -231,7 +256,7 @@ def conv1d(
     weight: Input,
     bias: Input | None = None,
     stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     activation: str | None = None,
@@ -247,7 +272,7 @@ def conv2d(
     weight: Input,
     bias: Input | None = None,
     stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     activation: str | None = None,
@@ -263,7 +288,7 @@ def conv3d(
     weight: Input,
     bias: Input | None = None,
     stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     activation: str | None = None,
@@ -280,7 +305,7 @@ def conv_integer(
     x_zero_point: Input | None = None,
     weight_zero_point: Input | None = None,
     stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     *,
@@ -382,6 +407,12 @@ def dropout(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def einsum(
+    equation: str,
+    *tensors: Input,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def elu(
     x: Input,
     alpha: float = 1.0,
@@ -426,6 +457,13 @@ def flatten(
     x: Input,
     start_dim: int = 0,
     end_dim: int = -1,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def flip(
+    x: Input,
+    dims: int | Sequence[int],
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -684,6 +722,14 @@ def lt(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def masked_fill(
+    x: Input,
+    mask: Input,
+    value: float,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def matmul(
     a: Input,
     b: Input,
@@ -797,6 +843,14 @@ def neg(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def one_hot(
+    index: Input,
+    num_classes: int,
+    dtype: str | DType = "s64",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def pad(
     x: Input,
     pad: int | Sequence[int],
@@ -861,7 +915,7 @@ def qlinear_conv(
     y_zero_point: Input | None = None,
     bias: Input | None = None,
     stride: int | Sequence[int] = 1,
-    padding: int | Sequence[int] = 0,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
     dilation: int | Sequence[int] = 1,
     groups: int = 1,
     dtype: str | None = None,
@@ -1091,6 +1145,22 @@ def squeeze(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def stack(
+    tensors: Sequence[Input],
+    dim: int = 0,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def std(
+    x: Input,
+    dim: int | Sequence[int] | None = None,
+    correction: float = 1,
+    keepdim: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def sub(
     x: Input,
     y: Input,
@@ -1150,9 +1220,25 @@ def trunc(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def unbind(
+    x: Input,
+    dim: int = 0,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> tuple[Tensor, ...]: ...
 def unsqueeze(
     x: Input,
     dim: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def var(
+    x: Input,
+    dim: int | Sequence[int] | None = None,
+    correction: float = 1,
+    keepdim: bool = False,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1172,6 +1258,7 @@ cat = concat
 clamp = clip
 concatenate = concat
 divide = div
+expand_dims = unsqueeze
 greater = gt
 greater_equal = ge
 less = lt

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy
 
 from . import dlpack
 from ._load import ffi, lib
 from .context import handle as context_handle
-from .dtypes import BY_CODE, DType, bf16, dtype_of, f32
-from .errors import ArgumentTypeError, DeviceError, InvalidArgumentError, check
-from .indexing import basic_index
+from .dtypes import BY_CODE, DType, bf16, bool_, dtype_of, f32
+from .errors import ArgumentTypeError, DeviceError, InvalidArgumentError, LayoutError, check
 from .layout import Layout, shape_array
+from .tensor_methods import Methods
 
-if TYPE_CHECKING:
-    from . import ops as _ops
-else:
-    _ops: Any = None  # set by ops.py, which needs this module first
-
-__all__ = ["Tensor", "empty_like", "full", "zeros"]
+__all__ = ["Tensor", "zeros"]
 
 
 def _device_name(device: Any) -> bytes:
@@ -32,10 +27,11 @@ def _device_name(device: Any) -> bytes:
     return name.encode()
 
 
-class Tensor:
+class Tensor(Methods):
     """A tensor: logical `shape`, `dtype`, memory `layout` and `device`. Made by `asarray`, `zeros` and ops.
 
-    Shapes are logical, (n, c, h, w), whatever the order in memory. The class is not called by users.
+    Shapes are logical, (n, c, h, w), whatever the order in memory. The class is not called by users. Operators,
+    indexing and the ops that are natural as methods (`x.sum(dim)`, `x.relu()`) are in `tensor_methods.py`.
 
     >>> import numpy, pylayout as pl
     >>> x = pl.asarray(numpy.ones((1, 3, 4, 4), "float32"), layout="NHWC")
@@ -44,9 +40,6 @@ class Tensor:
     """
 
     __slots__ = ("__weakref__", "_description", "_handle")
-    __array_ufunc__ = None  # numpy_array + tensor is this class's to compute
-    __array_priority__ = 1000
-
     _handle: Any
     _description: Any
 
@@ -98,14 +91,6 @@ class Tensor:
         return int(self._describe().rank)
 
     @property
-    def size(self) -> int:
-        """The number of elements, padding not counted."""
-        size = 1
-        for n in self.shape:
-            size *= n
-        return size
-
-    @property
     def nbytes(self) -> int:
         """Bytes of its storage, from the start to its last element; padding counts."""
         return int(self._describe().storage_bytes)
@@ -126,12 +111,6 @@ class Tensor:
         """Whether its storage is another library's memory."""
         return bool(self._describe().is_borrowed)
 
-    def __len__(self) -> int:
-        shape = self.shape
-        if not shape:
-            raise ArgumentTypeError("len: tensor has rank 0, expected at least 1")
-        return shape[0]
-
     def __repr__(self) -> str:
         head = f"Tensor({self.shape}, {self.dtype}, {self.layout or 'scalar'}, {self.device}"
         if not 0 < self.size <= 32:
@@ -144,7 +123,8 @@ class Tensor:
         """The same logical tensor in another layout, on another device or of another dtype.
 
         The cheapest path is taken. The copy is kept with this tensor and given again until the storage changes;
-        if nothing changes, the result shares this storage.
+        if nothing changes, the result shares this storage. From floats to integers values are cut toward zero, as
+        `ops.cast` does (`ops.reorder` rounds to the nearest).
 
         Raises LayoutError (does not parse or fit the rank), DeviceError, UnsupportedError.
 
@@ -152,6 +132,11 @@ class Tensor:
         >>> pl.asarray(numpy.ones((1, 3, 4, 4), "float32")).to(layout="nChw16c").nbytes
         1024
         """
+        if dtype is not None:
+            wanted = dtype_of(dtype)
+            if wanted is not self.dtype and (wanted is bool_ or (wanted.is_integer and not self.dtype.is_integer)):
+                cut: Tensor = self.astype(wanted)
+                return cut.to(layout, device)
         out = ffi.new("pl_tensor *")
         check(
             lib.pl_tensor_convert(
@@ -209,6 +194,36 @@ class Tensor:
         array = self.numpy()
         return (array.astype("float32") if self.dtype == bf16 else array).tolist()
 
+    def cpu(self) -> Tensor:
+        """On the device "cpu"; this tensor itself if it is there."""
+        return self if self.device == "cpu" else self.to(device="cpu")
+
+    def contiguous(self) -> Tensor:
+        """With its elements in row-major order and nothing between them; this tensor itself if they are."""
+        if not self.ndim or (self.is_dense and self.layout.is_plain):
+            return self
+        return _reordered(self)
+
+    def view(self, *shape: Any) -> Tensor:
+        """The same memory in another shape; one size may be -1.
+
+        Raises LayoutError where the layout permits no view; `reshape` makes a copy there.
+        """
+        result: Tensor = self.reshape(*shape)
+        if result.size and result._memory() != self._memory():
+            raise LayoutError(
+                f"view: {self.shape} in {self.layout} has no view of shape {result.shape}, expected a layout in which "
+                "the elements lie in that order; reshape() makes a copy"
+            )
+        return result
+
+    def _memory(self) -> int:
+        """What tells storages apart: the address of the first element, or the cl_mem."""
+        found = ffi.new("void **")
+        read = lib.pl_tensor_data if self.device == "cpu" else lib.pl_tensor_cl_mem
+        check(read(self._handle, found))
+        return int(ffi.cast("uintptr_t", found[0]))
+
     def clone(self) -> Tensor:
         """A copy with storage of its own, in the same layout on the same device."""
         made = zeros(self.shape, dtype=self.dtype, layout=self.layout if self.ndim else None, device=self.device)
@@ -233,10 +248,31 @@ class Tensor:
         check(lib.pl_tensor_write(self._handle, address_of(array), array.nbytes))
         return self
 
+    def __setitem__(self, key: Any, values: Any) -> None:
+        """Replace the elements that `x[key]` names, in place: `x[:, 0] = 1`. Any index that NumPy takes will do.
+
+        `values` broadcast. Copies in other layouts that were made before are dropped.
+        """
+        if isinstance(values, Methods):
+            values = numpy.asarray(values)
+        if isinstance(key, Methods):
+            key = numpy.asarray(key)
+        elif isinstance(key, tuple):
+            key = tuple(numpy.asarray(part) if isinstance(part, Methods) else part for part in key)
+        array = self.numpy()
+        try:
+            array[key] = values
+        except (IndexError, TypeError, ValueError) as error:
+            kind = IndexError if isinstance(error, IndexError) else InvalidArgumentError
+            raise kind(f"assignment: to a tensor of shape {self.shape}: {error}") from None
+        self.write(array)
+
     def touch(self) -> Tensor:
         """Say that its storage was changed from outside: copies in other layouts made before are dropped."""
         check(lib.pl_tensor_touch(self._handle))
         return self
+
+    copy = clone
 
     def __copy__(self) -> Tensor:
         return self.clone()
@@ -317,51 +353,7 @@ class Tensor:
 
         return pyopencl.Buffer.from_int_ptr(int(ffi.cast("uintptr_t", memory[0])), retain=True)
 
-    # ---- views ----
-
-    def reshape(self, *shape: Any) -> Tensor:
-        """The same elements in another shape; one size may be -1. A view where the layout permits."""
-        return _ops.reshape(self, shape=_flattened(shape))
-
-    def permute(self, *dims: Any) -> Tensor:
-        """Dimensions in another order; a view."""
-        return _ops.permute(self, dims=_flattened(dims))
-
-    def transpose(self, dim0: int, dim1: int) -> Tensor:
-        """Two dimensions exchanged; a view."""
-        return _ops.transpose(self, dim0, dim1)
-
-    @property
-    def T(self) -> Tensor:
-        """All dimensions in reverse order; a view."""
-        return self.permute(*range(self.ndim)[::-1])
-
-    def flatten(self, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-        """Dimensions start_dim to end_dim joined into one."""
-        return _ops.flatten(self, start_dim, end_dim)
-
-    def squeeze(self, dim: Any = None) -> Tensor:
-        """Without dimensions of size 1."""
-        return _ops.squeeze(self, dim)
-
-    def unsqueeze(self, dim: int) -> Tensor:
-        """With a dimension of size 1 inserted before `dim`."""
-        return _ops.unsqueeze(self, dim)
-
-    def astype(self, dtype: Any) -> Tensor:
-        """The same values in another dtype."""
-        return self.to(dtype=dtype)
-
-    def __getitem__(self, key: Any) -> Tensor:
-        """Basic indexing: integers, slices with positive steps, `...` and None."""
-        found = basic_index(self.shape, key if isinstance(key, tuple) else (key,))
-        part = _ops.slice(self, found.starts, found.ends, found.axes, found.steps) if found.axes else self
-        return part if part.shape == tuple(found.shape) else _ops.reshape(part, found.shape)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return (self[i] for i in range(len(self)))
-
-    # ---- arithmetic ----
+    # ---- as a Python number ----
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -374,76 +366,19 @@ class Tensor:
     def __int__(self) -> int:
         return int(self.item())
 
-    def __neg__(self) -> Tensor:
-        return _ops.neg(self)
+    def __index__(self) -> int:
+        if self.ndim or not self.dtype.is_integer:
+            raise ArgumentTypeError(
+                f"index: tensor is {self.dtype} of shape {self.shape}, expected an integer of shape ()"
+            )
+        return operator.index(self.item())
 
-    def __abs__(self) -> Tensor:
-        return _ops.abs(self)
 
-    def __invert__(self) -> Tensor:
-        return _ops.logical_not(self)
+def _reordered(tensor: Tensor) -> Tensor:
+    """A copy in row-major order."""
+    from . import ops
 
-    def __matmul__(self, other: Any) -> Tensor:
-        return _ops.matmul(self, other) if _is_array(other) else NotImplemented
-
-    def __rmatmul__(self, other: Any) -> Tensor:
-        return _ops.matmul(other, self) if _is_array(other) else NotImplemented
-
-    __hash__ = object.__hash__
-
-    def __add__(self, other: Any) -> Tensor:
-        return _ops.add(self, other) if _is_operand(other) else NotImplemented
-
-    def __radd__(self, other: Any) -> Tensor:
-        return _ops.add(other, self) if _is_operand(other) else NotImplemented
-
-    def __sub__(self, other: Any) -> Tensor:
-        return _ops.sub(self, other) if _is_operand(other) else NotImplemented
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return _ops.sub(other, self) if _is_operand(other) else NotImplemented
-
-    def __mul__(self, other: Any) -> Tensor:
-        return _ops.mul(self, other) if _is_operand(other) else NotImplemented
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return _ops.mul(other, self) if _is_operand(other) else NotImplemented
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return _ops.div(self, other) if _is_operand(other) else NotImplemented
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return _ops.div(other, self) if _is_operand(other) else NotImplemented
-
-    def __pow__(self, other: Any) -> Tensor:
-        return _ops.pow(self, other) if _is_operand(other) else NotImplemented
-
-    def __rpow__(self, other: Any) -> Tensor:
-        return _ops.pow(other, self) if _is_operand(other) else NotImplemented
-
-    def __and__(self, other: Any) -> Tensor:
-        return _ops.logical_and(self, other) if _is_operand(other) else NotImplemented
-
-    def __or__(self, other: Any) -> Tensor:
-        return _ops.logical_or(self, other) if _is_operand(other) else NotImplemented
-
-    def __eq__(self, other: Any) -> Any:
-        return _ops.eq(self, other) if _is_operand(other) else NotImplemented
-
-    def __ne__(self, other: Any) -> Any:
-        return _ops.ne(self, other) if _is_operand(other) else NotImplemented
-
-    def __lt__(self, other: Any) -> Tensor:
-        return _ops.lt(self, other) if _is_operand(other) else NotImplemented
-
-    def __le__(self, other: Any) -> Tensor:
-        return _ops.le(self, other) if _is_operand(other) else NotImplemented
-
-    def __gt__(self, other: Any) -> Tensor:
-        return _ops.gt(self, other) if _is_operand(other) else NotImplemented
-
-    def __ge__(self, other: Any) -> Tensor:
-        return _ops.ge(self, other) if _is_operand(other) else NotImplemented
+    return ops.reorder(tensor, "abcdefgh"[: tensor.ndim])
 
 
 class _Window:
@@ -472,21 +407,6 @@ class _ScalarLayout(Layout):
 _SCALAR = _ScalarLayout()
 
 
-def _is_array(value: Any) -> bool:
-    return isinstance(value, (Tensor, numpy.ndarray)) or hasattr(value, "__dlpack__")
-
-
-def _is_operand(value: Any) -> bool:
-    return _is_array(value) or isinstance(value, (bool, int, float, numpy.generic))
-
-
-def _flattened(values: tuple[Any, ...]) -> list[int]:
-    """reshape(2, 3) and reshape((2, 3)) mean the same."""
-    if len(values) == 1 and not isinstance(values[0], (int, numpy.integer)):
-        values = tuple(values[0])
-    return [operator.index(value) for value in values]
-
-
 def adopt(handle: Any) -> Tensor:
     """The Tensor that owns a handle from now on."""
     tensor = Tensor.__new__(Tensor)
@@ -511,15 +431,3 @@ def zeros(shape: Any, dtype: Any = f32, device: Any = None, layout: Any = None) 
     order = ffi.NULL if layout is None else Layout(layout).name.encode()
     check(lib.pl_tensor_create(context_handle(), name, dtype_of(dtype).code, rank, sizes, order, out))
     return adopt(out[0])
-
-
-def full(shape: Any, value: float, dtype: Any = f32, device: Any = None, layout: Any = None) -> Tensor:
-    """A tensor whose every element is `value`."""
-    made = zeros(shape, dtype, device, layout)
-    return made.write(numpy.full(made.shape, value, made.dtype.dtype))
-
-
-def empty_like(tensor: Tensor, dtype: Any = None, device: Any = None, layout: Any = None) -> Tensor:
-    """A tensor of zeros with the shape of another one, and its dtype, device and layout unless given."""
-    order = layout if layout is not None or not tensor.ndim else tensor.layout
-    return zeros(tensor.shape, dtype or tensor.dtype, device or tensor.device, order)

@@ -216,7 +216,7 @@ def test_views_as_methods(rng, layout):
         ("T", x.T, values.T),
         ("flatten", x.flatten(1), values.reshape(2, -1)),
         ("unsqueeze", x[:1].squeeze(0).unsqueeze(1), values[0][:, None]),
-        ("astype", x.astype("s32"), numpy.rint(values).astype("int32")),
+        ("astype", x.astype("s32"), values.astype("int32")),
     ]:
         numpy.testing.assert_array_equal(got.numpy(), wanted, err_msg=name)
 
@@ -224,7 +224,11 @@ def test_views_as_methods(rng, layout):
 KEYS = st.lists(
     st.one_of(
         st.integers(-3, 2),
-        st.builds(slice, *[st.one_of(st.none(), st.integers(-6, 6))] * 2, st.one_of(st.none(), st.integers(1, 3))),
+        st.builds(
+            slice,
+            *[st.one_of(st.none(), st.integers(-6, 6))] * 2,
+            st.one_of(st.none(), st.integers(-3, 3).filter(bool)),
+        ),
         st.none(),
         st.just(Ellipsis),
     ),
@@ -262,8 +266,6 @@ def test_indexing_errors():
     for key, error in [((0, 0, 0), IndexError), (2, IndexError), ((..., ...), IndexError), ("a", TypeError)]:
         with pytest.raises(error, match="index"):
             x[key]
-    with pytest.raises(pl.UnsupportedError, match="step"):
-        x[::-1]
 
 
 def test_iteration_and_len(rng):
@@ -320,7 +322,7 @@ def test_operators_refuse_what_is_no_operand():
     with pytest.raises(TypeError):
         x + "1"
     with pytest.raises(pl.InvalidArgumentError, match="integer"):
-        pl.zeros((2,), dtype="s32") + 0.5
+        pl.ops.add(pl.zeros((2,), dtype="s32"), 0.5)
     with pytest.raises(pl.InvalidArgumentError, match="expected -128 to 127"):
         pl.zeros((2,), dtype="s8") + 1000
     with pytest.raises(pl.InvalidArgumentError, match="2 elements"):

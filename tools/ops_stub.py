@@ -9,7 +9,7 @@ from pathlib import Path
 
 from generated import write_or_check
 
-from pylayout import calls, op_functions, ops
+from pylayout import calls, composed, op_functions, ops
 
 PATH = Path(__file__).parent.parent / "pylayout" / "ops.pyi"
 
@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from .device import Device
+from .dtypes import DType
 from .layout import Layout
 from .tensor import Tensor
 
@@ -47,7 +48,8 @@ def annotation(parameter: dict) -> str:
         return "Sequence[Input]"
     words = TYPES[parameter["type"]]
     if 0 < len(parameter.get("choices", [])) <= 8:  # the names of all activations would be unreadable
-        words = "Literal[" + ", ".join(f'"{choice}"' for choice in parameter["choices"]) + "]"
+        literal = "Literal[" + ", ".join(f'"{choice}"' for choice in parameter["choices"]) + "]"
+        words = literal if parameter["type"] == "string" else f"{words} | {literal}"
     optional = not parameter["required"] and parameter["default"] is None
     return f"{words} | None" if optional else words
 
@@ -75,12 +77,37 @@ def declaration(schema: dict) -> str:
     return "\n".join(lines)
 
 
+def composed_declaration(name: str) -> str:
+    """One function made of other ops, in the words of its own signature."""
+    signature = composed.signature_of(name)
+    lines = [f"def {name}("]
+    keywords_begun = False
+    for parameter in signature.parameters.values():
+        text = str(parameter)
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            keywords_begun = True
+            text = f"*{parameter.name}: Input"
+        elif parameter.kind is parameter.KEYWORD_ONLY and not keywords_begun:
+            keywords_begun = True
+            lines.append("    *,")
+        text = text.replace("'", "") if parameter.name != "layout" else 'layout: str | Layout = "auto"'
+        text = text.replace("dtype: Any = s64", 'dtype: str | DType = "s64"')
+        text = text.replace("Sequence[Any]", "Sequence[Input]")
+        text = text.replace(": Any", ": Input")
+        lines.append(f"    {text},")
+    several = name in ("chunk", "unbind")
+    return "\n".join([*lines, f") -> {'tuple[Tensor, ...]' if several else 'Tensor'}: ..."])
+
+
 def stub() -> str:
     """The whole file."""
     schemas = calls.schemas()
     parts = [HEAD]
-    parts += [declaration(schemas[name]) for name in sorted(schemas)]
-    aliases = [f"{alias} = {target}" for alias, target in sorted(ops.ALIASES.items()) if target in schemas]
+    parts += [
+        declaration(schemas[name]) if name in schemas else composed_declaration(name)
+        for name in sorted([*schemas, *composed.COMPOSED])
+    ]
+    aliases = [f"{alias} = {target}" for alias, target in sorted(ops.ALIASES.items())]
     return "\n".join([*parts, "", *aliases, ""])
 
 

@@ -1,0 +1,312 @@
+"""Ops made of other ops: functions of pylayout.ops and methods of a Graph like all others, but known to Python only.
+
+Each is written once over `call(op, *arguments)`, which runs an op at once or appends it to a graph.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy
+
+from .arrays import as_input
+from .dtypes import dtype_of
+from .einsum import contract
+from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, UnsupportedError
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+__all__ = ["COMPOSED", "append", "graph_of", "make", "signature_of"]
+
+COMPOSED: dict[str, Callable[..., Any]] = {}
+
+
+class _Call:
+    """Runs ops, or appends them to a graph."""
+
+    def __init__(self, op: str, run: Callable[..., Any], graph: Graph | None) -> None:
+        self.op = op  # what the user called, for messages
+        self._run = run
+        self._graph = graph
+
+    def __call__(self, op: str, *arguments: Any, **keywords: Any) -> Any:
+        return self._run(op, *arguments, **keywords)
+
+    def tensor(self, value: Any, argument: str) -> Any:
+        """A tensor argument as what has shape, ndim and dtype."""
+        if self._graph is None:
+            return as_input(value, self.op, argument, copy=True)
+        return value if graph_of([value]) is not None else self._graph.constant(value)
+
+    def tensors(self, values: Any, argument: str) -> list[Any]:
+        """A list of tensors, none empty."""
+        if not isinstance(values, (list, tuple)):
+            raise ArgumentTypeError(f"{self.op}: {argument} is {type(values).__name__}, expected a list of tensors")
+        if not values:
+            raise InvalidArgumentError(f"{self.op}: {argument} is empty, expected at least one tensor")
+        return [self.tensor(value, f"{argument}[{i}]") for i, value in enumerate(values)]
+
+    def dim(self, dim: Any, rank: int) -> int:
+        """A dimension, counted from the first."""
+        number = _integer(self.op, "dim", dim)
+        if not -rank <= number < rank:
+            raise InvalidArgumentError(f"{self.op}: dim is {number}, expected {-rank} to {rank - 1}")
+        return number % rank
+
+
+def _integer(op: str, argument: str, value: Any, lowest: int | None = None) -> int:
+    try:
+        number = int(value.__index__())
+    except AttributeError:
+        raise ArgumentTypeError(f"{op}: {argument} is {value!r}, expected an integer") from None
+    if lowest is not None and number < lowest:
+        raise InvalidArgumentError(f"{op}: {argument} is {number}, expected at least {lowest}")
+    return number
+
+
+def _composed(function: Callable[..., Any]) -> Callable[..., Any]:
+    COMPOSED[function.__name__] = function
+    return function
+
+
+# ---- the ops ----
+
+
+@_composed
+def all(call: _Call, x: Any, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Any:
+    """Whether all elements along the given dimensions are true (not zero).
+
+    Of no elements: true. Returns bool.
+
+    Source: semantics of torch.all.
+    """
+    zeros = call("logical_not", call.tensor(x, "x"))
+    return call("logical_not", call("any", zeros, dim, keepdim))
+
+
+@_composed
+def any(call: _Call, x: Any, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Any:
+    """Whether one element or more along the given dimensions is true (not zero).
+
+    Of no elements: false. Returns bool.
+
+    Source: semantics of torch.any.
+    """
+    x = call.tensor(x, "x")
+    # As numbers that sums cannot round to zero and do not overflow.
+    return call("cast", call("sum", call("cast", call("cast", x, "bool"), "s64"), dim, keepdim), "bool")
+
+
+@_composed
+def chunk(call: _Call, x: Any, chunks: int, dim: int = 0) -> Any:
+    """A tensor cut along one dimension into at most that many parts, all but the last of the same size.
+
+    Parts have ceil(size / chunks) elements along dim, so that there may be fewer. Returns a tuple of views.
+
+    Source: semantics of torch.chunk.
+    """
+    x = call.tensor(x, "x")
+    chunks = _integer("chunk", "chunks", chunks, 1)
+    dim = call.dim(dim, x.ndim)
+    return call("split", x, max(1, -(-x.shape[dim] // chunks)), dim)
+
+
+@_composed
+def einsum(call: _Call, equation: str, *tensors: Any) -> Any:
+    """Sums of products over named dimensions: einsum("bij,bjk->bik", a, b).
+
+    Each letter names a dimension; those that the result lacks are summed; without "->" the result has the letters that
+    stand once, sorted; "..." stands for all dimensions without a letter, broadcast. Computed from left to right by
+    products of matrices, sums and permutations.
+
+    Source: semantics of numpy.einsum and torch.einsum.
+    """
+    if not isinstance(equation, str):
+        raise ArgumentTypeError(f"einsum: equation is {type(equation).__name__}, expected text such as 'ij,jk->ik'")
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    return contract(call, equation, call.tensors(tensors, "tensors"))
+
+
+@_composed
+def flip(call: _Call, x: Any, dims: int | Sequence[int]) -> Any:
+    """The order of elements reversed along the given dimensions.
+
+    Source: semantics of torch.flip.
+    """
+    x = call.tensor(x, "x")
+    named = [call.dim(dim, x.ndim) for dim in (dims if isinstance(dims, (list, tuple)) else (dims,))]
+    if len(set(named)) != len(named):
+        raise InvalidArgumentError(f"flip: dims is {list(named)}, expected different dimensions")
+    for dim in named:
+        if x.shape[dim] > 1:
+            x = call("index_select", x, dim, numpy.arange(x.shape[dim] - 1, -1, -1, dtype="int64"))
+    return x
+
+
+@_composed
+def masked_fill(call: _Call, x: Any, mask: Any, value: float) -> Any:
+    """A number where a condition holds, elements of x elsewhere.
+
+    mask is bool and broadcasts with x. Returns the dtype of x.
+
+    Source: semantics of torch.Tensor.masked_fill.
+    """
+    return call("where", call.tensor(mask, "mask"), value, call.tensor(x, "x"))
+
+
+@_composed
+def one_hot(call: _Call, index: Any, num_classes: int, dtype: Any = "s64") -> Any:
+    """For each index a row of zeros with a one at its place: index.shape + (num_classes,).
+
+    An index that is negative or not less than num_classes gives zeros alone.
+
+    Source: semantics of torch.nn.functional.one_hot, which has dtype s64 only and finds num_classes by itself.
+    """
+    index = call.tensor(index, "index")
+    if index.dtype not in ("s64", "s32", "u8", "s8"):
+        raise UnsupportedError(f"one_hot: index has dtype {index.dtype}, expected integers")
+    places = numpy.arange(_integer("one_hot", "num_classes", num_classes, 1), dtype="int64")
+    if index.dtype != "s64":
+        index = call("cast", index, "s64")
+    return call("cast", call("eq", call("unsqueeze", index, -1), places), dtype_of(dtype).name)
+
+
+@_composed
+def stack(call: _Call, tensors: Sequence[Any], dim: int = 0) -> Any:
+    """Tensors of equal shape joined along a new dimension.
+
+    Source: semantics of torch.stack.
+    """
+    parts = call.tensors(tensors, "tensors")
+    for i, part in enumerate(parts):
+        if part.shape != parts[0].shape:
+            raise ShapeError(
+                f"stack: tensors[{i}] has shape {part.shape}, expected {parts[0].shape} (that of tensors[0])"
+            )
+    dim = call.dim(dim, parts[0].ndim + 1)
+    return call("concat", [call("unsqueeze", part, dim) for part in parts], dim)
+
+
+@_composed
+def std(
+    call: _Call, x: Any, dim: int | Sequence[int] | None = None, correction: float = 1, keepdim: bool = False
+) -> Any:
+    """Standard deviation over the given dimensions: the square root of `var`.
+
+    Source: semantics of torch.std.
+    """
+    return call("sqrt", call("var", x, dim, correction, keepdim))
+
+
+@_composed
+def unbind(call: _Call, x: Any, dim: int = 0) -> Any:
+    """The slices of a tensor along one dimension, without that dimension. Returns a tuple of views.
+
+    Source: semantics of torch.unbind.
+    """
+    x = call.tensor(x, "x")
+    dim = call.dim(dim, x.ndim)
+    return tuple(call("squeeze", part, dim) for part in call("split", x, 1, dim)) if x.shape[dim] else ()
+
+
+@_composed
+def var(
+    call: _Call, x: Any, dim: int | Sequence[int] | None = None, correction: float = 1, keepdim: bool = False
+) -> Any:
+    """Variance over the given dimensions: sum of (x - mean)^2, divided by the number of elements less `correction`.
+
+    NaN where that is not positive. correction 1 is torch's default, 0 NumPy's.
+
+    Source: semantics of torch.var.
+    """
+    x = call.tensor(x, "x")
+    if x.dtype not in ("f32", "f16", "bf16"):
+        raise UnsupportedError(f"{call.op}: x has dtype {x.dtype}, expected one of f32, f16, bf16")
+    mean = call("mean", x, dim, True)
+    count = 1
+    for size, kept in zip(x.shape, mean.shape, strict=True):
+        count *= size if kept == 1 else 1
+    squares = call("sum", call("square", call("sub", x, mean)), dim, keepdim)
+    left = count - correction
+    return call("mul", squares, 1 / left if left > 0 else float("nan"))
+
+
+# ---- as functions of pylayout.ops ----
+
+
+def chosen(common: dict[str, Any]) -> dict[str, Any]:
+    """`layout` and `device` where they say something: a graph refuses them."""
+    return {key: value for key, value in common.items() if value not in ("auto", None)}
+
+
+def signature_of(name: str) -> inspect.Signature:
+    """What users see: without `call`, with `layout` and `device`."""
+    signature = inspect.signature(COMPOSED[name], eval_str=False)
+    own = list(signature.parameters.values())[1:]
+    more = [
+        inspect.Parameter("layout", inspect.Parameter.KEYWORD_ONLY, default="auto", annotation="str | Layout"),
+        inspect.Parameter("device", inspect.Parameter.KEYWORD_ONLY, default=None, annotation="str | Device | None"),
+    ]
+    return signature.replace(parameters=[*own, *more])
+
+
+def graph_of(values: Any) -> Graph | None:
+    """The graph of the first Value among arguments, lists among them looked through; None where there is none."""
+    from .graph import Value
+
+    for value in values:
+        if isinstance(value, Value):
+            return value.graph
+        if isinstance(value, (list, tuple)):
+            found = graph_of(value)
+            if found is not None:
+                return found
+    return None
+
+
+def _bound(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
+    try:
+        return signature_of(name).bind(*arguments, **keywords)
+    except TypeError as error:
+        raise ArgumentTypeError(f"{name}: {error}") from None
+
+
+def append(graph: Graph, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], node: str | None) -> Any:
+    """Append the ops of a composed one to a graph; all nodes have the name given, made unique."""
+
+    def run(op: str, *values: Any, **more: Any) -> Any:
+        return graph.op(op, *values, name=node, **more)
+
+    bound = _bound(name, arguments, keywords)
+    for key in ("layout", "device"):
+        bound.arguments.pop(key, None)
+    return COMPOSED[name](_Call(name, run, graph), *bound.args, **bound.kwargs)
+
+
+def make(name: str, run: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of pylayout.ops; `run(op, arguments, keywords)` calls another op."""
+    body = COMPOSED[name]
+
+    def function(*arguments: Any, **keywords: Any) -> Any:
+        bound = _bound(name, arguments, keywords)
+        common: dict[str, Any] = {
+            key: bound.arguments.pop(key) for key in ("layout", "device") if key in bound.arguments
+        }
+        graph = graph_of(bound.arguments.values())
+        if graph is not None:
+            return graph.op(name, *bound.args, **bound.kwargs, **chosen(common))
+
+        def call(op: str, *values: Any, **more: Any) -> Any:
+            return run(op, *values, **more, **common)
+
+        return body(_Call(name, call, None), *bound.args, **bound.kwargs)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = body.__doc__
+    function.__module__ = "pylayout.ops"
+    function.__signature__ = signature_of(name)  # type: ignore[attr-defined]
+    return function
