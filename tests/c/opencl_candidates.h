@@ -131,6 +131,8 @@ class Candidates {
     return devices_.empty();
   }
 
+  const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
+
   // `inputs` in schema order, an Array without values for an absent one; `reference` gets the inferred op.
   void check(const char* name, const Attributes& attributes, DType dtype, const std::vector<Array>& inputs,
              const std::function<Array(const Op&)>& reference) {

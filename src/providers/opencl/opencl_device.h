@@ -39,6 +39,9 @@ class OpenclDevice : public Device {
   // Queued, after all earlier work: `bytes` from one buffer of this device to another.
   void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
 
+  // Appended to the options of every program that is built from now on, after a space.  For tests.
+  std::string build_options;
+
   const Capabilities& capabilities() const { return capabilities_; }
   const Api& cl() const { return cl_; }
   cl_device_id id() const { return id_; }
