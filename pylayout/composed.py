@@ -143,7 +143,8 @@ def flip(call: _Call, x: Any, dims: int | Sequence[int]) -> Any:
         raise InvalidArgumentError(f"flip: dims is {list(named)}, expected different dimensions")
     for dim in named:
         if x.shape[dim] > 1:
-            x = call("index_select", x, dim, numpy.arange(x.shape[dim] - 1, -1, -1, dtype="int64"))
+            backwards = numpy.arange(x.shape[dim] - 1, -1, -1, dtype="int64")
+            x = call("index_select", x, dim, x._beside(backwards))
     return x
 
 
@@ -172,7 +173,7 @@ def one_hot(call: _Call, index: Any, num_classes: int, dtype: Any = "s64") -> An
     places = numpy.arange(_integer("one_hot", "num_classes", num_classes, 1), dtype="int64")
     if index.dtype != "s64":
         index = call("cast", index, "s64")
-    return call("cast", call("eq", call("unsqueeze", index, -1), places), dtype_of(dtype).name)
+    return call("cast", call("eq", call("unsqueeze", index, -1), index._beside(places)), dtype_of(dtype).name)
 
 
 @_composed

@@ -224,6 +224,11 @@ class Tensor(Methods):
         check(read(self._handle, found))
         return int(ffi.cast("uintptr_t", found[0]))
 
+    def _beside(self, constants: Any) -> Any:
+        if self.device == "cpu" or not isinstance(constants, numpy.ndarray):
+            return constants
+        return zeros(constants.shape, constants.dtype, self.device).write(constants)
+
     def clone(self) -> Tensor:
         """A copy with storage of its own, in the same layout on the same device."""
         made = zeros(self.shape, dtype=self.dtype, layout=self.layout if self.ndim else None, device=self.device)

@@ -83,6 +83,10 @@ class Methods(Operators):
 
     # ---- parts ----
 
+    def _beside(self, constants: Any) -> Any:
+        """A NumPy array of an op's constants as an operand beside this one: on its device."""
+        return constants
+
     def __getitem__(self, key: Any) -> Self:
         """NumPy's indexing by integers, slices, `...` and None, and by one list or array of integers.
 
@@ -96,7 +100,7 @@ class Methods(Operators):
             part = _ops.flip(part, found.reversed)
         if found.gathered is not None:
             axis, index = found.gathered
-            part = _ops.index_select(part, axis, index)
+            part = _ops.index_select(part, axis, self._beside(index))
         return part if part.shape == tuple(found.shape) else _ops.reshape(part, found.shape)
 
     def __iter__(self) -> Iterator[Self]:
