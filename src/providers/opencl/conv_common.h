@@ -57,10 +57,13 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);     
 void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out);  // 3x3, for GPUs
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
+void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out);          // 1x1, few positions
 
 // Adds a candidate like `base` for each tile worth trying, whose tensors are `t`.
 void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,
                     CandidateList& out);
+// Adds candidates like `base` for products of few rows, t.pixels(): dense, kernels of one position.
+void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out);
 // Adds a candidate like `base` for each plan worth measuring, whose tensors are `t`, channels innermost.
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out);
 

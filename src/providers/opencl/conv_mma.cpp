@@ -62,13 +62,26 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
   const MmaProblem problem = problem_of(t);
-  for (const MmaPlan& plan : mma_plans(device, problem, op.math)) {
+  const auto add = [&](const MmaPlan& plan) {
     Candidate candidate = base;
     candidate.implementation = plan.name("conv_fwd_mma", problem.dtype);
     candidate.efficiency = plan.efficiency;
     candidate.workspace_bytes = plan.parts_bytes(problem);
+    if (plan.right_rounded) candidate.packings = {pack_tf32(device, base.inputs[1], 1)};
     candidate.prepare = [&device, op, t, plan] { return prepare(device, op, t, plan); };
     out.add(std::move(candidate));
+  };
+  const bool constant = op.schema->role_of(1) == Role::constant;
+  bool first = true;
+  for (MmaPlan& plan : mma_plans(device, problem, op.math)) {
+    plan.right_rounded = constant && plan.rounds(problem.dtype);
+    add(plan);
+    if (plan.right_rounded && first) {  // for weights that a program computes: less accurate, so tried last
+      plan.right_rounded = false;
+      plan.efficiency *= 0.2;
+      add(plan);
+    }
+    first = false;
   }
 }
 

@@ -45,6 +45,7 @@ void list_linear(const Op& op, OpenclDevice& device, CandidateList& out) {
     list_linear_local(op, device, out);
     if (has_mma(device)) list_linear_mma(op, device, out);
   }
+  list_linear_skinny(op, device, out);
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
     complete(op, candidate, Layout::plain(2));
     candidate.efficiency = device.capabilities().cpu ? 0.03 : 0.05;

@@ -52,4 +52,6 @@ void list_linear_local(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 
+void list_linear_skinny(const Op& op, OpenclDevice& device, CandidateList& out);  // for few rows
+
 }  // namespace pl::opencl

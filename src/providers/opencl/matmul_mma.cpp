@@ -87,8 +87,14 @@ void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_conv_mma(op, device, base, t, out);
 }
 
-void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (op.in(0).rank() < 2) return;
+namespace {
+
+// A candidate for linear with its rows as positions and its columns as output channels, and its tensors.
+struct LinearAsConv {
+  Candidate base;
+  ConvTensors tensors;
+};
+LinearAsConv linear_as_conv(const Op& op) {
   Candidate base = make_candidate(op, "");
   base.inputs[0] = op.in(0).with_layout(Layout::plain(op.in(0).rank()));
   base.inputs[1] = op.in(1).with_layout(Layout::plain(2));
@@ -107,7 +113,21 @@ void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
     t.epilogue.residual = 3;
     t.epilogue.residual_at = as_positions(as_rows(base.inputs[3]));
   }
-  add_conv_mma(op, device, base, t, out);
+  return {std::move(base), std::move(t)};
+}
+
+}  // namespace
+
+void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (op.in(0).rank() < 2) return;
+  const LinearAsConv conv = linear_as_conv(op);
+  add_conv_mma(op, device, conv.base, conv.tensors, out);
+}
+
+void list_linear_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (op.in(0).rank() < 2) return;
+  const LinearAsConv conv = linear_as_conv(op);
+  add_skinny(op, device, conv.base, conv.tensors, out);
 }
 
 }  // namespace pl::opencl

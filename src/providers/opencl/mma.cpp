@@ -42,8 +42,9 @@ std::string MmaPlan::name(const char* kernel, DType dtype) const {
   std::string text = concat(kernel, "[", tile.rows, "x", tile.columns, ",warps=", tile.warps_down, "x",
                             tile.warps_across, ",chunks=", tile.chunks);
   if (parts > 1) text += concat(",parts=", parts);
-  if (products == 1 && dtype == DType::f32) text += ",tf32";
+  if (rounds(dtype)) text += ",tf32";
   if (tile.wgmma) text += ",wgmma";
+  if (rounds(dtype) && !right_rounded) text += ",cut";
   return text + "]";
 }
 
@@ -57,6 +58,7 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
   source.define("WARPS_M", tile.warps_down).define("WARPS_N", tile.warps_across);
   source.define("CHUNKS", tile.chunks).define("STAGES", tile.stages).define("PROMOTE", tile.promote);
   source.define("MATRIX_DTYPE", name_of(problem.dtype)).define("PRODUCTS", products).define("PARTS", parts > 1 ? 1 : 0);
+  source.define("RIGHT_ROUNDED", right_rounded ? 1 : 0);
   source.define("STACKED", problem.stacked ? 1 : 0);
   source.define("POSITIONS", problem.gathered ? 1 : 0);
   source.define("WHOLE_STEPS", problem.run % (tile.chunks * problem.chunk_elements()) == 0 ? 1 : 0);
@@ -82,6 +84,26 @@ void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, c
   epilogue.pass(launch);
   launch.index(elements).index(columns).scalar(cl_int(parts));
   launch.global({size_t(columns % 4 == 0 ? elements / 4 : elements)}).local({128});
+}
+
+Packing pack_tf32(OpenclDevice& device, const TensorDesc& desc, int input) {
+  Packing packing;
+  packing.input = input;
+  packing.form = "tf32:" + desc.layout.generic_str();
+  packing.bytes = desc.size_bytes();
+  packing.pack = [&device, count = desc.size_bytes() / sizeof(float)](Buffer& source, Buffer& packed) {
+    KernelList kernel(device);
+    kernel.add(KernelSource("common/round_to_tf32.cl"), "round_to_tf32")
+        .input(0)
+        .output(0)
+        .scalar(cl_ulong(count))
+        .global({count})
+        .local({128});
+    Buffer* const inputs[] = {&source};
+    Buffer* const outputs[] = {&packed};
+    kernel.run({inputs, outputs, nullptr});
+  };
+  return packing;
 }
 
 bool has_mma(const OpenclDevice& device) {

@@ -8,6 +8,7 @@
 #include "providers/opencl/kernel_source.h"
 #include "providers/opencl/launch.h"
 #include "providers/opencl/opencl_device.h"
+#include "providers/provider.h"
 
 namespace pl::opencl {
 
@@ -43,10 +44,12 @@ struct MmaPlan {
   int64_t parts = 1;           // of the sum, each computed by work-groups of its own
   int64_t steps_per_part = 0;  // of tile.chunks pieces
   int products = 3;            // of tf32 for one of f32
+  bool right_rounded = false;  // the right factors of tf32 have been, see pack_tf32
   double efficiency = 0;       // estimated part of the device's rate
 
   std::string name(const char* kernel, DType dtype) const;  // conv_fwd_mma[128x64,warps=2x2,chunks=4,parts=4]
   size_t parts_bytes(const MmaProblem& problem) const;      // workspace for sums of parts, 0 if there is one part
+  bool rounds(DType dtype) const { return products == 1 && dtype == DType::f32; }  // factors to tf32
   // The kernel's tunables; inline PTX where the device has it.
   void define(KernelSource& source, const MmaProblem& problem, const OpenclDevice& device) const;
   // Sizes of a kernel whose group ids are: tiles, products, parts.
@@ -57,6 +60,10 @@ struct MmaPlan {
 // dense with the columns innermost.
 void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, const Epilogue& epilogue,
                       const MmaProblem& problem, int64_t parts);
+
+// The right factors, constants, of a plan that rounds: rounded to the nearest once.  `desc`: as the candidate wants
+// them.
+Packing pack_tf32(OpenclDevice& device, const TensorDesc& desc, int input);
 
 // True where inline PTX reaches the matrix units.
 bool has_mma(const OpenclDevice& device);
