@@ -39,7 +39,7 @@ class OpenclDevice : public Device {
   // Queued, after all earlier work: `bytes` from one buffer of this device to another.
   void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
 
-  // Appended to the options of every program that is built from now on, after a space.  For tests.
+  // Appended to the options of every program that a Launch builds from now on, after a space.  For tests.
   std::string build_options;
 
   const Capabilities& capabilities() const { return capabilities_; }
