@@ -17,7 +17,7 @@ typedef struct {
     int outer;
 } border_arg;
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) __attribute__((intel_vec_len_hint(1)))
 void conv_pad_rows(__global const ELEMENT* restrict src, __global ELEMENT* restrict dst, const int offset,
                    const border_arg b) {
     const int y = (int)get_global_id(0), a = (int)get_global_id(1);

@@ -1,6 +1,7 @@
-// conv on CPUs: register tiles along rows (kernels/conv/conv_fwd_rows.cl), over a copy with a border where windows
-// leave the source.  Channels last, or in blocks; one group.
+// conv on CPUs: register tiles along rows (kernels/conv/conv_fwd_rows.cl).  Where windows leave the source by more than
+// the outermost position of a row, over a copy with a border.  Channels last, or in blocks; one group.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "providers/opencl/conv_common.h"
@@ -25,12 +26,14 @@ struct BorderArgument {
 
 // As kernels/conv/conv_fwd_rows.cl has it.
 struct RowsArgument {
-  cl_int ic, oc, padded_oc, kernel_h, kernel_w, tap_h, tap_w, row, block, image, rows, columns, dst_blocks;
+  cl_int ic, oc, padded_oc, kernel_h, kernel_w, tap_h, tap_w, row, block, image, origin, rows, columns, dst_blocks;
+  cl_int height, width, stride_h, stride_w, dilation_h, dilation_w, begin_h, begin_w;
+  cl_int tiles, units, chunk, channels_first;
 };
 
 // A convolution as the kernel sees it.
 struct Rows {
-  bool bordered = false;
+  bool bordered = false, edges = false;  // how windows that leave the source are met; neither: there are none
   BorderArgument border{};
   RowsArgument rows{};
   int64_t run = 1, dst_run = 1, step = 1;  // RUN, DST_RUN, STEP
@@ -69,8 +72,12 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
     return (dst.dims[size_t(2 + axis)] - 1) * w.stride[axis] + (w.size[axis] - 1) * int64_t(w.dilation[axis]);
   };
   int64_t height = src.dims[3], width = src.dims[4];
-  r.bordered = w.begin[1] > 0 || w.begin[2] > 0 || last(1) >= height || last(2) >= width;
   if (w.begin[1] < 0 || w.begin[2] < 0) return std::nullopt;
+  const bool leaves =
+      w.begin[1] > 0 || w.begin[2] > 0 || last(1) - w.begin[1] >= height || last(2) - w.begin[2] >= width;
+  // Of a row of positions only the first and the last leave the source, those next to them do not.
+  r.edges = leaves && dst.dims[4] >= 2 && w.begin[2] <= w.stride[2] && last(2) - w.begin[2] - w.stride[2] < width;
+  r.bordered = leaves && !r.edges;
   if (r.bordered) {
     r.border = {cl_int(r.run), cl_int(height), cl_int(width), w.begin[1], w.begin[2], 0, 0, cl_int(n * blocks)};
     height = std::max(height + w.begin[1], last(1) + 1);
@@ -92,10 +99,23 @@ std::optional<Rows> rows_of(const ConvTensors& t) {
             cl_int(w.stride[1] * row),
             cl_int(block),
             cl_int(blocks * block),
+            r.edges ? cl_int(-(w.begin[1] * row + w.begin[2] * r.run)) : 0,
             cl_int(dst.dims[3]),
             cl_int(dst.dims[4]),
-            cl_int(dst.padded(1) / r.dst_run)};
-  if (t.taps() == 1 && w.stride[1] == 1 && w.stride[2] == 1 && !r.bordered && height == dst.dims[3] &&
+            cl_int(dst.padded(1) / r.dst_run),
+            cl_int(height),
+            cl_int(width),
+            w.stride[1],
+            w.stride[2],
+            w.dilation[1],
+            w.dilation[2],
+            w.begin[1],
+            w.begin[2],
+            0,
+            0,
+            0,
+            0};
+  if (t.taps() == 1 && w.stride[1] == 1 && w.stride[2] == 1 && !leaves && height == dst.dims[3] &&
       width == dst.dims[4]) {
     r.rows.columns *= r.rows.rows;
     r.rows.rows = 1;
@@ -114,18 +134,27 @@ Point point_of(int vector, int vectors, int pixels) {
 // Registers of the vector unit: 32 of AVX-512 (and of most that have vectors of 16), else 16.
 int registers(const OpenclDevice& device) { return device.capabilities().native_vector_float >= 16 ? 32 : 16; }
 
+// Half cycles that a tile takes for one input channel at one kernel position, where two loads and two products are done
+// a cycle: products, or loads if they are more.  A value of the source is loaded once if there is a register for it,
+// else with each product.  Ten products hide how long one takes.  Weights come from the second cache in the long run.
+double steps_of(const OpenclDevice& device, int vectors, int pixels) {
+  const int products = vectors * pixels, loads = vectors + (products + vectors < registers(device) ? pixels : products);
+  return std::max({products, loads, 10}) + 0.5 * vectors;
+}
+
 bool suits(const OpenclDevice& device, const ConvTensors& t, const Rows& r, const Point& point) {
   const int vector = point["VECTOR"], vectors = point["TILE_VECTORS"], pixels = point["TILE_PIXELS"];
   const int native = std::clamp(device.capabilities().native_vector_float, 4, 16);
   if (vector > native || vector < std::min(native, 8) || pixels > r.rows.columns) return false;
   if (r.dst_run < t.out_channels() && r.dst_run % vector) return false;
   if (vectors > 1 && t.out_channels() <= int64_t(vector) * (vectors - 1)) return false;
+  if (r.edges && pixels < 2) return false;
   // Sums that fill half of the registers at least, where the row is long enough.
   const int64_t sums = int64_t(vectors) * pixels, least = std::min<int64_t>(registers(device) / 2, r.rows.columns);
   return sums + vectors <= registers(device) && sums >= least;
 }
 
-// The widest tile whose positions divide the row best.
+// The tile that takes the fewest cycles for what is wanted of it.
 Point start_of(const OpenclDevice& device, const ConvTensors& t, const Rows& r) {
   const int native = std::clamp(device.capabilities().native_vector_float, 4, 16);
   int vector = native;
@@ -133,23 +162,49 @@ Point start_of(const OpenclDevice& device, const ConvTensors& t, const Rows& r) 
     vector /= 2;
   const int64_t columns = r.rows.columns, needed = (t.out_channels() + vector - 1) / vector;
   Point best = point_of(vector, 1, 1);
-  double best_score = 0;
+  double best_steps = INFINITY;
   for (const int vectors : {1, 2, 3, 4})
     for (const int pixels : family().tunables()[2].values) {
       if (pixels > columns || vectors > needed || vectors * pixels + vectors > registers(device)) continue;
-      // Share of the work that is wanted, and how many products a loaded value takes part in.
+      if (r.edges && pixels < 2) continue;
       const int64_t tiles = (columns + pixels - 1) / pixels, across = (needed + vectors - 1) / vectors;
-      const double wanted = double(columns * needed) / double(tiles * pixels * across * vectors);
-      const double score = wanted * double(vectors * pixels) / double(vectors * pixels + vectors + pixels);
-      if (score <= best_score) continue;
-      best_score = score;
+      const double steps = double(tiles * across) * (steps_of(device, vectors, pixels) + 0.1 * pixels);
+      if (steps >= best_steps) continue;
+      best_steps = steps;
       best = point_of(vector, vectors, pixels);
     }
   return best;
 }
 
-std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Rows& r,
-                                const Point& point) {
+// Whether the activation is a few instructions.
+bool short_epilogue(const Op& op) {
+  if (op.attributes.is_none("activation")) return true;
+  const std::string name = op.attributes.text("activation");
+  return name == "relu" || name == "relu6" || name == "clip" || name == "leaky_relu" || name == "identity";
+}
+
+// Divides the work: units a work-item, and which id varies faster.  A work-group costs up to a microsecond to start, so
+// that it should take some; but each processor should have several, for they may be slowed down by others.
+void divide(const OpenclDevice& device, const ConvTensors& t, const Point& point, Rows& r, int64_t across) {
+  constexpr double kEnoughProducts = 4e6;  // some 20 us of a fast processor
+  constexpr int64_t kGroups = 8;           // a processor
+  const int pixels = point["TILE_PIXELS"];
+  const int64_t tiles = (r.rows.columns + pixels - 1) / pixels, units = r.images * r.rows.rows * tiles;
+  const double products =
+      double(pixels) * point["VECTOR"] * point["TILE_VECTORS"] * double(t.channels()) * double(t.taps());
+  const int64_t processors = std::max<int64_t>(1, device.capabilities().compute_units);
+  const auto chunk_of = [&](int64_t groups) { return std::max<int64_t>(1, units * across / groups); };
+  // As many as are enough, but for small ops: of those every processor gets some.
+  const int64_t enough = std::max<int64_t>(1, int64_t(kEnoughProducts / products));
+  const int64_t chunk = std::min(std::max(chunk_of(processors * kGroups * 8), enough), chunk_of(processors * kGroups));
+  r.rows.tiles = cl_int(tiles);
+  r.rows.units = cl_int(units);
+  r.rows.chunk = cl_int(std::min(chunk, units));
+  // What is larger is read from memory once: the source, by all channels' work-items in turn, or the weights.
+  r.rows.channels_first = t.src.extent() > t.wei.extent();
+}
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, Rows r, const Point& point) {
   auto kernel = std::make_unique<KernelList>(device);
   Addressing src = t.src;
   if (r.bordered) {
@@ -164,20 +219,30 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
         .local({1, 1});
     src.offset = 0;
   }
+  const int64_t channels = int64_t(point["VECTOR"]) * point["TILE_VECTORS"];
+  const int64_t across = (r.rows.dst_blocks * r.dst_run + channels - 1) / channels;
+  divide(device, t, point, r, across);
   KernelSource source("conv/conv_fwd_rows.cl");
   source.tensor("SRC", src).tensor("WEI", t.wei).tensor("DST", t.dst);
   t.epilogue.define(source, op);
   point.define(source);
   source.define("RUN", r.run).define("DST_RUN", r.dst_run).define("STEP", r.step);
+  source.define("EDGES", int64_t(r.edges)).define("SHORT_EPILOGUE", int64_t(short_epilogue(op)));
   Launch& launch = kernel->add(source, "conv_fwd_rows");
   r.bordered ? launch.workspace("SRC") : launch.input(0, "SRC");
   launch.input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
+  if (r.edges) {
+    const size_t bytes = size_t(r.run) * size_of(t.src.dtype);
+    BufferRef zeros = device.allocate(bytes);
+    device.fill_zero(*zeros, 0, bytes);
+    launch.buffer(std::move(zeros));
+  }
   launch.scalar(r.rows);
-  const int64_t pixels = point["TILE_PIXELS"], channels = int64_t(point["VECTOR"]) * point["TILE_VECTORS"];
-  launch.global({size_t((r.rows.columns + pixels - 1) / pixels), size_t(r.images * r.rows.rows),
-                 size_t((r.rows.dst_blocks * r.dst_run + channels - 1) / channels)});
-  launch.local({1, 1, 1});
+  size_t parts = size_t((r.rows.units + r.rows.chunk - 1) / r.rows.chunk), tiles = size_t(across);
+  if (r.rows.channels_first) std::swap(parts, tiles);
+  launch.global({parts, tiles});
+  launch.local({1, 1});
   return kernel;
 }
 
