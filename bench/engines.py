@@ -80,7 +80,7 @@ def _pylayout_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], A
 def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
     import torch
 
-    from .torchvision_models import import_torchvision
+    from .torchvision_models import build, import_torchvision
 
     torch.set_num_threads(options["threads"])
     torch.set_grad_enabled(False)
@@ -89,8 +89,6 @@ def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any]
         weights = np.load(options["weights"])
         module.load_state_dict({key: torch.from_numpy(weights[key]) for key in weights}, strict=False)
     else:
-        from .models import build
-
         module = build(options["network"], int(np.load(options["images"], mmap_mode="r").shape[-1]))
     x = torch.from_numpy(np.load(options["images"]))
     if name == "torch:channels_last":

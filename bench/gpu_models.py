@@ -24,16 +24,9 @@ import numpy as np
 import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
-from .models import NETWORKS, build
+from .torchvision_models import NETWORKS, build, write_onnx
 
 SEEDS = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"]
-
-
-def export(torch: Any, module: Any, x: Any, folder: str) -> str:
-    path = str(Path(folder) / "model.onnx")
-    torch.backends.mha.set_fastpath_enabled(False)
-    torch.onnx.export(module, (x,), path, dynamo=False, opset_version=17)
-    return path
 
 
 def ours(path: str, x: Any, math: str, options: argparse.Namespace) -> Callable[[], Any]:
@@ -107,7 +100,8 @@ def rows_of(torch: Any, network: str, options: argparse.Namespace) -> list[dict[
         x = torch.randn(batch, 3, size, size)
         exact = copy.deepcopy(module).double().cuda()(x.double().cuda()).float().cpu().numpy()
         with tempfile.TemporaryDirectory() as folder:
-            path = export(torch, module, x, folder)
+            path = str(Path(folder) / "model.onnx")
+            write_onnx(module, x, Path(path))
             for math in options.math:
                 start = time.perf_counter()
                 engines = {"plan": ours(path, x, math, options)}

@@ -23,61 +23,9 @@ import numpy as np
 from pylayout.cli.terminal import Table, ms_text
 
 from .engines import Engine, take_turns
+from .torchvision_models import NETWORKS, build, write_onnx
 
 ENGINES = ["plan", "onnxruntime", "openvino", "torch:channels_last"]
-NETWORKS = [
-    "alexnet",
-    "resnet18",
-    "resnet50",
-    "vgg16",
-    "densenet161",
-    "googlenet",
-    "squeezenet1_0",
-    "inception_v3",
-    "shufflenet_v2_x1_0",
-    "mobilenet_v2",
-    "mobilenet_v3_large",
-    "mobilenet_v3_small",
-    "resnext50_32x4d",
-    "wide_resnet50_2",
-    "mnasnet1_0",
-    "efficientnet_b0",
-    "efficientnet_b4",
-    "regnet_y_400mf",
-    "vgg16_bn",
-    "resnet101",
-    "resnet152",
-    "vgg11",
-    "vgg19",
-    "convnext_small",
-    "vit_b_16",
-]
-_OPTIONS: dict[str, dict[str, Any]] = {
-    "googlenet": {"aux_logits": False, "init_weights": False},
-    "inception_v3": {"init_weights": False},
-}
-
-
-def build(network: str, size: int) -> Any:
-    """The torchvision network in eval mode, seeded and calibrated."""
-    import torch
-
-    from .torchvision_models import import_torchvision
-
-    torch.manual_seed(1)
-    module = getattr(import_torchvision(), network)(**_OPTIONS.get(network, {}))
-    if network == "inception_v3":
-        module.aux_logits, module.AuxLogits = False, None
-    norms = [m for m in module.modules() if isinstance(m, torch.nn.BatchNorm2d)]
-    for m in module.modules():
-        if isinstance(m, (torch.nn.Conv2d, torch.nn.Linear)):
-            torch.nn.init.kaiming_normal_(m.weight, nonlinearity="relu")
-    for norm in norms:
-        norm.momentum = None  # statistics of the calibrating pass alone
-    if norms:
-        with torch.no_grad():
-            module.train()(torch.randn(4, 3, size, size))
-    return module.eval()
 
 
 def export(network: str, batch: int, folder: Path) -> dict[str, Any]:
@@ -88,10 +36,9 @@ def export(network: str, batch: int, folder: Path) -> dict[str, Any]:
     module = build(network, size)
     torch.manual_seed(batch)
     x = torch.randn(batch, 3, size, size)
-    torch.backends.mha.set_fastpath_enabled(False)
     files = {key: str(folder / f"{key}{suffix}") for key, suffix in _FILES.items()}
+    write_onnx(module, x, Path(files["model"]))
     with torch.no_grad():
-        torch.onnx.export(module, (x,), files["model"], dynamo=False, opset_version=17)
         np.save(files["images"], x.numpy())
         np.save(files["reference"], module(x).numpy())
     return {**files, "network": network}

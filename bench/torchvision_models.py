@@ -1,9 +1,43 @@
-"""torchvision's definitions of networks, for benchmarks and tests."""
+"""torchvision's networks for benchmarks and tests: their definitions, seeded modules, ONNX files."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+from pathlib import Path
+from typing import Any
+
+NETWORKS = [
+    "alexnet",
+    "resnet18",
+    "resnet50",
+    "vgg16",
+    "densenet161",
+    "googlenet",
+    "squeezenet1_0",
+    "inception_v3",
+    "shufflenet_v2_x1_0",
+    "mobilenet_v2",
+    "mobilenet_v3_large",
+    "mobilenet_v3_small",
+    "resnext50_32x4d",
+    "wide_resnet50_2",
+    "mnasnet1_0",
+    "efficientnet_b0",
+    "efficientnet_b4",
+    "regnet_y_400mf",
+    "vgg16_bn",
+    "resnet101",
+    "resnet152",
+    "vgg11",
+    "vgg19",
+    "convnext_small",
+    "vit_b_16",
+]
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "googlenet": {"aux_logits": False, "init_weights": False},
+    "inception_v3": {"init_weights": False},
+}
 
 
 def import_torchvision():
@@ -23,3 +57,31 @@ def import_torchvision():
         from torchvision import models
 
     return models
+
+
+def build(network: str, size: int) -> Any:
+    """The torchvision network in eval mode, seeded and calibrated."""
+    import torch
+
+    torch.manual_seed(1)
+    module = getattr(import_torchvision(), network)(**_OPTIONS.get(network, {}))
+    if network == "inception_v3":
+        module.aux_logits, module.AuxLogits = False, None
+    norms = [m for m in module.modules() if isinstance(m, torch.nn.BatchNorm2d)]
+    for m in module.modules():
+        if isinstance(m, (torch.nn.Conv2d, torch.nn.Linear)):
+            torch.nn.init.kaiming_normal_(m.weight, nonlinearity="relu")
+    for norm in norms:
+        norm.momentum = None  # statistics of the calibrating pass alone
+    if norms:
+        with torch.no_grad():
+            module.train()(torch.randn(4, 3, size, size))
+    return module.eval()
+
+
+def write_onnx(module: Any, x: Any, path: Path) -> None:
+    import torch
+
+    torch.backends.mha.set_fastpath_enabled(False)  # it has no ONNX form
+    with torch.no_grad():
+        torch.onnx.export(module, (x,), str(path), dynamo=False, opset_version=17)
