@@ -254,9 +254,9 @@ void Catalog::price(Entry& entry) {
   entry.all_measured = all;
 }
 
-void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
+std::vector<size_t> Catalog::to_measure(Entry& entry, Tuning tuning) {
   std::unique_lock<std::mutex> guard(entry.lock);
-  if (entry.all_measured) return;
+  if (entry.all_measured) return {};
   const bool priced = std::all_of(entry.ways.begin(), entry.ways.end(),
                                   [](const Way& way) { return !std::isinf(way.ms) || !way.usable; });
   if (!priced) {
@@ -266,22 +266,27 @@ void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
     for (Way& way : entry.ways)
       if (!way.measured && std::isinf(way.ms)) way.ms = estimate_ms(entry.op, way.candidate, known);
   }
-  if (tuning == Tuning::off) return;
+  std::vector<size_t> chosen;
+  if (tuning == Tuning::off) return chosen;
+  double best = std::numeric_limits<double>::infinity();
+  for (const Way& way : entry.ways)
+    if (way.usable) best = std::min(best, double(way.ms));
+  for (size_t i = 0; i < entry.ways.size(); ++i) {
+    const Way& way = entry.ways[i];
+    if (way.usable && !way.measured && (tuning == Tuning::full || way.ms <= 2 * best)) chosen.push_back(i);
+  }
+  return chosen;
+}
+
+void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
   // What measuring shows may bring others within reach of the best, so until no way that matters is unmeasured.
   for (;;) {
-    double best = std::numeric_limits<double>::infinity();
-    for (const Way& way : entry.ways)
-      if (way.usable) best = std::min(best, double(way.ms));
-    std::vector<size_t> chosen;
-    for (size_t i = 0; i < entry.ways.size(); ++i) {
-      const Way& way = entry.ways[i];
-      if (way.usable && !way.measured && (tuning == Tuning::full || way.ms <= 2 * best)) chosen.push_back(i);
-    }
+    const std::vector<size_t> chosen = to_measure(entry, tuning);
     if (chosen.empty()) break;
-    guard.unlock();
     measure_ways(entry, chosen, tuning, max_seconds);
-    guard.lock();
   }
+  if (tuning == Tuning::off) return;
+  std::lock_guard<std::mutex> guard(entry.lock);
   entry.all_measured =
       std::all_of(entry.ways.begin(), entry.ways.end(), [](const Way& way) { return way.measured || !way.usable; });
 }

@@ -83,7 +83,8 @@ class Catalog {
 
   // What the tuner works on: a description with every point of the tuning spaces, not among the entries.
   EntryRef whole_space(const Entry& entry);
-  // Lists the ways of an entry anew, after its `space` was searched; later choices see the new entry.  `entry` lives on.
+  // Lists the ways of an entry anew, after its `space` was searched; later choices see the new entry.  `entry` lives
+  // on.
   EntryRef renew(const EntryRef& entry, const Entry& space);
   // Entries met so far on a device, without reorders, in no order.
   std::vector<EntryRef> met(const Device& device);
@@ -95,6 +96,8 @@ class Catalog {
   // Measures ways that matter: in automatic tuning those whose estimate lies within twice the best one, in
   // full tuning all.  Does nothing where that was done before.
   void measure(Entry& entry, Tuning tuning, double max_seconds = 1e9);
+  // The ways, by number, that this would measure first.  Estimates what was not priced yet.
+  std::vector<size_t> to_measure(Entry& entry, Tuning tuning);
   // The kernel of a way, prepared on first use.  Null if it cannot be prepared; the way is then not usable.
   std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
   // The fastest usable way's time; nothing if there is none.

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <cstdio>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "core/json.h"
 #include "core/threads.h"
+#include "dispatch/builders.h"
 #include "dispatch/cost_database.h"
 
 namespace pl {
@@ -27,73 +26,6 @@ constexpr double kAbandonRatio = 1.4;
 constexpr size_t kChunk = 24;  // points measured in turns
 // The database's key for the fastest point of a family and class: "tuned <family> <shapes>".
 constexpr const char* kTuned = "tuned ";
-
-// Prepares kernels on other threads, in the order of the jobs.
-class Builders {
- public:
-  explicit Builders(Catalog& catalog) : catalog_(catalog) {
-    for (int i = 0; i < available_processors(); ++i) threads_.emplace_back([this] { work(); });
-  }
-  ~Builders() {
-    {
-      std::lock_guard<std::mutex> guard(lock_);
-      stop_ = true;
-    }
-    changed_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
-  }
-  void add(const EntryRef& entry, size_t way) {
-    {
-      std::lock_guard<std::mutex> guard(lock_);
-      jobs_.push_back({entry, way});
-    }
-    changed_.notify_one();
-  }
-  // Waits until the kernels of these ways are there, or could not be made; false once `until` has passed.
-  bool wait(const EntryRef& entry, const std::vector<size_t>& ways, Clock::time_point until) {
-    std::unique_lock<std::mutex> guard(lock_);
-    return changed_.wait_until(guard, until, [&] {
-      return std::all_of(ways.begin(), ways.end(), [&](size_t way) { return done_.count({entry.get(), way}) > 0; });
-    });
-  }
-  // Forgets what nobody has begun.
-  void clear() {
-    std::lock_guard<std::mutex> guard(lock_);
-    jobs_.clear();
-    next_ = 0;
-  }
-
- private:
-  void work() {
-    std::unique_lock<std::mutex> guard(lock_);
-    for (;;) {
-      changed_.wait(guard, [&] { return stop_ || next_ < jobs_.size(); });
-      if (stop_) return;
-      const Job job = jobs_[next_++];
-      guard.unlock();
-      try {
-        catalog_.kernel(*job.entry, job.entry->ways[job.way]);
-      } catch (const Error&) {  // out of memory: whoever measures it meets it again and says so
-      }
-      guard.lock();
-      done_.insert({job.entry.get(), job.way});
-      changed_.notify_all();
-    }
-  }
-
-  struct Job {
-    EntryRef entry;
-    size_t way;
-  };
-  Catalog& catalog_;
-  std::mutex lock_;
-  std::condition_variable changed_;
-  std::vector<Job> jobs_;
-  size_t next_ = 0;
-  std::set<std::pair<const Entry*, size_t>> done_;
-  bool stop_ = false;
-  std::vector<std::thread> threads_;
-};
 
 // One op being tuned.
 struct Search {
@@ -239,7 +171,8 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
     // What measured slower than estimated may bring others within reach, which nothing must leave to their estimates.
     std::vector<size_t> reachable;
     for (size_t w : starts)
-      if (space.ways[w].usable && !space.ways[w].measured && space.ways[w].ms < search.best_ms()) reachable.push_back(w);
+      if (space.ways[w].usable && !space.ways[w].measured && space.ways[w].ms < search.best_ms())
+        reachable.push_back(w);
     if (!reachable.empty()) catalog.measure(space, reachable, measuring);
     double before = INFINITY;  // what a program takes that knows nothing of the search
     for (size_t w : starts) {

@@ -13,6 +13,7 @@ namespace pl {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kHopeless = 2;  // times what the assignment of all layouts would take
 constexpr int kRefinements = 3;  // times that layouts are assigned again with times taken within programs
 
 double lower_quartile(std::vector<double> values) {
@@ -85,12 +86,14 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   Catalog& catalog = context_.catalog();
   // The dearest first, in case the time runs out; those with windows, which cost about what they do without, last.
   std::map<Entry*, int> counts;
+  std::map<Entry*, EntryRef> refs;
   std::set<Entry*> windowed;
   for (const NodeStates& node : variant.nodes) {
     std::set<Entry*> entries;
     for (const State& state : node.states) {
       if (!state.entry) continue;
       entries.insert(state.entry.get());
+      refs.emplace(state.entry.get(), state.entry);
       if (state.entry != node.entry) windowed.insert(state.entry.get());
     }
     for (Entry* entry : entries) ++counts[entry];
@@ -104,13 +107,40 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
                                 : a.second->text < b.second->text;
   });
   const double end = elapsed() + seconds;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                            std::chrono::duration<double>(std::min(seconds, 1e8)));
+  std::map<Entry*, std::vector<size_t>> building;
+  if (builders_) {
+    for (const auto& [ms, entry] : order) {
+      if (entry->device->is_cpu()) continue;
+      for (size_t way : building[entry] = catalog.to_measure(*entry, options_.tuning)) builders_->add(refs[entry], way);
+    }
+    // Compiling disturbs what is measured on the same processors.
+    const auto properties = plan_.home_->properties();
+    const auto type = properties.find("type");
+    if (type == properties.end() || type->second != "gpu")
+      for (const auto& [ms, entry] : order) builders_->wait(refs[entry], building[entry], until);
+  }
   for (size_t i = 0; i < order.size(); ++i) {
     report("measuring ops", double(i) / double(order.size()));
+    if (builders_) builders_->wait(refs[order[i].second], building[order[i].second], until);
     const double left = end - elapsed();
     if (left <= 0) break;
     catalog.measure(*order[i].second, options_.tuning, left);
   }
+  if (builders_) builders_->clear();
   refresh_costs(variant.nodes);
+}
+
+void Plan::Compiler::build_ahead(const Variant& variant, const Assignment& assignment) {
+  if (!builders_) return;
+  for (size_t i = 0; i < variant.nodes.size(); ++i) {
+    const NodeStates& node = variant.nodes[i];
+    if (node.kind != NodeStates::Kind::op) continue;
+    const State& state = node.states[size_t(assignment.states[i])];
+    if (state.way && !state.entry->device->is_cpu())
+      builders_->add(state.entry, size_t(state.way - state.entry->ways.data()));
+  }
 }
 
 // Assigns, measures the conversions that the assignment uses, and again until it uses none that is a mere estimate.
@@ -131,6 +161,7 @@ void Plan::Compiler::add_contender(Variant& variant, std::vector<Contender>& lis
                                    Assignment assignment) {
   for (const Contender& known : list)
     if (known.assignment.states == assignment.states) return;
+  build_ahead(variant, assignment);
   Contender contender;
   contender.name = name;
   contender.program = std::make_unique<Program>(context_, variant.graph, variant.nodes, assignment, *plan_.home_,
@@ -230,6 +261,8 @@ void Plan::Compiler::contest(Variant& variant, double seconds) {
           if (all[s].way == state.way && all[s].inputs == state.inputs && all[s].outputs == state.outputs)
             uniform.states[i] = int(s);
       }
+      // Where kernels are compiled for it, a program that would be hopeless is not worth making.
+      if (builders_ && uniform.ms > kHopeless * list[0].assignment.ms) continue;
       add_contender(variant, list, layout, std::move(uniform));
     }
     run_rounds(variant, list, 5, until);
@@ -361,6 +394,8 @@ void Plan::Compiler::compile() {
   if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && !plan_.home_->is_cpu())
     plan_.graph_ = in_half_precision(plan_.graph_, context_);
   plan_.graph_.verify();
+  if (!plan_.home_->host_memory() && options_.tuning != Tuning::off)
+    builders_ = std::make_unique<Builders>(context_.catalog());
   std::vector<std::unique_ptr<Variant>> list = variants();
   // Without measuring, the last one: the whole batch at once, unless that takes too much memory.
   if (options_.tuning == Tuning::off && !options_.memory_limit && options_.chains.empty())

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "dispatch/builders.h"
 #include "graph/chains.h"
 #include "graph/plan.h"
 
@@ -63,6 +64,8 @@ class Plan::Compiler {
   // Everything for one way of cutting the batch.
   void prepare(Variant& variant, double seconds);
   void measure_ops(Variant& variant, double seconds);
+  // Has the kernels of an assignment's ops built on other threads meanwhile.
+  void build_ahead(const Variant& variant, const Assignment& assignment);
   Assignment settle(Variant& variant, const std::vector<NodeStates>& nodes, bool measure);
   void contest(Variant& variant, double seconds);
   void add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name, Assignment assignment);
@@ -86,6 +89,7 @@ class Plan::Compiler {
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::vector<BufferRef> data_;  // inputs and outputs for timing, of the whole batch
   std::vector<External> inputs_, outputs_;
+  std::unique_ptr<Builders> builders_;  // of devices whose kernels are compiled as they are met
   // Times of a way within programs.
   struct Seen {
     double sum = 0;

@@ -1,10 +1,13 @@
 // Dispatch against a provider of known costs: which way is chosen, what is reordered, what is learned.
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "check.h"
+#include "dispatch/builders.h"
 #include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "dispatch/cost_database.h"
@@ -42,7 +45,8 @@ static Schema make_nowhere() {
 }
 PL_REGISTER_OP(make_nowhere);
 
-static int prepared = 0, packed = 0;
+static std::atomic<int> prepared{0};  // on threads of their own too
+static int packed = 0;
 
 class CopyKernel : public Kernel {
  public:
@@ -271,7 +275,8 @@ static void test_packed_constants_are_measured() {
     const int before = packed;
     const std::vector<TensorRef> inputs{f.make(Layout::plain(4)), f.make(Layout::plain(4))};
     const std::string json = f.context->tune_json(*find_schema("test_packed"), f.automatic, inputs, 0.05);
-    CHECK(packed == before + 2);  // for each of the candidates
+    // For each of the candidates; on a busy machine they are measured again.
+    CHECK(packed >= before + 2 && (packed - before) % 2 == 0);
     CHECK(json.find("true") != std::string::npos && json.find("\"measured\": false") == std::string::npos &&
           json.find("\"measured\":false") == std::string::npos);
 }
@@ -366,7 +371,30 @@ static void test_a_cached_call_prepares_nothing() {
     CHECK(prepared == before);
 }
 
+static void test_kernels_are_built_ahead() {
+    Fixture f;
+    Catalog& catalog = f.context->catalog();
+    Op op = make_op(*find_schema("test_first"), {}, {f.x});
+    const EntryRef entry = catalog.entry(op, f.context->device("cpu"));
+    const std::vector<size_t> ways = catalog.to_measure(*entry, Tuning::full);
+    CHECK(ways.size() == 3);
+    CHECK(catalog.to_measure(*entry, Tuning::off).empty());
+    const int before = prepared;
+    Builders builders(catalog);
+    const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    CHECK(!builders.wait(entry, ways, soon));  // nobody asked for them yet
+    for (size_t way : ways) builders.add(entry, way);
+    CHECK(builders.wait(entry, ways, std::chrono::steady_clock::now() + std::chrono::seconds(60)));
+    CHECK(prepared == before + 3);
+    for (size_t way : ways) CHECK(catalog.kernel(*entry, entry->ways[way]) != nullptr);
+    CHECK(prepared == before + 3);
+    // What is measured is none of that any more.
+    catalog.measure(*entry, Tuning::full);
+    CHECK(catalog.to_measure(*entry, Tuning::full).empty());
+}
+
 int main() {
+    test_kernels_are_built_ahead();
     test_the_fastest_layout_wins_where_a_reorder_pays();
     test_a_forced_policy_is_obeyed();
     test_per_op_returns_to_plain_and_reorders_every_time();

@@ -1,0 +1,48 @@
+// Builders: kernels prepared ahead on other threads.  A runtime compiles one program on one processor, for a tenth of a
+// second to several; a network's ops have hundreds.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "dispatch/catalog.h"
+
+namespace pl {
+
+class Builders {
+ public:
+  explicit Builders(Catalog& catalog);  // a thread for each processor
+  ~Builders();                          // waits for what has begun
+  Builders(const Builders&) = delete;
+  Builders& operator=(const Builders&) = delete;
+
+  // Prepares the kernel of a way, after those asked for before; whoever needs it meanwhile prepares it too.
+  void add(const EntryRef& entry, size_t way);
+  // Waits until the kernels of these ways are there, or could not be made; false once `until` has passed.
+  bool wait(const EntryRef& entry, const std::vector<size_t>& ways, std::chrono::steady_clock::time_point until);
+  // Forgets what nobody has begun.
+  void clear();
+
+ private:
+  struct Job {
+    EntryRef entry;
+    size_t way;
+  };
+  void work();
+
+  Catalog& catalog_;
+  std::mutex lock_;
+  std::condition_variable changed_;
+  std::vector<Job> jobs_;
+  size_t next_ = 0;
+  std::set<std::pair<const Entry*, size_t>> done_;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace pl
