@@ -72,10 +72,32 @@
 #endif
 #define LEFT_SHARE (TILE_M * CHUNKS / MMA_GROUP)  // pieces of a stage that a work-item copies
 #define RIGHT_SHARE (TILE_N * CHUNKS / MMA_GROUP)
+#if MMA_HELD && (LEFT_SHARE * MMA_GROUP != TILE_M * CHUNKS || RIGHT_SHARE * MMA_GROUP != TILE_N * CHUNKS)
+#error "the work-items of a group do not share its pieces evenly"
+#endif
 #define COPY_ROW(j) (item / CHUNKS + (j) * (MMA_GROUP / CHUNKS))  // a multiple of 8 apart: slots MMA_GROUP apart
 
 // Starts the copies of one step into stage `to` and moves on to the next step.  Where a copy is zero-filled its source
 // is not read and may be any address.
+#if MMA_HELD  // what COPY_STEP has loaded is written by END_COPIES, when the step before it has been multiplied
+#define COPY_STEP(to)                                                                                              \
+    {                                                                                                              \
+        _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_held[j] =                                      \
+            COPIED(src + (base[j] + left_at), IN_STEP(left_bytes[j]));                                             \
+        _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) right_held[j] =                                    \
+            COPIED(wei + (right_at + j * right_pitch), IN_STEP(right_bytes[j]));                                   \
+        right_at += TILE_K;                                                                                        \
+        NEXT_STEP()                                                                                                \
+    }
+#define END_COPIES(to)                                                                                             \
+    {                                                                                                              \
+        const tiles_place stage_ = AT_SLOT(copies, (to)*TILE_SLOTS);                                               \
+        _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) *AT_SLOT(stage_, j * MMA_GROUP) = left_held[j];     \
+        _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j)                                                    \
+            *AT_SLOT(stage_, TILE_M * CHUNKS + j * MMA_GROUP) = right_held[j];                                     \
+    }
+#else
+#define END_COPIES(to)
 #define COPY_STEP(to)                                                                                              \
     {                                                                                                              \
         const tiles_place stage_ = AT_SLOT(copies, (to)*TILE_SLOTS);                                               \
@@ -87,6 +109,7 @@
         right_at += TILE_K;                                                                                        \
         NEXT_STEP()                                                                                                \
     }
+#endif
 #if POSITIONS
 #define NEXT_STEP()                                            \
     {                                                          \
@@ -143,7 +166,7 @@
     _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] =                                            \
         (uidx_t)(h0[j] + (hh)) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + (ww)) < (uidx_t)SRC_DIM(4) ? 16 : 0;
 
-__kernel __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1)))
+__kernel MMA_ATTRIBUTES __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1)))
 void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,
                   const window_arg window, const idx_t oc_per_group, const idx_t pixels
 #if PARTS
@@ -217,14 +240,19 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) right_bytes[j] = o0 + COPY_ROW(j) < o_end ? 16 : 0;
     const tiles_place all_tiles = TILES_PLACE(tiles), copies = AT_SLOT(all_tiles, SLOT(COPY_ROW(0), piece));
 
-    float acc[MMA_ROWS][MMA_COLUMNS][4];
+    MMA_ACCUMULATORS(acc);
 #if NVIDIA_PTX != 2
     _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
-        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
-            _Pragma("unroll") for (int s = 0; s < 4; ++s) acc[i][j][s] = 0.0f;
+        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j) MMA_ZERO(acc, i, j);
+#endif
+#if MMA_HELD
+    uint4 left_held[LEFT_SHARE], right_held[RIGHT_SHARE];
 #endif
     _Pragma("unroll") for (int s = 0; s < STEPS_AHEAD; ++s) {
-        if (s < steps) COPY_STEP(s)
+        if (s < steps) {
+            COPY_STEP(s)
+            END_COPIES(s)
+        }
         COPY_COMMIT();
     }
     int now = 0, later = STEPS_AHEAD;  // stages: multiplied, copied to
@@ -234,7 +262,10 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         barrier(CLK_LOCAL_MEM_FENCE);
         if (step + STEPS_AHEAD < steps) COPY_STEP(later)
         COPY_COMMIT();
-        MULTIPLY_TILES(AT_SLOT(all_tiles, now * TILE_SLOTS), step > 0, acc);
+        MULTIPLY_TILES(all_tiles, now, step > 0, acc);
+#if MMA_HELD
+        if (step + STEPS_AHEAD < steps) END_COPIES(later)
+#endif
         now = now + 1 == STAGES ? 0 : now + 1;
         later = later + 1 == STAGES ? 0 : later + 1;
     }

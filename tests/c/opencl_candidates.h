@@ -132,6 +132,12 @@ class Candidates {
   }
 
   const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
+  // Leaves one of them.
+  void only(const Device& device) {
+    devices_.erase(
+        std::remove_if(devices_.begin(), devices_.end(), [&](const auto& each) { return each.get() != &device; }),
+        devices_.end());
+  }
 
   // `inputs` in schema order, an Array without values for an absent one; `reference` gets the inferred op.
   void check(const char* name, const Attributes& attributes, DType dtype, const std::vector<Array>& inputs,

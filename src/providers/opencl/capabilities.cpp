@@ -1,5 +1,6 @@
 #include "providers/opencl/capabilities.h"
 
+#include "providers/opencl/matrix_unit.h"
 #include "providers/opencl/objects.h"
 
 namespace pl::opencl {
@@ -8,6 +9,7 @@ namespace {
 // From cl_nv_device_attribute_query; the constants are not in every header package.
 constexpr cl_device_info kComputeCapabilityMajorNv = 0x4000;
 constexpr cl_device_info kComputeCapabilityMinorNv = 0x4001;
+constexpr cl_device_info kSubgroupSizesIntel = 0x4108;  // of cl_intel_required_subgroup_size
 
 std::string text(const Api& cl, cl_device_id device, cl_device_info what) {
   size_t size = 0;
@@ -67,7 +69,11 @@ Capabilities read_capabilities(const Platform& platform, cl_device_id device) {
                                value<cl_uint>(cl, device, kComputeCapabilityMinorNv));
     c.fp16 = c.fp16 || c.compute_capability >= 53;
   }
-  c.matrix_units = c.compute_capability >= 70 || c.has_extension("cl_intel_subgroup_matrix_multiply_accumulate");
+  size_t sizes[16] = {}, bytes = 0;
+  if (c.has_extension("cl_intel_required_subgroup_size") &&
+      cl.clGetDeviceInfo(device, kSubgroupSizesIntel, sizeof sizes, sizes, &bytes) == CL_SUCCESS)
+    for (size_t i = 0; i < bytes / sizeof sizes[0]; ++i)
+      if (sizes[i] > 0 && (c.least_subgroup == 0 || int(sizes[i]) < c.least_subgroup)) c.least_subgroup = int(sizes[i]);
   return c;
 }
 
@@ -95,7 +101,7 @@ std::map<std::string, std::string> Capabilities::properties() const {
       {"subgroups", yes_no(subgroups)},
       {"unified_memory", yes_no(unified_memory)},
       {"inline_ptx", yes_no(nvidia)},
-      {"matrix_units", yes_no(matrix_units)},
+      {"matrix_units", matrix_unit(*this) ? matrix_unit(*this).name : "no"},
   };
   if (nvidia) result["compute_capability"] = concat(compute_capability / 10, ".", compute_capability % 10);
   return result;

@@ -27,9 +27,9 @@ struct Capabilities {
   bool svm_system = false;                       // kernels may use any host pointer
   bool subgroups = false;                        // cl_khr_subgroups or OpenCL C 3.0's feature
   bool intel_subgroups = false;
+  int least_subgroup = 0;      // work-items of the smallest that a kernel may ask for; 0: not said (Intel's say)
   bool nvidia = false;         // NVIDIA's compiler: inline PTX works
   int compute_capability = 0;  // NVIDIA: 10 * major + minor
-  bool matrix_units = false;   // tensor cores (NVIDIA from 7.0) or Intel's XMX
 
   bool has_extension(const char* extension) const {
     return extensions.find(std::string(" ") + extension + " ") != std::string::npos;

@@ -88,7 +88,7 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
     list_conv_local(op, device, out);
     list_conv_winograd(op, device, out);
   }
-  if (has_mma(device)) list_conv_mma(op, device, out);
+  if (mma_suits(op, device, out)) list_conv_mma(op, device, out);
   list_conv_skinny(op, device, out);
   list_conv_depthwise(op, device, out);
   if (!device.capabilities().cpu) list_conv_depthwise_quad(op, device, out);

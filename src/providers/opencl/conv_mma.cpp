@@ -64,7 +64,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
   const MmaProblem problem = problem_of(t);
   const auto add = [&](const MmaPlan& plan) {
     Candidate candidate = base;
-    candidate.implementation = plan.name("conv_fwd_mma", problem.dtype);
+    candidate.implementation = plan.name("conv_fwd_mma");
     candidate.efficiency = plan.efficiency;
     candidate.workspace_bytes = plan.parts_bytes(problem);
     if (plan.right_rounded) candidate.packings = {pack_tf32(device, base.inputs[1], 1)};
@@ -74,7 +74,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
   const bool constant = op.schema->role_of(1) == Role::constant;
   bool first = true;
   for (MmaPlan& plan : mma_plans(device, problem, op.math)) {
-    plan.right_rounded = constant && plan.rounds(problem.dtype);
+    plan.right_rounded = constant && plan.tf32;
     add(plan);
     if (plan.right_rounded && first) {  // for weights that a program computes: less accurate, so tried last
       plan.right_rounded = false;

@@ -5,10 +5,10 @@
 //
 // Error, relative to the L2 norm of the result, for normally distributed data: at most kErrorOfTwo or kErrorOfFour
 // times the root of the input channels (measured: 0.3e-6 to 0.7e-6 and 0.7e-6 to 2.2e-6 for 64 to 512 channels, where
-// sums by the definition have 0.4e-6 to 1.2e-6; src/providers/host/winograd.cpp, tests/c/test_opencl_winograd.cpp).  Where
-// that is above kErrorAllowed it is refused.  Products are f32 or as accurate whatever `math` says: factors rounded to
-// 11 bits would be off by 3 to 10 times as much as in a direct convolution.  A NaN makes all outputs NaN whose window
-// has it.
+// sums by the definition have 0.4e-6 to 1.2e-6; src/providers/host/winograd.cpp, tests/c/test_opencl_winograd.cpp).
+// Where that is above kErrorAllowed it is refused.  Products are f32 or as accurate whatever `math` says: factors
+// rounded to 11 bits would be off by 3 to 10 times as much as in a direct convolution.  A NaN makes all outputs NaN
+// whose window has it.
 #include <algorithm>
 #include <cmath>
 
@@ -132,12 +132,13 @@ std::vector<Candidate> products(const Op& product, OpenclDevice& device, const P
     t.dst.offset = places.product;
     return t;
   };
-  if (has_mma(device)) {
+  const bool units = mma_refusal(device, DType::f32, product.math).empty();
+  if (units) {
     add_conv_mma(product, device, base, tensors(Layout::channels_last(4)), list);
     for (Candidate& candidate : list.candidates) candidate.inputs[1] = base.inputs[1];
     if (list.candidates.size() > kMostProducts) list.candidates.resize(kMostProducts);
   }
-  if (!has_mma(device)) add_conv_local(product, device, base, tensors(packed_weights(4)), list);
+  if (!units) add_conv_local(product, device, base, tensors(packed_weights(4)), list);
   return std::move(list.candidates);
 }
 

@@ -8,7 +8,7 @@ Launch::Launch(OpenclDevice& device, const KernelSource& source, const std::stri
     : device_(device),
       source_(source),
       entry_(entry),
-      program_(device.programs().get(source.name(), source.text(), source.options() + device.build_options)) {
+      program_(device.build(source)) {
   cl_int code = CL_SUCCESS;
   kernel_ = KernelHandle(&device.cl(), device.cl().clCreateKernel(program_->get(), entry.c_str(), &code));
   check_cl(code, "creating the kernel " + entry + " of " + source.name());

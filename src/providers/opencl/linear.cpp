@@ -43,7 +43,7 @@ void list_linear(const Op& op, OpenclDevice& device, CandidateList& out) {
       add_matmul_tiled(op, device, base, tensors_of(op, base), true, out);
   } else {
     list_linear_local(op, device, out);
-    if (has_mma(device)) list_linear_mma(op, device, out);
+    if (mma_suits(op, device, out)) list_linear_mma(op, device, out);
   }
   list_linear_skinny(op, device, out);
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {

@@ -59,7 +59,7 @@ void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
     for (const Candidate& base : bases_of(op)) add_matmul_tiled(op, device, base, tensors_of(op, base), false, out);
   } else {
     list_matmul_local(op, device, out);
-    if (has_mma(device)) list_matmul_mma(op, device, out);
+    if (mma_suits(op, device, out)) list_matmul_mma(op, device, out);
   }
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
     complete(op, candidate);

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "providers/opencl/matrix_unit.h"
 #include "providers/opencl/ptx.h"
 
 namespace pl::opencl {
@@ -26,6 +27,31 @@ constexpr MmaTile kWgmmaTiles[] = {
     {64, 128, 4, 1, 8, 3, 1, true, false, 0.88}, {128, 64, 4, 1, 8, 3, 1, true, false, 0.8},
     {64, 64, 4, 1, 8, 3, 1, true, false, 0.65},  {128, 32, 4, 1, 8, 3, 1, true, false, 0.5},
 };
+// For the units of AMD and Intel, by reasoning; none of them was measured.  A work-item has at most 64 sums, of 128
+// registers (Intel) to 256 (AMD): there is room for both factors and for the pieces that wait.  clang 19 spills none of
+// them on gfx908 to gfx942.  Two stages of the largest tile take 32 KB, so that two work-groups fit into 64 KB.
+constexpr MmaTile with_lanes(int lanes, int rows, int columns, int down, int across, double rate) {
+  MmaTile tile{rows, columns, down, across, 4, 2};
+  tile.lanes = lanes;
+  tile.rate = rate;
+  return tile;
+}
+constexpr MmaTile kMfmaTiles[] = {
+    with_lanes(64, 128, 128, 2, 2, 0.9), with_lanes(64, 128, 64, 2, 2, 0.8), with_lanes(64, 64, 128, 2, 2, 0.8),
+    with_lanes(64, 64, 64, 2, 2, 0.65),  with_lanes(64, 128, 32, 2, 1, 0.6), with_lanes(64, 64, 32, 2, 1, 0.5),
+};
+constexpr MmaTile kWmmaTiles[] = {
+    with_lanes(32, 128, 128, 4, 2, 0.9), with_lanes(32, 128, 64, 4, 2, 0.8), with_lanes(32, 64, 128, 2, 4, 0.8),
+    with_lanes(32, 64, 64, 2, 2, 0.65),  with_lanes(32, 128, 32, 4, 1, 0.6), with_lanes(32, 64, 32, 2, 1, 0.5),
+};
+constexpr MmaTile kIntel16Tiles[] = {
+    with_lanes(16, 128, 128, 4, 4, 0.9), with_lanes(16, 128, 64, 4, 2, 0.8), with_lanes(16, 64, 128, 2, 4, 0.8),
+    with_lanes(16, 64, 64, 2, 2, 0.65),  with_lanes(16, 128, 32, 4, 1, 0.6), with_lanes(16, 64, 32, 2, 1, 0.5),
+};
+constexpr MmaTile kIntel8Tiles[] = {
+    with_lanes(8, 128, 128, 4, 8, 0.9), with_lanes(8, 128, 64, 4, 4, 0.8), with_lanes(8, 64, 128, 2, 8, 0.8),
+    with_lanes(8, 64, 64, 4, 2, 0.65),  with_lanes(8, 128, 32, 4, 2, 0.6), with_lanes(8, 64, 32, 4, 1, 0.5),
+};
 constexpr size_t kWgmmaLocalBytes = 4 * 8 * (128 + 256) * 16;  // of the largest of them
 constexpr int64_t kMostProducts = 65535;                       // work-groups along the second dimension, NVIDIA's limit
 constexpr int64_t kLeastSteps = 8;  // of a part: fewer do not hide how long the first copies take
@@ -38,13 +64,13 @@ int64_t MmaProblem::steps(const MmaTile& tile) const {
   return gathered ? divided_up(runs, tile.chunks) : runs * divided_up(run, tile.chunks * chunk_elements());
 }
 
-std::string MmaPlan::name(const char* kernel, DType dtype) const {
+std::string MmaPlan::name(const char* kernel) const {
   std::string text = concat(kernel, "[", tile.rows, "x", tile.columns, ",warps=", tile.warps_down, "x",
                             tile.warps_across, ",chunks=", tile.chunks);
   if (parts > 1) text += concat(",parts=", parts);
-  if (rounds(dtype)) text += ",tf32";
+  if (tf32) text += ",tf32";
   if (tile.wgmma) text += ",wgmma";
-  if (rounds(dtype) && !right_rounded) text += ",cut";
+  if (tf32 && !right_rounded) text += ",cut";
   return text + "]";
 }
 
@@ -62,7 +88,14 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
   source.define("STACKED", problem.stacked ? 1 : 0);
   source.define("POSITIONS", problem.gathered ? 1 : 0);
   source.define("WHOLE_STEPS", problem.run % (tile.chunks * problem.chunk_elements()) == 0 ? 1 : 0);
-  source.define("NVIDIA_PTX", tile.wgmma ? 2 : has_mma(device) ? 1 : 0);
+  const MatrixUnit unit = matrix_unit(device.capabilities());
+  source.define("NVIDIA_PTX", tile.wgmma ? 2 : unit.kind == MatrixUnit::Kind::nvidia ? 1 : 0);
+  if (unit.kind == MatrixUnit::Kind::amd) {
+    source.define("AMD_MATRIX", unit.amd_matrix).define("TF32", tf32 ? 1 : 0);
+  } else if (unit.kind == MatrixUnit::Kind::intel) {
+    source.define("INTEL_MATRIX", unit.intel_matrix).define("LOCAL_BLOCK_READS", unit.block_reads ? 1 : 0);
+    source.standard("CL3.0");  // has subgroups' functions
+  }
   source.define("LAG", tile.lag && problem.dtype != DType::f32 ? 1 : 0);
 }
 
@@ -106,29 +139,59 @@ Packing pack_tf32(OpenclDevice& device, const TensorDesc& desc, int input) {
   return packing;
 }
 
-bool has_mma(const OpenclDevice& device) {
-  return device.capabilities().nvidia && device.capabilities().compute_capability >= 80;
+namespace {
+
+// Whether a program that names the unit's instructions can be built; tried once for each device.
+bool builds(OpenclDevice& device, const KernelSource& source) {
+  static std::mutex lock;
+  static std::map<std::string, bool> known;  // by fingerprint and program
+  std::lock_guard<std::mutex> guard(lock);
+  const std::string key = concat(device.fingerprint(), "\n", source.name());
+  const auto found = known.find(key);
+  if (found != known.end()) return found->second;
+  bool can = true;
+  try {
+    device.build(source);
+  } catch (const Error&) {
+    can = false;
+  }
+  return known[key] = can;
+}
+
+}  // namespace
+
+std::string mma_refusal(OpenclDevice& device, DType dtype, Math math) {
+  const MatrixUnit unit = matrix_unit(device.capabilities());
+  std::string reason = unit.refusal(dtype, math);
+  if (!reason.empty() || unit.kind != MatrixUnit::Kind::amd) return reason;
+  const KernelSource probe = KernelSource::generated(
+      concat("mma/probe_amd_", unit.amd_matrix),
+      concat(
+          "#define AMD_MATRIX ", unit.amd_matrix,
+          "\n#define MATRIX_DTYPE f16\n#include \"common/tensor.clh\"\n#include \"common/mma.clh\"\n"
+          "__kernel __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1))) void probe(__global float* x) {\n"
+          "    __local uint4 tiles[MMA_LOCAL_SLOTS];\n    MMA_ACCUMULATORS(acc);\n"
+          "    for (int i = 0; i < MMA_ROWS; ++i)\n        for (int j = 0; j < MMA_COLUMNS; ++j) MMA_ZERO(acc, i, j);\n"
+          "    tiles[get_local_id(0)] = (uint4)(0);\n    barrier(CLK_LOCAL_MEM_FENCE);\n"
+          "    MULTIPLY_TILES(tiles, 0, 0, acc);\n    x[get_local_id(0)] = acc[0][0].s0;\n}\n"));
+  if (builds(device, probe)) return {};
+  return concat("the compiler of ", device.capabilities().name, " does not take the builtins for ", unit.name);
+}
+
+bool mma_suits(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const std::string reason = mma_refusal(device, op.in(0).dtype, op.math);
+  if (!reason.empty() && device.capabilities().gpu) out.refuse("opencl", "conv_fwd_mma: " + reason);
+  return reason.empty();
 }
 
 bool has_wgmma(OpenclDevice& device) {
   if (!device.capabilities().nvidia || device.capabilities().compute_capability != 90) return false;
-  static std::mutex lock;
-  static std::map<std::string, bool> known;  // by fingerprint
-  std::lock_guard<std::mutex> guard(lock);
-  const auto found = known.find(device.fingerprint());
-  if (found != known.end()) return found->second;
   const KernelSource source = KernelSource::generated(
       "mma/probe", concat("__kernel void probe(__global float* x, const int n) {\n    __local float tiles[",
                           kWgmmaLocalBytes / sizeof(float), "];\n    for (int i = 0; i < n; ++i) tiles[i] = x[i];\n",
                           "    barrier(CLK_LOCAL_MEM_FENCE);\n    asm volatile(\"", kSm90aMark,
                           "wgmma.fence.sync.aligned;\" ::: \"memory\");\n    x[0] = tiles[n / 2];\n}\n"));
-  bool can = true;
-  try {
-    device.programs().get(source.name(), source.text(), source.options());
-  } catch (const Error&) {
-    can = false;
-  }
-  return known[device.fingerprint()] = can;
+  return builds(device, source);
 }
 
 std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math) {
@@ -136,9 +199,27 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
   const Capabilities& can = device.capabilities();
   if (problem.run % problem.chunk_elements() || problem.products > kMostProducts) return plans;
   const auto units = int64_t(can.compute_units);
-  const int products = problem.dtype == DType::f32 && math == Math::fp32 ? 3 : 1;
+  const MatrixUnit unit = matrix_unit(can);  // none: the kernel in plain OpenCL C, for tests
+  const bool vendors = unit.kind == MatrixUnit::Kind::amd || unit.kind == MatrixUnit::Kind::intel;
+  const bool f32 = problem.dtype == DType::f32;
+  const bool tf32 = f32 && math != Math::fp32 && (!vendors || unit.tf32);
+  const int products = f32 && !tf32 && !vendors ? 3 : 1;
   const bool wgmma = products == 1 && has_wgmma(device);
   std::vector<MmaTile> all(std::begin(kTiles), std::end(kTiles));
+  if (vendors) {
+    const auto take = [&](const auto& tiles) { all.assign(std::begin(tiles), std::end(tiles)); };
+    if (unit.kind == MatrixUnit::Kind::amd) {
+      if (unit.wmma)
+        take(kWmmaTiles);
+      else
+        take(kMfmaTiles);
+    } else {
+      if (unit.lanes == 16)
+        take(kIntel16Tiles);
+      else
+        take(kIntel8Tiles);
+    }
+  }
   if (wgmma) all.insert(all.begin(), std::begin(kWgmmaTiles), std::end(kWgmmaTiles));
   for (const MmaTile& tile : all) {
     const size_t local_memory = tile.wgmma ? kWgmmaLocalBytes : can.local_memory;
@@ -151,6 +232,7 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
       MmaPlan plan;
       plan.tile = tile;
       plan.products = products;
+      plan.tf32 = tf32;
       plan.steps_per_part = divided_up(steps, parts);
       plan.parts = divided_up(steps, plan.steps_per_part);
       if (parts > 1 && plan.parts == 1) return;
@@ -162,7 +244,7 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
       plan.efficiency = tile.rate * work / (double(rounds) * double(units) * tile.rows * tile.columns);
       if (rounds == 1) plan.efficiency *= tile.lag ? 0.8 : 0.6;
       if (wgmma && !tile.wgmma) plan.efficiency *= 0.6;
-      if (!tile.wgmma && tile.rows * tile.columns < 64 * 64) plan.efficiency *= 0.8;
+      if (!tile.wgmma && !vendors && tile.rows * tile.columns < 64 * 64) plan.efficiency *= 0.8;
       if (plan.parts > 1) plan.efficiency *= 0.85;  // sums are written and read again
       plans.push_back(plan);
     };

@@ -14,15 +14,16 @@ namespace pl::opencl {
 
 struct MmaTile {
   int rows, columns;             // of a work-group
-  int warps_down, warps_across;  // groups of 32 work-items that share it
+  int warps_down, warps_across;  // groups of work-items that share it
   int chunks;                    // 16 bytes along the terms, of one step
   int stages;
-  int promote;         // times 8 terms between rounding additions
+  int promote = 1;     // times 8 terms between rounding additions
   bool wgmma = false;  // instructions of compute capability 9.0
   bool lag = false;    // a step goes on while the next begins (of factors that are not rounded)
   double rate = 0.9;   // part of the device's rate that it reaches with many tiles
+  int lanes = 32;      // of a warp
 
-  int work_items() const { return 32 * warps_down * warps_across; }
+  int work_items() const { return lanes * warps_down * warps_across; }
   size_t local_bytes() const { return size_t(stages) * size_t(rows + columns) * size_t(chunks) * 16; }
 };
 
@@ -44,13 +45,13 @@ struct MmaPlan {
   int64_t parts = 1;           // of the sum, each computed by work-groups of its own
   int64_t steps_per_part = 0;  // of tile.chunks pieces
   int products = 3;            // of tf32 for one of f32
+  bool tf32 = false;           // factors of f32 are rounded to tf32, and multiplied once
   bool right_rounded = false;  // the right factors of tf32 have been, see pack_tf32
   double efficiency = 0;       // estimated part of the device's rate
 
-  std::string name(const char* kernel, DType dtype) const;  // conv_fwd_mma[128x64,warps=2x2,chunks=4,parts=4]
-  size_t parts_bytes(const MmaProblem& problem) const;      // workspace for sums of parts, 0 if there is one part
-  bool rounds(DType dtype) const { return products == 1 && dtype == DType::f32; }  // factors to tf32
-  // The kernel's tunables; inline PTX where the device has it.
+  std::string name(const char* kernel) const;           // conv_fwd_mma[128x64,warps=2x2,chunks=4,parts=4]
+  size_t parts_bytes(const MmaProblem& problem) const;  // workspace for sums of parts, 0 if there is one part
+  // The kernel's tunables, and which instructions it is to use.
   void define(KernelSource& source, const MmaProblem& problem, const OpenclDevice& device) const;
   // Sizes of a kernel whose group ids are: tiles, products, parts.
   void size(Launch& launch, const MmaProblem& problem) const;
@@ -65,8 +66,11 @@ void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, c
 // them.
 Packing pack_tf32(OpenclDevice& device, const TensorDesc& desc, int input);
 
-// True where inline PTX reaches the matrix units.
-bool has_mma(const OpenclDevice& device);
+// Why the device's matrix units are not for products of these factors; empty if they are.  Tried once where a compiler
+// may not know the instructions.
+std::string mma_refusal(OpenclDevice& device, DType dtype, Math math);
+// True if the device's matrix units take the op's factors; else a GPU's refusal says why.
+bool mma_suits(const Op& op, OpenclDevice& device, CandidateList& out);
 // True where a program with wgmma and more local memory than OpenCL tells of can be built; tried once.
 bool has_wgmma(OpenclDevice& device);
 

@@ -212,6 +212,11 @@ OpenclDevice::Session& OpenclDevice::session() {
 
 cl_context OpenclDevice::context() { return session().context.get(); }
 cl_command_queue OpenclDevice::queue() { return session().queue.get(); }
+ProgramRef OpenclDevice::build(const KernelSource& source) {
+  if (on_build) on_build(source);
+  return programs().get(source.name(), build_prelude + source.text(), source.options() + build_options);
+}
+
 ProgramCache& OpenclDevice::programs() { return *session().programs; }
 std::string OpenclDevice::fingerprint() const { return "opencl|" + session_->fingerprint; }
 

@@ -5,12 +5,14 @@
 // thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "core/device.h"
 #include "providers/opencl/capabilities.h"
+#include "providers/opencl/kernel_source.h"
 #include "providers/opencl/objects.h"
 #include "providers/opencl/program_cache.h"
 
@@ -41,6 +43,11 @@ class OpenclDevice : public Device {
 
   // Appended to the options of every program that a Launch builds from now on, after a space.  For tests.
   std::string build_options;
+  // Put before the text of every program that a Launch builds from now on; told of each.  For tests.
+  std::string build_prelude;
+  std::function<void(const KernelSource&)> on_build;
+  // Makes kernels be chosen as for a device that says this of itself.  For tests, before the device is used.
+  void pretend(const Capabilities& capabilities) { capabilities_ = capabilities; }
 
   const Capabilities& capabilities() const { return capabilities_; }
   const Api& cl() const { return cl_; }
@@ -48,6 +55,8 @@ class OpenclDevice : public Device {
   cl_context context();
   cl_command_queue queue();
   ProgramCache& programs();
+  // The source's program, built with the prelude and the options that tests ask for.
+  ProgramRef build(const KernelSource& source);
 
   // The cl_mem of one of this device's buffers, for host frameworks; not retained.
   static cl_mem handle_of(Buffer& buffer) { return static_cast<cl_mem>(buffer.handle()); }
