@@ -113,13 +113,61 @@ def test_tables_are_exported_imported_and_complained_about(tmp_path: Path) -> No
     file = tmp_path / "mine.tuned"
     assert run_cli(tmp_path, "tune", "--export", str(file)).returncode == 0
     assert "device " in file.read_text("utf-8")
-    file.write_text("device Some\nconv_fwd_local f32 nonsense: TILE_X=4\n", "utf-8")
-    assert run_cli(tmp_path, "tune", "--import", str(file)).returncode == 0
-    assert (tmp_path / "tuned" / "mine.tuned").is_file()
+    line = "conv_fwd_local * * rows=* columns=* terms=*: LOCAL_X=8 LOCAL_Y=8 TILE_X=4 TILE_Y=4 TILE_K=8"
+    file.write_text(f"device Some\nconv_fwd_local f32 nonsense: TILE_X=4\n{line}\n", "utf-8")
+    imported = run_cli(tmp_path, "tune", "--import", str(file))
+    assert imported.returncode == 0 and "mine.tuned:2: expected FAMILY" in imported.stdout
+    kept = tmp_path / "tuned" / "mine.tuned"
+    assert kept.is_file()
     shown = run_cli(tmp_path, "devices")
     assert shown.returncode == 0
     assert "mine.tuned:2" in shown.stdout or "OpenCL is turned off" in shown.stdout + shown.stderr
     assert run_cli(tmp_path, "tune", "--import", str(tmp_path / "none.tuned")).returncode == 2
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        bytes(range(256)) * 40,
+        b"device Some\nconv_fwd_local f32 nonsense: T=4\n" * 20,
+        b"device Some\nf f32 k rows",
+    ],
+    ids=["empty", "binary", "wrong", "cut"],
+)
+def test_a_damaged_table_is_refused_and_the_former_one_kept(tmp_path: Path, content: bytes) -> None:
+    folder = tmp_path / "tuned"
+    folder.mkdir()
+    former = (
+        "device Some\nconv_fwd_local * * rows=* columns=* terms=*: LOCAL_X=8 LOCAL_Y=8 TILE_X=4 TILE_Y=4 TILE_K=8\n"
+    )
+    (folder / "mine.tuned").write_text(former, "utf-8")
+    file = tmp_path / "mine.tuned"
+    file.write_bytes(content)
+    done = run_cli(tmp_path, "tune", "--import", str(file))
+    assert done.returncode == 2 and "no line of it can be used" in done.stderr
+    assert (folder / "mine.tuned").read_text("utf-8") == former
+
+
+def test_damaged_tables_in_the_cache_do_no_harm(tmp_path: Path) -> None:
+    folder = tmp_path / "tuned"
+    (folder / "folder.tuned").mkdir(parents=True)
+    (folder / "binary.tuned").write_bytes(bytes(range(256)) * 40)
+    os.mkfifo(folder / "pipe.tuned")
+    program = "import numpy as np, pylayout as pl; print(np.asarray(pl.ops.relu(pl.asarray(np.float32([-1, 2])))))"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYLAYOUT_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=250,
+    )
+    assert done.returncode == 0 and done.stdout.split() == ["[0.", "2.]"], done.stderr
+    shown = run_cli(tmp_path, "devices")
+    assert shown.returncode == 0
+    for name in ("folder", "pipe"):
+        assert f"{name}.tuned: is not a table" in shown.stdout
+    assert shown.stdout.count("binary.tuned") in range(1, 7)
 
 
 def test_a_model_file_is_tuned_on_the_cpu(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from .terminal import Progress, Table, ms_text, style
 __all__ = ["add", "run"]
 
 _NETWORKS = ("resnet50", "mobilenet_v2", "vgg16")
+_MORE_LINES = re.compile(r": (\d+) more lines")
 
 _DESCRIPTION = """\
 Measure every way to run one op, or every op of a network or a model, on a device, and search the tuning spaces of the
@@ -139,11 +141,25 @@ def _import_table(source: str) -> dict[str, Any]:
     folder = _table_folder()
     if folder is None:
         raise UsageError("--import: there is no cache directory that can be written")
+    from ..device import describe
+
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / (path.stem + ".tuned")
-    target.write_bytes(path.read_bytes())
-    print(f"{target}: programs started from now on begin with its values (problems with it: `pylayout devices`)")
-    return {"imported": str(target)}
+    former = target.read_bytes() if target.is_file() else None
+    content = path.read_bytes()
+    target.write_bytes(content)
+    # The library reads tables once, when it is first asked about them: now.
+    notes = [note for provider in describe()["providers"] for note in provider["notes"]]
+    problems = [note.replace(str(target), source, 1) for note in notes if note.startswith(f"{target}:")]
+    refused = sum(int(more[1]) if (more := _MORE_LINES.search(problem)) else 1 for problem in problems)
+    lines = [line.split("#")[0].split() for line in content.decode("latin-1").split("\n")]
+    if sum(bool(line) and line[0] != "device" for line in lines) <= refused:
+        target.unlink() if former is None else target.write_bytes(former)
+        raise UsageError("\n  ".join([f"--import {source}: no line of it can be used", *problems]))
+    for problem in problems:
+        print(style(problem, "yellow"))
+    print(f"{target}: programs started from now on begin with its values")
+    return {"imported": str(target), "problems": problems}
 
 
 def _implementation(key: str) -> str:

@@ -16,6 +16,8 @@ namespace {
 
 // Of the nearest class; farther ones say less than the default derived from the device.
 constexpr int kFarthest = 4;
+constexpr size_t kMostBytes = 1 << 20;  // of a file: what is larger is no table
+constexpr size_t kMostProblems = 5;     // named of a file
 
 std::string lower(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return char(std::tolower(c)); });
@@ -30,6 +32,10 @@ std::vector<std::string> words(const std::string& text) {
 }
 
 bool parse_power(const std::string& text, const char* name, int& value) {
+  if (text == std::string(name) + "=*") {
+    value = TunedEntry::kAnySize;
+    return true;
+  }
   int end = 0;
   const std::string format = std::string(name) + "=2^%d%n";
   return std::sscanf(text.c_str(), format.c_str(), &value, &end) == 1 && size_t(end) == text.size() && value >= 0 &&
@@ -65,12 +71,19 @@ struct Tables {
     if (base.empty()) return;
     std::error_code error;
     std::vector<std::string> files;
-    for (const auto& file : std::filesystem::directory_iterator(base + "/tuned", error))
-      if (file.path().extension() == ".tuned") files.push_back(file.path().string());
+    for (std::filesystem::directory_iterator file(base + "/tuned", error), end; !error && file != end;
+         file.increment(error))
+      if (file->path().extension() == ".tuned") files.push_back(file->path().string());
     std::sort(files.begin(), files.end());
-    for (const std::string& path : files)
-      for (TunedEntry& entry : parse_tuned(path, read_file(path).value_or(""), problems))
-        own.push_back(std::move(entry));
+    for (const std::string& path : files) {
+      const auto size = std::filesystem::is_regular_file(path, error) ? std::filesystem::file_size(path, error) : 0;
+      const auto text = !error && size > 0 && size <= kMostBytes ? read_file(path) : std::nullopt;
+      if (text) {
+        for (TunedEntry& entry : parse_tuned(path, *text, problems)) own.push_back(std::move(entry));
+      } else {
+        problems.push_back(path + ": is not a table: expected a file of 1 byte to 1 MiB that can be read");
+      }
+    }
   }
 };
 
@@ -101,15 +114,22 @@ std::vector<TunedEntry> parse_tuned(const std::string& name, const std::string& 
   std::istringstream stream(text);
   std::string device;
   int number = 0;
+  size_t unsaid = 0, said = 0;
   for (std::string line; std::getline(stream, line);) {
     ++number;
-    const auto complain = [&](const std::string& what) { problems.push_back(concat(name, ":", number, ": ", what)); };
+    const auto complain = [&](std::string what) {
+      if (said++ >= kMostProblems) return void(++unsaid);
+      for (char& c : what)  // it may quote a damaged file
+        if (c < ' ' || c > '~') c = '?';
+      problems.push_back(concat(name, ":", number, ": ", what));
+    };
     line = line.substr(0, line.find('#'));
     const std::vector<std::string> parts = words(line);
     if (parts.empty()) continue;
     if (parts[0] == "device") {
-      device = line.substr(line.find("device") + 6);
-      if (parts.size() == 1) complain("expected words of the device's name after `device`");
+      device.clear();
+      for (size_t i = 1; i < parts.size(); ++i) device += (i > 1 ? " " : "") + parts[i];
+      if (device.empty()) complain("expected words of the device's name after `device`");
       continue;
     }
     const size_t colon = line.find(':');
@@ -122,8 +142,9 @@ std::vector<TunedEntry> parse_tuned(const std::string& name, const std::string& 
       complain("expected FAMILY DTYPE KIND rows=2^N columns=2^N terms=2^N: NAME=VALUE ...");
       continue;
     }
+    entry.any_dtype = where[1] == "*";
     try {
-      entry.shapes.dtype = parse_dtype(where[1]);
+      if (!entry.any_dtype) entry.shapes.dtype = parse_dtype(where[1]);
     } catch (const Error& error) {
       complain(error.what());
       continue;
@@ -132,13 +153,36 @@ std::vector<TunedEntry> parse_tuned(const std::string& name, const std::string& 
       complain("there is no `device` line before it");
       continue;
     }
+    entry.place = concat(name, ":", number);
     entry.device = device;
     entry.family = where[0];
     entry.shapes.kind = where[2];
     entry.point = *point;
     entries.push_back(std::move(entry));
   }
+  if (unsaid) problems.push_back(concat(name, ": ", unsaid, " more lines were not understood"));
   return entries;
+}
+
+std::optional<int> TunedEntry::distance(const ShapeClass& wanted) const {
+  ShapeClass filled = shapes;
+  bool open = any_dtype;
+  if (any_dtype) filled.dtype = wanted.dtype;
+  if (shapes.kind == "*") {
+    open = true;
+    filled.kind = wanted.kind;
+  }
+  const auto fill = [&](int& size, int by) {
+    if (size != kAnySize) return;
+    open = true;
+    size = by;
+  };
+  fill(filled.rows, wanted.rows);
+  fill(filled.columns, wanted.columns);
+  fill(filled.terms, wanted.terms);
+  const int apart = wanted.distance(filled);
+  if (apart < 0 || apart > kFarthest) return std::nullopt;
+  return open ? apart + kFarthest + 1 : apart;
 }
 
 std::optional<Point> tuned_point(const Family& family, const OpenclDevice& device, const ShapeClass& shapes) {
@@ -148,20 +192,40 @@ std::optional<Point> tuned_point(const Family& family, const OpenclDevice& devic
     int best_distance = 0;
     for (const TunedEntry& entry : *list) {
       if (entry.family != family.name() || !family.contains(entry.point)) continue;
-      const int distance = shapes.distance(entry.shapes);
-      if (distance < 0 || distance > kFarthest) continue;
+      const auto distance = entry.distance(shapes);
+      if (!distance) continue;
       const auto fits = match(entry.device, device);
       if (!fits) continue;
-      if (best && (*fits < best_words || (*fits == best_words && distance >= best_distance))) continue;
+      if (best && (*fits < best_words || (*fits == best_words && *distance >= best_distance))) continue;
       best = &entry;
       best_words = *fits;
-      best_distance = distance;
+      best_distance = *distance;
     }
     if (best) return best->point;
   }
   return std::nullopt;
 }
 
-std::vector<std::string> tuned_table_problems() { return tables().problems; }
+std::vector<std::string> tuned_table_problems() {
+  std::vector<std::string> all = tables().problems;
+  size_t unsaid = 0, said = 0;
+  const std::vector<const Family*> families = Family::all();
+  for (const auto* list : {&tables().shipped, &tables().own})
+    for (const TunedEntry& entry : *list) {
+      const auto family = std::find_if(families.begin(), families.end(),
+                                       [&](const Family* family) { return family->name() == entry.family; });
+      if (family != families.end() && (*family)->contains(entry.point)) continue;
+      if (said++ >= kMostProblems) {
+        ++unsaid;
+      } else if (family == families.end()) {
+        all.push_back(concat(entry.place, ": this version has no kernel family ", entry.family));
+      } else {
+        all.push_back(
+            concat(entry.place, ": ", entry.family, " has other tunables or values than ", entry.point.text()));
+      }
+    }
+  if (unsaid) all.push_back(concat("tables of tuned values: ", unsaid, " more lines are of other versions"));
+  return all;
+}
 
 }  // namespace pl::opencl
