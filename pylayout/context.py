@@ -33,6 +33,7 @@ class _State:
             if self.handle is None:
                 made = ffi.new("pl_context *")
                 check(lib.pl_context_create(_option_text(self.options), made))
+                check(lib.pl_context_interrupt(made[0], lib.pyl_interrupted, ffi.NULL))  # Ctrl-C ends long calls
                 self.handle = made[0]
         return self.handle
 

@@ -5,6 +5,7 @@ Each message names the op, the argument, what was expected and what came; `statu
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from ._load import ffi, lib
@@ -96,8 +97,32 @@ _BY_STATUS: dict[int, type[Error]] = {
 }
 
 
+# What a callback raised inside a call of the library, by thread: the callback asks for the call's end, and who called
+# raises it again.  KeyboardInterrupt is the usual one: Python runs its signal handlers only between its own
+# instructions, so the core is given one to run now and then.
+_raised: dict[int, BaseException] = {}
+
+
+def keep_raised(kind: Any, error: BaseException, trace: Any) -> None:
+    """For `onerror` of a callback: the call that is under way in this thread raises this error when it returns."""
+    _raised.setdefault(threading.get_ident(), error)
+
+
+@ffi.def_extern(error=1, onerror=keep_raised)  # type: ignore[untyped-decorator]
+def pyl_interrupted(user: Any) -> int:
+    return threading.get_ident() in _raised
+
+
+def take_raised() -> BaseException | None:
+    """What a callback of this thread's last call raised."""
+    return _raised.pop(threading.get_ident(), None) if _raised else None
+
+
 def error_of(status: int) -> Error:
-    """The error of this thread's call that has just failed with `status`."""
+    """The error of this thread's call that has just failed with `status`; raises what a callback raised instead."""
+    raised = take_raised()
+    if raised is not None:
+        raise raised
     return _BY_STATUS.get(status, InternalError)(ffi.string(lib.pl_last_error()).decode("utf-8", "replace"))
 
 

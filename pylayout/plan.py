@@ -13,7 +13,7 @@ from ._load import ffi, lib
 from .arrays import as_input, asarray
 from .calls import attribute_text
 from .context import handle as context_handle
-from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
+from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, keep_raised, take_json, take_raised
 from .graph import Graph
 from .tensor import Tensor, adopt
 
@@ -25,7 +25,7 @@ Progress = Callable[[str, float], None]
 _progress: dict[int, Progress] = {}
 
 
-@ffi.def_extern()  # type: ignore[untyped-decorator]
+@ffi.def_extern(onerror=keep_raised)  # type: ignore[untyped-decorator]
 def pyl_plan_progress(user: Any, stage: Any, fraction: float) -> None:
     callback = _progress.get(int(ffi.cast("uintptr_t", user)))
     if callback is not None:
@@ -159,16 +159,19 @@ class Plan:
 def _compile_graph(graph: Graph, options: dict[str, Any], progress: Progress | None) -> Any:
     text = attribute_text("compile", {key: value for key, value in options.items() if value is not None})
     out = ffi.new("pl_plan *")
-    if progress is None:
-        check(lib.pl_plan_compile(graph._handle, text.encode(), ffi.NULL, ffi.NULL, out))
-        return out[0]
     key = id(progress)
-    _progress[key] = progress
+    report = ffi.NULL
+    if progress is not None:
+        _progress[key] = progress
+        report = lib.pyl_plan_progress
     try:
-        user = ffi.cast("void *", key)
-        check(lib.pl_plan_compile(graph._handle, text.encode(), lib.pyl_plan_progress, user, out))
+        check(lib.pl_plan_compile(graph._handle, text.encode(), report, ffi.cast("void *", key), out))
     finally:
         _progress.pop(key, None)
+    raised = take_raised()
+    if raised is not None:  # by the last report, after which nobody asked whether to stop
+        lib.pl_plan_release(out[0])
+        raise raised
     return out[0]
 
 
@@ -201,7 +204,7 @@ def compile(
     inputs and outputs; a batch is run in smaller slices to keep it, and OutOfMemoryError says what is the least.
     simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or
     written where they lie with strides, "in_place" results from taking the memory of what is read for the last time.
-    progress: called as progress(stage, fraction).
+    progress: called as progress(stage, fraction); what it raises ends the compilation, as Ctrl-C does.
 
     Raises what building the graph raises; UnsupportedError naming the node that nothing on the device can run.
 

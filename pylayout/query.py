@@ -8,7 +8,7 @@ from ._load import ffi, lib
 from .arrays import as_input
 from .calls import Attributes, attribute_text, bind, schemas
 from .context import handle
-from .errors import InvalidArgumentError, check, take_json
+from .errors import InvalidArgumentError, check, take_json, take_raised
 from .ops import ALIASES
 from .tensor import Tensor
 
@@ -136,4 +136,7 @@ def tune(op: str, /, *arguments: Any, seconds: float = 10.0, **keywords: Any) ->
     text = ffi.new("char **")
     check(lib.pl_op_tune(handle(), name, attributes.handle, handles, len(handles), float(seconds), text))
     del alive
+    raised = take_raised()
+    if raised is not None:
+        raise raised
     return Query(take_json(text))

@@ -7,27 +7,20 @@ from typing import Any
 
 from ._load import ffi, lib
 from .context import handle
-from .errors import check, take_json
+from .errors import check, keep_raised, take_json, take_raised
 
 __all__ = ["table_text", "tune_device", "tuned_values"]
 
 # Called now and then during a search: what is done, how far all is (0 to 1). False: stop, and keep what was found.
 TuneProgress = Callable[[str, float], bool | None]
 
-_running: dict[int, tuple[TuneProgress, list[BaseException]]] = {}
+_running: dict[int, TuneProgress] = {}
 
 
-@ffi.def_extern(error=1)  # type: ignore[untyped-decorator]
+@ffi.def_extern(error=1, onerror=keep_raised)  # type: ignore[untyped-decorator]
 def pyl_tune_progress(user: Any, what: Any, fraction: float) -> int:
-    entry = _running.get(int(ffi.cast("uintptr_t", user)))
-    if entry is None:
-        return 0
-    callback, raised = entry
-    try:
-        return 1 if callback(ffi.string(what).decode("utf-8", "replace"), fraction) is False else 0
-    except BaseException as error:  # KeyboardInterrupt too: raised again when the search has ended
-        raised.append(error)
-        return 1
+    callback = _running.get(int(ffi.cast("uintptr_t", user)))
+    return int(callback is not None and callback(ffi.string(what).decode("utf-8", "replace"), fraction) is False)
 
 
 def tune_device(device: str, *, seconds: float = 300.0, progress: TuneProgress | None = None) -> dict[str, Any]:
@@ -42,22 +35,20 @@ def tune_device(device: str, *, seconds: float = 300.0, progress: TuneProgress |
     'cpu'
     """
     text = ffi.new("char **")
-    if progress is None:
-        check(lib.pl_tune(handle(), device.encode(), float(seconds), ffi.NULL, ffi.NULL, text))
-        return dict(take_json(text))
-    raised: list[BaseException] = []
-    entry = (progress, raised)
-    key = id(entry)
-    _running[key] = entry
+    key = id(progress)
+    report = ffi.NULL
+    if progress is not None:
+        _running[key] = progress
+        report = lib.pyl_tune_progress
     try:
-        user = ffi.cast("void *", key)
-        check(lib.pl_tune(handle(), device.encode(), float(seconds), lib.pyl_tune_progress, user, text))
+        check(lib.pl_tune(handle(), device.encode(), float(seconds), report, ffi.cast("void *", key), text))
     finally:
         _running.pop(key, None)
     result = dict(take_json(text))
-    if raised and not isinstance(raised[0], KeyboardInterrupt):
-        raise raised[0]
-    result["interrupted"] = bool(raised)
+    raised = take_raised()
+    if raised is not None and (progress is None or not isinstance(raised, KeyboardInterrupt)):
+        raise raised
+    result["interrupted"] = raised is not None
     return result
 
 

@@ -39,7 +39,8 @@ typedef enum pl_status {
   PL_ERROR_UNSUPPORTED = 5,      /* valid, but nothing here can do it */
   PL_ERROR_OUT_OF_MEMORY = 6,    /* after every cache was released */
   PL_ERROR_IO = 7,               /* a file could not be read or written */
-  PL_ERROR_INTERNAL = 8          /* a defect of pylayout: please report it */
+  PL_ERROR_INTERNAL = 8,         /* a defect of pylayout: please report it */
+  PL_ERROR_INTERRUPTED = 9       /* the caller asked for the end of the call: see pl_context_interrupt */
 } pl_status;
 
 typedef enum pl_dtype {
@@ -117,6 +118,13 @@ PL_API pl_status pl_context_set(pl_context context, const char *options);
  * then. */
 PL_API pl_status pl_context_settled(pl_context context, int32_t *settled);
 PL_API pl_status pl_context_release(pl_context context);
+/* Lets the caller end calls that take long because they measure, search or compile: pl_plan_compile and pl_plan_load,
+ * pl_op_tune, pl_tune, pl_calibrate, the first call of an op.  They ask `check` now and then (at most every 20 ms for
+ * each thread), in the thread that made the call.  Anything but 0 ends the call with PL_ERROR_INTERRUPTED, but for
+ * pl_tune, which ends as if its progress had said so.  What was measured until then is kept, everything stays usable.
+ * NULL: nobody is asked (default). */
+typedef int (*pl_interrupt)(void *user);
+PL_API pl_status pl_context_interrupt(pl_context context, pl_interrupt check, void *user);
 /* Devices as JSON: {"devices": [{"name", "providers", "properties", "fingerprint"}], "notes": [...]}. */
 PL_API pl_status pl_devices(pl_context context, char **json);
 /* Waits for all work queued on a device (NULL: on all devices). */

@@ -41,6 +41,16 @@ pl_status pl_context_release(pl_context context) {
   return guarded([&] { contexts().remove(value_of(context), "pl_context_release", "context"); });
 }
 
+pl_status pl_context_interrupt(pl_context context, pl_interrupt check, void* user) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_context_interrupt");
+    if (check)
+      self->interrupt().set([=] { return check(user) != 0; });
+    else
+      self->interrupt().set(nullptr);
+  });
+}
+
 pl_status pl_devices(pl_context context, char** json) {
   return guarded([&] {
     require_pointer(json, "pl_devices", "json");

@@ -3,6 +3,8 @@
 #include <cstring>
 #include <new>
 
+#include "core/interrupt.h"
+
 namespace pl::abi {
 
 namespace {
@@ -30,6 +32,9 @@ pl_status keep_current_exception() noexcept {
     keep(error.what());
     // A defect that threw Error(ok) must not look like success.
     return error.code() == Code::ok ? PL_ERROR_INTERNAL : static_cast<pl_status>(error.code());
+  } catch (const Interrupted& stop) {
+    keep(stop.what());
+    return PL_ERROR_INTERRUPTED;
   } catch (const std::bad_alloc&) {
     keep("the host has no memory left for the library's own records");
     return PL_ERROR_OUT_OF_MEMORY;

@@ -6,7 +6,7 @@
 
 namespace pl {
 
-Builders::Builders(Catalog& catalog) : catalog_(catalog) {
+Builders::Builders(Catalog& catalog, Interrupt& interrupt) : catalog_(catalog), interrupt_(interrupt) {
   for (int i = 0; i < available_processors(); ++i) threads_.emplace_back([this] { work(); });
 }
 
@@ -30,9 +30,17 @@ void Builders::add(const EntryRef& entry, size_t way) {
 bool Builders::wait(const EntryRef& entry, const std::vector<size_t>& ways,
                     std::chrono::steady_clock::time_point until) {
   std::unique_lock<std::mutex> guard(lock_);
-  return changed_.wait_until(guard, until, [&] {
+  const auto finished = [&] {
     return std::all_of(ways.begin(), ways.end(), [&](size_t way) { return done_.count({entry.get(), way}) > 0; });
-  });
+  };
+  for (;;) {
+    const auto next = std::min(until, std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+    if (changed_.wait_until(guard, next, finished)) return true;
+    if (next == until) return false;
+    guard.unlock();
+    interrupt_.poll();
+    guard.lock();
+  }
 }
 
 void Builders::clear() {

@@ -16,14 +16,16 @@ namespace pl {
 
 class Builders {
  public:
-  explicit Builders(Catalog& catalog);  // a thread for each processor
-  ~Builders();                          // waits for what has begun
+  // A thread for each processor.  `interrupt` ends waiting.
+  Builders(Catalog& catalog, Interrupt& interrupt);
+  ~Builders();  // waits for what has begun
   Builders(const Builders&) = delete;
   Builders& operator=(const Builders&) = delete;
 
   // Prepares the kernel of a way, after those asked for before; whoever needs it meanwhile prepares it too.
   void add(const EntryRef& entry, size_t way);
-  // Waits until the kernels of these ways are there, or could not be made; false once `until` has passed.
+  // Waits until the kernels of these ways are there, or could not be made; false once `until` has passed.  Throws
+  // Interrupted.
   bool wait(const EntryRef& entry, const std::vector<size_t>& ways, std::chrono::steady_clock::time_point until);
   // Forgets what nobody has begun.
   void clear();
@@ -36,6 +38,7 @@ class Builders {
   void work();
 
   Catalog& catalog_;
+  Interrupt& interrupt_;
   std::mutex lock_;
   std::condition_variable changed_;
   std::vector<Job> jobs_;

@@ -307,6 +307,7 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::vector<size_t> places;
   for (size_t i : chosen) {
+    context_.interrupt().poll();
     if (auto prepared = kernel(entry, entry.ways[i])) {
       contenders.push_back({&entry.ways[i].candidate, prepared.get()});
       kernels.push_back(prepared);
@@ -315,6 +316,7 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
   }
   if (contenders.empty()) return;
   MeasureOptions options = given;
+  options.interrupt = &context_.interrupt();
   for (size_t i = 0; i < entry.op.inputs.size(); ++i)
     options.constants.push_back(entry.op.schema->role_of(int(i)) == Role::constant);
   {
@@ -429,11 +431,17 @@ Rates Catalog::calibrate(Device& device) {
     return best_ms(found);
   };
   const auto f32 = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f32, Dims(shape)); };
-  if (const auto ms = best("relu", {f32({16})})) rates.overhead_ms = *ms;
   const int64_t large = int64_t(8) << 20;  // 32 MiB each way: beyond the caches of one socket's share
-  if (const auto ms = best("relu", {f32({large})})) rates.bytes_per_ms = double(large) * 8 / *ms;
-  if (const auto ms = best("matmul", {f32({512, 512}), f32({512, 512})}))
-    rates.flops_per_ms = 2.0 * 512 * 512 * 512 / *ms;
+  try {
+    if (const auto ms = best("relu", {f32({16})})) rates.overhead_ms = *ms;
+    if (const auto ms = best("relu", {f32({large})})) rates.bytes_per_ms = double(large) * 8 / *ms;
+    if (const auto ms = best("matmul", {f32({512, 512}), f32({512, 512})}))
+      rates.flops_per_ms = 2.0 * 512 * 512 * 512 / *ms;
+  } catch (const Interrupted&) {
+    std::lock_guard<std::mutex> guard(rates_lock_);
+    rates_.erase(key);  // the next call measures again
+    throw;
+  }
   if (!device.is_cpu()) {
     std::vector<char> host(size_t(large), 1);
     const BufferRef buffer = device.allocate(host.size());

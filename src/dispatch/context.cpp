@@ -156,7 +156,8 @@ std::string Context::tune_met_json(Device& device, double seconds,
                                    const std::function<bool(const std::string&, double)>& progress) {
   require(seconds > 0, Code::invalid_argument, "tune: seconds is ", seconds, ", expected more than 0");
   const auto began = std::chrono::steady_clock::now();
-  const std::vector<TuneOutcome> outcomes = tune(*catalog_, *costs_, catalog_->met(device), {seconds, progress});
+  const std::vector<TuneOutcome> outcomes =
+      tune(*catalog_, *costs_, catalog_->met(device), {seconds, progress, interrupt_});
   dispatcher_->forget_decisions();
   Json json;
   json.object().field("device", device.name());

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/interrupt.h"
 #include "core/tensor.h"
 #include "dispatch/options.h"
 #include "ops/op.h"
@@ -66,11 +67,13 @@ class Context : public std::enable_shared_from_this<Context> {
   Profile& profile() { return *profile_; }
   Catalog& catalog() { return *catalog_; }
   Runner& runner() { return *runner_; }
+  Interrupt& interrupt() { return interrupt_; }  // polled by all that measures, searches or compiles
 
  private:
   explicit Context(const ContextOptions& options);
 
   ContextOptions options_;
+  Interrupt interrupt_;
   std::vector<std::unique_ptr<Provider>> providers_;
   mutable std::mutex devices_lock_;
   std::vector<std::shared_ptr<Device>> devices_;

@@ -21,10 +21,10 @@ namespace {
 // bench/networks.py).
 constexpr size_t kEvictBytes = size_t(256) << 10;
 
-constexpr int kAttempts = 3;          // at a sample in which no thread loses its processor
-constexpr size_t kEnoughClean = 3;    // such samples, to judge by them alone
+constexpr int kAttempts = 3;           // at a sample in which no thread loses its processor
+constexpr size_t kEnoughClean = 3;     // such samples, to judge by them alone
 constexpr double kTimeSlicesMs = 100;  // what other programs take at once: a few time slices
-constexpr double kClose = 1.15;       // contenders this near to the best are told apart by further rounds
+constexpr double kClose = 1.15;        // contenders this near to the best are told apart by further rounds
 
 using Clock = std::chrono::steady_clock;
 
@@ -192,6 +192,7 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
   for (Runner& runner : runners) {
     if (runner.contender->failed) continue;
+    if (options.interrupt) options.interrupt->poll();
     runner.take_sample(device);  // touches memory, builds what is built late: not counted
     runner.forget();
     if (!runner.contender->failed) runner.take_sample(device);
@@ -204,6 +205,7 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
     ++first;
     for (size_t i = 0; i < runners.size(); ++i) {
       Runner& runner = runners[(first + i) % runners.size()];
+      if (options.interrupt) options.interrupt->poll();
       if (!runner.contender->failed && races(runner)) runner.take_sample(device);
     }
   };

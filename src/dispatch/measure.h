@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/device.h"
+#include "core/interrupt.h"
 #include "providers/provider.h"
 
 namespace pl {
@@ -30,7 +31,8 @@ struct MeasureOptions {
   double give_up_ratio = 2.0;  // slower than the best by this after three rounds: no more rounds
   // Slower than the best by this in its first run: no second one.  For searches among many, most of them bad.
   double abandon_ratio = INFINITY;
-  double best_ms = INFINITY;  // of what was measured before: takes part in both
+  double best_ms = INFINITY;       // of what was measured before: takes part in both
+  Interrupt* interrupt = nullptr;  // polled between samples; what was not finished is then not known
 };
 
 // Whether a constant of that size is evicted from the caches before each run, and the eviction.

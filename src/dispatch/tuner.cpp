@@ -121,6 +121,14 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
     if (options.progress && !options.progress(what, std::min(done, 1.0))) stopped = true;
     return !stopped;
   };
+  const auto measured = [&](Entry& space, const std::vector<size_t>& ways, const MeasureOptions& how) {
+    try {
+      if (!ways.empty()) catalog.measure(space, ways, how);
+    } catch (const Interrupted&) {
+      stopped = true;
+    }
+    return !stopped;
+  };
 
   // The dearest first, by what is known or estimated before anything is run.
   std::vector<Search> searches;
@@ -133,7 +141,15 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
   std::stable_sort(searches.begin(), searches.end(), [&](const Search& a, const Search& b) {
     return catalog.best_ms(*a.met).value_or(0) > catalog.best_ms(*b.met).value_or(0);
   });
-  Builders builders(catalog);
+  Builders builders(catalog, options.interrupt);
+  const auto built = [&](const EntryRef& space, const std::vector<size_t>& ways) {
+    try {
+      return builders.wait(space, ways, until);
+    } catch (const Interrupted&) {
+      stopped = true;
+      return false;
+    }
+  };
   // On the host's own processor compilers and measurements would disturb each other.
   const auto separate = [](const Device& device) {
     const auto properties = device.properties();
@@ -161,19 +177,19 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
         unknown.push_back(w);
     }
     for (size_t w : unknown) builders.add(search.space, w);
-    if (!builders.wait(search.space, unknown, until)) break;
+    if (!built(search.space, unknown)) break;
     MeasureOptions measuring;
     measuring.seconds = std::min(0.5, std::max(0.02, left() / 4));
     measuring.best_ms = search.best_ms();
     measuring.abandon_ratio = kSearchRatio;
     measuring.final_rounds = 4;
-    if (!unknown.empty()) catalog.measure(space, unknown, measuring);
+    if (!measured(space, unknown, measuring)) break;
     // What measured slower than estimated may bring others within reach, which nothing must leave to their estimates.
     std::vector<size_t> reachable;
     for (size_t w : starts)
       if (space.ways[w].usable && !space.ways[w].measured && space.ways[w].ms < search.best_ms())
         reachable.push_back(w);
-    if (!reachable.empty()) catalog.measure(space, reachable, measuring);
+    if (!measured(space, reachable, measuring)) break;
     double before = INFINITY;  // what a program takes that knows nothing of the search
     for (size_t w : starts) {
       const Way& way = space.ways[w];
@@ -203,7 +219,7 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
       if (!report(concat(at, " of ", search.pending.size(), " points: ", space.text), fraction)) break;
       if (!ahead)
         for (size_t w : chunk) builders.add(search.space, w);
-      if (!builders.wait(search.space, chunk, until)) break;
+      if (!built(search.space, chunk)) break;
       MeasureOptions measuring;
       measuring.seconds = std::min(1.0, std::max(0.02, left() / 4));
       measuring.rounds = 7;
@@ -211,7 +227,7 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
       measuring.give_up_ratio = 1.1;
       measuring.abandon_ratio = kAbandonRatio;
       measuring.best_ms = search.best_ms();
-      catalog.measure(space, chunk, measuring);
+      if (!measured(space, chunk, measuring)) break;
       for (size_t w : chunk) {
         std::lock_guard<std::mutex> guard(space.lock);
         space.ways[w].kernel.reset();  // hundreds of programs are not worth their memory
@@ -240,7 +256,7 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
         MeasureOptions measuring;
         measuring.seconds = std::min(0.5, std::max(0.02, left()));
         measuring.rounds = 15;
-        catalog.measure(space, finalists, measuring);
+        measured(space, finalists, measuring);
       }
     }
     if (const Way* best = search.best()) {

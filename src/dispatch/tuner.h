@@ -31,6 +31,7 @@ struct TuneOptions {
   double seconds = 300;  // no measurement is begun after that
   // Called before each op and now and then during it: what is done, how far all is (0 to 1).  False: stop.
   std::function<bool(const std::string& what, double fraction)> progress;
+  Interrupt& interrupt;  // stops it too, in the midst of an op
 };
 
 // Ops are `entries`, as Catalog::met lists them; outcomes are in the order in which they were tuned.

@@ -32,6 +32,7 @@ Plan::Compiler::Compiler(Plan& plan, const PlanOptions& options)
 
 void Plan::Compiler::report(const char* stage, double fraction) const {
   if (options_.progress) options_.progress(stage, std::min(1.0, std::max(0.0, fraction)));
+  context_.interrupt().poll();
 }
 
 double Plan::Compiler::elapsed() const {
@@ -43,6 +44,7 @@ double Plan::Compiler::remaining() const { return options_.seconds > 0 ? options
 // ---- running ----
 
 double Plan::Compiler::run_once(Variant& variant, Program& program, std::vector<double>* step_ms) {
+  context_.interrupt().poll();
   const int64_t slices = plan_.slices_of(variant);
   std::vector<size_t> in, out;
   for (const TensorDesc& desc : program.inputs()) {
@@ -395,7 +397,7 @@ void Plan::Compiler::compile() {
     plan_.graph_ = in_half_precision(plan_.graph_, context_);
   plan_.graph_.verify();
   if (!plan_.home_->host_memory() && options_.tuning != Tuning::off)
-    builders_ = std::make_unique<Builders>(context_.catalog());
+    builders_ = std::make_unique<Builders>(context_.catalog(), context_.interrupt());
   std::vector<std::unique_ptr<Variant>> list = variants();
   // Without measuring, the last one: the whole batch at once, unless that takes too much memory.
   if (options_.tuning == Tuning::off && !options_.memory_limit && options_.chains.empty())

@@ -220,6 +220,7 @@ size_t Plan::Compiler::Candidate::bytes() const {
 }
 
 double Plan::Compiler::run_candidate(Candidate& candidate) {
+  context_.interrupt().poll();
   for (const auto& part : candidate.parts) {
     const int64_t slices = plan_.slices_of(*part);
     const auto &inputs = part->program->inputs(), &outputs = part->program->outputs();
