@@ -79,6 +79,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--math", nargs="+", default=["fp32"], choices=("fp32", "tf32", "fp16"))
     parser.add_argument("--device", help="default: the first GPU")
     parser.add_argument("--seconds", type=float, default=60.0, help="for measuring, of one compilation (default 60)")
+    parser.add_argument("--without", nargs="+", default=[], metavar="PASS", help="passes of the graph to leave out")
     parser.add_argument("--most", type=int, default=25, help="dearest steps shown (default 25)")
     parser.add_argument("--peers", action="store_true", help="PyTorch's cuDNN as well")
     parser.add_argument("--json", metavar="FILE")
@@ -104,7 +105,7 @@ def main(arguments: list[str] | None = None) -> None:
             path = export(torch, module, x, folder)
             for math in options.math:
                 start = time.perf_counter()
-                plan = pl.compile(path, device=device, math=math, seconds=options.seconds)
+                plan = pl.compile(path, device=device, math=math, seconds=options.seconds, without=options.without)
                 row: dict[str, Any] = {"network": network, "batch": options.batch, "math": math}
                 row["compile_s"] = round(time.perf_counter() - start, 1)
                 given = pl.asarray(x.numpy(), device=device)

@@ -1145,6 +1145,18 @@ def squeeze(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def squeeze_excite(
+    x: Input,
+    weight1: Input,
+    bias1: Input,
+    weight2: Input,
+    bias2: Input,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def stack(
     tensors: Sequence[Input],
     dim: int = 0,

@@ -16,6 +16,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kHopeless = 2;  // times what the assignment of all layouts would take
 constexpr int kRefinements = 3;  // times that layouts are assigned again with times taken within programs
 
+bool is_gpu(const Device& device) {
+  const auto properties = device.properties();
+  const auto type = properties.find("type");
+  return type != properties.end() && type->second == "gpu";
+}
+
 double lower_quartile(std::vector<double> values) {
   if (values.empty()) return kInfinity;
   const auto at = values.begin() + long((values.size() - 1) / 4);
@@ -118,9 +124,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
       for (size_t way : building[entry] = catalog.to_measure(*entry, options_.tuning)) builders_->add(refs[entry], way);
     }
     // Compiling disturbs what is measured on the same processors.
-    const auto properties = plan_.home_->properties();
-    const auto type = properties.find("type");
-    if (type == properties.end() || type->second != "gpu")
+    if (!is_gpu(*plan_.home_))
       for (const auto& [ms, entry] : order) builders_->wait(refs[entry], building[entry], until);
   }
   for (size_t i = 0; i < order.size(); ++i) {
@@ -366,11 +370,8 @@ std::vector<std::unique_ptr<Plan::Variant>> Plan::Compiler::variants() {
 
 Device& Plan::Compiler::choose_home() const {
   if (options_.device != "auto") return context_.device(options_.device);
-  for (const auto& device : context_.devices()) {
-    const auto properties = device->properties();
-    const auto type = properties.find("type");
-    if (type != properties.end() && type->second == "gpu") return *device;
-  }
+  for (const auto& device : context_.devices())
+    if (is_gpu(*device)) return *device;
   return context_.device("cpu");
 }
 
@@ -392,6 +393,9 @@ void Plan::Compiler::compile() {
   if (options_.simplify) {
     report("simplifying", 0);
     plan_.passes_ = simplify(plan_.graph_, context_, options_.without);
+    if (is_gpu(*plan_.home_))
+      for (PassReport& report : run_passes(launch_passes(), plan_.graph_, context_, options_.without))
+        plan_.passes_.push_back(std::move(report));
   }
   if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && !plan_.home_->is_cpu())
     plan_.graph_ = in_half_precision(plan_.graph_, context_);

@@ -41,13 +41,27 @@ const std::vector<Pass>& standard_passes() {
   return list;
 }
 
+const std::vector<Pass>& launch_passes() {
+  static const std::vector<Pass> list = {passes::fuse_squeeze_excite()};
+  return list;
+}
+
+void check_pass(const std::string& name, const char* asked_by) {
+  const auto named = [&](const Pass& pass) { return name == pass.name; };
+  for (const std::vector<Pass>* list : {&standard_passes(), &launch_passes()})
+    if (std::any_of(list->begin(), list->end(), named)) return;
+  fail(Code::invalid_argument, asked_by, ": there is no pass \"", name, "\"");
+}
+
 std::vector<PassReport> simplify(Graph& graph, Context& context, const std::vector<std::string>& without) {
-  const std::vector<Pass>& list = standard_passes();
+  for (const std::string& name : without) check_pass(name, "simplify");
+  return run_passes(standard_passes(), graph, context, without);
+}
+
+std::vector<PassReport> run_passes(const std::vector<Pass>& list, Graph& graph, Context& context,
+                                   const std::vector<std::string>& without) {
   std::vector<PassReport> reports;
   for (const Pass& pass : list) reports.push_back({pass.name, 0});
-  for (const std::string& name : without)
-    require(std::any_of(list.begin(), list.end(), [&](const Pass& pass) { return name == pass.name; }),
-            Code::invalid_argument, "simplify: there is no pass \"", name, "\"");
   graph.tidy();
   bool changed = true;
   for (int round = 0; changed && round < kMostRounds; ++round) {

@@ -24,6 +24,8 @@ struct Pass {
 };
 
 const std::vector<Pass>& standard_passes();
+// Further ones for devices where every op costs a launch, after the others: GPUs.
+const std::vector<Pass>& launch_passes();
 
 struct PassReport {
   std::string name;
@@ -31,5 +33,10 @@ struct PassReport {
 };
 // Runs the standard passes until none finds anything, tidying after each.  `without`: names of passes to leave out.
 std::vector<PassReport> simplify(Graph& graph, Context& context, const std::vector<std::string>& without = {});
+// The same with the passes of a list.
+std::vector<PassReport> run_passes(const std::vector<Pass>& list, Graph& graph, Context& context,
+                                   const std::vector<std::string>& without);
+// Throws Error(invalid_argument) if there is none of this name in either list.
+void check_pass(const std::string& name, const char* asked_by);
 
 }  // namespace pl

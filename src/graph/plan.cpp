@@ -94,9 +94,7 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
           name.clear();
         }
         if (name.empty()) continue;
-        const auto& passes = standard_passes();
-        require(std::any_of(passes.begin(), passes.end(), [&](const Pass& pass) { return name == pass.name; }),
-                Code::invalid_argument, "compile: without: there is no pass \"", name, "\"");
+        check_pass(name, "compile: without");
         options.without.push_back(name);
         name.clear();
       }

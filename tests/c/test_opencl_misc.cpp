@@ -287,6 +287,45 @@ void test_lrn() {
   check("size=50 alpha=0.5", 50, 0.5, 0.75, 1, random_input(DType::f16, {2, 9, 5}));
 }
 
+void test_squeeze_excite() {
+  const auto check = [](const char* attributes, const Input& x, int64_t squeezed, bool matrices = false) {
+    const int64_t n = x.desc.shape[0], c = x.desc.shape[1], positions = x.desc.elements() / (n * c);
+    const DType dtype = x.desc.dtype;
+    const auto shape = [&](int64_t rows, int64_t columns) {
+      return matrices ? Dims{rows, columns} : Dims{rows, columns, 1, 1};
+    };
+    const std::vector<Input> inputs{x, random_input(dtype, shape(squeezed, c), -1, 1), random_input(dtype, {squeezed}),
+                                    random_input(dtype, shape(c, squeezed), -1, 1), random_input(dtype, {c})};
+    Values gates;
+    const Op op = op_of("squeeze_excite", attributes, inputs);
+    const bool silu = op.attributes.text("hidden") == "silu", hard = op.attributes.text("gate") == "hardsigmoid";
+    for (int64_t image = 0; image < n; ++image) {
+      Values means(size_t(c), 0.0), hidden;
+      for (int64_t e = 0; e < c * positions; ++e)
+        means[size_t(e / positions)] += x.values[size_t(image * c * positions + e)] / double(positions);
+      for (int64_t s = 0; s < squeezed; ++s) {
+        double sum = inputs[2].values[size_t(s)];
+        for (int64_t k = 0; k < c; ++k) sum += inputs[1].values[size_t(s * c + k)] * means[size_t(k)];
+        hidden.push_back(silu ? sum / (1 + std::exp(-sum)) : std::max(sum, 0.0));
+      }
+      for (int64_t k = 0; k < c; ++k) {
+        double sum = inputs[4].values[size_t(k)];
+        for (int64_t s = 0; s < squeezed; ++s) sum += inputs[3].values[size_t(k * squeezed + s)] * hidden[size_t(s)];
+        gates.push_back(hard ? std::min(std::max(sum / 6 + 0.5, 0.0), 1.0) : 1 / (1 + std::exp(-sum)));
+      }
+    }
+    run(
+        "squeeze_excite", attributes, inputs,
+        [&](const Op&, const Dims& i) { return at(x, i) * gates[size_t(i[0] * c + i[1])]; }, 8, 2e-5);
+  };
+  check("hidden=silu", random_input(DType::f32, {2, 12, 3, 5}), 5);
+  check("gate=hardsigmoid", random_input(DType::f32, {3, 72, 7, 7}), 24, true);
+  check("", random_input(DType::f16, {2, 20, 9}), 3);
+  check("gate=hardsigmoid", random_input(DType::bf16, {1, 8, 2, 3, 4}), 40);
+  check("hidden=silu", random_input(DType::f32, {1, 2084, 1, 3}), 7);  // more quads than work-items
+  check("", random_input(DType::f32, {2, 8, 33, 41}), 2);                  // sums in parts
+}
+
 // ---- arg reductions
 
 void test_arg_reduce() {
@@ -484,6 +523,7 @@ int main() {
   test_group_norm();
   test_softmax();
   test_lrn();
+  test_squeeze_excite();
   test_arg_reduce();
   test_resize();
   test_concat();

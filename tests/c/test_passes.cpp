@@ -545,7 +545,63 @@ static void test_merge_equal() {
   expect_pass(pass, nothing.graph, "relu relu", 0);
 }
 
+static void test_fuse_squeeze_excite() {
+  const Pass pass = passes::fuse_squeeze_excite();
+  struct Block {
+    Dims shape{2, 8, 3, 5};
+    int64_t squeezed = 3;
+    const char* pool = "global_avg_pool";
+    std::string pooling, first = "activation=silu", second = "activation=sigmoid", product;
+    bool bias = true, gate_first = true, other = false;
+  };
+  const auto check = [&](const Block& block, const std::string& ops) {
+    expect_pass(
+        pass, graph_of([&](Builder& b) {
+          const ValueId x = b.add("relu", {b.input(block.shape)});
+          const int64_t c = block.shape[1], s = block.squeezed;
+          const ValueId mean = b.add(block.pool, {block.other ? b.input(block.shape) : x}, block.pooling);
+          std::vector<ValueId> one{mean, b.constant({s, c, 1, 1})};
+          if (block.bias) one.push_back(b.constant({s}));
+          const ValueId hidden = b.add("conv2d", one, block.first);
+          const ValueId gate = b.add("conv2d", {hidden, b.constant({c, s, 1, 1}), b.constant({c})}, block.second);
+          return b.add("mul", block.gate_first ? std::vector<ValueId>{gate, x} : std::vector<ValueId>{x, gate},
+                       block.product);
+        }),
+        ops);
+  };
+  const std::string fused = "relu squeeze_excite";
+  check({}, fused);
+  Block block;
+  block.gate_first = false;
+  block.first = "activation=relu";
+  block.second = "activation=hardsigmoid";
+  block.pool = "adaptive_avg_pool2d";
+  block.pooling = "output_size=1";
+  check(block, fused);
+  const auto left = [&](const std::function<void(Block&)>& change, const std::string& ops) {
+    Block changed;
+    change(changed);
+    check(changed, ops);
+  };
+  const std::string rest = " conv2d+bias+silu conv2d+bias+sigmoid mul";
+  left([](Block& b) { b.shape = {2, 6, 3, 5}; }, "relu global_avg_pool" + rest);
+  left([](Block& b) { b.other = true; }, "relu global_avg_pool" + rest);
+  left([](Block& b) { b.bias = false; }, "relu global_avg_pool conv2d+silu conv2d+bias+sigmoid mul");
+  left([](Block& b) { b.second = "activation=tanh"; }, "relu global_avg_pool conv2d+bias+silu conv2d+bias+tanh mul");
+  left([](Block& b) { b.first = ""; }, "relu global_avg_pool conv2d+bias conv2d+bias+sigmoid mul");
+  left([](Block& b) { b.product = "activation=relu"; },
+       "relu global_avg_pool conv2d+bias+silu conv2d+bias+sigmoid mul+relu");
+  left([](Block& b) { b.pool = "global_max_pool"; }, "relu global_max_pool" + rest);
+  left(
+      [](Block& b) {
+        b.shape = {1, 512, 1, 2};
+        b.squeezed = 129;
+      },
+      "relu global_avg_pool" + rest);
+}
+
 int main() {
+  test_fuse_squeeze_excite();
   test_remove_identity();
   test_fold_constants();
   test_fold_batch_norm();

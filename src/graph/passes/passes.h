@@ -13,6 +13,7 @@ Pass fuse_activation();
 Pass fuse_bias();
 Pass fuse_interleave();
 Pass fuse_residual();
+Pass fuse_squeeze_excite();
 Pass merge_equal();
 Pass merge_views();
 Pass move_views();

@@ -1,0 +1,78 @@
+// fuse_squeeze_excite: the mean of each channel, two 1x1 convolutions of it and the product with the channels are one
+// op.
+#include <optional>
+#include <string>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/products.h"
+
+namespace pl::passes {
+namespace {
+
+// Elements of a weight: each image's work-group reads both weights, which takes longer than two launches beyond that.
+constexpr int64_t kMostWeights = 65536;
+
+// The 1x1 convolution that alone makes `value`, of one position, if it has constant weights and bias and ends with one
+// of these functions.
+std::optional<size_t> layer(Rewriter& rewriter, ValueId value, const std::vector<std::string>& functions) {
+  const int index = rewriter.sole_maker(value, "conv");
+  if (index < 0) return std::nullopt;
+  const auto product = product_of(rewriter, size_t(index));
+  const Node& node = rewriter.node(size_t(index));
+  if (!product || product->groups != 1 || product->padded || !rewriter.has_activation(size_t(index)))
+    return std::nullopt;
+  const ValueId weight = rewriter.input(node, kWeight), bias = rewriter.input(node, kBias);
+  if (bias == kNoValue || rewriter.input(node, kResidual) != kNoValue) return std::nullopt;
+  if (!rewriter.is_constant(weight) || !rewriter.is_constant(bias)) return std::nullopt;
+  const Dims &of_weight = rewriter.shape(weight), &of_x = rewriter.shape(rewriter.input(node, 0));
+  for (int d = 2; d < of_weight.size(); ++d)
+    if (of_weight[d] != 1 || of_x[d] != 1) return std::nullopt;
+  if (of_weight[0] * of_weight[1] > kMostWeights) return std::nullopt;
+  const std::string& function = node.attributes.text("activation");
+  for (const std::string& known : functions)
+    if (function == known) return size_t(index);
+  return std::nullopt;
+}
+
+bool fuse(Rewriter& rewriter, size_t index, size_t k) {
+  const Node& node = rewriter.node(index);
+  const ValueId x = rewriter.input(node, 1 - k), gates = rewriter.input(node, k);
+  const Dims& shape = rewriter.shape(x);
+  if (shape.size() < 3 || shape[1] % 4 || rewriter.shape(node.outputs[0]) != shape) return false;
+  const auto second = layer(rewriter, gates, {"sigmoid", "hardsigmoid"});
+  if (!second || rewriter.shape(gates).size() != shape.size()) return false;
+  const auto first = layer(rewriter, rewriter.input(rewriter.node(*second), 0), {"relu", "silu", "hardswish"});
+  if (!first) return false;
+  const int pool = rewriter.sole_maker(rewriter.input(rewriter.node(*first), 0), "adaptive_pool");
+  if (pool < 0) return false;
+  const Op pooling = rewriter.op(size_t(pool));
+  if (pooling.attributes.text("mode") != "avg" || rewriter.input(rewriter.node(size_t(pool)), 0) != x) return false;
+  const Node &one = rewriter.node(*first), &two = rewriter.node(*second);
+  Attributes attributes;
+  attributes.set("hidden", one.attributes.text("activation"));
+  attributes.set("gate", two.attributes.text("activation"));
+  rewriter.rewrite(index, "squeeze_excite", attributes,
+                   {x, rewriter.input(one, kWeight), rewriter.input(one, kBias), rewriter.input(two, kWeight),
+                    rewriter.input(two, kBias)});
+  return true;
+}
+
+int run(Graph& graph, Context&) {
+  return sweep(graph, [](Rewriter& rewriter, size_t index) {
+    if (rewriter.node(index).schema->name != "mul" || rewriter.has_activation(index)) return;
+    if (!fuse(rewriter, index, 0)) fuse(rewriter, index, 1);
+  });
+}
+
+}  // namespace
+
+Pass fuse_squeeze_excite() {
+  return {
+      "fuse_squeeze_excite",
+      "Makes the global average of a tensor, two 1x1 convolutions with bias and activation and the product with the "
+      "tensor one squeeze_excite, if the channels are a multiple of 4 and the weights at most 65536 numbers.  Sums "
+      "between the layers are not rounded to narrower dtypes; exact in f32 but for the order of additions.",
+      run};
+}
+
+}  // namespace pl::passes
