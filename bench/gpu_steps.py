@@ -22,8 +22,8 @@ from typing import Any
 import pylayout as pl
 from pylayout.cli.terminal import Table
 
-from .gpu_models import export, theirs
-from .models import NETWORKS, build
+from .gpu_models import theirs
+from .torchvision_models import NETWORKS, build, write_onnx
 
 
 def steps_of(run: Any, times: int = 5) -> list[dict[str, Any]]:
@@ -102,7 +102,8 @@ def main(arguments: list[str] | None = None) -> None:
         torch.manual_seed(options.batch)
         x = torch.randn(options.batch, 3, size, size)
         with tempfile.TemporaryDirectory() as folder:
-            path = export(torch, module, x, folder)
+            path = Path(folder) / "model.onnx"
+            write_onnx(module, x, path)
             for math in options.math:
                 start = time.perf_counter()
                 plan = pl.compile(path, device=device, math=math, seconds=options.seconds, without=options.without)
