@@ -8,19 +8,25 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int64_t kLeastOfLane = 8;  // positions of a work-item: sums of parts cost no launch of their own
-constexpr int64_t kRows = 4;         // positions that a work-item multiplies
-constexpr int64_t kMostItems = 512;  // of a work-group that makes the gates of an image
-constexpr int64_t kLanes = 16;       // for a result of the first layer
+constexpr int64_t kLeastOfLane = 8;   // positions of a work-item: sums of parts cost no launch of their own
+constexpr int64_t kRows = 4;          // positions that a work-item multiplies
+constexpr int64_t kMostItems = 1024;  // of a work-group that makes the gates of an image
 
 int64_t items_of(const OpenclDevice& device) {
   int64_t items = kMostItems;
-  while (items > kLanes && items > int64_t(device.capabilities().max_work_group)) items /= 2;
+  while (items > 32 && items > int64_t(device.capabilities().max_work_group)) items /= 2;
   return items;
 }
 
+// Work-items for a result of the first layer: all results at once where that leaves each a few terms.
+int64_t lanes_of(int64_t squeezed, int64_t items) {
+  int64_t lanes = 32;
+  while (lanes > 8 && items / lanes < squeezed) lanes /= 2;
+  return lanes;
+}
+
 size_t local_bytes(int64_t channels, int64_t squeezed, int64_t items) {
-  return sizeof(float) * size_t(channels + squeezed + items / kLanes * (kLanes + 1) + 4 * items);
+  return sizeof(float) * size_t(channels + squeezed + squeezed * (lanes_of(squeezed, items) + 1) + 4 * items);
 }
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const GlobalPool& pool) {
@@ -32,9 +38,8 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Global
   const char* const names[] = {"", "WEI1_DTYPE", "BIAS1_DTYPE", "WEI2_DTYPE", "BIAS2_DTYPE"};
   for (int i = 1; i < 5; ++i) gate.define(names[i], name_of(op.in(i).dtype));
   gate.define("CHANNELS", pool.channels).define("SQUEEZED", op.in(1).shape[0]);
-  gate.define("ITEMS", items).define("LANES", kLanes);
-  gate.define("HIDDEN", "UNARY_" + op.attributes.text("hidden"))
-      .define("GATE", "UNARY_" + op.attributes.text("gate"));
+  gate.define("ITEMS", items).define("LANES", lanes_of(op.in(1).shape[0], items));
+  gate.define("HIDDEN", "UNARY_" + op.attributes.text("hidden")).define("GATE", "UNARY_" + op.attributes.text("gate"));
   const bool wide = pool.batch * pool.positions * pool.channels >= int64_t(1) << 30;
   if (wide) gate.define("PL_INDEX64", 1);
   const auto index = [wide](Launch& launch, int64_t number) -> Launch& {
