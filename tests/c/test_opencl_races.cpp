@@ -1,8 +1,9 @@
-// Convolutions and products of one or two work-groups: each kernel that shares local memory, and each tile of the
-// matrix units' one, on shapes small enough for a simulator that watches every access (Oclgrind, the
-// test oclgrind_races of CMakeLists.txt).
+// Convolutions, products and gates of one or two work-groups: each kernel that shares local memory, and each tile of
+// the matrix units' one, on shapes small enough for a simulator that watches every access (Oclgrind, the test
+// oclgrind_races of CMakeLists.txt).
 #include "opencl_conv_cases.h"
 #include "opencl_matmul_cases.h"
+#include "opencl_testing.h"
 #include "providers/opencl/conv_common.h"
 
 using namespace pl;
@@ -23,6 +24,16 @@ int main() {
   };
   for (const Case& c : cases) check(candidates, c, DType::f32);
   check_matmul(candidates, {9, 8}, {8, 134}, "", 134, DType::f32);
+  {
+    using namespace pl::opencl_testing;
+    const std::vector<Input> inputs{random_input(DType::f32, {1, 12, 2, 3}), random_input(DType::f32, {40, 12}),
+                                    random_input(DType::f32, {40}), random_input(DType::f32, {12, 40}),
+                                    random_input(DType::f32, {12})};
+    // Its values are checked in test_opencl_misc.
+    const int ran =
+        run_all_opencl("squeeze_excite", "", inputs, [](const Op&, const std::vector<Values>&, const std::string&) {});
+    CHECK(ran >= 1);
+  }
   std::printf("%zu ways\n", seen.size());
   for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());
   CHECK(seen.size() >= 16);
