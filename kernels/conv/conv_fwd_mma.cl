@@ -72,8 +72,13 @@
 #endif
 #define LEFT_SHARE (TILE_M * CHUNKS / MMA_GROUP)  // pieces of a stage that a work-item copies
 #define RIGHT_SHARE (TILE_N * CHUNKS / MMA_GROUP)
-#if MMA_HELD && (LEFT_SHARE * MMA_GROUP != TILE_M * CHUNKS || RIGHT_SHARE * MMA_GROUP != TILE_N * CHUNKS)
+#if MMA_HELD
+#if LEFT_SHARE * MMA_GROUP != TILE_M * CHUNKS || RIGHT_SHARE * MMA_GROUP != TILE_N * CHUNKS
 #error "the work-items of a group do not share its pieces evenly"
+#endif
+#if MMA_GROUP / CHUNKS % MMA_SLOT_ROWS != 0
+#error "the slots of a work-item's pieces are not MMA_GROUP apart"
+#endif
 #endif
 #define COPY_ROW(j) (item / CHUNKS + (j) * (MMA_GROUP / CHUNKS))  // a multiple of 8 apart: slots MMA_GROUP apart
 

@@ -66,6 +66,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
     Candidate candidate = base;
     candidate.implementation = plan.name("conv_fwd_mma");
     candidate.efficiency = plan.efficiency;
+    candidate.tuning = plan.tuning;
     candidate.workspace_bytes = plan.parts_bytes(problem);
     if (plan.right_rounded) candidate.packings = {pack_tf32(device, base.inputs[1], 1)};
     candidate.prepare = [&device, op, t, plan] { return prepare(device, op, t, plan); };
@@ -73,12 +74,13 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
   };
   const bool constant = op.schema->role_of(1) == Role::constant;
   bool first = true;
-  for (MmaPlan& plan : mma_plans(device, problem, op.math)) {
+  for (MmaPlan& plan : mma_plans(device, problem, op.math, out.whole_space)) {
     plan.right_rounded = constant && plan.tf32;
     add(plan);
     if (plan.right_rounded && first) {  // for weights that a program computes: less accurate, so tried last
       plan.right_rounded = false;
       plan.efficiency *= 0.2;
+      plan.tuning = {};
       add(plan);
     }
     first = false;

@@ -136,7 +136,8 @@ std::vector<Candidate> products(const Op& product, OpenclDevice& device, const P
   if (units) {
     add_conv_mma(product, device, base, tensors(Layout::channels_last(4)), list);
     for (Candidate& candidate : list.candidates) candidate.inputs[1] = base.inputs[1];
-    if (list.candidates.size() > kMostProducts) list.candidates.resize(kMostProducts);
+    if (!whole_space && list.candidates.size() > kMostProducts) list.candidates.resize(kMostProducts);
+    for (size_t i = kMostProducts; i < list.candidates.size(); ++i) list.candidates[i].tuning.start = false;
   }
   if (!units) add_conv_local(product, device, base, tensors(packed_weights(4)), list);
   return std::move(list.candidates);

@@ -6,6 +6,7 @@
 
 #include "providers/opencl/matrix_unit.h"
 #include "providers/opencl/ptx.h"
+#include "providers/opencl/tuned_table.h"
 
 namespace pl::opencl {
 
@@ -194,43 +195,90 @@ bool has_wgmma(OpenclDevice& device) {
   return builds(device, source);
 }
 
-std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math) {
+namespace {
+
+// Its space is the tiles listed above for the device's unit, with each FILL that makes a difference.
+const Family& family() {
+  static const Family family("conv_fwd_mma", {{"TILE_M", {64, 128}},
+                                              {"TILE_N", {32, 64, 128, 256}},
+                                              {"WARPS_M", {2, 4, 8}},
+                                              {"WARPS_N", {1, 2, 4, 8}},
+                                              {"CHUNKS", {4, 8}},
+                                              {"STAGES", {2, 3, 4}},
+                                              {"PROMOTE", {1, 2}},
+                                              {"LAG", {0, 1}},
+                                              {"WGMMA", {0, 1}},      // the instructions: NVIDIA_PTX 2
+                                              {"FILL", {0, 2, 3}}});  // MmaPlan::fill
+  return family;
+}
+PL_TUNING_FAMILY(family);
+
+Point point_of(const MmaTile& tile, int fill) {
+  return {{"TILE_M", tile.rows},        {"TILE_N", tile.columns},
+          {"WARPS_M", tile.warps_down}, {"WARPS_N", tile.warps_across},
+          {"CHUNKS", tile.chunks},      {"STAGES", tile.stages},
+          {"PROMOTE", tile.promote},    {"LAG", tile.lag},
+          {"WGMMA", tile.wgmma},        {"FILL", fill}};
+}
+
+// `window`s of a convolution, `product`s of matrices, `first` layers of few channels; an s: several of them.  For f32
+// with the way in which it is multiplied.
+ShapeClass shape_class(const MmaProblem& problem, bool tf32) {
+  std::string kind = problem.gathered ? "first" : problem.runs > 1 ? "window" : "product";
+  if (problem.products > 1) kind += "s";
+  if (problem.dtype == DType::f32) kind += tf32 ? "-tf32" : "-fp32";
+  return {problem.dtype, kind, problem.rows, problem.columns, problem.run * problem.runs};
+}
+
+std::vector<MmaTile> tiles_for(const MatrixUnit& unit, bool wgmma) {
+  std::vector<MmaTile> all;
+  const auto take = [&](const auto& tiles) { all.insert(all.end(), std::begin(tiles), std::end(tiles)); };
+  if (wgmma) take(kWgmmaTiles);
+  if (unit.kind == MatrixUnit::Kind::amd) {
+    unit.wmma ? take(kWmmaTiles) : take(kMfmaTiles);
+  } else if (unit.kind == MatrixUnit::Kind::intel) {
+    unit.lanes == 16 ? take(kIntel16Tiles) : take(kIntel8Tiles);
+  } else {
+    take(kTiles);  // also for the kernel in plain OpenCL C, in tests
+    return all;
+  }
+  // Longer steps meet at half as many barriers, with twice the pieces that wait in registers.
+  for (size_t i = 0, count = all.size(); i < count; ++i) {
+    MmaTile tile = all[i];
+    tile.chunks = 8;
+    tile.rate *= 0.9;
+    // Of the rows that a work-item copies each must lie as the first does: MMA_SLOT_ROWS of the vendor's header.
+    const int slot_rows = unit.kind == MatrixUnit::Kind::amd ? 16 : 8;
+    if (tile.work_items() / tile.chunks % slot_rows == 0) all.push_back(tile);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math, bool whole_space) {
   std::vector<MmaPlan> plans;
   const Capabilities& can = device.capabilities();
   if (problem.run % problem.chunk_elements() || problem.products > kMostProducts) return plans;
   const auto units = int64_t(can.compute_units);
-  const MatrixUnit unit = matrix_unit(can);  // none: the kernel in plain OpenCL C, for tests
+  const MatrixUnit unit = matrix_unit(can);
   const bool vendors = unit.kind == MatrixUnit::Kind::amd || unit.kind == MatrixUnit::Kind::intel;
   const bool f32 = problem.dtype == DType::f32;
   const bool tf32 = f32 && math != Math::fp32 && (!vendors || unit.tf32);
   const int products = f32 && !tf32 && !vendors ? 3 : 1;
   const bool wgmma = products == 1 && has_wgmma(device);
-  std::vector<MmaTile> all(std::begin(kTiles), std::end(kTiles));
-  if (vendors) {
-    const auto take = [&](const auto& tiles) { all.assign(std::begin(tiles), std::end(tiles)); };
-    if (unit.kind == MatrixUnit::Kind::amd) {
-      if (unit.wmma)
-        take(kWmmaTiles);
-      else
-        take(kMfmaTiles);
-    } else {
-      if (unit.lanes == 16)
-        take(kIntel16Tiles);
-      else
-        take(kIntel8Tiles);
-    }
-  }
-  if (wgmma) all.insert(all.begin(), std::begin(kWgmmaTiles), std::end(kWgmmaTiles));
-  for (const MmaTile& tile : all) {
+  const ShapeClass shapes = shape_class(problem, tf32);
+  for (const MmaTile& tile : tiles_for(unit, wgmma)) {
     const size_t local_memory = tile.wgmma ? kWgmmaLocalBytes : can.local_memory;
     if (tile.local_bytes() > local_memory || size_t(tile.work_items()) > can.max_work_group) continue;
     if (tile.columns > 32 && problem.columns <= tile.columns / 2) continue;  // more than half would be empty
     const int64_t tiles =
         divided_up(problem.rows, tile.rows) * divided_up(problem.columns, tile.columns) * problem.products;
     const int64_t steps = problem.steps(tile);
-    const auto add = [&](int64_t parts) {
+    const auto add = [&](int fill, int64_t parts) {
       MmaPlan plan;
       plan.tile = tile;
+      plan.fill = fill;
       plan.products = products;
       plan.tf32 = tf32;
       plan.steps_per_part = divided_up(steps, parts);
@@ -246,19 +294,33 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
       if (wgmma && !tile.wgmma) plan.efficiency *= 0.6;
       if (!tile.wgmma && !vendors && tile.rows * tile.columns < 64 * 64) plan.efficiency *= 0.8;
       if (plan.parts > 1) plan.efficiency *= 0.85;  // sums are written and read again
+      plan.tuning = {family().name(), shapes.text(), point_of(tile, fill).text(), false};
       plans.push_back(plan);
     };
-    add(1);
+    add(0, 1);
     // Enough parts for two groups a unit, or for three.
     int64_t last = 1;
-    for (int64_t groups : {2 * units, 3 * units}) {
-      const int64_t parts = std::min(groups / std::max<int64_t>(tiles, 1), steps / kLeastSteps);
-      if (parts > last) add(last = parts);
+    for (int fill : {2, 3}) {
+      const int64_t parts = std::min(fill * units / std::max<int64_t>(tiles, 1), steps / kLeastSteps);
+      if (parts > last) add(fill, last = parts);
     }
   }
   std::stable_sort(plans.begin(), plans.end(),
                    [](const MmaPlan& a, const MmaPlan& b) { return a.efficiency > b.efficiency; });
-  if (plans.size() > most_mma_plans) plans.resize(most_mma_plans);
+  if (const auto tuned = tuned_point(family(), device, shapes)) {
+    // Known to be better than what an estimate finds.  Where the sum cannot have as many parts: with fewer.
+    for (int fill = (*tuned)["FILL"]; fill >= 0; --fill) {
+      const auto found = std::find_if(plans.begin(), plans.end(), [&](const MmaPlan& plan) {
+        return plan.fill == fill && point_of(plan.tile, (*tuned)["FILL"]) == *tuned;
+      });
+      if (found == plans.end()) continue;
+      found->efficiency = std::max(found->efficiency, 1.02 * plans.front().efficiency);
+      std::rotate(plans.begin(), found, found + 1);
+      break;
+    }
+  }
+  if (plans.size() > most_mma_plans && !whole_space) plans.resize(most_mma_plans);
+  for (size_t i = 0; i < plans.size() && i < most_mma_plans; ++i) plans[i].tuning.start = true;
   return plans;
 }
 

@@ -8,6 +8,7 @@
 #include "providers/opencl/kernel_source.h"
 #include "providers/opencl/launch.h"
 #include "providers/opencl/opencl_device.h"
+#include "providers/opencl/tuning.h"
 #include "providers/provider.h"
 
 namespace pl::opencl {
@@ -44,10 +45,12 @@ struct MmaPlan {
   MmaTile tile{};
   int64_t parts = 1;           // of the sum, each computed by work-groups of its own
   int64_t steps_per_part = 0;  // of tile.chunks pieces
+  int fill = 0;                // parts are to give each compute unit so many work-groups; 0: one part
   int products = 3;            // of tf32 for one of f32
   bool tf32 = false;           // factors of f32 are rounded to tf32, and multiplied once
   bool right_rounded = false;  // the right factors of tf32 have been, see pack_tf32
   double efficiency = 0;       // estimated part of the device's rate
+  TuningPoint tuning;          // of the family conv_fwd_mma
 
   std::string name(const char* kernel) const;           // conv_fwd_mma[128x64,warps=2x2,chunks=4,parts=4]
   size_t parts_bytes(const MmaProblem& problem) const;  // workspace for sums of parts, 0 if there is one part
@@ -74,10 +77,11 @@ bool mma_suits(const Op& op, OpenclDevice& device, CandidateList& out);
 // True where a program with wgmma and more local memory than OpenCL tells of can be built; tried once.
 bool has_wgmma(OpenclDevice& device);
 
-// Plans worth measuring, the most promising first; none where pieces of 16 bytes would not be aligned.
-// `math` says how f32 may be multiplied.
-std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math);
-// How many at most.  Tests raise it, to see them all.
+// Plans worth measuring, the most promising first: a few to start from and, with `whole_space`, all others that the
+// device can run and that are not mostly empty.  None where pieces of 16 bytes would not be aligned.  `math` says how
+// f32 may be multiplied.
+std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math, bool whole_space);
+// How many to start from.  Tests raise it, to see them all.
 extern size_t most_mma_plans;
 
 }  // namespace pl::opencl

@@ -1,0 +1,36 @@
+// The tuning space of the matrix units' kernel on NVIDIA: every point against loops in double precision, on devices without
+// such units too, where the kernel has no instructions of theirs.  AMD's and Intel's: test_opencl_matrix_units.
+#include "opencl_conv_cases.h"
+#include "opencl_points.h"
+#include "providers/opencl/conv_common.h"
+#include "providers/opencl/matrix_unit.h"
+
+using namespace pl;
+using namespace pl::testing;
+
+int main() {
+  Candidates candidates;
+  if (candidates.no_devices()) return 0;
+  candidates.more = {[](const Op& op, opencl::OpenclDevice& device, CandidateList& out) {
+    if (!opencl::matrix_unit(device.capabilities())) opencl::list_conv_mma(op, device, out);
+  }};
+  EachPointOnce once(candidates, {"conv_fwd_mma"});
+  // Tails of rows, columns and steps; the second has the terms for sums in parts, the third pieces of one position.
+  const Case cases[] = {
+      {"conv2d", {1, 72, 9, 17}, {140, 72, 1, 1}, "activation=relu", true, true},
+      {"conv2d", {1, 136, 6, 13}, {132, 136, 3, 2}, "padding=[1,0]", true},
+      {"conv2d", {2, 3, 18, 17}, {40, 3, 5, 5}, "padding=2 stride=[1,2]", true, true},
+  };
+  for (int i = 0; i < 6; ++i) {
+    once.next(i >= 3);
+    check(candidates, cases[i % 3], DType::f32);
+  }
+  const size_t points = once.points("conv_fwd_mma");
+  for (int i = 0; i < 2; ++i) {  // wgmma, and steps that lag
+    once.next(true);
+    check(candidates, cases[i], DType::f16);
+  }
+  std::printf("conv_fwd_mma: %zu points, %zu of them of f32\n", once.points("conv_fwd_mma"), points);
+  CHECK(points >= 9 && once.points("conv_fwd_mma") <= 60);
+  return 0;
+}
