@@ -24,6 +24,22 @@ int main() {
   };
   for (const Case& c : cases) check(candidates, c, DType::f32);
   check_matmul(candidates, {9, 8}, {8, 134}, "", 134, DType::f32);
+  {  // Pieces that wait in registers, as AMD's and Intel's matrix units have them.
+    const auto build_with = [&](const char* options) {
+      for (const auto& device : candidates.devices())
+        if (opencl::OpenclDevice* target = opencl::as_opencl(*device)) target->build_options = options;
+    };
+    std::set<std::string> held;
+    candidates.more = {opencl::list_conv_mma};
+    candidates.filter = [&](const Candidate& candidate) {
+      return candidate.implementation.rfind("conv_fwd_mma", 0) == 0 && held.size() < 4 &&
+             held.insert(candidate.implementation).second;
+    };
+    build_with(" -DMMA_HELD=1");
+    check(candidates, cases[4], DType::f32);
+    build_with("");
+    CHECK(held.size() >= 3);
+  }
   {
     using namespace pl::opencl_testing;
     const std::vector<Input> inputs{random_input(DType::f32, {1, 12, 2, 3}), random_input(DType::f32, {40, 12}),
