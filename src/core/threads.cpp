@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 
@@ -34,6 +35,15 @@ void wake_threads() {
 #pragma omp parallel
   asm volatile("" ::: "memory");  // an empty region could be left out by the compiler
 #endif
+}
+
+void wake_together() {
+  using Clock = std::chrono::steady_clock;
+  for (int i = 0; i < 8; ++i) {
+    const auto start = Clock::now();
+    wake_threads();
+    if (Clock::now() - start < std::chrono::microseconds(20)) return;
+  }
 }
 
 uint64_t preemptions() {

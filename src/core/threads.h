@@ -18,6 +18,9 @@ void refuse_after_fork();
 // parallel region before they sleep.  The next region starts at once then, and threads of another runtime (an OpenCL
 // runtime on the CPU) have to share the cores with them; a time taken with the pool asleep would promise the reverse.
 void wake_threads();
+// Wakes the pool and makes sure that its threads are running at this very moment: on a busy machine the last of them
+// may have got its processor just as the first one's time slice ended.  Tries a few times.
+void wake_together();
 
 // How often the operating system took a processor away from any thread of this process so far.  A time taken while
 // this number changed says more about other programs than about this one.

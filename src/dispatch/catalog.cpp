@@ -177,6 +177,8 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
     }
     Way way;
     way.key = candidate.key();
+    for (const auto& provider : context_.providers())
+      if (provider->name() == candidate.provider) way.compiles = provider->compiles();
     way.candidate = std::move(candidate);
     entry->ways.push_back(std::move(way));
   }
@@ -254,7 +256,7 @@ void Catalog::price(Entry& entry) {
   entry.all_measured = all;
 }
 
-std::vector<size_t> Catalog::to_measure(Entry& entry, Tuning tuning) {
+std::vector<size_t> Catalog::to_measure(Entry& entry, Tuning tuning, bool without_compiling) {
   std::unique_lock<std::mutex> guard(entry.lock);
   if (entry.all_measured) return {};
   const bool priced = std::all_of(entry.ways.begin(), entry.ways.end(),
@@ -273,17 +275,33 @@ std::vector<size_t> Catalog::to_measure(Entry& entry, Tuning tuning) {
     if (way.usable) best = std::min(best, double(way.ms));
   for (size_t i = 0; i < entry.ways.size(); ++i) {
     const Way& way = entry.ways[i];
+    if (without_compiling && way.compiles) continue;
     if (way.usable && !way.measured && (tuning == Tuning::full || way.ms <= 2 * best)) chosen.push_back(i);
   }
+  // In case the time runs out: what is ready at once, then what promises most.
+  std::stable_sort(chosen.begin(), chosen.end(), [&](size_t a, size_t b) {
+    const Way &one = entry.ways[a], &other = entry.ways[b];
+    return one.compiles != other.compiles ? other.compiles : double(one.ms) < double(other.ms);
+  });
   return chosen;
 }
 
-void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
+void Catalog::measure(Entry& entry, Tuning tuning, const MeasureLimits& limits) {
+  MeasureOptions options;
+  if (tuning == Tuning::full) {
+    options.rounds = 15;
+    options.seconds = 1.0;
+  }
+  options.seconds = std::min(options.seconds, limits.op_seconds);
+  const auto began = std::chrono::steady_clock::now();
+  const auto left = [&] {
+    return limits.seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
   // What measuring shows may bring others within reach of the best, so until no way that matters is unmeasured.
   for (;;) {
-    const std::vector<size_t> chosen = to_measure(entry, tuning);
-    if (chosen.empty()) break;
-    measure_ways(entry, chosen, tuning, max_seconds);
+    const std::vector<size_t> chosen = to_measure(entry, tuning, limits.without_compiling);
+    if (chosen.empty() || left() <= 0) break;
+    measure(entry, chosen, options, left());
   }
   if (tuning == Tuning::off) return;
   std::lock_guard<std::mutex> guard(entry.lock);
@@ -291,23 +309,17 @@ void Catalog::measure(Entry& entry, Tuning tuning, double max_seconds) {
       std::all_of(entry.ways.begin(), entry.ways.end(), [](const Way& way) { return way.measured || !way.usable; });
 }
 
-void Catalog::measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuning tuning, double max_seconds) {
-  MeasureOptions options;
-  if (tuning == Tuning::full) {
-    options.rounds = 15;
-    options.seconds = 1.0;
-  }
-  options.seconds = std::min(options.seconds, max_seconds);
-  measure(entry, chosen, options);
-}
-
 // Kernels are prepared and run outside the entry's lock; other threads may use the entry meanwhile.
-void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const MeasureOptions& given) {
+void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const MeasureOptions& given,
+                      double prepare_seconds) {
   std::vector<Contender> contenders;
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::vector<size_t> places;
+  const auto began = std::chrono::steady_clock::now();
   for (size_t i : chosen) {
     context_.interrupt().poll();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    if (!contenders.empty() && took.count() > prepare_seconds) break;
     if (auto prepared = kernel(entry, entry.ways[i])) {
       contenders.push_back({&entry.ways[i].candidate, prepared.get()});
       kernels.push_back(prepared);
@@ -427,7 +439,7 @@ Rates Catalog::calibrate(Device& device) {
     const Schema* schema = find_schema(name);
     if (!schema) return std::nullopt;
     Entry& found = *entry(make_op(*schema, {}, inputs), device);
-    measure(found, Tuning::automatic, 0.1);
+    measure(found, Tuning::automatic, {0.1});
     return best_ms(found);
   };
   const auto f32 = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f32, Dims(shape)); };

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,6 +33,7 @@ struct Way {
   Candidate candidate;
   std::string key;          // Candidate::key()
   std::string environment;  // of the cost database
+  bool compiles = false;    // its provider's kernels are compiled when they are prepared
   // Read by choices without the entry's lock, while another thread may measure.
   Setting<double> ms{0};  // measured, else estimated
   Setting<bool> measured{false};
@@ -67,6 +69,15 @@ struct Entry {
   std::atomic<bool> settled{false};
 };
 
+// How much of an entry is measured.
+struct MeasureLimits {
+  double op_seconds = 1e9;  // for the samples of an op, if less than it would get
+  // In all, preparing kernels included: what is not prepared by then stays unmeasured.  One kernel is prepared whatever
+  // it takes.
+  double seconds = INFINITY;
+  bool without_compiling = false;  // only ways whose kernels need not be compiled
+};
+
 class Catalog {
  public:
   Catalog(Context& context, CostDatabase& costs);
@@ -89,15 +100,17 @@ class Catalog {
   // Entries met so far on a device, without reorders, in no order.
   std::vector<EntryRef> met(const Device& device);
   // Measures these ways of an entry and records what they cost.
-  void measure(Entry& entry, const std::vector<size_t>& ways, const MeasureOptions& options);
+  // `prepare_seconds`: as MeasureLimits::seconds.
+  void measure(Entry& entry, const std::vector<size_t>& ways, const MeasureOptions& options,
+               double prepare_seconds = INFINITY);
   // The key under which the database keeps that the space of an op was searched.
   static constexpr const char* kSearched = "searched";
 
   // Measures ways that matter: in automatic tuning those whose estimate lies within twice the best one, in
   // full tuning all.  Does nothing where that was done before.
-  void measure(Entry& entry, Tuning tuning, double max_seconds = 1e9);
+  void measure(Entry& entry, Tuning tuning, const MeasureLimits& limits = {});
   // The ways, by number, that this would measure first.  Estimates what was not priced yet.
-  std::vector<size_t> to_measure(Entry& entry, Tuning tuning);
+  std::vector<size_t> to_measure(Entry& entry, Tuning tuning, bool without_compiling = false);
   // The kernel of a way, prepared on first use.  Null if it cannot be prepared; the way is then not usable.
   std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
   // The fastest usable way's time; nothing if there is none.
@@ -124,7 +137,6 @@ class Catalog {
   EntryRef reorder_entry(const TensorDesc& from, const TensorDesc& to, Device& device, int threads);
   EntryRef make(const Op& op, Device& device, int threads, bool whole_space);
   void price(Entry& entry);
-  void measure_ways(Entry& entry, const std::vector<size_t>& chosen, Tuning tuning, double max_seconds);
 
   Context& context_;
   CostDatabase& costs_;

@@ -67,16 +67,6 @@ double lower_quartile(std::vector<double> values) {
   return *at;
 }
 
-// Wakes the pool and makes sure that its threads are running at this very moment: on a busy machine the last of them
-// may have got its processor just as the first one's time slice ended.
-void wake_together() {
-  for (int i = 0; i < 8; ++i) {
-    const auto start = Clock::now();
-    wake_threads();
-    if (Clock::now() - start < std::chrono::microseconds(20)) return;
-  }
-}
-
 struct Runner {
   Contender* contender;
   std::vector<Buffer*> inputs, outputs;

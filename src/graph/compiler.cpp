@@ -1,20 +1,16 @@
 #include "graph/compiler.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <set>
 
 #include "graph/batch.h"
 #include "graph/half_precision.h"
+#include "graph/samples.h"
 
 namespace pl {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kHopeless = 2;  // times what the assignment of all layouts would take
-constexpr int kRefinements = 3;  // times that layouts are assigned again with times taken within programs
 
 bool is_gpu(const Device& device) {
   const auto properties = device.properties();
@@ -22,16 +18,23 @@ bool is_gpu(const Device& device) {
   return type != properties.end() && type->second == "gpu";
 }
 
-double lower_quartile(std::vector<double> values) {
-  if (values.empty()) return kInfinity;
-  const auto at = values.begin() + long((values.size() - 1) / 4);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
+// Parts of the time: for measuring ops alone, and by when the contest ends, which leaves something for what it may
+// overrun.
+constexpr double kForOps = 0.55, kForAll = 0.85;
+constexpr int kLeastTurns = 5, kMostTurns = 15;  // of whole plans in the last contest
+
+// Ways that the time was too short to compile and to measure are not chosen by their estimates alone: making a program
+// would compile them all.
+void leave_out_uncompiled(std::vector<NodeStates>& nodes) {
+  const auto unknown = [](const State& state) { return state.way && state.way->compiles && !state.way->measured; };
+  for (NodeStates& node : nodes) {
+    auto& states = node.states;
+    if (!node.device->is_cpu() || std::all_of(states.begin(), states.end(), unknown)) continue;
+    states.erase(std::remove_if(states.begin(), states.end(), unknown), states.end());
+  }
 }
 
 }  // namespace
-
-double Plan::Compiler::Contender::ms() const { return lower_quartile(totals); }
 
 Plan::Compiler::Compiler(Plan& plan, const PlanOptions& options)
     : plan_(plan), options_(options), context_(*plan.context_), constants_(context_) {}
@@ -114,6 +117,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
            : a.first != b.first ? a.first > b.first
                                 : a.second->text < b.second->text;
   });
+  // First of all ops what is ready to run, then what has to be compiled, which may take most of the time.
   const double end = elapsed() + seconds;
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                             std::chrono::duration<double>(std::min(seconds, 1e8)));
@@ -127,15 +131,23 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
     if (!is_gpu(*plan_.home_))
       for (const auto& [ms, entry] : order) builders_->wait(refs[entry], building[entry], until);
   }
-  for (size_t i = 0; i < order.size(); ++i) {
-    report("measuring ops", double(i) / double(order.size()));
-    if (builders_) builders_->wait(refs[order[i].second], building[order[i].second], until);
-    const double left = end - elapsed();
-    if (left <= 0) break;
-    catalog.measure(*order[i].second, options_.tuning, left);
-  }
+  std::vector<bool> passes{false};
+  if (plan_.home_->is_cpu()) passes.insert(passes.begin(), true);
+  for (size_t p = 0; p < passes.size(); ++p)
+    for (size_t i = 0; i < order.size(); ++i) {
+      report("measuring ops", (double(p) + double(i) / double(order.size())) / double(passes.size()));
+      if (builders_) builders_->wait(refs[order[i].second], building[order[i].second], until);
+      MeasureLimits limits;
+      limits.op_seconds = limits.seconds = end - elapsed();
+      limits.without_compiling = passes[p];
+      if (limits.seconds <= 0) break;
+      const uint64_t before = catalog.epoch();
+      catalog.measure(*order[i].second, options_.tuning, limits);
+      measured_ = measured_ || catalog.epoch() != before;
+    }
   if (builders_) builders_->clear();
   refresh_costs(variant.nodes);
+  leave_out_uncompiled(variant.nodes);
 }
 
 void Plan::Compiler::build_ahead(const Variant& variant, const Assignment& assignment) {
@@ -155,7 +167,7 @@ Assignment Plan::Compiler::settle(Variant& variant, const std::vector<NodeStates
   for (int round = 0; round < 8; ++round) {
     assignment = assign(variant.graph, nodes, *plan_.home_, *variant.costs, PbqpLimits{});
     bool news = false;
-    if (measure && options_.tuning != Tuning::off)
+    if (measure && options_.tuning != Tuning::off && elapsed() < stop_)
       for (const Use& use : conversions_of(variant.graph, nodes, *plan_.home_, assignment))
         news = variant.costs->measure(use.given, *use.source, use.wanted, *use.target) || news;
     if (!news) break;
@@ -163,159 +175,22 @@ Assignment Plan::Compiler::settle(Variant& variant, const std::vector<NodeStates
   return assignment;
 }
 
-void Plan::Compiler::add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name,
-                                   Assignment assignment) {
-  for (const Contender& known : list)
-    if (known.assignment.states == assignment.states) return;
-  build_ahead(variant, assignment);
-  Contender contender;
-  contender.name = name;
-  contender.program = std::make_unique<Program>(context_, variant.graph, variant.nodes, assignment, *plan_.home_,
-                                                variant.threads, *plan_.conversions_, constants_, options_.in_place);
-  contender.assignment = std::move(assignment);
-  list.push_back(std::move(contender));
-}
-
-// All contenders in turns, so that a machine whose speed drifts slows all alike.
-void Plan::Compiler::run_rounds(Variant& variant, std::vector<Contender>& list, int rounds, double until) {
-  for (Contender& contender : list) {
-    if (contender.totals.empty()) run_once(variant, *contender.program, nullptr);  // touches memory: not counted
-  }
-  const bool at_once = plan_.home_->host_memory();
-  std::vector<double> step_ms;
-  for (int round = 0; round < rounds; ++round) {
-    if (round >= 2 && elapsed() > until) break;
-    for (Contender& contender : list) {
-      contender.totals.push_back(run_once(variant, *contender.program, at_once ? &step_ms : nullptr));
-      if (!at_once) continue;
-      contender.samples.resize(step_ms.size());
-      for (size_t i = 0; i < step_ms.size(); ++i) contender.samples[i].push_back(step_ms[i]);
-    }
-  }
-}
-
-// Times taken within programs take the place of those taken alone; ways not run there are scaled by what the others of
-// their node turned out to cost.
-void Plan::Compiler::learn(Variant& variant, const std::vector<Contender>& list) {
-  std::map<std::pair<size_t, int>, double> at_node;  // least of the contenders' quartiles, by node and state
-  std::map<Way*, Seen> anywhere;
-  for (const Contender& contender : list)
-    for (size_t i = 0; i < contender.samples.size(); ++i) {
-      const Program::Step& step = contender.program->steps()[i];
-      if (step.kind != Program::Step::Kind::op) continue;
-      const double ms = lower_quartile(contender.samples[i]);
-      const int state = contender.assignment.states[size_t(step.node)];
-      auto [it, added] = at_node.try_emplace({size_t(step.node), state}, ms);
-      if (!added) it->second = std::min(it->second, ms);
-      Seen& seen = anywhere[step.way];
-      seen.sum += ms;
-      ++seen.count;
-    }
-  for (size_t n = 0; n < variant.nodes.size(); ++n) {
-    NodeStates& node = variant.nodes[n];
-    if (node.kind != NodeStates::Kind::op) continue;
-    double log_ratio = 0;
-    int known = 0;
-    std::vector<bool> seen(node.states.size(), false);
-    for (size_t s = 0; s < node.states.size(); ++s) {
-      State& state = node.states[s];
-      if (!state.way) continue;
-      double ms = kInfinity;
-      if (const auto it = at_node.find({n, int(s)}); it != at_node.end())
-        ms = it->second;
-      else if (const auto other = anywhere.find(state.way); other != anywhere.end())
-        ms = other->second.sum / other->second.count;
-      if (std::isinf(ms)) continue;
-      seen[s] = true;
-      if (state.way->ms > 0 && ms > 0) {
-        log_ratio += std::log(ms / state.way->ms);
-        ++known;
-      }
-      state.ms = ms;
-    }
-    // Never below what was measured alone: nothing runs faster for being less known.
-    const double ratio = known ? std::max(1.0, std::exp(log_ratio / known)) : 1.0;
-    for (size_t s = 0; s < node.states.size(); ++s)
-      if (!seen[s] && node.states[s].way) node.states[s].ms = cost_of(node.states[s]) * ratio;
-  }
-}
-
-// What each node took in the winning program, its conversions included.  Steps were timed in one slice of each stream.
-void Plan::Compiler::note_times(Variant& variant, const Contender& winner) const {
-  if (winner.samples.empty()) return;
-  const double times = double(plan_.slices_of(variant)) / variant.streams;
-  variant.node_ms.assign(variant.nodes.size(), 0.0);
-  for (size_t i = 0; i < winner.samples.size(); ++i) {
-    const int node = winner.program->steps()[i].node;
-    variant.node_ms[node < 0 ? variant.nodes.size() - 1 : size_t(node)] += lower_quartile(winner.samples[i]) * times;
-  }
-}
-
-void Plan::Compiler::contest(Variant& variant, double seconds) {
-  const double until = elapsed() + seconds;
-  std::vector<Contender> list;
-  add_contender(variant, list, "auto", settle(variant, variant.nodes, true));
-  if (options_.tuning != Tuning::off) {
-    for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"}) {
-      const std::vector<NodeStates> only = restricted_to(variant.nodes, Layout::parse(layout));
-      Assignment uniform = settle(variant, only, false);
-      // As states of the unrestricted nodes.
-      for (size_t i = 0; i < only.size(); ++i) {
-        const State& state = only[i].states[size_t(uniform.states[i])];
-        const auto& all = variant.nodes[i].states;
-        for (size_t s = 0; s < all.size(); ++s)
-          if (all[s].way == state.way && all[s].inputs == state.inputs && all[s].outputs == state.outputs)
-            uniform.states[i] = int(s);
-      }
-      // Where kernels are compiled for it, a program that would be hopeless is not worth making.
-      if (builders_ && uniform.ms > kHopeless * list[0].assignment.ms) continue;
-      add_contender(variant, list, layout, std::move(uniform));
-    }
-    run_rounds(variant, list, 5, until);
-    if (plan_.home_->host_memory())
-      for (int i = 0; i < kRefinements; ++i) {
-        report("refining", double(i) / kRefinements);
-        learn(variant, list);
-        const size_t before = list.size();
-        add_contender(variant, list, "auto", settle(variant, variant.nodes, true));
-        if (list.size() == before || elapsed() > until) break;
-        // The slowest have told what they could.
-        double best = kInfinity;
-        for (const Contender& contender : list) best = std::min(best, contender.ms());
-        std::vector<Contender> rest;
-        for (Contender& contender : list)
-          if (contender.totals.empty() || contender.ms() < 1.15 * best || &contender == &list[0])
-            rest.push_back(std::move(contender));
-          else
-            plan_.trials_.push_back({contender.name + name_of(variant), contender.ms()});
-        list = std::move(rest);
-        run_rounds(variant, list, 5, until);
-      }
-  }
-  size_t best = 0;
-  for (size_t i = 1; i < list.size(); ++i)
-    if (list[i].ms() < list[best].ms()) best = i;
-  for (const Contender& contender : list)
-    if (!contender.totals.empty()) plan_.trials_.push_back({contender.name + name_of(variant), contender.ms()});
-  note_times(variant, list[best]);
-  variant.assignment = std::move(list[best].assignment);
-  variant.program = std::move(list[best].program);
-}
-
 void Plan::Compiler::prepare(Variant& variant, double seconds) {
+  end_ = elapsed() + seconds;
+  stop_ = elapsed() + kForAll * seconds;
   variant.nodes = plan_.states_of(variant);
   variant.costs = std::make_unique<ConversionCosts>(*plan_.conversions_, variant.threads);
   if (options_.layout != "auto") {
     variant.nodes = restricted_to(variant.nodes, Layout::parse(options_.layout));
-    measure_ops(variant, seconds);
+    measure_ops(variant, kForAll * seconds);
     variant.assignment = settle(variant, variant.nodes, true);
     variant.program =
         std::make_unique<Program>(context_, variant.graph, variant.nodes, variant.assignment, *plan_.home_,
                                   variant.threads, *plan_.conversions_, constants_, options_.in_place);
     return;
   }
-  measure_ops(variant, seconds * 0.7);
-  contest(variant, 0.3 * seconds);
+  measure_ops(variant, kForOps * seconds);
+  contest(variant);
 }
 
 // ---- variants ----
@@ -387,6 +262,24 @@ void Plan::Compiler::keep_within_memory(std::vector<Candidate>& list) const {
              list.end());
 }
 
+// All in turns once more, on the same data.
+size_t Plan::Compiler::last_contest(std::vector<Candidate>& candidates) {
+  for (Candidate& candidate : candidates) run_candidate(candidate);  // touches memory: not counted
+  size_t best = 0;
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    // What is hopeless after two turns takes no more; on a busy machine the others take more than the usual number.
+    if (turn >= 2 && remaining() < 0) break;
+    if (turn >= kLeastTurns && is_steady(candidates[best].totals)) break;
+    const double least = least_of(candidates[best].totals);
+    for (Candidate& candidate : candidates)
+      if (turn < 2 || least_of(candidate.totals) <= kHopeless * least)
+        candidate.totals.push_back(run_candidate(candidate));
+    for (size_t i = 0; i < candidates.size(); ++i)
+      if (typical(candidates[i].totals) < typical(candidates[best].totals)) best = i;
+  }
+  return best;
+}
+
 void Plan::Compiler::compile() {
   plan_.home_ = &choose_home();
   plan_.threads_ = options_.threads ? options_.threads : int(context_.options().threads);
@@ -429,16 +322,9 @@ void Plan::Compiler::compile() {
   if (!choose) candidates.erase(candidates.begin(), candidates.end() - 1);
   size_t best = 0;
   if (choose) {
-    // All in turns once more, on the same data.
-    for (int round = 0; round < 5; ++round)
-      for (Candidate& candidate : candidates) {
-        if (round == 0) run_candidate(candidate);
-        candidate.totals.push_back(run_candidate(candidate));
-      }
-    for (size_t i = 1; i < candidates.size(); ++i)
-      if (lower_quartile(candidates[i].totals) < lower_quartile(candidates[best].totals)) best = i;
+    best = last_contest(candidates);
     for (const Candidate& candidate : candidates)
-      if (candidate.parts.size() > 1) plan_.trials_.push_back({candidate.name, lower_quartile(candidate.totals)});
+      if (candidate.parts.size() > 1) plan_.trials_.push_back({candidate.name, typical(candidate.totals)});
   }
   plan_.adopt(std::move(candidates[best].parts));
   plan_.seconds_ = elapsed();

@@ -41,8 +41,11 @@ class Plan::Compiler {
     Assignment assignment;
     std::unique_ptr<Program> program;
     std::vector<double> totals;                // of whole runs, ms
-    std::vector<std::vector<double>> samples;  // by step
-    double ms() const;                         // the lower quartile of totals
+    std::vector<std::vector<double>> samples;  // by step, where steps are timed
+    int rounds = 0;                            // of those run at present
+    double ms() const;                         // what it typically takes: the sum over the steps, or of totals
+    bool reliable() const;                     // enough and undisturbed enough to be judged by
+    double least() const;                      // the same if nothing disturbed any step
   };
 
   // A whole plan in the last contest: one variant, or parts of several.
@@ -67,11 +70,16 @@ class Plan::Compiler {
   // Has the kernels of an assignment's ops built on other threads meanwhile.
   void build_ahead(const Variant& variant, const Assignment& assignment);
   Assignment settle(Variant& variant, const std::vector<NodeStates>& nodes, bool measure);
-  void contest(Variant& variant, double seconds);
-  void add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name, Assignment assignment);
-  void run_rounds(Variant& variant, std::vector<Contender>& list, int rounds, double until);
+  // Trials: graph/trials.cpp.
+  void contest(Variant& variant);
+  bool add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name, Assignment assignment);
+  void add_uniform(Variant& variant, std::vector<Contender>& list, const char* layout);
+  void add_siblings(Variant& variant, std::vector<Contender>& list, const Assignment& of);
+  void run_rounds(Variant& variant, std::vector<Contender>& list);
   void learn(Variant& variant, const std::vector<Contender>& list);
   void note_times(Variant& variant, const Contender& winner) const;
+  void measure_again(Variant& variant, const Contender& winner);
+  size_t last_contest(std::vector<Candidate>& candidates);
   double run_once(Variant& variant, Program& program, std::vector<double>* step_ms);
   // Memory for the whole batch, for an input or output that this describes for a slice.
   void provide(std::vector<External>& list, size_t index, const TensorDesc& desc, int64_t slices, bool fill);
@@ -87,6 +95,10 @@ class Plan::Compiler {
   Context& context_;
   PackedConstants constants_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  // elapsed() after which nothing more is begun for the present variant, and after which it runs no more than it must.
+  double stop_ = 1e9, end_ = 1e9;
+  double build_seconds_ = 0;     // the longest that making a program of it took
+  bool measured_ = false;        // costs of ops were not all known before: what was measured may be wrong
   std::vector<BufferRef> data_;  // inputs and outputs for timing, of the whole batch
   std::vector<External> inputs_, outputs_;
   std::unique_ptr<Builders> builders_;  // of devices whose kernels are compiled as they are met

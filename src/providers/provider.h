@@ -115,6 +115,8 @@ class Provider {
   virtual bool handles_empty() const { return false; }
   // True if its kernels on `cpu` use the number of threads that core/threads.h sets; false if they bring their own.
   virtual bool follows_threads() const { return true; }
+  // True if preparing a kernel compiles it, which takes longer than measuring many that need not be.
+  virtual bool compiles() const { return false; }
   // Devices this provider brings (OpenCL's); `cpu` is the context's own.
   virtual std::vector<std::shared_ptr<Device>> devices() { return {}; }
   // A device over a host framework's own context and queue (OpenCL: cl_context and in-order cl_command_queue, both

@@ -85,6 +85,7 @@ class OpenclProvider : public Provider {
     return device;
   }
   bool follows_threads() const override { return false; }
+  bool compiles() const override { return true; }
   std::vector<std::string> notes() const override {
     std::vector<std::string> all = libraries().notes;
     for (const std::string& problem : tuned_table_problems()) all.push_back(problem);

@@ -1,0 +1,174 @@
+// Trials: what running programs corrects in costs that were measured badly, and that measuring ends in time.
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "dispatch/cost_database.h"
+#include "graph/plan.h"
+#include "graph/samples.h"
+#include "graph_testing.h"
+
+using namespace pl;
+using namespace pltest;
+
+// y = x after some work: by "swift" as good as none, by "tardy" of a quarter of a millisecond.
+static Schema make_work() {
+  Schema schema("test_work", "test_work", "y = x");
+  schema.tensor("x", "any").attribute("number", AttributeType::integer, int64_t(0), "makes each op another one");
+  schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
+  return schema;
+}
+PL_REGISTER_OP(make_work);
+
+class WorkKernel : public Kernel {
+ public:
+  explicit WorkKernel(std::chrono::microseconds time) : time_(time) {}
+  void run(const KernelArguments& arguments) override {
+    const auto begin = std::chrono::steady_clock::now();
+    std::memcpy(arguments.outputs[0]->host(), arguments.inputs[0]->host(), 64);
+    while (std::chrono::steady_clock::now() - begin < time_) {
+    }
+  }
+
+ private:
+  std::chrono::microseconds time_;
+};
+
+static Candidate work(const Op& op, const char* provider, const char* implementation, int microseconds) {
+  Candidate candidate;
+  candidate.provider = provider;
+  candidate.implementation = implementation;
+  candidate.inputs = {op.in(0).with_layout(Layout::plain(op.in(0).rank()))};
+  candidate.outputs = {op.out(0)};
+  candidate.prepare = [microseconds] { return std::make_unique<WorkKernel>(std::chrono::microseconds(microseconds)); };
+  return candidate;
+}
+
+class WorkProvider : public Provider {
+ public:
+  std::string name() const override { return "work"; }
+  std::string version() const override { return "1"; }
+  bool serves(const Device& device) const override { return device.is_cpu(); }
+  void list(const Op& op, Device&, CandidateList& out) override {
+    if (op.schema->kind != "test_work") return;
+    out.add(work(op, "work", "tardy", 250));
+    out.add(work(op, "work", "swift", 1));
+  }
+};
+static const ProviderRegistration work_registered("work", [] { return std::make_unique<WorkProvider>(); });
+
+static int compiled = 0;
+class CompilingProvider : public Provider {
+ public:
+  std::string name() const override { return "compiling"; }
+  std::string version() const override { return "1"; }
+  bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool compiles() const override { return true; }
+  void list(const Op& op, Device&, CandidateList& out) override {
+    if (op.schema->kind != "test_work") return;
+    Candidate candidate = work(op, "compiling", "compiled", 20);
+    candidate.efficiency = 1;  // promises more than the others
+    candidate.prepare = [] {
+      ++compiled;
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      return std::make_unique<WorkKernel>(std::chrono::microseconds(20));
+    };
+    out.add(candidate);
+  }
+};
+static const ProviderRegistration compiling_registered("compiling",
+                                                       [] { return std::make_unique<CompilingProvider>(); });
+
+static std::shared_ptr<Context> context_without_disk() {
+  ContextOptions options;
+  options.cache_dir = "/proc/none";
+  options.opencl = false;
+  return Context::create(options);
+}
+
+static Graph chain_of(int ops) {
+  Graph graph;
+  ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {4, 16}));
+  for (int i = 0; i < ops; ++i) {
+    Attributes attributes;
+    attributes.set("number", int64_t(i));
+    x = graph.add(*find_schema("test_work"), attributes, {x}, "work" + std::to_string(i))[0];
+  }
+  graph.output(x, "y", std::nullopt);
+  return graph;
+}
+
+static int count(const Plan& plan, const std::string& text) {
+  const std::string whole = plan.explain();
+  int times = 0;
+  for (size_t at = whole.find(text); at != std::string::npos; at = whole.find(text, at + 1)) ++times;
+  return times;
+}
+
+// Costs as a busy machine may have measured them: the swift one was disturbed.
+static void test_a_disturbed_measurement_does_not_decide() {
+  const auto context = context_without_disk();
+  Catalog& catalog = context->catalog();
+  Device& cpu = context->device("cpu");
+  const Graph graph = chain_of(4);
+  for (size_t i = 0; i < 3; ++i) {  // the last one is not known, so there is something to measure
+    const EntryRef entry = catalog.entry(graph.op(graph.node(i)), cpu, 1);
+    for (const Way& way : entry->ways) {
+      const double ms = way.candidate.implementation == "swift" ? 0.4 : way.candidate.provider == "work" ? 0.25 : 9;
+      context->costs().record(way.environment, entry->text, way.key, ms);
+    }
+  }
+  catalog.forget_costs();
+  PlanOptions options;
+  options.device = "cpu";
+  options.threads = 1;
+  options.seconds = 10;
+  const auto off = [&] {
+    PlanOptions known = options;
+    known.tuning = Tuning::off;
+    return Plan::compile(context, graph, known);
+  };
+  CHECK(count(*off(), "work/tardy") >= 3);
+  const auto plan = Plan::compile(context, graph, options);
+  CHECK(count(*plan, "): work/swift") == 4);
+  CHECK(plan->summary_json().find("other implementations") != std::string::npos);
+  // All is known now: nothing is put to the test that was not chosen.
+  CHECK(Plan::compile(context, graph, options)->summary_json().find("other implementations") == std::string::npos);
+}
+
+static void test_time_runs_out_for_what_must_be_compiled_first() {
+  const auto context = context_without_disk();
+  const int ops = 20;  // six seconds of compiling
+  PlanOptions options;
+  options.device = "cpu";
+  options.threads = 1;
+  options.seconds = 2;
+  compiled = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto plan = Plan::compile(context, chain_of(ops), options);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  CHECK(compiled < ops);
+  CHECK(took.count() < 4);  // the machine may be busy
+  CHECK(count(*plan, "): work/swift") == ops);
+}
+
+static void test_samples() {
+  CHECK(std::isinf(typical({})) && std::isinf(least_of({})));
+  CHECK(typical({3, 2}) == 2);
+  CHECK(typical({5, 1, 4, 2, 3}) == 2);  // one lucky run does not count
+  CHECK(least_of({5, 1, 4, 2, 3}) == 1);
+  std::vector<double> many;
+  for (int i = 40; i > 0; --i) many.push_back(i);
+  CHECK(typical(many) == 6);
+  CHECK(is_steady({1, 1.05, 9}) && !is_steady({1, 1.2, 9}));
+}
+
+int main() {
+  test_samples();
+  test_a_disturbed_measurement_does_not_decide();
+  test_time_runs_out_for_what_must_be_compiled_first();
+  return 0;
+}
