@@ -1,5 +1,5 @@
-// The tuning space of the matrix units' kernel on NVIDIA: every point against loops in double precision, on devices without
-// such units too, where the kernel has no instructions of theirs.  AMD's and Intel's: test_opencl_matrix_units.
+// The tuning space of the matrix units' kernel on NVIDIA: every point against loops in double precision, on devices
+// without such units too, where the kernel has no instructions of theirs.  AMD's and Intel's: test_opencl_matrix_units.
 #include "opencl_conv_cases.h"
 #include "opencl_points.h"
 #include "providers/opencl/conv_common.h"

@@ -8,12 +8,12 @@
 //   conv_fwd_local f32 window-channels rows=2^12 columns=2^6 terms=2^9: LOCAL_X=16 LOCAL_Y=8 TILE_X=8 TILE_Y=8
 //   TILE_K=16
 //
-// A class that a table has not takes the values of the nearest one (ShapeClass::distance), unless that is far; then those
-// of a line that says * for what it leaves open: a vendor's default, for all dtypes, kinds or sizes.
+// A class that a table has not takes the values of the nearest one (ShapeClass::distance), unless that is far; then
+// those of a line that says * for what it leaves open: a vendor's default, for all dtypes, kinds or sizes.
 //   conv_fwd_local * * rows=* columns=* terms=*: LOCAL_X=16 LOCAL_Y=8 TILE_X=4 TILE_Y=8 TILE_K=8
 //
-// A table is advice.  Lines that cannot be understood, families and values that this version has not, and files that are no
-// tables are left out and named (tuned_table_problems); nothing that a file says can make a program fail.
+// A table is advice.  Lines that cannot be understood, families and values that this version has not, and files that
+// are no tables are left out and named (tuned_table_problems); nothing that a file says can make a program fail.
 #pragma once
 
 #include <optional>
