@@ -88,3 +88,33 @@ def test_threads_take_part_in_one_contest(program, rng):
             break
         program(x).numpy()
     assert chain(x)["settled"]
+
+
+def test_the_losers_weights_go(rng):
+    channels = 48
+    weights = [pl.asarray((rng.standard_normal((channels, channels, 3, 3)) / 20).astype("float32")) for _ in range(4)]
+    x = pl.asarray(rng.standard_normal((1, channels, 17, 17)).astype("float32"))
+
+    def run():
+        y = x
+        for number, w in enumerate(weights):
+            y = ops.conv2d(y, w, padding=2 + number, dilation=2 + number)
+        return y.numpy()
+
+    wanted = run()
+    for w in weights:  # as contestants have them made; kept with the tensor
+        for layout in ("HWIO", "OHWI", "IOhw4o"):
+            assert w.to(layout=layout).layout == layout
+    before = pl.memory("cpu")["in_use"]
+    for _ in range(MOST):
+        numpy.testing.assert_allclose(run(), wanted, rtol=1e-3, atol=1e-3)
+        if pl.settled():
+            break
+    assert pl.settled()
+    for _ in range(3):
+        numpy.testing.assert_allclose(run(), wanted, rtol=1e-3, atol=1e-3)
+    # Of three forms and those that were tried one at most is left.
+    assert pl.memory("cpu")["in_use"] <= before - 2 * sum(w.nbytes for w in weights)
+    with pl.profile() as recording:
+        run()
+    assert not [event for event in recording.events if event["role"] == "weights"], "the winner's weights are kept"

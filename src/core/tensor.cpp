@@ -70,6 +70,25 @@ void Tensor::add_copy(TensorRef copy, uint64_t version) const {
   copies_.push_back(std::move(copy));
 }
 
+void Tensor::drop_others(const Device& device, const TensorDesc& copy, const std::string& form, uint64_t season) const {
+  std::vector<TensorRef> copies;  // freed without the lock
+  std::vector<std::pair<std::string, BufferRef>> packed;
+  std::lock_guard<std::mutex> guard(copies_lock_);
+  if (season_.load(std::memory_order_relaxed) >= season) return;
+  season_.store(season, std::memory_order_relaxed);
+  for (size_t i = copies_.size(); i-- > 0;) {
+    if (&copies_[i]->device() != &device || (form.empty() && same_memory(copies_[i]->desc(), copy))) continue;
+    copies_hash_.fetch_sub(copies_[i]->hash(), std::memory_order_relaxed);
+    copies.push_back(std::move(copies_[i]));
+    copies_.erase(copies_.begin() + long(i));
+  }
+  for (size_t i = packed_.size(); i-- > 0;) {
+    if (&packed_[i].second->device() != &device || packed_[i].first == form) continue;
+    packed.push_back(std::move(packed_[i]));
+    packed_.erase(packed_.begin() + long(i));
+  }
+}
+
 uint64_t Tensor::copies_hash() const {
   const uint64_t hash = copies_hash_.load(std::memory_order_relaxed);
   if (hash == 0) return 0;

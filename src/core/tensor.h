@@ -37,6 +37,11 @@ class Tensor {
   // Packed forms of this tensor (providers/provider.h, Packing) by their names; kept like copies.
   BufferRef find_packed(const std::string& form, const Device& device) const;
   void add_packed(std::string form, BufferRef packed, uint64_t version) const;
+  // Drops the copies and packed forms on `device` but for one of them: the form of that name, or the copy like
+  // `copy` where the name is empty.  Done once for each `season`, a number that only grows, so that two uses of a
+  // tensor in different forms do not take each other's away for ever.
+  void drop_others(const Device& device, const TensorDesc& copy, const std::string& form, uint64_t season) const;
+  bool dropped_in(uint64_t season) const { return season_.load(std::memory_order_relaxed) >= season; }
   // Tells sets of copies apart; 0 when there are none.
   uint64_t copies_hash() const;
 
@@ -63,6 +68,7 @@ class Tensor {
   mutable std::vector<std::pair<std::string, BufferRef>> packed_;
   mutable uint64_t copies_version_ = 0;
   mutable std::atomic<uint64_t> copies_hash_{0};
+  mutable std::atomic<uint64_t> season_{1};
 };
 
 }  // namespace pl

@@ -187,6 +187,17 @@ TensorRef Dispatcher::for_reader(const TensorRef& tensor) {
   return copy;
 }
 
+// Once a contest has been decided, the forms in which its losers wanted the weights.
+void Dispatcher::drop_losers(const Entry& entry, const Candidate& candidate, const std::vector<TensorRef>& inputs) {
+  const uint64_t generation = contest_.generation();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i] || inputs[i]->dropped_in(generation) || role_of(*entry.op.schema, i) != Role::constant) continue;
+    const Packing* packing = candidate.packing_of(int(i));
+    inputs[i]->drop_others(*entry.device, candidate.inputs[i],
+                           packing ? Runner::form_name(candidate, *packing) : std::string(), generation);
+  }
+}
+
 std::vector<TensorRef> Dispatcher::execute(const Decision& decision, uint64_t key, uint32_t turn,
                                            const std::vector<TensorRef>& inputs,
                                            const std::vector<TensorRef>& destinations) {
@@ -244,6 +255,8 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, uint64_t ke
         }
     }
     runner_.run_kernel(entry, *decision.way, *decision.kernel, in, out, "op", "", schema.name);
+    if (!turn && Contest::settled(entry) && decision.call->policy.mode == Policy::Mode::automatic)
+      drop_losers(entry, candidate, inputs);
     const double ms = turn ? contest_.now_ms() - start : 0;
     const bool disturbed = turn && preemptions() != preempted;
     ranking_.learn(entry, inputs);

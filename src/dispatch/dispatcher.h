@@ -65,6 +65,7 @@ class Dispatcher {
   bool contested(const CallAttributes& call) const;
   Device& home_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs);
   EntryRef entry_for(const Op& op, Device& home);
+  void drop_losers(const Entry& entry, const Candidate& candidate, const std::vector<TensorRef>& inputs);
   std::vector<TensorRef> execute(const Decision& decision, uint64_t key, uint32_t turn,
                                  const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
 

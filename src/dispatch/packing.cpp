@@ -10,7 +10,7 @@ namespace pl {
 
 BufferRef Runner::packed(const TensorRef& tensor, Device& device, const Candidate& candidate, const Packing& packing,
                          const std::string& why, bool keep) {
-  const std::string form = candidate.provider + "/" + packing.form;
+  const std::string form = form_name(candidate, packing);
   if (keep)
     if (BufferRef known = tensor->find_packed(form, device)) return known;
   const uint64_t version = tensor->buffer()->version();

@@ -27,6 +27,10 @@ class Runner {
   // The tensor as `packing` of the candidate wants it, packed on `device`; made once for each storage version if kept.
   BufferRef packed(const TensorRef& tensor, Device& device, const Candidate& candidate, const Packing& packing,
                    const std::string& why, bool keep);
+  // The name under which a tensor keeps that form.
+  static std::string form_name(const Candidate& candidate, const Packing& packing) {
+    return candidate.provider + "/" + packing.form;
+  }
 
  private:
   void convert_into_part(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
