@@ -10,6 +10,7 @@ import numpy
 from . import dlpack
 from ._load import ffi, lib
 from .context import handle as context_handle
+from .context import state as _context
 from .dtypes import ALL, DType, bf16, dtype_of, f32, s64
 from .errors import ArgumentTypeError, DeviceError, InvalidArgumentError, UnsupportedError, check
 from .layout import Layout, shape_array
@@ -33,7 +34,23 @@ def rebuild(array: Any, dtype: str, layout: str | None, device: str) -> Tensor:
     try:
         return asarray(array, dtype=dtype, device=device, layout=layout)
     except DeviceError:
+        if _context.forked:  # an error here would end a worker of multiprocessing in the midst of its queue
+            return Tensor.__new__(_Lost)
         return asarray(array, dtype=dtype, layout=layout)
+
+
+class _Lost(Tensor):
+    """A tensor that came to a process which cannot hold one: using it says why."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_handle":
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+        return _context.make()  # raises
+
+    def __del__(self, release: Any = None) -> None:
+        """There is nothing to release."""
 
 
 # NumPy has these by default where a program never chose: they become the nearest type that the library has.
@@ -45,9 +62,15 @@ def _numpy_array(value: Any, dtype: DType | None, what: str) -> tuple[Any, DType
     """An aligned array of native byte order, and the dtype its values mean."""
     if isinstance(value, (bytes, bytearray)):
         value = memoryview(value)
-    array = numpy.asarray(value)
+    try:
+        array = numpy.asarray(value)
+    except ValueError as error:  # rows of different lengths
+        raise ArgumentTypeError(f"{what} is no array: {error}") from None
     if array.dtype == object:
-        raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected a tensor, an array or a number")
+        hint = ""
+        if hasattr(value, "base_data") and hasattr(value, "queue"):  # pyopencl.array.Array
+            hint = "; Tensor.from_cl_buffer(a.base_data, a.shape, a.dtype, None, a.queue, offset=a.offset) shares it"
+        raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected a tensor, an array or a number{hint}")
     meant = dtype or _NARROWED.get(array.dtype) or dtype_of(array.dtype)
     if array.dtype.kind not in "biuf" and dtype_of(array.dtype) is not bf16:
         raise UnsupportedError(f"{what} has dtype {array.dtype}, expected numbers")
@@ -102,7 +125,7 @@ def as_input(value: Any, op: str, argument: str, others: tuple[Any, ...] = (), c
     if isinstance(value, (bool, int, float)):
         return _scalar(value, *number_as(value, others), what)
     if not isinstance(value, (numpy.ndarray, numpy.generic)) and hasattr(value, "__dlpack__"):
-        tensor = from_dlpack(value)
+        tensor = _imported(value, what)
         return tensor.clone() if copy else tensor
     if not isinstance(value, (numpy.ndarray, numpy.generic, list, tuple)) and not _is_array_like(value):
         raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected a tensor, an array or a number")
@@ -177,7 +200,7 @@ def asarray(value: Any, dtype: Any = None, device: Any = None, layout: Any = Non
         tensor = value.to(layout=layout, device=device, dtype=wanted)
         return tensor.clone() if copy else tensor
     if not isinstance(value, (numpy.ndarray, numpy.generic)) and hasattr(value, "__dlpack__"):
-        tensor = from_dlpack(value)
+        tensor = _imported(value, "asarray: value")
         changes = (layout, device, wanted) != (None, None, None)
         if copy is False:
             return tensor.to(layout=layout, device=device, dtype=wanted) if changes else tensor
@@ -204,8 +227,12 @@ def from_dlpack(value: Any) -> Tensor:
 
     The object is kept alive by the tensor. Raises DeviceError for devices other than CPU and OpenCL.
     """
+    return _imported(value, "from_dlpack: value")
+
+
+def _imported(value: Any, what: str) -> Tensor:
     out = ffi.new("pl_tensor *")
-    capsule = dlpack.capsule_of(value)
+    capsule = dlpack.capsule_of(value, what)
     check(lib.pl_tensor_from_dlpack(context_handle(), ffi.cast("void *", dlpack.pointer_of(capsule)), out))
     dlpack.mark_used(capsule)
     return adopt(out[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ._load import ffi, lib
@@ -12,7 +12,7 @@ from .context import state as _context
 from .errors import ArgumentTypeError, InvalidArgumentError, check, error_of, take_json
 from .tensor import Tensor, adopt
 
-__all__ = ["Attributes", "as_inputs", "attribute_text", "bind", "finish", "keep", "run_list", "schemas"]
+__all__ = ["Attributes", "as_inputs", "attribute_text", "bind", "did_you_mean", "finish", "keep", "run_list", "schemas"]
 
 # Attributes are kept, by the values given, for this many different calls of one op.
 MAX_KEPT = 512
@@ -60,6 +60,15 @@ def _value_text(op: str, name: str, value: Any) -> str:
         raise ArgumentTypeError(f"{op}: {name} is of type {kind}, expected {expected}") from None
     text = repr(number)
     return text if "." in text or "e" in text or "n" in text else text + ".0"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """For the end of a message about an unknown op: names like that one, or where to look."""
+    import difflib
+
+    plain = {known.replace("_", ""): known for known in names}
+    near = difflib.get_close_matches(str(name).lower().replace("_", ""), plain, 3)
+    return f"did you mean {', '.join(plain[word] for word in near)}?" if near else ""
 
 
 def attribute_text(op: str, attributes: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ._load import ffi, lib
 from .context import configure, handle
-from .errors import check, take_json
+from .errors import InvalidArgumentError, check, take_json
 
 __all__ = [
     "Device",
@@ -93,6 +93,8 @@ def memory(device: Any = "cpu") -> dict[str, int]:
 
 def set_memory_limit(device: Any, limit: int | None) -> None:
     """An upper bound on a device's memory in bytes; None or 0: none."""
+    if limit is not None and not 0 <= limit < 2**63:
+        raise InvalidArgumentError(f"set_memory_limit: limit is {limit}, expected bytes, at least 0")
     check(lib.pl_memory_limit(handle(), _name(device), limit or 0))
 
 

@@ -40,15 +40,17 @@ def make_capsule(managed: Any) -> Any:
     return _new(int(ffi.cast("uintptr_t", managed)), _NAME, lib.pyl_capsule_destructor())
 
 
-def capsule_of(value: Any) -> Any:
-    """The capsule that an object gives of itself."""
+def capsule_of(value: Any, what: str) -> Any:
+    """The capsule that an object gives of itself. `what`: the argument, for messages."""
+    if not hasattr(value, "__dlpack__"):
+        raise ArgumentTypeError(f"{what} is {type(value).__name__}, expected an object with __dlpack__")
     try:
         capsule = value.__dlpack__()
     except (BufferError, RuntimeError) as error:
-        raise InvalidArgumentError(f"from_dlpack: {type(value).__name__} cannot be exported: {error}") from error
+        raise InvalidArgumentError(f"{what} is {type(value).__name__} and cannot be exported: {error}") from error
     if not _is_valid(capsule, _NAME):
         raise ArgumentTypeError(
-            f"from_dlpack: {type(value).__name__} gave a capsule of another kind, expected one named dltensor, unused"
+            f"{what} is {type(value).__name__}, whose capsule is of another kind, expected an unused dltensor"
         )
     return capsule
 

@@ -1,4 +1,4 @@
-"""Element types: `pl.f32`, `pl.f16`, `pl.bf16`, `pl.s8`, `pl.u8`, `pl.s32`, `pl.s64`, `pl.bool_`.
+"""Element types: `pl.f32`, `pl.f16`, `pl.bf16`, `pl.s8`, `pl.u8`, `pl.s32`, `pl.s64`, `pl.bool_`; `pl.float32` too.
 
 A `DType` equals its name ("f32"), its NumPy name ("float32") and its NumPy dtype, and can be given wherever NumPy
 takes a dtype. NumPy itself has no bfloat16: with the package ml_dtypes, bf16 is its `bfloat16`; without it, values
@@ -14,7 +14,26 @@ import numpy
 from ._load import lib
 from .errors import ArgumentTypeError, UnsupportedError
 
-__all__ = ["DType", "bf16", "bool_", "dtype_of", "f16", "f32", "s8", "s32", "s64", "u8"]
+__all__ = [
+    "DType",
+    "bf16",
+    "bfloat16",
+    "bool_",
+    "dtype_of",
+    "f16",
+    "f32",
+    "float16",
+    "float32",
+    "int8",
+    "int32",
+    "int64",
+    "is_dtype",
+    "s8",
+    "s32",
+    "s64",
+    "u8",
+    "uint8",
+]
 
 
 class DType:
@@ -82,9 +101,19 @@ s32 = DType("s32", "int32", lib.PL_S32, 4)
 s64 = DType("s64", "int64", lib.PL_S64, 8)
 bool_ = DType("bool", "bool", lib.PL_BOOL, 1)
 
+# NumPy's and torch's names of them.
+float32, float16, bfloat16 = f32, f16, bf16
+int8, uint8, int32, int64 = s8, u8, s32, s64
+
 ALL = (f32, f16, bf16, s8, u8, s32, s64, bool_)
 BY_CODE = {dtype.code: dtype for dtype in ALL}
 _BY_NAME = {name: dtype for dtype in ALL for name in (dtype.name, dtype.numpy_name)}
+
+
+def is_dtype(value: Any) -> bool:
+    """Whether this stands for an element type: a name, a DType, or NumPy's or torch's dtype."""
+    known = isinstance(value, (DType, numpy.dtype)) or (isinstance(value, str) and value in _BY_NAME)
+    return known or (isinstance(value, type) and issubclass(value, numpy.generic)) or str(value).startswith("torch.")
 
 
 def dtype_of(value: Any) -> DType:

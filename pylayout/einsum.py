@@ -81,7 +81,9 @@ def _terms(equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
     if len(terms) != len(operands):
         raise InvalidArgumentError(f"einsum: equation {equation!r} has {len(terms)} terms, expected {len(operands)}")
     if len(equation) > 1000 or any(t.count("...") > 1 for t in (*terms, right)):
-        raise InvalidArgumentError(f"einsum: equation {equation[:100]!r} is not valid")
+        raise InvalidArgumentError(
+            f"einsum: equation {equation[:100]!r} is not valid: expected at most 1000 characters, `...` once in a term"
+        )
     letters = [chr(0x100 + i) for i in range(64)]  # none that an equation may use
     most = max(
         (x.ndim - len(t.replace("...", "")) for t, x in zip(terms, operands, strict=True) if "..." in t), default=0
@@ -99,8 +101,19 @@ def _terms(equation: str, operands: Sequence[Any]) -> tuple[list[str], str]:
         once = sorted({label for term in made for label in term if label not in dots})
         result = dots + "".join(label for label in once if "".join(made).count(label) == 1)
     known = set("".join(made))
-    if any(not label.isalpha() for label in known) or len(set(result)) != len(result) or not set(result) <= known:
-        raise InvalidArgumentError(f"einsum: equation {equation!r} is not valid")
+    for label in (*known, *result):
+        fault = (
+            "which is no letter"
+            if not label.isalpha()
+            else "which no operand has"
+            if label not in known
+            else "twice"
+            if result.count(label) > 1
+            else None
+        )
+        if fault:
+            place = "its result" if label in result else "a term"
+            raise InvalidArgumentError(f"einsum: equation {equation!r} names {label!r} in {place}, {fault}")
     return made, result
 
 

@@ -9,14 +9,14 @@ import numpy
 
 from ._load import ffi, lib
 from .arrays import as_input, asarray, number_as
-from .calls import Attributes, attribute_text, bind, schemas
+from .calls import Attributes, attribute_text, bind, did_you_mean, schemas
 from .composed import COMPOSED, append
 from .context import handle as context_handle
 from .dtypes import BY_CODE, DType, dtype_of
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
 from .layout import Layout, shape_array
 from .ops import ALIASES
-from .tensor import Tensor, adopt
+from .tensor import Tensor, adopt, sort_conversion
 from .tensor_methods import Methods
 
 __all__ = ["Graph", "Value"]
@@ -54,6 +54,23 @@ class Value(Methods):
     @property
     def ndim(self) -> int:
         return len(self._shape)
+
+    def to(self, layout: Any = None, device: Any = None, dtype: Any = None) -> Value:
+        """The same values in another dtype, as `Tensor.to`. A plan chooses layouts and devices: they are not taken."""
+        layout, device, dtype = sort_conversion(layout, device, dtype)
+        if layout is not None or device is not None:
+            raise ArgumentTypeError("to: layout or device is given for a graph's value, expected dtype alone")
+        cast: Value = self if dtype is None else self.astype(dtype)
+        return cast
+
+    def view(self, *shape: Any) -> Value:
+        """The same elements in another shape, as `reshape`."""
+        made: Value = self.reshape(*shape)
+        return made
+
+    def contiguous(self) -> Value:
+        """This value itself: layouts are the plan's."""
+        return self
 
     def __bool__(self) -> bool:
         raise ArgumentTypeError(
@@ -183,7 +200,8 @@ class Graph:
         """
         target = ALIASES.get(op, op)
         if target not in schemas() and target not in COMPOSED:
-            raise InvalidArgumentError(f'graph: there is no op "{op}"; dir(pylayout.ops) lists those there are')
+            hint = did_you_mean(op, schemas()) or "dir(pylayout.ops) lists those there are"
+            raise InvalidArgumentError(f'graph: there is no op "{op}"; {hint}')
         for key in ("layout", "device"):
             if key in keywords:
                 raise InvalidArgumentError(
@@ -219,7 +237,8 @@ class Graph:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         target = ALIASES.get(name, name)
         if name.startswith("_") or (target not in schemas() and target not in COMPOSED):
-            raise AttributeError(f"a graph has no op or attribute {name!r}")
+            hint = "" if name.startswith("_") else did_you_mean(name, dir(self))
+            raise AttributeError(f"a graph has no op or attribute {name!r}" + (hint and "; " + hint))
 
         def append(*arguments: Any, name: str | None = None, **keywords: Any) -> Any:
             return self.op(append.__name__, *arguments, name=name, **keywords)

@@ -20,6 +20,7 @@ from typing import Any
 
 from . import tensor_methods as _methods
 from . import tensor_operators as _operators
+from .calls import did_you_mean as _did_you_mean
 from .calls import schemas as _schemas
 from .composed import COMPOSED as _COMPOSED
 from .composed import make as _make_composed
@@ -54,7 +55,8 @@ def __getattr__(name: str) -> Any:
     """Makes an op's function when it is first used."""
     target = ALIASES.get(name, name)
     if name.startswith("__") or (target not in _COMPOSED and target not in _schemas()):
-        raise AttributeError(f"pylayout.ops has no op {name!r}; dir(pylayout.ops) lists those there are")
+        hint = _did_you_mean(name, __dir__()) or "dir(pylayout.ops) lists those there are"
+        raise AttributeError(f"pylayout.ops has no op {name!r}; {hint}")
     function = globals().get(target) or (_make_composed(target, _run) if target in _COMPOSED else _make(target))
     globals()[target] = globals()[name] = function
     return function

@@ -7,7 +7,7 @@ from typing import Any
 
 from ._load import ffi, lib
 from .context import handle
-from .errors import check, take_json
+from .errors import InvalidArgumentError, check, take_json
 
 __all__ = ["Profile", "profile"]
 
@@ -21,19 +21,29 @@ class Profile:
     """
 
     def __init__(self, events: list[dict[str, Any]] | None = None) -> None:
-        self.events: list[dict[str, Any]] = [] if events is None else events
+        self._events: list[dict[str, Any]] = [] if events is None else events
+        self._recording = False
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What was recorded; InvalidArgumentError before the block has ended."""
+        if self._recording:
+            raise InvalidArgumentError("profile: the recording is under way, expected this after its `with` block")
+        return self._events
 
     def __enter__(self) -> Profile:
         check(lib.pl_profile_start(handle()))
+        self._recording = True
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        self._recording = False
         text = ffi.new("char **")
         status = lib.pl_profile_stop(handle(), text)
         if kind is None:
             check(status)
         if not status:
-            self.events = sorted(take_json(text)["events"], key=lambda event: event["start_ms"])
+            self._events = sorted(take_json(text)["events"], key=lambda event: event["start_ms"])
 
     def summary(self) -> dict[str, Any]:
         """Totals, in ms and bytes.
@@ -120,6 +130,8 @@ class Profile:
         report.write_profile_report(self, path, **options)
 
     def __repr__(self) -> str:
+        if self._recording:
+            return "Profile(recording)"
         summary = self.summary()
         return (
             f"Profile({len(self.events)} events, {summary['total_ms']:.3f} ms: {summary['op_ms']:.3f} ops, "

@@ -6,9 +6,10 @@ from typing import Any
 
 from ._load import ffi, lib
 from .arrays import as_input
-from .calls import Attributes, attribute_text, bind, schemas
+from .calls import Attributes, attribute_text, bind, did_you_mean, schemas
+from .composed import COMPOSED
 from .context import handle
-from .errors import InvalidArgumentError, check, take_json, take_raised
+from .errors import ArgumentTypeError, InvalidArgumentError, check, take_json, take_raised
 from .ops import ALIASES
 from .tensor import Tensor
 
@@ -102,9 +103,14 @@ def _milliseconds(value: float | None) -> str:
 
 def _call(op: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[bytes, Any, Any, list[Tensor]]:
     """Arguments as a call of the op would bind them: (name, attributes, handles, tensors that must stay alive)."""
+    if not isinstance(op, str):
+        raise ArgumentTypeError(f'query: op is {type(op).__name__}, expected an op\'s name, such as "conv2d"')
     name = ALIASES.get(op, op)
+    if name in COMPOSED:
+        raise InvalidArgumentError(f'query: "{op}" is made of several ops, expected one that runs by itself')
     if name not in schemas():
-        raise InvalidArgumentError(f'query: there is no op "{op}"; dir(pylayout.ops) lists those there are')
+        hint = did_you_mean(op, schemas()) or "dir(pylayout.ops) lists those there are"
+        raise InvalidArgumentError(f'query: there is no op "{op}"; {hint}')
     common: dict[str, Any] = {key: keywords.pop(key) for key in ("layout", "device") if key in keywords}
     values, bound = bind(name, arguments, keywords)
     tensors = [None if value is None else as_input(value, op, argument) for argument, value in values]

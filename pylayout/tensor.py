@@ -11,7 +11,7 @@ import numpy
 from . import dlpack
 from ._load import ffi, lib
 from .context import handle as context_handle
-from .dtypes import BY_CODE, DType, bf16, bool_, dtype_of, f32
+from .dtypes import BY_CODE, DType, bf16, bool_, dtype_of, f32, is_dtype
 from .errors import ArgumentTypeError, DeviceError, InvalidArgumentError, LayoutError, check
 from .layout import Layout, shape_array
 from .tensor_methods import Methods
@@ -25,6 +25,22 @@ def _device_name(device: Any) -> bytes:
     if "\0" in name:
         raise DeviceError(f"device is {name!r}, expected a name such as cpu or opencl:0")
     return name.encode()
+
+
+def sort_conversion(layout: Any, device: Any, dtype: Any) -> tuple[Any, Any, Any]:
+    """What `to` is given, with a device or a dtype in the first place where it belongs: torch's x.to("cpu")."""
+    if layout is None or isinstance(layout, Layout):
+        return layout, device, dtype
+    if is_dtype(layout):
+        if dtype is not None:
+            raise ArgumentTypeError(f"to: two dtypes are given, {layout} and {dtype}, expected one")
+        return None, device, layout
+    name = str(layout)
+    if name == "cpu" or name.startswith("opencl:"):
+        if device is not None:
+            raise ArgumentTypeError(f"to: two devices are given, {layout} and {device}, expected one")
+        return None, layout, dtype
+    return layout, device, dtype
 
 
 class Tensor(Methods):
@@ -124,7 +140,7 @@ class Tensor(Methods):
 
         The cheapest path is taken. The copy is kept with this tensor and given again until the storage changes;
         if nothing changes, the result shares this storage. From floats to integers values are cut toward zero, as
-        `ops.cast` does (`ops.reorder` rounds to the nearest).
+        `ops.cast` does (`ops.reorder` rounds to the nearest). A device or a dtype may come first: `x.to("opencl:0")`.
 
         Raises LayoutError (does not parse or fit the rank), DeviceError, UnsupportedError.
 
@@ -132,6 +148,7 @@ class Tensor(Methods):
         >>> pl.asarray(numpy.ones((1, 3, 4, 4), "float32")).to(layout="nChw16c").nbytes
         1024
         """
+        layout, device, dtype = sort_conversion(layout, device, dtype)
         if dtype is not None:
             wanted = dtype_of(dtype)
             if wanted is not self.dtype and (wanted is bool_ or (wanted.is_integer and not self.dtype.is_integer)):
@@ -329,6 +346,16 @@ class Tensor(Methods):
 
         Raises DeviceError where the queue is missing or does not fit, ShapeError where the buffer is too small.
         """
+        for argument, given, kind, needs in (
+            ("buffer", buffer, "Buffer", ("int_ptr",)),
+            ("queue", queue, "CommandQueue", ("int_ptr", "context")),
+        ):
+            if given is not None and not all(hasattr(given, need) for need in needs):
+                raise ArgumentTypeError(
+                    f"from_cl_buffer: {argument} is {type(given).__name__}, expected a pyopencl.{kind}"
+                )
+        if buffer is None:
+            raise ArgumentTypeError("from_cl_buffer: buffer is None, expected a pyopencl.Buffer")
         if queue is None:
             raise DeviceError("from_cl_buffer: queue is missing, expected the pyopencl.CommandQueue to work on")
         name = ffi.new("char[32]")

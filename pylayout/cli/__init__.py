@@ -94,6 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
+        from .common import check_folder
+
+        check_folder("--json", options.json)
         # With JSON on standard output the tables have no place: they are not printed at all.
         with contextlib.redirect_stdout(io.StringIO() if options.json == "-" else sys.stdout):
             result = options.run(options)

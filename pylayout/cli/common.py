@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+from pathlib import Path
 
 from . import UsageError
 
-__all__ = ["add_device", "add_threads", "apply_threads", "check_device"]
+__all__ = ["add_device", "add_threads", "apply_threads", "check_device", "check_folder"]
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +43,12 @@ def seconds(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
     return value
+
+
+def check_folder(option: str, path: str | None) -> None:
+    """Raise UsageError for a file that could not be written: now, rather than after minutes of measuring."""
+    if path and path != "-" and not os.access(Path(path).resolve().parent, os.W_OK):
+        raise UsageError(f"{option} {path}: its folder does not exist or cannot be written")
 
 
 def apply_threads(options: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from . import UsageError
+from .common import check_folder
 from .model import add_model, compile_plan
 from .run import print_plan
 from .terminal import Progress, Table, bytes_text, ms_text, style
@@ -102,9 +102,8 @@ def _print_trials(summary: dict[str, Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    for option, path in (("--html", options.html), ("--dot", options.dot)):
-        if path and not Path(path).resolve().parent.is_dir():
-            raise UsageError(f"{option} {path}: its folder does not exist")
+    check_folder("--html", options.html)
+    check_folder("--dot", options.dot)
     with Progress() as progress:
         plan = compile_plan(options, progress)
     summary = plan.summary()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import UsageError
-from .common import add_device, add_threads, apply_threads, check_device, positive, seconds
+from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive, seconds
 from .model import add_shapes, add_tuning, read_inputs, read_model
 from .terminal import Progress, Table, bar, bytes_text, ms_text, style
 
@@ -97,12 +97,6 @@ def _images(options: argparse.Namespace) -> tuple[Any, str]:
     else:
         picture, name = image.load(path), path.name
     return np.ascontiguousarray(np.repeat(picture, options.batch or 1, axis=0)), name
-
-
-def _check_writable(path: str | None, option: str) -> None:
-    """Raise UsageError now rather than after minutes of measuring."""
-    if path and path != "-" and not os.access(Path(path).resolve().parent, os.W_OK):
-        raise UsageError(f"{option} {path}: its folder does not exist or cannot be written")
 
 
 def _print_table(comparison: Any) -> None:
@@ -243,8 +237,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     if not known and not Path(options.network).is_file():
         raise UsageError(f"{options.network}: neither a file nor one of {', '.join(_NETWORKS)}")
     policies = _policies(options.policies)
-    _check_writable(options.report, "--report")
-    _check_writable(options.json, "--json")
+    check_folder("--report", options.report)
     apply_threads(options)
     check_device(options.device)
     if known and (options.input or options.shape):

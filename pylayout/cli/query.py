@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -99,8 +98,9 @@ def _schema(name: str, schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
     for schema in schemas:
         if schema["name"] == name:
             return schema
-    near = difflib.get_close_matches(name, [schema["name"] for schema in schemas], 3)
-    hint = f"did you mean {', '.join(near)}?" if near else "see --list"
+    from ..calls import did_you_mean
+
+    hint = did_you_mean(name, [schema["name"] for schema in schemas]) or "see --list"
     raise UsageError(f"there is no op {name!r}; {hint}")
 
 
@@ -195,8 +195,8 @@ def _print_result(result: dict[str, Any]) -> None:
         table.print()
     if result["refusals"]:
         print("\nrefused:")
-        for refusal in result["refusals"]:
-            print(f"  {refusal['provider']}: {refusal['reason']}")
+        for line in dict.fromkeys(f"  {refusal['provider']}: {refusal['reason']}" for refusal in result["refusals"]):
+            print(line)
     if any(not candidate["measured"] for candidate in result["candidates"]):
         print(style("\n`pylayout tune` with the same arguments measures them all.", "dim"))
 

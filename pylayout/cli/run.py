@@ -10,7 +10,7 @@ from typing import Any
 
 from ..report.plan import batch_text
 from . import UsageError
-from .common import positive
+from .common import check_folder, positive
 from .model import add_model, compile_plan, picture_size, read_inputs
 from .terminal import Progress, Table, bytes_text, ms_text, style
 
@@ -97,8 +97,7 @@ def _save(path: str, plan: Any, outputs: list[Any]) -> None:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     import numpy as np
 
-    if options.output and not Path(options.output).resolve().parent.is_dir():
-        raise UsageError(f"--output {options.output}: its folder does not exist")
+    check_folder("--output", options.output)
     with Progress() as progress:
         plan = compile_plan(options, progress)
         if options.output and Path(options.output).suffix == ".npy" and len(plan.outputs) != 1:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from . import UsageError, query
-from .common import add_device, add_threads, apply_threads, check_device, positive, seconds
+from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive, seconds
 from .terminal import Progress, Table, ms_text, style
 
 __all__ = ["add", "run"]
@@ -196,6 +196,7 @@ def _print_result(result: dict[str, Any]) -> None:
 
 
 def run(options: argparse.Namespace) -> Any:
+    check_folder("--export", options.export)
     if options.import_:
         return _import_table(options.import_)
     if options.math:
