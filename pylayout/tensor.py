@@ -273,8 +273,21 @@ class Tensor(Methods):
     def __setitem__(self, key: Any, values: Any) -> None:
         """Replace the elements that `x[key]` names, in place: `x[:, 0] = 1`. Any index that NumPy takes will do.
 
-        `values` broadcast. Copies in other layouts that were made before are dropped.
+        `values` broadcast. Copies in other layouts that were made before are dropped. Where `x[key]` is a view, only
+        its elements are touched; else (lists of indices, masks, negative steps, parts of blocks) all pass the host.
         """
+        part = self._part(key)
+        if part is not None:
+            if not isinstance(values, (Tensor, numpy.ndarray)):
+                values = numpy.asarray(values)
+            if isinstance(values, Tensor) and values.shape == part.shape:
+                part.write(values)
+                return
+            given = numpy.asarray(values)
+            if _broadcasts(given.shape, part.shape) and given.dtype.kind in "biufV":
+                given = given.reshape(given.shape[max(0, given.ndim - part.ndim) :])
+                part.write(numpy.broadcast_to(given, part.shape))
+                return
         if isinstance(values, Methods):
             values = numpy.asarray(values)
         if isinstance(key, Methods):
@@ -288,6 +301,20 @@ class Tensor(Methods):
             kind = IndexError if isinstance(error, IndexError) else InvalidArgumentError
             raise kind(f"assignment: to a tensor of shape {self.shape}: {error}") from None
         self.write(array)
+
+    def _part(self, key: Any) -> Tensor | None:
+        """The elements that an index names, where they can be written in place: a view of this storage."""
+        keys = key if isinstance(key, tuple) else (key,)
+        basic = (slice, int, numpy.integer)
+        if any(isinstance(k, bool) or not (k is None or k is Ellipsis or isinstance(k, basic)) for k in keys):
+            return None
+        if any(isinstance(k, slice) and k.step is not None and k.step < 0 for k in keys):
+            return None
+        try:
+            part: Tensor = self[key]
+        except (IndexError, InvalidArgumentError):
+            return None
+        return part if part.size and part._memory() == self._memory() else None
 
     def touch(self) -> Tensor:
         """Say that its storage was changed from outside: copies in other layouts made before are dropped."""
@@ -411,6 +438,15 @@ def _reordered(tensor: Tensor) -> Tensor:
     from . import ops
 
     return ops.reorder(tensor, "abcdefgh"[: tensor.ndim])
+
+
+def _broadcasts(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether NumPy assigns values of one shape to elements of the other."""
+    extra = len(given) - len(wanted)
+    if extra > 0 and any(size != 1 for size in given[:extra]):
+        return False
+    pairs = zip(reversed(given), reversed(wanted), strict=False)
+    return all(size in (1, place) for size, place in pairs)
 
 
 class _Window:

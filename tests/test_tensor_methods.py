@@ -363,6 +363,37 @@ def test_assignment_is_numpy_s(layout, device, rng):
         x[0] = numpy.zeros((5, 5, 5))
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_assignment_moves_only_what_it_names(layout, device, rng, monkeypatch):
+    a = data(rng)
+    x = pl.asarray(a, layout=layout, device=device)
+    read = type(x).numpy
+    whole = "the whole tensor was read"
+    monkeypatch.setattr(type(x), "numpy", lambda self: pytest.fail(whole) if self.shape == SHAPE else read(self))
+    for key, value in [
+        (1, 7),
+        ((1, slice(None)), a[0]),
+        ((slice(None), slice(None), slice(1, 3)), a[:1, :, :1]),
+        ((0, ..., slice(None, None, 2)), a[None, 0, :, :, ::2]),
+        ((slice(None), slice(None), 0, 2), pl.asarray(a[:, :, 2, 0])),
+        (1, pl.asarray(a[0], layout="NWC")),
+        ((0, 0), True),
+        ((0, 0, 0), 2.75),
+        (..., -1.5),
+    ]:
+        x[key] = value
+        a[key] = numpy.asarray(value)
+        close(x.to(layout="NHWC", device="cpu").to(layout="NCHW"), a)
+    counts = pl.zeros((3, 2), dtype="s32", device=device)
+    counts[1] = 2.75  # cut, as NumPy does
+    assert numpy.asarray(counts.to(device="cpu")).tolist() == [[0, 0], [2, 2], [0, 0]]
+    x = pl.asarray(a, layout=layout, device=device)
+    x[:, :, 1:] = x[:, :, :-1]  # the same memory
+    b = a.copy()
+    b[:, :, 1:] = a[:, :, :-1]
+    close(x.to(layout="NHWC", device="cpu").to(layout="NCHW"), b)
+
+
 def test_assignment_through_a_view_is_seen(rng):
     a = data(rng)
     x = pl.asarray(a)

@@ -119,24 +119,38 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
 
 namespace {
 
-// Puts elements that lie in row-major order to their places in a tensor with gaps between its own.
-void scatter(const TensorDesc& places, const char* elements, char* storage) {
+// Where elements that lie in row-major order go in a tensor with gaps between its own: calls put(offset of the first in
+// the storage, offset of the first among the elements, bytes) for each piece without a gap.
+template <class Put>
+void for_pieces(const TensorDesc& places, const Put& put) {
   const size_t size = size_of(places.dtype);
   const int last = places.rank() - 1;
   Dims index = Dims::filled(places.rank(), 0);
+  size_t to = 0, from = 0, bytes = 0;  // the piece so far
   for (int64_t left = places.elements(); left > 0;) {
-    const int64_t run = last < 0 ? 1 : places.shape[last];
-    for (int64_t i = 0; i < run; ++i, elements += size) {
+    const int64_t row = last < 0 ? 1 : places.shape[last];
+    for (int64_t i = 0; i < row; ++i) {
       if (last >= 0) index[last] = i;
-      std::memcpy(storage + size_t(places.offset_of(index)) * size, elements, size);
+      const size_t at = size_t(places.offset_of(index)) * size;
+      if (bytes && at != to + bytes) {
+        put(to, from, bytes);
+        from += bytes;
+        bytes = 0;
+      }
+      if (!bytes) to = at;
+      bytes += size;
     }
-    left -= run;
+    left -= row;
     for (int d = last - 1; d >= 0; --d) {
       if (++index[d] < places.shape[d]) break;
       index[d] = 0;
     }
   }
+  if (bytes) put(to, from, bytes);
 }
+
+// Pieces that are written one by one to a device's memory; of more, all that lies between them is read and written too.
+constexpr size_t kMostPieces = 256;
 
 }  // namespace
 
@@ -155,12 +169,24 @@ void Runner::convert_into_part(const TensorRef& tensor, const TensorRef& destina
   Device& device = destination->device();
   if (device.host_memory()) {
     device.synchronize();
-    scatter(wanted, elements.data(), static_cast<char*>(destination->buffer()->host()));
+    char* storage = static_cast<char*>(destination->buffer()->host());
+    for_pieces(wanted,
+               [&](size_t to, size_t from, size_t bytes) { std::memcpy(storage + to, elements.data() + from, bytes); });
   } else {
-    std::vector<char> storage(wanted.size_bytes());
-    device.read(*destination->buffer(), 0, storage.data(), storage.size());
-    scatter(wanted, elements.data(), storage.data());
-    device.write(*destination->buffer(), 0, storage.data(), storage.size());
+    size_t pieces = 0;
+    for_pieces(wanted, [&](size_t, size_t, size_t) { ++pieces; });
+    if (pieces <= kMostPieces) {
+      for_pieces(wanted, [&](size_t to, size_t from, size_t bytes) {
+        device.write(*destination->buffer(), to, elements.data() + from, bytes);
+      });
+    } else {
+      std::vector<char> storage(wanted.size_bytes());
+      device.read(*destination->buffer(), 0, storage.data(), storage.size());
+      for_pieces(wanted, [&](size_t to, size_t from, size_t bytes) {
+        std::memcpy(storage.data() + to, elements.data() + from, bytes);
+      });
+      device.write(*destination->buffer(), 0, storage.data(), storage.size());
+    }
   }
   destination->buffer()->touch();
 }
