@@ -394,6 +394,14 @@ def test_assignment_moves_only_what_it_names(layout, device, rng, monkeypatch):
     close(x.to(layout="NHWC", device="cpu").to(layout="NCHW"), b)
 
 
+def test_assignment_to_many_pieces(device):
+    x, a = pl.zeros((40, 30, 3), device=device), numpy.zeros((40, 30, 3), "float32")
+    values = numpy.arange(1200, dtype="float32").reshape(40, 30)
+    x[..., 1] = values
+    a[..., 1] = values
+    close(x, a)
+
+
 def test_assignment_through_a_view_is_seen(rng):
     a = data(rng)
     x = pl.asarray(a)
