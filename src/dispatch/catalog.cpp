@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <numeric>
 
 #include "core/threads.h"
@@ -299,14 +300,65 @@ void Catalog::measure(Entry& entry, Tuning tuning, const MeasureLimits& limits) 
   };
   // What measuring shows may bring others within reach of the best, so until no way that matters is unmeasured.
   for (;;) {
-    const std::vector<size_t> chosen = to_measure(entry, tuning, limits.without_compiling);
+    std::vector<size_t> chosen = to_measure(entry, tuning, limits.without_compiling);
     if (chosen.empty() || left() <= 0) break;
+    const bool some = chosen.size() > limits.ways;
+    if (some) chosen.resize(limits.ways);
     measure(entry, chosen, options, left());
+    if (some) break;
   }
   if (tuning == Tuning::off) return;
   std::lock_guard<std::mutex> guard(entry.lock);
   entry.all_measured =
       std::all_of(entry.ways.begin(), entry.ways.end(), [](const Way& way) { return way.measured || !way.usable; });
+}
+
+namespace {
+
+// How far estimates are off: the geometric mean of what was measured over what was estimated.
+struct ModelError {
+  double log_sum = 0;
+  int count = 0;
+
+  void add(double ratio) { log_sum += std::log(ratio), ++count; }
+  double factor() const { return std::exp(log_sum / count); }
+};
+
+}  // namespace
+
+void Catalog::correct_estimates(const std::vector<EntryRef>& entries) {
+  const auto op_of = [](const Entry& entry) {
+    const DType dtype = entry.op.outputs.empty() ? DType::f32 : entry.op.out().dtype;
+    return entry.device->name() + " " + std::string(entry.op.schema->name) + " " + name_of(dtype);
+  };
+  const auto family_of = [&](const Entry& entry, const Way& way) {
+    const std::string& implementation = way.candidate.implementation;
+    return op_of(entry) + " " + way.candidate.provider + "/" + implementation.substr(0, implementation.find(':'));
+  };
+  std::map<std::string, ModelError> errors;  // by op and by family
+  for (const EntryRef& entry : entries) {
+    const Rates known = rates(*entry->device);
+    std::lock_guard<std::mutex> guard(entry->lock);
+    for (const Way& way : entry->ways) {
+      if (!way.measured || !way.usable) continue;
+      const double ratio = way.ms / estimate_ms(entry->op, way.candidate, known);
+      if (!(ratio > 0)) continue;
+      errors[op_of(*entry)].add(ratio);
+      errors[family_of(*entry, way)].add(ratio);
+    }
+  }
+  for (const EntryRef& entry : entries) {
+    const Rates known = rates(*entry->device);
+    std::lock_guard<std::mutex> guard(entry->lock);
+    for (Way& way : entry->ways) {
+      if (way.measured || !way.usable) continue;
+      auto error = errors.find(family_of(*entry, way));
+      if (error == errors.end()) error = errors.find(op_of(*entry));
+      const double factor = error == errors.end() ? 1 : std::max(1.0, error->second.factor());
+      way.ms = factor * estimate_ms(entry->op, way.candidate, known);
+    }
+  }
+  bump_epoch();
 }
 
 // Kernels are prepared and run outside the entry's lock; other threads may use the entry meanwhile.

@@ -76,6 +76,7 @@ struct MeasureLimits {
   // it takes.
   double seconds = INFINITY;
   bool without_compiling = false;  // only ways whose kernels need not be compiled
+  size_t ways = SIZE_MAX;          // no more than so many of an op: those that promise most
 };
 
 class Catalog {
@@ -111,6 +112,9 @@ class Catalog {
   void measure(Entry& entry, Tuning tuning, const MeasureLimits& limits = {});
   // The ways, by number, that this would measure first.  Estimates what was not priced yet.
   std::vector<size_t> to_measure(Entry& entry, Tuning tuning, bool without_compiling = false);
+  // Estimates the unmeasured ways of these entries anew, by how far the model was off at measured ones: of the same
+  // implementation and type, else of the same op and type.  Never below the model.
+  void correct_estimates(const std::vector<EntryRef>& entries);
   // The kernel of a way, prepared on first use.  Null if it cannot be prepared; the way is then not usable.
   std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
   // The fastest usable way's time; nothing if there is none.

@@ -21,6 +21,7 @@ bool is_gpu(const Device& device) {
 // Parts of the time: for measuring ops alone, and by when the contest ends, which leaves something for what it may
 // overrun.
 constexpr double kForOps = 0.55, kForAll = 0.85;
+constexpr size_t kFirst = 4;                     // ways of each op that are measured on a GPU before any other
 constexpr int kLeastTurns = 5, kMostTurns = 15;  // of whole plans in the last contest
 
 // Ways that the time was too short to compile and to measure are not chosen by their estimates alone: making a program
@@ -117,35 +118,45 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
            : a.first != b.first ? a.first > b.first
                                 : a.second->text < b.second->text;
   });
-  // First of all ops what is ready to run, then what has to be compiled, which may take most of the time.
+  // On the CPU first of all ops what is ready to run, then what has to be compiled, which may take most of the time; on
+  // GPUs, where everything has to be, first what promises most.
   const double end = elapsed() + seconds;
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                             std::chrono::duration<double>(std::min(seconds, 1e8)));
-  std::map<Entry*, std::vector<size_t>> building;
+  std::vector<MeasureLimits> passes(1);
+  if (plan_.home_->is_cpu() || is_gpu(*plan_.home_)) passes.emplace_back();
+  if (plan_.home_->is_cpu()) passes[0].without_compiling = true;
+  if (is_gpu(*plan_.home_)) passes[0].ways = kFirst;
+  std::vector<std::map<Entry*, std::vector<size_t>>> building(passes.size());
   if (builders_) {
-    for (const auto& [ms, entry] : order) {
-      if (entry->device->is_cpu()) continue;
-      for (size_t way : building[entry] = catalog.to_measure(*entry, options_.tuning)) builders_->add(refs[entry], way);
-    }
+    for (size_t p = 0; p < passes.size(); ++p)
+      for (const auto& [ms, entry] : order) {
+        if (entry->device->is_cpu()) continue;
+        std::vector<size_t>& ways = building[p][entry] = catalog.to_measure(*entry, options_.tuning);
+        if (p > 0) ways.erase(ways.begin(), ways.begin() + long(std::min(passes[0].ways, ways.size())));
+        if (ways.size() > passes[p].ways) ways.resize(passes[p].ways);
+        for (size_t way : ways) builders_->add(refs[entry], way);
+      }
     // Compiling disturbs what is measured on the same processors.
     if (!is_gpu(*plan_.home_))
-      for (const auto& [ms, entry] : order) builders_->wait(refs[entry], building[entry], until);
+      for (const auto& [ms, entry] : order) builders_->wait(refs[entry], building[0][entry], until);
   }
-  std::vector<bool> passes{false};
-  if (plan_.home_->is_cpu()) passes.insert(passes.begin(), true);
   for (size_t p = 0; p < passes.size(); ++p)
     for (size_t i = 0; i < order.size(); ++i) {
       report("measuring ops", (double(p) + double(i) / double(order.size())) / double(passes.size()));
-      if (builders_) builders_->wait(refs[order[i].second], building[order[i].second], until);
-      MeasureLimits limits;
+      Entry* const entry = order[i].second;
+      if (builders_) builders_->wait(refs[entry], building[p][entry], until);
+      MeasureLimits limits = passes[p];
       limits.op_seconds = limits.seconds = end - elapsed();
-      limits.without_compiling = passes[p];
       if (limits.seconds <= 0) break;
       const uint64_t before = catalog.epoch();
-      catalog.measure(*order[i].second, options_.tuning, limits);
+      catalog.measure(*entry, options_.tuning, limits);
       measured_ = measured_ || catalog.epoch() != before;
     }
   if (builders_) builders_->clear();
+  std::vector<EntryRef> entries;
+  for (const auto& [ms, entry] : order) entries.push_back(refs[entry]);
+  catalog.correct_estimates(entries);
   refresh_costs(variant.nodes);
   leave_out_uncompiled(variant.nodes);
 }

@@ -1,4 +1,5 @@
 // Dispatch against a provider of known costs: which way is chosen, what is reordered, what is learned.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -394,7 +395,56 @@ static void test_kernels_are_built_ahead() {
     CHECK(catalog.to_measure(*entry, Tuning::full).empty());
 }
 
+// What was measured of an op corrects the estimates of its unmeasured shapes, upwards alone.
+static void test_estimates_are_corrected_by_measurements() {
+    for (const double ms : {1000.0, 1e-9}) {
+        Fixture f;
+        f.cost("test_first", ms, ms, ms);
+        Catalog& catalog = f.context->catalog();
+        Device& cpu = f.context->device("cpu");
+        const auto entry_of = [&](const char* op, const TensorDesc& x) {
+            const EntryRef entry = catalog.entry(make_op(*find_schema(op), {}, {x}), cpu);
+            catalog.to_measure(*entry, Tuning::off);  // estimates it
+            return entry;
+        };
+        const EntryRef known = entry_of("test_first", f.x);
+        const EntryRef unknown = entry_of("test_first", TensorDesc::dense(DType::f32, {2, 32, 64, 64}));
+        const EntryRef other = entry_of("relu", f.x);
+        const double model = unknown->ways[0].ms, model_of_other = other->ways[0].ms;
+        for (int repeated = 0; repeated < 2; ++repeated) {
+            catalog.correct_estimates({known, unknown, other});
+            CHECK(double(known->ways[0].ms) == ms);
+            const double ratio = ms / estimate_ms(known->op, known->ways[0].candidate, catalog.rates(cpu));
+            for (const Way& way : unknown->ways) {
+                CHECK(!way.measured);
+                const double expected = std::max(1.0, ratio) * estimate_ms(unknown->op, way.candidate, catalog.rates(cpu));
+                CHECK(std::abs(way.ms - expected) <= 1e-9 * expected);
+            }
+            CHECK(ms > 1 ? unknown->ways[0].ms > 2 * model : unknown->ways[0].ms == model);
+            CHECK(other->ways[0].ms == model_of_other);
+        }
+    }
+}
+
+// With a limit, what promises most is measured and the rest is left.
+static void test_as_many_ways_are_measured_as_asked_for() {
+    Fixture f;
+    Catalog& catalog = f.context->catalog();
+    const EntryRef entry = catalog.entry(make_op(*find_schema("test_first"), {}, {f.x}), f.context->device("cpu"));
+    MeasureLimits limits;
+    limits.ways = 2;
+    const auto measured = [&] {
+        return std::count_if(entry->ways.begin(), entry->ways.end(), [](const Way& way) { return bool(way.measured); });
+    };
+    catalog.measure(*entry, Tuning::full, limits);
+    CHECK(measured() == 2);
+    catalog.measure(*entry, Tuning::full, limits);
+    CHECK(measured() == 3);
+}
+
 int main() {
+    test_estimates_are_corrected_by_measurements();
+    test_as_many_ways_are_measured_as_asked_for();
     test_kernels_are_built_ahead();
     test_the_fastest_layout_wins_where_a_reorder_pays();
     test_a_forced_policy_is_obeyed();
