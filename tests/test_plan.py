@@ -274,6 +274,14 @@ def test_empty_batches():
     assert both.shape == (0, 48, 6, 6) and scores.shape == (0, 5)
 
 
+def test_packing_is_a_part_of_the_time_that_compiling_took():
+    with_weights = pl.compile(graph_of(), device="cpu", tune="off").summary()
+    assert 0 < with_weights["packing_seconds"] < with_weights["seconds"]
+    g = pl.Graph()
+    g.output(g.relu(g.input("x", (1, 4))), "y")
+    assert pl.compile(g, device="cpu", tune="off").summary()["packing_seconds"] == 0
+
+
 def test_explain_names_choices_and_reorders():
     g = pl.Graph()
     x = g.input("x", (1, 16, 8, 8))

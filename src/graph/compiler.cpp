@@ -339,6 +339,7 @@ void Plan::Compiler::compile() {
   }
   plan_.adopt(std::move(candidates[best].parts));
   plan_.seconds_ = elapsed();
+  plan_.packing_seconds_ = constants_.seconds();
   report("done", 1);
 }
 

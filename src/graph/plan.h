@@ -113,6 +113,7 @@ class Plan {
   std::vector<Trial> trials_;
   mutable std::mutex explaining_;  // guards the costs of conversions, which are kept as they are asked for
   double seconds_ = 0;             // that compiling took
+  double packing_seconds_ = 0;     // of these, for bringing constants into the forms that kernels want
 };
 
 }  // namespace pl

@@ -14,6 +14,19 @@
 namespace pl {
 namespace {
 
+// Adds the time of its life to a sum, if there is one.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double* sum) : sum_(sum) {}
+  ~Stopwatch() {
+    if (sum_) *sum_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
+
+ private:
+  double* sum_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
 // By the tensor, not by the value's number: that differs between the graphs of a plan's variants.
 std::string constant_key(const TensorRef& constant, const std::string& form, const Device& device) {
   return concat(static_cast<const void*>(constant.get()), '\t', form, '\t', device.name());
@@ -27,6 +40,7 @@ TensorRef PackedConstants::tensor(const Graph& graph, ValueId value, const Tenso
                                   const std::string& why) {
   TensorRef& known =
       tensors_[constant_key(graph.value(value).constant, wanted.str() + wanted.layout.generic_str(), device)];
+  const Stopwatch watch(known ? nullptr : &seconds_);
   if (!known) known = context_.runner().convert(graph.value(value).constant, device, wanted, "weights", why, false);
   return known;
 }
@@ -35,6 +49,7 @@ BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candi
                                   Device& device, const std::string& why) {
   BufferRef& known =
       packed_[constant_key(graph.value(value).constant, candidate.provider + "/" + packing.form, device)];
+  const Stopwatch watch(known ? nullptr : &seconds_);
   if (!known) known = context_.runner().packed(graph.value(value).constant, device, candidate, packing, why, false);
   return known;
 }

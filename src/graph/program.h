@@ -22,8 +22,10 @@ class PackedConstants {
   TensorRef tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device, const std::string& why);
   BufferRef packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
                    Device& device, const std::string& why);
+  double seconds() const { return seconds_; }  // that making them took
 
  private:
+  double seconds_ = 0;
   Context& context_;
   std::map<std::string, TensorRef> tensors_;
   std::map<std::string, BufferRef> packed_;
