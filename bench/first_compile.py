@@ -4,7 +4,8 @@
     python -m bench.first_compile model.onnx --hog 1
 
 The plans are saved, then loaded into one process and run in turns. A plan's ratio is its time over that of the best
-plan seen, of the second least of all runs; the worst ratio of a network is what a first compilation may cost. With
+plan seen; the time is the sum over the steps of the second least that each took in all runs, which other programs
+disturb less than whole runs. The worst ratio of a network is what a first compilation may cost. With
 --hog, so many processes that do nothing but count run beside every second compilation (not beside the turns). --keep
 FOLDER keeps the plans and their summaries; plans that lie there already take part in the turns, older ones too.
 """
@@ -77,16 +78,16 @@ def take_turns(model: str, folder: Path, options: argparse.Namespace) -> list[di
     plans = [pl.load_plan(str(file)) for file in files]
     rng = np.random.default_rng(1)
     tensors = [pl.asarray(rng.standard_normal(entry["shape"]).astype("float32")) for entry in plans[0].inputs]
-    times: list[list[float]] = [[] for _ in plans]
+    times: list[list[list[float]]] = [[] for _ in plans]  # by plan and run, of each step
     for turn in range(options.rounds + 1):
         for plan, own in zip(plans, times, strict=True):
             plan(*tensors)  # brings its weights nearer
             for _ in range(3):
-                begin = time.perf_counter()
-                plan(*tensors)
+                with pl.profile() as profile:
+                    plan(*tensors)
                 if turn:
-                    own.append((time.perf_counter() - begin) * 1e3)
-    typically = [typical(own) for own in times]
+                    own.append([event["ms"] for event in profile.events])
+    typically = [sum(typical(list(step)) for step in zip(*own, strict=True)) for own in times]
     rows = []
     for file, ms in zip(files, typically, strict=True):
         summary = json.loads(Path(f"{file}.json").read_text("utf-8"))

@@ -4,8 +4,9 @@
     python -m bench.planning --ops 1000
 
 Nothing is measured (tune="off"): the plan's time is that of the passes, of listing and assigning layouts, of making
-kernels and of placing memory, beside it that of packing weights, the medians of a few times. Besides the models given, a graph of convolutions, sums and
-activations over 14 x 14 pixels is planned, in which every sum reads a result of up to five ops before.
+kernels and of placing memory, beside it that of packing weights, the medians of a few times. Besides the models given,
+a graph of convolutions, sums and activations over 14 x 14 pixels is planned, in which every sum reads a result of up to
+five ops before.
 """
 
 from __future__ import annotations
