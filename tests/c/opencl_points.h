@@ -21,12 +21,7 @@ class EachPointOnce {
     candidates.whole_space = true;
     candidates.begin = [this] { ++device_; };
     candidates.filter = [this](const Candidate& candidate) { return take(candidate); };
-    // What is in question here is the kernels' arithmetic.  PoCL 3.1 takes 1.7 s to optimise what it builds in 0.2 s;
-    // optimised builds are tested with fewer points, in test_opencl_conv and test_opencl_matmul.
-    for (const auto& device : candidates.devices()) {
-      opencl::OpenclDevice* target = opencl::as_opencl(*device);
-      if (target && target->capabilities().cpu) target->build_options = " -cl-opt-disable";
-    }
+    candidates.unoptimised_on_cpus();  // optimised: test_opencl_conv and test_opencl_matmul, with fewer points
   }
   // Before each case.
   void next(bool last) {

@@ -69,6 +69,7 @@ void check_math(opencl::OpenclDevice& device) {
 int main() {
   check_ptx();
   Candidates candidates;
+  candidates.unoptimised_on_cpus();  // matrix units are emulated there: a large source for each point
   if (candidates.no_devices()) return 0;
   candidates.more = {opencl::list_conv_mma, list_all,
                      [](const Op&, opencl::OpenclDevice& device, CandidateList&) { check_math(device); }};
