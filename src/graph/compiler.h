@@ -44,6 +44,7 @@ class Plan::Compiler {
     std::vector<std::vector<double>> samples;  // by step, where steps are timed
     int rounds = 0;                            // of those run at present
     double ms() const;                         // what it typically takes: the sum over the steps, or of totals
+    bool steady() const;                       // its times agree
     bool reliable() const;                     // enough and undisturbed enough to be judged by
     double least() const;                      // the same if nothing disturbed any step
   };

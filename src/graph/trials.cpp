@@ -25,6 +25,7 @@ constexpr double kHopelessUniform = 2;  // times what the assignment of all layo
 constexpr int kSiblings = 2;            // programs with other implementations at a time
 constexpr double kSuspicious = 1.6;     // between times alone and within: one of the two was disturbed
 constexpr double kReliable = 1.3;       // between typical and least times: beyond, they say more about other programs
+constexpr double kPromising = 1.2;      // times what costs say of the assignment of all layouts
 constexpr size_t kMostSuspects = 24;
 
 bool same_layouts(const Graph& graph, const Node& node, const State& a, const State& b) {
@@ -54,9 +55,9 @@ double Plan::Compiler::Contender::least() const {
   return sum;
 }
 
-bool Plan::Compiler::Contender::reliable() const {
-  return totals.size() >= kLeastRounds && ms() <= kReliable * least();
-}
+bool Plan::Compiler::Contender::steady() const { return ms() <= kReliable * least(); }
+
+bool Plan::Compiler::Contender::reliable() const { return totals.size() >= kLeastRounds && steady(); }
 
 bool Plan::Compiler::add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name,
                                    Assignment assignment) {
@@ -134,7 +135,9 @@ void Plan::Compiler::run_rounds(Variant& variant, std::vector<Contender>& list) 
     double best = kInfinity;
     for (const Contender& contender : list) best = std::min(best, contender.least());
     const auto races = [&](const Contender& contender) {
-      return contender.rounds == 0 || contender.least() <= chance(round) * best;
+      if (contender.rounds == 0 || contender.least() <= chance(round) * best) return true;
+      // What seems slow because it was disturbed each time, and should not be by its costs, has not lost yet.
+      return !contender.steady() && contender.assignment.ms <= kPromising * list[0].assignment.ms;
     };
     if (round >= kLeastRounds && std::all_of(list.begin(), list.end(), [&](const Contender& contender) {
           return !races(contender) || contender.ms() <= kSteady * contender.least();
