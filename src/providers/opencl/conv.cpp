@@ -74,6 +74,15 @@ std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const
 
 void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (const auto reason = window_refusal(op)) return out.refuse("opencl", *reason);
+  const size_t first = out.candidates.size();
+  if (mma_suits(op, device, out)) list_conv_mma(op, device, out);
+  const size_t others = out.candidates.size();
+  if (device.capabilities().cpu) {
+    list_conv_rows(op, device, out);
+    list_conv_tiled(op, device, out);
+  } else {
+    list_conv_local(op, device, out);
+  }
   add_per_layout(op, "conv_fwd_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     complete_conv(op, candidate);
@@ -81,14 +90,8 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
     return true;
   });
-  if (device.capabilities().cpu) {
-    list_conv_rows(op, device, out);
-    list_conv_tiled(op, device, out);
-  } else {
-    list_conv_local(op, device, out);
-    list_conv_winograd(op, device, out);
-  }
-  if (mma_suits(op, device, out)) list_conv_mma(op, device, out);
+  if (others > first) beside_matrix_unit(out, others);
+  if (!device.capabilities().cpu) list_conv_winograd(op, device, out);
   list_conv_skinny(op, device, out);
   list_conv_depthwise(op, device, out);
   if (!device.capabilities().cpu) list_conv_depthwise_quad(op, device, out);

@@ -38,20 +38,22 @@ std::vector<Candidate> bases_of(const Op& op, const Layout& weights) {
 }
 
 void list_linear(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (device.capabilities().cpu) {
+  const size_t first = out.candidates.size();
+  if (!device.capabilities().cpu && mma_suits(op, device, out)) list_linear_mma(op, device, out);
+  const size_t others = out.candidates.size();
+  if (device.capabilities().cpu)
     for (const Candidate& base : bases_of(op, Layout::parse("Ab16a")))
       add_matmul_tiled(op, device, base, tensors_of(op, base), true, out);
-  } else {
+  else
     list_linear_local(op, device, out);
-    if (mma_suits(op, device, out)) list_linear_mma(op, device, out);
-  }
-  list_linear_skinny(op, device, out);
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
     complete(op, candidate, Layout::plain(2));
     candidate.efficiency = device.capabilities().cpu ? 0.03 : 0.05;
     candidate.prepare = [&device, op, t = tensors_of(op, candidate)] { return prepare_matmul_direct(device, op, t); };
     return true;
   });
+  if (others > first) beside_matrix_unit(out, others);
+  list_linear_skinny(op, device, out);
 }
 
 PL_OPENCL_OP("linear", list_linear);

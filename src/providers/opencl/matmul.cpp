@@ -55,18 +55,20 @@ std::vector<Candidate> bases_of(const Op& op) {
 }
 
 void list_matmul(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (device.capabilities().cpu) {
+  const size_t first = out.candidates.size();
+  if (!device.capabilities().cpu && mma_suits(op, device, out)) list_matmul_mma(op, device, out);
+  const size_t others = out.candidates.size();
+  if (device.capabilities().cpu)
     for (const Candidate& base : bases_of(op)) add_matmul_tiled(op, device, base, tensors_of(op, base), false, out);
-  } else {
+  else
     list_matmul_local(op, device, out);
-    if (mma_suits(op, device, out)) list_matmul_mma(op, device, out);
-  }
   add_per_layout(op, "matmul_direct", out, [&](Candidate& candidate) {
     complete(op, candidate);
     candidate.efficiency = device.capabilities().cpu ? 0.03 : 0.05;
     candidate.prepare = [&device, op, t = tensors_of(op, candidate)] { return prepare_matmul_direct(device, op, t); };
     return true;
   });
+  if (others > first) beside_matrix_unit(out, others);
 }
 
 PL_OPENCL_OP("matmul", list_matmul);

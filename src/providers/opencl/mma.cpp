@@ -179,6 +179,13 @@ std::string mma_refusal(OpenclDevice& device, DType dtype, Math math) {
   return concat("the compiler of ", device.capabilities().name, " does not take the builtins for ", unit.name);
 }
 
+void beside_matrix_unit(CandidateList& out, size_t first) {
+  // All 160 convolutions of DenseNet-161 in fp16 and tf32 took the matrix unit once they were measured (H200,
+  // bench/gpu_steps.py), most at 60 to 370 TFLOP/s; conv_fwd_local, taken unmeasured elsewhere, reached 3.
+  constexpr double kOfMatrixUnit = 0.15;
+  for (size_t i = first; i < out.candidates.size(); ++i) out.candidates[i].efficiency *= kOfMatrixUnit;
+}
+
 bool mma_suits(const Op& op, OpenclDevice& device, CandidateList& out) {
   const std::string reason = mma_refusal(device, op.in(0).dtype, op.math);
   if (!reason.empty() && device.capabilities().gpu) out.refuse("opencl", "conv_fwd_mma: " + reason);

@@ -74,6 +74,8 @@ Packing pack_tf32(OpenclDevice& device, const TensorDesc& desc, int input);
 std::string mma_refusal(OpenclDevice& device, DType dtype, Math math);
 // True if the device's matrix units take the op's factors; else a GPU's refusal says why.
 bool mma_suits(const Op& op, OpenclDevice& device, CandidateList& out);
+// Estimates for the candidates from `first` on, which use ordinary arithmetic where others of the op use matrix units.
+void beside_matrix_unit(CandidateList& out, size_t first);
 // True where a program with wgmma and more local memory than OpenCL tells of can be built; tried once.
 bool has_wgmma(OpenclDevice& device);
 
