@@ -232,12 +232,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   r.bordered ? launch.workspace("SRC") : launch.input(0, "SRC");
   launch.input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
-  if (r.edges) {
-    const size_t bytes = size_t(r.run) * size_of(t.src.dtype);
-    BufferRef zeros = device.allocate(bytes);
-    device.fill_zero(*zeros, 0, bytes);
-    launch.buffer(std::move(zeros));
-  }
+  if (r.edges) launch.buffer(device.zeros(size_t(r.run) * size_of(t.src.dtype)));
   launch.scalar(r.rows);
   size_t parts = size_t((r.rows.units + r.rows.chunk - 1) / r.rows.chunk), tiles = size_t(across);
   if (r.rows.channels_first) std::swap(parts, tiles);

@@ -212,6 +212,17 @@ OpenclDevice::Session& OpenclDevice::session() {
 
 cl_context OpenclDevice::context() { return session().context.get(); }
 cl_command_queue OpenclDevice::queue() { return session().queue.get(); }
+BufferRef OpenclDevice::zeros(size_t bytes) {
+  constexpr size_t kLeast = 4096;
+  std::lock_guard<std::mutex> guard(zeros_lock_);
+  BufferRef buffer = zeros_.lock();
+  if (buffer && buffer->bytes() >= bytes) return buffer;
+  buffer = allocate(std::max(bytes, kLeast));
+  fill_zero(*buffer, 0, buffer->bytes());
+  zeros_ = buffer;
+  return buffer;
+}
+
 ProgramRef OpenclDevice::build(const KernelSource& source) {
   if (on_build) on_build(source);
   return programs().get(source.name(), build_prelude + source.text(), source.options() + build_options);

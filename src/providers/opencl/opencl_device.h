@@ -58,6 +58,9 @@ class OpenclDevice : public Device {
   // The source's program, built with the prelude and the options that tests ask for.
   ProgramRef build(const KernelSource& source);
 
+  // At least so many bytes of zeros, which kernels share and only read.
+  BufferRef zeros(size_t bytes);
+
   // The cl_mem of one of this device's buffers, for host frameworks; not retained.
   static cl_mem handle_of(Buffer& buffer) { return static_cast<cl_mem>(buffer.handle()); }
 
@@ -86,6 +89,8 @@ class OpenclDevice : public Device {
   cl_device_id id_;
   Capabilities capabilities_;
   std::shared_ptr<Session> session_;  // the allocator shares it, so that memory can outlive the device object
+  std::mutex zeros_lock_;
+  std::weak_ptr<Buffer> zeros_;  // lives as long as a kernel that uses it
   std::once_flag probed_;
   bool shares_host_memory_ = false;
 };
