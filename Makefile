@@ -1,4 +1,4 @@
-# One word each, on a fresh Debian 12 or newer: make demo | test | sanitize | bench | lint | build | clean
+# One word each, on a fresh Debian 12 or newer: make demo | test | test-intel | sanitize | bench | lint | build | clean
 # Everything is set up in .venv and build/make; system packages come by apt where it can be used (tools/system-packages).
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +8,7 @@ JOBS ?= $(shell nproc)
 # pytest's processes: each uses all cores in what it computes, so a few are enough.
 WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 # Tests share the cores: threads that wait for work leave them to each other.
-test sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
+test test-intel sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
 
 # What the library and the package are made of: a change in any of it makes the next command rebuild.
 SOURCES := $(shell find src kernels pylayout cmake tests/c -type f ! -name '*.so*' ! -name '*.pyc' 2>/dev/null) \
@@ -25,6 +25,17 @@ test: build
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) || rc=1; \
 	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal || rc=1; \
 	exit $$rc
+
+# The OpenCL tests once more, on Intel's runtime from pip alone: `make test` takes PoCL where it is installed, which has
+# a cache of compiled kernels of its own.
+.PHONY: test-intel
+test-intel: export PYLAYOUT_OPENCL_PATH = $(CURDIR)/$(VENV)/lib
+test-intel: export OCL_ICD_VENDORS = /nonexistent
+test-intel: export PYLAYOUT_TEST_DEVICE = opencl:0
+test-intel: build
+	@$(BIN)/python tools/requirements opencl | $(BIN)/pip install -q -r /dev/stdin
+	@$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --tests-regex test_opencl --exclude-regex _points_
+	@$(BIN)/pytest tests/test_program_cache.py
 
 # The C tests under AddressSanitizer with UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer.
 # Without those that go through every point of the kernels' tuning spaces: they are not built.

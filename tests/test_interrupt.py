@@ -30,7 +30,7 @@ def compile():
 def run():
     for w in weights: ops.conv2d(x, w)
 def calibrate():
-    for _ in range(1000): pl.calibrate("cpu")
+    while True: pl.calibrate("cpu")
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 began = time.process_time()
 try:

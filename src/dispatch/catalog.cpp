@@ -332,8 +332,9 @@ void Catalog::correct_estimates(const std::vector<EntryRef>& entries) {
     return entry.device->name() + " " + std::string(entry.op.schema->name) + " " + name_of(dtype);
   };
   const auto family_of = [&](const Entry& entry, const Way& way) {
-    const std::string& implementation = way.candidate.implementation;
-    return op_of(entry) + " " + way.candidate.provider + "/" + implementation.substr(0, implementation.find(':'));
+    const std::string& implementation = way.candidate.implementation;  // jit:avx512_core, conv_fwd_mma[128x64,...]
+    return op_of(entry) + " " + way.candidate.provider + "/" +
+           implementation.substr(0, implementation.find_first_of(":["));
   };
   std::map<std::string, ModelError> errors;  // by op and by family
   for (const EntryRef& entry : entries) {

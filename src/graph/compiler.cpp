@@ -94,7 +94,7 @@ void Plan::Compiler::provide(std::vector<External>& list, size_t index, const Te
 // ---- measuring ops and assigning layouts ----
 
 void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
-  if (options_.tuning == Tuning::off) return;
+  if (options_.tuning == Tuning::off) return leave_out_uncompiled(variant.nodes);
   Catalog& catalog = context_.catalog();
   // The dearest first, in case the time runs out; those with windows, which cost about what they do without, last.
   std::map<Entry*, int> counts;
