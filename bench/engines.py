@@ -7,7 +7,9 @@ engine takes one turn, in a shuffled order. A turn is a run that is thrown away,
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
+import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -178,6 +180,11 @@ def _serve(pipe: Any, name: str, options: dict[str, Any]) -> None:
         pipe.send(statistics.median(times))
 
 
+def _signal(engine: Engine, number: int) -> None:
+    if engine.process.pid is not None:
+        os.kill(engine.process.pid, number)
+
+
 def take_turns(names: list[str], options: dict[str, Any], rounds: int, seconds: float) -> list[Engine]:
     """Start the engines, let them take turns, end them; those that failed to start have a `problem`."""
     context = multiprocessing.get_context("spawn")
@@ -199,13 +206,21 @@ def take_turns(names: list[str], options: dict[str, Any], rounds: int, seconds: 
         engines.append(engine)
     running = [engine for engine in engines if not engine.problem]
     start = time.monotonic()
-    for turn in range(rounds):
-        if turn >= 3 and time.monotonic() - start > seconds:
-            break
-        for engine in random.sample(running, len(running)):
-            time.sleep(0.02)  # the last engine's spinning threads go to sleep
-            engine.pipe.send("turn")
-            engine.times.append(engine.pipe.recv())
+    # Those whose turn it is not are stopped: threads of some spin on for longer than a turn takes.
+    for engine in running:
+        _signal(engine, signal.SIGSTOP)
+    try:
+        for turn in range(rounds):
+            if turn >= 3 and time.monotonic() - start > seconds:
+                break
+            for engine in random.sample(running, len(running)):
+                _signal(engine, signal.SIGCONT)
+                engine.pipe.send("turn")
+                engine.times.append(engine.pipe.recv())
+                _signal(engine, signal.SIGSTOP)
+    finally:
+        for engine in running:
+            _signal(engine, signal.SIGCONT)
     for engine in running:
         engine.pipe.send("details")
         engine.details = engine.pipe.recv()
