@@ -7,23 +7,26 @@
 namespace pl::opencl {
 namespace {
 
-std::unique_ptr<Kernel> prepare_batch_norm(OpenclDevice& device, const Op& op, const Candidate& candidate) {
-  KernelSource source("batch_norm/batch_norm_direct.cl");
-  const Addressing dst(candidate.outputs[0]);
+// What both kernels take: the source, statistics and factors that the op has, its epsilon behind them.
+Launch& add_kernel(KernelList& kernel, KernelSource& source, const char* name, const Op& op,
+                   const Candidate& candidate) {
   source.tensor("SRC", candidate.inputs[0])
-      .tensor("DST", dst)
+      .tensor("DST", candidate.outputs[0])
       .tensor("MEAN", candidate.inputs[1])
       .tensor("VAR", candidate.inputs[2]);
   define_activation(source, op);
   if (op.has(3)) source.tensor("WEIGHT", candidate.inputs[3]);
   if (op.has(4)) source.tensor("BIAS", candidate.inputs[4]);
-  auto kernel = std::make_unique<KernelList>(device);
-  Launch& launch =
-      kernel->add(source, "batch_norm_direct").input(0, "SRC").output(0, "DST").input(1, "MEAN").input(2, "VAR");
+  Launch& launch = kernel.add(source, name).input(0, "SRC").output(0, "DST").input(1, "MEAN").input(2, "VAR");
   if (op.has(3)) launch.input(3, "WEIGHT");
   if (op.has(4)) launch.input(4, "BIAS");
-  launch.scalar(cl_float(op.attributes.number("eps")));
-  over_places(launch, dst);
+  return launch.scalar(cl_float(op.attributes.number("eps")));
+}
+
+std::unique_ptr<Kernel> prepare_batch_norm(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+  KernelSource source("batch_norm/batch_norm_direct.cl");
+  auto kernel = std::make_unique<KernelList>(device);
+  over_places(add_kernel(*kernel, source, "batch_norm_direct", op, candidate), Addressing(candidate.outputs[0]));
   return kernel;
 }
 
@@ -33,20 +36,9 @@ constexpr size_t kQuadRows = 4;
 std::unique_ptr<Kernel> prepare_quads(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const int64_t channels = op.in(0).shape[1], positions = op.in(0).elements() / channels;
   KernelSource source("batch_norm/batch_norm_quad.cl");
-  source.tensor("SRC", candidate.inputs[0])
-      .tensor("DST", candidate.outputs[0])
-      .tensor("MEAN", candidate.inputs[1])
-      .tensor("VAR", candidate.inputs[2])
-      .define("ROWS", int64_t(kQuadRows));
-  define_activation(source, op);
-  if (op.has(3)) source.tensor("WEIGHT", candidate.inputs[3]);
-  if (op.has(4)) source.tensor("BIAS", candidate.inputs[4]);
+  source.define("ROWS", int64_t(kQuadRows));
   auto kernel = std::make_unique<KernelList>(device);
-  Launch& launch =
-      kernel->add(source, "batch_norm_quad").input(0, "SRC").output(0, "DST").input(1, "MEAN").input(2, "VAR");
-  if (op.has(3)) launch.input(3, "WEIGHT");
-  if (op.has(4)) launch.input(4, "BIAS");
-  launch.scalar(cl_float(op.attributes.number("eps"))).index(channels).index(positions);
+  Launch& launch = add_kernel(*kernel, source, "batch_norm_quad", op, candidate).index(channels).index(positions);
   const std::vector<size_t> group = group_of_quads(size_t(channels) / 4);
   launch.global({size_t(channels) / 4, (size_t(positions) + kQuadRows - 1) / kQuadRows}).local({group[0], group[1]});
   return kernel;
