@@ -91,7 +91,7 @@ def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any]
         weights = np.load(options["weights"])
         module.load_state_dict({key: torch.from_numpy(weights[key]) for key in weights}, strict=False)
     else:
-        module = build(options["network"], int(np.load(options["images"], mmap_mode="r").shape[-1]))
+        module = build(options["network"])
     x = torch.from_numpy(np.load(options["images"]))
     if name == "torch:channels_last":
         module = module.to(memory_format=torch.channels_last)

@@ -24,7 +24,7 @@ import numpy as np
 import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
-from .torchvision_models import NETWORKS, build, write_onnx
+from .torchvision_models import NETWORKS, build, images_for, write_onnx
 
 SEEDS = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"]
 
@@ -92,12 +92,10 @@ def error(result: Any, exact: Any) -> float:
 def rows_of(torch: Any, network: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     import copy
 
-    size = 299 if network == "inception_v3" else 224
-    module = build(network, size)
+    module = build(network)
     rows = []
     for batch in options.batch:
-        torch.manual_seed(batch)
-        x = torch.randn(batch, 3, size, size)
+        x = images_for(network, batch)
         exact = copy.deepcopy(module).double().cuda()(x.double().cuda()).float().cpu().numpy()
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "model.onnx")
@@ -129,6 +127,15 @@ def rows_or_reason(torch: Any, network: str, options: argparse.Namespace) -> lis
         return []
 
 
+def complete(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse names that are no networks; the device is the first GPU if none was given, None if there is none."""
+    for name in options.networks:
+        if name not in NETWORKS:
+            parser.error(f"no network named {name!r}, expected one of {', '.join(NETWORKS)}")
+    gpus = [device.name for device in pl.devices() if device.capabilities.get("type") == "gpu"]
+    options.device = options.device or next(iter(gpus), None)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=SEEDS)
@@ -140,11 +147,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="time pylayout alone")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    for name in options.networks:
-        if name not in NETWORKS:
-            parser.error(f"no network named {name!r}, expected one of {', '.join(NETWORKS)}")
-    gpus = [device.name for device in pl.devices() if device.capabilities.get("type") == "gpu"]
-    options.device = options.device or next(iter(gpus), None)
+    complete(parser, options)
     import torch
 
     if not options.device or not torch.cuda.is_available():

@@ -22,8 +22,8 @@ from typing import Any
 import pylayout as pl
 from pylayout.cli.terminal import Table
 
-from .gpu_models import theirs
-from .torchvision_models import NETWORKS, build, write_onnx
+from .gpu_models import complete, theirs
+from .torchvision_models import build, images_for, write_onnx
 
 
 def steps_of(run: Any, times: int = 5) -> list[dict[str, Any]]:
@@ -84,11 +84,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--peers", action="store_true", help="PyTorch's cuDNN as well")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    for name in options.networks:
-        if name not in NETWORKS:
-            parser.error(f"no network named {name!r}, expected one of {', '.join(NETWORKS)}")
-    gpus = [device.name for device in pl.devices() if device.capabilities.get("type") == "gpu"]
-    device = options.device or next(iter(gpus), None)
+    complete(parser, options)
+    device = options.device
     import torch
 
     if not device:
@@ -97,10 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_grad_enabled(False)
     rows = []
     for network in options.networks:
-        size = 299 if network == "inception_v3" else 224
-        module = build(network, size)
-        torch.manual_seed(options.batch)
-        x = torch.randn(options.batch, 3, size, size)
+        module, x = build(network), images_for(network, options.batch)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
             write_onnx(module, x, path)

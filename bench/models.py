@@ -23,7 +23,7 @@ import numpy as np
 from pylayout.cli.terminal import Table, ms_text
 
 from .engines import Engine, take_turns
-from .torchvision_models import NETWORKS, build, write_onnx
+from .torchvision_models import NETWORKS, build, images_for, write_onnx
 
 ENGINES = ["plan", "onnxruntime", "openvino", "torch:channels_last"]
 
@@ -32,10 +32,7 @@ def export(network: str, batch: int, folder: Path) -> dict[str, Any]:
     """The files that engines read: the model, its input and PyTorch's output. Runs in a process of its own."""
     import torch
 
-    size = 299 if network == "inception_v3" else 224
-    module = build(network, size)
-    torch.manual_seed(batch)
-    x = torch.randn(batch, 3, size, size)
+    module, x = build(network), images_for(network, batch)
     files = {key: str(folder / f"{key}{suffix}") for key, suffix in _FILES.items()}
     write_onnx(module, x, Path(files["model"]))
     with torch.no_grad():

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
-import subprocess
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
 
-from pylayout.cli.terminal import Progress, Table
+from pylayout.cli.terminal import Table
 
-from .programs import program
+from .programs import program, stream_shapes
 from .shapes import CONVOLUTIONS
 
 TARGET = 0.6
@@ -45,31 +44,16 @@ def cases(networks: list[str], batches: list[int], kernels: list[int]) -> dict[S
 
 def measure(shapes: list[Shape], options: argparse.Namespace) -> tuple[dict[str, str], list[dict[str, Any]]]:
     """The devices (name: what it is) and a result for each shape, from a process on `options.cores` processors."""
-    binary = program("opencl_cpu", options.build)
     processors = sorted(os.sched_getaffinity(0))[: options.cores]
-    worker = subprocess.Popen(
-        [str(binary), str(len(processors)), str(options.seconds), options.space, options.filter],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
+    answers = stream_shapes(
+        program("opencl_cpu", options.build),
+        [str(len(processors)), str(options.seconds), options.space, options.filter],
+        shapes,
+        head=1,
         env={**os.environ, "OMP_NUM_THREADS": str(len(processors)), "POCL_MAX_PTHREAD_COUNT": str(len(processors))},
         preexec_fn=lambda: os.sched_setaffinity(0, processors),
     )
-    assert worker.stdin and worker.stdout
-    worker.stdin.write("".join(" ".join(map(str, shape)) + "\n" for shape in shapes))
-    worker.stdin.close()
-    answers = []
-    with Progress() as progress:
-        for line in worker.stdout:
-            answers.append(json.loads(line))
-            progress.update(f"{len(answers) - 1} of {len(shapes)} convolutions", len(answers) - 1, len(shapes))
-    if worker.wait() or len(answers) != len(shapes) + 1:
-        sys.exit(f"opencl_cpu ended with code {worker.returncode} after {len(answers) - 1} of {len(shapes)} shapes")
     return answers[0], answers[1:]
-
-
-def mean(values: list[float]) -> float:
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def text_of(shape: Shape) -> str:
@@ -132,9 +116,10 @@ def main(arguments: list[str] | None = None) -> None:
     for name in devices:
         for key, values in sorted(ratios[name].items()):
             low = sum(value < TARGET for value in values)
-            summary.setdefault(name, {})[key] = {"mean": mean(values), "least": min(values), "below": low}
+            mean = statistics.geometric_mean(values)
+            summary.setdefault(name, {})[key] = {"mean": mean, "least": min(values), "below": low}
             print(
-                f"{name}, {key}: geometric mean {mean(values):.2f}, least {min(values):.2f}, "
+                f"{name}, {key}: geometric mean {mean:.2f}, least {min(values):.2f}, "
                 f"{low} of {len(values)} below {TARGET}, {sum(value > 1 for value in values)} above 1"
             )
     worst = max(way["error"] for row in rows for way in row["ways"] if way["runner"] in devices)

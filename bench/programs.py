@@ -35,17 +35,26 @@ def program(name: str, build: str | None = None) -> Path:
     return folder / "bench" / name
 
 
-def stream_shapes(binary: Path, arguments: list[str], shapes: list[tuple[int, ...]]) -> list[dict[str, Any]]:
-    """Give a program one shape a line; returns its answers, one line of JSON each, with progress. Exits if it fails."""
-    worker = subprocess.Popen([str(binary), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def stream_shapes(
+    binary: Path, arguments: list[str], shapes: list[tuple[int, ...]], head: int = 0, **process: Any
+) -> list[dict[str, Any]]:
+    """Give a program one shape a line; returns its answers, one line of JSON each, with progress. Exits if it fails.
+
+    head: answers before that of the first shape; process: further arguments of subprocess.Popen.
+    """
+    worker = subprocess.Popen(
+        [str(binary), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **process
+    )
     assert worker.stdin and worker.stdout
     worker.stdin.write("".join(" ".join(map(str, shape)) + "\n" for shape in shapes))
     worker.stdin.close()
-    results = []
+    results: list[dict[str, Any]] = []
     with Progress() as progress:
         for line in worker.stdout:
             results.append(json.loads(line))
-            progress.update(f"{len(results)} of {len(shapes)} convolutions", len(results), len(shapes))
-    if worker.wait() or len(results) != len(shapes):
-        sys.exit(f"{binary.name} ended with code {worker.returncode} after {len(results)} of {len(shapes)} shapes")
+            done = len(results) - head
+            progress.update(f"{done} of {len(shapes)} convolutions", done, len(shapes))
+    if worker.wait() or len(results) != head + len(shapes):
+        done = max(0, len(results) - head)
+        sys.exit(f"{binary.name} ended with code {worker.returncode} after {done} of {len(shapes)} shapes")
     return results

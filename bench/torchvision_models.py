@@ -40,6 +40,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+_operators: list[Any] = []
+
+
 def import_torchvision():
     """torchvision.models. One made for another torch lacks its C++ operators; the import then asks for two names."""
     import torch
@@ -53,13 +56,26 @@ def import_torchvision():
         for name in ("nms", "qnms"):
             with contextlib.suppress(RuntimeError):
                 library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        import_torchvision.library = library  # the names go when this object goes
+        _operators.append(library)  # the names go when this object goes
         from torchvision import models
 
     return models
 
 
-def build(network: str, size: int) -> Any:
+def side_of(network: str) -> int:
+    """Height and width of its images."""
+    return 299 if network == "inception_v3" else 224
+
+
+def images_for(network: str, batch: int) -> Any:
+    """Normally distributed, seeded by the batch."""
+    import torch
+
+    torch.manual_seed(batch)
+    return torch.randn(batch, 3, side_of(network), side_of(network))
+
+
+def build(network: str) -> Any:
     """The torchvision network in eval mode, seeded and calibrated."""
     import torch
 
@@ -75,7 +91,7 @@ def build(network: str, size: int) -> Any:
         norm.momentum = None  # statistics of the calibrating pass alone
     if norms:
         with torch.no_grad():
-            module.train()(torch.randn(4, 3, size, size))
+            module.train()(torch.randn(4, 3, side_of(network), side_of(network)))
     return module.eval()
 
 
