@@ -97,20 +97,18 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   if (options_.tuning == Tuning::off) return leave_out_uncompiled(variant.nodes);
   Catalog& catalog = context_.catalog();
   // The dearest first, in case the time runs out; those with windows, which cost about what they do without, last.
-  std::map<Entry*, int> counts;
-  std::map<Entry*, EntryRef> refs;
-  std::set<Entry*> windowed;
+  std::map<EntryRef, int> counts;
+  std::set<EntryRef> windowed;
   for (const NodeStates& node : variant.nodes) {
-    std::set<Entry*> entries;
+    std::set<EntryRef> entries;
     for (const State& state : node.states) {
       if (!state.entry) continue;
-      entries.insert(state.entry.get());
-      refs.emplace(state.entry.get(), state.entry);
-      if (state.entry != node.entry) windowed.insert(state.entry.get());
+      entries.insert(state.entry);
+      if (state.entry != node.entry) windowed.insert(state.entry);
     }
-    for (Entry* entry : entries) ++counts[entry];
+    for (const EntryRef& entry : entries) ++counts[entry];
   }
-  std::vector<std::pair<double, Entry*>> order;
+  std::vector<std::pair<double, EntryRef>> order;
   for (const auto& [entry, count] : counts) order.emplace_back(catalog.best_ms(*entry).value_or(0) * count, entry);
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
     const size_t last_a = windowed.count(a.second), last_b = windowed.count(b.second);
@@ -123,11 +121,11 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   const double end = elapsed() + seconds;
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                             std::chrono::duration<double>(std::min(seconds, 1e8)));
-  std::vector<MeasureLimits> passes(1);
-  if (plan_.home_->is_cpu() || is_gpu(*plan_.home_)) passes.emplace_back();
-  if (plan_.home_->is_cpu()) passes[0].without_compiling = true;
-  if (is_gpu(*plan_.home_)) passes[0].ways = kFirst;
-  std::vector<std::map<Entry*, std::vector<size_t>>> building(passes.size());
+  const bool cpu = plan_.home_->is_cpu(), gpu = is_gpu(*plan_.home_);
+  std::vector<MeasureLimits> passes(cpu || gpu ? 2 : 1);
+  passes[0].without_compiling = cpu;
+  if (gpu) passes[0].ways = kFirst;
+  std::vector<std::map<EntryRef, std::vector<size_t>>> building(passes.size());
   if (builders_) {
     for (size_t p = 0; p < passes.size(); ++p)
       for (const auto& [ms, entry] : order) {
@@ -135,17 +133,17 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
         std::vector<size_t>& ways = building[p][entry] = catalog.to_measure(*entry, options_.tuning);
         if (p > 0) ways.erase(ways.begin(), ways.begin() + long(std::min(passes[0].ways, ways.size())));
         if (ways.size() > passes[p].ways) ways.resize(passes[p].ways);
-        for (size_t way : ways) builders_->add(refs[entry], way);
+        for (size_t way : ways) builders_->add(entry, way);
       }
     // Compiling disturbs what is measured on the same processors.
-    if (!is_gpu(*plan_.home_))
-      for (const auto& [ms, entry] : order) builders_->wait(refs[entry], building[0][entry], until);
+    if (!gpu)
+      for (const auto& [ms, entry] : order) builders_->wait(entry, building[0][entry], until);
   }
   for (size_t p = 0; p < passes.size(); ++p)
     for (size_t i = 0; i < order.size(); ++i) {
       report("measuring ops", (double(p) + double(i) / double(order.size())) / double(passes.size()));
-      Entry* const entry = order[i].second;
-      if (builders_) builders_->wait(refs[entry], building[p][entry], until);
+      const EntryRef& entry = order[i].second;
+      if (builders_) builders_->wait(entry, building[p][entry], until);
       MeasureLimits limits = passes[p];
       limits.op_seconds = limits.seconds = end - elapsed();
       if (limits.seconds <= 0) break;
@@ -155,7 +153,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
     }
   if (builders_) builders_->clear();
   std::vector<EntryRef> entries;
-  for (const auto& [ms, entry] : order) entries.push_back(refs[entry]);
+  for (const auto& [ms, entry] : order) entries.push_back(entry);
   catalog.correct_estimates(entries);
   refresh_costs(variant.nodes);
   leave_out_uncompiled(variant.nodes);
