@@ -225,6 +225,62 @@ def test_padding_in_words_of_quantised_convolutions_and_graphs(rng):
         numpy.testing.assert_allclose(got, wanted.numpy(), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("layout", ["auto", *LAYOUTS])
+@pytest.mark.parametrize("word, first", [("same_upper", 0), ("same_lower", 1)])
+def test_padding_of_pools_in_words(word, first, layout, rng):
+    x = rng.standard_normal((2, 16, 7, 8)).astype("float32")
+    # By hand: 7 rows of stride 2 and kernel 2 reach 3 * 2 + 2 = 8; 8 columns of stride 3 and kernel 3 reach 9.
+    border = (first, first, 1 - first, 1 - first)
+    for op, more in ((ops.max_pool2d, {}), (ops.avg_pool2d, {"count_include_pad": False})):
+        got = op(x, (2, 3), padding=word, layout=layout, **more)
+        assert got.shape == (2, 16, 4, 3)
+        numpy.testing.assert_array_equal(got, op(x, (2, 3), padding=border, layout=layout, **more))
+    padded = numpy.pad(x, ((0, 0), (0, 0), (first, 1 - first), (first, 1 - first)), constant_values=-numpy.inf)
+    wanted = padded.reshape(2, 16, 4, 2, 3, 3).max((3, 5))
+    numpy.testing.assert_array_equal(ops.max_pool2d(x, (2, 3), padding=word, layout=layout), wanted)
+
+
+def test_padding_of_pools_in_words_follows_the_sizes(rng):
+    torch = pytest.importorskip("torch")
+    graph = pl.Graph(sizes={"h": 6})
+    v = graph.input("x", (1, 3, "h", 6))
+    graph.output(graph.max_pool2d(v, 3, 2, "same_upper"), "most")
+    graph.output(graph.avg_pool2d(v, 3, 1, "same"), "mean")
+    for height in (6, 7):
+        x = rng.standard_normal((1, 3, height, 6)).astype("float32")
+        most, mean = pl.compile(graph.bind(h=height), tune="off").run(x)
+        border = (0, 1, height % 2, 1)
+        padded = torch.nn.functional.pad(torch.from_numpy(x), border, value=-torch.inf)
+        numpy.testing.assert_array_equal(most, torch.nn.functional.max_pool2d(padded, 3, 2).numpy())
+        close(mean, torch.nn.functional.avg_pool2d(torch.from_numpy(x), 3, 1, 1).numpy())
+
+
+@pytest.mark.parametrize("dilation", [1, 3])
+def test_padding_of_other_pools_in_words(dilation, rng):
+    x, volume = (
+        rng.standard_normal((1, 4, 11)).astype("float32"),
+        rng.standard_normal((1, 4, 5, 5, 5)).astype("float32"),
+    )
+    got = ops.max_pool1d(x, 3, 1, "same", dilation=dilation)
+    numpy.testing.assert_array_equal(got, ops.max_pool1d(x, 3, 1, dilation, dilation=dilation))
+    numpy.testing.assert_array_equal(ops.max_pool1d(x, 4, padding="valid"), ops.max_pool1d(x, 4))
+    assert ops.avg_pool3d(volume, 2, padding="same_lower").shape == (1, 4, 3, 3, 3)
+    assert ops.max_pool3d(volume, 1, 3, "same_upper", ceil_mode=True).shape == (1, 4, 2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ({"padding": "same"}, 'max_pool2d: padding is "same" and stride along h is 3, expected 1'),
+        ({"padding": "full"}, 'max_pool2d: padding is "?full"?, expected integers or one of valid, same'),
+        ({"padding": "valid", "dilation": 9}, "max_pool2d: x.h is 6"),
+    ],
+)
+def test_errors_of_padding_of_pools(arguments, words):
+    with pytest.raises(pl.Error, match=words):
+        ops.max_pool2d(pl.ones((1, 2, 6, 6)), 3, **arguments)
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [

@@ -17,9 +17,10 @@ void infer(Op& op) {
   const auto kernel = positive_per_axis(op, "kernel_size", spatial);
   if (op.attributes.is_none("stride")) op.attributes.set("stride", kernel);
   const auto stride = positive_per_axis(op, "stride", spatial);
-  const auto padding = expand_padding(op, spatial);
   if (average) op.attributes.set("dilation", std::vector<int64_t>(size_t(spatial), 1));
   const auto dilation = positive_per_axis(op, "dilation", spatial);
+  spell_padding(op, kernel, stride, dilation);
+  const auto padding = expand_padding(op, spatial);
   if (!average) op.attributes.set("count_include_pad", false);
 
   Dims output{x[0], x[1]};
@@ -70,7 +71,8 @@ Schema pool(const char* name, int spatial, bool average) {
                        "where count is the number of elements of the window: those in the input, or with "
                        "count_include_pad those in the input and its padding (never beyond, as ceil_mode could reach)."
                      : "y[n, c, p] = max over k of x[n, c, p * stride - begin + k * dilation]\n"
-                       "over the positions inside the input; a NaN in the window gives NaN, except that oneDNN passes over it.",
+                       "over the positions inside the input; a NaN in the window gives NaN, except that oneDNN passes "
+                       "over it.",
              "\n\nReturns (n, c, ", sizes,
              ") with sizes (in + begin + end - dilation * (kernel - 1) - 1) / stride + 1, rounded down; with ceil_mode "
              "rounded up, where the last window still begins in the input or before it.\n\n"
@@ -82,7 +84,8 @@ Schema pool(const char* name, int spatial, bool average) {
       .attribute("stride", AttributeType::integers, None{}, per_axis + "; None: kernel_size")
       .attribute("padding", AttributeType::integers, int64_t(0),
                  concat("in elements: one value, ", spatial, " (", sizes, "), or ", 2 * spatial,
-                        " (begins, then ends); at most half the kernel's reach"));
+                        " (begins, then ends), at most half the kernel's reach", kPaddingWords),
+                 padding_words());
   if (average)
     schema.attribute("ceil_mode", AttributeType::boolean, false, "round output sizes up")
         .attribute("count_include_pad", AttributeType::boolean, true, "divide by the window's size, padding included");

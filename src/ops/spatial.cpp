@@ -5,29 +5,6 @@ namespace {
 
 constexpr int64_t kLargest = (int64_t(1) << 31) - 1;  // products of two such values cannot overflow
 
-// The padding that a word stands for, set as 2 * spatial numbers.  "same" is torch's; the other two, for any stride,
-// are ONNX's SAME_UPPER (TensorFlow's SAME) and SAME_LOWER: ceil(in / stride) outputs, an odd element at the end or the
-// begin.
-void spell_padding(Op& op, int spatial, const std::vector<int64_t>& stride, const std::vector<int64_t>& dilation) {
-  const std::string word(word_of(op, "padding"));
-  if (word.empty()) return;
-  std::vector<int64_t> padding(2 * size_t(spatial), 0);
-  for (int i = 0; i < spatial && word != "valid"; ++i) {
-    const size_t s = size_t(i);
-    const int64_t in = op.in(0).shape[2 + i], kernel = op.in(1).shape[2 + i];
-    check(op, word != "same" || stride[s] == 1, Code::invalid_argument, "padding is \"same\" and stride along ",
-          spatial_name(spatial, i), " is ", stride[s],
-          ", expected 1; \"same_upper\" and \"same_lower\" allow other strides");
-    check(op, kernel >= 1 && kernel <= kLargest, Code::shape, "kernel size along ", spatial_name(spatial, i), " is ",
-          kernel, ", expected 1 to ", kLargest);
-    const int64_t last = in == 0 ? 0 : (in - 1) / stride[s] * stride[s];  // where the last window begins, unpadded
-    const int64_t total = std::max<int64_t>(0, last + dilation[s] * (kernel - 1) + 1 - in);
-    (word == "same_lower" ? padding[s + size_t(spatial)] : padding[s]) = total / 2;
-    (word == "same_lower" ? padding[s] : padding[s + size_t(spatial)]) = total - total / 2;
-  }
-  op.attributes.set("padding", padding);
-}
-
 }  // namespace
 
 int spatial_rank(const Op& op) { return int(op.attributes.integer("spatial")); }
@@ -78,10 +55,31 @@ std::vector<int64_t> expand_padding(Op& op, int spatial) {
   return values;
 }
 
+void spell_padding(Op& op, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
+                   const std::vector<int64_t>& dilation) {
+  const std::string word(word_of(op, "padding"));
+  if (word.empty()) return;
+  const size_t spatial = kernel.size();
+  std::vector<int64_t> padding(2 * spatial, 0);
+  for (size_t s = 0; s < spatial && word != "valid"; ++s) {
+    const char* name = spatial_name(int(spatial), int(s));
+    const int64_t in = op.in(0).shape[2 + int(s)];
+    check(op, word != "same" || stride[s] == 1, Code::invalid_argument, "padding is \"same\" and stride along ", name,
+          " is ", stride[s], ", expected 1; \"same_upper\" and \"same_lower\" allow other strides");
+    check(op, kernel[s] >= 1 && kernel[s] <= kLargest, Code::shape, "kernel size along ", name, " is ", kernel[s],
+          ", expected 1 to ", kLargest);
+    const int64_t last = in == 0 ? 0 : (in - 1) / stride[s] * stride[s];  // where the last window begins, unpadded
+    const int64_t total = std::max<int64_t>(0, last + dilation[s] * (kernel[s] - 1) + 1 - in);
+    (word == "same_lower" ? padding[s + spatial] : padding[s]) = total / 2;
+    (word == "same_lower" ? padding[s] : padding[s + spatial]) = total - total / 2;
+  }
+  op.attributes.set("padding", padding);
+}
+
 std::vector<std::string> padding_words() { return {"valid", "same", "same_upper", "same_lower"}; }
 const char* const kPaddingWords =
-    "; or \"valid\": none; \"same\", with stride 1: the result has the size of x, an odd zero is at the end; "
-    "\"same_upper\", \"same_lower\", any stride: in / stride rounded up, an odd zero is at the end or the begin";
+    "; or \"valid\": none; \"same\", with stride 1: the result has the size of x, an odd element is at the end; "
+    "\"same_upper\", \"same_lower\", any stride: in / stride rounded up, an odd element is at the end or the begin";
 
 int64_t sliding_size(const Op& op, const Window& window, const char* axis_name) {
   check(op, window.kernel >= 1 && window.kernel <= kLargest, Code::shape, "kernel size along ", axis_name, " is ",
@@ -107,7 +105,7 @@ Dims convolved_shape(Op& op, int spatial) {
 
   const auto stride = positive_per_axis(op, "stride", spatial);
   const auto dilation = positive_per_axis(op, "dilation", spatial);
-  spell_padding(op, spatial, stride, dilation);
+  spell_padding(op, {weight.begin() + 2, weight.end()}, stride, dilation);
   const auto padding = expand_padding(op, spatial);
   Dims output{x[0], weight[0]};
   for (int i = 0; i < spatial; ++i) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "ops/op.h"
 
@@ -36,11 +37,16 @@ std::string spatial_list(int spatial, const std::string& prefix = "");
 
 // For infer.  Each reads an attribute, expands it, checks it and stores it back.
 std::vector<int64_t> positive_per_axis(Op& op, std::string_view attribute, int spatial);  // 1 .. 2^31 - 1
+// The padding that a word stands for, set as numbers for a window of these sizes.  "same" is torch's; "same_upper"
+// (TensorFlow's SAME) and "same_lower", for any stride, are ONNX's: ceil(in / stride) outputs, an odd element at the
+// end or the begin.  Does nothing where the padding is given in numbers.
+void spell_padding(Op& op, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
+                   const std::vector<int64_t>& dilation);
 // Padding of 1, s or 2s values to the 2s of begins, then ends; none negative.
 std::vector<int64_t> expand_padding(Op& op, int spatial);
 // The output size of a window, an error where the kernel is larger than the padded input.
 int64_t sliding_size(const Op& op, const Window& window, const char* axis_name);
-// The words for the padding of a convolution, and what documentation says of them.
+// The words for the padding of a convolution or pool, and what documentation says of them.
 std::vector<std::string> padding_words();
 extern const char* const kPaddingWords;
 // The output shape of a convolution of input 0 with weights, input 1, both of rank spatial + 2; checks both, groups,

@@ -188,6 +188,14 @@ def test_conv_transpose_against_torch():
         close(run(model, x)[0], wanted.numpy())
 
 
+@pytest.mark.parametrize("op", ["Conv", "MaxPool", "AveragePool"])
+def test_same_padding_stays_a_word(op):
+    weights = {"w": randn(3, 3, 3, 3)} if op == "Conv" else {}
+    node = helper.make_node(op, ["x", *weights], ["y"], kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_LOWER")
+    graph = pl.onnx.load(model_of([node], {"x": randn(1, 3, 8, 8)}, ["y"], 17, weights))
+    assert "padding=same_lower" in str(graph)
+
+
 def test_all_forms_of_constant():
     tensor = onnx.numpy_helper.from_array(numpy.array([[1, 2]], "int32"))
     forms = {

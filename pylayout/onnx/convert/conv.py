@@ -52,6 +52,7 @@ def conv_transpose(node: Node) -> Result:
     rank = len(sizes)
     mode = node.text("auto_pad", "NOTSET", ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", ""))
     window = window_of(node, sizes, weight.shape[2:])
+    window.word = ""  # of a transposed convolution the result's sizes are what SAME is about
     extra = checked(node, "output_padding", node.integers("output_padding", [0] * rank), rank, 0)
     wanted = node.integers("output_shape", None)
     if wanted is None and mode.startswith("SAME"):

@@ -106,7 +106,7 @@ def average_pool(node: Node) -> Result:
             x,
             window.kernel,
             stride=window.strides,
-            padding=window.padding,
+            padding=window.word or window.padding,
             ceil_mode=ceil,
             count_include_pad=padded,
         )

@@ -20,16 +20,17 @@ class Window:
     dilations: list[int]
     begins: list[int]
     ends: list[int]
+    word: str = ""  # the library's word for this padding, which follows the sizes of x; "": there is none
 
     @property
     def padding(self) -> list[int]:
-        """As the library takes it: begins, then ends."""
+        """In numbers: begins, then ends."""
         return [*self.begins, *self.ends]
 
     @property
-    def arguments(self) -> dict[str, list[int]]:
+    def arguments(self) -> dict[str, list[int] | str]:
         """What convolutions and pools take besides the kernel."""
-        return {"stride": self.strides, "padding": self.padding, "dilation": self.dilations}
+        return {"stride": self.strides, "padding": self.word or self.padding, "dilation": self.dilations}
 
     @property
     def reach(self) -> list[int]:
@@ -75,6 +76,7 @@ def window_of(node: Node, sizes: Sequence[int], kernel: Sequence[int] | None = N
     if mode == "VALID":
         window.begins, window.ends = [0] * rank, [0] * rank
     elif mode.startswith("SAME"):
+        window.word = mode.lower()
         for i, size in enumerate(sizes):
             out = -(-size // strides[i])
             total = max((out - 1) * strides[i] + window.reach[i] - size, 0)
