@@ -198,6 +198,7 @@ def compile(
     comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures what matters, "off" runs
     nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). shapes: of inputs
     with named axes. slice, streams: images at a time and slices at the same time; default: chosen by measurement.
+    What is left of the batch when no `streams` slices remain is run at once, on all threads.
     slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
     math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" where an OpenCL device may hold values
     between inputs and outputs as f16 (beyond 65504 they are infinite). memory_limit: bytes of memory beside weights,

@@ -4,9 +4,9 @@
  * exception crosses this boundary.  After a status other than PL_OK, pl_last_error() of the same thread says
  * which op and argument, what was expected and what came; outputs are then unchanged.
  *
- * Handles (pl_context, pl_tensor, pl_attributes, pl_graph, pl_plan) are counted references: each one that a function returns is
- * yours to release.  A handle that was released, or never was one, is answered PL_ERROR_INVALID_ARGUMENT, not
- * with a crash.  All functions may be called from any thread, on shared handles too; releasing a handle while
+ * Handles (pl_context, pl_tensor, pl_attributes, pl_graph, pl_plan) are counted references: each one that a function
+ * returns is yours to release.  A handle that was released, or never was one, is answered PL_ERROR_INVALID_ARGUMENT,
+ * not with a crash.  All functions may be called from any thread, on shared handles too; releasing a handle while
  * another thread passes the same handle to a call is safe (the call either completes or reports it released).
  *
  * Shapes are logical, (n, c, h, w) whatever the order in memory; sizes are in elements unless named bytes.
@@ -54,11 +54,11 @@ typedef enum pl_dtype {
   PL_BOOL = 7
 } pl_dtype;
 
-typedef struct pl_context_handle *pl_context;
-typedef struct pl_tensor_handle *pl_tensor;
-typedef struct pl_attributes_handle *pl_attributes;
-typedef struct pl_graph_handle *pl_graph;
-typedef struct pl_plan_handle *pl_plan;
+typedef struct pl_context_handle* pl_context;
+typedef struct pl_tensor_handle* pl_tensor;
+typedef struct pl_attributes_handle* pl_attributes;
+typedef struct pl_graph_handle* pl_graph;
+typedef struct pl_plan_handle* pl_plan;
 
 /* What a tensor is.  The element (i_0, i_1, ...) of a tensor without inner blocks lies at
  * offset + sum(i_k * strides[k]) elements; see docs/layouts.md for blocked ones. */
@@ -85,19 +85,19 @@ typedef struct pl_memory_info {
 /* ---- library ---- */
 
 /* "0.1.0"; static storage. */
-PL_API const char *pl_version(void);
+PL_API const char* pl_version(void);
 /* The message of this thread's last failed call; "" if there was none.  Valid until the thread's next call. */
-PL_API const char *pl_last_error(void);
-PL_API void pl_string_free(char *string);
+PL_API const char* pl_last_error(void);
+PL_API void pl_string_free(char* string);
 /* Every op's schema as a JSON list: name, kind, doc, parameters (name, kind, type, default, choices, doc). */
-PL_API pl_status pl_ops(char **json);
+PL_API pl_status pl_ops(char** json);
 /* Parses a layout: canonical name ("NCHW", "nChw16c") into name[64], the generic spelling ("aBcd16b") into
  * generic[64]; either may be NULL. */
-PL_API pl_status pl_layout_parse(const char *text, int32_t *rank, char *name, char *generic);
+PL_API pl_status pl_layout_parse(const char* text, int32_t* rank, char* name, char* generic);
 /* Describes a dense tensor without making one: strides, storage_bytes, padded sizes into padded_shape[8]
  * (may be NULL). */
-PL_API pl_status pl_layout_describe(const char *layout, pl_dtype dtype, int32_t rank, const int64_t *shape,
-                                    pl_tensor_info *info, int64_t *padded_shape);
+PL_API pl_status pl_layout_describe(const char* layout, pl_dtype dtype, int32_t rank, const int64_t* shape,
+                                    pl_tensor_info* info, int64_t* padded_shape);
 
 /* ---- context ---- */
 
@@ -110,75 +110,75 @@ PL_API pl_status pl_layout_describe(const char *layout, pl_dtype dtype, int32_t 
  *   cache_dir="..."   measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's cache);
  *                     kernels are the process's: they go where the last context that names a folder says
  *   opencl=true|false look for OpenCL devices (default true) */
-PL_API pl_status pl_context_create(const char *options, pl_context *context);
+PL_API pl_status pl_context_create(const char* options, pl_context* context);
 /* Changes threads, tune or math. */
-PL_API pl_status pl_context_set(pl_context context, const char *options);
+PL_API pl_status pl_context_set(pl_context context, const char* options);
 /* 1 once programs that repeat run as they will from now on: no chain of ops is waiting for its contest, or in the
- * middle of it (docs/architecture.md, "Choosing, one op at a time"); always 1 with tune=off.  A benchmark warms up until
- * then. */
-PL_API pl_status pl_context_settled(pl_context context, int32_t *settled);
+ * middle of it (docs/architecture.md, "Choosing, one op at a time"); always 1 with tune=off.  A benchmark warms up
+ * until then. */
+PL_API pl_status pl_context_settled(pl_context context, int32_t* settled);
 PL_API pl_status pl_context_release(pl_context context);
 /* Lets the caller end calls that take long because they measure, search or compile: pl_plan_compile and pl_plan_load,
  * pl_op_tune, pl_tune, pl_calibrate, the first call of an op.  They ask `check` now and then (at most every 20 ms for
  * each thread), in the thread that made the call.  Anything but 0 ends the call with PL_ERROR_INTERRUPTED, but for
  * pl_tune, which ends as if its progress had said so.  What was measured until then is kept, everything stays usable.
  * NULL: nobody is asked (default). */
-typedef int (*pl_interrupt)(void *user);
-PL_API pl_status pl_context_interrupt(pl_context context, pl_interrupt check, void *user);
+typedef int (*pl_interrupt)(void* user);
+PL_API pl_status pl_context_interrupt(pl_context context, pl_interrupt check, void* user);
 /* Devices as JSON: {"devices": [{"name", "providers", "properties", "fingerprint"}], "notes": [...]}. */
-PL_API pl_status pl_devices(pl_context context, char **json);
+PL_API pl_status pl_devices(pl_context context, char** json);
 /* Waits for all work queued on a device (NULL: on all devices). */
-PL_API pl_status pl_synchronize(pl_context context, const char *device);
+PL_API pl_status pl_synchronize(pl_context context, const char* device);
 /* Lends a host framework's OpenCL objects (retained here): tensors may then be made of its cl_mem objects, and
  * work is queued on its queue (in-order).  The new device's name, "opencl:N", goes to name[32].  Lending the
  * same queue again gives the same name. */
-PL_API pl_status pl_context_lend_opencl(pl_context context, void *cl_context, void *cl_command_queue, char *name);
+PL_API pl_status pl_context_lend_opencl(pl_context context, void* cl_context, void* cl_command_queue, char* name);
 
 /* ---- memory ---- */
 
-PL_API pl_status pl_memory(pl_context context, const char *device, pl_memory_info *info);
+PL_API pl_status pl_memory(pl_context context, const char* device, pl_memory_info* info);
 /* An upper bound on a device's memory in bytes; 0: none. */
-PL_API pl_status pl_memory_limit(pl_context context, const char *device, size_t bytes);
+PL_API pl_status pl_memory_limit(pl_context context, const char* device, size_t bytes);
 /* Returns cached memory and prepared kernels that are not in use. */
 PL_API pl_status pl_memory_release_caches(pl_context context);
 
 /* ---- tensors ---- */
 
 /* A zero-filled tensor.  layout NULL: plain (NCHW). */
-PL_API pl_status pl_tensor_create(pl_context context, const char *device, pl_dtype dtype, int32_t rank,
-                                  const int64_t *shape, const char *layout, pl_tensor *tensor);
+PL_API pl_status pl_tensor_create(pl_context context, const char* device, pl_dtype dtype, int32_t rank,
+                                  const int64_t* shape, const char* layout, pl_tensor* tensor);
 /* A tensor on `cpu` over the caller's memory, no copy.  Give either a layout (dense) or strides in elements
  * (any order, non-negative) or neither (plain).  `release(user)` is called when the storage is no longer
  * used; without it the caller keeps the memory alive.  After writing to the memory call pl_tensor_touch. */
-PL_API pl_status pl_tensor_borrow(pl_context context, pl_dtype dtype, int32_t rank, const int64_t *shape,
-                                  const char *layout, const int64_t *strides, void *data, void (*release)(void *user),
-                                  void *user, pl_tensor *tensor);
+PL_API pl_status pl_tensor_borrow(pl_context context, pl_dtype dtype, int32_t rank, const int64_t* shape,
+                                  const char* layout, const int64_t* strides, void* data, void (*release)(void* user),
+                                  void* user, pl_tensor* tensor);
 /* A tensor over a cl_mem (retained) of a lent or own OpenCL device; offset in bytes, a multiple of the dtype. */
-PL_API pl_status pl_tensor_borrow_cl(pl_context context, const char *device, pl_dtype dtype, int32_t rank,
-                                     const int64_t *shape, const char *layout, void *cl_mem, size_t offset_bytes,
-                                     pl_tensor *tensor);
+PL_API pl_status pl_tensor_borrow_cl(pl_context context, const char* device, pl_dtype dtype, int32_t rank,
+                                     const int64_t* shape, const char* layout, void* cl_mem, size_t offset_bytes,
+                                     pl_tensor* tensor);
 PL_API pl_status pl_tensor_release(pl_tensor tensor);
 /* Another reference to the same tensor. */
-PL_API pl_status pl_tensor_retain(pl_tensor tensor, pl_tensor *same);
-PL_API pl_status pl_tensor_describe(pl_tensor tensor, pl_tensor_info *info);
+PL_API pl_status pl_tensor_retain(pl_tensor tensor, pl_tensor* same);
+PL_API pl_status pl_tensor_describe(pl_tensor tensor, pl_tensor_info* info);
 /* Copies the logical elements, in plain row-major order, to or from host memory of exactly `bytes` bytes. */
-PL_API pl_status pl_tensor_read(pl_tensor tensor, void *data, size_t bytes);
-PL_API pl_status pl_tensor_write(pl_tensor tensor, const void *data, size_t bytes);
+PL_API pl_status pl_tensor_read(pl_tensor tensor, void* data, size_t bytes);
+PL_API pl_status pl_tensor_write(pl_tensor tensor, const void* data, size_t bytes);
 /* The storage itself, in the tensor's own layout; valid while the tensor lives.  pl_tensor_data waits for queued
  * work that writes it; it fails with PL_ERROR_DEVICE where the host cannot address the memory. */
-PL_API pl_status pl_tensor_data(pl_tensor tensor, void **data);
-PL_API pl_status pl_tensor_cl_mem(pl_tensor tensor, void **cl_mem);
+PL_API pl_status pl_tensor_data(pl_tensor tensor, void** data);
+PL_API pl_status pl_tensor_cl_mem(pl_tensor tensor, void** cl_mem);
 /* Says that the caller changed the storage: copies in other layouts made before are no longer valid. */
 PL_API pl_status pl_tensor_touch(pl_tensor tensor);
 /* The same logical tensor elsewhere or otherwise: each of device, layout, dtype may be NULL (unchanged).  The
  * cheapest path of reorders and transfers is taken; if nothing changes, the result is the same tensor.  The
  * copy is kept with `tensor` and given again until the storage changes. */
-PL_API pl_status pl_tensor_convert(pl_tensor tensor, const char *device, const char *layout, const char *dtype,
-                                   pl_tensor *converted);
+PL_API pl_status pl_tensor_convert(pl_tensor tensor, const char* device, const char* layout, const char* dtype,
+                                   pl_tensor* converted);
 /* DLPack 0.x (DLManagedTensor *).  Export needs a layout without inner blocks; the caller calls its deleter.
  * Import takes over the managed tensor on success.  kDLCPU and, for cl_mem, kDLOpenCL. */
-PL_API pl_status pl_tensor_to_dlpack(pl_tensor tensor, void **managed);
-PL_API pl_status pl_tensor_from_dlpack(pl_context context, void *managed, pl_tensor *tensor);
+PL_API pl_status pl_tensor_to_dlpack(pl_tensor tensor, void** managed);
+PL_API pl_status pl_tensor_from_dlpack(pl_context context, void* managed, pl_tensor* tensor);
 
 /* ---- ops ---- */
 
@@ -187,10 +187,10 @@ PL_API pl_status pl_tensor_from_dlpack(pl_context context, void *managed, pl_ten
  * Values: integers, floats, true, false, none, words, "quoted strings", lists of numbers.  Two keys are common to
  * all ops: layout (auto, per-op, or a layout to force; default auto) and device (default: the inputs').  Checked
  * against the op's schema when used.  Reusing a handle saves parsing. */
-PL_API pl_status pl_attributes_create(const char *text, pl_attributes *attributes);
-PL_API pl_status pl_attributes_set_ints(pl_attributes attributes, const char *key, const int64_t *values, size_t count);
-PL_API pl_status pl_attributes_set_float(pl_attributes attributes, const char *key, double value);
-PL_API pl_status pl_attributes_set_text(pl_attributes attributes, const char *key, const char *value);
+PL_API pl_status pl_attributes_create(const char* text, pl_attributes* attributes);
+PL_API pl_status pl_attributes_set_ints(pl_attributes attributes, const char* key, const int64_t* values, size_t count);
+PL_API pl_status pl_attributes_set_float(pl_attributes attributes, const char* key, double value);
+PL_API pl_status pl_attributes_set_text(pl_attributes attributes, const char* key, const char* value);
 PL_API pl_status pl_attributes_release(pl_attributes attributes);
 
 /* Runs an op.  inputs: in the schema's order, NULL for an optional one that is absent.  outputs: room for
@@ -198,30 +198,30 @@ PL_API pl_status pl_attributes_release(pl_attributes attributes);
  * and dtype must be the result's; any layout and device), otherwise a new tensor is returned there.
  * attributes may be NULL.  output_count (may be NULL) gets the number of outputs, also where that is more than
  * `capacity`, which is an error. */
-PL_API pl_status pl_op_run(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
-                           size_t input_count, pl_tensor *outputs, size_t capacity, size_t *output_count);
+PL_API pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
+                           size_t input_count, pl_tensor* outputs, size_t capacity, size_t* output_count);
 /* The candidates for that call, best first, and the refusals, as JSON: {"op", "device", "chosen", "candidates":
  * [{"provider", "implementation", "inputs", "outputs", "op_ms", "reorder_ms", "total_ms", "measured"}],
  * "chain": {"ops", "settled", "layout", "ms"}, "refusals": [{"provider", "reason"}]}.  `chain` says what the last
  * contest of layouts found that this op took part in.  Measures nothing. */
-PL_API pl_status pl_op_query(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
-                             size_t input_count, char **json);
+PL_API pl_status pl_op_query(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
+                             size_t input_count, char** json);
 /* Measures every candidate of the call (and the reorders it may need), within `seconds`, and returns what
  * pl_op_query would then say. */
-PL_API pl_status pl_op_tune(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
-                            size_t input_count, double seconds, char **json);
+PL_API pl_status pl_op_tune(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
+                            size_t input_count, double seconds, char** json);
 
 /* Called now and then during a search, in the calling thread: what is done, and how far all is, 0 to 1.  Anything but
  * 0 ends the search, whose results so far are kept. */
-typedef int (*pl_tune_progress)(void *user, const char *what, double fraction);
+typedef int (*pl_tune_progress)(void* user, const char* what, double fraction);
 /* Searches the tuning spaces of kernels for every op that this context has met on the device (by running, querying or
  * compiling it), within `seconds`; times are kept as they come, so that another call goes on where this one stopped.
- * progress may be NULL.  json: {"device", "seconds", "ops": [{"op", "before_ms", "after_ms", "before", "after", "points",
- * "measured", "finished", "found": [{"family", "shapes", "values", "ms"}]}]}. */
-PL_API pl_status pl_tune(pl_context context, const char *device, double seconds, pl_tune_progress progress, void *user,
-                         char **json);
+ * progress may be NULL.  json: {"device", "seconds", "ops": [{"op", "before_ms", "after_ms", "before", "after",
+ * "points", "measured", "finished", "found": [{"family", "shapes", "values", "ms"}]}]}. */
+PL_API pl_status pl_tune(pl_context context, const char* device, double seconds, pl_tune_progress progress, void* user,
+                         char** json);
 /* The values that searches on this device found the fastest: [{"family", "shapes", "values", "op", "ms"}]. */
-PL_API pl_status pl_tuned(pl_context context, const char *device, char **json);
+PL_API pl_status pl_tuned(pl_context context, const char* device, char** json);
 
 /* ---- graphs ---- */
 
@@ -230,38 +230,38 @@ typedef int32_t pl_value;
 #define PL_NO_VALUE (-1)
 
 /* An empty graph.  Calls on one graph from several threads wait for each other. */
-PL_API pl_status pl_graph_create(pl_context context, pl_graph *graph);
+PL_API pl_status pl_graph_create(pl_context context, pl_graph* graph);
 PL_API pl_status pl_graph_release(pl_graph graph);
 /* An input.  axes: NULL, or a name for each axis that may get another size later (pl_graph_bind), separated by commas,
  * nothing for a fixed one: "n,,,".  layout: in which the caller will give it; NULL: plain; "any": as the plan likes. */
-PL_API pl_status pl_graph_input(pl_graph graph, const char *name, pl_dtype dtype, int32_t rank, const int64_t *shape,
-                                const char *axes, const char *layout, pl_value *value);
+PL_API pl_status pl_graph_input(pl_graph graph, const char* name, pl_dtype dtype, int32_t rank, const int64_t* shape,
+                                const char* axes, const char* layout, pl_value* value);
 /* A constant; the graph keeps the tensor, which must not change any more.  name may be NULL. */
-PL_API pl_status pl_graph_constant(pl_graph graph, const char *name, pl_tensor tensor, pl_value *value);
+PL_API pl_status pl_graph_constant(pl_graph graph, const char* name, pl_tensor tensor, pl_value* value);
 /* Appends an op, checked as pl_op_run checks it.  inputs: in the schema's order, PL_NO_VALUE for an optional one that
  * is absent.  attributes (may be NULL) must not hold `layout` or `device`: the plan chooses.  name (may be NULL) is for
  * messages and profiles.  The op's results are the values *first, *first + 1, ...: *count (may be NULL) of them. */
-PL_API pl_status pl_graph_op(pl_graph graph, const char *op, pl_attributes attributes, const pl_value *inputs,
-                             size_t input_count, const char *name, pl_value *first, size_t *count);
+PL_API pl_status pl_graph_op(pl_graph graph, const char* op, pl_attributes attributes, const pl_value* inputs,
+                             size_t input_count, const char* name, pl_value* first, size_t* count);
 /* Makes a value a result of the graph.  name NULL: the value's.  layout: in which the caller wants it; NULL: plain;
  * "any": as the plan likes. */
-PL_API pl_status pl_graph_output(pl_graph graph, pl_value value, const char *name, const char *layout);
+PL_API pl_status pl_graph_output(pl_graph graph, pl_value value, const char* name, const char* layout);
 /* Shape and dtype of a value (and layout, strides, device where it is a constant). */
-PL_API pl_status pl_graph_value(pl_graph graph, pl_value value, pl_tensor_info *info);
+PL_API pl_status pl_graph_value(pl_graph graph, pl_value value, pl_tensor_info* info);
 /* The tensor of a constant; *tensor is NULL for other values. */
-PL_API pl_status pl_graph_value_tensor(pl_graph graph, pl_value value, pl_tensor *tensor);
+PL_API pl_status pl_graph_value_tensor(pl_graph graph, pl_value value, pl_tensor* tensor);
 /* The graph as text: format "text" (for people, the default for NULL), "dot" (Graphviz) or "json". */
-PL_API pl_status pl_graph_describe(pl_graph graph, const char *format, char **text);
+PL_API pl_status pl_graph_describe(pl_graph graph, const char* format, char** text);
 /* The same program for other sizes of the named axes, given as attribute text: "n=16". */
-PL_API pl_status pl_graph_bind(pl_graph graph, const char *sizes, pl_graph *bound);
+PL_API pl_status pl_graph_bind(pl_graph graph, const char* sizes, pl_graph* bound);
 /* The same program, for the sizes that its inputs have now, after the passes that every plan begins with.  without:
  * names of passes to leave out, separated by commas, or NULL.  json (may be NULL): [{"name", "doc", "rewrites"}]. */
-PL_API pl_status pl_graph_simplify(pl_graph graph, const char *without, pl_graph *simplified, char **json);
+PL_API pl_status pl_graph_simplify(pl_graph graph, const char* without, pl_graph* simplified, char** json);
 
 /* ---- plans ---- */
 
 /* Called now and then while a plan is made, in the calling thread: what is done, and how far it is, 0 to 1. */
-typedef void (*pl_progress)(void *user, const char *stage, double fraction);
+typedef void (*pl_progress)(void* user, const char* stage, double fraction);
 
 /* A graph with every choice made: simplified, implementations measured, layouts assigned, weights packed, memory
  * planned.  The graph itself does not change, and may be released.  options is NULL or attribute text:
@@ -270,33 +270,32 @@ typedef void (*pl_progress)(void *user, const char *stage, double fraction);
  *   threads=N           of ops on cpu; 0 (default): the context's
  *   tune=auto|off|full  as of pl_context_create; off runs nothing: known costs and estimates
  *   seconds=S           for measuring (default 60; 0: no limit)
- *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement
- *   math=fp32|tf32|fp16  as of pl_context_create; at least the context's
- *   memory_limit=BYTES  of arenas, beside weights; a batch is run in smaller slices to keep it
- *   simplify=true|false, without="pass,pass"   the passes of docs/graph.md
- * progress may be NULL. */
-PL_API pl_status pl_plan_compile(pl_graph graph, const char *options, pl_progress progress, void *user, pl_plan *plan);
+ *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement.  What is
+ * left of the batch when no `streams` slices of N remain is run at once, on all threads math=fp32|tf32|fp16  as of
+ * pl_context_create; at least the context's memory_limit=BYTES  of arenas, beside weights; a batch is run in smaller
+ * slices to keep it simplify=true|false, without="pass,pass"   the passes of docs/graph.md progress may be NULL. */
+PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);
 PL_API pl_status pl_plan_release(pl_plan plan);
 /* Runs the plan; any number of threads may at the same time.  Inputs and outputs are those of the graph, in the order
  * in which they were added; inputs in other layouts or on other devices are converted.  outputs: room for `capacity`
  * handles, at least one for each output; where outputs[i] is not NULL on entry, the result is written into that
  * tensor, otherwise a new one is returned there. */
-PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor *inputs, size_t input_count, pl_tensor *outputs,
+PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input_count, pl_tensor* outputs,
                              size_t capacity);
 /* Writes graph, weights and choices to a file, whole or not at all. */
-PL_API pl_status pl_plan_save(pl_plan plan, const char *path);
-/* Reads a plan that was saved.  options is NULL or attribute text, as for pl_plan_compile, and replan=true|false: a plan
- * made for other hardware, software or numbers of threads is compiled anew with these options, or refused with
+PL_API pl_status pl_plan_save(pl_plan plan, const char* path);
+/* Reads a plan that was saved.  options is NULL or attribute text, as for pl_plan_compile, and replan=true|false: a
+ * plan made for other hardware, software or numbers of threads is compiled anew with these options, or refused with
  * PL_ERROR_UNSUPPORTED (default).  A damaged file gives PL_ERROR_INVALID_ARGUMENT. */
-PL_API pl_status pl_plan_load(pl_context context, const char *path, const char *options, pl_plan *plan);
+PL_API pl_status pl_plan_load(pl_context context, const char* path, const char* options, pl_plan* plan);
 /* The inputs and outputs as JSON: {"inputs": [{"name", "dtype", "shape", "layout"}], "outputs": [...]}. */
-PL_API pl_status pl_plan_describe(pl_plan plan, char **json);
+PL_API pl_status pl_plan_describe(pl_plan plan, char** json);
 /* For people: for each op what was chosen, the runner-up and its margin; each reorder and what made it necessary. */
-PL_API pl_status pl_plan_explain(pl_plan plan, char **text);
+PL_API pl_status pl_plan_explain(pl_plan plan, char** text);
 /* The same in figures, as JSON: steps, reorders, memory, the programs that were timed, the passes. */
-PL_API pl_status pl_plan_summary(pl_plan plan, char **json);
+PL_API pl_status pl_plan_summary(pl_plan plan, char** json);
 /* The graph after the passes, as pl_graph_describe gives it. */
-PL_API pl_status pl_plan_graph(pl_plan plan, const char *format, char **text);
+PL_API pl_status pl_plan_graph(pl_plan plan, const char* format, char** text);
 
 /* ---- profile ---- */
 
@@ -304,16 +303,16 @@ PL_API pl_status pl_plan_graph(pl_plan plan, const char *format, char **text);
 PL_API pl_status pl_profile_start(pl_context context);
 /* Ends the recording: {"events": [{"kind": "op"|"reorder"|"transfer", "op", "provider", "implementation",
  * "device", "inputs", "outputs", "bytes", "flops", "start_ms", "ms", "role", "cause", "thread"}], ...}. */
-PL_API pl_status pl_profile_stop(pl_context context, char **json);
+PL_API pl_status pl_profile_stop(pl_context context, char** json);
 
 /* ---- measured costs ---- */
 
 /* The cost database: {"path", "records", "stale", "damaged", "rates": {...}}. */
-PL_API pl_status pl_costs_describe(pl_context context, char **json);
+PL_API pl_status pl_costs_describe(pl_context context, char** json);
 /* Forgets all measured costs, in memory and on disk. */
 PL_API pl_status pl_costs_clear(pl_context context);
 /* Measures a device's rates (bandwidth, arithmetic, launch overhead) anew. */
-PL_API pl_status pl_calibrate(pl_context context, const char *device, char **json);
+PL_API pl_status pl_calibrate(pl_context context, const char* device, char** json);
 
 #ifdef __cplusplus
 }

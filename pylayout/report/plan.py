@@ -36,7 +36,8 @@ def batch_text(summary: dict[str, Any]) -> str:
     def cut(chain: dict[str, Any]) -> str:
         if chain["slices"] == 1:
             return "at once"
-        return f"in {chain['slices']} slices of {chain['slice']}, {chain['streams']} at the same time"
+        text = f"in {chain['slices']} slices of {chain['slice']}, {chain['streams']} at the same time"
+        return text if chain["last"] == chain["slice"] else f"{text}, the last of {chain['last']}"
 
     first, *others = summary["chains"]
     if not others:

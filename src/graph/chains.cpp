@@ -10,17 +10,14 @@
 #include "graph/arena.h"
 
 namespace pl {
-namespace {
 
 Maker maker_of(const Graph& graph, ValueId id) {
   const Value& value = graph.value(id);
   if (value.node >= 0) return {value.node, value.output};
   for (size_t i = 0; i < graph.inputs().size(); ++i)
     if (graph.inputs()[i].value == id) return {-1, int(i)};
-  fail(Code::internal, "graph: value ", value.name, " has no maker");
+  return {-1, -1};
 }
-
-}  // namespace
 
 // ---- cutting ----
 
@@ -58,13 +55,18 @@ CutGraph cut_out(const Graph& graph, size_t first, size_t end, const std::map<Ma
     const std::vector<ValueId> made = result.graph.add(*node.schema, node.attributes, inputs, node.name);
     for (size_t k = 0; k < made.size(); ++k) places[size_t(node.outputs[k])] = made[k];
   }
+  const auto known = [&](const Maker& maker) {
+    const auto it = layouts.find(maker);
+    return it == layouts.end() ? std::nullopt : std::optional<Layout>(it->second);
+  };
   for (size_t k = 0; k < graph.outputs().size(); ++k) {
     const GraphOutput& output = graph.outputs()[k];
     const int32_t node = graph.value(output.value).node;
     if (node >= 0 ? !inside(node) : first != 0) continue;
     take(output.value);
-    result.graph.output(places[size_t(output.value)], output.name, output.layout);
     result.outputs.push_back(maker_of(graph, output.value));
+    result.graph.output(places[size_t(output.value)], output.name,
+                        output.layout ? output.layout : known(result.outputs.back()));
     result.results.push_back(int(k));
   }
   std::set<Maker> later;
@@ -74,7 +76,7 @@ CutGraph cut_out(const Graph& graph, size_t first, size_t end, const std::map<Ma
   for (const Maker& maker : later) {
     const Value& value = graph.value(graph.node(size_t(maker.first)).outputs[size_t(maker.second)]);
     result.graph.output(places[size_t(graph.node(size_t(maker.first)).outputs[size_t(maker.second)])],
-                        "to later nodes: " + value.name, std::nullopt);
+                        "to later nodes: " + value.name, known(maker));
     result.outputs.push_back(maker);
     result.results.push_back(-1);
   }
@@ -188,9 +190,9 @@ void run_slices(Program& program, int64_t slices, int streams, const std::vector
   if (problem) std::rethrow_exception(problem);
 }
 
-void Chains::add(Program& program, int64_t slices, int streams, std::vector<Maker> inputs, std::vector<Maker> outputs,
+void Chains::add(Program& program, const Share& share, std::vector<Maker> inputs, std::vector<Maker> outputs,
                  std::vector<int> results) {
-  Chain chain{&program, slices, streams, std::move(inputs), std::move(outputs), std::move(results), {}, {}};
+  Chain chain{&program, share, std::move(inputs), std::move(outputs), std::move(results), {}, {}};
   for (const TensorDesc& desc : program.inputs()) chain.input_bytes.push_back(desc.size_bytes());
   for (const TensorDesc& desc : program.outputs()) chain.output_bytes.push_back(desc.size_bytes());
   chains_.push_back(std::move(chain));
@@ -207,15 +209,24 @@ void Chains::finish() {
       const auto it = known.find(chain.inputs[i]);
       require(it != known.end(), Code::internal, "chains: what chain ", c, " takes is made by none before it");
       ArenaBuffer& buffer = buffers[it->second];
-      require(buffer.bytes == chain.input_bytes[i] * size_t(chain.slices), Code::internal, "chains: chain ", c,
-              " takes ", chain.input_bytes[i] * size_t(chain.slices), " bytes, it is handed ", buffer.bytes);
+      require(chain.end(chain.input_bytes[i]) <= buffer.bytes, Code::internal, "chains: chain ", c, " takes ",
+              chain.end(chain.input_bytes[i]), " bytes, it is handed ", buffer.bytes);
       buffer.last = int(c);
     }
     for (size_t i = 0; i < chain.outputs.size(); ++i) {
       if (chain.results[i] >= 0) continue;
-      known[chain.outputs[i]] = buffers.size();
-      makers.push_back(chain.outputs[i]);
-      buffers.push_back({chain.output_bytes[i] * size_t(chain.slices), int(c), int(c), 128});
+      const size_t end = chain.end(chain.output_bytes[i]);
+      const auto [it, added] = known.try_emplace(chain.outputs[i], buffers.size());
+      if (added) {
+        makers.push_back(chain.outputs[i]);
+        buffers.push_back({end, int(c), int(c), 128});
+        continue;
+      }
+      ArenaBuffer& buffer = buffers[it->second];  // the rest of it
+      require(chain.offset(chain.output_bytes[i]) == buffer.bytes, Code::internal, "chains: chain ", c, " goes on at ",
+              chain.offset(chain.output_bytes[i]), " bytes of what ends at ", buffer.bytes);
+      buffer.bytes = end;
+      buffer.last = int(c);
     }
   }
   const ArenaPlan plan = plan_arena(buffers);
@@ -247,12 +258,18 @@ void Chains::run(const std::vector<External>& inputs, const std::vector<External
   for (const Chain& chain : chains_) {
     in.clear();
     out.clear();
-    for (const Maker& maker : chain.inputs)
+    for (size_t i = 0; i < chain.inputs.size(); ++i) {
+      const Maker& maker = chain.inputs[i];
       in.push_back(maker.first < 0 ? inputs[size_t(maker.second)] : External{memory.get(), places_.at(maker)});
-    for (size_t i = 0; i < chain.outputs.size(); ++i)
+      in.back().offset += chain.offset(chain.input_bytes[i]);
+    }
+    for (size_t i = 0; i < chain.outputs.size(); ++i) {
       out.push_back(chain.results[i] >= 0 ? outputs[size_t(chain.results[i])]
                                           : External{memory.get(), places_.at(chain.outputs[i])});
-    run_slices(*chain.program, chain.slices, chain.streams, in, out, chain.input_bytes, chain.output_bytes, nullptr);
+      out.back().offset += chain.offset(chain.output_bytes[i]);
+    }
+    run_slices(*chain.program, chain.share.slices, chain.share.streams, in, out, chain.input_bytes, chain.output_bytes,
+               nullptr);
   }
 }
 

@@ -3,6 +3,8 @@
 // The early layers of a network make large activations with small weights, the late ones small activations with large
 // weights.  Slices of an image or two keep the activations of the former in the caches, slices of many images read the
 // weights of the latter fewer times.  What one chain hands to another is kept for the whole batch.
+//
+// Images left over after the last round of equal slices are run by a program of their own, after the others.
 #pragma once
 
 #include <functional>
@@ -29,9 +31,12 @@ struct CutGraph {
   std::vector<int> results;    // which output of the whole graph each output is; -1: a value that later nodes use
 };
 
-// `layouts`: of the values made by nodes before `first`.  Values that later nodes use are given in whatever layout
-// suits.
+// `layouts`: of the values made by nodes before `first`.  Values that later nodes use, and outputs of no declared
+// layout, are given in whatever layout suits, or in that of `layouts`.
 CutGraph cut_out(const Graph& graph, size_t first, size_t end, const std::map<Maker, Layout>& layouts);
+
+// Of any value; of constants {-1, -1}.
+Maker maker_of(const Graph& graph, ValueId value);
 
 // By place p between nodes p - 1 and p: the values made by nodes before it and used by nodes behind it, where they are
 // one to `most` and all depend on the graph's inputs; elsewhere nothing.
@@ -58,8 +63,16 @@ void run_slices(Program& program, int64_t slices, int streams, const std::vector
 class Chains {
  public:
   explicit Chains(Device& home) : home_(home) {}
-  // Appends a chain.  The program must outlive this; its inputs are inputs of the whole or made by chains before.
-  void add(Program& program, int64_t slices, int streams, std::vector<Maker> inputs, std::vector<Maker> outputs,
+  // How much of a batch a program does: `slices` times `images`, from image `from` on, `streams` slices at a time.
+  struct Share {
+    int64_t images = 0, slices = 1;
+    int streams = 1;
+    int64_t from = 0;
+  };
+
+  // Appends a chain, or the rest of one.  The program must outlive this; its inputs are inputs of the whole or made by
+  // chains before.
+  void add(Program& program, const Share& share, std::vector<Maker> inputs, std::vector<Maker> outputs,
            std::vector<int> results);
   // Places what lies between the chains; call once, after the last add().
   void finish();
@@ -72,11 +85,15 @@ class Chains {
  private:
   struct Chain {
     Program* program = nullptr;
-    int64_t slices = 1;
-    int streams = 1;
+    Share share;
     std::vector<Maker> inputs, outputs;
     std::vector<int> results;
     std::vector<size_t> input_bytes, output_bytes;  // of one slice
+    // Where image share.from lies in what of each is there for the whole batch.
+    size_t offset(size_t slice_bytes) const {
+      return share.from ? slice_bytes / size_t(share.images) * size_t(share.from) : 0;
+    }
+    size_t end(size_t slice_bytes) const { return offset(slice_bytes) + slice_bytes * size_t(share.slices); }
   };
   struct Memory {
     size_t bytes = 0, lower_bound = 0;

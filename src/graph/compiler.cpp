@@ -22,6 +22,7 @@ bool is_gpu(const Device& device) {
 // overrun.
 constexpr double kForOps = 0.55, kForAll = 0.85;
 constexpr size_t kFirst = 4;                     // ways of each op that are measured on a GPU before any other
+constexpr int64_t kSeveral = 4;                  // images that read the weights together
 constexpr int kLeastTurns = 5, kMostTurns = 15;  // of whole plans in the last contest
 
 // Ways that the time was too short to compile and to measure are not chosen by their estimates alone: making a program
@@ -33,6 +34,15 @@ void leave_out_uncompiled(std::vector<NodeStates>& nodes) {
     if (!node.device->is_cpu() || std::all_of(states.begin(), states.end(), unknown)) continue;
     states.erase(std::remove_if(states.begin(), states.end(), unknown), states.end());
   }
+}
+
+// Images of a slice by which weights are read fewer times: as near to kSeveral as leaves few images over.
+int64_t several_images(int64_t batch, int streams) {
+  const auto rest = [&](int64_t slice) { return batch % (slice * streams); };
+  int64_t best = kSeveral;
+  for (int64_t slice : {kSeveral + 1, kSeveral - 1, kSeveral + 2})
+    if (slice * streams <= batch && rest(slice) < rest(best)) best = slice;
+  return best;
 }
 
 }  // namespace
@@ -58,11 +68,11 @@ double Plan::Compiler::run_once(Variant& variant, Program& program, std::vector<
   const int64_t slices = plan_.slices_of(variant);
   std::vector<size_t> in, out;
   for (const TensorDesc& desc : program.inputs()) {
-    provide(inputs_, in.size(), desc, slices, true);
+    provide(inputs_, in.size(), desc, variant, true);
     in.push_back(desc.size_bytes());
   }
   for (const TensorDesc& desc : program.outputs()) {
-    provide(outputs_, out.size(), desc, slices, false);
+    provide(outputs_, out.size(), desc, variant, false);
     out.push_back(desc.size_bytes());
   }
   const auto start = std::chrono::steady_clock::now();
@@ -72,11 +82,13 @@ double Plan::Compiler::run_once(Variant& variant, Program& program, std::vector<
 }
 
 // Kept for every program of every variant; they differ in it only where a layout pads.
-void Plan::Compiler::provide(std::vector<External>& list, size_t index, const TensorDesc& desc, int64_t slices,
+void Plan::Compiler::provide(std::vector<External>& list, size_t index, const TensorDesc& desc, const Variant& variant,
                              bool fill) {
   Device& home = *plan_.home_;
   if (list.size() <= index) list.resize(index + 1);
-  const size_t bytes = std::max<size_t>(1, desc.size_bytes() * size_t(slices));
+  const size_t of_batch =
+      variant.slice ? desc.size_bytes() / size_t(variant.slice) * size_t(plan_.batch()) : desc.size_bytes();
+  const size_t bytes = std::max<size_t>(1, of_batch);
   if (list[index].buffer && list[index].buffer->bytes() >= bytes) return;
   data_.push_back(home.allocate(bytes));
   list[index] = {data_.back().get(), 0};
@@ -232,24 +244,37 @@ std::vector<std::unique_ptr<Plan::Variant>> Plan::Compiler::variants() {
     if (sizes.empty()) sizes.insert(options_.slice ? options_.slice : 1);
     const int streams = options_.streams ? options_.streams : 1;
     for (int64_t slice : sizes) {
-      require(*batch % slice == 0, Code::invalid_argument, "compile: slice is ", slice, ", expected a divisor of ",
-              *batch, " (the batch)");
-      require(streams <= threads && *batch / slice % streams == 0, Code::invalid_argument, "compile: streams is ",
-              streams, ", expected at most ", threads, " (threads) and a divisor of ", *batch / slice, " (slices)");
+      require(slice <= *batch, Code::invalid_argument, "compile: slice is ", slice, ", expected at most ", *batch,
+              " (the batch)");
+      require(streams <= threads && streams <= *batch / slice, Code::invalid_argument, "compile: streams is ", streams,
+              ", expected at most ", threads, " (threads) and ", *batch / slice, " (slices of ", slice, ")");
       add(slice, streams, threads / streams);
     }
     return list;
   }
-  if (threads > 1 && *batch % threads == 0) {
+  if (threads > 1 && *batch >= threads) {
     add(1, threads, 1);
-    if (*batch / threads >= 4) add(4, threads, 1);
+    if (*batch / threads >= kSeveral) add(several_images(*batch, threads), threads, 1);
   }
   if (options_.memory_limit) {  // smaller and smaller parts, one at a time
-    for (int64_t slice = 1; slice < *batch; ++slice)
-      if (*batch % slice == 0 && (slice & (slice - 1)) == 0) add(slice, 1, threads);
+    for (int64_t slice = 1; slice <= *batch / 2; slice *= 2) add(slice, 1, threads);
   }
   add(0, 1, threads);
   return list;
+}
+
+std::vector<std::shared_ptr<Plan::Variant>> Plan::Compiler::add_rests(
+    std::vector<std::unique_ptr<Variant>>& list) const {
+  std::vector<std::shared_ptr<Variant>> rests;
+  for (const auto& variant : list) {
+    const int64_t images = plan_.rest_of(*variant);
+    if (!images) continue;
+    const auto known =
+        std::find_if(rests.begin(), rests.end(), [&](const auto& rest) { return rest->slice == images; });
+    variant->rest = known != rests.end() ? *known : plan_.rest_for(images);
+    if (known == rests.end()) rests.push_back(variant->rest);
+  }
+  return rests;
 }
 
 Device& Plan::Compiler::choose_home() const {
@@ -308,9 +333,13 @@ void Plan::Compiler::compile() {
   // Without measuring, the last one: the whole batch at once, unless that takes too much memory.
   if (options_.tuning == Tuning::off && !options_.memory_limit && options_.chains.empty())
     list.erase(list.begin(), list.end() - 1);
-  for (size_t i = 0; i < list.size(); ++i) {
-    const double share = std::max(1.0, remaining() / double(list.size() - i));
-    prepare(*list[i], std::min(share, 1e8));
+  const std::vector<std::shared_ptr<Variant>> rests = add_rests(list);
+  std::vector<Variant*> all;
+  for (const auto& rest : rests) all.push_back(rest.get());
+  for (const auto& variant : list) all.push_back(variant.get());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const double share = std::max(1.0, remaining() / double(all.size() - i));
+    prepare(*all[i], std::min(share, 1e8));
   }
   std::vector<Candidate> candidates;
   std::optional<Candidate> chained;
@@ -318,6 +347,13 @@ void Plan::Compiler::compile() {
     chained = composed(list, best_segments(list));
     for (std::unique_ptr<Variant>& variant : list) {
       Candidate candidate;
+      if (variant->rest) {
+        // Made again for the layouts of this variant's outputs.
+        std::map<Maker, Layout> layouts;
+        for (size_t i = 0; i < variant->outputs.size(); ++i)
+          layouts[variant->outputs[i]] = variant->program->outputs()[i].layout;
+        variant->rest = plan_.part_of(*variant->rest, 0, variant->nodes.size(), layouts, constants_);
+      }
       candidate.parts.push_back(std::move(variant));
       candidate.chains = plan_.chains_of(candidate.parts);
       candidates.push_back(std::move(candidate));

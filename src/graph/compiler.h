@@ -16,6 +16,7 @@ namespace pl {
 // How a batch is cut, with everything chosen for one slice of it; or a part of that, for some of the nodes.
 struct Plan::Variant {
   int64_t slice = 0;  // images at a time; 0: the graph as it is
+  int64_t from = 0;   // the image that it begins with: of rests, which are one slice, not zero
   int streams = 1;    // slices at the same time
   int threads = 1;    // of each
   size_t first = 0;   // of a part: the number that its first node has in the whole graph
@@ -27,6 +28,7 @@ struct Plan::Variant {
   std::vector<double> node_ms;         // that each node took within the program, for the whole batch; empty: not known
   std::vector<Maker> inputs, outputs;  // as in CutGraph
   std::vector<int> results;
+  std::shared_ptr<Variant> rest;  // for the images after the last whole round of `streams` slices; null: there are none
 };
 
 class Plan::Compiler {
@@ -63,6 +65,9 @@ class Plan::Compiler {
   double remaining() const;  // seconds of the budget
   Device& choose_home() const;
   std::vector<std::unique_ptr<Variant>> variants();
+  // Gives each variant that leaves some images over a rest to run them, all of them at once: shared by those that leave
+  // as many.  Returns the rests.
+  std::vector<std::shared_ptr<Variant>> add_rests(std::vector<std::unique_ptr<Variant>>& list) const;
   void keep_within_memory(std::vector<Candidate>& list) const;
   std::string name_of(const Variant& variant) const;
   // Everything for one way of cutting the batch.
@@ -82,8 +87,8 @@ class Plan::Compiler {
   void measure_again(Variant& variant, const Contender& winner);
   size_t last_contest(std::vector<Candidate>& candidates);
   double run_once(Variant& variant, Program& program, std::vector<double>* step_ms);
-  // Memory for the whole batch, for an input or output that this describes for a slice.
-  void provide(std::vector<External>& list, size_t index, const TensorDesc& desc, int64_t slices, bool fill);
+  // Memory for the whole batch, for an input or output that this describes for one of a variant's slices.
+  void provide(std::vector<External>& list, size_t index, const TensorDesc& desc, const Variant& variant, bool fill);
   // Chains: graph/compose.cpp.
   std::vector<Segment> given_segments(const std::vector<std::unique_ptr<Variant>>& list) const;
   std::vector<Segment> best_segments(const std::vector<std::unique_ptr<Variant>>& list) const;

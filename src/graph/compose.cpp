@@ -40,8 +40,18 @@ std::vector<NodeStates> Plan::states_of(const Variant& variant) const {
   return list_states(variant.graph, *context_, states);
 }
 
+int64_t Plan::batch() const { return graph_.value(graph_.inputs()[0].value).desc.shape[0]; }
+
 int64_t Plan::slices_of(const Variant& variant) const {
-  return variant.slice ? graph_.value(graph_.inputs()[0].value).desc.shape[0] / variant.slice : 1;
+  return variant.slice ? (batch() - variant.from) / variant.slice / variant.streams * variant.streams : 1;
+}
+
+double Plan::rounds_of(const Variant& variant) const {
+  return variant.slice ? double(batch()) / double(variant.slice * variant.streams) : 1;
+}
+
+int64_t Plan::rest_of(const Variant& variant) const {
+  return variant.slice ? batch() - variant.from - slices_of(variant) * variant.slice : 0;
 }
 
 std::unique_ptr<Plan::Variant> Plan::variant_of(int64_t slice, int streams, int threads) const {
@@ -51,19 +61,28 @@ std::unique_ptr<Plan::Variant> Plan::variant_of(int64_t slice, int streams, int 
   variant->threads = threads;
   variant->graph = slice ? with_batch(graph_, slice) : graph_;
   for (size_t i = 0; i < graph_.inputs().size(); ++i) variant->inputs.push_back({-1, int(i)});
-  for (size_t i = 0; i < graph_.outputs().size(); ++i) variant->results.push_back(int(i));
-  variant->outputs.resize(variant->results.size());  // none is handed on
+  for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+    variant->outputs.push_back(maker_of(graph_, graph_.outputs()[i].value));
+    variant->results.push_back(int(i));
+  }
   return variant;
+}
+
+std::unique_ptr<Plan::Variant> Plan::rest_for(int64_t images) const {
+  auto rest = variant_of(images, 1, threads_);
+  rest->from = batch() - images;
+  return rest;
 }
 
 std::unique_ptr<Plan::Variant> Plan::part_of(const Variant& variant, size_t first, size_t end,
                                              std::map<Maker, Layout>& layouts, PackedConstants& constants) const {
   auto part = std::make_unique<Variant>();
   part->slice = variant.slice;
+  part->from = variant.from;
   part->streams = variant.streams;
   part->threads = variant.threads;
   part->first = first;
-  if (first == 0 && end == variant.nodes.size()) {
+  if (first == 0 && end == variant.nodes.size() && layouts.empty()) {
     part->graph = variant.graph;
     part->inputs = variant.inputs;
     part->outputs = variant.outputs;
@@ -83,20 +102,23 @@ std::unique_ptr<Plan::Variant> Plan::part_of(const Variant& variant, size_t firs
                                             part->threads, *conversions_, constants, options_.in_place);
   for (const Program::Step& step : part->program->steps()) part->assignment.ms += step.expected_ms;
   for (size_t i = 0; i < part->outputs.size(); ++i) {
-    if (part->results[i] >= 0) continue;
     const TensorDesc& desc = part->program->outputs()[i];
+    layouts[part->outputs[i]] = desc.layout;
+    if (part->results[i] >= 0) continue;
     require(images_follow(desc), Code::unsupported, "compile: slice: what node \"",
             graph_.node(size_t(part->outputs[i].first)).name, "\" gives lies in ", desc,
             ", which cannot be handed from chain to chain");
-    layouts[part->outputs[i]] = desc.layout;
   }
+  if (variant.rest) part->rest = part_of(*variant.rest, first, end, layouts, constants);
   return part;
 }
 
 std::unique_ptr<Chains> Plan::chains_of(const std::vector<std::unique_ptr<Variant>>& parts) const {
   auto chains = std::make_unique<Chains>(*home_);
   for (const auto& part : parts)
-    chains->add(*part->program, slices_of(*part), part->streams, part->inputs, part->outputs, part->results);
+    for (const Variant* share = part.get(); share; share = share->rest.get())
+      chains->add(*share->program, {share->slice, slices_of(*share), share->streams, share->from}, share->inputs,
+                  share->outputs, share->results);
   chains->finish();
   return chains;
 }
@@ -104,25 +126,29 @@ std::unique_ptr<Chains> Plan::chains_of(const std::vector<std::unique_ptr<Varian
 void Plan::adopt(std::vector<std::unique_ptr<Variant>> parts) {
   parts_ = std::move(parts);
   chains_ = chains_of(parts_);
-  const auto whole = [&](const TensorDesc& desc, int64_t slices) {
-    if (slices == 1) return desc;
+  const auto whole = [&](const TensorDesc& desc, const Variant& part) {
+    if (!part.slice) return desc;
     Dims shape = desc.shape;
-    shape[0] *= slices;
+    shape[0] = batch();
     return TensorDesc::dense(desc.dtype, shape, desc.layout);
   };
   for (const GraphInput& input : graph_.inputs()) input_forms_.push_back(graph_.value(input.value).desc);
   output_forms_.resize(graph_.outputs().size());
   // From here on the packed constants serve; the originals are let go.
   std::map<std::string, TensorRef> by_name;
+  const auto let_go = [&](Variant& variant) {
+    for (const auto& [id, tensor] : variant.program->constants()) {
+      by_name[variant.graph.value(id).name] = tensor;
+      variant.graph.replace_constant(id, tensor);
+    }
+  };
   for (const auto& part : parts_) {
     const std::vector<TensorDesc>& outputs = part->program->outputs();
     for (size_t i = 0; i < outputs.size(); ++i) {
-      if (part->results[i] >= 0) output_forms_[size_t(part->results[i])] = whole(outputs[i], slices_of(*part));
+      if (part->results[i] >= 0) output_forms_[size_t(part->results[i])] = whole(outputs[i], *part);
     }
-    for (const auto& [id, tensor] : part->program->constants()) {
-      by_name[part->graph.value(id).name] = tensor;
-      part->graph.replace_constant(id, tensor);
-    }
+    if (part->rest) let_go(*part->rest);
+    let_go(*part);
   }
   for (size_t i = 0; i < graph_.values().size(); ++i)
     if (const auto it = by_name.find(graph_.values()[i].name); graph_.is_constant(ValueId(i)) && it != by_name.end())
@@ -160,10 +186,15 @@ std::vector<Segment> Plan::Compiler::best_segments(const std::vector<std::unique
   const size_t count = plan_.graph_.nodes().size();
   if (list.size() < 2 || count < 2 || !plan_.home_->host_memory()) return {};
   double single = kInfinity;
+  const auto ms_of = [&](const Variant& variant) {  // of the whole batch
+    std::vector<double> ms = variant.node_ms;
+    for (size_t n = 0; n < count && variant.rest; ++n) ms[n] += variant.rest->node_ms[n];
+    return ms;
+  };
   for (const auto& variant : list) {
-    if (variant->node_ms.size() != count) return {};
+    if (variant->node_ms.size() != count || (variant->rest && variant->rest->node_ms.size() != count)) return {};
     double sum = 0;
-    for (double ms : variant->node_ms) sum += ms;
+    for (double ms : ms_of(*variant)) sum += ms;
     single = std::min(single, sum);
   }
   const auto across = values_across(plan_.graph_, kMostAcross);
@@ -180,12 +211,12 @@ std::vector<Segment> Plan::Compiler::best_segments(const std::vector<std::unique
       const TensorDesc& wanted = state_of(to, maker.first).outputs[size_t(maker.second)];
       const TensorDesc& made = given.outputs[size_t(maker.second)];
       const TensorDesc here = TensorDesc::dense(made.dtype, wanted.shape, made.layout);
-      ms += to.costs->ms(here, *plan_.home_, wanted, *plan_.home_) * double(plan_.slices_of(to)) / to.streams;
+      ms += to.costs->ms(here, *plan_.home_, wanted, *plan_.home_) * plan_.rounds_of(to);
     }
     return ms;
   };
   std::vector<std::vector<double>> node_ms;
-  for (const auto& variant : list) node_ms.push_back(variant->node_ms);
+  for (const auto& variant : list) node_ms.push_back(ms_of(*variant));
   double ms = 0;
   std::vector<Segment> segments = cheapest_segments(
       node_ms, [&](size_t from, size_t to, size_t place) { return change_ms(*list[from], *list[to], place); }, ms);
@@ -215,19 +246,20 @@ std::optional<Plan::Compiler::Candidate> Plan::Compiler::composed(const std::vec
 
 size_t Plan::Compiler::Candidate::bytes() const {
   size_t sum = chains->bytes_between();
-  for (const auto& part : parts) sum += part->program->memory().arena_bytes * size_t(part->streams);
+  for (const auto& part : parts)
+    for (const Variant* share = part.get(); share; share = share->rest.get())
+      sum += share->program->memory().arena_bytes * size_t(share->streams);
   return sum;
 }
 
 double Plan::Compiler::run_candidate(Candidate& candidate) {
   context_.interrupt().poll();
   for (const auto& part : candidate.parts) {
-    const int64_t slices = plan_.slices_of(*part);
     const auto &inputs = part->program->inputs(), &outputs = part->program->outputs();
     for (size_t i = 0; i < inputs.size(); ++i)
-      if (part->inputs[i].first < 0) provide(inputs_, size_t(part->inputs[i].second), inputs[i], slices, true);
+      if (part->inputs[i].first < 0) provide(inputs_, size_t(part->inputs[i].second), inputs[i], *part, true);
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (part->results[i] >= 0) provide(outputs_, size_t(part->results[i]), outputs[i], slices, false);
+      if (part->results[i] >= 0) provide(outputs_, size_t(part->results[i]), outputs[i], *part, false);
   }
   const auto start = std::chrono::steady_clock::now();
   candidate.chains->run(inputs_, outputs_);

@@ -31,6 +31,14 @@ std::string way_text(const State& state) {
   return state.way->candidate.provider + "/" + state.way->candidate.implementation;
 }
 
+// What was chosen for a node that is not `nothing`.
+std::string state_text(const NodeStates& node, const State& state) {
+  const std::string what = state.way                             ? way_text(state)
+                           : node.kind == NodeStates::Kind::view ? "a view"
+                                                                 : "its parts lie in place";
+  return what + ", " + layouts_text(state.inputs) + " -> " + layouts_text(state.outputs);
+}
+
 }  // namespace
 
 // A node's choice, and the state that would have been next, all others being as they are.
@@ -140,7 +148,8 @@ std::string Plan::explain() const {
   const std::lock_guard<std::mutex> guard(explaining_);
   const auto cut = [&](const Variant& part) {
     return part.slice
-               ? concat(", in ", slices_of(part), " slices of ", part.slice, ", ", part.streams, " at the same time")
+               ? concat(", in ", slices_of(part) + (part.rest != nullptr), " slices of ", part.slice, ", ",
+                        part.streams, " at the same time", part.rest ? concat(", the last of ", part.rest->slice) : "")
                : std::string();
   };
   std::string text = concat("plan for ", home_->name(), home_->is_cpu() ? concat(", ", threads_, " threads") : "");
@@ -154,8 +163,25 @@ std::string Plan::explain() const {
     if (parts_.size() > 1)
       text += concat("chain ", i + 1, ": ", parts_[i]->nodes.size(), " nodes", cut(*parts_[i]), "\n");
     text += explain(*parts_[i]);
+    if (parts_[i]->rest) text += explain_rest(*parts_[i]);
   }
   return text;
+}
+
+std::string Plan::explain_rest(const Variant& variant) const {
+  const Variant& rest = *variant.rest;
+  std::string text;
+  size_t otherwise = 0;
+  const auto say = [](const Variant& part, size_t n) {
+    return state_text(part.nodes[n], part.nodes[n].states[size_t(part.assignment.states[n])]);
+  };
+  for (size_t n = 0; n < rest.nodes.size(); ++n) {
+    if (say(rest, n) == say(variant, n)) continue;
+    ++otherwise;
+    text += "  " + rest.graph.node(n).name + " (" + rest.graph.node(n).schema->name + "): " + say(rest, n) + "\n";
+  }
+  return concat("slice of the last ", rest.slice, ": ", rest.nodes.size() - otherwise, " of ", rest.nodes.size(),
+                " nodes as in the others\n", text);
 }
 
 std::string Plan::explain(const Variant& variant) const {
@@ -173,17 +199,12 @@ std::string Plan::explain(const Variant& variant) const {
     const Choice& choice = all[i];
     const State& state = *choice.state;
     text += graph.node(i).name + " (" + graph.node(i).schema->name + "): ";
-    const std::string layouts = layouts_text(state.inputs) + " -> " + layouts_text(state.outputs);
     if (variant.nodes[i].kind == NodeStates::Kind::nothing) {
       text += "nothing to compute\n";
       continue;
     }
-    if (!state.way) {
-      text += (variant.nodes[i].kind == NodeStates::Kind::view ? "a view, " : "its parts lie in place, ") + layouts;
-    } else {
-      text += way_text(state) + ", " + layouts + ", " + milliseconds(state.ms) + " ms" +
-              (state.way->measured ? "" : " (estimated)");
-    }
+    text += state_text(variant.nodes[i], state);
+    if (state.way) text += ", " + milliseconds(state.ms) + " ms" + (state.way->measured ? "" : " (estimated)");
     if (choice.next)
       text += "; next: " + way_text(*choice.next) + ", " + layouts_text(choice.next->inputs) + " -> " +
               layouts_text(choice.next->outputs) + ", " + (choice.margin_ms >= 0 ? "+" : "-") +

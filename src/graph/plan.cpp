@@ -191,14 +191,17 @@ std::string Plan::summary_json() const {
       views += node.kind == NodeStates::Kind::view;
       in_place += node.kind == NodeStates::Kind::op && !node.states[size_t(part->assignment.states[i])].way;
     }
-    slices = std::max(slices, slices_of(*part));
+    slices = std::max(slices, slices_of(*part) + (part->rest != nullptr));
     streams = std::max(streams, part->streams);
     total.ms += part->assignment.ms;
     total.lower_bound += part->assignment.lower_bound;
     total.exact = total.exact && part->assignment.exact;
-    memory.arena_bytes += part->program->memory().arena_bytes;
-    memory.lower_bound += part->program->memory().lower_bound;
+    for (const Variant* share = part.get(); share; share = share->rest.get()) {
+      memory.arena_bytes += share->program->memory().arena_bytes;
+      memory.lower_bound += share->program->memory().lower_bound;
+    }
     memory.constant_bytes += part->program->memory().constant_bytes;
+    if (part->rest) memory.constant_bytes += part->rest->program->constant_bytes_beside(*part->program);
   }
   Json json;
   json.object().field("device", home_->name()).field("threads", threads_);
@@ -206,7 +209,9 @@ std::string Plan::summary_json() const {
   json.key("chains").list();
   for (const auto& part : parts_) {
     json.object().field("first", part->nodes.empty() ? std::string() : part->graph.node(0).name);
-    json.field("nodes", int64_t(part->nodes.size())).field("slice", part->slice).field("slices", slices_of(*part));
+    json.field("nodes", int64_t(part->nodes.size())).field("slice", part->slice);
+    json.field("slices", slices_of(*part) + (part->rest != nullptr))
+        .field("last", part->rest ? part->rest->slice : part->slice);
     json.field("streams", part->streams).field("threads", part->threads).end();
   }
   json.end();

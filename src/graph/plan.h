@@ -7,8 +7,8 @@
 // program by the clock is kept, so that a plan is never slower than a uniform layout would have been.
 //
 // A large batch may be run in slices of a few images, which keeps activations in the caches, and several slices at the
-// same time, each on threads of its own, which saves the threads from waiting for each other.  Parts of the graph may
-// be cut differently (graph/chains.h).  The clock decides.
+// same time, each on threads of its own, which saves the threads from waiting for each other.  Images that are left
+// over follow at once on all threads.  Parts of the graph may be cut differently (graph/chains.h).  The clock decides.
 #pragma once
 
 #include <functional>
@@ -83,11 +83,16 @@ class Plan {
   Plan() = default;
   std::vector<Choice> choices(const Variant& variant) const;  // by node; explaining_ must be held
   std::string explain(const Variant& variant) const;          // the same
+  std::string explain_rest(const Variant& variant) const;     // where its rest chose otherwise; the same
   void write_choices(Json& json) const;                       // as JSON
   // What may be chosen for the nodes of a variant, compiled or loaded.
   std::vector<NodeStates> states_of(const Variant& variant) const;
-  int64_t slices_of(const Variant& variant) const;
+  int64_t batch() const;                            // where it is cut
+  int64_t slices_of(const Variant& variant) const;  // without those of its rest
+  int64_t rest_of(const Variant& variant) const;    // images after them
+  double rounds_of(const Variant& variant) const;   // of slices at the same time, in a batch; the rest is part of one
   std::unique_ptr<Variant> variant_of(int64_t slice, int streams, int threads) const;  // with nothing chosen yet
+  std::unique_ptr<Variant> rest_for(int64_t images) const;  // the last of the batch, on all threads; the same
   // The choices of a variant for nodes [first, end), lowered by themselves.  `layouts` of what comes from nodes before;
   // those of what it hands to nodes behind are added.
   std::unique_ptr<Variant> part_of(const Variant& variant, size_t first, size_t end, std::map<Maker, Layout>& layouts,
@@ -108,7 +113,7 @@ class Plan {
   std::vector<PassReport> passes_;
   struct Trial {
     std::string name;  // "auto", "NHWC", "nChw16c in slices of 1, 2 at a time"
-    double ms = 0;     // of the whole batch
+    double ms = 0;     // of the whole batch; where some images are left over, as if they took as long as the others
   };
   std::vector<Trial> trials_;
   mutable std::mutex explaining_;  // guards the costs of conversions, which are kept as they are asked for

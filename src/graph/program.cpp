@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "core/threads.h"
@@ -112,6 +113,15 @@ void Program::plan_memory() {
       memory_.lower_bound += plan.lower_bound;
     }
   }
+}
+
+size_t Program::constant_bytes_beside(const Program& other) const {
+  std::set<const Buffer*> held;
+  for (const Storage& storage : other.storages_) held.insert(storage.constant.get());
+  size_t bytes = 0;
+  for (const Storage& storage : storages_)
+    if (storage.kind == Storage::Kind::constant && !held.count(storage.constant.get())) bytes += storage.bytes;
+  return bytes;
 }
 
 std::unique_ptr<Program::Instance> Program::make_instance() {

@@ -79,6 +79,8 @@ class Program {
   // none.
   const std::map<ValueId, TensorRef>& constants() const { return constants_; }
   int threads() const { return threads_; }
+  // Bytes of memory().constant_bytes that another program does not hold too.
+  size_t constant_bytes_beside(const Program& other) const;
 
   // One run.  Externals are as inputs() and outputs() describe them.  `step_ms`, if given, gets the time of every step
   // (the host's clock: for devices that work at once).

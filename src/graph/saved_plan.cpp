@@ -10,6 +10,7 @@
 //     node         name, op, attributes, input values, first output value, number of outputs
 //     output       value, name, layout (any: as the plan likes)
 //     choice       one for each node: the key of the way, or the descriptions that a view or a concat in place takes
+//     rest         the same for the images left over by a part's slices, for each node of the parts that leave some
 //   data <tab> bytes <tab> checksum of the data
 //   end <tab> checksum of everything above <newline>
 // and then the data of the constants, dense and row-major, each at a multiple of 64 bytes from its beginning.
@@ -190,6 +191,9 @@ void Plan::save(const std::string& path) const {
   for (const auto& part : parts_)
     for (size_t i = 0; i < part->nodes.size(); ++i)
       header += record("choice", key_of(part->nodes[i].states[size_t(part->assignment.states[i])]));
+  for (const auto& part : parts_)
+    for (size_t i = 0; part->rest && i < part->nodes.size(); ++i)
+      header += record("rest", key_of(part->rest->nodes[i].states[size_t(part->rest->assignment.states[i])]));
   header += record("data", data.size(), hex(checksum(data)));
   header += record("end", hex(checksum(header)));
   require(write_file_atomically(path, header + data), Code::io, "plan: could not be written to ", path);
@@ -214,7 +218,7 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
   };
   std::vector<Cut> cuts;
   std::string environment, device;
-  std::vector<std::string> choices;
+  std::vector<std::string> choices, choices_of_rests;
   std::unordered_map<int64_t, ValueId> values;  // by their numbers in the file
   Graph& graph = plan->graph_;
   const auto fields_of = [&](const std::vector<std::string>& line, size_t count) {
@@ -297,9 +301,9 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
       const ValueId value = value_of(line[1]);
       if (value == kNoValue) reader.refuse("output \"", line[2], "\" has no value");
       graph.output(value, line[2], layout);
-    } else if (kind == "choice") {
+    } else if (kind == "choice" || kind == "rest") {
       fields_of(line, 2);
-      choices.push_back(line[1]);
+      (kind == "choice" ? choices : choices_of_rests).push_back(line[1]);
     } else if (kind != "data") {
       reader.refuse("there is no record \"", kind, "\"");
     }
@@ -321,6 +325,7 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
       reason = "it was made for \"" + environment + "\", this is \"" + plan->environment() + "\"";
     } else {
       std::optional<int64_t> batch;  // asked for once
+      size_t rests = 0;              // choices used of those of rests
       const auto across = cuts.size() > 1 ? values_across(graph, SIZE_MAX) : std::vector<std::vector<Maker>>();
       for (size_t p = 0; p < cuts.size(); ++p) {
         const size_t first = cuts[p].first;
@@ -332,21 +337,29 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
         const size_t end = p + 1 < cuts.size() ? cuts[p + 1].first : graph.nodes().size();
         if (cut.slice || p > 0) {
           if (!batch) batch = batch_of(graph).value_or(0);
-          if (*batch <= 0 || (cut.slice && *batch % cut.slice != 0))
-            reader.refuse("its batch cannot be run in slices of ", cut.slice);
+          if (*batch <= 0 || (cut.slice && cut.streams > *batch / cut.slice))
+            reader.refuse("its batch cannot be run in slices of ", cut.slice, ", ", cut.streams, " at a time");
         }
+        const auto choose = [&](Variant& variant, const std::vector<std::string>& keys, size_t key) {
+          variant.nodes = plan->states_of(variant);
+          variant.assignment.states.assign(variant.nodes.size(), 0);
+          for (size_t i = cut.first; i < end && reason.empty(); ++i, ++key) {
+            const auto& all = variant.nodes[i].states;
+            const auto it = std::find_if(all.begin(), all.end(), [&](const State& state) {
+              return key < keys.size() && key_of(state) == keys[key];
+            });
+            if (it == all.end())
+              reason = "what it chose for \"" + variant.graph.node(i).name + "\" is not offered any more";
+            else
+              variant.assignment.states[i] = int(it - all.begin());
+          }
+        };
         auto variant = plan->variant_of(cut.slice, cut.streams, cut.threads);
-        variant->nodes = plan->states_of(*variant);
-        variant->assignment.states.assign(variant->nodes.size(), 0);
-        for (size_t i = cut.first; i < end && reason.empty(); ++i) {
-          const auto& all = variant->nodes[i].states;
-          const auto it = std::find_if(all.begin(), all.end(), [&](const State& state) {
-            return i < choices.size() && key_of(state) == choices[i];
-          });
-          if (it == all.end())
-            reason = "what it chose for \"" + variant->graph.node(i).name + "\" is not offered any more";
-          else
-            variant->assignment.states[i] = int(it - all.begin());
+        choose(*variant, choices, cut.first);
+        if (const int64_t images = plan->rest_of(*variant); images && reason.empty()) {
+          variant->rest = plan->rest_for(images);
+          choose(*variant->rest, choices_of_rests, rests);
+          rests += end - cut.first;
         }
         variants.push_back(std::move(variant));
       }

@@ -58,6 +58,11 @@ static void test_cut_out() {
   CHECK(second.graph.value(second.graph.inputs()[0].value).desc.layout == Layout::parse("ba"));
   CHECK(second.results == std::vector<int>({0}));
   CHECK(second.graph.nodes().size() == 3);
+  // What is known of a result's layout is kept to: the rest of a batch lies as its other images do.
+  CHECK(!first.graph.outputs()[1].layout && !first.graph.outputs()[2].layout);
+  const CutGraph again = cut_out(graph, 0, 2, layouts);
+  CHECK(again.graph.outputs()[1].layout == Layout::parse("ba") &&
+        again.graph.outputs()[2].layout == Layout::parse("ab"));
 }
 
 // Against all ways of giving six nodes to three variants.
