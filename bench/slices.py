@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import pylayout as pl
+from pylayout import onnx
 
 from .models import prepare
 
@@ -44,7 +45,7 @@ def main(arguments: list[str] | None = None) -> None:
         model = options.model
         if not model.endswith(".onnx"):
             model = prepare(model, options.batch, Path(folder))["model"]
-        batch = pl.onnx.load(model).describe()["inputs"][0]["shape"][0]
+        batch = onnx.load(model).describe()["inputs"][0]["shape"][0]
         plans = []
         for size in map(parse, options.slice):
             largest = max(size.values()) if isinstance(size, dict) else size
