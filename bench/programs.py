@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def program(name: str, build: str | None = None) -> Path:
 
 
 def stream_shapes(
-    binary: Path, arguments: list[str], shapes: list[tuple[int, ...]], head: int = 0, **process: Any
+    binary: Path, arguments: list[str], shapes: Sequence[tuple[object, ...]], head: int = 0, **process: Any
 ) -> list[dict[str, Any]]:
     """Give a program one shape a line; returns its answers, one line of JSON each, with progress. Exits if it fails.
 
@@ -53,7 +54,7 @@ def stream_shapes(
         for line in worker.stdout:
             results.append(json.loads(line))
             done = len(results) - head
-            progress.update(f"{done} of {len(shapes)} convolutions", done, len(shapes))
+            progress.update(f"{done} of {len(shapes)} shapes", done, len(shapes))
     if worker.wait() or len(results) != head + len(shapes):
         done = max(0, len(results) - head)
         sys.exit(f"{binary.name} ended with code {worker.returncode} after {done} of {len(shapes)} shapes")

@@ -1,14 +1,20 @@
-// Convolutions on OpenCL's CPU devices against oneDNN's: for each shape the candidates of every OpenCL CPU device, of
-// oneDNN and of the host provider take turns in one process.  bench/opencl_cpu.py feeds it and makes tables.
+// Ops on OpenCL's CPU devices against oneDNN and the host provider: for each op the candidates of every runner take
+// turns in one process.  bench/opencl_cpu.py feeds it and makes tables.
 //
-//   opencl_cpu [threads [seconds [start|whole [text]]]] < shapes > results
+//   opencl_cpu [threads [seconds [start|whole [fastest|layouts [text]]]]] < ops > results
 //
-// A shape is a line "n c h w oc k stride padding", with bias and ReLU.  "start": the points that dispatch begins with;
-// "whole": every point of the tuning spaces.  With `text`, only candidates of OpenCL whose key has it.  A result is a
-// line of JSON: {"shape": [...], "flops": F, "chosen": KEY, "ways": [{"runner", "key", "layout", "ms", "processor_ms",
-// "error"}, ...]}: the fastest of each runner ("onednn", "host", "opencl:0"...), and what dispatch, tuning from
-// nothing, picks for `cpu`.  Times are lower quartiles: by the clock, and of all threads of the process together, which
-// other programs disturb less.  The error is the largest distance from sums in double, over the largest sum.
+// An op is a line "NAME ATTRIBUTES;SHAPE;SHAPE..." with a shape of sizes for each input, "1,64,56,56" or
+// "1,64,56,56@NHWC"; all f32.  "start": the points of the tuning spaces that dispatch begins with; "whole": all.
+// "fastest": a runner takes part with the layouts that suit it, but plain ones; "layouts": layouts are compared one by
+// one.  With `text`, only candidates of OpenCL whose key has it.  All ops together take about `seconds`, compilations
+// not counted: what is left is shared by those that are left.
+//
+// Runners: "onednn" and "host" on device `cpu`, each OpenCL CPU device by its name, "opencl": the same kernels on the
+// memory of `cpu`, as dispatch may take them there; and "chosen": what dispatch, tuning from nothing, takes for `cpu`.
+// The first answer names the devices; then an answer for each op is a line of JSON: {"op": LINE, "flops": F, "bytes":
+// inputs and outputs, "ways": [{"runner", "key", "layout", "ms", "processor_ms", "error"}, ...]}: the fastest of each
+// runner.  Times are lower quartiles: by the clock, and of all threads of the process together, which other programs
+// disturb less.  The error is the L2 norm of the difference from the first runner's result over that of the result.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -18,6 +24,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -38,28 +45,72 @@ double seconds_of(clockid_t clock) {
   clock_gettime(clock, &now);
   return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
+double now() { return seconds_of(CLOCK_MONOTONIC); }
 
-struct Shape {
-  int64_t n, c, h, w, oc, k, stride, padding;
-};
-
-Op convolution(const Shape& s) {
-  const auto f32 = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f32, Dims(shape)); };
-  Attributes attributes;
-  attributes.set("stride", s.stride);
-  attributes.set("padding", s.padding);
-  attributes.set("activation", std::string("relu"));
-  return make_op(*find_schema("conv2d"), attributes,
-                 {f32({s.n, s.c, s.h, s.w}), f32({s.oc, s.c, s.k, s.k}), f32({s.oc})});
+Op op_of(const std::string& line) {
+  std::istringstream parts(line);
+  std::string head, part;
+  std::getline(parts, head, ';');
+  const size_t space = std::min(head.find(' '), head.size());
+  const Schema* schema = find_schema(head.substr(0, space));
+  require(schema != nullptr, Code::invalid_argument, "op \"", line, "\": there is no op of this name");
+  std::vector<TensorDesc> inputs;
+  while (std::getline(parts, part, ';')) {
+    std::istringstream sizes(part.substr(0, part.find('@')));
+    Dims shape;
+    for (std::string size; std::getline(sizes, size, ',');) shape.push_back(std::stoll(size));
+    const size_t at = part.find('@');
+    inputs.push_back(TensorDesc::dense(
+        DType::f32, shape, at == std::string::npos ? Layout::plain(shape.size()) : Layout::parse(part.substr(at + 1))));
+  }
+  return make_op(*schema, Attributes::parse(head.substr(space)), inputs);
 }
 
-// Values of a tensor in the order of its indices; cheap to make, the same everywhere.
-float value_at(int input, int64_t i) { return float((i * 7919 + input * 31) % 2039) / 1019.5f - 1.0f; }
+// Calls f(place in memory, number in the order of indices) for each element.
+template <class F>
+void for_each_element(const TensorDesc& desc, const F& f) {
+  if (desc.layout.is_plain()) {
+    for (int64_t at = 0; at < desc.elements(); ++at) f(size_t(at), at);
+    return;
+  }
+  Dims index = Dims::filled(desc.rank(), 0);
+  for (int64_t at = 0; at < desc.elements(); ++at) {
+    f(size_t(desc.offset_of(index)), at);
+    for (int d = desc.rank() - 1; d >= 0 && ++index[d] == desc.shape[d]; --d) index[d] = 0;
+  }
+}
 
-// A candidate with a kernel and memory of its own.
-class Contender {
+// The tensors of one op: candidates that describe them alike share them.
+class Tensors {
  public:
-  Contender(Device& device, const Candidate& candidate, const std::string& runner)
+  // Input `number` with values that depend on the indices only: of either sign in the first, positive in the others.
+  Buffer* input(Device& device, int number, const TensorDesc& desc) {
+    BufferRef& buffer = buffers_[concat(device.name(), " ", number, " ", desc.layout.str())];
+    if (!buffer) {
+      buffer = device.allocate(desc.size_bytes());
+      std::vector<float> memory(desc.size_bytes() / sizeof(float));
+      for_each_element(desc, [&](size_t to, int64_t i) {
+        const float value = float((i * 7919 + number * 31) % 2039) / 1019.5f - 1.0f;
+        memory[to] = number ? std::abs(value) + 0.1f : value;
+      });
+      device.write(*buffer, 0, memory.data(), memory.size() * sizeof(float));
+    }
+    return buffer.get();
+  }
+  Buffer* output(Device& device, int number, const TensorDesc& desc) {
+    BufferRef& buffer = buffers_[concat(device.name(), " output ", number, " ", desc.layout.str())];
+    if (!buffer) buffer = device.allocate(desc.size_bytes());
+    return buffer.get();
+  }
+
+ private:
+  std::map<std::string, BufferRef> buffers_;
+};
+
+// A candidate with its kernel.
+class Racer {
+ public:
+  Racer(Device& device, const Candidate& candidate, const std::string& runner, Tensors& tensors)
       : runner(runner),
         key(candidate.key()),
         layout(candidate.inputs[0].layout.str()),
@@ -67,42 +118,35 @@ class Contender {
         kernel_(candidate.prepare()) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i) {
       const TensorDesc& desc = candidate.inputs[i];
-      inputs_.push_back(nullptr);
-      if (!desc.present) continue;
-      buffers_.push_back(device.allocate(desc.size_bytes()));
-      inputs_.back() = buffers_.back().get();
-      std::vector<float> memory(desc.size_bytes() / sizeof(float));
-      Dims index = Dims::filled(desc.rank(), 0);
-      for (int64_t at = 0; at < desc.elements(); ++at) {
-        memory[size_t(desc.offset_of(index))] = value_at(int(i), at);
-        for (int d = desc.rank() - 1; d >= 0 && ++index[d] == desc.shape[d]; --d) index[d] = 0;
-      }
-      device.write(*inputs_.back(), 0, memory.data(), memory.size() * sizeof(float));
+      inputs_.push_back(desc.present ? tensors.input(device, int(i), desc) : nullptr);
     }
     packed_ = pack_inputs(device, candidate, inputs_);
+    for (size_t i = 0; i < candidate.outputs.size(); ++i)
+      outputs_.push_back(tensors.output(device, int(i), candidate.outputs[i]));
     result_ = candidate.outputs[0];
-    buffers_.push_back(device.allocate(result_.size_bytes()));
-    output_ = buffers_.back().get();
-    if (candidate.workspace_bytes) buffers_.push_back(workspace_ = device.allocate(candidate.workspace_bytes));
+    if (candidate.workspace_bytes) workspace_ = device.allocate(candidate.workspace_bytes);
   }
   // Runs as a program does: all are queued, then it waits.
   void run(int times) {
-    for (int i = 0; i < times; ++i) kernel_->run({inputs_.data(), &output_, workspace_.get()});
+    for (int i = 0; i < times; ++i) kernel_->run({inputs_.data(), outputs_.data(), workspace_.get()});
     device_.synchronize();
   }
   void take_sample() {
-    run(1);  // brings its memory into the caches, and wakes its threads
-    const double wall = seconds_of(CLOCK_MONOTONIC), processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    // Brings its memory into the caches, and wakes its threads; long runs do that themselves.
+    if (wall_.empty() || wall_.back() < 10) run(1);
+    const double wall = now(), processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     run(repeat_);
     processor_.push_back((seconds_of(CLOCK_PROCESS_CPUTIME_ID) - processor) * 1e3 / repeat_);
-    wall_.push_back((seconds_of(CLOCK_MONOTONIC) - wall) * 1e3 / repeat_);
+    wall_.push_back((now() - wall) * 1e3 / repeat_);
   }
   // Samples of a millisecond and more.
   void begin() {
     take_sample();
     repeat_ = std::clamp(int(1.0 / std::max(wall_[0], 1e-6)), 1, 200);
+    if (repeat_ == 1) return;
     processor_.clear();
     wall_.clear();
+    take_sample();
   }
   static double quartile(std::vector<double> values) {
     std::sort(values.begin(), values.end());
@@ -110,42 +154,38 @@ class Contender {
   }
   double ms() const { return quartile(wall_); }
   double processor_ms() const { return quartile(processor_); }
-  double error(const Shape& s) {
-    std::vector<float> result(result_.size_bytes() / sizeof(float));
-    device_.read(*output_, 0, result.data(), result_.size_bytes());
-    std::minstd_rand random(1);
-    double worst = 0, largest = 0;
-    for (int i = 0; i < 50; ++i) {
-      const int64_t n = int64_t(random()) % s.n, o = int64_t(random()) % s.oc,
-                    y = i < 25 ? int64_t(random()) % result_.shape[2] : (i & 1) * (result_.shape[2] - 1),
-                    x = i < 25 ? int64_t(random()) % result_.shape[3] : (i & 2) / 2 * (result_.shape[3] - 1);
-      double sum = double(value_at(2, o));
-      for (int64_t c = 0; c < s.c; ++c)
-        for (int64_t k = 0; k < s.k * s.k; ++k) {
-          const int64_t yy = y * s.stride - s.padding + k / s.k, xx = x * s.stride - s.padding + k % s.k;
-          if (yy < 0 || xx < 0 || yy >= s.h || xx >= s.w) continue;
-          sum += double(value_at(0, ((n * s.c + c) * s.h + yy) * s.w + xx)) *
-                 double(value_at(1, (o * s.c + c) * s.k * s.k + k));
-        }
-      worst =
-          std::max(worst, std::abs(std::max(sum, 0.0) - double(result[size_t(result_.offset_of(Dims{n, o, y, x}))])));
-      largest = std::max(largest, std::abs(sum));
-    }
-    return worst / largest;
+  // By which the fastest is found: on one processor, what other programs disturb less.
+  double score() const { return by_processor ? processor_ms() : ms(); }
+  static inline bool by_processor = false;
+  // In the order of indices.
+  std::vector<float> result() {
+    run(1);
+    std::vector<float> memory(result_.size_bytes() / sizeof(float)), values(size_t(result_.elements()));
+    device_.read(*outputs_[0], 0, memory.data(), result_.size_bytes());
+    for_each_element(result_, [&](size_t from, int64_t i) { values[size_t(i)] = memory[from]; });
+    return values;
   }
   const std::string runner, key, layout;
 
  private:
   Device& device_;
   std::unique_ptr<Kernel> kernel_;
-  std::vector<BufferRef> buffers_, packed_;
-  std::vector<Buffer*> inputs_;
-  Buffer* output_ = nullptr;
+  std::vector<BufferRef> packed_;
+  std::vector<Buffer*> inputs_, outputs_;
   BufferRef workspace_;
   TensorDesc result_;
   std::vector<double> wall_, processor_;
   int repeat_ = 1;
 };
+
+double difference(const std::vector<float>& values, const std::vector<float>& expected) {
+  double sum = 0, norm = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    sum += std::pow(double(values[i]) - double(expected[i]), 2);
+    norm += double(expected[i]) * double(expected[i]);
+  }
+  return std::sqrt(sum / std::max(norm, 1e-30));
+}
 
 // Until the threads of the last runner have gone to sleep: those of OpenMP and of OpenCL runtimes spin for a while.
 void wait_until_idle() {
@@ -156,72 +196,112 @@ void wait_until_idle() {
   }
 }
 
-using Race = std::vector<std::unique_ptr<Contender>>;
+using Race = std::vector<std::unique_ptr<Racer>>;
 
-// Leaves those that may be the fastest of this runner.
-void preselect(Race& race) {
-  for (auto& contender : race) contender->begin();
-  for (int round = 0; round < 3; ++round)
-    for (auto& contender : race) contender->take_sample();
-  std::sort(race.begin(), race.end(), [](const auto& a, const auto& b) { return a->ms() < b->ms(); });
-  const double limit = race.empty() ? 0 : 1.3 * race[0]->ms();
-  while (race.size() > 4 || (!race.empty() && race.back()->ms() > limit)) race.pop_back();
+Racer& fastest(const Race& race) {
+  return **std::min_element(race.begin(), race.end(),
+                            [](const auto& a, const auto& b) { return a->score() < b->score(); });
 }
 
-void compare(Context& context, Catalog& catalog, const Shape& shape, double seconds, bool whole,
-             const std::string& filter) {
-  const Op op = convolution(shape);
-  std::map<std::string, Race> races;
+// Leaves those that may be the fastest.
+void preselect(Race& race) {
+  for (auto& racer : race) racer->begin();
+  for (const double ratio : {1.6, 1.25}) {
+    const double limit = race.empty() ? 0 : ratio * fastest(race).score();
+    race.erase(std::remove_if(race.begin(), race.end(), [&](const auto& c) { return c->score() > limit; }), race.end());
+    for (auto& racer : race) racer->take_sample();
+  }
+  std::sort(race.begin(), race.end(), [](const auto& a, const auto& b) { return a->score() < b->score(); });
+  if (race.size() > 3) race.resize(3);
+}
+
+struct Settings {
+  bool whole = false, by_layout = false;
+  std::string filter;
+};
+
+void compare(Context& context, Catalog& catalog, const std::string& line, double seconds, const Settings& settings) {
+  const Op op = op_of(line);
+  Device& cpu = context.device("cpu");
+  Tensors tensors;
+  std::map<std::string, Race> races;                      // by runner, and layout if these are compared one by one
+  std::vector<std::pair<std::string, Candidate>> shared;  // of OpenCL on `cpu`
+  const auto race_of = [&](const std::string& runner, const Candidate& candidate) -> Race& {
+    return races[settings.by_layout ? runner + " " + candidate.inputs[0].layout.str() : runner];
+  };
   for (const auto& device : context.devices()) {
     const bool host = device->is_cpu();
     if (!host && device->properties()["type"] != "cpu") continue;
     CandidateList list;
-    list.whole_space = whole;
-    for (Provider* provider : context.providers_of(*device))
-      if ((provider->name() == "opencl") != host) provider->list(op, *device, list);
+    list.whole_space = settings.whole;
+    for (Provider* provider : context.providers_of(*device)) provider->list(op, *device, list);
     for (const Candidate& candidate : list.candidates) {
-      if (candidate.reference || candidate.inputs[0].layout.is_plain() || candidate.efficiency < 0.1) continue;
-      if (!host && candidate.key().find(filter) == std::string::npos) continue;
+      if (candidate.reference || (!settings.by_layout && candidate.inputs[0].layout.is_plain())) continue;
+      const bool opencl = candidate.provider == "opencl";
+      if (opencl && candidate.efficiency < 0.1 && !settings.by_layout) continue;
+      if (opencl && candidate.key().find(settings.filter) == std::string::npos) continue;
+      if (host && opencl) {
+        shared.emplace_back(candidate.key(), candidate);
+        continue;
+      }
       const std::string runner = host ? candidate.provider : device->name();
-      races[runner].push_back(std::make_unique<Contender>(*device, candidate, runner));
+      race_of(runner, candidate).push_back(std::make_unique<Racer>(*device, candidate, runner, tensors));
     }
   }
-  for (auto& [runner, race] : races) {
+  std::set<std::string> good;  // of OpenCL
+  for (auto& [name, race] : races) {
     wait_until_idle();
     preselect(race);
+    for (const auto& racer : race) good.insert(racer->key);
   }
-  const double end = seconds_of(CLOCK_MONOTONIC) + seconds;
-  std::minstd_rand random(1);
-  for (int round = 0; round < 201; ++round) {
-    if (round >= 7 && seconds_of(CLOCK_MONOTONIC) > end) break;
-    for (auto& [runner, race] : races) {
-      wait_until_idle();
-      std::shuffle(race.begin(), race.end(), random);
-      for (auto& contender : race) contender->take_sample();
-    }
-  }
-  const EntryRef entry = catalog.entry(op, context.device("cpu"));
+  for (const auto& [key, candidate] : shared)
+    if (good.count(key))
+      race_of("opencl", candidate).push_back(std::make_unique<Racer>(cpu, candidate, "opencl", tensors));
+  const EntryRef entry = catalog.entry(op, cpu);
   catalog.measure(*entry, Tuning::automatic);
   const Way* chosen = nullptr;
   for (const Way& way : entry->ways)
     if (way.usable && (!chosen || way.ms < chosen->ms)) chosen = &way;
+  if (chosen) races["~chosen"].push_back(std::make_unique<Racer>(cpu, chosen->candidate, "chosen", tensors));
+  for (auto& [name, race] : races) {
+    if (race.empty() || (race[0]->runner != "opencl" && race[0]->runner != "chosen")) continue;
+    wait_until_idle();
+    preselect(race);
+  }
+
+  const double end = now() + seconds;
+  std::minstd_rand random(1);
+  std::vector<Race*> order;
+  for (auto& [name, race] : races) order.push_back(&race);
+  for (int round = 0; round < 201; ++round) {
+    if (round >= 3 && now() > end) break;
+    std::shuffle(order.begin(), order.end(), random);
+    for (Race* race : order) {
+      wait_until_idle();
+      std::shuffle(race->begin(), race->end(), random);
+      for (auto& racer : *race) racer->take_sample();
+    }
+  }
   Json json;
-  json.object().key("shape").list();
-  for (int64_t size : {shape.n, shape.c, shape.h, shape.w, shape.oc, shape.k, shape.stride, shape.padding})
-    json.value(size);
-  json.end().field("flops", double(op.schema->flops(op))).field("chosen", chosen ? chosen->key : "none");
-  json.key("ways").list();
-  for (auto& [runner, race] : races) {
+  json.object().field("op", line).field("flops", double(op.schema->flops(op)));
+  double bytes = 0;
+  for (const auto* tensors_of : {&op.inputs, &op.outputs})
+    for (const TensorDesc& desc : *tensors_of)
+      if (desc.present) bytes += double(desc.size_bytes());
+  json.field("bytes", bytes).key("ways").list();
+  std::vector<float> expected;
+  for (auto& [name, race] : races) {
     if (race.empty()) continue;
-    Contender& best =
-        **std::min_element(race.begin(), race.end(), [](const auto& a, const auto& b) { return a->ms() < b->ms(); });
+    Racer& best = fastest(race);
+    const std::vector<float> values = best.result();
+    if (expected.empty()) expected = values;
     json.object()
-        .field("runner", runner)
+        .field("runner", best.runner)
         .field("key", best.key)
         .field("layout", best.layout)
         .field("ms", best.ms())
         .field("processor_ms", best.processor_ms())
-        .field("error", best.error(shape))
+        .field("error", difference(values, expected))
         .end();
   }
   json.end().end();
@@ -235,11 +315,14 @@ int main(int argc, char** argv) {
   try {
     ContextOptions options;
     options.threads = argc > 1 ? std::atoi(argv[1]) : 0;
-    const double seconds = argc > 2 ? std::atof(argv[2]) : 1.0;
-    const bool whole = argc > 3 && std::string(argv[3]) == "whole";
-    const std::string filter = argc > 4 ? argv[4] : "";
+    double seconds = argc > 2 ? std::atof(argv[2]) : 60.0;
+    Settings settings;
+    settings.whole = argc > 3 && std::string(argv[3]) == "whole";
+    settings.by_layout = argc > 4 && std::string(argv[4]) == "layouts";
+    settings.filter = argc > 5 ? argv[5] : "";
     const auto context = Context::create(options);
     use_threads(context->options().threads);
+    Racer::by_processor = context->options().threads == 1;
     CostDatabase costs("");  // in memory: nothing is known beforehand
     Catalog catalog(*context, costs);
     Json json;
@@ -248,13 +331,13 @@ int main(int argc, char** argv) {
       if (device->properties()["type"] == "cpu")
         json.field(device->name(), device->properties()["platform"] + ", " + device->properties()["name"]);
     std::printf("%s\n", json.end().str().c_str());
-    std::string line;
-    while (std::getline(std::cin, line)) {
-      std::istringstream text(line);
-      Shape s{};
-      text >> s.n >> s.c >> s.h >> s.w >> s.oc >> s.k >> s.stride >> s.padding;
-      if (!text) throw Error(Code::invalid_argument, "shape \"" + line + "\", expected eight numbers");
-      compare(*context, catalog, s, seconds, whole, filter);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(std::cin, line);) lines.push_back(line);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const double begun = now();
+      // Half of an op's time for what comes before the rounds, which may take less or more.
+      compare(*context, catalog, lines[i], std::max(0.0, seconds / double(lines.size() - i) / 2), settings);
+      seconds -= now() - begun;
     }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "opencl_cpu: %s\n", error.what());

@@ -10,7 +10,8 @@ int main() {
   Candidates candidates;
   if (candidates.no_devices()) return 0;
   candidates.more = {opencl::list_conv_depthwise_quad};
-  EachPointOnce once(candidates, {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_quad"});
+  EachPointOnce once(candidates, {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_rows",
+                                  "conv_fwd_depthwise_quad"});
   // Rows of few and of many positions, with and without a border; tails of channels, in blocks and out of them.
   const Case cases[] = {
       {"conv2d", {2, 5, 3, 35}, {70, 5, 1, 1}, "activation=relu", true, true},
@@ -21,6 +22,8 @@ int main() {
       {"conv2d", {2, 48, 7, 40}, {48, 1, 3, 3}, "groups=48 padding=[1,0]", true, true},
       {"conv2d", {1, 36, 9, 11}, {36, 1, 5, 3}, "groups=36 padding=[2,1] stride=2", true},
       {"conv2d", {1, 8, 4, 34}, {16, 1, 3, 3}, "groups=8 padding=1"},
+      {"conv2d", {2, 20, 5, 19}, {20, 1, 5, 5}, "groups=20 padding=2 activation=sigmoid", true, true},
+      {"conv2d", {1, 32, 7, 9}, {32, 1, 3, 3}, "groups=32 padding=[2,3] dilation=[2,3] activation=relu", true, true},
       {"conv2d", {2, 20, 3, 33}, {68, 20, 3, 3}, "padding=1", true},
   };
   const size_t count = sizeof cases / sizeof *cases;
@@ -28,9 +31,10 @@ int main() {
     once.next(i >= count);
     check(candidates, cases[i % count], DType::f32);
   }
-  for (const char* family : {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_quad"}) {
+  for (const char* family : {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_rows",
+                             "conv_fwd_depthwise_quad"}) {
     std::printf("%s: %zu points\n", family, once.points(family));
-    CHECK(once.points(family) >= 9);
+    CHECK(once.points(family) >= (std::string(family) == "conv_fwd_depthwise_rows" ? 4 : 9));
   }
   return 0;
 }

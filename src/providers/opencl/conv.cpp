@@ -94,7 +94,10 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!device.capabilities().cpu) list_conv_winograd(op, device, out);
   list_conv_skinny(op, device, out);
   list_conv_depthwise(op, device, out);
-  if (!device.capabilities().cpu) list_conv_depthwise_quad(op, device, out);
+  if (device.capabilities().cpu)
+    list_conv_depthwise_rows(op, device, out);
+  else
+    list_conv_depthwise_quad(op, device, out);
 }
 
 PL_OPENCL_OP("conv", list_conv);

@@ -46,6 +46,12 @@ Layout packed_weights(int rank);
 // Gives a candidate whose source, weights and output have their layouts those of the other inputs.
 void complete_conv(const Op& op, Candidate& candidate);
 
+// Of a depthwise convolution: channels that lie side by side, alike in the source and the output, each with one filter;
+// 0 where they do not.
+int64_t depthwise_run(const ConvTensors& t);
+// Whether list_conv_depthwise_rows has candidates for tensors like these, on a CPU.
+bool depthwise_rows_suits(const OpenclDevice& device, const ConvTensors& t);
+
 // A candidate for each layout of the source and the output, its weights as packed_weights() has them.
 std::vector<Candidate> packed_candidates(const Op& op);
 
@@ -56,6 +62,7 @@ void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out);   
 void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);       // where there are matrix units
 void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out);  // 3x3, for GPUs
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
+void list_conv_depthwise_rows(const Op& op, OpenclDevice& device, CandidateList& out);  // for CPUs
 void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
 void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out);          // 1x1, few positions
 

@@ -5,6 +5,14 @@
 #include "providers/opencl/conv_common.h"
 
 namespace pl::opencl {
+
+int64_t depthwise_run(const ConvTensors& t) {
+  // Vectors may run along channels: the tensors lie alike, and each channel has one filter.
+  const auto [dim, block] = t.dst.unit();
+  if (dim != 1 || t.out_channels() != t.channels() || t.src.unit() != t.dst.unit()) return 0;
+  return block ? block : t.out_channels();
+}
+
 namespace {
 
 const Family& family() {
@@ -16,24 +24,13 @@ PL_TUNING_FAMILY(family);
 
 Point point_of(int lanes, int vector, int width) { return {{"LANES", lanes}, {"VECTOR", vector}, {"TILE_W", width}}; }
 
-// Vectors may run along channels: the tensors lie alike, and each channel has one filter.
-bool lanes_are_channels(const ConvTensors& t) {
-  return t.dst.unit().first == 1 && t.out_channels() == t.channels() && t.src.unit() == t.dst.unit();
-}
-
-// Channels that lie side by side.
-int64_t channel_run(const ConvTensors& t) {
-  const int64_t run = t.dst.unit().second;
-  return run ? run : t.out_channels();
-}
-
 Point start_of(const OpenclDevice& device, const ConvTensors& t) {
   const Capabilities& can = device.capabilities();
   int vector = 1;
-  if (lanes_are_channels(t)) {
+  if (depthwise_run(t)) {
     // Neighbouring work-items of a GPU read neighbouring channels; a CPU's read vectors of them.
     if (can.cpu)
-      while (vector < can.native_vector_float && vector < 16 && channel_run(t) % (2 * vector) == 0) vector *= 2;
+      while (vector < can.native_vector_float && vector < 16 && depthwise_run(t) % (2 * vector) == 0) vector *= 2;
     return point_of(1, vector, 4);
   }
   if (can.cpu)
@@ -45,9 +42,9 @@ Point start_of(const OpenclDevice& device, const ConvTensors& t) {
 
 bool suits(const OpenclDevice& device, const ConvTensors& t, const Point& point) {
   const int vector = point["VECTOR"], width = point["TILE_W"];
-  if ((point["LANES"] == 1) != lanes_are_channels(t)) return false;
+  if ((point["LANES"] == 1) != (depthwise_run(t) > 0)) return false;
   if (vector > std::max(4, device.capabilities().native_vector_float)) return false;
-  if (point["LANES"] == 1) return channel_run(t) % vector == 0 && (width == 1 || t.dst.dims[4] > width / 2);
+  if (point["LANES"] == 1) return depthwise_run(t) % vector == 0 && (width == 1 || t.dst.dims[4] > width / 2);
   return vector * width == 1 || t.dst.dims[4] > int64_t(vector) * width / 2;
 }
 
@@ -176,7 +173,8 @@ void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out)
         device, shapes, start_of(device, t), [&](const Point& point) { return suits(device, t, point); },
         out.whole_space);
     family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
-      candidate.efficiency = 0.4;
+      // CPUs have a faster kernel for most.
+      candidate.efficiency = device.capabilities().cpu && depthwise_rows_suits(device, t) ? 0.15 : 0.4;
       candidate.prepare = [&device, op, t, point] { return prepare(device, op, t, point); };
       return true;
     });

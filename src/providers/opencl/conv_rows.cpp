@@ -176,13 +176,6 @@ Point start_of(const OpenclDevice& device, const ConvTensors& t, const Rows& r) 
   return best;
 }
 
-// Whether the activation is a few instructions.
-bool short_epilogue(const Op& op) {
-  if (op.attributes.is_none("activation")) return true;
-  const std::string name = op.attributes.text("activation");
-  return name == "relu" || name == "relu6" || name == "clip" || name == "leaky_relu" || name == "identity";
-}
-
 // Divides the work: units a work-item, and which id varies faster.  A work-group costs up to a microsecond to start, so
 // that it should take some; but each processor should have several, for they may be slowed down by others.
 void divide(const OpenclDevice& device, const ConvTensors& t, const Point& point, Rows& r, int64_t across) {

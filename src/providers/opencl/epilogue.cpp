@@ -9,6 +9,12 @@ void define_activation(KernelSource& source, const Op& op) {
   source.define("ACTIVATION_BETA", op.attributes.number("activation_beta"));
 }
 
+bool short_epilogue(const Op& op) {
+  if (op.attributes.is_none("activation")) return true;
+  const std::string name = op.attributes.text("activation");
+  return name == "relu" || name == "relu6" || name == "clip" || name == "leaky_relu" || name == "identity";
+}
+
 void Epilogue::define(KernelSource& source, const Op& op) const {
   define_activation(source, op);
   if (bias >= 0) source.tensor("BIAS", bias_desc);

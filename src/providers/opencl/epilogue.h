@@ -11,6 +11,9 @@ namespace pl::opencl {
 // Defines ACTIVATION, ACTIVATION_ALPHA and ACTIVATION_BETA from the op's canonical attributes.
 void define_activation(KernelSource& source, const Op& op);
 
+// Whether the op's activation is a few instructions, so that it may be repeated for each sum of a tile.
+bool short_epilogue(const Op& op);
+
 struct Epilogue {
   int bias = -1;           // the input that is the bias (one dimension), -1 if there is none
   int residual = -1;       // the input that is added as it is, -1 if there is none
