@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pylayout as pl
+from pylayout import ops
 
 
 @st.composite
@@ -173,3 +174,23 @@ def test_layouts_of_the_same_bytes_are_converted_without_a_copy(rng):
             y = x.to(layout="NHWC")
         assert y.layout == "NHWC"
         assert [event for event in p.events if event["kind"] == "reorder"] == []
+
+
+def test_layouts_of_weights_are_told_in_their_letters():
+    x, w = pl.ones((1, 32, 8, 8)), pl.ones((32, 32, 3, 3))
+    found = pl.query("conv2d", x, w, padding=1).data
+    told = {candidate["inputs"][1] for candidate in found["candidates"]}
+    assert "OIHW" in told
+    named = [name for name in told if ":" not in name]  # the others are forms that no layout describes
+    assert all(set(name.lower()) <= set("oihw0123456789") for name in named), named
+    assert {name: str(pl.Layout(name)) for name in named}["OIHW"] == "NCHW"  # names that layouts are read from
+    assert all(candidate["inputs"][0] != "OIHW" for candidate in found["candidates"])
+    graph = pl.Graph()
+    graph.output(graph.conv2d(graph.input("x", (1, 32, 8, 8)), w, padding=1), "y")
+    plan = pl.compile(graph, tune="off", device="cpu")
+    with pl.profile() as p:
+        ops.conv2d(x, w, padding=1, layout="NCHW")
+        plan.run(numpy.ones((1, 32, 8, 8), "float32"))
+    for event in p.events:
+        for text in event["inputs"]:
+            assert not text.startswith("f32 (32, 32, 3, 3) NC"), event

@@ -125,9 +125,9 @@ uint64_t TensorDesc::hash() const {
   return hash_mix(seed, uint64_t(offset));
 }
 
-std::string TensorDesc::str() const {
+std::string TensorDesc::str(bool weights) const {
   if (!present) return "absent";
-  std::string text = concat(name_of(dtype), ' ', shape, ' ', layout.str());
+  std::string text = concat(name_of(dtype), ' ', shape, ' ', layout.str(weights));
   if (!is_dense()) text += concat(" strides ", strides, " offset ", offset);
   return text;
 }

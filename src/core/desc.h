@@ -46,7 +46,7 @@ struct TensorDesc {
   TensorDesc with_dtype(DType other) const;                     // keeps layout; dense
 
   uint64_t hash() const;
-  std::string str() const;                                      // f32 (1, 64, 56, 56) nChw16c
+  std::string str(bool weights = false) const;                  // f32 (1, 64, 56, 56) nChw16c, or OIHW
 };
 
 bool operator==(const TensorDesc& a, const TensorDesc& b);

@@ -154,7 +154,8 @@ Layout Layout::permuted(const Dims& permutation) const {
   return make(order, rank_, blocks, block_count_);
 }
 
-std::string Layout::str() const {
+std::string Layout::str(bool weights) const {
+  if (weights) return weights_str(false);
   bool on_channels = rank_ >= 2 && rank_ <= 5;
   for (int i = 0; i < block_count_; ++i) on_channels &= blocks_[size_t(i)].dim == 1;
   return on_channels ? spell(*this, kActivation[rank_]) : generic_str();

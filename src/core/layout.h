@@ -52,8 +52,9 @@ class Layout {
   // The layout after `permutation`: dimension i of the result is dimension permutation[i] of this one.
   Layout permuted(const Dims& permutation) const;
 
-  // "NCHW", "NHWC", "nChw16c" for ranks 2 to 5 when blocks are on dimension 1 only; generic otherwise.
-  std::string str() const;
+  // "NCHW", "NHWC", "nChw16c" for ranks 2 to 5 when blocks are on dimension 1 only; generic otherwise.  Of weights, in
+  // their letters: "OIHW", "OIhw16i16o".
+  std::string str(bool weights = false) const;
   std::string weights_str(bool grouped) const;  // "OIHW", "OIhw16i16o", "gOIhw..."
   std::string generic_str() const;              // "aBcd16b"
 

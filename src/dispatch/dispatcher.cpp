@@ -351,19 +351,19 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
     chain = contest_.report(*entry);
     for (const Option& option : ranking_.options(op, *entry, policy_of(*call, *entry, 0), inputs, home)) {
       const Candidate& candidate = option.way->candidate;
-      const auto layouts = [](const std::vector<TensorDesc>& descs) {
-        std::vector<std::string> names;
-        for (const TensorDesc& desc : descs) names.push_back(desc.present ? desc.layout.str() : "-");
-        return names;
-      };
-      std::vector<std::string> inputs_as = layouts(candidate.inputs);
+      std::vector<std::string> inputs_as, outputs_as;
+      for (size_t i = 0; i < candidate.inputs.size(); ++i) {
+        const TensorDesc& desc = candidate.inputs[i];
+        inputs_as.push_back(desc.present ? desc.layout.str(schema.is_weights(int(i))) : "-");
+      }
+      for (const TensorDesc& desc : candidate.outputs) outputs_as.push_back(desc.layout.str());
       for (const Packing& packing : candidate.packings) inputs_as[size_t(packing.input)] = packing.form;
       json.object()
           .field("provider", candidate.provider)
           .field("implementation", candidate.implementation)
           .field("device", entry->device->name())
           .field("inputs", inputs_as)
-          .field("outputs", layouts(candidate.outputs))
+          .field("outputs", outputs_as)
           .field("op_ms", option.op_ms)
           .field("reorder_ms", option.reorder_ms)
           .field("consumer_ms", option.consumer_ms)

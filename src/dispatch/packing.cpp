@@ -29,7 +29,7 @@ BufferRef Runner::packed(const TensorRef& tensor, Device& device, const Candidat
     event.provider = candidate.provider;
     event.implementation = packing.form;
     event.device = device.name();
-    event.inputs = {wanted.str()};
+    event.inputs = {wanted.str(true)};
     event.outputs = {packing.form};
     event.bytes = double(wanted.size_bytes() + packing.bytes);
     event.role = "weights";

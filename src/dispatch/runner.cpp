@@ -29,9 +29,12 @@ void Runner::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, cons
   event.provider = way.candidate.provider;
   event.implementation = way.candidate.implementation;
   event.device = entry.device->name();
-  for (const TensorDesc& desc : way.candidate.inputs)
-    if (desc.present) event.inputs.push_back(desc.str());
-  for (const TensorDesc& desc : way.candidate.outputs) event.outputs.push_back(desc.str());
+  const bool weights = std::string_view(role) == "weights";
+  for (size_t i = 0; i < way.candidate.inputs.size(); ++i) {
+    const TensorDesc& desc = way.candidate.inputs[i];
+    if (desc.present) event.inputs.push_back(desc.str(weights || entry.op.schema->is_weights(int(i))));
+  }
+  for (const TensorDesc& desc : way.candidate.outputs) event.outputs.push_back(desc.str(weights));
   event.bytes = bytes_of(entry.op);
   event.flops = flops_of(entry.op);
   event.role = role;
@@ -101,8 +104,9 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
         event.op = "transfer";
         event.device = next->device().name();
         event.implementation = from.name() + " to " + next->device().name();
-        event.inputs = {current->desc().str()};
-        event.outputs = {step.result.str()};
+        const bool weights = std::string_view(role) == "weights";
+        event.inputs = {current->desc().str(weights)};
+        event.outputs = {step.result.str(weights)};
         event.bytes = double(bytes);
         event.role = role;
         event.cause = why;

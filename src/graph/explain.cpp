@@ -17,9 +17,18 @@ std::string milliseconds(double ms) {
   return text;
 }
 
-std::string layout_text(const TensorDesc& desc) { return desc.rank() ? desc.layout.str() : std::string("scalar"); }
+std::string layout_text(const TensorDesc& desc, bool weights = false) {
+  return desc.rank() ? desc.layout.str(weights) : std::string("scalar");
+}
 
-std::string layouts_text(const std::vector<TensorDesc>& descs) {
+std::string inputs_text(const Schema& schema, const std::vector<TensorDesc>& descs) {
+  std::string text;
+  for (size_t i = 0; i < descs.size(); ++i)
+    if (descs[i].present) text += (text.empty() ? "" : " ") + layout_text(descs[i], schema.is_weights(int(i)));
+  return text;
+}
+
+std::string outputs_text(const std::vector<TensorDesc>& descs) {
   std::string text;
   for (const TensorDesc& desc : descs)
     if (desc.present) text += (text.empty() ? "" : " ") + layout_text(desc);
@@ -32,11 +41,11 @@ std::string way_text(const State& state) {
 }
 
 // What was chosen for a node that is not `nothing`.
-std::string state_text(const NodeStates& node, const State& state) {
+std::string state_text(const Schema& schema, const NodeStates& node, const State& state) {
   const std::string what = state.way                             ? way_text(state)
                            : node.kind == NodeStates::Kind::view ? "a view"
                                                                  : "its parts lie in place";
-  return what + ", " + layouts_text(state.inputs) + " -> " + layouts_text(state.outputs);
+  return what + ", " + inputs_text(schema, state.inputs) + " -> " + outputs_text(state.outputs);
 }
 
 }  // namespace
@@ -173,7 +182,8 @@ std::string Plan::explain_rest(const Variant& variant) const {
   std::string text;
   size_t otherwise = 0;
   const auto say = [](const Variant& part, size_t n) {
-    return state_text(part.nodes[n], part.nodes[n].states[size_t(part.assignment.states[n])]);
+    return state_text(*part.graph.node(n).schema, part.nodes[n],
+                      part.nodes[n].states[size_t(part.assignment.states[n])]);
   };
   for (size_t n = 0; n < rest.nodes.size(); ++n) {
     if (say(rest, n) == say(variant, n)) continue;
@@ -189,7 +199,8 @@ std::string Plan::explain(const Variant& variant) const {
   std::string text;
   const std::vector<Use> uses = conversions_of(graph, variant.nodes, *home_, variant.assignment);
   const auto conversion = [&](const Use& use) {
-    return use.given.str() + " -> " + layout_text(use.wanted) +
+    const bool weights = use.node >= 0 && graph.node(size_t(use.node)).schema->is_weights(use.input);
+    return use.given.str(weights) + " -> " + layout_text(use.wanted, weights) +
            (use.source == use.target ? std::string() : " on " + use.target->name()) +
            concat(", ", use.given.size_bytes(), " bytes, ") +
            milliseconds(variant.costs->ms(use.given, *use.source, use.wanted, *use.target)) + " ms";
@@ -198,22 +209,23 @@ std::string Plan::explain(const Variant& variant) const {
   for (size_t i = 0; i < all.size(); ++i) {
     const Choice& choice = all[i];
     const State& state = *choice.state;
-    text += graph.node(i).name + " (" + graph.node(i).schema->name + "): ";
+    const Schema& schema = *graph.node(i).schema;
+    text += graph.node(i).name + " (" + schema.name + "): ";
     if (variant.nodes[i].kind == NodeStates::Kind::nothing) {
       text += "nothing to compute\n";
       continue;
     }
-    text += state_text(variant.nodes[i], state);
+    text += state_text(schema, variant.nodes[i], state);
     if (state.way) text += ", " + milliseconds(state.ms) + " ms" + (state.way->measured ? "" : " (estimated)");
     if (choice.next)
-      text += "; next: " + way_text(*choice.next) + ", " + layouts_text(choice.next->inputs) + " -> " +
-              layouts_text(choice.next->outputs) + ", " + (choice.margin_ms >= 0 ? "+" : "-") +
+      text += "; next: " + way_text(*choice.next) + ", " + inputs_text(schema, choice.next->inputs) + " -> " +
+              outputs_text(choice.next->outputs) + ", " + (choice.margin_ms >= 0 ? "+" : "-") +
               milliseconds(std::abs(choice.margin_ms)) + " ms";
     text += "\n";
     for (const Use& use : uses)
       if (use.node == int(i))
-        text += "  reorder of " + graph.value(use.value).name + ", because " + graph.node(i).schema->name + " wants " +
-                graph.node(i).schema->input_parameter(use.input).name + " so: " + conversion(use) + "\n";
+        text += "  reorder of " + graph.value(use.value).name + ", because " + schema.name + " wants " +
+                schema.input_parameter(use.input).name + " so: " + conversion(use) + "\n";
   }
   for (const Use& use : uses)
     if (use.node < 0)
@@ -226,22 +238,28 @@ std::string Plan::explain(const Variant& variant) const {
 // node.
 void Plan::write_choices(Json& json) const {
   const std::lock_guard<std::mutex> guard(explaining_);
-  const auto state_fields = [&](const State& state) {
+  const auto state_fields = [&](const Schema& schema, const State& state) {
     if (state.way) {
       json.field("provider", state.way->candidate.provider);
       json.field("implementation", state.way->candidate.implementation);
     }
-    for (const auto& [key, descs] : {std::pair("inputs", &state.inputs), std::pair("outputs", &state.outputs)}) {
-      json.key(key).list();
-      for (const TensorDesc& desc : *descs) {
-        if (desc.present) {
-          json.value(layout_text(desc));
-        } else {
-          json.null();
-        }
+    json.key("inputs").list();
+    for (size_t i = 0; i < state.inputs.size(); ++i) {
+      if (state.inputs[i].present) {
+        json.value(layout_text(state.inputs[i], schema.is_weights(int(i))));
+      } else {
+        json.null();
       }
-      json.end();
     }
+    json.end().key("outputs").list();
+    for (const TensorDesc& desc : state.outputs) {
+      if (desc.present) {
+        json.value(layout_text(desc));
+      } else {
+        json.null();
+      }
+    }
+    json.end();
   };
   json.list();
   for (const auto& part : parts_) {
@@ -256,12 +274,12 @@ void Plan::write_choices(Json& json) const {
                                                                 : "in place";
       json.object().field("node", variant.graph.node(i).name).field("op", variant.graph.node(i).schema->name);
       json.field("kind", kind).field("device", node.device->name());
-      state_fields(*choice.state);
+      state_fields(*variant.graph.node(i).schema, *choice.state);
       json.field("ms", choice.state->ms).field("measured", choice.state->way && choice.state->way->measured);
       json.key("next");
       if (choice.next) {
         json.object();
-        state_fields(*choice.next);
+        state_fields(*variant.graph.node(i).schema, *choice.next);
         json.field("margin_ms", choice.margin_ms).end();
       } else {
         json.null();

@@ -231,14 +231,16 @@ std::string Plan::summary_json() const {
       if (step.way)
         json.field("provider", step.way->candidate.provider)
             .field("implementation", step.way->candidate.implementation);
-      const auto layouts = [&](const char* key, const std::vector<TensorDesc>& descs) {
-        json.key(key).list();
-        for (const TensorDesc& desc : descs)
-          if (desc.present) json.value(desc.layout.str());
-        json.end();
-      };
-      layouts("inputs", step.input_descs);
-      layouts("outputs", step.output_descs);
+      json.key("inputs").list();
+      for (size_t i = 0; i < step.input_descs.size(); ++i) {
+        const TensorDesc& desc = step.input_descs[i];
+        const bool weights = step.kind == Program::Step::Kind::op && step.entry->op.schema->is_weights(int(i));
+        if (desc.present) json.value(desc.layout.str(weights));
+      }
+      json.end().key("outputs").list();
+      for (const TensorDesc& desc : step.output_descs)
+        if (desc.present) json.value(desc.layout.str());
+      json.end();
       json.field("cause", step.cause).field("bytes", bytes).field("ms", step.expected_ms).end();
     }
   json.end();

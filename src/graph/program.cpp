@@ -213,8 +213,11 @@ void Program::record(const Step& step, Buffer* const* slots) {
     event.bytes = double(step.outputs[0].bytes);
   }
   event.device = step.device->name();
-  for (const TensorDesc& desc : step.input_descs)
-    if (desc.present) event.inputs.push_back(desc.str());
+  for (size_t i = 0; i < step.input_descs.size(); ++i) {
+    const TensorDesc& desc = step.input_descs[i];
+    const bool weights = step.kind == Step::Kind::op && step.entry->op.schema->is_weights(int(i));
+    if (desc.present) event.inputs.push_back(desc.str(weights));
+  }
   for (const TensorDesc& desc : step.output_descs) event.outputs.push_back(desc.str());
   event.role = step.kind == Step::Kind::op ? "" : step.node < 0 ? "output" : "activation";
   event.cause = step.kind == Step::Kind::op ? names_[size_t(step.node)] : step.cause;

@@ -116,7 +116,8 @@ bool Op::has_empty_tensor() const {
 std::string Op::str() const {
   std::string text = schema->name;
   for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i].present) text += " " + schema->input_parameter(int(i)).name + "=[" + inputs[i].str() + "]";
+    if (inputs[i].present)
+      text += " " + schema->input_parameter(int(i)).name + "=[" + inputs[i].str(schema->is_weights(int(i))) + "]";
   return attributes.empty() ? text : text + " " + attributes.str();
 }
 

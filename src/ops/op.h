@@ -97,6 +97,8 @@ struct Schema {
   int input_index(std::string_view parameter) const;  // -1 if there is none
   const Parameter& input_parameter(int input) const;  // the parameter an input belongs to (variadic: the same for all)
   Role role_of(int input) const { return input_parameter(input).role; }
+  // Whether people read an input's layout in the letters of weights (OIHW) rather than of activations (NCHW).
+  bool is_weights(int input) const { return role_of(input) == Role::constant; }
 };
 
 // Registration.  Schemas are immutable once the library is loaded.
