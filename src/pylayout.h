@@ -131,7 +131,8 @@ PL_API pl_status pl_devices(pl_context context, char** json);
 PL_API pl_status pl_synchronize(pl_context context, const char* device);
 /* Lends a host framework's OpenCL objects (retained here): tensors may then be made of its cl_mem objects, and
  * work is queued on its queue (in-order).  The new device's name, "opencl:N", goes to name[32].  Lending the
- * same queue again gives the same name. */
+ * same queue again gives the same name.  OpenCL itself follows any pointer: what is no OpenCL object is refused here
+ * where its memory shows it, but an object of another kind, or one that was released, may still crash the runtime. */
 PL_API pl_status pl_context_lend_opencl(pl_context context, void* cl_context, void* cl_command_queue, char* name);
 
 /* ---- memory ---- */
@@ -153,7 +154,8 @@ PL_API pl_status pl_tensor_create(pl_context context, const char* device, pl_dty
 PL_API pl_status pl_tensor_borrow(pl_context context, pl_dtype dtype, int32_t rank, const int64_t* shape,
                                   const char* layout, const int64_t* strides, void* data, void (*release)(void* user),
                                   void* user, pl_tensor* tensor);
-/* A tensor over a cl_mem (retained) of a lent or own OpenCL device; offset in bytes, a multiple of the dtype. */
+/* A tensor over a cl_mem (retained) of a lent or own OpenCL device; offset in bytes, a multiple of the dtype.  It must
+ * be alive: see pl_context_lend_opencl. */
 PL_API pl_status pl_tensor_borrow_cl(pl_context context, const char* device, pl_dtype dtype, int32_t rank,
                                      const int64_t* shape, const char* layout, void* cl_mem, size_t offset_bytes,
                                      pl_tensor* tensor);

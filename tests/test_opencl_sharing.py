@@ -107,6 +107,40 @@ def test_what_does_not_fit(queue):
         _ = pl.zeros((2,)).cl_buffer
 
 
+class Handle:
+    """What pyopencl's objects look like to pylayout."""
+
+    def __init__(self, pointer, context=None):
+        self.int_ptr, self.context = pointer, context
+
+
+@pytest.mark.parametrize("garbage", ["small", "odd", "zeros", "text", "data", "unmapped"])
+def test_what_is_no_opencl_object_is_refused(queue, garbage):
+    memory = numpy.zeros(64, "int64") if garbage == "zeros" else numpy.frombuffer(b"no OpenCL object" * 64, "uint8")
+    if garbage == "data":  # a table of pointers, as in memory that was freed, but not to functions
+        memory = numpy.empty(64, "int64")
+        memory[:] = memory.ctypes.data
+    pointer = {"small": 16, "odd": memory.ctypes.data + 3, "unmapped": 2**47 - 2**20}.get(garbage, memory.ctypes.data)
+    live, fresh = Handle(queue.context.int_ptr), cl.CommandQueue(queue.context)
+    buffer = filled(queue, numpy.zeros(4, "float32"))
+    for which, (given, at) in {
+        # Of a queue that was lent before the context is known.
+        "cl_context": (buffer, Handle(fresh.int_ptr, Handle(pointer))),
+        "cl_command_queue": (buffer, Handle(pointer, live)),
+        "cl_mem": (Handle(pointer), queue),
+    }.items():
+        with pytest.raises(pl.InvalidArgumentError, match=f"the {which} 0x[0-9a-f]+ is none, or was released"):
+            pl.Tensor.from_cl_buffer(given, (4,), "float32", queue=at)
+    numpy.testing.assert_array_equal(pl.Tensor.from_cl_buffer(buffer, (4,), "f32", queue=queue).numpy(), numpy.zeros(4))
+
+
+def test_a_queue_of_another_context_is_refused(queue):
+    other = cl.Context(queue.context.devices)
+    mixed = cl.CommandQueue(queue.context)
+    with pytest.raises(pl.InvalidArgumentError, match="queue belongs to another cl_context"):
+        pl.Tensor.from_cl_buffer(filled(queue, numpy.zeros(4, "f4")), (4,), "f32", queue=Handle(mixed.int_ptr, other))
+
+
 def test_the_example_runs(queue, monkeypatch, capsys):
     monkeypatch.setattr(cl, "create_some_context", lambda interactive: queue.context)
     main = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "pyopencl_sharing.py"))["main"]

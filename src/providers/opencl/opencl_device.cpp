@@ -6,6 +6,8 @@
 #include <cstring>
 #include <map>
 
+#include "providers/opencl/plausible.h"
+
 namespace pl::opencl {
 
 // Everything that is made on first use, shared by the device and its memory pool.
@@ -182,6 +184,13 @@ OpenclDevice::~OpenclDevice() = default;
 
 std::shared_ptr<OpenclDevice> OpenclDevice::share(std::string name, cl_context context, cl_command_queue queue) {
   require(context && queue, Code::invalid_argument, name, ": cl_context or cl_command_queue is null");
+  if (!libraries().platforms.empty()) {
+    const cl_platform_id known = libraries().platforms.front().id;
+    require(plausible(context, known), Code::invalid_argument, "the cl_context ", static_cast<void*>(context),
+            " is none, or was released");
+    require(plausible(queue, known), Code::invalid_argument, "the cl_command_queue ", static_cast<void*>(queue),
+            " is none, or was released");
+  }
   // Any table can be asked through a loader; a runtime's own table serves its own objects only, so the tables
   // are tried in turn until one knows the queue's device.
   for (const Platform& candidate : libraries().platforms) {
@@ -196,6 +205,10 @@ std::shared_ptr<OpenclDevice> OpenclDevice::share(std::string name, cl_context c
              name + ": asking for the queue's properties");
     require(!(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE), Code::device, name,
             ": the command queue is out of order, expected an in-order queue");
+    cl_context owner = nullptr;
+    check_cl(cl.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, nullptr),
+             name + ": asking for the queue's context");
+    require(owner == context, Code::invalid_argument, name, ": the command queue belongs to another cl_context");
     auto session = std::make_shared<Session>(cl, id, read_capabilities(candidate, id));
     session->context = Context::retain(&cl, context);
     session->queue = Queue::retain(&cl, queue);
@@ -242,6 +255,8 @@ cl_mem OpenclDevice::own(Buffer& buffer, const char* action) const {
 BufferRef OpenclDevice::borrow_handle(void* handle) {
   auto memory = static_cast<cl_mem>(handle);
   require(memory != nullptr, Code::invalid_argument, name(), ": the cl_mem is null");
+  require(plausible(handle, platform_.id), Code::invalid_argument, name(), ": the cl_mem ", handle,
+          " is none, or was released");
   Session& s = session();
   cl_context owner = nullptr;
   size_t bytes = 0;
