@@ -536,3 +536,16 @@ def test_nonsense_with_a_good_checksum_is_an_error_or_a_plan(tmp_path_factory, s
 
 
 _plan_bytes = None
+
+
+@pytest.mark.parametrize(("shape", "layout"), [((2, 3, 7, 16), "acbd"), ((1, 2, 3, 7, 5), "abdce")])
+def test_attention_reads_heads_that_lie_side_by_side(shape, layout):
+    g = pl.Graph()
+    tensors = [g.input(name, shape, layout=layout) for name in "qkv"]
+    g.output(g.scaled_dot_product_attention(*tensors), "y", layout=layout)
+    plan = pl.compile(g, device="cpu", tune="off")
+    assert plan.summary()["reorders"]["count"] == 0
+    values = [RNG.standard_normal(shape).astype("float32") for _ in "qkv"]
+    want = numpy.asarray(ops.scaled_dot_product_attention(*map(pl.asarray, values)))
+    got = plan(*(pl.asarray(x).to(layout=layout) for x in values))
+    numpy.testing.assert_allclose(numpy.asarray(got), want, rtol=1e-5, atol=1e-6)

@@ -344,6 +344,16 @@ static void test_move_views() {
         return b.add("linear", {x, b.constant({4, 6})});
       },
       "reshape linear");
+  // Windows of 2 x 2 of an image of 4 x 6, brought together once and not for queries, keys and values each.
+  const auto windows = [&](int64_t columns, const std::string& ops) {
+    Builder b;
+    const ValueId parted = b.add("reshape", {b.input({2, 4, 6, 6})}, "shape=[2,2,2,3,2,6]");
+    const ValueId rows = b.add("reshape", {b.add("permute", {parted}, "dims=[0,1,3,2,4,5]")}, "shape=[12,4,6]");
+    b.finish({b.add("linear", {rows, b.constant({columns, 6})})});
+    expect_pass(pass, b.graph, ops);
+  };
+  windows(18, "reshape permute reshape linear");
+  windows(6, "reshape linear reshape permute reshape");
 }
 
 static void test_split_linear() {

@@ -118,8 +118,18 @@ void before_unary(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, schema, view, {y}, title + ".view");
 }
 
+// Whether a dimension is made of factors that do not follow one another, which no view can do.
+bool joins(const std::vector<std::vector<int>>& dims) {
+  return std::any_of(dims.begin(), dims.end(), [](const std::vector<int>& dim) {
+    for (size_t i = 1; i < dim.size(); ++i)
+      if (dim[i] != dim[i - 1] + 1) return true;
+    return false;
+  });
+}
+
 // Rows in another order than those of the tensor they are views of: linear(view(x)) becomes view'(linear(view''(x))),
-// where view'' keeps the order of rows.
+// where view'' keeps the order of rows.  Not where that is a copy in any case (windows of an image), of longer rows or
+// by each of several products.
 void behind_rows(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   const bool normalises = node.schema->kind == "layer_norm";
@@ -130,9 +140,12 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   int length;
   const auto chain = ViewChain::back_from(rewriter, rewriter.input(node, 0), 3, source, length);
   if (!chain || length == 0 || chain->dims().size() < 2) return;
+  const auto columns = [&](ValueId id) { return rewriter.shape(id)[rewriter.shape(id).size() - 1]; };
   std::vector<std::vector<int>> rows = chain->dims();
   const std::vector<int> row = rows.back();
   rows.pop_back();
+  const ValueId viewed = rewriter.input(node, 0);
+  if (!normalises && (columns(node.outputs[0]) > columns(viewed) || rewriter.uses(viewed) > 1) && joins(rows)) return;
   std::vector<int> order;
   for (const std::vector<int>& list : rows) order.insert(order.end(), list.begin(), list.end());
   if (std::is_sorted(order.begin(), order.end())) return;
@@ -147,7 +160,7 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   const auto steps = first.steps();
   // Back to the order that was asked for: a chain over the new op's result.
   Dims made = first.shape();
-  made[made.size() - 1] = rewriter.shape(node.outputs[0])[rewriter.shape(node.outputs[0]).size() - 1];
+  made[made.size() - 1] = columns(node.outputs[0]);
   ViewChain last(made);
   std::vector<int64_t> places;
   for (int f : order) places.push_back(std::find(sorted.begin(), sorted.end(), f) - sorted.begin());

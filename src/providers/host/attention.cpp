@@ -314,11 +314,12 @@ AttentionBody make_body(const Op& op, const std::vector<TensorDesc>& inputs, con
   return body;
 }
 
-// Layouts with unit steps between the columns: as it says, and (n, l, heads, e), which a view of a linear layer's
-// result has.
+// Layouts with unit steps between the columns: as it says, and (n, l, heads, e), with windows (n, windows, l, heads, e),
+// which a view of a linear layer's result has.
 std::vector<Layout> layouts_of(int rank) {
   std::vector<Layout> layouts{Layout::plain(rank)};
   if (rank == 4) layouts.push_back(Layout::parse("acbd"));
+  if (rank == 5) layouts.push_back(Layout::parse("abdce"));
   return layouts;
 }
 
