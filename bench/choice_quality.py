@@ -3,8 +3,10 @@
     python -m bench.choice_quality --batch 1 16 --json out.json
 
 For each distinct convolution (with bias and ReLU; bench/shapes.py) the tuner measures its candidates from nothing, as
-it does in a program; then every candidate is measured again, independently and for longer, the candidates taking
-turns. A choice is good if its second time is at most 5% over the best second time. The target is 95% of the cases.
+it does in a program. Then a race finds the choice's fastest rival, and both take turns anew: a choice is good if the
+median of the ratios of their times is at most 1.05. The target is 95% of the cases. "floor" is the same ratio of the
+choice to itself, a second copy: where it is above 1.05, so may be a ratio that means nothing. "surely lost" counts the
+cases whose 95% confidence interval lies above 1.05 (bench/internals/choice_quality.cpp).
 """
 
 from __future__ import annotations
@@ -49,7 +51,22 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "good_share": round(sum(loss <= GOOD for loss in losses) / len(rows), 4),
         "median_loss": round(statistics.median(losses), 4),
         "worst_loss": round(max(losses), 3),
+        "surely_lost": sum(row["loss_low"] > GOOD for row in rows),
+        "floor_good_share": round(sum(row["floor"] <= GOOD for row in rows) / len(rows), 4),
+        "floor_median": round(statistics.median(row["floor"] for row in rows), 4),
     }
+
+
+def columns(found: dict[str, Any]) -> list[Any]:
+    """A summary as a row of the table."""
+    return [
+        found["cases"],
+        f"{100 * found['good_share']:.1f}%",
+        found["surely_lost"],
+        found["median_loss"],
+        found["worst_loss"],
+        f"{100 * found['floor_good_share']:.1f}%",
+    ]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -58,7 +75,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 16])
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--tune", choices=("auto", "full"), default="auto", help="as programs tune (default), or all")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of the second measurement of a shape (default 1)")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of a shape's last turns (default 1)")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every N-th shape, for a quick look")
     parser.add_argument("--build", metavar="FOLDER", help="a CMake build folder (default: build/bench)")
     parser.add_argument("--json", metavar="FILE")
@@ -70,10 +87,9 @@ def main(arguments: list[str] | None = None) -> None:
         if "problem" in row:
             sys.exit(f"{shape}: {row['problem']}")
         row["networks"] = users[shape]
-        row["loss"] = row["chosen_ms"] / row["fastest_ms"]
     table = Table(
-        ("network", "batch", "cases", "within 5%", "median loss", "worst"),
-        ("batch", "cases", "within 5%", "median loss", "worst"),
+        ("network", "batch", "cases", "within 5%", "surely lost", "median loss", "worst", "floor within 5%"),
+        ("batch", "cases", "within 5%", "surely lost", "median loss", "worst", "floor within 5%"),
     )
     summary: dict[str, Any] = {}
     for network in options.networks:
@@ -82,17 +98,17 @@ def main(arguments: list[str] | None = None) -> None:
             if not chosen:
                 continue
             found = summary[f"{network}, batch {batch}"] = summarise(chosen)
-            share = f"{100 * found['good_share']:.1f}%"
-            table.add(network, batch, found["cases"], share, found["median_loss"], found["worst_loss"])
+            table.add(network, batch, *columns(found))
     found = summary["all"] = summarise(rows)
-    share = f"{100 * found['good_share']:.1f}%"
-    table.add("all distinct", "", found["cases"], share, found["median_loss"], found["worst_loss"], styles=("bold",))
+    table.add("all distinct", "", *columns(found), styles=("bold",))
     table.print()
     worst = sorted((row for row in rows if row["loss"] > GOOD), key=lambda row: -row["loss"])[:10]
     for row in worst:
         shape = " ".join(map(str, row["shape"]))
         print(f"  {row['loss']:.2f}x at n c h w oc k stride padding groups = {shape}:")
-        print(f"    {row['chosen']} {ms_text(row['chosen_ms'])} ms, {row['fastest']} {ms_text(row['fastest_ms'])} ms")
+        for name in ("chosen", "rival"):
+            tuned, now = ms_text(row[f"{name}_tuned_ms"]), ms_text(row[f"{name}_ms"])
+            print(f"    {row[name]} {now} ms, {tuned} when it was tuned")
     if options.json:
         result = {"threads": options.threads, "tune": options.tune, "summary": summary, "rows": rows}
         Path(options.json).write_text(json.dumps(result, indent=1) + "\n", "utf-8")

@@ -48,8 +48,18 @@ def test_cases_are_distinct_and_know_their_networks():
 
 
 def test_summary_counts_what_is_within_five_percent():
-    rows = [{"loss": loss} for loss in (1.0, 1.04, 1.05, 1.06, 2.0)]
-    assert summarise(rows) == {"cases": 5, "good": 3, "good_share": 0.6, "median_loss": 1.05, "worst_loss": 2.0}
+    rows = [{"loss": loss, "loss_low": loss - 0.005, "floor": loss / 2 + 0.5} for loss in (1.0, 1.04, 1.05, 1.06, 2.0)]
+    rows[3]["loss_low"] = 1.05
+    assert summarise(rows) == {
+        "cases": 5,
+        "good": 3,
+        "good_share": 0.6,
+        "median_loss": 1.05,
+        "worst_loss": 2.0,
+        "surely_lost": 1,
+        "floor_good_share": 0.8,
+        "floor_median": 1.025,
+    }
 
 
 def test_judge_compares_auto_with_each():

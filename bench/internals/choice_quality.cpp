@@ -1,19 +1,28 @@
-// How good the tuned choice is: for each convolution on standard input, what dispatch measures as fastest, and what
-// a longer, independent measurement of every candidate says.  bench/choice_quality.py feeds it and sums up.
+// How good the tuned choice is: for each convolution on standard input, what dispatch measures as fastest, and how that
+// compares with the fastest rival by an independent, paired measurement.  bench/choice_quality.py feeds it and sums up.
 //
 //   choice_quality [auto|full [threads [seconds]]] < shapes > results
 //
 // A shape is a line "n c h w oc k stride padding groups".  A result is a line of JSON:
-//   {"shape": [...], "chosen": KEY, "chosen_ms": MS, "fastest": KEY, "fastest_ms": MS, "candidates": N}
-// where both times come from the second measurement.  It is independent of the first: kernels prepared anew, buffers
-// of each candidate's own, rounds in a new random order; its statistic is the median of the samples during which no
-// other program took a processor away.  Large weights come from memory in both, as they do within a network
-// (dispatch/measure.cpp says what that changes).
+//   {"shape": [...], "chosen": KEY, "chosen_ms": MS, "rival": KEY, "rival_ms": MS, "loss": R, "loss_low": R,
+//    "floor": R, "pairs": N, "candidates": N, "chosen_tuned_ms": MS, "rival_tuned_ms": MS}
+//
+// The least of many noisy times is less than the time of the fastest candidate, so that is not what the choice is
+// judged by.  First a race finds the rival: all candidates take turns, and those behind leave, sooner the further they
+// are behind.  Then the chosen one and the rival run in turns anew; `loss` is the median of the ratios of their times
+// in the same turn, from samples that had no part in finding the rival, at least 1.  `loss_low` is the lower end of
+// that median's 95% confidence interval (by order statistics).  A twin of the chosen one, with weights and a kernel of
+// its own, takes turns as well: `floor`, its ratio to the chosen one, says what the measurement cannot tell apart.
+//
+// Activations lie where they lie for all candidates, and large weights come from memory, as within a network
+// (dispatch/measure.cpp says what that changes).  Samples during which another program took a processor away are taken
+// again.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <random>
 #include <sstream>
@@ -47,70 +56,180 @@ Op convolution(const Shape& s) {
                  {f32({s.n, s.c, s.h, s.w}), f32({s.oc, s.c / s.groups, s.k, s.k}), f32({s.oc})});
 }
 
-// A candidate with a kernel and memory of its own.
+// Turns of at least so many samples decide who leaves, and at which ratio to the best.
+struct Stage {
+  size_t rounds;
+  double leave;
+};
+constexpr Stage kStages[] = {{3, 1.5}, {4, 1.2}, {6, 1.1}, {10, 1.05}};
+constexpr double kHopeless = 2.5;  // slower than the best by this in its first runs: does not take part
+constexpr size_t kLeastPairs = 9, kMostPairs = 151;
+constexpr double kShortMs = 1;  // shorter ops run once before a sample, and a sample is at least 0.2 ms
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + long(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// Buffers by their place among inputs and outputs, large enough for every candidate.
+class Places {
+ public:
+  explicit Places(Device& device) : device_(device) {}
+  Buffer* get(int place, size_t bytes) {
+    BufferRef& buffer = buffers_[place];
+    if (!buffer || buffer->bytes() < bytes) buffer = filled(device_, bytes);
+    return buffer.get();
+  }
+  static BufferRef filled(Device& device, size_t bytes) {
+    BufferRef buffer = device.allocate(bytes);
+    std::vector<float> values(bytes / sizeof(float));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = 0.5f + float(i * 7919 % 1024) / 1024;
+    device.write(*buffer, 0, values.data(), values.size() * sizeof(float));
+    return buffer;
+  }
+
+ private:
+  Device& device_;
+  std::map<int, BufferRef> buffers_;
+};
+
+// A candidate with a kernel and weights of its own.
 class Contender {
  public:
-  Contender(Device& device, const Candidate& candidate) : kernel_(candidate.prepare()) {
-    const auto fill = [&](const std::vector<TensorDesc>& descs, std::vector<Buffer*>& to) {
-      for (const TensorDesc& desc : descs) {
-        if (!desc.present) {
-          to.push_back(nullptr);
-          continue;
-        }
-        BufferRef buffer = device.allocate(desc.size_bytes());
-        std::vector<float> values(desc.size_bytes() / sizeof(float));
-        for (size_t i = 0; i < values.size(); ++i) values[i] = 0.5f + float(i * 7919 % 1024) / 1024;
-        device.write(*buffer, 0, values.data(), values.size() * sizeof(float));
-        to.push_back(buffer.get());
-        buffers_.push_back(std::move(buffer));
-      }
-    };
-    fill(candidate.inputs, inputs_);
-    fill(candidate.outputs, outputs_);
+  Contender(Device& device, Places& places, const Way& way) : way(&way), kernel_(way.candidate.prepare()) {
+    const Candidate& candidate = way.candidate;
+    for (size_t i = 0; i < candidate.inputs.size(); ++i) {
+      const TensorDesc& desc = candidate.inputs[i];
+      if (i > 0 && desc.present) buffers_.push_back(Places::filled(device, desc.size_bytes()));
+      inputs_.push_back(!desc.present ? nullptr : i > 0 ? buffers_.back().get() : places.get(0, desc.size_bytes()));
+    }
+    outputs_.push_back(places.get(1, candidate.outputs[0].size_bytes()));
     if (candidate.workspace_bytes) buffers_.push_back(workspace_ = device.allocate(candidate.workspace_bytes));
     packed_ = pack_inputs(device, candidate, inputs_);
     for (size_t i = 1; i < inputs_.size(); ++i)  // weights and bias
       if (inputs_[i] && comes_from_afar(inputs_[i]->bytes())) evicted_.push_back(inputs_[i]);
   }
+
+  const Way* way;
+  std::vector<double> ms;  // a sample a round
+  std::vector<bool> clean;
+
+  // Twice, of which the first touches memory and builds what is built late.
+  double first_ms(double least) {
+    const double once = run_ms(1);
+    return once > 4 * least ? once : std::min(run_ms(1), run_ms(1));
+  }
+  void set_repeat(double expected) {  // unless weights have to be evicted before each run
+    short_ = expected < kShortMs;
+    repeat_ = evicted_.empty() ? std::clamp(int(0.2 / std::max(expected, 1e-6)), 1, 500) : 1;
+  }
+  void take_sample() {
+    if (short_) run_ms(1);
+    bool undisturbed = false;
+    double taken = INFINITY;
+    for (int attempt = 0; attempt < 4 && !undisturbed; ++attempt) {
+      const uint64_t before = preemptions();
+      const double now = run_ms(repeat_);
+      undisturbed = preemptions() == before;
+      taken = undisturbed ? now : std::min(taken, now);
+    }
+    ms.push_back(taken);
+    clean.push_back(undisturbed);
+  }
+  void forget() { ms.clear(), clean.clear(); }
+  double judged_ms() const { return median(ms); }
+
+ private:
   double run_ms(int runs) {
     for (const Buffer* buffer : evicted_) evict(*buffer);
-    if (!evicted_.empty()) wake_threads();
+    wake_together();
     const auto start = Clock::now();
     for (int i = 0; i < runs; ++i) kernel_->run({inputs_.data(), outputs_.data(), workspace_.get()});
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count() / runs;
   }
-  void set_repeat(double ms) {  // samples of 0.3 ms and more, unless weights have to be evicted before each run
-    repeat_ = evicted_.empty() ? std::clamp(int(0.3 / std::max(ms, 1e-6)), 1, 500) : 1;
-  }
-  void take_sample() {
-    run_ms(1);  // brings its memory into the caches
-    for (int attempt = 0; attempt < 5; ++attempt) {
-      const uint64_t before = preemptions();
-      const double ms = run_ms(repeat_);
-      all_.push_back(ms);
-      if (preemptions() != before) continue;
-      clean_.push_back(ms);
-      break;
-    }
-  }
-  double judged_ms() const {
-    std::vector<double> sorted = clean_.size() >= 5 ? clean_ : all_;
-    const auto middle = sorted.begin() + long(sorted.size() / (clean_.size() >= 5 ? 2 : 4));
-    std::nth_element(sorted.begin(), middle, sorted.end());
-    return *middle;
-  }
 
- private:
   std::unique_ptr<Kernel> kernel_;
   std::vector<BufferRef> buffers_, packed_;
   std::vector<Buffer*> inputs_, outputs_;
   std::vector<const Buffer*> evicted_;
   BufferRef workspace_;
-  std::vector<double> clean_, all_;
   int repeat_ = 1;
+  bool short_ = false;
 };
 
-// The way that dispatch takes where every layout is free, and all that could be prepared.
+using Contenders = std::vector<std::unique_ptr<Contender>>;
+
+// The ratios of two contenders' samples of the same rounds, sorted; of undisturbed ones if there are enough.
+std::vector<double> ratios(const Contender& over, const Contender& under) {
+  std::vector<double> undisturbed, all;
+  for (size_t i = 0; i < over.ms.size(); ++i) {
+    all.push_back(over.ms[i] / under.ms[i]);
+    if (over.clean[i] && under.clean[i]) undisturbed.push_back(all.back());
+  }
+  std::vector<double>& found = undisturbed.size() >= 5 ? undisturbed : all;
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void take_round(Contenders& contenders, std::mt19937& random) {
+  std::vector<Contender*> order;
+  for (const auto& contender : contenders) order.push_back(contender.get());
+  std::shuffle(order.begin(), order.end(), random);
+  for (Contender* contender : order) contender->take_sample();
+}
+
+// All that could be prepared and is not hopelessly slow; `chosen` in any case, as the first.
+Contenders starters(Device& cpu, Places& places, const Entry& entry, const Way& chosen) {
+  std::vector<const Way*> ways;
+  for (const Way& way : entry.ways)
+    if (way.usable && &way != &chosen) ways.push_back(&way);
+  std::stable_sort(ways.begin(), ways.end(), [](const Way* a, const Way* b) { return a->ms < b->ms; });
+  ways.insert(ways.begin(), &chosen);
+  Contenders found;
+  double least = INFINITY;
+  for (const Way* way : ways) {
+    try {
+      auto contender = std::make_unique<Contender>(cpu, places, *way);
+      const double ms = contender->first_ms(least);
+      least = std::min(least, ms);
+      if (way != &chosen && ms > kHopeless * least) continue;
+      contender->set_repeat(ms);
+      found.push_back(std::move(contender));
+    } catch (const Error&) {
+      if (way == &chosen) throw;
+    }
+  }
+  return found;
+}
+
+// The fastest but the first, which stays in the race whatever it takes.
+std::unique_ptr<Contender> rival_of(Contenders& race, std::mt19937& random, double seconds) {
+  const auto began = Clock::now();
+  for (const Stage& stage : kStages) {
+    if (race.size() <= 2) break;
+    for (size_t i = 0; i < stage.rounds; ++i) {
+      if (race[0]->ms.size() >= 3 && std::chrono::duration<double>(Clock::now() - began).count() > seconds) break;
+      take_round(race, random);
+    }
+    // Ratios to the first say how they stand among each other, too.
+    std::vector<double> standing;
+    for (const auto& contender : race) standing.push_back(median(ratios(*contender, *race[0])));
+    const double least = *std::min_element(standing.begin() + 1, standing.end());
+    for (size_t i = race.size(); i-- > 1;)
+      if (standing[i] > stage.leave * least) race.erase(race.begin() + long(i));
+  }
+  if (race.size() < 2) return nullptr;
+  auto best = race.begin() + 1;
+  if (race.size() > 2) {
+    const auto standing = [&](const auto& contender) { return median(ratios(*contender, *race[0])); };
+    for (auto it = best; it != race.end(); ++it)
+      if (standing(*it) < standing(*best)) best = it;
+  }
+  return std::move(*best);
+}
+
+// The way that dispatch takes where every layout is free, against its rival.
 void judge(Catalog& catalog, Device& cpu, const Shape& shape, Tuning tuning, double seconds, std::mt19937& random) {
   const EntryRef entry = catalog.entry(convolution(shape), cpu);
   catalog.measure(*entry, tuning);
@@ -119,50 +238,54 @@ void judge(Catalog& catalog, Device& cpu, const Shape& shape, Tuning tuning, dou
     if (way.usable && (!chosen || way.ms < chosen->ms)) chosen = &way;
   if (!chosen) {
     std::printf("{\"problem\": \"no candidate\"}\n");
+    std::fflush(stdout);
     return;
   }
-  // Memory for all at once is what an interleaved measurement takes; those hopelessly slow are not worth it.
-  std::vector<std::pair<const Way*, std::unique_ptr<Contender>>> race;
-  double least = INFINITY;
-  for (const Way& way : entry->ways) {
-    if (!way.usable) continue;
-    std::unique_ptr<Contender> contender;
-    try {
-      contender = std::make_unique<Contender>(cpu, way.candidate);
-      contender->run_ms(1);
-    } catch (const Error&) {
-      continue;
-    }
-    const double ms = std::min(contender->run_ms(1), contender->run_ms(1));
-    least = std::min(least, ms);
-    if (&way != chosen && ms > 4 * least) continue;
-    contender->set_repeat(ms);
-    race.emplace_back(&way, std::move(contender));
-  }
+  Places places(cpu);
+  // The largest sizes first, so that all share the same memory.
+  for (const Way& way : entry->ways)
+    if (way.usable) places.get(0, way.candidate.inputs[0].size_bytes());
+  for (const Way& way : entry->ways)
+    if (way.usable) places.get(1, way.candidate.outputs[0].size_bytes());
+  Contenders race = starters(cpu, places, *entry, *chosen);
+  const size_t candidates = race.size();
+  std::unique_ptr<Contender> rival = rival_of(race, random, seconds / 2);
+  const auto twin = [&] {
+    auto made = std::make_unique<Contender>(cpu, places, *chosen);
+    made->set_repeat(made->first_ms(INFINITY));
+    return made;
+  };
+  Contenders last;
+  last.push_back(std::move(race[0]));
+  last.push_back(twin());
+  if (rival) last.push_back(std::move(rival));
+  for (const auto& contender : last) contender->forget();
   const auto start = Clock::now();
-  for (int round = 0; round < 101; ++round) {
-    if (round >= 9 && std::chrono::duration<double>(Clock::now() - start).count() > seconds) break;
-    std::shuffle(race.begin(), race.end(), random);
-    for (auto& [way, contender] : race) contender->take_sample();
+  for (size_t round = 0; round < kMostPairs; ++round) {
+    if (round >= kLeastPairs && std::chrono::duration<double>(Clock::now() - start).count() > seconds) break;
+    take_round(last, random);
   }
-  const Way* fastest = nullptr;
-  double fastest_ms = INFINITY, chosen_ms = INFINITY;
-  for (const auto& [way, contender] : race) {
-    const double ms = contender->judged_ms();
-    if (way == chosen) chosen_ms = ms;
-    if (ms < fastest_ms) fastest = way, fastest_ms = ms;
-  }
+  const Contender &first = *last[0], &other = *last.back();
+  const std::vector<double> losses = last.size() > 2 ? ratios(first, other) : std::vector<double>{1};
+  const auto low = long(double(losses.size()) / 2 - std::sqrt(double(losses.size())));
+  const double floor = median(ratios(*last[1], first));
   Json json;
   json.object().key("shape").list();
   for (int64_t size :
        {shape.n, shape.c, shape.h, shape.w, shape.oc, shape.k, shape.stride, shape.padding, shape.groups})
     json.value(size);
   json.end()
-      .field("chosen", chosen->key)
-      .field("chosen_ms", chosen_ms)
-      .field("fastest", fastest->key)
-      .field("fastest_ms", fastest_ms)
-      .field("candidates", race.size())
+      .field("chosen", first.way->key)
+      .field("chosen_ms", first.judged_ms())
+      .field("rival", other.way->key)
+      .field("rival_ms", other.judged_ms())
+      .field("loss", std::max(1.0, median(losses)))
+      .field("loss_low", std::max(1.0, losses[size_t(std::max(0L, low))]))
+      .field("floor", std::max(floor, 1 / floor))
+      .field("pairs", losses.size())
+      .field("candidates", candidates)
+      .field("chosen_tuned_ms", double(first.way->ms))
+      .field("rival_tuned_ms", double(other.way->ms))
       .end();
   std::printf("%s\n", json.str().c_str());
   std::fflush(stdout);
