@@ -24,14 +24,45 @@ constexpr float kPerLn2 = 1.44269504089f;  // 1 / ln 2
 
 // Passes over NaN, which the sum of exponentials then shows.
 PL_INLINE float larger(float a, float b) { return a > b ? a : b; }
+// Of arrays of lanes compilers make sixteen scalars here.
+typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+PL_INLINE const Lanes& lanes_at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
+PL_INLINE Lanes& lanes_at(float* x) { return *reinterpret_cast<Lanes*>(x); }
+// The lanes joined in pairs; the numbers of pairs are constants, so that no loop is left.
+template <bool Sum, int Half = kLanes / 2>
+PL_INLINE float joined(float* lanes) {
+  for (int l = 0; l < Half; ++l) lanes[l] = Sum ? lanes[l + Half] + lanes[l] : larger(lanes[l + Half], lanes[l]);
+  if constexpr (Half > 1)
+    return joined<Sum, Half / 2>(lanes);
+  else
+    return lanes[0];
+}
 PL_VECTORISED float largest_of(const float* x, int64_t n, float largest) {
-  float lanes[kLanes];
-  for (int l = 0; l < kLanes; ++l) lanes[l] = largest;
-  for (int64_t i = 0; i < n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] = larger(x[i + l], lanes[l]);
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lanes[l] = larger(lanes[l + half], lanes[l]);
-  return lanes[0];
+  alignas(64) float lanes[kLanes];
+  Lanes most = Lanes{} + largest;
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const Lanes& here = lanes_at(x + i);
+    most = here > most ? here : most;
+  }
+  lanes_at(lanes) = most;
+  return joined<false>(lanes);
+}
+// The same after `mask` was added; n is any number.
+PL_VECTORISED float add_and_largest(const float* mask, float* x, int64_t n, float largest) {
+  alignas(64) float lanes[kLanes];
+  Lanes most = Lanes{} + largest;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Lanes here = lanes_at(x + i) + kPerLn2 * lanes_at(mask + i);
+    lanes_at(x + i) = here;
+    most = here > most ? here : most;
+  }
+  lanes_at(lanes) = most;
+  for (; i < n; ++i) {
+    x[i] += kPerLn2 * mask[i];
+    lanes[0] = larger(x[i], lanes[0]);
+  }
+  return joined<false>(lanes);
 }
 // 2^x for x <= 0: scores are kept in units of ln 2, which saves the range reduction of exp.  Below -126 it is 0.  The
 // polynomial was fitted to 2^f, |f| <= 1/2, by least squares weighted towards the minimax: 1.5 units of the last place.
@@ -56,12 +87,14 @@ PL_VECTORISED float exponentials(float* x, int64_t n, float largest) {
       x[i + l] = power_of_two(x[i + l] - largest);
       lanes[l] += x[i + l];
     }
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
-  return lanes[0];
+  return joined<true>(lanes);
 }
 PL_VECTORISED void scale_run(float* x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+PL_VECTORISED void scale_into(const float* x, int64_t n, float factor, float* y) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
 }
 PL_VECTORISED void add_run(const float* mask, float* x, int64_t n) {
 #pragma GCC ivdep
@@ -101,7 +134,7 @@ struct AttentionBody {
   DType dtype;
   int64_t queries, keys, width, value_width;  // l, s, e, ev
   Matrices q, k, v, mask, y;
-  bool masked, mask_is_bool, causal;
+  bool masked, mask_is_bool, mask_in_place, causal;  // in place: f32 whose rows are read where they lie
   float scale;
   LoadRun<float> load, load_mask;
   StoreRun<float> store;
@@ -220,10 +253,16 @@ struct AttentionBody {
       product.run(first);
       for (int64_t i = 0; i < rows; ++i) {
         float* row = scores + i * first.c_step;
-        if (masked || causal)
-          apply_mask(masked ? input(arguments, 3) : nullptr, head, query + i, j, count, space + room.row, row);
         std::fill(row + count, row + whole, -math::kInfinity);
-        const float now = largest_of(row, whole, largest[i]);
+        float now;
+        if (mask_in_place) {
+          const float* here = static_cast<const float*>(input(arguments, 3)) + mask.heads[size_t(head)];
+          now = add_and_largest(here + (query + i) * mask.row_step + j, row, count, largest[i]);
+        } else {
+          if (masked || causal)
+            apply_mask(masked ? input(arguments, 3) : nullptr, head, query + i, j, count, space + room.row, row);
+          now = largest_of(row, whole, largest[i]);
+        }
         const float shift = now == -math::kInfinity ? 0.0f : now;
         const float sum = exponentials(row, whole, shift);
         if (j > 0) {
@@ -241,11 +280,17 @@ struct AttentionBody {
     }
     for (int64_t i = 0; i < rows; ++i) {
       float* row = sums + i * padded;
-      if (end == 0 || total[i] == 0)
+      const int64_t target = y.heads[size_t(head)] + (query + i) * y.row_step;
+      const bool nothing = end == 0 || total[i] == 0;
+      if (dtype == DType::f32 && !nothing) {
+        scale_into(row, value_width, 1.0f / total[i], static_cast<float*>(output(arguments)) + target);
+        continue;
+      }
+      if (nothing)
         std::fill(row, row + value_width, 0.0f);
       else
         scale_run(row, value_width, 1.0f / total[i]);
-      store(row, value_width, output(arguments), y.heads[size_t(head)] + (query + i) * y.row_step, 1);
+      store(row, value_width, output(arguments), target, 1);
     }
   }
 
@@ -298,6 +343,7 @@ AttentionBody make_body(const Op& op, const std::vector<TensorDesc>& inputs, con
                      Matrices(y, y.shape),
                      masked,
                      mask.dtype == DType::boolean,
+                     false,
                      op.attributes.flag("is_causal"),
                      float(op.attributes.number("scale")),
                      float_loader(q.dtype),
@@ -305,6 +351,7 @@ AttentionBody make_body(const Op& op, const std::vector<TensorDesc>& inputs, con
                      float_storer(q.dtype),
                      1,
                      1};
+  body.mask_in_place = masked && mask.dtype == DType::f32 && body.mask.column_step == 1 && !body.causal;
   // Four tasks for each thread, so that they end together, as long as the heads can be parted.
   const int64_t threads = std::max(1, omp_get_max_threads()),
                 heads = std::max<int64_t>(1, int64_t(body.q.heads.size()));
@@ -314,8 +361,8 @@ AttentionBody make_body(const Op& op, const std::vector<TensorDesc>& inputs, con
   return body;
 }
 
-// Layouts with unit steps between the columns: as it says, and (n, l, heads, e), with windows (n, windows, l, heads, e),
-// which a view of a linear layer's result has.
+// Layouts with unit steps between the columns: as it says, and (n, l, heads, e), with windows (n, windows, l, heads,
+// e), which a view of a linear layer's result has.
 std::vector<Layout> layouts_of(int rank) {
   std::vector<Layout> layouts{Layout::plain(rank)};
   if (rank == 4) layouts.push_back(Layout::parse("acbd"));
