@@ -184,6 +184,8 @@ def compile(
     tune: str | None = None,
     seconds: float | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    values: Mapping[str, Any] | None = None,
     slice: int | Mapping[str, int] | None = None,
     streams: int | None = None,
     math: str | None = None,
@@ -196,8 +198,9 @@ def compile(
 
     device: "auto" (a GPU if there is one, else the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
     comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures what matters, "off" runs
-    nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). shapes: of inputs
-    with named axes. slice, streams: images at a time and slices at the same time; default: chosen by measurement.
+    nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). shapes: of a model's
+    inputs, by name; sizes: of axes that it names; values: arrays that make inputs constants. slice, streams: images
+    at a time and slices at the same time; default: chosen by measurement.
     What is left of the batch when no `streams` slices remain is run at once, on all threads.
     slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
     math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" where an OpenCL device may hold values
@@ -240,8 +243,10 @@ def compile(
         "without": without,
     }
     if isinstance(model, Graph):
-        if shapes is not None:
-            raise ArgumentTypeError("compile: shapes are given for a Graph, expected graph.bind(axis=size)")
+        for name, given in (("shapes", shapes), ("sizes", sizes), ("values", values)):
+            if given is not None:
+                instead = "a graph.constant in place of the input" if name == "values" else "graph.bind(axis=size)"
+                raise ArgumentTypeError(f"compile: {name} are given for a Graph, expected {instead}")
         return Plan(_compile_graph(model, options, progress), _rebinder(model, options))
     if not isinstance(model, (str, os.PathLike, bytes)) and not hasattr(model, "graph"):
         kind = type(model).__name__
@@ -250,11 +255,13 @@ def compile(
 
     parsed = front_end.read(model)  # once: the plans for other shapes share its weights
 
-    def build(given: Mapping[str, Sequence[int]] | None) -> Plan:
-        graph = parsed.graph(shapes=given)
+    def build(
+        shapes: Mapping[str, Sequence[int]] | None, sizes: Mapping[str, int] | None = None, progress: Any = None
+    ) -> Plan:
+        graph = parsed.graph(shapes, sizes, values)
         return Plan(_compile_graph(graph, options, progress), build)
 
-    return build(shapes)
+    return build(shapes, sizes, progress)
 
 
 def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:

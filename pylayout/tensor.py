@@ -369,8 +369,8 @@ class Tensor(Methods):
     ) -> Tensor:
         """A tensor over a pyopencl Buffer, without a copy. `offset` is in bytes.
 
-        Work on it is queued on `queue`, a pyopencl CommandQueue in order; both objects are retained. Both must be alive:
-        OpenCL cannot always tell a released object from a live one, and may crash on it.
+        Work on it is queued on `queue`, a pyopencl CommandQueue in order; both objects are retained. Both must be
+        alive: OpenCL cannot always tell a released object from a live one, and may crash on it.
 
         Raises DeviceError where the queue is missing or does not fit, ShapeError where the buffer is too small.
         """

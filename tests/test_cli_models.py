@@ -135,6 +135,38 @@ def test_run_takes_pictures_batches_and_several_inputs(model, capsys):
     assert found["input"] == "random numbers" and found["outputs"][0]["finite"]
 
 
+def test_open_sizes_come_from_axes_and_arrays(model, capsys):
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["h"], ["z"])]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in
+             (("x", ["n", "steps", 4]), ("h", [2, "n", 3]), ("y", None), ("z", None))]  # fmt: skip
+    graph = helper.make_graph(nodes, "open", infos[:2], infos[2:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), "open.onnx")
+
+    def shapes(*arguments):
+        found = run_json(capsys, "run", "open.onnx", *OFF, "--runs", "1", *arguments)
+        return [output["shape"] for output in found["outputs"]]
+
+    assert shapes("--shape", "steps=7") == [[1, 7, 4], [2, 1, 3]]
+    assert shapes("--shape", "steps=7", "--shape", "n=5") == [[5, 7, 4], [2, 5, 3]]
+    np.save("x.npy", np.zeros((6, 9, 4), "float32"))
+    assert shapes("--input", "x=x.npy") == [[6, 9, 4], [2, 6, 3]]
+    np.savez("h.npz", h=np.zeros((2, 3, 3), "float32"))
+    assert shapes("--input", "h.npz", "--shape", "steps=2") == [[3, 2, 4], [2, 3, 3]]
+    assert "axis 1, steps, of input x: float (n, steps, 4) has no size: --shape steps=… or --shape x=…" in failure(
+        capsys, 2, "run", "open.onnx", *OFF
+    )
+    assert "steps is an axis, expected one size" in failure(capsys, 2, "run", "open.onnx", *OFF, "--shape", "steps=1,2")
+    plan = pl.compile("open.onnx", sizes={"steps": 7, "n": 5}, values={"h": np.ones((2, 5, 3), "float32")}, tune="off")
+    assert [tuple(item["shape"]) for item in plan.inputs] == [(5, 7, 4)]
+    assert plan.run(np.ones((5, 8, 4), "float32"))[0].shape == (5, 8, 4)  # compiled anew, h as it was given
+    with pytest.raises(pl.InvalidArgumentError, match="0 inputs given, expected 1: x"):
+        plan.run()
+    graph = pl.Graph()
+    graph.output(graph.input("x", (1,)), "y")
+    with pytest.raises(pl.ArgumentTypeError, match="sizes are given for a Graph, expected graph"):
+        pl.compile(graph, sizes={"n": 1})
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [

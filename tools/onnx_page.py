@@ -27,6 +27,7 @@ Made by `tools/onnx_page.py` from the converters (`pylayout/onnx/convert/`): not
 ```python
 plan = pl.compile("model.onnx")                       # or an onnx.ModelProto, or a file's bytes
 plan = pl.compile("model.onnx", shapes={{"x": (16, 3, 224, 224)}})
+plan = pl.compile("model.onnx", sizes={{"batch": 8, "tokens": 128}})  # axes that the model names
 graph = pylayout.onnx.load("model.onnx")              # the pl.Graph alone: to print, change, compile
 backend = pylayout.onnx.Backend.prepare(model)        # ONNX's own interface for backends
 ```
@@ -35,7 +36,8 @@ Opsets {FIRST_OPSET} to {LAST_OPSET}. What is not supported is refused, with the
 opset.
 
 - **Shapes** are fixed in a graph. Sizes that a model leaves open are given by `shapes` (by input) or `sizes` (by the
-  name of an axis); an open first axis that is not given is 1. Arithmetic on shapes is done at import, and is not in
+  name of an axis); an open first axis that is not given is 1. A plan given arrays of other shapes is compiled anew for
+  them, once for each. Arithmetic on shapes is done at import, and is not in
   the graph.
 - **Values that shapes depend on** must be constants of the model, or become constants by `values={{name: array}}`.
   "Known" in the table means this. `Backend` does so by itself, and keeps a plan for each combination of values.

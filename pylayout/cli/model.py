@@ -39,7 +39,8 @@ def add_shapes(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=N,C,H,W",
-        help="the shape of an input, where the model leaves it open or another is wanted",
+        help="the shape of an input, where the model leaves it open or another is wanted; or the size of an axis that "
+        "the model names: steps=7",
     )
 
 
@@ -83,24 +84,71 @@ def _limit(text: str) -> float:
 
 def _shapes(options: argparse.Namespace, inputs: Sequence[Any]) -> dict[str, tuple[int, ...]]:
     shapes: dict[str, tuple[int, ...]] = {}
+    axes: dict[str, int] = {}
     names = [item.name for item in inputs]
+    known = {dim for item in inputs for dim in item.dims or () if isinstance(dim, str)}
     for text in options.shape:
         name, equals, sizes = text.rpartition("=")
         name = name if equals else names[0] if len(names) == 1 else ""
-        if name not in names:
-            raise UsageError(f"--shape {text}: the model's inputs are {', '.join(names)}, expected NAME=SIZE,SIZE,…")
+        if name not in names and name not in known:
+            also = f" and its axes {', '.join(sorted(known))}" if known else ""
+            raise UsageError(
+                f"--shape {text}: the model's inputs are {', '.join(names)}{also}, expected NAME=SIZE,SIZE,…"
+            )
         try:
-            shapes[name] = tuple(int(size) for size in sizes.split(",") if size)
+            shape = tuple(int(size) for size in sizes.split(",") if size)
         except ValueError:
             raise UsageError(f"--shape {text}: {sizes!r} are not whole numbers") from None
-    if options.batch:
-        for item in inputs:
-            if item.name in shapes or not item.dims:
-                continue
-            open_sizes = [size for size in item.dims[1:] if not isinstance(size, int)]
-            if open_sizes:
-                raise UsageError(f"--batch: input {item} leaves other sizes open too: --shape {item.name}=…")
-            shapes[item.name] = (options.batch, *item.dims[1:])
+        if name in names:
+            shapes[name] = shape
+        elif len(shape) == 1:
+            axes[name] = shape[0]
+        else:
+            raise UsageError(f"--shape {text}: {name} is an axis, expected one size")
+    given = {**_array_shapes(options, inputs), **shapes}
+    for item in inputs:
+        if item.name in given:
+            named = zip(item.dims or (), given[item.name], strict=False)
+            axes = {**{dim: size for dim, size in named if isinstance(dim, str)}, **axes}
+    for item in inputs:  # as the importer has it: a first axis of which nothing is said is 1
+        if item.name not in shapes and item.dims and isinstance(item.dims[0], str):
+            axes = {**axes, item.dims[0]: options.batch} if options.batch else {item.dims[0]: 1, **axes}
+    for item in inputs:
+        if item.name in shapes or not item.dims:
+            continue
+        array = given.get(item.name, item.dims)
+        array = array if len(array) == len(item.dims) else item.dims
+        filled = [dim if isinstance(dim, int) else axes.get(dim, array[i]) for i, dim in enumerate(item.dims)]
+        if options.batch or not isinstance(filled[0], int):
+            filled[0] = options.batch or 1
+        for i, size in enumerate(filled):
+            if not isinstance(size, int):
+                axis = f", {size}, of input {item} has no size: --shape {size}=… or" if size else f" of input {item}:"
+                raise UsageError(f"axis {i}{axis} --shape {item.name}=…")
+        if filled != list(item.dims):
+            shapes[item.name] = tuple(filled)
+    return shapes
+
+
+def _array_shapes(options: argparse.Namespace, inputs: Sequence[Any]) -> dict[str, tuple[int, ...]]:
+    """The shapes of arrays that --input gives. What is wrong with them is said when they are read."""
+    import numpy as np
+
+    names = [item.name for item in inputs]
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in options.input:
+        name, equals, file = text.partition("=")
+        if not equals or name not in names:
+            name, file = "", text
+        try:
+            if file.endswith(".npy"):
+                name = name or next(each for each in names if each not in shapes)
+                shapes[name] = np.load(file, mmap_mode="r", allow_pickle=False).shape
+            elif file.endswith(".npz") and not name:
+                with np.load(file, allow_pickle=False) as arrays:
+                    shapes.update({key: arrays[key].shape for key in arrays.files if key in names})
+        except (OSError, ValueError, StopIteration):
+            continue
     return shapes
 
 

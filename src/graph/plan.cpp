@@ -123,8 +123,11 @@ std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Grap
 
 std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
   const auto& wanted = graph_.inputs();
-  require(inputs.size() == wanted.size(), Code::invalid_argument, "plan: ", inputs.size(), " inputs given, expected ",
-          wanted.size());
+  if (inputs.size() != wanted.size()) {
+    std::string names;
+    for (const GraphInput& input : wanted) names += (names.empty() ? ": " : ", ") + graph_.value(input.value).name;
+    fail(Code::invalid_argument, "plan: ", inputs.size(), " inputs given, expected ", wanted.size(), names);
+  }
   std::vector<TensorRef> kept;  // converted inputs
   std::vector<External> in, out;
   for (size_t i = 0; i < inputs.size(); ++i) {
