@@ -104,8 +104,8 @@ def main(arguments: list[str] | None = None) -> None:
     table.print()
     worst = sorted((row for row in rows if row["loss"] > GOOD), key=lambda row: -row["loss"])[:10]
     for row in worst:
-        shape = " ".join(map(str, row["shape"]))
-        print(f"  {row['loss']:.2f}x at n c h w oc k stride padding groups = {shape}:")
+        sizes = " ".join(map(str, row["shape"]))
+        print(f"  {row['loss']:.2f}x at n c h w oc k stride padding groups = {sizes}:")
         for name in ("chosen", "rival"):
             tuned, now = ms_text(row[f"{name}_tuned_ms"]), ms_text(row[f"{name}_ms"])
             print(f"    {row[name]} {now} ms, {tuned} when it was tuned")

@@ -66,6 +66,16 @@ constexpr double kHopeless = 2.5;  // slower than the best by this in its first 
 constexpr size_t kLeastPairs = 9, kMostPairs = 151;
 constexpr double kShortMs = 1;  // shorter ops run once before a sample, and a sample is at least 0.2 ms
 
+constexpr int kAttempts = 4;  // at an undisturbed sample, while there is time
+
+class Watch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  const Clock::time_point start_ = Clock::now();
+};
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + long(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -124,11 +134,12 @@ class Contender {
     short_ = expected < kShortMs;
     repeat_ = evicted_.empty() ? std::clamp(int(0.2 / std::max(expected, 1e-6)), 1, 500) : 1;
   }
-  void take_sample() {
+  // Taken again up to `attempts` times while it is disturbed.
+  void take_sample(int attempts) {
     if (short_) run_ms(1);
     bool undisturbed = false;
     double taken = INFINITY;
-    for (int attempt = 0; attempt < 4 && !undisturbed; ++attempt) {
+    for (int attempt = 0; attempt < attempts && !undisturbed; ++attempt) {
       const uint64_t before = preemptions();
       const double now = run_ms(repeat_);
       undisturbed = preemptions() == before;
@@ -172,11 +183,11 @@ std::vector<double> ratios(const Contender& over, const Contender& under) {
   return found;
 }
 
-void take_round(Contenders& contenders, std::mt19937& random) {
+void take_round(Contenders& contenders, int attempts, std::mt19937& random) {
   std::vector<Contender*> order;
   for (const auto& contender : contenders) order.push_back(contender.get());
   std::shuffle(order.begin(), order.end(), random);
-  for (Contender* contender : order) contender->take_sample();
+  for (Contender* contender : order) contender->take_sample(attempts);
 }
 
 // All that could be prepared and is not hopelessly slow; `chosen` in any case, as the first.
@@ -205,12 +216,12 @@ Contenders starters(Device& cpu, Places& places, const Entry& entry, const Way& 
 
 // The fastest but the first, which stays in the race whatever it takes.
 std::unique_ptr<Contender> rival_of(Contenders& race, std::mt19937& random, double seconds) {
-  const auto began = Clock::now();
+  const Watch watch;
   for (const Stage& stage : kStages) {
     if (race.size() <= 2) break;
     for (size_t i = 0; i < stage.rounds; ++i) {
-      if (race[0]->ms.size() >= 3 && std::chrono::duration<double>(Clock::now() - began).count() > seconds) break;
-      take_round(race, random);
+      if (race[0]->ms.size() >= 3 && watch.seconds() > seconds) break;
+      take_round(race, watch.seconds() < seconds ? kAttempts : 1, random);
     }
     // Ratios to the first say how they stand among each other, too.
     std::vector<double> standing;
@@ -260,10 +271,10 @@ void judge(Catalog& catalog, Device& cpu, const Shape& shape, Tuning tuning, dou
   last.push_back(twin());
   if (rival) last.push_back(std::move(rival));
   for (const auto& contender : last) contender->forget();
-  const auto start = Clock::now();
+  const Watch watch;
   for (size_t round = 0; round < kMostPairs; ++round) {
-    if (round >= kLeastPairs && std::chrono::duration<double>(Clock::now() - start).count() > seconds) break;
-    take_round(last, random);
+    if (round >= kLeastPairs && watch.seconds() > seconds) break;
+    take_round(last, watch.seconds() < seconds ? kAttempts : 1, random);
   }
   const Contender &first = *last[0], &other = *last.back();
   const std::vector<double> losses = last.size() > 2 ? ratios(first, other) : std::vector<double>{1};

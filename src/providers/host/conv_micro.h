@@ -185,6 +185,17 @@ PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int 
   if (result.finish.kind > Finish::Kind::clamp) activate(result, y, P, V, part);
 }
 
+// Fetches the memory of the next P pixels for writing: a store that misses the caches waits for the line to come.  Of
+// 16 to 96 channels at 112x112, whose results are six times its inputs, that took a third of the time.
+template <int P, int V>
+PL_ALWAYS void fetch_following(const Result& result, int64_t offset) {
+  const float* y = result.y + offset + P * result.pixel;
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v)
+#pragma GCC unroll 32
+    for (int p = 0; p < P; ++p) __builtin_prefetch(y + v * result.vector + p * result.pixel, 1, 3);
+}
+
 // ---- 1x1 ------------------------------------------------------------------------------------------
 
 // P pixels by V vectors of output channels, all input channels.  Step > 0: x_pixel, known to the compiler.  `ahead`:
@@ -197,6 +208,7 @@ void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_
                     bool fresh) {
   Vec sums[P][V];
   start<P, V>(sums, job.result, offset, vector, part);
+  fetch_following<P, V>(job.result, offset);
   const int64_t x_pixel = Step ? Step : job.x_pixel, w_vector = job.inputs * kWidth;
   const float* w = job.weights + vector * w_vector;
   for (int64_t left = job.inputs; left > 0; left -= job.chunk, x += job.x_chunk) {
