@@ -31,6 +31,7 @@ const std::vector<Pass>& standard_passes() {
       // Products and their neighbours.
       passes::move_views(),
       passes::split_linear(),
+      passes::gather_rows(),      // once nothing moves any more between rolls and windows
       passes::fuse_bias(),        // gives the next two linear ops to fold into
       passes::fold_batch_norm(),  // before an activation stands between
       passes::fold_scale(),

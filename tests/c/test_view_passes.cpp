@@ -379,6 +379,60 @@ static void test_split_linear() {
   expect_pass(pass, whole.graph, "linear slice slice");
 }
 
+static void test_gather_rows() {
+  const Pass pass = passes::gather_rows();
+  const auto roll = [](Builder& b, ValueId x, int dim, int64_t size, int64_t shift) {
+    const std::string axis = concat("axes=", dim), at = std::to_string(shift);
+    const ValueId first = b.add("slice", {x}, axis + " starts=0 ends=" + at);
+    const ValueId second = b.add("slice", {x}, concat(axis, " starts=", at, " ends=", size));
+    return b.add("concat", {second, first}, concat("dim=", dim));
+  };
+  const auto windows = [](Builder& b, ValueId x) {
+    const ValueId parted = b.add("reshape", {x}, "shape=[2,2,2,3,2,5]");
+    return b.add("reshape", {b.add("permute", {parted}, "dims=[0,1,3,2,4,5]")}, "shape=[12,4,5]");
+  };
+  {
+    // Shifted windows of two images.
+    Builder b;
+    const ValueId x = b.add("layer_norm", {b.input({2, 4, 6, 5})}, "normalized_shape=5");
+    b.finish({b.add("relu", {windows(b, roll(b, roll(b, x, 1, 4, 1), 2, 6, 1))})});
+    expect_pass(pass, b.graph, "layer_norm reshape index_select reshape relu");
+  }
+  {
+    // Back again, and an intermediate result that others use too.
+    Builder b;
+    const ValueId rows = b.add("linear", {b.input({12, 4, 7}), b.constant({5, 7})});
+    const ValueId parted = b.add("reshape", {rows}, "shape=[2,2,3,2,2,5]");
+    const ValueId image = b.add("reshape", {b.add("transpose", {parted}, "dim0=2 dim1=-3")}, "shape=[2,4,6,5]");
+    b.finish({roll(b, roll(b, image, -3, 4, 3), 2, 6, 5), b.add("neg", {image})});
+    expect_pass(pass, b.graph, "linear reshape transpose reshape reshape index_select reshape neg");
+  }
+  {
+    // Every second row, some twice.
+    Builder b;
+    const ValueId x = b.add("layer_norm", {b.input({6, 5})}, "normalized_shape=5");
+    const ValueId even = b.add("slice", {x}, "axes=0 starts=0 ends=6 steps=2");
+    b.finish({b.add("concat", {even, x, even}, "dim=0")});
+    expect_pass(pass, b.graph, "layer_norm reshape index_select reshape");
+  }
+  const auto unchanged = [&](const std::function<ValueId(Builder&, ValueId)>& what, const char* source,
+                             const std::string& ops) {
+    Builder b;
+    const ValueId x = b.input({2, 4, 6, 5});
+    b.finish({what(b, b.add(source, {x}, source == std::string("relu") ? "" : "normalized_shape=5"))});
+    expect_pass(pass, b.graph, ops);
+  };
+  // Images in NCHW, whose last dimension is no row; views alone; rows that are cut; rows of two results.
+  unchanged([&](Builder& b, ValueId x) { return roll(b, x, 1, 4, 1); }, "relu", "relu slice slice concat");
+  unchanged(windows, "layer_norm", "layer_norm reshape permute reshape");
+  unchanged([&](Builder& b, ValueId x) { return roll(b, x, 3, 5, 1); }, "layer_norm", "layer_norm slice slice concat");
+  unchanged(
+      [](Builder& b, ValueId x) {
+        return b.add("concat", {x, b.add("layer_norm", {x}, "normalized_shape=5")}, "dim=1");
+      },
+      "layer_norm", "layer_norm layer_norm concat");
+}
+
 static void test_nest_concats() {
   Builder b;
   const ValueId x = b.input({2, 3, 4, 4}), y = b.add("relu", {x}), z = b.add("neg", {x}), w = b.add("abs", {x});
@@ -408,6 +462,7 @@ int main() {
   test_merge_views();
   test_move_views();
   test_split_linear();
+  test_gather_rows();
   test_nest_concats();
   return 0;
 }

@@ -14,6 +14,7 @@ Pass fuse_bias();
 Pass fuse_interleave();
 Pass fuse_residual();
 Pass fuse_squeeze_excite();
+Pass gather_rows();
 Pass merge_equal();
 Pass merge_views();
 Pass move_views();

@@ -1,0 +1,199 @@
+// gather_rows: rolls, and the windows that an image is parted into or put together from, become one look-up of rows.
+//
+// A shifted window of a Swin transformer is two rolls, each a concat of two slices, and a permutation: as many copies.
+// Where slices, concats, reshapes and permutations leave the last dimension alone, what they do is a list of rows.
+#include <numeric>
+
+#include "dispatch/context.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+#include "graph/passes/view_chain.h"
+
+namespace pl::passes {
+namespace {
+
+constexpr int64_t kMostRows = 1 << 18;  // a list of 2 MB
+constexpr int kMostNodes = 64;          // of one pattern
+
+// What a value is: rows of `source`, in row-major order of all dimensions but the last.
+struct Rows {
+  ValueId source = kNoValue;
+  std::vector<int64_t> list;
+};
+
+int64_t columns_of(const Dims& shape) { return shape[shape.size() - 1]; }
+
+// The rows that `taken`, a list of positions among the rows of a whole, are; positions in row-major order.
+std::vector<int64_t> picked(const std::vector<int64_t>& list, const std::vector<int64_t>& taken) {
+  std::vector<int64_t> result(taken.size());
+  for (size_t i = 0; i < taken.size(); ++i) result[i] = list[size_t(taken[i])];
+  return result;
+}
+
+// Positions first + sum over d of i[d] * steps[d], for all i below `sizes`, row-major.
+std::vector<int64_t> positions(const std::vector<int64_t>& sizes, const std::vector<int64_t>& steps, int64_t first) {
+  std::vector<int64_t> result{first};
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    std::vector<int64_t> grown;
+    grown.reserve(result.size() * size_t(sizes[d]));
+    for (int64_t at : result)
+      for (int64_t i = 0; i < sizes[d]; ++i) grown.push_back(at + i * steps[d]);
+    result = std::move(grown);
+  }
+  return result;
+}
+
+// Row-major steps of all dimensions but the last, in rows.
+std::vector<int64_t> row_steps(const Dims& shape) {
+  std::vector<int64_t> steps(size_t(shape.size() - 1), 1);
+  for (int d = shape.size() - 3; d >= 0; --d) steps[size_t(d)] = steps[size_t(d) + 1] * shape[d + 1];
+  return steps;
+}
+
+bool is_rowwise(const Node& node) { return node.schema->kind == "linear" || node.schema->kind == "layer_norm"; }
+
+class Finder {
+ public:
+  explicit Finder(Rewriter& rewriter) : rewriter_(rewriter) {}
+
+  // Nothing where the rows do not all come from one result of a product or a normalisation.
+  std::optional<Rows> find(ValueId id) {
+    if (++nodes_ > kMostNodes) return std::nullopt;
+    const int maker = rewriter_.maker(id);
+    if (maker < 0) return std::nullopt;
+    const Node& node = rewriter_.node(size_t(maker));
+    const Dims shape = rewriter_.shape(id);
+    const int64_t elements = rewriter_.desc(id).elements();
+    if (shape.size() < 2 || elements == 0 || elements / columns_of(shape) > kMostRows) return std::nullopt;
+    if (is_rowwise(node)) {
+      Rows rows{id, std::vector<int64_t>(size_t(elements / columns_of(shape)))};
+      std::iota(rows.list.begin(), rows.list.end(), int64_t(0));
+      return rows;
+    }
+    if (node.schema->kind == "concat") return joined(node, size_t(maker));
+    const bool slices = node.schema->kind == "slice", permutes = is_permute(node);
+    if (!slices && !permutes && !is_reshape(node)) return std::nullopt;
+    const ValueId x = rewriter_.input(node, 0);
+    const Dims from = rewriter_.shape(x);
+    if (from.size() < 2 || columns_of(from) != columns_of(shape)) return std::nullopt;
+    const Op op = rewriter_.op(size_t(maker));
+    const size_t last = size_t(from.size() - 1);
+    std::vector<int64_t> steps = row_steps(from), dims;
+    int64_t first = 0;
+    if (slices) {
+      const auto starts = op.attributes.integers("starts"), strides = op.attributes.integers("steps");
+      for (size_t d = 0; d < last; ++d) {
+        first += starts[d] * steps[d];
+        steps[d] *= strides[d];
+      }
+    } else if (permutes) {
+      dims = permutation_of(op, from.size());
+      if (dims[last] != int64_t(last)) return std::nullopt;
+    }
+    auto rows = find(x);
+    if (!rows || (!slices && !permutes)) return rows;
+    std::vector<int64_t> sizes, ordered;
+    for (size_t d = 0; d < last; ++d) {
+      sizes.push_back(shape[int(d)]);
+      ordered.push_back(steps[permutes ? size_t(dims[d]) : d]);
+    }
+    rows->list = picked(rows->list, positions(sizes, ordered, first));
+    return rows;
+  }
+
+ private:
+  static std::vector<int64_t> permutation_of(const Op& op, int rank) {
+    if (op.schema->kind == "permute") return op.attributes.integers("dims");
+    std::vector<int64_t> dims(size_t(rank), 0);
+    std::iota(dims.begin(), dims.end(), int64_t(0));
+    const auto place = [&](const char* name) {
+      const int64_t dim = op.attributes.integer(name);
+      return size_t(dim < 0 ? dim + rank : dim);
+    };
+    std::swap(dims[place("dim0")], dims[place("dim1")]);
+    return dims;
+  }
+
+  std::optional<Rows> joined(const Node& node, size_t index) {
+    const Dims shape = rewriter_.shape(node.outputs[0]);
+    const int64_t given = rewriter_.op(index).attributes.integer("dim");
+    const int dim = int(given < 0 ? given + shape.size() : given);
+    if (dim == shape.size() - 1) return std::nullopt;
+    int64_t outer = 1;
+    for (int d = 0; d < dim; ++d) outer *= shape[d];
+    Rows result;
+    std::vector<std::vector<int64_t>> parts;
+    for (ValueId part : rewriter_.inputs(node)) {
+      auto rows = find(part);
+      if (!rows || (result.source != kNoValue && rows->source != result.source)) return std::nullopt;
+      result.source = rows->source;
+      parts.push_back(std::move(rows->list));
+    }
+    for (int64_t o = 0; o < outer; ++o)
+      for (size_t k = 0; k < parts.size(); ++k) {
+        const int64_t count = int64_t(parts[k].size()) / outer;
+        result.list.insert(result.list.end(), parts[k].begin() + o * count, parts[k].begin() + (o + 1) * count);
+      }
+    return result;
+  }
+
+  Rewriter& rewriter_;
+  int nodes_ = 0;
+};
+
+bool belongs(const Node& node) {
+  return node.schema->kind == "concat" || node.schema->kind == "slice" || is_reshape(node) || is_permute(node);
+}
+
+// Whether a value is a concat, or views of one: views alone are one copy at most.
+bool has_concat(Rewriter& rewriter, ValueId id) {
+  int maker = rewriter.maker(id);
+  for (int steps = 0; maker >= 0 && steps < kMostNodes; ++steps) {
+    const Node& node = rewriter.node(size_t(maker));
+    if (node.schema->kind == "concat") return true;
+    if (!belongs(node)) return false;
+    maker = rewriter.maker(rewriter.input(node, 0));
+  }
+  return false;
+}
+
+void gather(Rewriter& rewriter, Context& context, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
+  const Node& node = rewriter.node(index);
+  if (!belongs(node) || node.schema->kind == "slice") return;
+  // Only from the last of such nodes on, so that all of them are one look-up.
+  const ValueId y = node.outputs[0];
+  for (int32_t user : consumers[size_t(y)])
+    if (rewriter.live(size_t(user)) && belongs(rewriter.node(size_t(user)))) return;
+  if (!has_concat(rewriter, y)) return;
+  const auto rows = Finder(rewriter).find(y);
+  if (!rows) return;
+  const Dims shape = rewriter.shape(y);
+  const int64_t columns = columns_of(shape), count = int64_t(rows->list.size());
+  const TensorRef list = Tensor::allocate(context.device("cpu"), TensorDesc::dense(DType::s64, Dims{count}));
+  context.write(list, rows->list.data(), rows->list.size() * sizeof(int64_t));
+  Attributes flat, along, back;
+  flat.set("shape", std::vector<int64_t>{rewriter.desc(rows->source).elements() / columns, columns});
+  along.set("dim", int64_t(0));
+  back.set("shape", shape.vector());
+  const std::string title = node.name;
+  const ValueId x = rewriter.insert(index, "reshape", flat, {rows->source}, "");
+  const ValueId chosen =
+      rewriter.insert(index, "index_select", along, {x, rewriter.add_constant(title + ".rows", list)}, title);
+  rewriter.rewrite(index, "reshape", back, {chosen}, title + ".view");
+}
+
+int run(Graph& graph, Context& context) {
+  const std::vector<std::vector<int32_t>> consumers = graph.consumers();
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) { gather(rewriter, context, index, consumers); });
+}
+
+}  // namespace
+
+Pass gather_rows() {
+  return {"gather_rows",
+          "Makes slices, concats, reshapes and permutations that only bring a product's or normalisation's rows into "
+          "another order, as the rolls of shifted windows, one look-up of rows.  Exact.",
+          run};
+}
+
+}  // namespace pl::passes
