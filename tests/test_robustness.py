@@ -239,6 +239,27 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_fork_cannot_read_from_devices_and_says_so(device):
+    done = start(
+        f"""
+import os, signal, numpy, pylayout as pl
+pl.configure(tune="off")
+x = pl.asarray(numpy.ones((2, 3), "float32"), device={device!r})
+y = x * 2
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    try: ok = numpy.asarray(y).sum() == 12 and {device!r} == "cpu"  # memory of the host may be read
+    except pl.DeviceError as error: ok = "forked" in str(error) and {device!r} != "cpu"
+    del x, y
+    os._exit(0 if ok else 3)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert numpy.asarray(y).sum() == 12
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_fork_after_use_says_so_instead_of_hanging():
     done = start(
         FORK

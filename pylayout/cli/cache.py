@@ -57,7 +57,7 @@ def _print(state: dict[str, Any]) -> None:
     if known.get("environments", 0) > 1:
         print(f"Costs of {known['environments']} environments (device, driver, library versions, threads).")
     if known.get("damaged"):
-        print(f"{known['damaged']} damaged records were skipped; `pylayout cache clear --only costs` drops them.")
+        print(f"Damaged records that were skipped: {known['damaged']}; `pylayout cache clear --only costs` drops them.")
     if not known.get("writable", True):
         print("The place cannot be written: costs are kept in memory only.")
 

@@ -39,7 +39,9 @@ std::optional<std::string> read_file(const std::string& path) {
   ssize_t got;
   while ((got = read(fd, chunk, sizeof chunk)) > 0 || (got < 0 && errno == EINTR))
     if (got > 0) bytes.append(chunk, size_t(got));
+  const int error = errno;
   close(fd);
+  errno = error;
   if (got < 0) return std::nullopt;
   return bytes;
 }
@@ -60,9 +62,18 @@ bool write_file_atomically(const std::string& path, std::string_view bytes) {
     else if (wrote < 0 && errno != EINTR)
       good = false;
   }
-  good = close(fd) == 0 && good;
+  const int error = errno;
+  if (close(fd) != 0) {
+    good = false;
+  } else {
+    errno = error;  // of the write
+  }
   good = good && rename(temporary.c_str(), path.c_str()) == 0;
-  if (!good) unlink(temporary.c_str());
+  if (!good) {
+    const int error = errno;
+    unlink(temporary.c_str());
+    errno = error;
+  }
   return good;
 }
 

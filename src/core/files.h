@@ -12,10 +12,10 @@ namespace pl {
 // Empty if it cannot be created: then nothing is cached on disk.
 std::string cache_directory(std::string_view kind);
 
-std::optional<std::string> read_file(const std::string& path);  // nothing if it cannot be read
+std::optional<std::string> read_file(const std::string& path);  // nothing if it cannot be read: errno says why
 
 // Writes a temporary file beside `path` and renames it: a reader sees the old bytes or the new, never a part,
-// whatever happens to the writer.  Returns false (and leaves `path` as it was) if that fails.
+// whatever happens to the writer.  Returns false (and leaves `path` as it was) if that fails: errno says why.
 bool write_file_atomically(const std::string& path, std::string_view bytes);
 
 // Removes temporary files that writers killed in mid-write left in `directory` more than an hour ago.

@@ -17,9 +17,11 @@
 //
 // Nothing in the file is trusted: sizes are checked against the file's, and ops are made and checked as any other.
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <sstream>
+#include <system_error>
 #include <unordered_map>
 
 #include "core/files.h"
@@ -196,13 +198,15 @@ void Plan::save(const std::string& path) const {
       header += record("rest", key_of(part->rest->nodes[i].states[size_t(part->rest->assignment.states[i])]));
   header += record("data", data.size(), hex(checksum(data)));
   header += record("end", hex(checksum(header)));
-  require(write_file_atomically(path, header + data), Code::io, "plan: could not be written to ", path);
+  const bool written = write_file_atomically(path, header + data);
+  require(written, Code::io, "plan: could not be written to ", path, ": ", std::generic_category().message(errno));
 }
 
 std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::string& path, bool replan,
                                  const PlanOptions& options) {
   std::optional<std::string> bytes = read_file(path);
-  require(bytes.has_value(), Code::io, "plan file ", path, ": could not be read");
+  require(bytes.has_value(), Code::io, "plan file ", path,
+          ": could not be read: ", std::generic_category().message(errno));
   Reader reader(path, std::move(*bytes));
   const auto lines = reader.lines();
   const std::string_view data = reader.data();

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "core/threads.h"
 #include "providers/opencl/plausible.h"
 
 namespace pl::opencl {
@@ -219,6 +220,7 @@ std::shared_ptr<OpenclDevice> OpenclDevice::share(std::string name, cl_context c
 }
 
 OpenclDevice::Session& OpenclDevice::session() {
+  refuse_after_fork();
   session_->open();
   return *session_;
 }
