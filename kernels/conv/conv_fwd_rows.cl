@@ -13,6 +13,8 @@
 // outside are left out, and of a row of positions at most the first leaves it on the left and the last on the right;
 // these read `zeros`, RUN of them, in place of the source.
 //
+// CHANNELS, where there are few: as many input channels, unrolled.
+//
 // A unit is one tile of positions; those of a row, of all rows and images follow one another.  A row's last tile ends
 // with the row: it may overlap the one before, and stores only what that one does not.  A kernel of one position takes
 // the positions of an image, or of all, as one row.  Global ids: `chunk` neighbouring units and a tile of channels, the
@@ -131,6 +133,9 @@ void conv_fwd_rows(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst
                 idx_t wei_at[TILE_VECTORS];
                 for (int v = 0; v < TILE_VECTORS; ++v)
                     wei_at[v] = WEI_OFFSET(min(o0 + v * VECTOR, (idx_t)a.padded_oc - VECTOR), 0, 0, kh, kw);
+#ifdef CHANNELS
+                _Pragma("unroll") for (int i = 0; i < CHANNELS; ++i) ADD_CHANNEL(i)
+#else
                 for (int rest = a.ic; rest > 0; rest -= RUN) {
                     const int count = min(rest, RUN);
                     int i = 0;
@@ -147,6 +152,7 @@ void conv_fwd_rows(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst
 #endif
                     for (int v = 0; v < TILE_VECTORS; ++v) wei_at[v] += RUN * wei_step;
                 }
+#endif
             }
         }
 

@@ -79,7 +79,7 @@ typedef COMPUTE_VT(WEI, VECTOR) vec;
         }                                                                            \
     }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) __attribute__((intel_vec_len_hint(1)))
 void conv_fwd_tiled(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,
                     const window_arg window, const idx_t oc_per_group, const idx_t pixels) {
     const idx_t first = (idx_t)get_global_id(0) * TILE_PIXELS, o0 = (idx_t)get_global_id(1) * TILE_CHANNELS;

@@ -51,7 +51,7 @@
 
 typedef COMPUTE_VT(PAN, VECTOR) vec;
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) __attribute__((intel_vec_len_hint(1)))
 void matmul_tiled(TENSOR_IN(A, a), TENSOR_IN(PAN, pan), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS) {
     const idx_t m0 = (idx_t)get_global_id(0) * TILE_ROWS, n0 = (idx_t)get_global_id(1) * (VECTOR * TILE_VECTORS);
     idx_t rest = (idx_t)get_global_id(2);

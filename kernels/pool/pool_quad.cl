@@ -1,15 +1,16 @@
-// Pooling, channels innermost, four channels a work-item.
+// Pooling, channels innermost or in blocks, a vector of channels a work-item: four on GPUs.
 //
 //   max:  dst[n, c, q] = max over k of src[n, c, q * stride - begin + k * dilation], padding never counts; NaN wins
 //   avg:  dst[n, c, q] = (sum over k of src[...]) / count; count = the inputs seen, or, with COUNT_PAD, the positions
 //         of the window inside [-begin, in + end)
 // with q, k positions in (h, w).
 //
-// Tensors: SRC and DST (n, c, 1, h, w) with channels innermost (NHWC, dense).  c is a multiple of 4.
+// Tensors: SRC and DST (n, c, 1, h, w) with channels innermost (NHWC, dense) or in blocks (nChw16c).  What lies side by
+// side is a multiple of VECTOR channels.
 //
-// A work-item computes TILE_W positions along w of four channels; neighbours have neighbouring channels.  Kernel size,
+// A work-item computes TILE_W positions along w of VECTOR channels; neighbours have neighbouring channels.  Kernel size,
 // stride and dilation are constants, so that what windows share is read once and kept in registers.  Work-item ids:
-// 0 quads of channels, 1 tiles along w, 2 (n, h).
+// 0 vectors of channels, 1 tiles along w, 2 (n, h).
 #include "common/tensor.clh"
 #include "common/window.clh"
 
@@ -21,6 +22,10 @@
 #define DST_DTYPE f32
 #define DST_OFFSET(n, c, d, h, w) PLAIN_OFFSET5(dst, n, c, d, h, w)
 #define DST_DIM(i) PLAIN_DIM(dst, i)
+#define DST_PADDED(i) PLAIN_DIM(dst, i)
+#endif
+#ifndef VECTOR
+#define VECTOR 4  // channels a work-item: 4, 8, 16
 #endif
 #ifndef POOL_MAX
 #define POOL_MAX 1  // 1: maximum, 0: average
@@ -44,6 +49,17 @@
 #define TILE_W 2  // columns a work-item: 1, 2, 4
 #endif
 
+#if VECTOR == 4
+typedef float4 vec;
+#define LOAD_CHANNELS(p, o) LOAD_QUAD(SRC, p, o)
+#define STORE_CHANNELS(p, o, v) STORE_QUAD(DST, p, o, v)
+#define WHOLE_VECTORS
+#else
+typedef PL_CAT(float, VECTOR) vec;
+#define LOAD_CHANNELS(p, o) LOADV(SRC, VECTOR, p, o)
+#define STORE_CHANNELS(p, o, v) STOREV(DST, VECTOR, p, o, v)
+#define WHOLE_VECTORS __attribute__((intel_vec_len_hint(1)))  // work-items are not to be the lanes of vectors too
+#endif
 #define SPAN_W ((TILE_W - 1) * STRIDE_W + (KERNEL_W - 1) * DILATION_W + 1)  // columns of src that a tile reaches
 #if POOL_MAX
 #define NOTHING (-INFINITY)
@@ -54,24 +70,24 @@
 #define JOIN(value, x) ((value) + (x))
 #endif
 
-__kernel void pool_quad(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const window_arg window, const int end_h,
-                        const int end_w) {
-    const idx_t c = (idx_t)get_global_id(0) * 4, first = (idx_t)get_global_id(1) * TILE_W;
+__kernel WHOLE_VECTORS
+void pool_quad(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const window_arg window, const int end_h, const int end_w) {
+    const idx_t c = (idx_t)get_global_id(0) * VECTOR, first = (idx_t)get_global_id(1) * TILE_W;
     const idx_t h = (idx_t)get_global_id(2) % DST_DIM(3), n = (idx_t)get_global_id(2) / DST_DIM(3);
-    if (c >= DST_DIM(1) || first >= DST_DIM(4) || n >= DST_DIM(0)) return;
+    if (c >= DST_PADDED(1) || first >= DST_DIM(4) || n >= DST_DIM(0)) return;
     const idx_t top = h * window.stride[1] - window.begin[1], left = first * STRIDE_W - window.begin[2];
-    float4 value[TILE_W];
-    _Pragma("unroll") for (int x = 0; x < TILE_W; ++x) value[x] = (float4)(NOTHING);
+    vec value[TILE_W];
+    _Pragma("unroll") for (int x = 0; x < TILE_W; ++x) value[x] = (vec)(NOTHING);
     int rows = 0;  // of the window that lie in src
     _Pragma("unroll") for (int kh = 0; kh < KERNEL_H; ++kh) {
         const idx_t y = top + kh * (idx_t)window.dilation[1];
         if ((uidx_t)y >= (uidx_t)SRC_DIM(3)) continue;
         ++rows;
         const idx_t at = SRC_OFFSET(n, c, 0, y, left);
-        float4 row[SPAN_W];
+        vec row[SPAN_W];
         _Pragma("unroll") for (int s = 0; s < SPAN_W; ++s)
-            row[s] = (uidx_t)(left + s) < (uidx_t)SRC_DIM(4) ? LOAD_QUAD(SRC, src, at + s * SRC_STRIDE(4))
-                                                             : (float4)(NOTHING);
+            row[s] = (uidx_t)(left + s) < (uidx_t)SRC_DIM(4) ? LOAD_CHANNELS(src, at + s * SRC_STRIDE(4))
+                                                             : (vec)(NOTHING);
         _Pragma("unroll") for (int x = 0; x < TILE_W; ++x)
             _Pragma("unroll") for (int kw = 0; kw < KERNEL_W; ++kw)
                 value[x] = JOIN(value[x], row[x * STRIDE_W + kw * DILATION_W]);
@@ -91,6 +107,6 @@ __kernel void pool_quad(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const window_
 #endif
         value[x] /= (float)count;
 #endif
-        STORE_QUAD(DST, dst, DST_OFFSET(n, c, 0, h, w), value[x]);
+        STORE_CHANNELS(dst, DST_OFFSET(n, c, 0, h, w), value[x]);
     }
 }

@@ -33,32 +33,58 @@ std::unique_ptr<Kernel> prepare_batch_norm(OpenclDevice& device, const Op& op, c
 // Positions a work-item of batch_norm_quad takes: several loads on their way, and the factors made once for all.
 constexpr size_t kQuadRows = 4;
 
-std::unique_ptr<Kernel> prepare_quads(OpenclDevice& device, const Op& op, const Candidate& candidate) {
-  const int64_t channels = op.in(0).shape[1], positions = op.in(0).elements() / channels;
+// `run`: channels that lie side by side, all of them or a block.
+std::unique_ptr<Kernel> prepare_quads(OpenclDevice& device, const Op& op, const Candidate& candidate, int64_t run,
+                                      int vector) {
+  const int64_t channels = op.in(0).shape[1], blocks = channels / run;
+  int64_t positions = op.in(0).elements() / channels;  // of a block
+  if (blocks > 1) positions /= op.in(0).shape[0];
   KernelSource source("batch_norm/batch_norm_quad.cl");
-  source.define("ROWS", int64_t(kQuadRows));
+  source.define("ROWS", int64_t(kQuadRows)).define("VECTOR", vector);
+  std::vector<size_t> global{size_t(run / vector), (size_t(positions) + kQuadRows - 1) / kQuadRows};
+  if (blocks > 1) {
+    source.define("BLOCKS", blocks);
+    global.push_back(size_t(op.in(0).shape[0] * blocks));
+  }
   auto kernel = std::make_unique<KernelList>(device);
-  Launch& launch = add_kernel(*kernel, source, "batch_norm_quad", op, candidate).index(channels).index(positions);
-  const std::vector<size_t> group = group_of_quads(size_t(channels) / 4);
-  launch.global({size_t(channels) / 4, (size_t(positions) + kQuadRows - 1) / kQuadRows}).local({group[0], group[1]});
+  Launch& launch = add_kernel(*kernel, source, "batch_norm_quad", op, candidate).index(run).index(positions);
+  const std::vector<size_t> group = group_of_quads(global[0]);
+  launch.global(global).local(device.capabilities().cpu ? group_of_vectors(device, global)
+                                                        : std::vector<size_t>{group[0], group[1]});
   return kernel;
 }
 
-// Channels innermost, in fours.
+// Channels innermost; on CPUs in blocks too.
 void list_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
+  const bool cpu = device.capabilities().cpu;
   if (x.rank() < 2 || !has_quads(x.dtype) || x.shape[1] % 4 || x.elements() == 0) return;
-  Candidate candidate = make_candidate(op, "batch_norm_quad");
+  Candidate base = make_candidate(op, "batch_norm_quad");
   for (size_t i = 1; i < op.inputs.size(); ++i) {
     if (!op.has(i)) continue;
     if (!has_quads(op.in(int(i)).dtype)) return;
-    candidate.inputs[i] = op.in(int(i)).with_layout(Layout::plain(1));
+    base.inputs[i] = op.in(int(i)).with_layout(Layout::plain(1));
   }
-  candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, Layout::channels_last(x.rank()));
-  candidate.outputs[0] = candidate.inputs[0];
-  candidate.efficiency = efficiency_of_quads(device);
-  candidate.prepare = [&device, op, candidate] { return prepare_quads(device, op, candidate); };
-  out.add(std::move(candidate));
+  std::vector<Layout> layouts = {Layout::channels_last(x.rank())};
+  if (cpu && x.rank() > 2) layouts = layouts_to_try(op, x);
+  for (const Layout& layout : layouts) {
+    Candidate candidate = base;
+    candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, layout);
+    candidate.outputs[0] = candidate.inputs[0];
+    const Addressing src(candidate.inputs[0]);
+    const auto [dim, block] = src.unit();
+    const int64_t run = block ? block : x.shape[1];
+    // Blocks that are whole, images outermost.
+    const bool in_blocks = src.inner.size() == 1 && x.shape[1] % run == 0 && src.order[0] == 0 && src.order[1] == 1;
+    if (dim != 1 || !(layout == Layout::channels_last(x.rank()) || in_blocks)) continue;
+    const int vector = vector_of_channels(device, run);
+    if (!vector) continue;
+    candidate.efficiency = cpu ? 0.5 : efficiency_of_quads(device);
+    candidate.prepare = [&device, op, candidate, run, vector] {
+      return prepare_quads(device, op, candidate, run, vector);
+    };
+    out.add(std::move(candidate));
+  }
 }
 
 // The vectors of a value for each channel, in their only layout.

@@ -17,6 +17,7 @@ const Family& family() {
 }
 PL_TUNING_FAMILY(family);
 
+constexpr int64_t kFewChannels = 4;                  // of first layers: unrolled
 constexpr int64_t kMostElements = int64_t(1) << 31;  // offsets are 32 bits wide here
 
 // As kernels/conv/conv_pad_rows.cl has it.
@@ -165,6 +166,8 @@ Point start_of(const OpenclDevice& device, const ConvTensors& t, const Rows& r) 
   double best_steps = INFINITY;
   for (const int vectors : {1, 2, 3, 4})
     for (const int pixels : family().tunables()[2].values) {
+      // First layers write much and multiply little: the 3->64 at 224x224 takes 1.0 ms by one vector, 1.4 by two.
+      if (vectors > 1 && t.channels() <= kFewChannels) continue;
       if (pixels > columns || vectors > needed || vectors * pixels + vectors > registers(device)) continue;
       if (r.edges && pixels < 2) continue;
       const int64_t tiles = (columns + pixels - 1) / pixels, across = (needed + vectors - 1) / vectors;
@@ -220,6 +223,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   t.epilogue.define(source, op);
   point.define(source);
   source.define("RUN", r.run).define("DST_RUN", r.dst_run).define("STEP", r.step);
+  if (t.channels() <= kFewChannels && t.channels() <= r.run) source.define("CHANNELS", t.channels());
   source.define("EDGES", int64_t(r.edges)).define("SHORT_EPILOGUE", int64_t(short_epilogue(op)));
   Launch& launch = kernel->add(source, "conv_fwd_rows");
   r.bordered ? launch.workspace("SRC") : launch.input(0, "SRC");

@@ -438,6 +438,11 @@ bool plan_computation(const OpenclDevice& device, Computation computation, Compu
   for (const Operand& operand : computation.outputs) outputs.push_back(operand.addressing);
   if (!make_iteration(computation.space, computation.reduced, inputs, outputs, out.iteration, reason)) return false;
   const Capabilities& c = device.capabilities();
+  // Narrow indices might wrap, so that compilers for CPUs do not see that neighbours lie side by side: Intel's takes
+  // 115 us for the relu of 200,704 elements, 20 with wide ones.  PoCL's sees it along several axes, where wide ones
+  // cost it.
+  const bool intel = c.platform.find("Intel") != std::string::npos;
+  if (c.cpu && !computation.program.reduces() && (intel || out.iteration.kept.size() == 1)) out.iteration.wide = true;
   if (computation.program.reduces() && out.iteration.reduced.empty()) {  // a scalar: one element, no axis
     Axis one;
     one.strides.assign(inputs.size() + outputs.size(), 0);

@@ -59,14 +59,16 @@ bool in_quads(const TensorDesc& x) {
 }
 
 std::unique_ptr<Kernel> prepare_pool_quads(OpenclDevice& device, const Op& op, const Addressing& src,
-                                           const Addressing& dst) {
+                                           const Addressing& dst, int vector) {
   KernelSource source = pool_source("pool/pool_quad.cl", op, src, dst);
   const WindowArgument window = window_argument(op);
   const int spatial = spatial_rank(op);
   source.define("COUNT_PAD", op.attributes.flag("count_include_pad") ? 1 : 0).define("TILE_W", kQuadTile);
+  source.define("VECTOR", vector);
   source.define("KERNEL_H", window.size[1]).define("KERNEL_W", window.size[2]);
   source.define("STRIDE_W", window.stride[2]).define("DILATION_W", window.dilation[2]);
-  const auto quads = size_t(dst.dims[1] / 4), tiles = size_t((dst.dims[4] + kQuadTile - 1) / kQuadTile);
+  const auto vectors = size_t(dst.padded(1) / vector), tiles = size_t((dst.dims[4] + kQuadTile - 1) / kQuadTile);
+  const std::vector<size_t> global{vectors, tiles, size_t(dst.dims[0] * dst.dims[3])};
   auto kernel = std::make_unique<KernelList>(device);
   kernel->add(source, "pool_quad")
       .input(0, "SRC")
@@ -74,27 +76,34 @@ std::unique_ptr<Kernel> prepare_pool_quads(OpenclDevice& device, const Op& op, c
       .scalar(window)
       .scalar(cl_int(spatial == 2 ? window_of(op, 0).end : 0))
       .scalar(cl_int(window_of(op, spatial - 1).end))
-      .global({quads, tiles, size_t(dst.dims[0] * dst.dims[3])})
-      .local(group_of_quads(quads));
+      .global(global)
+      .local(device.capabilities().cpu ? group_of_vectors(device, global) : group_of_quads(vectors));
   return kernel;
 }
 
 void list_pool_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
-  if (!in_quads(x) || x.rank() > 4 || op.out().elements() == 0) return;
+  if (x.rank() < 3 || x.rank() > 4 || !has_quads(x.dtype) || op.out().elements() == 0) return;
+  if (x.elements() == 0 || (!device.capabilities().cpu && x.shape[1] % 4)) return;
   const WindowArgument window = window_argument(op);
   // What a row of windows reaches stays in registers.
   if (window.size[1] > 7 || window.size[2] > 7 || window.stride[2] > 4) return;
   if ((window.size[2] - 1) * window.dilation[2] > 8) return;
-  Candidate candidate = make_candidate(op, "pool_quad");
-  candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, Layout::channels_last(x.rank()));
-  candidate.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, Layout::channels_last(x.rank()));
-  candidate.efficiency = efficiency_of_quads(device);
-  candidate.prepare = [&device, op, src = with_three_spatial(candidate.inputs[0]),
-                       dst = with_three_spatial(candidate.outputs[0])] {
-    return prepare_pool_quads(device, op, src, dst);
-  };
-  out.add(std::move(candidate));
+  std::vector<Layout> layouts = {Layout::channels_last(x.rank())};
+  if (device.capabilities().cpu) layouts = layouts_to_try(op, x);
+  for (const Layout& layout : layouts) {
+    Candidate candidate = make_candidate(op, "pool_quad");
+    candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, layout);
+    candidate.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, layout);
+    const Addressing src = with_three_spatial(candidate.inputs[0]), dst = with_three_spatial(candidate.outputs[0]);
+    const auto [dim, block] = src.unit();
+    if (dim != 1 || src.inner.size() > 1) continue;
+    const int vector = vector_of_channels(device, block ? block : x.shape[1]);
+    if (!vector) continue;
+    candidate.efficiency = device.capabilities().cpu ? 0.4 : efficiency_of_quads(device);
+    candidate.prepare = [&device, op, src, dst, vector] { return prepare_pool_quads(device, op, src, dst, vector); };
+    out.add(std::move(candidate));
+  }
 }
 
 void list_global_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
