@@ -41,7 +41,7 @@ class Query:
                 "*" if candidate is self.chosen else "",
                 candidate["provider"],
                 candidate["implementation"],
-                " ".join(_layouts(candidate["inputs"])),
+                " ".join(_given(candidate["inputs"])),
                 " ".join(_layouts(candidate["outputs"])),
                 _milliseconds(candidate["op_ms"]),
                 _milliseconds(candidate["reorder_ms"]),
@@ -79,7 +79,7 @@ class Query:
                 second = min(others, key=lambda candidate: candidate["total_ms"])
                 lines.append(
                     f"Next is {second['implementation']} of {second['provider']} "
-                    f"({' '.join(_layouts(second['inputs']))}): {_milliseconds(second['total_ms'])} ms in all, "
+                    f"({' '.join(_given(second['inputs']))}): {_milliseconds(second['total_ms'])} ms in all, "
                     f"{second['total_ms'] - best['total_ms']:+.4f} ms."
                 )
         chain = self.data.get("chain", {})
@@ -91,6 +91,11 @@ class Query:
             )
         lines += dict.fromkeys(f"{refusal['provider']} refused: {refusal['reason']}." for refusal in self.refusals)
         return "\n".join(lines)
+
+
+def _given(names: list[str]) -> list[str]:
+    """Without the absent inputs at the end."""
+    return names[: max((i for i, name in enumerate(names, start=1) if name != "-"), default=0)]
 
 
 def _layouts(items: Any) -> list[str]:

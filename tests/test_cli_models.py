@@ -171,6 +171,7 @@ def test_open_sizes_come_from_axes_and_arrays(model, capsys):
     ("arguments", "code", "expected"),
     [
         (("run", "none.onnx"), 2, "none.onnx: no such file"),
+        (("run", "."), 2, ".: a folder, expected a file"),
         (("run", "small.onnx", "--input", "none.png"), 2, "none.png"),
         (("run", "small.onnx", "--shape", "z=1,3,32,32"), 2, "inputs are x"),
         (("run", "small.onnx", "--shape", "x=1,3,q,32"), 2, "not whole numbers"),

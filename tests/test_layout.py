@@ -184,6 +184,7 @@ def test_layouts_of_weights_are_told_in_their_letters():
     named = [name for name in told if ":" not in name]  # the others are forms that no layout describes
     assert all(set(name.lower()) <= set("oihw0123456789") for name in named), named
     assert {name: str(pl.Layout(name)) for name in named}["OIHW"] == "NCHW"  # names that layouts are read from
+    assert "- -" not in str(pl.query("conv2d", x, w, padding=1))  # bias and residual, which are not given
     assert all(candidate["inputs"][0] != "OIHW" for candidate in found["candidates"])
     graph = pl.Graph()
     graph.output(graph.conv2d(graph.input("x", (1, 32, 8, 8)), w, padding=1), "y")

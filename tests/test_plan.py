@@ -549,3 +549,10 @@ def test_attention_reads_heads_that_lie_side_by_side(shape, layout):
     want = numpy.asarray(ops.scaled_dot_product_attention(*map(pl.asarray, values)))
     got = plan(*(pl.asarray(x).to(layout=layout) for x in values))
     numpy.testing.assert_allclose(numpy.asarray(got), want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_reorder_of_a_view_says_so():
+    g = pl.Graph()
+    g.output(g.slice(g.input("x", (2, 6, 16)), [2], [12], [2]), "y")
+    steps = pl.compile(g, device="cpu", tune="off").summary()["steps"]
+    assert [(step["kind"], step["inputs"], step["outputs"]) for step in steps] == [("reorder", ["NCW view"], ["NCW"])]

@@ -156,7 +156,8 @@ def read_model(options: argparse.Namespace) -> tuple[Any, dict[str, tuple[int, .
     """The model, parsed, and the shapes that the options give its inputs."""
     path = Path(options.model)
     if not path.is_file():
-        raise UsageError(f"{options.model}: no such file")
+        why = "a folder, expected a file" if path.is_dir() else "no such file"
+        raise UsageError(f"{options.model}: {why}")
     from .. import onnx
 
     model = onnx.read(path)

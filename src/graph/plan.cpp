@@ -237,12 +237,16 @@ std::string Plan::summary_json() const {
       json.key("inputs").list();
       for (size_t i = 0; i < step.input_descs.size(); ++i) {
         const TensorDesc& desc = step.input_descs[i];
-        const bool weights = step.kind == Program::Step::Kind::op && step.entry->op.schema->is_weights(int(i));
-        if (desc.present) json.value(desc.layout.str(weights));
+        if (!desc.present) continue;
+        // A reorder may change nothing but where elements lie: of a view, which has gaps or begins elsewhere.
+        if (op)
+          json.value(desc.layout.str(step.entry->op.schema->is_weights(int(i))));
+        else
+          json.value(desc.layout.str() + (desc.is_dense() ? "" : " view"));
       }
       json.end().key("outputs").list();
       for (const TensorDesc& desc : step.output_descs)
-        if (desc.present) json.value(desc.layout.str());
+        if (desc.present) json.value(desc.layout.str() + (op || desc.is_dense() ? "" : " view"));
       json.end();
       json.field("cause", step.cause).field("bytes", bytes).field("ms", step.expected_ms).end();
     }
