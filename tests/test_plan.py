@@ -278,6 +278,16 @@ def test_inputs_and_constants_as_outputs():
         numpy.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("tune", ["off", "auto"])
+@pytest.mark.parametrize("layout", [None, "NHWC", "any"])
+def test_an_input_as_the_only_output(layout, tune):
+    g = pl.Graph()
+    g.output(g.input("x", (3, 8, 6, 6)), "y", layout=layout)
+    image = RNG.standard_normal((3, 8, 6, 6)).astype("float32")
+    for slice in (None, 1):
+        numpy.testing.assert_array_equal(pl.compile(g, device="cpu", tune=tune, slice=slice).run(image)[0], image)
+
+
 def test_empty_batches():
     plan = pl.compile(graph_of(0), device="cpu")
     both, scores = plan.run(image(0))

@@ -204,7 +204,7 @@ void Plan::Compiler::learn(Variant& variant, const std::vector<Contender>& list)
 
 // What each node took in the winning program, its conversions included.  Steps were timed in one slice of each stream.
 void Plan::Compiler::note_times(Variant& variant, const Contender& winner) const {
-  if (winner.samples.empty()) return;
+  if (winner.samples.empty() || variant.nodes.empty()) return;  // reorders for outputs count to the last node
   const double times = double(plan_.slices_of(variant)) / variant.streams;
   variant.node_ms.assign(variant.nodes.size(), 0.0);
   for (size_t i = 0; i < winner.samples.size(); ++i) {
