@@ -13,8 +13,9 @@
 // memory of `cpu`, as dispatch may take them there; and "chosen": what dispatch, tuning from nothing, takes for `cpu`.
 // The first answer names the devices; then an answer for each op is a line of JSON: {"op": LINE, "flops": F, "bytes":
 // inputs and outputs, "ways": [{"runner", "key", "layout", "ms", "processor_ms", "error"}, ...]}: the fastest of each
-// runner.  Times are lower quartiles: by the clock, and of all threads of the process together, which other programs
-// disturb less.  The error is the L2 norm of the difference from the first runner's result over that of the result.
+// runner.  Times are lower quartiles, on several processors the least: by the clock, and of all threads of the process
+// together, which other programs disturb less.  The error is the L2 norm of the difference from the first runner's
+// result over that of the result.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -152,7 +153,8 @@ class Racer {
     std::sort(values.begin(), values.end());
     return values[(values.size() - 1) / 4];
   }
-  double ms() const { return quartile(wall_); }
+  // On several processors threads wait for one another, so that most samples are disturbed once other programs run.
+  double ms() const { return by_processor ? quartile(wall_) : *std::min_element(wall_.begin(), wall_.end()); }
   double processor_ms() const { return quartile(processor_); }
   // By which the fastest is found: on one processor, what other programs disturb less.
   double score() const { return by_processor ? processor_ms() : ms(); }
