@@ -189,6 +189,8 @@ def test_layouts_of_weights_are_told_in_their_letters():
     graph = pl.Graph()
     graph.output(graph.conv2d(graph.input("x", (1, 32, 8, 8)), w, padding=1), "y")
     plan = pl.compile(graph, tune="off", device="cpu")
+    for choice in plan.summary()["choices"]:  # the same words as of a query, packed forms among them
+        assert choice["inputs"][1] in told and choice["inputs"][1] in plan.explain()
     with pl.profile() as p:
         ops.conv2d(x, w, padding=1, layout="NCHW")
         plan.run(numpy.ones((1, 32, 8, 8), "float32"))

@@ -21,10 +21,18 @@ std::string layout_text(const TensorDesc& desc, bool weights = false) {
   return desc.rank() ? desc.layout.str(weights) : std::string("scalar");
 }
 
-std::string inputs_text(const Schema& schema, const std::vector<TensorDesc>& descs) {
+// How an input is read: its layout, or the form it is packed into.
+std::string input_text(const Schema& schema, const State& state, size_t input) {
+  if (state.way)
+    for (const Packing& packing : state.way->candidate.packings)
+      if (size_t(packing.input) == input) return packing.form;
+  return layout_text(state.inputs[input], schema.is_weights(int(input)));
+}
+
+std::string inputs_text(const Schema& schema, const State& state) {
   std::string text;
-  for (size_t i = 0; i < descs.size(); ++i)
-    if (descs[i].present) text += (text.empty() ? "" : " ") + layout_text(descs[i], schema.is_weights(int(i)));
+  for (size_t i = 0; i < state.inputs.size(); ++i)
+    if (state.inputs[i].present) text += (text.empty() ? "" : " ") + input_text(schema, state, i);
   return text;
 }
 
@@ -45,7 +53,7 @@ std::string state_text(const Schema& schema, const NodeStates& node, const State
   const std::string what = state.way                             ? way_text(state)
                            : node.kind == NodeStates::Kind::view ? "a view"
                                                                  : "its parts lie in place";
-  return what + ", " + inputs_text(schema, state.inputs) + " -> " + outputs_text(state.outputs);
+  return what + ", " + inputs_text(schema, state) + " -> " + outputs_text(state.outputs);
 }
 
 }  // namespace
@@ -218,7 +226,7 @@ std::string Plan::explain(const Variant& variant) const {
     text += state_text(schema, variant.nodes[i], state);
     if (state.way) text += ", " + milliseconds(state.ms) + " ms" + (state.way->measured ? "" : " (estimated)");
     if (choice.next)
-      text += "; next: " + way_text(*choice.next) + ", " + inputs_text(schema, choice.next->inputs) + " -> " +
+      text += "; next: " + way_text(*choice.next) + ", " + inputs_text(schema, *choice.next) + " -> " +
               outputs_text(choice.next->outputs) + ", " + (choice.margin_ms >= 0 ? "+" : "-") +
               milliseconds(std::abs(choice.margin_ms)) + " ms";
     text += "\n";
@@ -246,7 +254,7 @@ void Plan::write_choices(Json& json) const {
     json.key("inputs").list();
     for (size_t i = 0; i < state.inputs.size(); ++i) {
       if (state.inputs[i].present) {
-        json.value(layout_text(state.inputs[i], schema.is_weights(int(i))));
+        json.value(input_text(schema, state, i));
       } else {
         json.null();
       }
