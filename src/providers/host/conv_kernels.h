@@ -48,6 +48,7 @@ struct Pointwise {
   int64_t images = 0, rows = 0, columns = 0;    // of y; a stride of 1 makes rows (and images) one long row
   int64_t x_image = 0, x_row = 0, x_pixel = 0;  // between what neighbouring images, rows, pixels of y read
   int64_t x_chunk = 0, chunk = 0;               // channels lie side by side in chunks of so many
+  bool far_input = false, far_result = false;   // more than second-level caches hold: fetched ahead
   Result result;
 };
 

@@ -208,7 +208,7 @@ void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_
                     bool fresh) {
   Vec sums[P][V];
   start<P, V>(sums, job.result, offset, vector, part);
-  fetch_following<P, V>(job.result, offset);
+  if (job.far_result) fetch_following<P, V>(job.result, offset);
   const int64_t x_pixel = Step ? Step : job.x_pixel, w_vector = job.inputs * kWidth;
   const float* w = job.weights + vector * w_vector;
   for (int64_t left = job.inputs; left > 0; left -= job.chunk, x += job.x_chunk) {
@@ -286,7 +286,7 @@ void pointwise(const Pointwise& job, int64_t first, int64_t last, int64_t first_
         for (int64_t piece = 0; piece < pieces; ++piece) {
           const int64_t from = run * piece / pieces, pixels = run * (piece + 1) / pieces - from;
           tiles.tile[v][pixels](job, x + from * job.x_pixel, offset + from * job.result.pixel, vector, part,
-                                fetches > 0 ? ahead : job.weights, group == 0);
+                                fetches > 0 ? ahead : job.weights, job.far_input && group == 0);
           ahead += job.inputs * kWidth;
           --fetches;
         }

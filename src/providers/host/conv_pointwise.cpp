@@ -21,6 +21,11 @@ struct Cycles {
   }
 };
 
+// Activations of more bytes than this are fetched ahead.  Smaller ones lie in the second-level cache, and fetching
+// would only compete with reading the weights: 7x7 layers took 1.1 times as long (bench/layers.py).  Nor does a tile of
+// a single vector have loads to spare.
+constexpr int64_t kFarFrom = int64_t(1) << 20;
+
 struct PointwiseBody {
   const ConvKernels* kernels;
   Pointwise job;
@@ -99,6 +104,8 @@ void list_pointwise(const Op& op, CandidateList& out) {
         }
         body.pixels = job.images * job.rows * job.columns;
         body.vectors = (outputs + kernels.width - 1) / kernels.width;
+        job.far_input = body.vectors > 1 && 4 * inputs * body.pixels > kFarFrom;
+        job.far_result = 4 * outputs * body.pixels > kFarFrom;
         const double far = 4 * double(inputs) * double(body.pixels + body.vectors * kernels.width);
         const double cycles =
             Cycles::tiles(kernels, double(inputs), body.pixels, body.vectors, 1) + far / Cycles::kFarBytes;
