@@ -144,5 +144,5 @@ def costs() -> dict[str, Any]:
 
 
 def clear_costs() -> None:
-    """Forget all measured costs, in memory and on disk."""
+    """Forget all measured costs, and choices of plans, in memory and on disk."""
     check(lib.pl_costs_clear(handle()))

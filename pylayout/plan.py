@@ -133,6 +133,7 @@ class Plan:
     def summary(self) -> dict[str, Any]:
         """In figures: steps, choices, reorders (count, bytes, ms), memory, the programs that were timed, the passes.
 
+        recalled: whether choices and trials are those of an earlier compilation of the same graph.
         choices: for each node what was chosen, its `next` best and the margin: what the whole would cost more with it.
         """
         text = ffi.new("char **")
@@ -198,9 +199,10 @@ def compile(
 
     device: "auto" (a GPU if there is one, else the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
     comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures what matters, "off" runs
-    nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). shapes: of a model's
-    inputs, by name; sizes: of axes that it names; values: arrays that make inputs constants. slice, streams: images
-    at a time and slices at the same time; default: chosen by measurement.
+    nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). What was chosen is
+    kept on disk, and taken when "auto" compiles the same graph again. shapes: of a model's inputs, by name; sizes: of
+    axes that it names; values: arrays that make inputs constants. slice, streams: images at a time and slices at the
+    same time; default: chosen by measurement.
     What is left of the batch when no `streams` slices remain is run at once, on all threads.
     slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
     math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" where an OpenCL device may hold values

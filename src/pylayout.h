@@ -311,7 +311,7 @@ PL_API pl_status pl_profile_stop(pl_context context, char** json);
 
 /* The cost database: {"path", "records", "stale", "damaged", "rates": {...}}. */
 PL_API pl_status pl_costs_describe(pl_context context, char** json);
-/* Forgets all measured costs, in memory and on disk. */
+/* Forgets all measured costs, and choices of plans, in memory and on disk. */
 PL_API pl_status pl_costs_clear(pl_context context);
 /* Measures a device's rates (bandwidth, arithmetic, launch overhead) anew. */
 PL_API pl_status pl_calibrate(pl_context context, const char* device, char** json);

@@ -231,6 +231,10 @@ def test_cache(run, tmp_path):
     assert state["costs"]["records"] > 0 and state["costs"]["bytes"] > 0
     assert Path(state["costs"]["path"]).parent == folder
     assert str(folder) in run("cache", folder=folder)[1]
+    plan = folder / "plans" / "0123456789abcdef"
+    plan.parent.mkdir(exist_ok=True)
+    plan.write_bytes(b"choices")
+    assert result(run("cache", "--json", folder=folder))["plans"]["files"] == 1
     kernel = folder / "programs" / "a.bin"
     kernel.parent.mkdir(exist_ok=True)
     kernel.write_bytes(b"kernel")
@@ -239,6 +243,7 @@ def test_cache(run, tmp_path):
 
     cleared = result(run("cache", "clear", "--only", "costs", "--json", folder=folder))
     assert cleared["cleared"] == {"costs": state["costs"]["records"]}
+    assert not plan.exists()
     assert cleared["costs"]["records"] == 0 and cleared["kernels"]["files"] == files and kernel.exists()
     code, out, _ = run("cache", "clear", folder=folder)
     assert code == 0 and f"{files} kernels cleared" in out

@@ -77,6 +77,13 @@ bool write_file_atomically(const std::string& path, std::string_view bytes) {
   return good;
 }
 
+void remove_files(const std::string& directory) {
+  DIR* dir = opendir(directory.c_str());
+  if (!dir) return;
+  while (dirent* entry = readdir(dir)) unlink((directory + '/' + entry->d_name).c_str());  // fails for directories
+  closedir(dir);
+}
+
 void remove_stale_temporaries(const std::string& directory) {
   DIR* dir = opendir(directory.c_str());
   if (!dir) return;

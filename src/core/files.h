@@ -18,6 +18,9 @@ std::optional<std::string> read_file(const std::string& path);  // nothing if it
 // whatever happens to the writer.  Returns false (and leaves `path` as it was) if that fails: errno says why.
 bool write_file_atomically(const std::string& path, std::string_view bytes);
 
+// Removes the files in a directory, temporary ones too; not what lies in directories below.
+void remove_files(const std::string& directory);
+
 // Removes temporary files that writers killed in mid-write left in `directory` more than an hour ago.
 void remove_stale_temporaries(const std::string& directory);
 

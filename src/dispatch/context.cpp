@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/files.h"
 #include "core/json.h"
 #include "core/paths.h"
 #include "core/threads.h"
@@ -158,6 +159,7 @@ std::string Context::tune_met_json(Device& device, double seconds,
   const auto began = std::chrono::steady_clock::now();
   const std::vector<TuneOutcome> outcomes =
       tune(*catalog_, *costs_, catalog_->met(device), {seconds, progress, interrupt_});
+  remove_files(choices_directory());  // what was faster before may not be now
   dispatcher_->forget_decisions();
   Json json;
   json.object().field("device", device.name());
@@ -210,8 +212,13 @@ std::string Context::costs_json() {
   return json.str();
 }
 
+std::string Context::choices_directory() const {
+  return options_.cache_dir.empty() ? std::string() : options_.cache_dir + "/plans";
+}
+
 void Context::costs_clear() {
   costs_->clear();
+  remove_files(choices_directory());
   catalog_->forget_costs();
   dispatcher_->contest().forget();
   dispatcher_->forget_decisions();

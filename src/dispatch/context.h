@@ -59,6 +59,9 @@ class Context : public std::enable_shared_from_this<Context> {
   std::string profile_stop_json();
   std::string costs_json();
   void costs_clear();
+  // Where choices of compiled graphs are kept (graph/remembered.cpp), which are forgotten with the costs they rest on;
+  // empty: nowhere.
+  std::string choices_directory() const;
   std::string calibrate_json(Device& device);
   void release_caches();
   bool settled();  // Dispatcher::settled

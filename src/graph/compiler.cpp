@@ -158,7 +158,10 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
       if (builders_) builders_->wait(entry, building[p][entry], until);
       MeasureLimits limits = passes[p];
       limits.op_seconds = limits.seconds = end - elapsed();
-      if (limits.seconds <= 0) break;
+      if (limits.seconds <= 0) {
+        short_of_time_ = true;
+        break;
+      }
       const uint64_t before = catalog.epoch();
       catalog.measure(*entry, options_.tuning, limits);
       measured_ = measured_ || catalog.epoch() != before;
@@ -212,6 +215,7 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
   }
   measure_ops(variant, kForOps * seconds);
   contest(variant);
+  short_of_time_ = short_of_time_ || elapsed() >= stop_;
 }
 
 // ---- variants ----
@@ -327,6 +331,10 @@ void Plan::Compiler::compile() {
   if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && !plan_.home_->is_cpu())
     plan_.graph_ = in_half_precision(plan_.graph_, context_);
   plan_.graph_.verify();
+  if (options_.tuning == Tuning::automatic && plan_.recall()) {
+    plan_.seconds_ = elapsed();
+    return report("done", 1);
+  }
   if (!plan_.home_->host_memory() && options_.tuning != Tuning::off)
     builders_ = std::make_unique<Builders>(context_.catalog(), context_.interrupt());
   std::vector<std::unique_ptr<Variant>> list = variants();
@@ -368,12 +376,15 @@ void Plan::Compiler::compile() {
   size_t best = 0;
   if (choose) {
     best = last_contest(candidates);
+    short_of_time_ = short_of_time_ || remaining() < 0;
+    disturbed_ = disturbed_ || (plan_.home_->is_cpu() && !is_steady(candidates[best].totals));
     for (const Candidate& candidate : candidates)
       if (candidate.parts.size() > 1) plan_.trials_.push_back({candidate.name, typical(candidate.totals)});
   }
   plan_.adopt(std::move(candidates[best].parts));
   plan_.seconds_ = elapsed();
   plan_.packing_seconds_ = constants_.seconds();
+  if (options_.tuning != Tuning::off) plan_.remember(!short_of_time_, disturbed_);
   report("done", 1);
 }
 

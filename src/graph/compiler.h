@@ -104,6 +104,8 @@ class Plan::Compiler {
   // elapsed() after which nothing more is begun for the present variant, and after which it runs no more than it must.
   double stop_ = 1e9, end_ = 1e9;
   double build_seconds_ = 0;     // the longest that making a program of it took
+  bool disturbed_ = false;       // the machine was too busy to tell programs apart
+  bool short_of_time_ = false;   // something was left out or cut short
   bool measured_ = false;        // costs of ops were not all known before: what was measured may be wrong
   std::vector<BufferRef> data_;  // inputs and outputs for timing, of the whole batch
   std::vector<External> inputs_, outputs_;

@@ -175,6 +175,7 @@ std::string Plan::explain() const {
   else
     text += concat(", in ", parts_.size(), " chains, ", chains_->bytes_between(), " bytes between them");
   text += "\n";
+  if (recalled_) text += "  chosen by an earlier compilation (tune=\"full\" measures anew)\n";
   for (const Trial& trial : trials_) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
   for (size_t i = 0; i < parts_.size(); ++i) {
     if (parts_.size() > 1)

@@ -264,7 +264,7 @@ std::string Plan::summary_json() const {
   for (const Trial& trial : trials_) json.object().field("name", trial.name).field("ms", trial.ms).end();
   json.end().key("passes").object();
   for (const PassReport& pass : passes_) json.field(pass.name, pass.rewrites);
-  json.end().field("seconds", seconds_).field("packing_seconds", packing_seconds_).end();
+  json.end().field("recalled", recalled_).field("seconds", seconds_).field("packing_seconds", packing_seconds_).end();
   return json.str();
 }
 

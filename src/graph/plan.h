@@ -26,6 +26,7 @@
 namespace pl {
 
 class Json;
+struct PlanChoices;
 
 struct PlanOptions {
   std::string device = "auto";        // auto: a GPU if there is one, else cpu
@@ -100,6 +101,15 @@ class Plan {
   std::unique_ptr<Chains> chains_of(const std::vector<std::unique_ptr<Variant>>& parts) const;
   void adopt(std::vector<std::unique_ptr<Variant>> parts);  // the last step of making a plan
   std::string environment() const;                          // what the choices depend on
+  // Choices without measuring (graph/choices.h): what was chosen; making a plan of that, or saying why it does not
+  // hold.
+  PlanChoices chosen() const;
+  std::string take(const PlanChoices& choices);
+  // The same from one process to the next: graph/remembered.cpp.
+  std::string memory_path() const;  // of the file for this graph; empty: there is none
+  // Whether the time for measuring was enough, and whether the machine was too busy to measure.
+  void remember(bool enough, bool disturbed) const;
+  bool recall();  // false: nothing is known that holds
 
   std::shared_ptr<Context> context_;
   Graph graph_;
@@ -116,6 +126,8 @@ class Plan {
     double ms = 0;     // of the whole batch; where some images are left over, as if they took as long as the others
   };
   std::vector<Trial> trials_;
+  int disturbed_before_ = 0;       // compilations of this graph in a row
+  bool recalled_ = false;          // choices and trials are those of an earlier compilation
   mutable std::mutex explaining_;  // guards the costs of conversions, which are kept as they are asked for
   double seconds_ = 0;             // that compiling took
   double packing_seconds_ = 0;     // of these, for bringing constants into the forms that kernels want

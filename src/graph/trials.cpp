@@ -262,7 +262,10 @@ void Plan::Compiler::contest(Variant& variant) {
   size_t best = 0;
   for (size_t i = 1; i < list.size(); ++i)
     if (list[i].ms() < list[best].ms()) best = i;
-  if (host && !list[best].reliable()) best = 0;
+  if (host && options_.tuning != Tuning::off && !list[best].reliable()) {
+    disturbed_ = disturbed_ || !list[best].steady();
+    best = 0;
+  }
   // The rest's programs do a part of the batch only: they would seem fast.
   const double times = plan_.rounds_of(variant);
   for (const Contender& contender : list)

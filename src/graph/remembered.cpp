@@ -1,0 +1,115 @@
+// Choices of compilations, kept on disk: the next process that compiles the same graph for the same device takes them
+// and measures nothing.
+//
+// One small file for each graph, plans/HASH in the cache directory, the hash being of everything that choices depend
+// on: the simplified graph (names and the values of constants left out), the device with its driver, the providers'
+// versions, threads, and the options that bind choices.
+//
+//   pylayout choices 1 <newline>
+//     spent   seconds that were given for measuring (0: no limit), whether that was enough, how many compilations in a
+//             row were disturbed
+//     trial   name, ms: a program that was timed
+//     part, choice   as in a saved plan (graph/choices.h)
+//   end <tab> checksum
+//
+// A compilation that ran out of time is continued by one that is given more; one on a machine so busy that the clock
+// said nothing is made anew, though not for ever.  A file that is damaged, or whose choices are not offered any more,
+// is as good as none.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/files.h"
+#include "core/paths.h"
+#include "graph/choices.h"
+#include "graph/compiler.h"
+
+namespace pl {
+namespace {
+
+constexpr std::string_view kMagic = "pylayout choices 1\n";
+constexpr int kMostDisturbed = 3;  // compilations, before the choices of the last are taken as they are
+
+std::optional<double> number(const std::string& text) {
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string described(const TensorDesc& desc) {
+  return concat(name_of(desc.dtype), ' ', joined(desc.shape.vector()), ' ', desc.layout.generic_str());
+}
+
+std::string described(const Graph& graph) {
+  std::string text;
+  for (const GraphInput& input : graph.inputs())
+    text += record("input", input.value, described(graph.value(input.value).desc), int(input.pinned));
+  const std::vector<int32_t> uses = graph.use_counts();
+  for (size_t i = 0; i < graph.values().size(); ++i)
+    if (graph.values()[i].constant && uses[i]) text += record("constant", i, described(graph.values()[i].desc));
+  for (const Node& node : graph.nodes()) {
+    const std::vector<int64_t> inputs(node.inputs.begin(), node.inputs.end());
+    text += record(node.schema->name, node.attributes.str(), joined(inputs), node.outputs[0]);
+  }
+  for (const GraphOutput& output : graph.outputs())
+    text += record("output", output.value, output.layout ? output.layout->generic_str() : "any");
+  return text;
+}
+
+}  // namespace
+
+std::string Plan::memory_path() const {
+  const std::string directory = context_->choices_directory();
+  if (directory.empty()) return {};
+  const Math math = std::max<Math>(options_.math, context_->options().math);
+  std::string text = record(environment(), home_->name(), options_.layout, int(math), options_.windows,
+                            options_.in_place, options_.memory_limit, options_.slice, options_.streams);
+  for (const auto& [node, slice] : options_.chains) text += record(node, slice);
+  text += described(graph_);
+  return directory + "/" + hex(checksum(text, 1)) + hex(checksum(text, 2));
+}
+
+void Plan::remember(bool enough, bool disturbed) const {
+  const std::string path = memory_path();
+  if (path.empty() || !make_directories(context_->choices_directory())) return;
+  std::string text(kMagic);
+  text += record("spent", options_.seconds, int(enough), disturbed ? disturbed_before_ + 1 : 0);
+  for (const Trial& trial : trials_) text += record("trial", trial.name, trial.ms);
+  write_file_atomically(path, sealed(text + chosen().records()));  // not written: measured again next time
+}
+
+bool Plan::recall() {
+  const std::string path = memory_path();
+  std::optional<std::string> bytes = path.empty() ? std::nullopt : read_file(path);
+  if (!bytes) return false;
+  PlanChoices choices;
+  std::vector<Trial> trials;
+  bool enough = false;
+  try {
+    const RecordReader reader(kMagic, path, std::move(*bytes));
+    for (const auto& line : reader.lines()) {
+      if (line[0] == "spent") {
+        reader.expect_fields(line, 4);
+        disturbed_before_ = int(reader.integer(line[3], 0, INT32_MAX - 1, "compilations"));
+        const std::optional<double> spent = number(line[1]);
+        const bool as_long = spent && (*spent == 0 || (options_.seconds > 0 && *spent >= options_.seconds));
+        enough = disturbed_before_ ? disturbed_before_ >= kMostDisturbed : as_long || line[2] == "1";
+      } else if (line[0] == "trial") {
+        reader.expect_fields(line, 3);
+        trials.push_back({line[1], number(line[2]).value_or(0)});
+      } else if (!choices.take(reader, line)) {
+        return false;
+      }
+    }
+    if (!enough || !choices.misfit(graph_).empty() || !take(choices).empty()) return false;
+  } catch (const Error& problem) {  // damaged, or a kernel that cannot be made any more
+    if (problem.code() == Code::out_of_memory) throw;
+    return false;
+  }
+  trials_ = std::move(trials);
+  recalled_ = true;
+  return true;
+}
+
+}  // namespace pl
