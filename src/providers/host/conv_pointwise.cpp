@@ -24,7 +24,7 @@ struct Cycles {
 // Activations of more bytes than this are fetched ahead.  Smaller ones lie in the second-level cache, and fetching
 // would only compete with reading the weights: 7x7 layers took 1.1 times as long (bench/layers.py).  Nor does a tile of
 // a single vector have loads to spare.
-constexpr int64_t kFarFrom = int64_t(1) << 20;
+constexpr int64_t kFarFrom = int64_t(1) << 19;
 
 struct PointwiseBody {
   const ConvKernels* kernels;
