@@ -87,7 +87,7 @@ class Finder {
         steps[d] *= strides[d];
       }
     } else if (permutes) {
-      dims = permutation_of(op, from.size());
+      dims = op.attributes.integers("dims");
       if (dims[last] != int64_t(last)) return std::nullopt;
     }
     auto rows = find(x);
@@ -102,22 +102,9 @@ class Finder {
   }
 
  private:
-  static std::vector<int64_t> permutation_of(const Op& op, int rank) {
-    if (op.schema->kind == "permute") return op.attributes.integers("dims");
-    std::vector<int64_t> dims(size_t(rank), 0);
-    std::iota(dims.begin(), dims.end(), int64_t(0));
-    const auto place = [&](const char* name) {
-      const int64_t dim = op.attributes.integer(name);
-      return size_t(dim < 0 ? dim + rank : dim);
-    };
-    std::swap(dims[place("dim0")], dims[place("dim1")]);
-    return dims;
-  }
-
   std::optional<Rows> joined(const Node& node, size_t index) {
     const Dims shape = rewriter_.shape(node.outputs[0]);
-    const int64_t given = rewriter_.op(index).attributes.integer("dim");
-    const int dim = int(given < 0 ? given + shape.size() : given);
+    const int dim = int(rewriter_.op(index).attributes.integer("dim"));
     if (dim == shape.size() - 1) return std::nullopt;
     int64_t outer = 1;
     for (int d = 0; d < dim; ++d) outer *= shape[d];
