@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "dispatch/builders.h"
 #include "graph/batch.h"
 #include "graph/compiler.h"
 
@@ -93,8 +92,7 @@ std::string Plan::take(const PlanChoices& choices) {
         return false;
       }
       variant.assignment.states[i] = int(it - all.begin());
-      if (builders && it->way && !it->entry->device->is_cpu())
-        builders->add(it->entry, size_t(it->way - it->entry->ways.data()));
+      if (builders) queue_build(*builders, *it);
     }
     return true;
   };

@@ -47,6 +47,11 @@ int64_t several_images(int64_t batch, int streams) {
 
 }  // namespace
 
+void queue_build(Builders& builders, const State& state) {
+  if (state.way && !state.entry->device->is_cpu())
+    builders.add(state.entry, size_t(state.way - state.entry->ways.data()));
+}
+
 Plan::Compiler::Compiler(Plan& plan, const PlanOptions& options)
     : plan_(plan), options_(options), context_(*plan.context_), constants_(context_) {}
 
@@ -180,8 +185,7 @@ void Plan::Compiler::build_ahead(const Variant& variant, const Assignment& assig
     const NodeStates& node = variant.nodes[i];
     if (node.kind != NodeStates::Kind::op) continue;
     const State& state = node.states[size_t(assignment.states[i])];
-    if (state.way && !state.entry->device->is_cpu())
-      builders_->add(state.entry, size_t(state.way - state.entry->ways.data()));
+    queue_build(*builders_, state);
   }
 }
 

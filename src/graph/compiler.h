@@ -31,6 +31,9 @@ struct Plan::Variant {
   std::shared_ptr<Variant> rest;  // for the images after the last whole round of `streams` slices; null: there are none
 };
 
+// Has the kernel of a state's way, if it is compiled, prepared on another thread.
+void queue_build(Builders& builders, const State& state);
+
 class Plan::Compiler {
  public:
   Compiler(Plan& plan, const PlanOptions& options);
