@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <vector>
 
 #include "core/dims.h"
 #include "core/paths.h"
@@ -19,6 +21,15 @@ namespace {
 
 constexpr char kTemporaryPrefix[] = ".tmp-";
 constexpr time_t kStaleSeconds = 3600;
+
+std::vector<std::string> names_in(const std::string& directory) {  // none if it cannot be read
+  std::vector<std::string> names;
+  DIR* dir = opendir(directory.c_str());
+  if (!dir) return names;
+  while (const dirent* entry = readdir(dir)) names.push_back(entry->d_name);
+  closedir(dir);
+  return names;
+}
 
 }  // namespace
 
@@ -78,23 +89,18 @@ bool write_file_atomically(const std::string& path, std::string_view bytes) {
 }
 
 void remove_files(const std::string& directory) {
-  DIR* dir = opendir(directory.c_str());
-  if (!dir) return;
-  while (dirent* entry = readdir(dir)) unlink((directory + '/' + entry->d_name).c_str());  // fails for directories
-  closedir(dir);
+  for (const std::string& name : names_in(directory))
+    unlink((directory + '/' + name).c_str());  // fails for directories
 }
 
 void remove_stale_temporaries(const std::string& directory) {
-  DIR* dir = opendir(directory.c_str());
-  if (!dir) return;
-  time_t now = std::time(nullptr);
-  while (dirent* entry = readdir(dir)) {
-    if (std::strncmp(entry->d_name, kTemporaryPrefix, sizeof kTemporaryPrefix - 1) != 0) continue;
-    std::string path = directory + '/' + entry->d_name;
+  const time_t now = std::time(nullptr);
+  for (const std::string& name : names_in(directory)) {
+    if (name.rfind(kTemporaryPrefix, 0) != 0) continue;
+    const std::string path = directory + '/' + name;
     struct stat status {};
     if (stat(path.c_str(), &status) == 0 && now - status.st_mtime > kStaleSeconds) unlink(path.c_str());
   }
-  closedir(dir);
 }
 
 uint64_t checksum(std::string_view bytes, uint64_t seed) {
@@ -108,6 +114,12 @@ uint64_t checksum(std::string_view bytes, uint64_t seed) {
   uint64_t tail = 0;
   std::memcpy(&tail, bytes.data() + i, bytes.size() - i);
   return hash_mix(hash, tail);
+}
+
+std::string hex(uint64_t value) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
 }
 
 }  // namespace pl

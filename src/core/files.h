@@ -25,5 +25,6 @@ void remove_files(const std::string& directory);
 void remove_stale_temporaries(const std::string& directory);
 
 uint64_t checksum(std::string_view bytes, uint64_t seed = 0);  // 64 bits; detects damage, not malice
+std::string hex(uint64_t value);                               // 16 digits
 
 }  // namespace pl

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <numeric>
 
+#include "core/files.h"
 #include "core/threads.h"
 #include "dispatch/context.h"
 #include "dispatch/cost_database.h"
@@ -104,9 +104,7 @@ std::string Catalog::environment(const Device& device, const std::string& provid
   if (device.is_cpu()) text += "|threads=" + std::to_string(threads ? threads : int(context_.options().threads));
   uint64_t seed = 1;
   for (char c : text) seed = hash_mix(seed, static_cast<unsigned char>(c));
-  char hash[24];
-  std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(seed));
-  return hash;
+  return hex(seed);
 }
 
 EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {

@@ -13,12 +13,13 @@
 #include <string_view>
 
 #include "core/dims.h"
+#include "core/files.h"
 #include "core/paths.h"
 
 namespace pl {
 namespace {
 
-uint64_t checksum(std::string_view text) {
+uint64_t checksum_of(std::string_view text) {
   uint64_t seed = 0x70796c61796f7574ull;  // fixed: the value is kept on disk
   for (char c : text) seed = hash_mix(seed, static_cast<unsigned char>(c));
   return seed;
@@ -36,7 +37,7 @@ bool parse_line(std::string_view line, std::string& key, double& ms) {
   char* end = nullptr;
   const std::string sum(line.substr(0, 16));
   const uint64_t expected = std::strtoull(sum.c_str(), &end, 16);
-  if (*end || checksum(line.substr(17)) != expected) return false;
+  if (*end || checksum_of(line.substr(17)) != expected) return false;
   key = std::string(line.substr(17, last - 17));
   const std::string number(line.substr(last + 1));
   ms = std::strtod(number.c_str(), &end);
@@ -94,12 +95,10 @@ void CostDatabase::record(const std::string& environment, const std::string& op,
   char number[32];
   std::snprintf(number, sizeof number, "%.9g", ms);
   const std::string body = key + '\t' + number;
-  char sum[24];
-  std::snprintf(sum, sizeof sum, "%016llx", static_cast<unsigned long long>(checksum(body)));
   std::lock_guard<std::mutex> guard(lock_);
   costs_[key] = ms;
   ++generation_;
-  if (!path_.empty()) writable_ = append(std::string(sum) + '\t' + body + '\n');
+  if (!path_.empty()) writable_ = append(hex(checksum_of(body)) + '\t' + body + '\n');
 }
 
 bool CostDatabase::append(const std::string& line) {

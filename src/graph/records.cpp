@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <sstream>
 
 #include "core/files.h"
@@ -43,12 +42,6 @@ std::string escaped(std::string_view text) {
 std::string joined(const std::vector<int64_t>& values) {
   std::string text;
   for (int64_t value : values) text += (text.empty() ? "" : ",") + std::to_string(value);
-  return text;
-}
-
-std::string hex(uint64_t value) {
-  char text[20];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
   return text;
 }
 

@@ -24,7 +24,6 @@ std::string record(const Fields&... fields) {
 
 // "1,2,3"
 std::string joined(const std::vector<int64_t>& values);
-std::string hex(uint64_t value);  // 16 digits
 
 // What was written so far, with the record that ends it.
 std::string sealed(std::string text);

@@ -17,7 +17,6 @@
 // is as good as none.
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 
 #include "core/files.h"
 #include "core/paths.h"

@@ -1,7 +1,6 @@
 #include "providers/opencl/opencl_provider.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <mutex>
 
@@ -19,9 +18,7 @@ std::string kernels_version() {
   uint64_t hash = 0;
   for (size_t i = 0; i < embedded_file_count; ++i)
     if (!is_tuned_table(embedded_files[i].path)) hash = checksum(embedded_files[i].text, hash);
-  char text[24];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
+  return hex(hash);
 }
 
 class OpenclProvider : public Provider {

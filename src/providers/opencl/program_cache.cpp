@@ -1,6 +1,5 @@
 #include "providers/opencl/program_cache.h"
 
-#include <cstdio>
 #include <cstring>
 
 #include "core/dims.h"
@@ -68,10 +67,7 @@ ProgramRef ProgramCache::load_or_build(const Key& key, const std::string& name, 
   std::string path, key_text;
   if (!directory.empty()) {
     key_text = concat(fingerprint_, '\n', options, '\n', source.size(), ' ', key.low, ' ', key.high);
-    char file[40];
-    std::snprintf(file, sizeof file, "%016llx%016llx", static_cast<unsigned long long>(checksum(key_text, 2)),
-                  static_cast<unsigned long long>(checksum(key_text, 3)));
-    path = directory + '/' + file + ".clbin";
+    path = directory + '/' + hex(checksum(key_text, 2)) + hex(checksum(key_text, 3)) + ".clbin";
     Program program = load(path, key_text, options);
     if (program) return std::make_shared<const Program>(std::move(program));
   }
