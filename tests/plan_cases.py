@@ -1,6 +1,7 @@
 """A small network as a graph and as eager ops, for the tests of plans."""
 
 import numpy
+import pytest
 
 import pylayout as pl
 from pylayout import ops
@@ -52,3 +53,8 @@ def expected(x):
 def assert_same(results, x, tolerance=1e-4):
     for got, want in zip(results, expected(x), strict=True):
         numpy.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+def need_threads(count):
+    if count > pl.get_threads():
+        pytest.skip("this machine has one processor")

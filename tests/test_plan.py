@@ -6,7 +6,7 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan_cases import RNG, assert_same, expected, graph_of, image, weights
+from plan_cases import RNG, assert_same, expected, graph_of, image, need_threads, weights
 from plan_files import resealed
 
 import pylayout as pl
@@ -22,8 +22,7 @@ def test_every_policy_gives_the_same_results(device, layout, tune):
 
 @pytest.mark.parametrize(("slice", "streams"), [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1)])
 def test_slices_of_a_batch(slice, streams):
-    if streams > (pl.get_threads()):
-        pytest.skip("this machine has one processor")
+    need_threads(streams)
     plan = pl.compile(graph_of(4), device="cpu", slice=slice, streams=streams, tune="off")
     assert plan.summary()["slices"] == 4 // slice
     assert_same(plan.run(image(4)), image(4))
@@ -34,8 +33,7 @@ def test_slices_of_a_batch(slice, streams):
     "slices", [{"": 1, 1: 4}, {"": 2, 1: 1, 3: 4}, {"": 4, 2: 2, 4: 1, 6: 2}, {"": 1, 5: 2}], ids=str
 )
 def test_chains_of_a_batch_have_slices_of_their_own(slices, streams, tmp_path):
-    if streams > pl.get_threads():
-        pytest.skip("this machine has one processor")
+    need_threads(streams)
     x = image(8)
     names = [node["name"] for node in graph_of(8).simplify().describe()["nodes"]]
     cut = {names[key] if key else "": size for key, size in slices.items()}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from conftest import device_names
+from plan_cases import need_threads
 from plan_files import resealed
 
 import pylayout as pl
@@ -99,11 +99,8 @@ def test_the_next_process_takes_the_same_choices_and_measures_nothing(made):
     assert set(found["stages"]) == {"simplifying", "done"} < set(before["stages"])
 
 
-def test_on_opencl_devices(tmp_path):
-    names = [name for name in device_names() if name != "cpu"]
-    if not names:
-        pytest.skip("there is no OpenCL device")
-    cache, options = tmp_path / "cache", {"device": names[0], "seconds": 2}
+def test_on_an_opencl_device(opencl_device, tmp_path):
+    cache, options = tmp_path / "cache", {"device": opencl_device, "seconds": 2}
     opencl = os.environ.get("PYLAYOUT_OPENCL", "")
     compiled(cache, options, PYLAYOUT_OPENCL=opencl)
     rewrite(file_in(cache), b"2\t1\t0")
@@ -117,8 +114,8 @@ def test_on_opencl_devices(tmp_path):
     ids=str,
 )  # fmt: skip
 def test_what_was_chosen_for_something_else_is_not_taken(made, options):
-    if options == {"threads": 1} and pl.get_threads() == 1:
-        pytest.skip("this machine has one processor")
+    if "threads" in options:
+        need_threads(2)
     assert not compiled(made[0], {"seconds": 1, **options})[0]["recalled"]
 
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy
 import pytest
-from plan_cases import assert_same, graph_of, image
+from plan_cases import assert_same, graph_of, image, need_threads
 
 import pylayout as pl
 
@@ -66,8 +66,7 @@ def test_what_is_chosen_by_measurement_runs_every_image(n):
 @pytest.mark.parametrize(("n", "sizes"), [(7, {"": 1, 2: 3}), (10, {"": 4, 2: 3, 4: 1}), (17, {"": 2, 3: 5, 5: 17})])
 @pytest.mark.parametrize("streams", [1, 2])
 def test_every_chain_runs_its_last_images(n, sizes, streams, tmp_path):
-    if streams > pl.get_threads():
-        pytest.skip("this machine has one processor")
+    need_threads(streams)
     names = [node["name"] for node in graph_of(n).simplify().describe()["nodes"]]
     cut = {names[key] if key else "": min(size, n // streams) for key, size in sizes.items()}
     plan = pl.compile(graph_of(n), device="cpu", slice=cut, streams=streams, tune="off")
