@@ -18,6 +18,7 @@ _ASIDE = {"__init__", "__main__", "derive_shapes", "engines", "programs", "shape
 _SHORT = {
     "choice_quality": ["--every", "5"],
     "gpu": ["--batch", "4", "--rounds", "3"],
+    "gpu_memory": ["--rounds", "3"],
     "winograd": ["--seconds", "0.3"],
     "networks": ["resnet50", "mobilenet_v2", "--rounds", "11"],
     "models": ["resnet50", "mobilenet_v2", "vgg16", "--batch", "1", "16", "--rounds", "9"],

@@ -106,6 +106,11 @@ def theirs(torch: Any, case: Case, x: Any, weight: Any) -> tuple[dict[str, Calla
     return {"NCHW": lambda: conv(a, w, **call), "NHWC": lambda: conv(b, v, **call)}, exact
 
 
+def first_gpu() -> str | None:
+    """Its name, "opencl:0"."""
+    return next((device.name for device in pl.devices() if device.capabilities.get("type") == "gpu"), None)
+
+
 def milliseconds(run: Callable[[], Any], wait: Callable[[], None], least: float = 0.01) -> float:
     """Of one call, from as many as take `least` seconds, queued without waiting in between."""
     count = 1
@@ -181,8 +186,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    gpus = [device.name for device in pl.devices() if device.capabilities.get("type") == "gpu"]
-    options.device = options.device or next(iter(gpus), None)
+    options.device = options.device or first_gpu()
     if not options.device:
         print("there is no GPU here that OpenCL reaches")
         return

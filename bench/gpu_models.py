@@ -24,6 +24,7 @@ import numpy as np
 import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
+from .gpu import first_gpu
 from .torchvision_models import NETWORKS, build, images_for, write_onnx
 
 SEEDS = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"]
@@ -132,8 +133,7 @@ def complete(parser: argparse.ArgumentParser, options: argparse.Namespace) -> No
     for name in options.networks:
         if name not in NETWORKS:
             parser.error(f"no network named {name!r}, expected one of {', '.join(NETWORKS)}")
-    gpus = [device.name for device in pl.devices() if device.capabilities.get("type") == "gpu"]
-    options.device = options.device or next(iter(gpus), None)
+    options.device = options.device or first_gpu()
 
 
 def main(arguments: list[str] | None = None) -> None:
