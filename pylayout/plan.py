@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,9 @@ Progress = Callable[[str, float], None]
 
 _progress: dict[int, Progress] = {}
 
+# Plans for other shapes that a plan of a model with named axes keeps. Each has weights packed for its kernels.
+MAX_PLANS = 8
+
 
 @ffi.def_extern(onerror=keep_raised)  # type: ignore[untyped-decorator]
 def pyl_plan_progress(user: Any, stage: Any, fraction: float) -> None:
@@ -38,11 +42,18 @@ class Plan:
     inputs, outputs: dicts with name, dtype, shape and layout, in order.
     """
 
-    def __init__(self, handle: Any, rebuild: Callable[[dict[str, tuple[int, ...]]], Plan] | None = None) -> None:
+    def __init__(
+        self,
+        handle: Any,
+        rebuild: Callable[[dict[str, tuple[int, ...]]], Plan] | None = None,
+        max_plans: int = MAX_PLANS,
+    ) -> None:
         self._handle = handle
         self._rebuild = rebuild  # makes a plan for other shapes, where the model has named axes
-        self._others: dict[tuple[tuple[int, ...], ...], Plan] = {}
-        self._lock = threading.Lock()
+        self._max_plans = max_plans
+        self._others: OrderedDict[tuple[tuple[int, ...], ...], Plan] = OrderedDict()  # the latest used last
+        self._lock = threading.Lock()  # of _others
+        self._making = threading.Lock()  # held while one is made: compilations measure, so they take turns
         text = ffi.new("char **")
         check(lib.pl_plan_describe(handle, text))
         description = take_json(text)
@@ -61,7 +72,7 @@ class Plan:
         """Run on tensors (or anything `asarray` takes). Returns a Tensor, or a tuple where there are several outputs.
 
         Raises ShapeError and InvalidArgumentError naming the input that does not fit. A plan of a model with named
-        axes is compiled again for other sizes, once for each.
+        axes is compiled again for other sizes; of the plans for those, `max_plans` of `compile` are kept.
         """
         given = [
             value if isinstance(value, Tensor) else self._as_tensor(value, place) for place, value in enumerate(tensors)
@@ -102,11 +113,28 @@ class Plan:
 
     def _for_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> Plan:
         assert self._rebuild is not None
+        known = self._known(shapes)
+        if known is not None:
+            return known
+        with self._making:
+            known = self._known(shapes)  # made while this thread waited
+            if known is not None:
+                return known
+            names = [item["name"] for item in self.inputs]
+            plan = self._rebuild(dict(zip(names, shapes, strict=True)))
+            let_go = []  # released without the lock; a run that goes on keeps its plan alive
+            with self._lock:
+                self._others[shapes] = plan
+                while len(self._others) > self._max_plans:
+                    let_go.append(self._others.popitem(last=False))
+            return plan
+
+    def _known(self, shapes: tuple[tuple[int, ...], ...]) -> Plan | None:
         with self._lock:
-            if shapes not in self._others:
-                names = [item["name"] for item in self.inputs]
-                self._others[shapes] = self._rebuild(dict(zip(names, shapes, strict=True)))
-            return self._others[shapes]
+            plan = self._others.get(shapes)
+            if plan is not None:
+                self._others.move_to_end(shapes)
+            return plan
 
     # ---- keeping ----
 
@@ -191,6 +219,7 @@ def compile(
     streams: int | None = None,
     math: str | None = None,
     memory_limit: int | None = None,
+    max_plans: int = MAX_PLANS,
     simplify: bool = True,
     without: str | Sequence[str] | None = None,
     progress: Progress | None = None,
@@ -208,6 +237,8 @@ def compile(
     math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" where an OpenCL device may hold values
     between inputs and outputs as f16 (beyond 65504 they are infinite). memory_limit: bytes of memory beside weights,
     inputs and outputs; a batch is run in smaller slices to keep it, and OutOfMemoryError says what is the least.
+    max_plans: where axes have names, so many plans for other sizes than the first are kept; of more, the one that was
+    not used for longest is let go when its runs have ended, and made again when it is needed.
     simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or
     written where they lie with strides, "in_place" results from taking the memory of what is read for the last time.
     progress: called as progress(stage, fraction); what it raises ends the compilation, as Ctrl-C does.
@@ -224,6 +255,8 @@ def compile(
     """
     if without is not None and not isinstance(without, str):
         without = ",".join(without)
+    if isinstance(max_plans, bool) or not isinstance(max_plans, int) or max_plans < 1:
+        raise InvalidArgumentError(f"compile: max_plans is {max_plans!r}, expected an integer of at least 1")
     chains: int | str | None
     if isinstance(slice, Mapping):
         if "" not in slice:
@@ -249,7 +282,7 @@ def compile(
             if given is not None:
                 instead = "a graph.constant in place of the input" if name == "values" else "graph.bind(axis=size)"
                 raise ArgumentTypeError(f"compile: {name} are given for a Graph, expected {instead}")
-        return Plan(_compile_graph(model, options, progress), _rebinder(model, options))
+        return Plan(_compile_graph(model, options, progress), _rebinder(model, options), max_plans)
     if not isinstance(model, (str, os.PathLike, bytes)) and not hasattr(model, "graph"):
         kind = type(model).__name__
         raise ArgumentTypeError(f"compile: model is {kind}, expected a Graph, a path of an ONNX file or a ModelProto")
@@ -261,7 +294,7 @@ def compile(
         shapes: Mapping[str, Sequence[int]] | None, sizes: Mapping[str, int] | None = None, progress: Any = None
     ) -> Plan:
         graph = parsed.graph(shapes, sizes, values)
-        return Plan(_compile_graph(graph, options, progress), build)
+        return Plan(_compile_graph(graph, options, progress), build, max_plans)
 
     return build(shapes, sizes, progress)
 
@@ -295,8 +328,13 @@ def _rebinder(graph: Graph, options: dict[str, Any]) -> Callable[[dict[str, tupl
     def rebuild(shapes: dict[str, tuple[int, ...]]) -> Plan:
         sizes: dict[str, int] = {}
         for item in described:
-            given = shapes[item["name"]]
-            for axis, size in zip(item["axes"], given, strict=False):
+            given, declared = shapes[item["name"]], [*zip(item["axes"], item["shape"], strict=True)]
+            if len(given) != len(declared) or any(
+                not axis and size != fixed for (axis, fixed), size in zip(declared, given, strict=True)
+            ):
+                expected = ", ".join(axis or str(fixed) for axis, fixed in declared)
+                raise ShapeError(f'plan: input "{item["name"]}" has shape {given}, expected ({expected})')
+            for axis, size in zip(item["axes"], given, strict=True):
                 if axis and sizes.setdefault(axis, size) != size:
                     raise ShapeError(
                         f'plan: axis "{axis}" is {size} in input "{item["name"]}", {sizes[axis]} in another'
