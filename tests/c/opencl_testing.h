@@ -34,13 +34,15 @@ inline const std::vector<Target>& targets() {
   return *all;
 }
 
-// Returns how many candidates ran; ends the program if a device has none.
+// `whole_space`: those that only the tuner tries too.  Returns how many candidates ran; ends the program if a device
+// has none.
 inline int run_all_opencl(const char* name, const char* attributes, const std::vector<Input>& inputs,
-                          const Check& check) {
+                          const Check& check, bool whole_space = false) {
   int count = 0;
   const Op op = op_of(name, attributes, inputs);
   for (const Target& target : targets()) {
     CandidateList list;
+    list.whole_space = whole_space;
     target.provider->list(op, *target.device, list);
     if (list.candidates.empty()) {
       std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),

@@ -49,6 +49,10 @@ int main() {
     const int ran =
         run_all_opencl("squeeze_excite", "", inputs, [](const Op&, const std::vector<Values>&, const std::string&) {});
     CHECK(ran >= 1);
+    // Tiles in local memory, partial ones; values are checked in test_opencl_reorder.
+    for (const char* target : {"target=aBcd16b", "target=acdb dtype=f16"})
+      run_all_opencl("reorder", target, {random_input(DType::f32, {1, 20, 4, 10})},
+                     [](const Op&, const std::vector<Values>&, const std::string&) {});
   }
   std::printf("%zu ways\n", seen.size());
   for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());
