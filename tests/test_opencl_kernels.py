@@ -130,6 +130,33 @@ def test_floats_store_into_integers(queue: "cl.CommandQueue", name: str, dtype: 
     numpy.testing.assert_array_equal(call(queue, source, [values], dtype, values.size), numpy.array(wanted, dtype))
 
 
+def test_elementary(queue: "cl.CommandQueue") -> None:
+    """poly_exp and poly_erf within the errors that their header states, over the whole range."""
+    special = [0.0, -0.0, math.inf, -math.inf, math.nan, 88.72283, 88.7229, -103.97, -104.1, 3.92, -3.92, 1e-30]
+    powers = numpy.exp2(numpy.linspace(-60, 8, 20000))
+    values = numpy.concatenate([numpy.linspace(-104, 89, 200000), powers, -powers, special]).astype("f4")
+    values = numpy.resize(values, -(-values.size // 16) * 16)
+    wide = values.astype("f8")
+    with numpy.errstate(over="ignore"):
+        wanted = {"exp": numpy.exp(wide), "erf": numpy.vectorize(math.erf)(wide)}
+    for width in ("", "4", "8", "16"):
+        for name, most in (("exp", 1.5), ("erf", 6)):
+            statement = (
+                f"vstore{width}(poly_{name}(vload{width}(i, x)), i, y);" if width else f"y[i] = poly_{name}(x[i]);"
+            )
+            source = f"""{expand("common/elementary.clh")}
+                __kernel void test(__global const float* x, __global float* y) {{
+                    const int i = get_global_id(0); {statement} }}"""
+            got = call(queue, source, [values], "f4", values.size, values.size // int(width or 1))
+            with numpy.errstate(over="ignore"):
+                exact = wanted[name].astype("f4")
+            finite = numpy.isfinite(exact)
+            numpy.testing.assert_array_equal(got[~finite], exact[~finite])
+            error = numpy.abs(got[finite] - wanted[name][finite]) / numpy.spacing(numpy.abs(exact[finite]))
+            worst = int(error.argmax())
+            assert error[worst] <= most, f"{name}{width}({values[finite][worst]}) is off by {error[worst]} units"
+
+
 ACTIVATIONS = {
     "identity": lambda x: x,
     "relu": lambda x: numpy.maximum(x, 0),

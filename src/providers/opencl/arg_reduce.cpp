@@ -3,6 +3,8 @@
 
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
+#include "providers/opencl/quads.h"
+#include "providers/opencl/row_vectors.h"
 #include "providers/opencl/rows.h"
 
 namespace pl::opencl {
@@ -43,7 +45,42 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   return kernel;
 }
 
+// By vectors, on CPUs.
+void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const TensorDesc& x = op.in(0);
+  if (!device.capabilities().cpu || !has_quads(x.dtype) || x.rank() == 0) return;
+  std::vector<int> dims;
+  if (op.attributes.is_none("dim")) {
+    dims.resize(size_t(x.rank()));
+    std::iota(dims.begin(), dims.end(), 0);
+  } else {
+    dims = {int(op.attributes.integer("dim"))};
+  }
+  add_per_layout(op, "arg_reduce_vectors", out, [&](Candidate& candidate) {
+    const auto rows = row_vectors(device, candidate.inputs[0], dims);
+    if (!rows || !in_order_of_indices(candidate.inputs[0], dims)) return false;
+    TensorDesc& y = candidate.outputs[0];
+    const bool keepdim = y.rank() == x.rank();
+    if (y.has_padding()) y = y.with_layout(Layout::plain(y.rank()));
+    if (!in_order_of_rows(y, candidate.inputs[0], dims, keepdim)) return false;
+    candidate.efficiency = 0.5;
+    const bool min = op.attributes.text("function") == "argmin";
+    candidate.prepare = [&device, rows = *rows, min, from = x.dtype] {
+      KernelSource source("arg_reduce/arg_reduce_vectors.cl");
+      source.define("SRC_DTYPE", name_of(from)).define("ARG_MIN", min ? 1 : 0);
+      rows.define(source);
+      auto kernel = std::make_unique<KernelList>(device);
+      Launch& launch = kernel->add(source, "arg_reduce_vectors").input(0).output(0);
+      rows.walk(launch);
+      rows.global(launch, device);
+      return kernel;
+    };
+    return true;
+  });
+}
+
 void list_arg_reduce(const Op& op, OpenclDevice& device, CandidateList& out) {
+  list_vectors(op, device, out);
   add_per_layout(op, "arg_reduce_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.1;
     candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };

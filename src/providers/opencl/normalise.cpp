@@ -3,6 +3,8 @@
 
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
+#include "providers/opencl/quads.h"
+#include "providers/opencl/row_vectors.h"
 #include "providers/opencl/rows.h"
 
 namespace pl::opencl {
@@ -55,7 +57,86 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   return kernel;
 }
 
+// Splits dimension 1 of (n, c, positions...) into groups, which name rows, and their channels.  False where blocks of
+// channels and groups do not divide each other.
+bool split_channels(std::vector<MemoryAxis>& axes, int64_t block, int64_t channels_of_group) {
+  if (block > 1 && channels_of_group % block && block % channels_of_group) return false;
+  std::vector<MemoryAxis> split;
+  bool outermost = true;
+  for (const MemoryAxis& axis : axes) {
+    if (axis.dim != 1) {
+      split.push_back({axis.dim, axis.size, axis.dim == 0 ? AxisKind::kept : AxisKind::row});
+      continue;
+    }
+    // Channels of a group among those that one step along the axis is; the block's axis is the second of two.
+    const int64_t step = outermost ? block : 1;
+    const int64_t of_group = std::min(axis.size, std::max<int64_t>(1, channels_of_group / step));
+    split.push_back({1, axis.size / of_group, AxisKind::kept});
+    split.push_back({1, of_group, AxisKind::weighted});
+    outermost = false;
+  }
+  axes = split;
+  return true;
+}
+
+// How weights lie beside the rows: the kernel's BY_RUN and BY_ROW; nothing where in neither way.
+struct Weights {
+  int by_run = 0, by_row = 0;
+};
+std::optional<Weights> weights_beside(const RowVectors& rows) {
+  const auto weighted = [](int64_t size, AxisKind kind) { return size > 1 && kind == AxisKind::weighted; };
+  const bool blocks = weighted(rows.blocks, rows.blocks_kind), steps = weighted(rows.steps, rows.steps_kind);
+  const bool run = weighted(rows.run, rows.run_kind);
+  if (run && !steps) return Weights{1, 0};
+  if (run || (blocks && steps)) return std::nullopt;
+  return Weights{0, rows.across && !steps ? 1 : 0};
+}
+
+// By vectors, on CPUs.
+void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (!device.capabilities().cpu || op.in(0).elements() == 0) return;
+  for (const TensorDesc& input : op.inputs)
+    if (input.present && !has_quads(input.dtype)) return;
+  const Rows all = rows_of(op);
+  const bool per_channel = op.schema->kind == "group_norm", has_weights = op.has(1) || op.has(2);
+  const int64_t of_group = per_channel ? op.in(0).shape[1] / all.groups : 0;
+  add_per_layout(op, "normalise_vectors", out, [&](Candidate& candidate) {
+    const TensorDesc& x = candidate.inputs[0];
+    std::optional<RowVectors> rows;
+    if (per_channel) {
+      std::vector<MemoryAxis> axes = memory_axes(x);
+      if (split_channels(axes, x.layout.block_of(1), of_group)) rows = row_vectors(device, x, std::move(axes));
+    } else if (!has_weights || in_order_of_indices(x, all.last)) {
+      rows = row_vectors(device, x, all.last, AxisKind::weighted);
+    }
+    if (!rows) return false;
+    const auto weights = weights_beside(*rows);
+    if (!weights && has_weights) return false;
+    for (int i : {1, 2})
+      if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
+    candidate.efficiency = 0.5;
+    candidate.prepare = [&device, op, groups = all.groups, of_group, rows = *rows,
+                         weights = weights.value_or(Weights())] {
+      KernelSource source("normalise/normalise_vectors.cl");
+      source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
+      source.define("BY_RUN", weights.by_run).define("BY_ROW", weights.by_row);
+      if (op.has(1)) source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype));
+      if (op.has(2)) source.define("BIAS_DTYPE", name_of(op.in(2).dtype));
+      rows.define(source);
+      auto kernel = std::make_unique<KernelList>(device);
+      Launch& launch = kernel->add(source, "normalise_vectors").input(0).output(0);
+      for (int i : {1, 2})
+        if (op.has(i)) launch.input(i);
+      rows.walk(launch).scalar(cl_float(op.attributes.number("eps"))).index(groups).index(of_group);
+      rows.global(launch, device);
+      return kernel;
+    };
+    return true;
+  });
+}
+
 void list_normalise(const Op& op, OpenclDevice& device, CandidateList& out) {
+  list_vectors(op, device, out);
   add_per_layout(op, "normalise_rows", out, [&](Candidate& candidate) {
     for (int i : {1, 2})  // read as one run, the last dimension fastest
       if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));

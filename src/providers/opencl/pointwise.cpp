@@ -5,6 +5,7 @@
 
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/pointwise_kernel.h"
+#include "providers/opencl/reduce_vectors.h"
 #include "providers/opencl/reorder_pieces.h"
 
 namespace pl::opencl {
@@ -135,8 +136,8 @@ void list_cast(const Op& op, OpenclDevice& device, CandidateList& out) {
   // An image for a first layer: cast and reorder in one.
   if (what.epilogue == "identity" && op.in(0).rank() >= 3 && is_floating(op.out().dtype)) {
     const Layout pieces = Layout::channels_blocked(op.in(0).rank(), 16 / int(size_of(op.out().dtype)));
-    add_reorder_pieces(op, device, op.in(0).with_layout(Layout::plain(op.in(0).rank())),
-                       op.out().with_layout(pieces), out);
+    add_reorder_pieces(op, device, op.in(0).with_layout(Layout::plain(op.in(0).rank())), op.out().with_layout(pieces),
+                       out);
   }
   list_expressions(op, device, out, what);
 }
@@ -218,6 +219,8 @@ void list_reduce(const Op& op, OpenclDevice& device, CandidateList& out) {
   const std::string& function = op.attributes.text("function");
   const auto found = reductions.find(function);
   if (found == reductions.end()) return out.refuse("opencl", op.schema->name + ": no expression for " + function);
+  const std::vector<int64_t>& reduced = op.attributes.integers("dim");
+  add_reduce_vectors(op, device, function, {reduced.begin(), reduced.end()}, op.out().rank() == op.in(0).rank(), out);
   Expressions what;
   what.elements = found->second.elements;
   what.reductions = found->second.reductions;

@@ -4,6 +4,7 @@
 #include "providers/opencl/global_pool.h"
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/quads.h"
+#include "providers/opencl/reduce_vectors.h"
 #include "providers/opencl/window.h"
 
 namespace pl::opencl {
@@ -126,6 +127,16 @@ void list_global_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
   out.add(std::move(candidate));
 }
 
+// Global pools as reductions, on CPUs.
+void list_global_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
+  std::vector<int> dims;
+  for (int dim = 2; dim < op.in(0).rank(); ++dim) {
+    if (op.out().shape[dim] != 1) return;
+    dims.push_back(dim);
+  }
+  add_reduce_vectors(op, device, op.attributes.text("mode") == "max" ? "amax" : "mean", dims, true, out);
+}
+
 void list_pool(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (const auto reason = window_refusal(op)) return out.refuse("opencl", *reason);
   list_pool_quads(op, device, out);
@@ -139,6 +150,7 @@ void list_pool(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void list_adaptive_pool(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_global_quads(op, device, out);
+  list_global_vectors(op, device, out);
   add_per_layout(op, "adaptive_pool_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.1;
     candidate.prepare = [&device, op, src = with_three_spatial(candidate.inputs[0]),

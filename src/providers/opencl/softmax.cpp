@@ -1,5 +1,7 @@
 // softmax and log_softmax (kernels/softmax/).
 #include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/quads.h"
+#include "providers/opencl/row_vectors.h"
 #include "providers/opencl/rows.h"
 
 namespace pl::opencl {
@@ -23,8 +25,33 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   return kernel;
 }
 
+// By vectors, on CPUs.
+void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const bool log = op.attributes.flag("log");
+  const int dim = int(op.attributes.integer("dim"));
+  if (!device.capabilities().cpu || !has_quads(op.in(0).dtype) || !has_quads(op.out().dtype)) return;
+  add_per_layout(op, "softmax_vectors", out, [&](Candidate& candidate) {
+    const auto rows = row_vectors(device, candidate.inputs[0], std::vector<int>{dim});
+    if (!rows) return false;
+    candidate.efficiency = 0.5;
+    candidate.prepare = [&device, log, rows = *rows, from = op.in(0).dtype, to = op.out().dtype] {
+      KernelSource source("softmax/softmax_vectors.cl");
+      source.define("SRC_DTYPE", name_of(from)).define("DST_DTYPE", name_of(to)).define("LOG", log ? 1 : 0);
+      source.define("KEEP", !log && to == DType::f32 && rows.apart() ? 1 : 0);
+      rows.define(source);
+      auto kernel = std::make_unique<KernelList>(device);
+      Launch& launch = kernel->add(source, "softmax_vectors").input(0).output(0);
+      rows.walk(launch);
+      rows.global(launch, device);
+      return kernel;
+    };
+    return true;
+  });
+}
+
 void list_softmax(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() == 0) return out.refuse("opencl", op.schema->name + ": a scalar has no dimension to work along");
+  list_vectors(op, device, out);
   add_per_layout(op, "softmax_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.1;
     candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };

@@ -1,0 +1,66 @@
+#include "providers/opencl/reduce_vectors.h"
+
+#include <map>
+
+#include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/quads.h"
+#include "providers/opencl/row_vectors.h"
+
+namespace pl::opencl {
+namespace {
+
+struct Function {  // values of the kernel's macros
+  int fold, element, root;
+};
+
+const Function* find(const std::string& name) {
+  static const std::map<std::string, Function> functions = {
+      {"sum", {0, 0, 0}},
+      {"mean", {0, 0, 0}},
+      {"amax", {1, 0, 0}},
+      {"amin", {2, 0, 0}},
+      {"reduce_l1", {0, 1, 0}},
+      {"reduce_l2", {0, 2, 1}},
+      {"reduce_sum_square", {0, 2, 0}},
+  };
+  const auto found = functions.find(name);
+  return found == functions.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+void add_reduce_vectors(const Op& op, OpenclDevice& device, const std::string& function, const std::vector<int>& dims,
+                        bool keepdim, CandidateList& out) {
+  const TensorDesc& x = op.in(0);
+  const Function* what = find(function);
+  if (!device.capabilities().cpu || !what || !has_quads(x.dtype) || !has_quads(op.out().dtype)) return;
+  int64_t count = 1;
+  for (int dim : dims) count *= x.shape[dim];
+  for (const Layout& layout : layouts_to_try(op, x)) {
+    Candidate candidate = make_candidate(op, "reduce_vectors");
+    candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, layout);
+    const auto rows = row_vectors(device, candidate.inputs[0], dims);
+    if (!rows) continue;
+    bool same = keepdim;  // the result in the layout of the input, unless blocks of one element would be padding
+    for (int dim : dims) same &= layout.block_of(dim) == 1;
+    candidate.outputs[0] =
+        TensorDesc::dense(op.out().dtype, op.out().shape, same ? layout : Layout::plain(op.out().rank()));
+    if (!in_order_of_rows(candidate.outputs[0], candidate.inputs[0], dims, keepdim)) continue;
+    candidate.efficiency = 0.5;
+    candidate.prepare = [&device, rows = *rows, what = *what, from = x.dtype, to = op.out().dtype,
+                         divisor = function == "mean" ? float(count) : 1.0f] {
+      KernelSource source("reduce/reduce_vectors.cl");
+      source.define("SRC_DTYPE", name_of(from)).define("DST_DTYPE", name_of(to));
+      source.define("FOLD", what.fold).define("ELEMENT", what.element).define("ROOT", what.root);
+      rows.define(source);
+      auto kernel = std::make_unique<KernelList>(device);
+      Launch& launch = kernel->add(source, "reduce_vectors").input(0).output(0);
+      rows.walk(launch).scalar(cl_float(divisor));
+      rows.global(launch, device);
+      return kernel;
+    };
+    out.add(std::move(candidate));
+  }
+}
+
+}  // namespace pl::opencl
