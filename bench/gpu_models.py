@@ -97,7 +97,8 @@ def rows_of(torch: Any, network: str, options: argparse.Namespace) -> list[dict[
     rows = []
     for batch in options.batch:
         x = images_for(network, batch)
-        exact = copy.deepcopy(module).double().cuda()(x.double().cuda()).float().cpu().numpy()
+        where = "cuda" if torch.cuda.is_available() else "cpu"
+        exact = copy.deepcopy(module).double().to(where)(x.double().to(where)).float().cpu().numpy()
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "model.onnx")
             write_onnx(module, x, Path(path))
@@ -148,10 +149,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     complete(parser, options)
+    if not options.device:
+        print("needs a GPU that OpenCL reaches")
+        return
     import torch
 
-    if not options.device or not torch.cuda.is_available():
-        print("needs a GPU that OpenCL reaches and PyTorch for CUDA")
+    if options.peers and not torch.cuda.is_available():
+        print("needs PyTorch for CUDA, or --no-peers")
         return
     torch.set_grad_enabled(False)
     rows = [row for name in options.networks for row in rows_or_reason(torch, name, options)]

@@ -74,7 +74,7 @@ def report(row: dict[str, Any], steps: list[dict[str, Any]], most: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="+")
+    parser.add_argument("networks", nargs="*", default=["resnet50"])
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--math", nargs="+", default=["fp32"], choices=("fp32", "tf32", "fp16"))
     parser.add_argument("--device", help="default: the first GPU")
@@ -86,11 +86,11 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     complete(parser, options)
     device = options.device
-    import torch
-
     if not device:
         print("needs a GPU that OpenCL reaches")
         return
+    import torch
+
     torch.set_grad_enabled(False)
     rows = []
     for network in options.networks:
