@@ -322,6 +322,10 @@ class Methods(Operators):
         """Running sums along a dimension."""
         return _ops.cumsum(self, dim)
 
+    def topk(self, k: Any, dim: Any = -1, largest: Any = True, sorted: Any = True) -> tuple[Self, Self]:
+        """The k largest or smallest elements along a dimension, and their indices."""
+        return _ops.topk(self, k, dim, largest, sorted)
+
     # ---- functions of each element ----
 
     def abs(self) -> Self:

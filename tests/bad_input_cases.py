@@ -146,6 +146,13 @@ CASES = {
         SHAPE,
         "amax: x.shape is .* at least one element along dimension 1",
     ),
+    "topk of more than there are": (
+        lambda: ops.topk(ones(2, 3), 4),
+        ARGUMENT,
+        r"topk: k is 4, expected 0 to 3 \(the size of x along dimension 1\)",
+    ),
+    "topk of a negative number": (lambda: ops.topk(ones(3), -1), ARGUMENT, "topk: k is -1, expected 0 to 3"),
+    "topk of a scalar": (lambda: ops.topk(ones(), 1), SHAPE, "topk: x has rank 0.*expected 1 to 8"),
     "argmax of nothing": (lambda: ops.argmax(ones(0)), SHAPE, "argmax: x.shape is"),
     "reshape": (lambda: ops.reshape(ones(2, 3), [4]), SHAPE, r"reshape: shape is \(4,\) with 4 elements, expected 6"),
     "split": (lambda: ops.split(ones(5), [2, 2]), SHAPE, "split: the sum of split_size_or_sections is 4, expected 5"),

@@ -459,6 +459,23 @@ add("log_softmax", normal(X4), dim=3)
 add("cumsum", normal(X4), dim=1, tolerance=1e-4)
 add("cumsum", normal((3, 7)), dim=-1)
 add("cumsum", lambda rng: [rng.integers(-(2**40), 2**40, X4)], dim=1, name="s64")
+
+
+def _topk(torch, F, t, attributes):
+    """In numpy: PyTorch leaves open which of equal elements comes first."""
+    x, k, dim = t[0].numpy(), attributes["k"], attributes.get("dim", -1)
+    largest = attributes.get("largest", True)
+    order = np.argsort(-x if largest else x, axis=dim, kind="stable").take(range(k), dim)
+    return torch.from_numpy(np.take_along_axis(x, order, dim)), torch.from_numpy(order)
+
+
+add("topk", normal(X4), _topk, k=5, dim=1)
+add("topk", normal(X4), _topk, k=19, dim=1, largest=False)
+add("topk", normal((3, 70)), _topk, k=3)
+add("topk", normal((3, 7)), _topk, k=2, dim=0, sorted=False)
+add("topk", lambda rng: [rng.integers(0, 3, X4).astype(np.float32)], _topk, k=17, dim=1, name="ties")
+add("topk", lambda rng: [rng.integers(-2, 2, (4, 33))], _topk, k=30, largest=False, name="s64")
+add("topk", normal((2, 5)), _topk, k=0)
 add("local_response_norm", normal(X4), size=5, alpha=0.1, beta=0.75, k=2.0)
 
 

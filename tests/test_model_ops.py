@@ -449,3 +449,20 @@ def test_convolution_pads_with_the_zero_point(op, device, rng):
     for layout in ("auto", "NHWC"):
         result = function(place(x), place(w), *scales, x_zero_point=zero, padding=1, layout=layout)
         np.testing.assert_array_equal(np.asarray(result), expected)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "u1", "i4", "i8"])
+def test_topk_orders_equal_elements_by_index_and_nan_above_numbers(dtype, largest, device, rng):
+    a = rng.integers(0, 4, (3, 40)).astype(dtype)
+    if dtype[0] == "f":
+        a[:, 5::7] = NAN
+        a[:, 6] = INFINITY if largest else -INFINITY
+        a[0] = NAN
+    # Sorting is stable, with NaN last: from the end, if the largest come first.
+    order = 39 - np.argsort(a[:, ::-1], 1, kind="stable")[:, ::-1] if largest else np.argsort(a, 1, kind="stable")
+    for k in (1, 4, 40):
+        values, indices = ops.topk(pl.asarray(a, device=device), k, largest=largest)
+        assert (values.dtype, indices.dtype) == (pl.asarray(a).dtype, "s64")
+        np.testing.assert_array_equal(np.asarray(indices), order[:, :k])
+        np.testing.assert_array_equal(np.asarray(values), np.take_along_axis(a, order[:, :k], 1))

@@ -69,6 +69,7 @@ def test_signatures_are_those_of_torch():
         "where": "condition x y",
         "sum": "x dim keepdim",
         "argmax": "x dim keepdim",
+        "topk": "x k dim largest sorted",
         "concat": "tensors dim",
         "pad": "x pad mode value",
         "index_select": "x dim index",

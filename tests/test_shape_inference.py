@@ -425,6 +425,17 @@ def test_arg_reduce(op, data):
     agree(call, lambda torch, x, dim, keepdim: getattr(torch, op)(x, dim=dim, keepdim=keepdim))
 
 
+@EXAMPLES
+@given(data=st.data())
+def test_topk(data):
+    x = data.draw(shapes(1, 4, smallest=0))
+    dim = data.draw(dims(len(x)))
+    size = x[dim] if -len(x) <= dim < len(x) else 1
+    k = data.draw(mostly(st.integers(0, size), st.integers(-1, size + 1)))
+    call = Call("topk", {"x": x}, {"k": k, "dim": dim, "largest": data.draw(st.booleans())})
+    agree(call, lambda torch, x, **attributes: torch.topk(x, **attributes))
+
+
 # ---- data movement ---------------------------------------------------------------------------------------
 
 

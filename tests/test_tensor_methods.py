@@ -33,6 +33,8 @@ METHODS = {
     "prod": (lambda x: x.prod(3), lambda a: a.prod(3)),
     "argmax": (lambda x: x.argmax(1), lambda a: a.argmax(1)),
     "argmin": (lambda x: x.argmin(), lambda a: a.argmin()),
+    "topk": (lambda x: x.topk(2, 1)[0], lambda a: -numpy.sort(-a, 1)[:, :2]),
+    "topk, indices": (lambda x: x.topk(3, largest=False)[1], lambda a: numpy.argsort(a)[..., :3]),
     "any": (lambda x: (x > 1.9).any(1), lambda a: (a > 1.9).any(1)),
     "all": (lambda x: (x > 0.6).all(), lambda a: (a > 0.6).all()),
     "var": (lambda x: x.var(1, 0), lambda a: a.var(1)),

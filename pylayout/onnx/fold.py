@@ -21,7 +21,7 @@ import numpy
 from ..dtypes import dtype_of
 from ..errors import InvalidArgumentError, ShapeError
 
-__all__ = ["BASE_BYTES", "BYTES_PER_BYTE", "FOLDS", "MAX_BYTES", "arange", "budget", "room"]
+__all__ = ["BASE_BYTES", "BYTES_PER_BYTE", "FOLDS", "MAX_BYTES", "arange", "budget", "room", "topk"]
 
 Array = Any
 
@@ -346,6 +346,17 @@ def cumsum(x: Array, dim: int) -> Array:
     if not -x.ndim <= dim < x.ndim:
         raise ShapeError(f"cumsum: dim is {dim}, expected one of {x.ndim} dimensions")
     return numpy.cumsum(x, dim, dtype=x.dtype)
+
+
+def topk(x: Array, k: int, dim: int, largest: bool) -> tuple[Array, Array]:
+    """Values and indices, as the op of that name; of two results, so no fold of its own."""
+    room(x.shape, "i8", "topk")
+    if largest:  # the stable order of the reversed elements, reversed: of equal ones the first comes first
+        order = x.shape[dim] - 1 - numpy.flip(numpy.argsort(numpy.flip(x, dim), dim, kind="stable"), dim)
+    else:
+        order = numpy.argsort(x, dim, kind="stable")
+    indices = numpy.take(order, numpy.arange(k), dim).astype("int64")
+    return numpy.take_along_axis(x, indices, dim), indices
 
 
 @fold

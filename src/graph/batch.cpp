@@ -91,6 +91,7 @@ const Rule* rule_of(const std::string& kind) {
       {"reduce", along_others},
       {"arg_reduce", along_others},
       {"cumsum", along_others},
+      {"topk", along_others},
       {"split", along_others},
       {"concat",
        [](const Op& op, const std::vector<bool>& batched) {

@@ -223,9 +223,8 @@ EXCLUSIONS = [
         test_tfidfvectorizer_tf_batch_onlybigrams_skip0 test_tfidfvectorizer_tf_batch_onlybigrams_skip5
         test_tfidfvectorizer_tf_batch_uniandbigrams_skip5 test_tfidfvectorizer_tf_only_bigrams_skip0
         test_tfidfvectorizer_tf_onlybigrams_levelempty test_tfidfvectorizer_tf_onlybigrams_skip5
-        test_tfidfvectorizer_tf_uniandbigrams_skip5 test_top_k test_top_k_negative_axis test_top_k_same_values
-        test_top_k_same_values_2d test_top_k_same_values_largest test_top_k_smallest
-        test_unique_bfloat16_sorted_without_axis test_unique_length_1 test_unique_not_sorted_without_axis
+        test_tfidfvectorizer_tf_uniandbigrams_skip5 test_unique_bfloat16_sorted_without_axis test_unique_length_1
+        test_unique_not_sorted_without_axis
         test_unique_sorted_with_axis test_unique_sorted_with_axis_3d test_unique_sorted_with_negative_axis
         test_unique_sorted_without_axis
         """,

@@ -236,6 +236,16 @@ for op in ("ArgMax", "ArgMin"):
     case(op, randn(3, 4, 5), opsets=(9, 11, 13), axis=1)
     case(op, some_ints(3, 9, low=0, high=3), opsets=(12, 13), axis=-1, keepdims=0, select_last_index=1)
 case("Hardmax", some_ints(3, 9, low=0, high=3).astype("float32"), opsets=(13,))
+case("TopK", randn(3, 9, 5), opsets=(9,), outputs=2, axis=1, k=4)
+case("TopK", some_ints(4, 9, low=0, high=3).astype("float32"), opsets=(7,), outputs=2, k=9)
+case("TopK", randn(3, 9, 5), ints([2]), opsets=(10, 11, 24), const=(1,), outputs=2, axis=-2)
+for largest in (0, 1):
+    ties = some_ints(4, 9, low=0, high=3)
+    case("TopK", ties, ints([5]), opsets=(11,), const=(1,), outputs=2, largest=largest, sorted=1, wide=False)
+    nans = numpy.where(ties == 0, numpy.nan, ties).astype("float32")
+    case("TopK", nans, ints([9]), opsets=(11,), const=(1,), outputs=2, largest=largest)
+    case("TopK", nans, ints([4]), opsets=(11,), const=(0, 1), outputs=2, largest=largest)  # known: folded
+    case("TopK", ties.astype("uint8"), ints([3]), opsets=(11,), const=(0, 1), outputs=2, axis=0, largest=largest)
 # ---- shapes ----
 case("Reshape", randn(2, 3, 4), ints([0, -1]), opsets=ALL, const=(1,))
 case("Reshape", randn(0, 3, 4), ints([3, 0]), opsets=(14,), const=(1,), allowzero=1)

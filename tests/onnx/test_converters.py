@@ -362,7 +362,8 @@ BAD = [
     (helper.make_node("Softmax", ["x"], ["y"], "n", axis="a"), pl.InvalidArgumentError, "type STRING, expected INT"),
     (helper.make_node("DepthToSpace", ["x"], ["y"], "n", blocksize=5), pl.ShapeError, "blocksize|channels"),
     (helper.make_node("Resize", ["x", "", "", "x"], ["y"], "n"), pl.UnsupportedError, "must be known"),
-    (helper.make_node("TopK", ["x", "x"], ["y", "z"], "n"), pl.UnsupportedError, "has not this op"),
+    (helper.make_node("Unique", ["x"], ["y"], "n"), pl.UnsupportedError, "has not this op"),
+    (helper.make_node("TopK", ["x", "x"], ["y", "z"], "n"), pl.UnsupportedError, "must be known"),
 ]
 
 

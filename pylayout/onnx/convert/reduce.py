@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy
 
-from ...errors import UnsupportedError
-from ..fold import arange
+from ...errors import ShapeError, UnsupportedError
+from ..fold import arange, topk
 from ..node import Known, Node, Operand, Result, dtype_text, is_float, numpy_of
 from ..registry import converter
 
@@ -123,3 +123,26 @@ def hardmax(node: Node) -> Result:
     best = node.op("argmax", x, axis, True)
     places = arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(x.ndim)])
     return node.op("cast", node.op("eq", Known(places), best), dtype_text(x))
+
+
+def _top(node: Node, k: int, largest: bool) -> Result:
+    x = node.x(0)
+    axis = node.axis(node.integer("axis", -1), x.ndim)
+    node.ignore("sorted")  # any order will do if it is 0
+    size = x.shape[axis] if x.ndim else 1
+    if not x.ndim or not 0 <= k <= size:
+        raise ShapeError(f"K is {k}, x has shape {list(x.shape)}, expected 0 to {size} of at least one axis")
+    return list(topk(x.array, k, axis, largest) if isinstance(x, Known) else node.op("topk", x, k, axis, largest))
+
+
+@converter("TopK", since=1)
+def top_1(node: Node) -> Result:
+    return _top(node, node.integer("k"), True)
+
+
+@converter("TopK", since=10, note="K known")
+def top(node: Node) -> Result:
+    counts = node.integers_at(1)
+    if len(counts) != 1:
+        raise ShapeError(f"K has {len(counts)} elements, expected one")
+    return _top(node, counts[0], bool(node.integer("largest", 1)))

@@ -1,0 +1,41 @@
+// topk: the largest or smallest elements along one dimension, and where they were.
+#include "ops/op.h"
+
+namespace pl {
+namespace {
+
+void infer(Op& op) {
+  check_rank(op, 0, 1, kMaxRank);
+  check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
+  Dims shape = op.in(0).shape;
+  const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), shape.size());
+  op.attributes.set("dim", dim);
+  const int64_t k = op.attributes.integer("k");
+  check(op, k >= 0 && k <= shape[int(dim)], Code::invalid_argument, "k is ", k, ", expected 0 to ", shape[int(dim)],
+        " (the size of x along dimension ", dim, ")");
+  shape[int(dim)] = k;
+  add_output(op, op.in(0).dtype, shape);
+  add_output(op, DType::s64, shape);
+}
+
+Schema topk() {
+  Schema schema("topk", "topk",
+                "The k largest or smallest elements along one dimension, and their indices.\n\n"
+                "values[j] = x[indices[j]], the j-th of x in descending (largest) or ascending order\n\n"
+                "Of equal elements the one of lower index comes first; NaN counts as larger than any number.\n\n"
+                "Returns values and indices (s64), both of the shape of x with k elements along dim.\n\n"
+                "Source: semantics of torch.topk; order of equal elements: ONNX TopK.");
+  schema.tensor("x", "rank at least 1; any dtype but bool")
+      .required("k", AttributeType::integer, "how many, up to the size of x along dim")
+      .attribute("dim", AttributeType::integer, int64_t(-1), "the dimension; negative counts from the last")
+      .attribute("largest", AttributeType::boolean, true, "the largest, else the smallest")
+      .attribute("sorted", AttributeType::boolean, true, "in order; False permits any order, which is the same here");
+  schema.infer = infer;
+  schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
+  return schema;
+}
+
+PL_REGISTER_OP(topk);
+
+}  // namespace
+}  // namespace pl
