@@ -3,8 +3,8 @@
 //   dst = (src - mean) / sqrt(var + eps) * weight[p] + bias[p]
 // with mean and (biased) variance of the row, in two passes: the mean, then the mean of squared differences.
 //
-// Tensors: SRC and DST, addressed alike by common/row_vectors.clh, which says what a work-item takes; WEIGHT and BIAS of
-// one dimension, where the op has them.  With q = row % groups * weights_of_row, row = o * inner + i, the place p is
+// Tensors: SRC and DST, addressed alike by common/row_vectors.clh, which says what a work-item takes; WEIGHT and BIAS
+// of one dimension, where the op has them.  With q = row % groups * weights_of_row, row = o * inner + i, the place p is
 //   BY_RUN 0   q + b * steps + s    the same for all of a vector: a block or a step is a channel
 //   BY_RUN 1   q + b * run + r      channels lie side by side in a run
 //   ACROSS     q                    for lane 0: each row is a channel, weights_of_row is 1; or that of BY_RUN 0

@@ -1,5 +1,6 @@
-// Kernels that take rows by vectors, on CPUs (kernels/common/row_vectors.clh): every width, number of columns and steps
-// that they can have, whole runs and such with a rest, rows side by side and in pieces; against double precision.
+// Kernels that work by vectors on CPUs.  Of rows (kernels/common/row_vectors.clh): every width, number of columns and
+// steps that they can have, whole runs and such with a rest, rows side by side and in pieces; reorders by tiles of each
+// size and by runs.  Against double precision.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -262,6 +263,35 @@ void test_arg_reduce() {
   }
 }
 
+void test_reorder() {
+  const auto check = [](const Input& x, const char* to, int least) {
+    int count = 0;
+    run_all_opencl("reorder", ("target=" + std::string(to)).c_str(), {x},
+                   [&](const Op&, const std::vector<Values>& y, const std::string& what) {
+                     compare(y[0], x.values, 0, 0, what);
+                     count += what.find("reorder_transposed") != what.npos || what.find("reorder_runs") != what.npos;
+                   });
+    if (!ran.empty() && count < least) {  // there is a CPU device
+      std::fprintf(stderr, "reorder of %s to %s: by vectors in %d ways\n", x.desc.str().c_str(), to, count);
+      std::exit(1);
+    }
+  };
+  const auto in = [](Input x, const char* layout) {
+    x.desc = x.desc.with_layout(Layout::parse(layout));
+    return x;
+  };
+  for (DType dtype : {DType::f32, DType::bf16, DType::u8, DType::s64})  // tiles of 4, 8 and 16, whole and not
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{5, 4}, {8, 30}, {16, 80}, {33, 150}})
+      check(random_input(dtype, {2, rows, columns}), "acb", dtype == DType::s64 ? 0 : rows < 16 ? 1 : 2);
+  for (const char* to : {"NHWC", "nChw16c", "nChw8c"}) check(random_input(DType::f32, {2, 32, 5, 7}), to, 2);
+  for (const char* to : {"NCHW", "nChw16c", "nChw8c"})
+    check(in(random_input(DType::f32, {2, 32, 9, 5}), "NHWC"), to, 1);
+  for (const char* to : {"NCHW", "NHWC"}) check(in(random_input(DType::f32, {2, 48, 9, 5}), "nChw16c"), to, 1);
+  check(in(random_input(DType::f32, {2, 48, 9, 5}), "nChw16c"), "nChw8c", 0);
+  for (int64_t run : {4, 7, 13, 31, 44}) check(random_input(DType::f16, {3, 5, 37, run}), "acbd", 1);
+  check(random_input(DType::s64, {3, 70, 9}), "bac", 1);
+}
+
 }  // namespace
 
 int main() {
@@ -270,6 +300,7 @@ int main() {
   test_group_norm();
   test_reduce();
   test_arg_reduce();
+  test_reorder();
   for (const std::string& name : ran) std::printf("ran %s\n", name.c_str());
   return 0;
 }

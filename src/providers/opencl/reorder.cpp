@@ -4,12 +4,14 @@
 //   reorder_tiled  through local memory, where the sides run along different axes (NCHW <-> NHWC, nChw16c...); on CPUs,
 //                  whose caches do the same, it seldom pays
 //   reorder_quads  the same by four elements an access, in tiles as narrow as a block of channels
+//   reorder_transposed, reorder_runs   on CPUs, by vectors: tiles in registers, and copies (reorder_vectors.h)
 //   reorder_pieces few channels to one block of them, for first layers
 //   reorder_any    element by element, for layouts without common axes (nChw16c -> nChw8c, doubly blocked ones)
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/pointwise_kernel.h"
 #include "providers/opencl/reorder_pieces.h"
 #include "providers/opencl/reorder_tiled.h"
+#include "providers/opencl/reorder_vectors.h"
 
 namespace pl::opencl {
 namespace {
@@ -45,6 +47,7 @@ void list_reorder(const Op& op, OpenclDevice& device, CandidateList& out) {
     return out.add(std::move(any));
   }
   const Iteration& it = plan->iteration;
+  add_reorder_vectors(op, device, it, out);
   const int a = unit_axis(it, 1), b = unit_axis(it, 0);
   const bool transposes = a >= 0 && b >= 0 && a != b;
   Candidate axes = make_candidate(op, "reorder_axes");
