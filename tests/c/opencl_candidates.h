@@ -141,11 +141,13 @@ class Candidates {
   }
 
   const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
+  void leave_out(const std::function<bool(Device&)>& which) {
+    devices_.erase(std::remove_if(devices_.begin(), devices_.end(), [&](const auto& each) { return which(*each); }),
+                   devices_.end());
+  }
   // Leaves one of them.
   void only(const Device& device) {
-    devices_.erase(
-        std::remove_if(devices_.begin(), devices_.end(), [&](const auto& each) { return each.get() != &device; }),
-        devices_.end());
+    leave_out([&](const Device& each) { return &each != &device; });
   }
 
   // `inputs` in schema order, an Array without values for an absent one; `reference` gets the inferred op.

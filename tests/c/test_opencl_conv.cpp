@@ -72,7 +72,7 @@ int main() {
     check(candidates, {"conv2d", x, {24, 24 / groups, kh, kw}, text.c_str()}, DType::f32);
   }
   // What is meant for GPUs is right everywhere.
-  candidates.more = {opencl::list_conv_local, opencl::list_conv_depthwise_quad};
+  candidates.more = {opencl::list_conv_local, opencl::list_conv_depthwise_quad, opencl::list_conv_quad};
   number = turn = 0;
   candidates.filter = [&](const Candidate& candidate) {
     return candidate.implementation.rfind("conv_fwd_depthwise_quad", 0) == 0 ||
@@ -82,6 +82,35 @@ int main() {
     if (std::string(c.name).rfind("conv_transpose", 0) != 0) run(c, DType::f32);
   run(cases[2], DType::f16);
   for (DType dtype : {DType::f16, DType::bf16}) run(cases[7], dtype);
+  // Few terms, in the first of its tiles: each layout of first layers, groups, rows of positions, strides that leave
+  // columns out.
+  const Case few[] = {
+      {"conv2d", {2, 3, 11, 12}, {32, 3, 3, 3}, "stride=2 padding=1 activation=relu", true},
+      {"conv2d", {1, 1, 7, 9}, {8, 1, 5, 4}, "padding=[2,0,1,3] dilation=[1,2]", true},
+      {"conv2d", {1, 4, 6, 7}, {12, 4, 3, 3}, "stride=[1,3]", false, true},
+      {"conv2d", {1, 2, 9, 8}, {20, 2, 1, 1}, "stride=2", true, true},
+      {"conv2d", {2, 12, 5, 6}, {36, 4, 3, 3}, "groups=3 padding=1 activation=sigmoid", true, true},
+      {"conv2d", {1, 16, 5, 9}, {24, 8, 3, 2}, "groups=2 padding=[3,2] dilation=[2,3] stride=[2,1]", true},
+      {"conv2d", {1, 64, 4, 5}, {64, 16, 3, 3}, "groups=4 padding=[1,0,0,2]", true},
+      {"conv2d", {1, 32, 5, 7}, {20, 32, 3, 3}, "padding=1", true, true},
+      {"conv2d", {3, 24, 5, 7}, {48, 24, 1, 1}, "activation=leaky_relu activation_alpha=0.1", true, true},
+      {"conv1d", {2, 8, 23}, {16, 4, 5}, "groups=2 padding=[2,3] stride=2", true, true},
+      {"conv1d", {2, 3, 23}, {16, 3, 5}, "padding=2", true},
+  };
+  size_t quads = 0;
+  std::set<std::string> ran;
+  candidates.begin = [&] { ran.clear(); };
+  candidates.filter = [&](const Candidate& candidate) {
+    if (candidate.tuning.family != "conv_fwd_quad") return false;
+    const bool first = ran.insert(candidate.inputs[0].layout.generic_str()).second;
+    quads += first;
+    return first;
+  };
+  for (const Case& c : few) check(candidates, c, DType::f32);
+  for (int i : {0, 4, 8}) check(candidates, few[i], DType::f16);
+  for (int i : {2, 6}) check(candidates, few[i], DType::bf16);
+  for (int i : {0, 4}) check(candidates, few[i], DType::f32, true);
+  CHECK(quads >= 32);
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
   return 0;
 }

@@ -9,9 +9,9 @@ using namespace pl::testing;
 int main() {
   Candidates candidates;
   if (candidates.no_devices()) return 0;
-  candidates.more = {opencl::list_conv_depthwise_quad};
+  candidates.more = {opencl::list_conv_depthwise_quad, opencl::list_conv_quad};
   EachPointOnce once(candidates, {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_rows",
-                                  "conv_fwd_depthwise_quad"});
+                                  "conv_fwd_depthwise_quad", "conv_fwd_quad"});
   // Rows of few and of many positions, with and without a border; tails of channels, in blocks and out of them.
   const Case cases[] = {
       {"conv2d", {2, 5, 3, 35}, {70, 5, 1, 1}, "activation=relu", true, true},
@@ -25,6 +25,12 @@ int main() {
       {"conv2d", {2, 20, 5, 19}, {20, 1, 5, 5}, "groups=20 padding=2 activation=sigmoid", true, true},
       {"conv2d", {1, 32, 7, 9}, {32, 1, 3, 3}, "groups=32 padding=[2,3] dilation=[2,3] activation=relu", true, true},
       {"conv2d", {2, 20, 3, 33}, {68, 20, 3, 3}, "padding=1", true},
+      // Few terms: groups of few channels, first layers, rows of positions.
+      {"conv2d", {2, 16, 9, 17}, {16, 4, 3, 3}, "groups=4 padding=1 activation=relu", true, true},
+      {"conv2d", {1, 24, 7, 13}, {48, 8, 3, 3}, "groups=3 stride=[2,1] padding=[0,2,1,1]", true},
+      {"conv2d", {2, 24, 6, 11}, {32, 12, 2, 3}, "groups=2 dilation=[2,1] padding=[1,0]", true, true},
+      {"conv2d", {1, 32, 5, 9}, {64, 32, 1, 1}, "", true, true},
+      {"conv2d", {1, 3, 11, 12}, {32, 3, 3, 3}, "stride=2 padding=1", true},
   };
   const size_t count = sizeof cases / sizeof *cases;
   for (size_t i = 0; i < 2 * count; ++i) {
@@ -32,7 +38,7 @@ int main() {
     check(candidates, cases[i % count], DType::f32);
   }
   for (const char* family : {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_rows",
-                             "conv_fwd_depthwise_quad"}) {
+                             "conv_fwd_depthwise_quad", "conv_fwd_quad"}) {
     std::printf("%s: %zu points\n", family, once.points(family));
     CHECK(once.points(family) >= (std::string(family) == "conv_fwd_depthwise_rows" ? 4 : 9));
   }

@@ -5,6 +5,7 @@
 #include "opencl_matmul_cases.h"
 #include "opencl_testing.h"
 #include "providers/opencl/conv_common.h"
+#include "providers/opencl/matrix_unit.h"
 
 using namespace pl;
 using namespace pl::testing;
@@ -13,7 +14,8 @@ int main() {
   Candidates candidates;
   if (candidates.no_devices()) return 0;
   std::set<std::string> seen;
-  candidates.more = {opencl::list_conv_mma, opencl::list_conv_local, opencl::list_conv_winograd};
+  candidates.more = {opencl::list_conv_mma, opencl::list_conv_local, opencl::list_conv_winograd,
+                     opencl::list_conv_quad};
   candidates.filter = [&](const Candidate& candidate) { return seen.insert(candidate.implementation).second; };
   const Case cases[] = {
       {"conv2d", {1, 8, 5, 3}, {36, 8, 2, 2}, "padding=1 activation=relu", true, true},
@@ -21,6 +23,7 @@ int main() {
       {"conv2d", {1, 32, 5, 5}, {32, 32, 3, 3}, "padding=1"},
       {"conv2d", {1, 8, 3, 3}, {70, 8, 1, 1}, ""},
       {"conv2d", {1, 40, 9, 8}, {33, 40, 1, 1}, "stride=2", true},
+      {"conv2d", {1, 8, 5, 3}, {8, 4, 3, 3}, "groups=2 padding=1", true, true},
   };
   for (const Case& c : cases) check(candidates, c, DType::f32);
   check_matmul(candidates, {9, 8}, {8, 134}, "", 134, DType::f32);
@@ -35,10 +38,15 @@ int main() {
       return candidate.implementation.rfind("conv_fwd_mma", 0) == 0 && held.size() < 4 &&
              held.insert(candidate.implementation).second;
     };
+    // NVIDIA's unit has copies that go on by themselves, and only those.
+    candidates.leave_out([](Device& device) {
+      const opencl::OpenclDevice* target = opencl::as_opencl(device);
+      return target && opencl::matrix_unit(target->capabilities()).kind == opencl::MatrixUnit::Kind::nvidia;
+    });
     build_with(" -DMMA_HELD=1");
     check(candidates, cases[4], DType::f32);
     build_with("");
-    CHECK(held.size() >= 3);
+    CHECK(held.size() >= 3 || candidates.devices().empty());
   }
   {
     using namespace pl::opencl_testing;

@@ -91,7 +91,10 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
     return true;
   });
   if (others > first) beside_matrix_unit(out, others);
-  if (!device.capabilities().cpu) list_conv_winograd(op, device, out);
+  if (!device.capabilities().cpu) {
+    list_conv_winograd(op, device, out);
+    list_conv_quad(op, device, out);
+  }
   list_conv_skinny(op, device, out);
   list_conv_depthwise(op, device, out);
   if (device.capabilities().cpu)

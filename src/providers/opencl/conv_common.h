@@ -61,6 +61,7 @@ void list_conv_rows(const Op& op, OpenclDevice& device, CandidateList& out);    
 void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out);     // for GPUs
 void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);       // where there are matrix units
 void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out);  // 3x3, for GPUs
+void list_conv_quad(const Op& op, OpenclDevice& device, CandidateList& out);      // few terms, for GPUs
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_conv_depthwise_rows(const Op& op, OpenclDevice& device, CandidateList& out);  // for CPUs
 void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
