@@ -8,7 +8,7 @@ import pytest
 import pylayout as pl
 from pylayout import ops
 
-MOST = 2000  # runs; a contest takes about twenty-five on a quiet machine, and on a busy one leaves out most of them
+MOST = 2000  # runs; a contest takes 20 to 90 on a quiet machine, and on a busy one leaves out most of them
 
 
 @pytest.fixture

@@ -5,14 +5,17 @@
 #include <cmath>
 #include <limits>
 
+#include "dispatch/race.h"
+
 namespace pl {
 namespace {
 
 // A layout throughout that by times taken alone is this much slower than the best of every op does not compete.
-constexpr double kPromising = 1.5;
-constexpr double kBehind = 1.05;  // after the first turn: no second one
-// Greedy choices mix layouts only where it pays, so they are kept unless another is faster by more than the noise.
-constexpr double kClearlyFaster = 0.99;
+constexpr double kPromising = 2;
+// So many times the best of an op at most counts for a layout there: a time that was taken alone on a busy machine may
+// be off by a time slice, a hundred times an op, and whole layouts were ruled out by one such time.
+constexpr double kWild = 4;
+constexpr double kShortMs = 20;   // a program shorter than this has not filled the caches again after one run
 constexpr int kMostContests = 4;  // of a chain that keeps growing while they are under way
 constexpr uint64_t kStall = 64;   // times the ops of a chain: runs after which one that did not run is not waited for
 constexpr double kPatience = 8;   // programs' lengths: after as many runs a turn goes on with what it has
@@ -35,8 +38,8 @@ double best_alone(const Entry& entry, const std::optional<Layout>& layout) {
     best = std::min<double>(best, way.ms);
     if (layout && is_of(way.candidate.outputs[0], *layout)) within = std::min<double>(within, way.ms);
   }
-  if (std::isinf(within)) within = best;
-  return std::isinf(within) ? 0 : within;
+  if (std::isinf(best)) return 0;
+  return std::isinf(within) ? best : std::min(within, kWild * best);
 }
 
 }  // namespace
@@ -57,61 +60,18 @@ struct Chain {
   std::vector<std::pair<std::string, double>> ms;  // of the last contest, for reports
 };
 
-struct Contest::Race {
-  struct Samples {
-    std::vector<double> clean, disturbed;
-    bool extra = false;  // time of conversions, not of runs
-  };
-  struct Contestant {
-    std::optional<Layout> layout;  // nothing: greedy
-    uint32_t turn = 0;
-    bool out = false;
-    std::unordered_map<Entry*, std::unordered_map<uint64_t, Samples>> samples;
+// The race of a chain, and whose turn it is.
+struct Contest::Trial {
+  Chain* chain;
+  Race race;
+  std::vector<uint32_t> turns;  // of each contestant: its last one, by name
+  std::vector<size_t> order;    // of the present round
+  size_t place = 0;             // in it
+  uint32_t untimed_runs = 1;    // that a turn begins with
+  bool timed = false;           // the current turn has come to its timed runs
+  uint64_t foreign = 0;         // runs of other chains since the last one of this
 
-    // An op's time in a run; nothing if it was not seen.  Whatever disturbs a run makes it longer, so of the runs that
-    // were decided alike the lower quartile stands for all; those decided otherwise (another input layout, say) have
-    // their own.
-    std::optional<double> ms(Entry* entry) const {
-      auto found = samples.find(entry);
-      if (found == samples.end()) return std::nullopt;
-      double total = 0, runs = 0;
-      for (const auto& [key, taken] : found->second) {
-        std::vector<double> sorted = taken.clean.empty() ? taken.disturbed : taken.clean;
-        const auto at = sorted.begin() + long((sorted.size() - 1) / 4);
-        std::nth_element(sorted.begin(), at, sorted.end());
-        const auto taken_runs = double(taken.clean.size() + taken.disturbed.size());
-        total += *at * taken_runs;
-        if (!taken.extra) runs += taken_runs;
-      }
-      if (runs == 0) return std::nullopt;
-      return total / runs;
-    }
-  };
-
-  Chain* chain = nullptr;
-  std::unordered_map<Entry*, double> weight;  // how often each member runs in the program
-  double length = 0;                          // of the program, in runs of ops
-  std::vector<Contestant> contestants;
-  size_t current = 0;
-  bool timed = false;  // the current turn has reached its timed runs
-  int round = 0;
-  uint64_t foreign = 0;  // runs of other chains since the last one of this
-
-  // Times of all members that every contestant ran; nothing if those are too few to judge by.
-  std::vector<double> totals() const {
-    std::vector<double> sums(contestants.size(), 0);
-    size_t judged = 0;
-    for (const auto& [entry, times] : weight) {
-      std::vector<double> one;
-      for (const Contestant& contestant : contestants)
-        if (const auto ms = contestant.ms(entry)) one.push_back(*ms * times);
-      if (one.size() != contestants.size()) continue;
-      for (size_t i = 0; i < one.size(); ++i) sums[i] += one[i];
-      ++judged;
-    }
-    if (2 * judged < weight.size()) sums.clear();
-    return sums;
-  }
+  size_t current() const { return order[place]; }
 };
 
 Contest::Contest(Catalog& catalog) : catalog_(catalog), clock_(wall_clock_ms) {}
@@ -120,9 +80,9 @@ Contest::~Contest() = default;
 std::optional<Layout> Contest::layout_of(const Entry& entry, uint32_t turn) const {
   std::lock_guard<std::mutex> guard(lock_);
   if (!entry.chain) return std::nullopt;
-  if (race_ && race_->chain == entry.chain) {
-    for (const Race::Contestant& contestant : race_->contestants)
-      if (contestant.turn == turn) return contestant.layout;
+  if (trial_ && trial_->chain == entry.chain) {
+    for (size_t i = 0; i < trial_->turns.size(); ++i)
+      if (trial_->turns[i] == turn) return trial_->race.contestants()[i].layout;
     return std::nullopt;
   }
   return entry.chain->settled ? entry.chain->layout : std::nullopt;
@@ -137,7 +97,7 @@ ChainReport Contest::report(const Entry& entry) const {
 
 bool Contest::all_settled() const {
   std::lock_guard<std::mutex> guard(lock_);
-  return !race_ && std::all_of(chains_.begin(), chains_.end(), [](const std::unique_ptr<Chain>& chain) {
+  return !trial_ && std::all_of(chains_.begin(), chains_.end(), [](const std::unique_ptr<Chain>& chain) {
     return chain->settled || chain->members.size() < kLeastMembers;
   });
 }
@@ -155,7 +115,7 @@ Chain& Contest::chain_of(Entry& entry) {
 void Contest::restart(Chain& chain, uint32_t needed) {
   chain.stamp = ++last_stamp_;
   chain.needed = needed;
-  chain.waiting = race_ && race_->chain == &chain ? race_->weight.size() : chain.members.size();
+  chain.waiting = trial_ && trial_->chain == &chain ? trial_->race.members() : chain.members.size();
   chain.runs = 0;
 }
 
@@ -164,7 +124,7 @@ void Contest::link(Entry& producer, Entry& consumer) {
   Chain* large = &chain_of(producer);
   Chain* small = &chain_of(consumer);
   if (large != small) {
-    if (race_ && (race_->chain == large || race_->chain == small)) stop();  // begun too early
+    if (trial_ && (trial_->chain == large || trial_->chain == small)) stop();  // begun too early
     if (small->members.size() > large->members.size()) std::swap(large, small);
     for (Entry* member : small->members) {
       member->chain = large;
@@ -178,7 +138,7 @@ void Contest::link(Entry& producer, Entry& consumer) {
     large->contests = std::max(large->contests, small->contests);
     chains_.erase(
         std::find_if(chains_.begin(), chains_.end(), [&](const auto& chain) { return chain.get() == small; }));
-  } else if (race_ && race_->chain == large) {
+  } else if (trial_ && trial_->chain == large) {
     return;  // a link between members: the contest goes on
   }
   if (large->settled) {
@@ -204,132 +164,121 @@ bool Contest::count(Entry& entry) {
   return ++entry.chain_runs == chain.needed && --chain.waiting == 0;
 }
 
-void Contest::ran(Entry& entry, uint32_t turn, uint64_t key, double ms, bool disturbed) {
+void Contest::ran(Entry& entry, uint32_t turn, uint64_t key, double ms, bool disturbed, const Way* way) {
   std::lock_guard<std::mutex> guard(lock_);
-  if (race_ && entry.chain != race_->chain && ++race_->foreign > kForeign) settle(*race_->chain, std::nullopt);
+  if (trial_ && entry.chain != trial_->chain && ++trial_->foreign > kForeign) settle(*trial_->chain, std::nullopt);
   Chain& chain = chain_of(entry);
   if (chain.settled) return;
-  if (!race_ || race_->chain != &chain) {
+  if (!trial_ || trial_->chain != &chain) {
     // A member that does not run any more, of another program perhaps, is not waited for.
     const bool quiet = count(entry) || (chain.runs >= kStall * chain.members.size());
     if (!quiet) return;
     if (chain.members.size() < kLeastMembers || chain.contests >= kMostContests) {
       settle(chain, std::nullopt);
-    } else if (!race_) {
+    } else if (!trial_) {
       begin(chain);
     }
     return;
   }
-  race_->foreign = 0;
-  Race::Contestant& contestant = race_->contestants[race_->current];
-  if (contestant.turn != turn) return;  // begun before this turn
-  if (!race_->weight.count(&entry)) return;
-  if (race_->timed) {
-    Race::Samples& samples = contestant.samples[&entry][key];
-    (disturbed ? samples.disturbed : samples.clean).push_back(ms);
-  }
+  trial_->foreign = 0;
+  if (trial_->turns[trial_->current()] != turn) return;  // begun before this turn
+  if (!trial_->race.has(entry)) return;
+  if (trial_->timed) trial_->race.ran(trial_->current(), entry, key, ms, disturbed, way);
   // A disturbed run is made up for by another, within reason.
   bool done = false;
-  if (disturbed && race_->timed) {
+  if (disturbed && trial_->timed) {
     ++chain.runs;
   } else {
     done = count(entry);
   }
-  if (done || double(chain.runs) > kPatience * race_->length) next_phase();
+  if (done || double(chain.runs) > kPatience * trial_->race.length()) next_phase();
 }
 
 void Contest::charge(Entry& producer, uint32_t turn, uint64_t key, double ms) {
   std::lock_guard<std::mutex> guard(lock_);
-  if (!race_ || race_->chain != producer.chain || !race_->timed) return;
-  Race::Contestant& contestant = race_->contestants[race_->current];
-  if (contestant.turn != turn) return;
-  Race::Samples& samples = contestant.samples[&producer][~key];
-  samples.extra = true;
-  samples.clean.push_back(ms);
+  if (!trial_ || trial_->chain != producer.chain || !trial_->timed) return;
+  if (trial_->turns[trial_->current()] == turn) trial_->race.charge(trial_->current(), producer, key, ms);
 }
 
 void Contest::begin(Chain& chain) {
-  auto race = std::make_unique<Race>();
-  race->chain = &chain;
+  Race::Weights weights;
   for (Entry* member : chain.members)
-    if (member->chain_stamp == chain.stamp) race->weight[member] = double(member->chain_runs);
+    if (member->chain_stamp == chain.stamp) weights.emplace_back(member, double(member->chain_runs));
   double least = std::numeric_limits<double>::infinity();  // of an op that runs once, where there is one
-  for (const auto& [member, times] : race->weight) least = std::min(least, times);
-  for (auto& [member, times] : race->weight) race->length += times /= least;
+  for (const auto& [member, times] : weights) least = std::min(least, times);
+  for (auto& [member, times] : weights) times /= least;
   const auto alone = [&](const std::optional<Layout>& layout) {
     double sum = 0;
-    for (const auto& [member, times] : race->weight) sum += times * best_alone(*member, layout);
+    for (const auto& [member, times] : weights) sum += times * best_alone(*member, layout);
     return sum;
   };
-  const double bound = alone(std::nullopt) * kPromising;
-  race->contestants.emplace_back();  // greedy
-  const bool blocks = std::any_of(race->weight.begin(), race->weight.end(),
+  const double fastest = alone(std::nullopt);
+  auto trial = std::make_unique<Trial>(Trial{&chain, Race(weights), {}, {}});
+  trial->race.add(std::nullopt);
+  const bool blocks = std::any_of(weights.begin(), weights.end(),
                                   [](const auto& member) { return member.first->op.outputs[0].rank() >= 3; });
   for (const char* name : {"NCHW", "NHWC", "nChw16c", "nChw8c"}) {
     const Layout layout = Layout::parse(name);
-    const bool met = std::any_of(race->weight.begin(), race->weight.end(), [&](const auto& member) {
+    const bool met = std::any_of(weights.begin(), weights.end(), [&](const auto& member) {
       return std::any_of(member.first->ways.begin(), member.first->ways.end(),
                          [&](const Way& way) { return way.usable && is_of(way.candidate.outputs[0], layout); });
     });
-    if (!blocks || !met || alone(layout) > bound) continue;
-    race->contestants.emplace_back();
-    race->contestants.back().layout = layout;
+    if (blocks && met && alone(layout) <= kPromising * fastest) trial->race.add(layout);
   }
-  if (race->contestants.size() < 2) {
+  const size_t contestants = trial->race.contestants().size();
+  if (contestants < 2) {
     settle(chain, std::nullopt);
     return;
   }
+  trial->turns.resize(contestants);
+  trial->untimed_runs = fastest < kShortMs ? 2 : 1;
   ++chain.contests;
-  race_ = std::move(race);
-  take_turn(0);
+  trial_ = std::move(trial);
+  take_round();
 }
 
 void Contest::stop() {
-  race_ = nullptr;
+  trial_ = nullptr;
   turn_.store(0, std::memory_order_release);
 }
 
-// The first run of every op in a turn prepares kernels and packs weights, or finds the caches full of others' weights.
-void Contest::take_turn(size_t contestant) {
-  race_->current = contestant;
-  race_->timed = false;
-  race_->contestants[contestant].turn = ++last_turn_;
-  restart(*race_->chain, 1);
+// Every other round is in reverse, so that a machine that gets slower bit by bit slows all alike.
+void Contest::take_round() {
+  trial_->order.clear();
+  const auto& contestants = trial_->race.contestants();
+  for (size_t i = 0; i < contestants.size(); ++i)
+    if (!contestants[i].out) trial_->order.push_back(i);
+  if (trial_->race.rounds() % 2) std::reverse(trial_->order.begin(), trial_->order.end());
+  trial_->place = 0;
+  take_turn();
+}
+
+// The first runs of every op in a turn prepare kernels and pack weights, or find the caches full of others' weights.
+void Contest::take_turn() {
+  trial_->timed = false;
+  trial_->turns[trial_->current()] = ++last_turn_;
+  restart(*trial_->chain, trial_->untimed_runs);
   turn_.store(last_turn_, std::memory_order_release);
 }
 
 void Contest::next_phase() {
-  Race& race = *race_;
-  if (!race.timed) {
-    race.timed = true;
-    restart(*race.chain, kTimedRuns);
+  Trial& trial = *trial_;
+  if (!trial.timed) {
+    trial.timed = true;
+    restart(*trial.chain, kTimedRuns);
     return;
   }
-  const auto following = [&](size_t from) {
-    while (from < race.contestants.size() && race.contestants[from].out) ++from;
-    return from;
-  };
-  size_t next = following(race.current + 1);
-  if (next < race.contestants.size()) return take_turn(next);
-  const std::vector<double> totals = race.totals();
-  if (totals.empty()) return settle(*race.chain, std::nullopt);
-  const auto best = size_t(std::min_element(totals.begin(), totals.end()) - totals.begin());
-  if (race.round++ == 0) {
-    size_t left = 0;
-    for (size_t i = 0; i < totals.size(); ++i) {
-      race.contestants[i].out = totals[i] > kBehind * totals[best];
-      left += !race.contestants[i].out;
-    }
-    if (left > 1) return take_turn(following(0));
-  }
-  race.chain->ms.clear();
+  if (++trial.place < trial.order.size()) return take_turn();
+  if (!trial.race.end_round()) return take_round();
+  const std::vector<double> totals = trial.race.totals();
+  trial.chain->ms.clear();
   for (size_t i = 0; i < totals.size(); ++i)
-    race.chain->ms.emplace_back(race.contestants[i].layout ? race.contestants[i].layout->str() : "greedy", totals[i]);
-  settle(*race.chain, totals[best] < kClearlyFaster * totals[0] ? race.contestants[best].layout : std::nullopt);
+    trial.chain->ms.emplace_back(trial.race.contestants()[i].name(), totals[i]);
+  settle(*trial.chain, trial.race.contestants()[trial.race.winner()].layout);
 }
 
 void Contest::settle(Chain& chain, std::optional<Layout> layout) {
-  if (race_ && race_->chain == &chain) stop();
+  if (trial_ && trial_->chain == &chain) stop();
   chain.settled = true;
   chain.settled_size = chain.members.size();
   chain.layout = std::move(layout);
@@ -350,7 +299,7 @@ void Contest::reopen(Chain& chain) {
 
 void Contest::forget() {
   std::lock_guard<std::mutex> guard(lock_);
-  if (race_) stop();
+  if (trial_) stop();
   for (auto& chain : chains_) {
     chain->settled_size = 0;
     chain->contests = 0;

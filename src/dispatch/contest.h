@@ -4,14 +4,13 @@
 // is left in which cache.  So a chain chosen by times taken alone may be several percent slower than the same chain in
 // one layout throughout (docs/architecture.md gives figures).  A contest lets ways of choosing compete:
 //   - greedy: each op by the dispatcher's sum of op, conversions and consumers;
-//   - each layout that the costs taken alone do not rule out, throughout the chain.
+//   - each layout that the costs taken alone do not rule out, throughout the chain, as a forced policy has it.
 //
 // A chain is the ops that are linked by "the result of one is an input of the other".  Once a chain repeats (each of
 // its ops ran kQuietRuns times and no link was new) its contest begins.  Contestants take turns of kTimedRuns
-// undisturbed runs of every op, after one that prepacks weights and is not timed; those clearly behind leave after one
-// turn.  The one with the least time wins, greedy in a tie, and the chain is settled: from then on its choices do not
-// move, nothing is timed and nothing is packed anew.  A settled chain is opened again only when it has grown to twice
-// its size.
+// undisturbed runs of every op, after one or two that prepack weights and are not timed, for as many rounds as it takes
+// to tell them apart (dispatch/race.h).  Then the chain is settled: from then on its choices do not move, nothing is
+// timed and nothing is packed anew.  A settled chain is opened again only when it has grown to twice its size.
 //
 // One contest at a time; each is bounded in runs, and given up when its program stops running.  Thread-safe.
 #pragma once
@@ -61,8 +60,8 @@ class Contest {
   // `consumer` was seen for the first time to use a result of `producer`.
   void link(Entry& producer, Entry& consumer);
   // An op ran within a program, during `turn`.  `key` tells decisions apart.  Only looked at in a contest: ms, with the
-  // conversions of its inputs; disturbed: another program took a processor away meanwhile.
-  void ran(Entry& entry, uint32_t turn, uint64_t key, double ms, bool disturbed = false);
+  // conversions of its inputs; disturbed: another program took a processor away meanwhile; way: the one it ran in.
+  void ran(Entry& entry, uint32_t turn, uint64_t key, double ms, bool disturbed = false, const Way* way = nullptr);
   // Further time that a result's layout cost: a conversion for a view of it, or for its reader.
   void charge(Entry& producer, uint32_t turn, uint64_t key, double ms);
   // Forgets the outcomes of contests; for when costs are forgotten.
@@ -75,13 +74,14 @@ class Contest {
   static constexpr uint32_t kQuietRuns = 2, kTimedRuns = 3;
 
  private:
-  struct Race;
+  struct Trial;
   Chain& chain_of(Entry& entry);
   void restart(Chain& chain, uint32_t needed);
   bool count(Entry& entry);
   void begin(Chain& chain);
   void next_phase();
-  void take_turn(size_t contestant);
+  void take_round();
+  void take_turn();
   void stop();
   void settle(Chain& chain, std::optional<Layout> layout);
   void reopen(Chain& chain);
@@ -90,7 +90,7 @@ class Contest {
   std::function<double()> clock_;
   mutable std::mutex lock_;
   std::vector<std::unique_ptr<Chain>> chains_;
-  std::unique_ptr<Race> race_;  // the contest under way
+  std::unique_ptr<Trial> trial_;  // the contest under way
   uint32_t last_turn_ = 0;
   uint64_t last_stamp_ = 0;
   std::atomic<uint32_t> turn_{0};

@@ -262,7 +262,7 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, uint64_t ke
     ranking_.learn(entry, inputs);
     if (entry.device->is_cpu() && (turn || !Contest::settled(entry)) && decision.home->is_cpu() &&
         contested(*decision.call))
-      contest_.ran(entry, turn, key, ms, disturbed);
+      contest_.ran(entry, turn, key, ms, disturbed, decision.way);
     for (size_t i = 0; i < results.size(); ++i) {
       const bool given = i < destinations.size() && destinations[i];
       if (given && results[i] == destinations[i]) {

@@ -72,8 +72,9 @@ static void test_the_fastest_layout_wins() {
   CHECK(!p.contest->all_settled());
   const uint64_t generation = p.contest->generation(), epoch = p.context->catalog().epoch();
   const int passes = p.settle(1.2, 1.0, 1.03);
-  // Two quiet ones, three turns of four, two more among those that are not clearly behind.
-  CHECK(passes == 2 + 3 * 4 + 2 * 4);
+  // Two quiet ones, three turns of two that are not timed and three that are, three more turns of the two that are not
+  // clearly behind, and two.
+  CHECK(passes == 2 + 3 * 5 + 3 * 5 + 2 * 5);
   CHECK(p.contest->generation() > generation && p.context->catalog().epoch() > epoch);
   const ChainReport report = p.contest->report(*p.ops[3]);
   CHECK(report.ops == 6 && report.settled && report.layout == Layout::channels_last(4).str());
@@ -87,12 +88,42 @@ static void test_the_fastest_layout_wins() {
   CHECK(p.contest->generation() == after && p.contest->turn() == 0);
 }
 
-static void test_greedy_stays_in_a_tie() {
+// Greedy choices have to be clearly faster to be worth a mixture; the same times always give the same outcome.
+static void test_one_layout_wins_a_tie() {
+  for (int i = 0; i < 3; ++i) {
+    Program p(5);
+    p.link();
+    p.settle(0.98, 1.0, 1.0);
+    CHECK(p.contest->report(*p.ops[0]).layout == Layout::channels_last(4).str());
+    CHECK(p.pass(1, 1, 1) == "lllll");
+  }
   Program p(5);
   p.link();
-  p.settle(1.0, 0.995, 1.0);
-  CHECK(p.contest->report(*p.ops[0]).layout.empty());
+  p.settle(0.95, 1.0, 1.0);
+  CHECK(p.contest->report(*p.ops[0]).settled && p.contest->report(*p.ops[0]).layout.empty());
   CHECK(p.pass(1, 1, 1) == "ggggg");
+}
+
+// One turn in three is a tenth slower than the machine was before, as when another program comes and goes.
+static void test_drift_does_not_decide() {
+  for (uint32_t unlucky = 0; unlucky < 3; ++unlucky) {
+    Program p(6);
+    p.link();
+    for (int i = 0; i < 200 && !p.contest->all_settled(); ++i) {
+      const double slow = p.contest->turn() % 3 == unlucky ? 1.1 : 1;
+      p.pass(1.05 * slow, 1.06 * slow, 1.0 * slow);
+    }
+    CHECK(p.contest->report(*p.ops[0]).layout == Layout::channels_blocked(4, 16).str());
+  }
+}
+
+// A time that was taken alone while another program had the processor does not rule a layout out.
+static void test_one_wrong_cost_rules_nothing_out() {
+  Program p(6);
+  p.ops[2]->ways[2].ms = 100;
+  p.link();
+  p.settle(1.2, 1.1, 1.0);
+  CHECK(p.contest->report(*p.ops[0]).layout == Layout::channels_blocked(4, 16).str());
 }
 
 // The blocked layout is the faster in three ops of four, and loses by more in the other.
@@ -138,7 +169,7 @@ static void test_disturbed_runs_are_made_up_for() {
   Program q(4);
   q.link();
   for (passes = 0; !q.contest->all_settled() && passes < 200; ++passes) q.pass(1.5, 1.0, 1.02, true);
-  CHECK(passes < 80);
+  CHECK(passes < 120);
   CHECK(q.contest->report(*q.ops[0]).layout == Layout::channels_last(4).str());
 }
 
@@ -189,7 +220,7 @@ static void test_growth_during_contests() {
   CHECK(p.contest->turn() != 0);
   p.contest->link(*p.ops[3], p.add());
   CHECK(p.contest->turn() == 0 && !p.contest->all_settled());
-  CHECK(p.settle(2, 1, 1.5) == 2 + 3 * 4);  // the others are more than 5% behind after a turn
+  CHECK(p.settle(2, 1, 1.5) == 2 + 3 * 5);  // the others are far behind after a turn
   CHECK(p.contest->report(*p.ops[4]).layout == Layout::channels_last(4).str());
 
   Program q(4);
@@ -233,7 +264,9 @@ static void test_forgetting_opens_again() {
 
 int main() {
   test_the_fastest_layout_wins();
-  test_greedy_stays_in_a_tie();
+  test_one_layout_wins_a_tie();
+  test_drift_does_not_decide();
+  test_one_wrong_cost_rules_nothing_out();
   test_sums_decide();
   test_charges_count();
   test_disturbed_runs_are_made_up_for();
