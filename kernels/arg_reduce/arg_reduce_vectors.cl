@@ -24,11 +24,12 @@
 // All ones in lanes where x comes before y; of vectors, so without && and ||.
 #define BEATS(x, y) (BEYOND(x, y) | (((x) != (x)) & ((y) == (y))))
 // Of two results the one that beats the other, or comes first.
-#define JOIN(best, place, x, e)                                                          \
-    {                                                                                    \
-        const ivec wins = BEATS(x, best) | (~BEATS(best, x) & ((e) < place));            \
-        best = wins ? (x) : best;                                                        \
-        place = wins ? (e) : place;                                                      \
+#define JOIN(best, place, x, e)                                                      \
+    {                                                                                \
+        const ivec wins = BEATS(x, best), loses = BEATS(best, x);                    \
+        const ivec of_equals = min(place, e), of_known = loses ? place : of_equals;  \
+        place = wins ? (e) : of_known;                                               \
+        best = wins ? (x) : best;                                                    \
     }
 
 #if ACROSS

@@ -428,6 +428,8 @@ void test_concat() {
   for (DType dtype : {DType::f32, DType::f16, DType::u8})
     for (int64_t channels : {16, 4, 2})
       check("dim=1", 1, {random_input(dtype, {2, 16, 3, 5}), random_input(dtype, {2, channels, 3, 5})});
+  check("dim=1", 1, {random_input(DType::f32, {1, 3, 41, 43}), random_input(DType::f32, {1, 7, 41, 43})});
+  check("", 0, {random_input(DType::u8, {5, 2003}), random_input(DType::u8, {6, 2003})});
   std::vector<Input> many;
   for (int i = 0; i < 11; ++i) many.push_back(random_input(DType::f32, {2, 4 * (i % 3), 2, 3}));
   check("dim=1", 1, many);

@@ -1,10 +1,12 @@
-// concat (kernels/concat/): rows side by side where tensors have them, else a copy for each input.
+// concat (kernels/concat/): rows side by side where tensors have them, on CPUs by runs of them, else a copy for each
+// input.
 #include <algorithm>
 #include <optional>
 #include <vector>
 
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
+#include "providers/opencl/quads.h"
 
 namespace pl::opencl {
 namespace {
@@ -63,9 +65,17 @@ std::optional<Rows> rows_of(const Op& op, const Candidate& candidate) {
   return rows;
 }
 
-std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, const Rows& rows) {
+// Parts of a row that are copied apart, so that all processors have some, each of a page or more.
+size_t chunks_of(const OpenclDevice& device, const Rows& rows) {
+  const int64_t wanted = 8 * int64_t(device.capabilities().compute_units) / rows.rows;
+  return size_t(std::max<int64_t>(1, std::min(wanted, rows.pitch / 4096)));
+}
+
+// `runs`: concat_runs in place of concat_rows, in elements of up to four bytes.
+std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, Rows rows, bool runs) {
   constexpr size_t kMost = 8;  // inputs of a launch
   const char* const types[] = {"uchar", "ushort", "uint", "uint2", "uint4"};
+  if (runs) rows.piece = std::min<int64_t>(rows.piece, 4);
   int type = 0;
   while (1 << type < rows.piece) ++type;
   auto kernel = std::make_unique<KernelList>(device);
@@ -82,31 +92,38 @@ std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, const Rows& rows) {
     }
     if (inputs.empty()) break;
     std::fill(ends + inputs.size(), ends + kMost, end);
-    KernelSource source("concat/concat_rows.cl");
-    source.define("PIECE", types[type]).define("INPUTS", int64_t(inputs.size()));
-    Launch& launch = kernel->add(source, "concat_rows").output(0).scalar(cl_uint(first));
+    KernelSource source(runs ? "concat/concat_runs.cl" : "concat/concat_rows.cl");
+    source.define(runs ? "ELEMENT" : "PIECE", types[type]).define("INPUTS", int64_t(inputs.size()));
+    Launch& launch = kernel->add(source, runs ? "concat_runs" : "concat_rows").output(0).scalar(cl_uint(first));
     launch.scalar(cl_uint(rows.pitch / rows.piece)).scalar(cl_uint(rows.rows)).raw(ends, sizeof ends);
+    const size_t chunks = runs ? chunks_of(device, rows) : 1;
+    if (runs) launch.scalar(cl_uint(chunks));
     for (int input : inputs) launch.input(input);
-    launch.global({size_t(rows.rows) * end}).local({128});
+    const std::vector<size_t> sizes{chunks, size_t(rows.rows)};
+    if (runs)
+      launch.global(sizes).local(group_of_vectors(device, sizes));
+    else
+      launch.global({size_t(rows.rows) * end}).local({128});
     first += end;
   }
   return kernel;
 }
 
-void list_rows(const Op& op, OpenclDevice& device, CandidateList& out) {
-  add_per_layout(op, "concat_rows", out, [&](Candidate& candidate) {
+void list_rows(const Op& op, OpenclDevice& device, bool runs, CandidateList& out) {
+  add_per_layout(op, runs ? "concat_runs" : "concat_rows", out, [&](Candidate& candidate) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i)
       candidate.inputs[i] = op.in(int(i)).with_layout(candidate.outputs[0].layout);
     const auto rows = rows_of(op, candidate);
     if (!rows) return false;
     candidate.efficiency = 0.8;
-    candidate.prepare = [&device, rows = *rows] { return prepare_rows(device, rows); };
+    candidate.prepare = [&device, rows = *rows, runs] { return prepare_rows(device, rows, runs); };
     return true;
   });
 }
 
 void list_concat(const Op& op, OpenclDevice& device, CandidateList& out) {
-  list_rows(op, device, out);
+  if (device.capabilities().cpu) list_rows(op, device, true, out);
+  list_rows(op, device, false, out);
   add_per_layout(op, "concat_copy", out, [&](Candidate& candidate) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i)
       candidate.inputs[i] = op.in(int(i)).with_layout(candidate.outputs[0].layout);
