@@ -81,15 +81,9 @@ void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
                     Dims kept = x.shape;
                     kept[dim] = k > 0 ? 1 : 0;
                     split.kept = make_nests(kept, {{x, {}}, {values, {}}, {indices, {}}});
-                    return TopkBody<C>{largest,
-                                       k,
-                                       std::move(split),
-                                       DimOffset(values, dim),
-                                       DimOffset(indices, dim),
-                                       load,
-                                       store,
-                                       PaddingZeroer(values),
-                                       PaddingZeroer(indices)};
+                    return TopkBody<C>{
+                        largest, k,     std::move(split),      DimOffset(values, dim), DimOffset(indices, dim),
+                        load,    store, PaddingZeroer(values), PaddingZeroer(indices)};
                   });
   }
 }
