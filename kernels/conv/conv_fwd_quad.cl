@@ -78,11 +78,11 @@
 #define QUAD_STEP (OUT_OF_GROUP / QUADS)  // channels between the quads of a work-item
 
 #if SINGLES
-#define LOAD_CHANNEL(i, at) ((i) < IN_OF_GROUP ? LOAD(SRC, src, (at) + (i) * SRC_STRIDE(1)) : 0.0f)
-#define LOAD_PIXEL(at) \
-    ((float4)(LOAD_CHANNEL(0, at), LOAD_CHANNEL(1, at), LOAD_CHANNEL(2, at), LOAD_CHANNEL(3, at)))
+#define LOAD_CHANNEL(i, from, at) ((i) < IN_OF_GROUP ? LOAD(SRC, from + (i) * SRC_STRIDE(1), at) : 0.0f)
+#define LOAD_PIXEL(from, at) \
+    ((float4)(LOAD_CHANNEL(0, from, at), LOAD_CHANNEL(1, from, at), LOAD_CHANNEL(2, from, at), LOAD_CHANNEL(3, from, at)))
 #else
-#define LOAD_PIXEL(at) LOAD_QUAD(SRC, src, at)
+#define LOAD_PIXEL(from, at) LOAD_QUAD(SRC, from, at)
 #endif
 
 // Adds input channel i + (the lane's number) at column kw of the kernel to all sums.
@@ -90,7 +90,7 @@
     if (IN_OF_GROUP % 4 == 0 || number < IN_OF_GROUP)                                                       \
         _Pragma("unroll") for (int q = 0; q < QUADS; ++q) {                                                 \
             const float4 weight = LOAD_QUAD(                                                                \
-                WEI, wei, weights + (kw * IN_OF_GROUP + number) * OUT_CHANNELS + q * QUAD_STEP);            \
+                WEI, weights, (kw * IN_OF_GROUP + number) * OUT_CHANNELS + q * QUAD_STEP);            \
             _Pragma("unroll") for (int y = 0; y < TILE_H; ++y)                                              \
                 _Pragma("unroll") for (int x = 0; x < TILE_W; ++x) acc[q][y][x] =                           \
                     fma((float4)(pixels[y][x * STRIDE_W + kw * DILATION_W].lane), weight, acc[q][y][x]);    \
@@ -106,8 +106,8 @@ __kernel void conv_fwd_quad(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT
     const int group = item / ITEMS_OF_GROUP, o = group * OUT_OF_GROUP + item % ITEMS_OF_GROUP * 4;
     const idx_t top = first_h * STRIDE_H - window.begin[1], left = first_w * STRIDE_W - window.begin[2];
 
-    bool inside[SPAN_W];
-    _Pragma("unroll") for (int s = 0; s < SPAN_W; ++s) inside[s] = (uidx_t)(left + s) < (uidx_t)SRC_DIM(4);
+    // Of most tiles: loads behind conditions of their own may wait for each other.
+    const bool columns_inside = left >= 0 && left + SPAN_W <= SRC_DIM(4);
     float4 acc[QUADS][TILE_H][TILE_W];
     _Pragma("unroll") for (int q = 0; q < QUADS; ++q)
         _Pragma("unroll") for (int y = 0; y < TILE_H; ++y)
@@ -117,12 +117,18 @@ __kernel void conv_fwd_quad(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT
             float4 pixels[TILE_H][SPAN_W];
             _Pragma("unroll") for (int y = 0; y < TILE_H; ++y) {
                 const idx_t h = top + y * STRIDE_H + kh * DILATION_H;
-                const bool row_inside = (uidx_t)h < (uidx_t)SRC_DIM(3);
-                const idx_t at = SRC_OFFSET(n, group * IN_OF_GROUP + i, 0, h, left);
-                _Pragma("unroll") for (int s = 0; s < SPAN_W; ++s)
-                    pixels[y][s] = row_inside && inside[s] ? LOAD_PIXEL(at + s * PIXEL) : (float4)(0.0f);
+                __global const STORAGE_T(SRC)* const from = src + SRC_OFFSET(n, group * IN_OF_GROUP + i, 0, h, left);
+                if ((uidx_t)h >= (uidx_t)SRC_DIM(3)) {
+                    _Pragma("unroll") for (int s = 0; s < SPAN_W; ++s) pixels[y][s] = (float4)(0.0f);
+                } else if (columns_inside) {
+                    _Pragma("unroll") for (int s = 0; s < SPAN_W; ++s) pixels[y][s] = LOAD_PIXEL(from, s * PIXEL);
+                } else {
+                    _Pragma("unroll") for (int s = 0; s < SPAN_W; ++s) pixels[y][s] =
+                        (uidx_t)(left + s) < (uidx_t)SRC_DIM(4) ? LOAD_PIXEL(from, s * PIXEL) : (float4)(0.0f);
+                }
             }
-            const idx_t weights = WEI_BASE + (kh * KERNEL_W * IN_OF_GROUP + i) * OUT_CHANNELS + o;
+            __global const STORAGE_T(WEI)* const weights =
+                wei + WEI_BASE + (kh * KERNEL_W * IN_OF_GROUP + i) * OUT_CHANNELS + o;
             _Pragma("unroll") for (int kw = 0; kw < KERNEL_W; ++kw) {
                 ADD_CHANNEL(s0, 0)
                 ADD_CHANNEL(s1, 1)
