@@ -265,6 +265,7 @@ void Contest::next_phase() {
   Trial& trial = *trial_;
   if (!trial.timed) {
     trial.timed = true;
+    trial.race.begin_turn(trial.current());
     restart(*trial.chain, kTimedRuns);
     return;
   }

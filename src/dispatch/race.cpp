@@ -1,9 +1,20 @@
 #include "dispatch/race.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace pl {
+namespace {
+
+double lower_quartile(std::vector<double> values) {
+  const auto at = values.begin() + long((values.size() - 1) / 4);
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+}  // namespace
 
 Race::Race(Weights weights) : members_(std::move(weights)) {
   for (const auto& [entry, times] : members_) {
@@ -17,15 +28,20 @@ void Race::add(std::optional<Layout> layout) {
   records_.emplace_back();
 }
 
+void Race::begin_turn(size_t contestant) { records_[contestant].turn_runs.clear(); }
+
+void Race::add_sample(Samples& samples, size_t place, double ms, bool disturbed) {
+  if (samples.clean.size() <= place) samples.clean.resize(place + 1);
+  (disturbed ? samples.disturbed : samples.clean[place]).push_back(ms);
+  ++samples.count;
+}
+
 void Race::ran(size_t contestant, const Entry& entry, uint64_t key, double ms, bool disturbed, const Way* way) {
   Record& record = records_[contestant];
-  for (Taken* taken : {&record.all, &record.lap}) {
-    Samples& samples = (*taken)[&entry][key];
-    (disturbed ? samples.disturbed : samples.clean).push_back(ms);
-  }
+  const size_t place = record.turn_runs[&entry]++ % std::max<size_t>(1, size_t(std::lround(weights_[&entry])));
+  for (Taken* taken : {&record.all, &record.lap}) add_sample((*taken)[&entry][key], place, ms, disturbed);
   const Way*& known = record.ways.emplace(&entry, way).first->second;
   record.mixed = record.mixed || !way || known != way;
-  spent_ms_ += ms;
 }
 
 void Race::charge(size_t contestant, const Entry& entry, uint64_t key, double ms) {
@@ -33,23 +49,27 @@ void Race::charge(size_t contestant, const Entry& entry, uint64_t key, double ms
   for (Taken* taken : {&record.all, &record.lap}) {
     Samples& samples = (*taken)[&entry][~key];
     samples.extra = true;
-    samples.clean.push_back(ms);
+    add_sample(samples, 0, ms, false);
   }
 }
 
-// An op's time in a run; nothing if it was not seen.  Whatever disturbs a run makes it longer, so of the runs that were
-// decided alike the lower quartile stands for all; those decided otherwise (another input layout, say) have their own.
+// An op's time in a run; nothing if it was not seen.  Whatever disturbs a run makes it longer, so of the runs at a
+// place that were decided alike the lower quartile stands for all; those decided otherwise (another input layout, say)
+// have their own.
 std::optional<double> Race::time_of(const Taken& taken, const Entry* entry) {
   const auto found = taken.find(entry);
   if (found == taken.end()) return std::nullopt;
   double total = 0, runs = 0;
   for (const auto& [key, samples] : found->second) {
-    std::vector<double> sorted = samples.clean.empty() ? samples.disturbed : samples.clean;
-    const auto at = sorted.begin() + long((sorted.size() - 1) / 4);
-    std::nth_element(sorted.begin(), at, sorted.end());
-    const auto count = double(samples.clean.size() + samples.disturbed.size());
-    total += *at * count;
-    if (!samples.extra) runs += count;
+    double sum = 0, places = 0;
+    for (const std::vector<double>& place : samples.clean) {
+      if (place.empty()) continue;
+      sum += lower_quartile(place);
+      ++places;
+    }
+    const double ms = places > 0 ? sum / places : lower_quartile(samples.disturbed);
+    total += ms * double(samples.count);
+    if (!samples.extra) runs += double(samples.count);
   }
   if (runs == 0) return std::nullopt;
   return total / runs;
@@ -90,6 +110,7 @@ bool Race::end_round() {
   for (Record& record : records_) record.lap.clear();
   if (total.empty() || lap.empty()) return true;
   rounds_.push_back(lap);
+  spent_ms_ += std::accumulate(lap.begin(), lap.end(), 0.0);
   // Greedy choices that are a layout's throughout need no second contestant.
   for (size_t i = 1; i < contestants_.size(); ++i)
     contestants_[0].out = contestants_[0].out || (!contestants_[i].out && same_ways(0, i));

@@ -43,6 +43,8 @@ class Race {
   size_t members() const { return members_.size(); }
   double length() const { return length_; }  // of the program, in runs of ops
 
+  // The contestant's timed runs begin: the next run of each member is that of its first place in the program.
+  void begin_turn(size_t contestant);
   // A run of a member, with the conversions of its inputs; key: runs that were decided alike have the same.
   void ran(size_t contestant, const Entry& entry, uint64_t key, double ms, bool disturbed, const Way* way);
   // Further time that a result's layout cost.
@@ -60,20 +62,27 @@ class Race {
   // By how much another must have been faster in every round, after one, two... rounds, for a contestant to leave.
   static constexpr double kMargins[kMostRounds] = {0.25, 0.06, 0.03, 0.02, 0.01, 0.01};
   static constexpr double kClearly = 0.03;
-  // Runs of ops that a contest may take in all, in ms, once there were two rounds; long runs are less noisy.
-  static constexpr double kBudgetMs = 3000;
+  // Of one run of the program under each contestant in each round, in ms: no third round beyond that; long runs are
+  // less noisy.  What another program takes meanwhile does not count.
+  static constexpr double kBudgetMs = 1000;
 
  private:
   struct Samples {
-    std::vector<double> clean, disturbed;
+    // Of undisturbed runs, by the op's places in the program: one that runs four times may find its input far away the
+    // first time only, in one layout more than in another.
+    std::vector<std::vector<double>> clean;
+    std::vector<double> disturbed;
+    size_t count = 0;    // of both
     bool extra = false;  // time of conversions, not of runs
   };
   using Taken = std::unordered_map<const Entry*, std::unordered_map<uint64_t, Samples>>;
   struct Record {
     Taken all, lap;  // of all rounds, of the present one
+    std::unordered_map<const Entry*, size_t> turn_runs;
     std::unordered_map<const Entry*, const Way*> ways;
     bool mixed = false;  // not every op ran in the same way each time, or in ways that were not told
   };
+  static void add_sample(Samples& samples, size_t place, double ms, bool disturbed);
   static std::optional<double> time_of(const Taken& taken, const Entry* entry);
   std::vector<double> sums(Taken Record::*taken) const;
   bool same_ways(size_t a, size_t b) const;

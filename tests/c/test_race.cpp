@@ -87,6 +87,20 @@ static void test_disturbed_runs_count_only_where_there_are_no_others() {
   for (const double total : f.race.totals()) CHECK(std::abs(total - 11) < 1e-9);
 }
 
+// An op that runs twice is slow in its first place in one layout, and a little slower throughout in the other.
+static void test_places_in_the_program_count_by_themselves() {
+  Field f;
+  for (size_t i = 0; i < 3; ++i) {
+    f.race.begin_turn(i);
+    for (int run = 0; run < 3; ++run) {
+      f.race.ran(i, *f.ops[0], 1, 1.0, false, &f.ways[i]);
+      for (int place = 0; place < 2; ++place)
+        f.race.ran(i, *f.ops[1], 1, i == 1 ? 1.2 : place == 0 ? 2.0 : 1.0, false, &f.ways[i]);
+    }
+  }
+  CHECK(std::abs(f.race.totals()[1] - 3.4) < 1e-9 && std::abs(f.race.totals()[2] - 4.0) < 1e-9);
+}
+
 // What the layout of a result costs its reader is added to each run of the op.
 static void test_charges_are_added() {
   Field f;
@@ -114,6 +128,7 @@ int main() {
   test_ties_go_to_one_layout();
   test_equal_choices_are_one();
   test_disturbed_runs_count_only_where_there_are_no_others();
+  test_places_in_the_program_count_by_themselves();
   test_charges_are_added();
   test_long_programs_get_fewer_rounds();
   test_too_little_seen();
