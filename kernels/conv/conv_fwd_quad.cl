@@ -79,8 +79,9 @@
 
 #if SINGLES
 #define LOAD_CHANNEL(i, from, at) ((i) < IN_OF_GROUP ? LOAD(SRC, from + (i) * SRC_STRIDE(1), at) : 0.0f)
-#define LOAD_PIXEL(from, at) \
-    ((float4)(LOAD_CHANNEL(0, from, at), LOAD_CHANNEL(1, from, at), LOAD_CHANNEL(2, from, at), LOAD_CHANNEL(3, from, at)))
+#define LOAD_PIXEL(from, at)                                          \
+    ((float4)(LOAD_CHANNEL(0, from, at), LOAD_CHANNEL(1, from, at), \
+              LOAD_CHANNEL(2, from, at), LOAD_CHANNEL(3, from, at)))
 #else
 #define LOAD_PIXEL(from, at) LOAD_QUAD(SRC, from, at)
 #endif
@@ -99,8 +100,8 @@
 __kernel void conv_fwd_quad(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,
                             const window_arg window) {
     const idx_t tiles_h = (DST_DIM(3) + TILE_H - 1) / TILE_H;
-    const idx_t first_w = (idx_t)get_global_id(0) / ITEMS * TILE_W, first_h = (idx_t)get_global_id(1) % tiles_h * TILE_H;
-    const idx_t n = (idx_t)get_global_id(1) / tiles_h;
+    const idx_t first_w = (idx_t)get_global_id(0) / ITEMS * TILE_W;
+    const idx_t first_h = (idx_t)get_global_id(1) % tiles_h * TILE_H, n = (idx_t)get_global_id(1) / tiles_h;
     if (first_w >= DST_DIM(4) || n >= DST_DIM(0)) return;
     const int item = (int)((idx_t)get_global_id(0) % ITEMS);
     const int group = item / ITEMS_OF_GROUP, o = group * OUT_OF_GROUP + item % ITEMS_OF_GROUP * 4;

@@ -14,7 +14,8 @@ constexpr int64_t kMostTerms = 320;      // of a sum
 constexpr int64_t kMostRegisters = 136;  // floats in a work-item's arrays: some sums, pixels and weights
 constexpr int kMostSpan = 40;            // columns of the source that a tile meets, unrolled
 constexpr int64_t kMostRows = 65535;     // work-groups along the second dimension, NVIDIA's limit
-constexpr size_t kWorkGroup = 128;
+constexpr size_t kWorkGroup = 128;       // work-items
+constexpr size_t kRowsOfWindows = 4;     // of tiles, at least, in a work-group
 
 const Family& family() {
   static const Family family("conv_fwd_quad",
@@ -129,7 +130,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   const auto across = size_t(divided_up(t.dst.dims[4], tile.width) * (t.out_channels() / (4 * tile.quads)));
   const auto down = size_t(t.batch() * divided_up(t.dst.dims[3], tile.height));
   // Windows of neighbouring rows share rows of the source.
-  size_t rows = t.window.size[1] > 1 ? 4 : 1;
+  size_t rows = t.window.size[1] > 1 ? kRowsOfWindows : 1;
   while (rows < kWorkGroup / 32 && kWorkGroup / rows / 2 >= across) rows *= 2;
   launch.global({across, down}).local({kWorkGroup / rows, rows});
   return kernel;
@@ -193,7 +194,7 @@ void list_conv_quad(const Op& op, OpenclDevice& device, CandidateList& out) {
     base.inputs[1] = op.in(1).with_layout(Layout::parse(rank == 4 ? "cdba" : "cba"));
     complete_conv(op, base);
     const ConvTensors t = in_rows(ConvTensors(op, base));
-    if (t.batch() * t.dst.dims[3] > kMostRows) continue;
+    if (t.batch() * t.dst.dims[3] > kMostRows * (t.window.size[1] > 1 ? int64_t(kRowsOfWindows) : 1)) continue;
     add_tiles(op, device, base, t, out);
   }
 }
