@@ -83,7 +83,10 @@ size_t MmaPlan::parts_bytes(const MmaProblem& problem) const {
 void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const OpenclDevice& device) const {
   source.define("TILE_M", tile.rows).define("TILE_N", tile.columns);
   source.define("WARPS_M", tile.warps_down).define("WARPS_N", tile.warps_across);
-  source.define("CHUNKS", tile.chunks).define("STAGES", tile.stages).define("PROMOTE", tile.promote);
+  // Stages that a short sum does not fill would keep another work-group from the unit.
+  const bool one_step = steps_per_part == 1;
+  const int64_t stages = one_step ? 1 : std::min<int64_t>(tile.stages, steps_per_part + 1);
+  source.define("CHUNKS", tile.chunks).define("STAGES", stages).define("PROMOTE", tile.promote);
   source.define("MATRIX_DTYPE", name_of(problem.dtype)).define("PRODUCTS", products).define("PARTS", parts > 1 ? 1 : 0);
   source.define("RIGHT_ROUNDED", right_rounded ? 1 : 0);
   source.define("STACKED", problem.stacked ? 1 : 0);
@@ -97,7 +100,7 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
     source.define("INTEL_MATRIX", unit.intel_matrix).define("LOCAL_BLOCK_READS", unit.block_reads ? 1 : 0);
     source.standard("CL3.0");  // has subgroups' functions
   }
-  source.define("LAG", tile.lag && problem.dtype != DType::f32 ? 1 : 0);
+  source.define("LAG", tile.lag && problem.dtype != DType::f32 && !one_step ? 1 : 0);
 }
 
 void MmaPlan::size(Launch& launch, const MmaProblem& problem) const {
