@@ -20,6 +20,8 @@ int main() {
   };
   for (DType dtype : {DType::f32, DType::f16}) {  // terms in whole pieces of 16 bytes: matrix units
     check_matmul(candidates, {70, 48}, {48, 136}, "activation=relu", 136, dtype);
+    check_matmul(candidates, {37, 41}, {41, 72}, "activation=relu", 72, dtype, {37, 72});  // zeros behind 41 terms
+    check_matmul(candidates, {2, 3, 41, 9}, {2, 3, 20, 41}, "transpose_a=true transpose_b=true", 20, dtype);
     check_matmul(candidates, {48, 70}, {33, 48}, "transpose_a=true transpose_b=true", 0, dtype);
     check_matmul(candidates, {2, 3, 11, 40}, {40, 65}, "", 65, dtype);
     check_matmul(candidates, {2, 3, 19, 40}, {2, 3, 40, 72}, "activation=relu", 72, dtype, {2, 3, 19, 72});

@@ -15,13 +15,35 @@ Addressing as_positions(const TensorDesc& desc, bool transposed = false) {
   return a.insert(2, 3);
 }
 
-// A dense tensor's layout with its last two dimensions in order, or the last one but one innermost.
-Layout matrices_layout(int rank, bool swapped) {
+// A dense tensor's layout with its last two dimensions in order, or the last one but one innermost; `block`: the
+// innermost one in blocks of so many, which pads it.
+Layout matrices_layout(int rank, bool swapped, int64_t block = 1) {
   std::string text;
   for (int i = 0; i < rank; ++i) text += char('a' + i);
   if (swapped) std::swap(text[size_t(rank) - 2], text[size_t(rank) - 1]);
+  if (block > 1) {
+    const char terms = text.back();
+    text.back() = char(terms - 'a' + 'A');
+    text += concat(block, terms);
+  }
   return Layout::parse(text);
 }
+
+// Matrices whose terms, the last dimension or the last one but one, lie side by side and fill pieces of `piece`
+// elements, with zeros behind the last of them: as the candidate wants them, and as the kernel sees them, where zeros
+// count as terms.
+struct Factors {
+  TensorDesc wanted, seen;
+  Factors(const TensorDesc& desc, bool swapped, int64_t piece) {
+    const int rank = desc.rank();
+    Dims shape = desc.shape;
+    int64_t& terms = shape[rank - (swapped ? 2 : 1)];
+    const bool whole = terms % piece == 0;
+    terms = (terms + piece - 1) / piece * piece;
+    wanted = desc.with_layout(matrices_layout(rank, swapped, whole ? 1 : piece));
+    seen = TensorDesc::dense(desc.dtype, shape, matrices_layout(rank, swapped));
+  }
+};
 
 // How many matrices: all that the result has, or one for all of them; nothing where only some dimensions are repeated.
 std::optional<int64_t> matrices_of(const Dims& shape, const Dims& result) {
@@ -59,21 +81,22 @@ void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
              count_b = matrices_of(op.in(1).shape, op.out().shape);
   if (!one_product && (!count_a || !count_b)) return;
   Candidate base = make_candidate(op, "");
-  // Terms lie side by side in both.
-  base.inputs[0] = op.in(0).with_layout(matrices_layout(rank_a, transpose_a));
-  base.inputs[1] = op.in(1).with_layout(matrices_layout(rank_b, !transpose_b));
+  const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
+  const Factors a(op.in(0), transpose_a, piece), b(op.in(1), !transpose_b, piece);
+  base.inputs[0] = a.wanted;
+  base.inputs[1] = b.wanted;
   base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
   if (op.has(2)) base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
   if (op.has(3)) base.inputs[3] = base.outputs[0];
   ConvTensors t;
   if (one_product) {
-    t.src = as_positions(as_rows(base.inputs[0]), transpose_a);
-    t.wei = as_positions(base.inputs[1], !transpose_b);
+    t.src = as_positions(as_rows(a.seen), transpose_a);
+    t.wei = as_positions(b.seen, !transpose_b);
     t.dst = as_positions(as_rows(base.outputs[0]));
   } else {
     t.stack = std::max(*count_a, *count_b);
-    t.src = as_stack(base.inputs[0], transpose_a, transpose_a, *count_a, t.stack);
-    t.wei = as_stack(base.inputs[1], !transpose_b, !transpose_b, *count_b, t.stack);
+    t.src = as_stack(a.seen, transpose_a, transpose_a, *count_a, t.stack);
+    t.wei = as_stack(b.seen, !transpose_b, !transpose_b, *count_b, t.stack);
     t.dst = as_stack(base.outputs[0], false, false, t.stack, t.stack);
   }
   if (op.has(2)) {
@@ -89,21 +112,23 @@ void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 namespace {
 
-// A candidate for linear with its rows as positions and its columns as output channels, and its tensors.
+// A candidate for linear with its rows as positions and its columns as output channels, and its tensors; terms in
+// pieces of `piece` elements.
 struct LinearAsConv {
   Candidate base;
   ConvTensors tensors;
 };
-LinearAsConv linear_as_conv(const Op& op) {
+LinearAsConv linear_as_conv(const Op& op, int64_t piece) {
   Candidate base = make_candidate(op, "");
-  base.inputs[0] = op.in(0).with_layout(Layout::plain(op.in(0).rank()));
-  base.inputs[1] = op.in(1).with_layout(Layout::plain(2));
+  const Factors x(op.in(0), false, piece), weight(op.in(1), false, piece);
+  base.inputs[0] = x.wanted;
+  base.inputs[1] = weight.wanted;
   base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
   if (op.has(2)) base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
   if (op.has(3)) base.inputs[3] = base.outputs[0];
   ConvTensors t;
-  t.src = as_positions(as_rows(base.inputs[0]));
-  t.wei = as_positions(base.inputs[1]);
+  t.src = as_positions(as_rows(x.seen));
+  t.wei = as_positions(weight.seen);
   t.dst = as_positions(as_rows(base.outputs[0]));
   if (op.has(2)) {
     t.epilogue.bias = 2;
@@ -120,13 +145,13 @@ LinearAsConv linear_as_conv(const Op& op) {
 
 void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() < 2) return;
-  const LinearAsConv conv = linear_as_conv(op);
+  const LinearAsConv conv = linear_as_conv(op, 16 / int64_t(size_of(op.in(0).dtype)));
   add_conv_mma(op, device, conv.base, conv.tensors, out);
 }
 
 void list_linear_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() < 2) return;
-  const LinearAsConv conv = linear_as_conv(op);
+  const LinearAsConv conv = linear_as_conv(op, 4);  // elements of a load
   add_skinny(op, device, conv.base, conv.tensors, out);
 }
 
