@@ -49,12 +49,12 @@
 #define ADD(k, c, at, b, s, r, fresh, tail)                                                              \
     {                                                                                                    \
         const vec x = LOADV(SRC, VECTOR, src, at);                                                       \
-        ROW_SUM_ADD(sums, whole, terms, k, ROW_FRESH(fresh, x, 0.0f))                                    \
+        ROW_SUM_ADD(k, ROW_FRESH(fresh, x, 0.0f))                                    \
     }
 #define ADD_SQUARE(k, c, at, b, s, r, fresh, tail)                                                       \
     {                                                                                                    \
         const vec x = LOADV(SRC, VECTOR, src, at) - ROW_TOTAL(mean, c), y = ROW_FRESH(fresh, x, 0.0f);   \
-        ROW_SUM_ADD(sums, whole, terms, k, y * y)                                                        \
+        ROW_SUM_ADD(k, y * y)                                                        \
     }
 #define RESULT(k, c, at, b, s, r, fresh, tail)                                                           \
     {                                                                                                    \
@@ -73,15 +73,15 @@ ROW_KERNEL void normalise_vectors(__global const STORAGE_T(SRC)* restrict src, _
     const float terms_of_row = (float)(walk.blocks * walk.steps * walk.run);
     vec mean[ROW_TOTALS], scale[ROW_TOTALS];
     {
-        ROW_SUM_BEGIN(sums, whole, terms)
+        ROW_SUM_BEGIN
         ROW_WALK(walk, ADD)
-        ROW_SUM_END(sums, whole, totals)
+        ROW_SUM_END(totals)
         for (int t = 0; t < ROW_TOTALS; ++t) mean[t] = totals[t] / terms_of_row;
     }
     {
-        ROW_SUM_BEGIN(sums, whole, terms)
+        ROW_SUM_BEGIN
         ROW_WALK(walk, ADD_SQUARE)
-        ROW_SUM_END(sums, whole, totals)
+        ROW_SUM_END(totals)
         for (int t = 0; t < ROW_TOTALS; ++t) scale[t] = 1.0f / sqrt(totals[t] / terms_of_row + eps);
     }
     ROW_WALK(walk, RESULT)

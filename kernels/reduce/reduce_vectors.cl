@@ -38,7 +38,7 @@
 #define ADD(k, c, at, b, s, r, fresh, tail)                                              \
     {                                                                                    \
         const vec x = ROW_FRESH(fresh, LOADV(SRC, VECTOR, src, at), 0.0f);               \
-        ROW_SUM_ADD(sums, whole, terms, k, ELEMENT_OF(x))                                \
+        ROW_SUM_ADD(k, ELEMENT_OF(x))                                \
     }
 #define TAKE(k, c, at, b, s, r, fresh, tail)                                             \
     {                                                                                    \
@@ -50,9 +50,9 @@ ROW_KERNEL void reduce_vectors(__global const STORAGE_T(SRC)* restrict src, __gl
                                const row_walk walk, const float divisor) {
     ROW_BEGIN(walk)
 #if FOLD == 0
-    ROW_SUM_BEGIN(sums, whole, terms)
+    ROW_SUM_BEGIN
     ROW_WALK(walk, ADD)
-    ROW_SUM_END(sums, whole, totals)
+    ROW_SUM_END(totals)
 #else
     vec best[ROW_SUMS], totals[ROW_TOTALS];
     for (int k = 0; k < ROW_SUMS; ++k) best[k] = (vec)(NOTHING);

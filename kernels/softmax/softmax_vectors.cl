@@ -30,7 +30,7 @@
     {                                                                           \
         const vec e = POWER(c, at);                                             \
         if (KEEP && !(tail)) STOREV(DST, VECTOR, dst, at, e);                   \
-        ROW_SUM_ADD(sums, whole, terms, k, ROW_FRESH(fresh, e, 0.0f))           \
+        ROW_SUM_ADD(k, ROW_FRESH(fresh, e, 0.0f))           \
     }
 #if LOG
 #define RESULT(k, c, at, b, s, r, fresh, tail)                                                                     \
@@ -55,9 +55,9 @@ ROW_KERNEL void softmax_vectors(__global const STORAGE_T(SRC)* restrict src, __g
     ROW_WALK(walk, LARGEST)  // a NaN shows in the sum
     ROW_JOIN(PL_MORE, largest, most)
     ROW_FOLD(PL_MORE, most)
-    ROW_SUM_BEGIN(sums, whole, terms)
+    ROW_SUM_BEGIN
     ROW_WALK(walk, ADD_POWER)
-    ROW_SUM_END(sums, whole, totals)
+    ROW_SUM_END(totals)
     for (int t = 0; t < ROW_TOTALS; ++t)
 #if LOG
         totals[t] = log(totals[t]);
