@@ -131,16 +131,16 @@ def test_floats_store_into_integers(queue: "cl.CommandQueue", name: str, dtype: 
 
 
 def test_elementary(queue: "cl.CommandQueue") -> None:
-    """poly_exp and poly_erf within the errors that their header states, over the whole range."""
+    """poly_exp, poly_erf and poly_tanh within the errors that their header states, over the whole range."""
     special = [0.0, -0.0, math.inf, -math.inf, math.nan, 88.72283, 88.7229, -103.97, -104.1, 3.92, -3.92, 1e-30]
     powers = numpy.exp2(numpy.linspace(-60, 8, 20000))
     values = numpy.concatenate([numpy.linspace(-104, 89, 200000), powers, -powers, special]).astype("f4")
     values = numpy.resize(values, -(-values.size // 16) * 16)
     wide = values.astype("f8")
     with numpy.errstate(over="ignore"):
-        wanted = {"exp": numpy.exp(wide), "erf": numpy.vectorize(math.erf)(wide)}
+        wanted = {"exp": numpy.exp(wide), "erf": numpy.vectorize(math.erf)(wide), "tanh": numpy.tanh(wide)}
     for width in ("", "4", "8", "16"):
-        for name, most in (("exp", 1.5), ("erf", 6)):
+        for name, most in (("exp", 1.5), ("erf", 6), ("tanh", 5)):
             statement = (
                 f"vstore{width}(poly_{name}(vload{width}(i, x)), i, y);" if width else f"y[i] = poly_{name}(x[i]);"
             )

@@ -283,7 +283,7 @@ void test_reorder() {
   for (DType dtype : {DType::f32, DType::bf16, DType::u8, DType::s64})  // tiles of 4, 8 and 16, whole and not
     for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{5, 4}, {8, 30}, {16, 80}, {33, 150}})
       check(random_input(dtype, {2, rows, columns}), "acb", dtype == DType::s64 ? 0 : rows < 16 ? 1 : 2);
-  for (const char* to : {"NHWC", "nChw16c", "nChw8c"}) check(random_input(DType::f32, {2, 32, 5, 7}), to, 2);
+  for (const char* to : {"NHWC", "nChw16c", "nChw8c"}) check(random_input(DType::f32, {2, 32, 5, 7}), to, 1);
   for (const char* to : {"NCHW", "nChw16c", "nChw8c"})
     check(in(random_input(DType::f32, {2, 32, 9, 5}), "NHWC"), to, 1);
   for (const char* to : {"NCHW", "NHWC"}) check(in(random_input(DType::f32, {2, 48, 9, 5}), "nChw16c"), to, 1);

@@ -27,9 +27,10 @@ struct Stage {
   bool inputs_in_workspace = false;  // the results of the first stage
   bool to_workspace = false;         // leave the folded chunks there
   int64_t chunks = 1, lanes = 1;
-  int64_t count = 1;  // what `count` is in expressions
-  int vector = 1;     // neighbours a work-item computes
-  bool rows = false;  // global size (innermost axis, the others); else one dimension
+  int64_t count = 1;   // what `count` is in expressions
+  int vector = 1;      // neighbours a work-item computes
+  bool whole = false;  // as one vector, on CPUs; global size (vectors of the innermost axis, the next one, the others)
+  bool rows = false;   // global size (innermost axis, the others); else one dimension
 };
 
 // Run-time numbers of a kernel: one struct argument, its fields handed out one by one.
@@ -66,6 +67,7 @@ class Writer {
         real_(stage.program.arithmetic == Arithmetic::f32),
         inputs_(stage.input_dtypes.size()),
         outputs_(stage.computation->outputs.size()),
+        polynomials_(device.capabilities().cpu && real_ && !stage.program.reduces()),
         // Half of what a kernel may be given, so that pointers and scalars find room.
         numbers_("n", device.capabilities().max_parameters / 2),
         scalars_("s", device.capabilities().max_parameters / 4) {}
@@ -74,6 +76,12 @@ class Writer {
     std::string body = program_.reduces() ? reduction() : elementwise();
     std::string text = "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n";
     text += "#include \"common/arithmetic.clh\"\n";
+    // Compilers make vectors of neighbouring work-items where nothing is called for one number at a time.
+    if (polynomials_) {
+      text += "#include \"common/elementary.clh\"\n";
+      for (const char* function : {"exp", "erf", "tanh"})
+        text += concat("#undef ", function, "\n#define ", function, "(x) poly_", function, "(x)\n");
+    }
     std::string parameters;
     const auto parameter = [&](const std::string& declaration) {
       parameters += (parameters.empty() ? "" : ", ") + declaration;
@@ -92,6 +100,8 @@ class Writer {
       text += concat("typedef struct { ", type(), " v[", scalars_.values().size(), "]; } scalars_t;\n");
       parameter("const scalars_t s");
     }
+    // With vectors of their own, work-items are not to be the lanes of some (Intel's compiler).
+    if (stage_.whole) text += "__attribute__((intel_vec_len_hint(1))) ";
     text += "__kernel void pointwise(" + parameters + ") {\n" + body + "}\n";
     KernelSource made = KernelSource::generated(stage_.computation->name, text);
     if (it_.wide) made.define("PL_INDEX64", 1);
@@ -186,11 +196,14 @@ class Writer {
 
   // The outputs' values after the epilogue: declares `prefix`0, `prefix`1...
   std::string finish(const std::vector<std::string>& values, const std::string& prefix) {
+    return finish(values, prefix, type());
+  }
+  std::string finish(const std::vector<std::string>& values, const std::string& prefix, const std::string& of) {
     const Computation& c = *stage_.computation;
     std::string out;
     for (size_t k = 0; k < values.size(); ++k) {
       if (c.epilogue == "identity") {
-        out += concat("const ", type(), " ", prefix, k, " = ", values[k], ";\n");
+        out += concat("const ", of, " ", prefix, k, " = ", values[k], ";\n");
         continue;
       }
       if (alpha_.empty()) {
@@ -198,8 +211,8 @@ class Writer {
         alpha_ = scalar(real_ ? c.epilogue_alpha : std::ceil(c.epilogue_alpha));
         beta_ = scalar(real_ ? c.epilogue_beta : std::floor(c.epilogue_beta));
       }
-      out += concat("const ", type(), " ", prefix, k, " = ", real_ ? "UNARY_" : "UNARYI_", c.epilogue, "(",
-                    real_ ? "float, " : "", values[k], ", ", alpha_, ", ", beta_, ");\n");
+      out += concat("const ", of, " ", prefix, k, " = ", real_ ? "UNARY_" : "UNARYI_", c.epilogue, "(",
+                    real_ ? of + ", " : "", values[k], ", ", alpha_, ", ", beta_, ");\n");
     }
     return out;
   }
@@ -212,7 +225,48 @@ class Writer {
     return out + concat("uidx_t rest = (uidx_t)(", row, ");\n") + decompose(it_.kept, last, "k", "rest");
   }
 
+  // The tensors' places of the kept indices.
+  std::string places() {
+    std::string out;
+    for (size_t k = 0; k < outputs_; ++k)
+      out += concat("const idx_t py", k, " = ", offset(inputs_ + k), place(it_.kept, "k", inputs_ + k), ";\n");
+    for (size_t i = 0; i < inputs_; ++i)
+      out += concat("const idx_t px", i, " = ", offset(i), place(it_.kept, "k", i), ";\n");
+    return out;
+  }
+
+  // A vector of neighbours, computed as such; what is left of the innermost axis one by one.
+  std::string whole_vectors() {
+    const size_t last = it_.kept.size() - 1;
+    const std::string w = std::to_string(stage_.vector), of = "float" + w, size = number(it_.kept[last].size);
+    std::string out = concat("idx_t k", last, " = (idx_t)get_global_id(0) * ", w, ";\n");
+    out += concat("if (k", last, " >= ", size, ") return;\n");
+    if (last > 0) {
+      out += concat("const idx_t k", last - 1, " = (idx_t)get_global_id(1);\n");
+      out += concat("if (k", last - 1, " >= ", number(it_.kept[last - 1].size), ") return;\n");
+    }
+    if (last > 1) {
+      const int64_t others = it_.kept_count() / it_.kept[last].size / it_.kept[last - 1].size;
+      out += concat("uidx_t rest = (uidx_t)get_global_id(2);\nif (rest >= (uidx_t)", number(others), ") return;\n");
+      out += decompose(it_.kept, last - 1, "k", "rest");
+    }
+    out += concat("if (k", last, " + ", w, " > ", size, ") {\nfor (; k", last, " < ", size, "; ++k", last, ") {\n");
+    out += places() + one() + "}\nreturn;\n}\n" + places();
+    for (size_t i = 0; i < inputs_; ++i) {
+      const bool neighbours = it_.kept[last].strides[i] == 1;
+      const std::string at = concat("(X", i, ", ", neighbours ? w + ", x" : "x", i, ", px", i, ")");
+      out += concat("const ", of, " x", i, "v = (", of, ")(", neighbours ? "LOADV" : "LOAD", at, ");\n");
+    }
+    const CodeText code = code_text(
+        program_.elements, program_.arithmetic, "t",
+        [&](const Node& node) { return leaf(node, [](int i) { return concat("x", i, "v"); }); }, of);
+    out += code.statements + finish(code.results, "r", of);
+    for (size_t k = 0; k < outputs_; ++k) out += concat("STOREV(Y", k, ", ", w, ", y", k, ", py", k, ", r", k, ");\n");
+    return out;
+  }
+
   std::string elementwise() {
+    if (stage_.whole) return whole_vectors();
     const size_t last = it_.kept.size() - 1;
     std::string out;
     if (stage_.rows) {
@@ -397,6 +451,7 @@ class Writer {
   const Iteration& it_;
   bool real_;
   size_t inputs_, outputs_;
+  bool polynomials_;  // exp, erf and tanh are those of kernels/common/elementary.clh
   Numbers<int64_t> numbers_;
   Numbers<double> scalars_;
   std::vector<std::string> scalar_texts_;
@@ -420,13 +475,32 @@ void add_stage(OpenclDevice& device, KernelList& list, const Stage& stage) {
   }
   writer.add_numbers(launch);
   const auto kept = size_t(stage.iteration.kept_count()), inner = size_t(stage.iteration.kept.back().size);
-  if (stage.lanes > 1) {
+  if (stage.whole) {
+    const std::vector<Axis>& axes = stage.iteration.kept;
+    const size_t next = axes.size() > 1 ? size_t(axes[axes.size() - 2].size) : 1;
+    const std::vector<size_t> sizes{(inner + size_t(stage.vector) - 1) / size_t(stage.vector), next,
+                                    kept / inner / next};
+    launch.global(sizes).local(group_of_vectors(device, sizes));
+  } else if (stage.lanes > 1) {
     launch.global({kept * size_t(stage.chunks) * size_t(stage.lanes)}).local({size_t(stage.lanes)});
   } else if (stage.rows) {
     launch.global({inner, kept / inner * size_t(stage.chunks)});
   } else {
     launch.global({kept * size_t(stage.chunks) / size_t(stage.vector)});
   }
+}
+
+// Whether vectors of neighbours can be computed as such: on CPUs, of floats, where tensors have neighbours side by side
+// or one element for all of them.
+bool whole_vectors(const OpenclDevice& device, const ComputationPlan& plan, const Stage& stage) {
+  const Axis& inner = plan.iteration.kept.back();
+  bool whole = device.capabilities().cpu && stage.program.arithmetic == Arithmetic::f32 && inner.size >= 8 &&
+               plan.iteration.kept_checks.empty() && suits_vectors(stage.program.elements);
+  for (size_t t = 0; t < inner.strides.size(); ++t)
+    whole = whole && (inner.strides[t] == 1 || (inner.strides[t] == 0 && t < stage.input_dtypes.size()));
+  for (const auto* operands : {&plan.computation.inputs, &plan.computation.outputs})
+    for (const Operand& operand : *operands) whole = whole && has_quads(operand.dtype);
+  return whole;
 }
 
 }  // namespace
@@ -493,6 +567,10 @@ std::unique_ptr<Kernel> prepare_computation(OpenclDevice& device, const Computat
       neighbours = neighbours && check.inner != int(plan.iteration.kept.size()) - 1 &&
                    check.outer != int(plan.iteration.kept.size()) - 1;
     if (neighbours) stage.vector = 4;
+    if (whole_vectors(device, plan, stage)) {
+      stage.vector = c.native_vector_float >= 16 && inner.size >= 16 ? 16 : 8;
+      stage.whole = true;
+    }
     add_stage(device, *list, stage);
     return list;
   }

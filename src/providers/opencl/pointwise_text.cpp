@@ -76,8 +76,9 @@ bool is_named_leaf(Function function) {
 const char* arithmetic_type(Arithmetic arithmetic) { return arithmetic == Arithmetic::f32 ? "float" : "long"; }
 
 CodeText code_text(const pointwise::Code& code, Arithmetic arithmetic, const std::string& prefix,
-                   const std::function<std::string(const Node&)>& leaf) {
+                   const std::function<std::string(const Node&)>& leaf, const std::string& type) {
   const bool real = arithmetic == Arithmetic::f32;
+  const std::string declared = type.empty() ? arithmetic_type(arithmetic) : type;
   CodeText out;
   const auto variable = [&](int node) { return node < 0 ? std::string() : concat(prefix, node); };
   for (size_t i = 0; i < code.nodes.size(); ++i) {
@@ -86,10 +87,40 @@ CodeText code_text(const pointwise::Code& code, Arithmetic arithmetic, const std
                                   ? leaf(node)
                                   : node_text(node, variable(node.arguments[0]), variable(node.arguments[1]),
                                               variable(node.arguments[2]), real);
-    out.statements += concat("const ", arithmetic_type(arithmetic), " ", prefix, i, " = ", value, ";\n");
+    out.statements += concat("const ", declared, " ", prefix, i, " = ", value, ";\n");
   }
   for (int result : code.results) out.results.push_back(variable(result));
   return out;
+}
+
+bool suits_vectors(const pointwise::Code& code) {
+  for (const Node& node : code.nodes) switch (node.function) {
+      case Function::constant:
+      case Function::input:
+      case Function::scalar:
+      case Function::negate:
+      case Function::rsqrt:
+      case Function::sigmoid:
+      case Function::exp:
+      case Function::expm1:
+      case Function::log:
+      case Function::log1p:
+      case Function::sqrt:
+      case Function::tanh:
+      case Function::erf:
+      case Function::sin:
+      case Function::cos:
+      case Function::floor:
+      case Function::ceil:
+      case Function::round:
+      case Function::abs:
+      case Function::add:
+      case Function::subtract:
+      case Function::multiply:
+      case Function::divide: break;
+      default: return false;
+    }
+  return true;
 }
 
 std::string identity_text(Reduction reduction, Arithmetic arithmetic) {

@@ -14,12 +14,15 @@ const char* arithmetic_type(pointwise::Arithmetic arithmetic);  // "float", "lon
 // Statements that compute the nodes of `code`, and the names of its results.
 //   leaf    the text of an input, scalar, reduced or count node
 //   prefix  of the variables' names, so that several pieces of code fit in one scope
+//   type    of the variables in place of the arithmetic's: a vector of floats, where suits_vectors() says so
 struct CodeText {
   std::string statements;
   std::vector<std::string> results;
 };
 CodeText code_text(const pointwise::Code& code, pointwise::Arithmetic arithmetic, const std::string& prefix,
-                   const std::function<std::string(const pointwise::Node&)>& leaf);
+                   const std::function<std::string(const pointwise::Node&)>& leaf, const std::string& type = {});
+// Whether the texts of all nodes mean the same of vectors of floats: comparisons and what branches do not.
+bool suits_vectors(const pointwise::Code& code);
 
 std::string identity_text(pointwise::Reduction reduction, pointwise::Arithmetic arithmetic);
 std::string fold_text(pointwise::Reduction reduction, pointwise::Arithmetic arithmetic, const std::string& a,
