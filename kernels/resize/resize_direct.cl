@@ -8,7 +8,7 @@
 // Tensors: SRC and DST (n, c, d, h, w), each at *_OFFSET of its own layout.
 // One work-item writes one element of dst, padding (as zero) included; neighbours write neighbours in memory.
 #include "common/tensor.clh"
-#pragma OPENCL FP_CONTRACT OFF
+#include "resize/positions.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, plain
 #define SRC_DTYPE f32
@@ -23,33 +23,6 @@
                 i##_r2 = i##_r3 / DST_DIM(3), i##2 = i##_r2 % DST_DIM(2), i##_r1 = i##_r2 / DST_DIM(2), \
                 i##1 = i##_r1 % DST_DIM(1), i##0 = i##_r1 / DST_DIM(1);
 #endif
-#ifndef LINEAR
-#define LINEAR 1  // 0: nearest
-#endif
-#ifndef ALIGN_CORNERS
-#define ALIGN_CORNERS 0  // linear: 1 maps the first and last elements onto each other
-#endif
-#ifndef SPATIAL
-#define SPATIAL 3  // dimensions to interpolate along, the last ones: 1, 2, 3
-#endif
-
-static inline idx_t nearest(idx_t q, float scale, idx_t in) { return min((idx_t)floor((float)q * scale), in - 1); }
-
-typedef struct {
-    idx_t place[2];
-    float weight[2];
-} neighbours;
-static inline neighbours neighbours_of(idx_t q, float scale, idx_t in, idx_t out) {
-    neighbours result;
-    const float s = ALIGN_CORNERS ? (float)q * scale : max(((float)q + 0.5f) * scale - 0.5f, 0.0f);
-    const idx_t low = in == out ? q : min((idx_t)s, in - 1);
-    result.place[0] = low;
-    result.place[1] = in == out ? low : min(low + 1, in - 1);
-    result.weight[1] = in == out ? 0.0f : clamp(s - (float)low, 0.0f, 1.0f);
-    result.weight[0] = 1.0f - result.weight[1];
-    return result;
-}
-
 __kernel void resize_direct(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const float scale_d, const float scale_h,
                             const float scale_w, const idx_t places) {
     const idx_t place = (idx_t)get_global_id(0);

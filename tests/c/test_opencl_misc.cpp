@@ -323,7 +323,7 @@ void test_squeeze_excite() {
   check("", random_input(DType::f16, {2, 20, 9}), 3);
   check("gate=hardsigmoid", random_input(DType::bf16, {1, 8, 2, 3, 4}), 40);
   check("hidden=silu", random_input(DType::f32, {1, 2084, 1, 3}), 7);  // more quads than work-items
-  check("", random_input(DType::f32, {2, 8, 33, 41}), 2);                  // sums in parts
+  check("", random_input(DType::f32, {2, 8, 33, 41}), 2);              // sums in parts
 }
 
 // ---- arg reductions
@@ -400,6 +400,13 @@ void test_resize() {
   check("size=11", random_input(DType::u8, {2, 9, 5}));
   check("size=[5,2,4] mode=trilinear", random_input(DType::f16, {1, 9, 3, 4, 2}));
   check("size=[2,5,3]", random_input(DType::f32, {1, 9, 3, 4, 2}));
+  // Channels side by side: vectors of 4, 8 and 16, whole and not.
+  for (int64_t channels : {4, 7, 8, 19, 48})
+    check("size=[7,3] mode=bilinear", random_input(DType::f32, {2, channels, 4, 5}));
+  check("size=[7,9] mode=bilinear align_corners=true", random_input(DType::f32, {2, 16, 4, 5}));
+  check("scale_factor=[1.7,0.6]", random_input(DType::f32, {2, 16, 4, 5}));
+  check("size=[5,2,4] mode=trilinear", random_input(DType::f16, {1, 32, 3, 4, 2}));
+  check("scale_factor=2.5 mode=linear", random_input(DType::bf16, {2, 16, 5}));
   Input special{TensorDesc::dense(DType::f32, {1, 1, 4}), {kNan, 1, 2, kInf}};
   run_all_opencl("interpolate", "size=8 mode=linear", {special},
                  expect({kNan, kNan, kNan, 1.25, 1.75, kInf, kInf, kInf}));
