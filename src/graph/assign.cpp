@@ -1,6 +1,7 @@
 #include "graph/assign.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -57,8 +58,8 @@ CostMatrix expand(const CostMatrix& by_desc, const std::vector<int>& rows, const
 
 class Builder {
  public:
-  Builder(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs)
-      : graph_(graph), nodes_(nodes), home_(home), costs_(costs) {}
+  Builder(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs, double noise)
+      : graph_(graph), nodes_(nodes), home_(home), costs_(costs), noise_(noise) {}
 
   Pbqp build() {
     for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -102,22 +103,64 @@ class Builder {
       end.node = problem_.add_node({0});
       consumers_[size_t(output.value)].push_back(std::move(end));
     }
+    find_margins();
     for (size_t id = 0; id < makers_.size(); ++id)
-      if (makers_[id].node >= 0) join(makers_[id], consumers_[id]);
+      if (makers_[id].node >= 0) join(makers_[id], consumers_[id], margins_[id]);
     price_copies();
     return std::move(problem_);
   }
 
+  // The margins that are part of what the problem says of a choice.
+  double margins(const Assignment& assignment) const {
+    if (noise_ == 0) return 0;
+    double sum = 0;
+    std::vector<Use> uses = conversions_of(graph_, nodes_, home_, assignment);
+    for (size_t i = 0; i < uses.size(); ++i) {
+      bool there = false;  // materialised for somebody else already
+      for (size_t k = 0; k < i && hubs_[size_t(uses[i].value)]; ++k)
+        there = there || (uses[k].value == uses[i].value && uses[k].target == uses[i].target &&
+                          same_memory(uses[k].wanted, uses[i].wanted));
+      if (!there) sum += margins_[size_t(uses[i].value)];
+    }
+    return sum;
+  }
+
  private:
-  CostMatrix costs_between(const End& maker, const End& consumer) {
+  void find_margins() {
+    std::vector<double> least;  // by node, ms
+    for (const NodeStates& node : nodes_) {
+      double ms = kInfinity;
+      for (const State& state : node.states) ms = std::min(ms, state.ms);
+      least.push_back(std::isinf(ms) ? 0 : ms);
+    }
+    margins_.assign(makers_.size(), 0);
+    hubs_.assign(makers_.size(), false);
+    for (size_t id = 0; id < makers_.size(); ++id) {
+      const auto count = [&, &margin = margins_[id]](const End& end) {
+        if (end.node >= 0 && size_t(end.node) < least.size())
+          margin = std::max(margin, noise_ * least[size_t(end.node)]);
+      };
+      count(makers_[id]);
+      for (const End& consumer : consumers_[id]) count(consumer);
+      hubs_[id] = consumers_[id].size() > 1;
+    }
+  }
+
+  double conversion_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, double margin) {
+    if (&source == &target && same_memory(from, to)) return 0;
+    return costs_.ms(from, source, to, target) + margin;
+  }
+
+  CostMatrix costs_between(const End& maker, const End& consumer, double margin) {
     CostMatrix matrix(int(maker.descs.size()), int(consumer.descs.size()));
     for (size_t r = 0; r < maker.descs.size(); ++r)
       for (size_t c = 0; c < consumer.descs.size(); ++c)
-        matrix.at(int(r), int(c)) = costs_.ms(maker.descs[r], *maker.device, consumer.descs[c], *consumer.device);
+        matrix.at(int(r), int(c)) =
+            conversion_ms(maker.descs[r], *maker.device, consumer.descs[c], *consumer.device, margin);
     return matrix;
   }
 
-  void join(const End& maker, const std::vector<End>& consumers) {
+  void join(const End& maker, const std::vector<End>& consumers, double margin) {
     if (consumers.empty()) return;
     // All descriptions that are wanted, and by which state of which consumer.
     std::vector<TensorDesc> wanted;
@@ -147,9 +190,10 @@ class Builder {
         sets.clear();
     }
     if (sets.empty()) {
+      hubs_[size_t(&maker - makers_.data())] = false;
       for (const End& consumer : consumers)
         problem_.add_edge(maker.node, consumer.node,
-                          expand(costs_between(maker, consumer), maker.of_state, consumer.of_state));
+                          expand(costs_between(maker, consumer, margin), maker.of_state, consumer.of_state));
       return;
     }
     const int count = int(sets.size());
@@ -157,7 +201,7 @@ class Builder {
     CostMatrix made(int(maker.descs.size()), count);
     for (size_t r = 0; r < maker.descs.size(); ++r)
       for (size_t k = 0; k < wanted.size(); ++k) {
-        const double ms = costs_.ms(maker.descs[r], *maker.device, wanted[k], *where[k]);
+        const double ms = conversion_ms(maker.descs[r], *maker.device, wanted[k], *where[k], margin);
         for (int s = 0; s < count; ++s)
           if (sets[size_t(s)] >> k & 1) made.at(int(r), s) += ms;
       }
@@ -236,9 +280,12 @@ class Builder {
   const std::vector<NodeStates>& nodes_;
   Device& home_;
   ConversionCosts& costs_;
+  double noise_;
   Pbqp problem_;
   std::vector<End> makers_;                  // by value
   std::vector<std::vector<End>> consumers_;  // by value
+  std::vector<double> margins_;              // by value: what a conversion of it has to gain, ms
+  std::vector<bool> hubs_;                   // by value: consumers share what it is converted to
 };
 
 }  // namespace
@@ -267,6 +314,10 @@ double ConversionCosts::copy_ms(const TensorDesc& desc, Device& device) {
   return conversions_.copy_ms(desc, device, threads_);
 }
 
+void ConversionCosts::set(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, double ms) {
+  known_[key(from, source, to, target)] = {ms, true};
+}
+
 bool ConversionCosts::measure(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target) {
   if (&source == &target && same_memory(from, to)) return false;
   Known& known = known_[key(from, source, to, target)];
@@ -276,15 +327,17 @@ bool ConversionCosts::measure(const TensorDesc& from, Device& source, const Tens
 }
 
 Assignment assign(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs,
-                  const PbqpLimits& limits) {
-  const PbqpSolution solution = solve(Builder(graph, nodes, home, costs).build(), limits);
+                  const PbqpLimits& limits, double noise) {
+  Builder builder(graph, nodes, home, costs, noise);
+  const PbqpSolution solution = solve(builder.build(), limits);
   // A graph whose outputs are all inputs or constants has nothing to choose.
   require(!solution.choice.empty() || nodes.empty(), Code::unsupported,
           "compile: there is no combination of implementations between whose layouts conversions exist");
   Assignment assignment;
   assignment.states.assign(solution.choice.begin(), solution.choice.begin() + long(nodes.size()));
-  assignment.ms = solution.cost;
-  assignment.lower_bound = solution.lower_bound;
+  const double margins = builder.margins(assignment);
+  assignment.ms = solution.cost - margins;
+  assignment.lower_bound = solution.lower_bound - margins;
   assignment.exact = solution.exact;
   return assignment;
 }

@@ -5,6 +5,10 @@
 // cheapest conversion from what one end gives to what the other wants.  A value with several consumers is a hub, a node
 // of its own, whose state is the set of descriptions in which it is materialised, so that a conversion that two
 // consumers share is counted once.  Constants cost nothing: they are packed when the plan is made.
+//
+// Costs of ops are known up to a relative `noise`.  Of many states whose costs lie within it the least is as often
+// lucky as fast, and conversions would be bought for nothing.  So each conversion has to gain, beside what it costs,
+// `noise` times what the dearest of the ops at its ends takes at best.  An assignment's ms is without these margins.
 #pragma once
 
 #include <vector>
@@ -23,6 +27,8 @@ class ConversionCosts {
   double ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target);
   // Of a copy to another place.
   double copy_ms(const TensorDesc& desc, Device& device);
+  // From here on this conversion costs that.
+  void set(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, double ms);
   // Measures this conversion; true if that had not been done.
   bool measure(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target);
 
@@ -56,7 +62,7 @@ struct Use {
 };
 
 Assignment assign(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home, ConversionCosts& costs,
-                  const PbqpLimits& limits);
+                  const PbqpLimits& limits, double noise = 0);
 // The uses that need a conversion under an assignment.
 std::vector<Use> conversions_of(const Graph& graph, const std::vector<NodeStates>& nodes, Device& home,
                                 const Assignment& assignment);

@@ -190,10 +190,10 @@ void Plan::Compiler::build_ahead(const Variant& variant, const Assignment& assig
 }
 
 // Assigns, measures the conversions that the assignment uses, and again until it uses none that is a mere estimate.
-Assignment Plan::Compiler::settle(Variant& variant, const std::vector<NodeStates>& nodes, bool measure) {
+Assignment Plan::Compiler::settle(Variant& variant, const std::vector<NodeStates>& nodes, bool measure, double noise) {
   Assignment assignment;
   for (int round = 0; round < 8; ++round) {
-    assignment = assign(variant.graph, nodes, *plan_.home_, *variant.costs, PbqpLimits{});
+    assignment = assign(variant.graph, nodes, *plan_.home_, *variant.costs, PbqpLimits{}, noise);
     bool news = false;
     if (measure && options_.tuning != Tuning::off && elapsed() < stop_)
       for (const Use& use : conversions_of(variant.graph, nodes, *plan_.home_, assignment))

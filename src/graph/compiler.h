@@ -48,10 +48,13 @@ class Plan::Compiler {
     std::vector<double> totals;                // of whole runs, ms
     std::vector<std::vector<double>> samples;  // by step, where steps are timed
     int rounds = 0;                            // of those run at present
+    bool uniform = false;                      // one layout throughout
     double ms() const;                         // what it typically takes: the sum over the steps, or of totals
     bool steady() const;                       // its times agree
     bool reliable() const;                     // enough and undisturbed enough to be judged by
     double least() const;                      // the same if nothing disturbed any step
+    double variance() const;                   // of ms(), as its samples tell; ms squared
+    size_t conversions() const;                // how many steps are no ops
   };
 
   // A whole plan in the last contest: one variant, or parts of several.
@@ -78,7 +81,7 @@ class Plan::Compiler {
   void measure_ops(Variant& variant, double seconds);
   // Has the kernels of an assignment's ops built on other threads meanwhile.
   void build_ahead(const Variant& variant, const Assignment& assignment);
-  Assignment settle(Variant& variant, const std::vector<NodeStates>& nodes, bool measure);
+  Assignment settle(Variant& variant, const std::vector<NodeStates>& nodes, bool measure, double noise = 0);
   // Trials: graph/trials.cpp.
   void contest(Variant& variant);
   bool add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name, Assignment assignment);
@@ -86,6 +89,7 @@ class Plan::Compiler {
   void add_siblings(Variant& variant, std::vector<Contender>& list, const Assignment& of);
   void run_rounds(Variant& variant, std::vector<Contender>& list);
   void learn(Variant& variant, const std::vector<Contender>& list);
+  size_t winner_of(const std::vector<Contender>& list) const;
   void note_times(Variant& variant, const Contender& winner) const;
   void measure_again(Variant& variant, const Contender& winner);
   size_t last_contest(std::vector<Candidate>& candidates);

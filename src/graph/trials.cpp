@@ -27,6 +27,9 @@ constexpr double kSuspicious = 1.6;     // between times alone and within: one o
 constexpr double kReliable = 1.3;       // between typical and least times: beyond, they say more about other programs
 constexpr double kPromising = 1.2;      // times what costs say of the assignment of all layouts
 constexpr size_t kMostSuspects = 24;
+// Up to which costs of ops are known (graph/assign.h): what samples of one thing may differ by and count as steady.
+constexpr double kNoise = kSteady - 1;
+constexpr double kEqual = 0.01;  // of the fastest program's time: what saving conversions may cost at most
 
 bool same_layouts(const Graph& graph, const Node& node, const State& a, const State& b) {
   for (size_t i = 0; i < a.inputs.size(); ++i) {
@@ -53,6 +56,18 @@ double Plan::Compiler::Contender::least() const {
   double sum = 0;
   for (const auto& step : samples) sum += least_of(step);
   return sum;
+}
+
+// Steps are disturbed independently; the second least of a few samples is off by about what it lies above the least.
+double Plan::Compiler::Contender::variance() const {
+  double sum = 0;
+  for (const auto& step : samples) sum += std::pow(typical(step) - least_of(step), 2);
+  return sum;
+}
+
+size_t Plan::Compiler::Contender::conversions() const {
+  return size_t(std::count_if(program->steps().begin(), program->steps().end(),
+                              [](const Program::Step& step) { return step.kind != Program::Step::Kind::op; }));
 }
 
 bool Plan::Compiler::Contender::steady() const { return ms() <= kReliable * least(); }
@@ -88,7 +103,7 @@ void Plan::Compiler::add_uniform(Variant& variant, std::vector<Contender>& list,
       if (all[s].way == state.way && all[s].inputs == state.inputs && all[s].outputs == state.outputs)
         uniform.states[i] = int(s);
   }
-  add_contender(variant, list, layout, std::move(uniform));
+  if (add_contender(variant, list, layout, std::move(uniform))) list.back().uniform = true;
 }
 
 // Programs with the layouts of `of` and everywhere an implementation that was not tried there yet, the cheapest first.
@@ -161,11 +176,18 @@ void Plan::Compiler::run_rounds(Variant& variant, std::vector<Contender>& list) 
 void Plan::Compiler::learn(Variant& variant, const std::vector<Contender>& list) {
   std::map<std::pair<size_t, int>, double> at_node;  // least of the contenders' times, by node and state
   std::map<Way*, Seen> anywhere;
+  std::map<Way*, double> moved;  // by reorder, least of the contenders' times
   for (const Contender& contender : list)
     for (size_t i = 0; i < contender.samples.size(); ++i) {
       const Program::Step& step = contender.program->steps()[i];
-      if (step.kind != Program::Step::Kind::op) continue;
       const double ms = typical(contender.samples[i]);
+      if (step.kind == Program::Step::Kind::reorder) {
+        // Alone it finds its input in the caches, and nobody waits for its result.
+        double& least = moved.try_emplace(step.way, ms).first->second;
+        least = std::min(least, ms);
+        variant.costs->set(step.input_descs[0], *step.device, step.output_descs[0], *step.device, least);
+      }
+      if (step.kind != Program::Step::Kind::op) continue;
       const int state = contender.assignment.states[size_t(step.node)];
       auto [it, added] = at_node.try_emplace({size_t(step.node), state}, ms);
       if (!added) it->second = std::min(it->second, ms);
@@ -214,13 +236,14 @@ void Plan::Compiler::note_times(Variant& variant, const Contender& winner) const
 }
 
 // What took much more or less alone than within the winner, the most time first, is measured alone once more, so that
-// the database does not hand a disturbed measurement on to other programs.
+// the database does not hand a disturbed measurement on to other programs.  Reorders take less alone: more is odd.
 void Plan::Compiler::measure_again(Variant& variant, const Contender& winner) {
   std::map<Way*, std::pair<double, Entry*>> suspects;
   for (size_t i = 0; i < winner.samples.size(); ++i) {
     const Program::Step& step = winner.program->steps()[i];
-    if (step.kind != Program::Step::Kind::op || !step.way->measured) continue;
+    if (!step.way || !step.way->measured) continue;
     const double within = typical(winner.samples[i]), alone = step.way->ms;
+    if (step.kind != Program::Step::Kind::op && alone < within) continue;
     if (std::max(within, alone) > kSuspicious * std::min(within, alone))
       suspects[step.way] = {std::max(suspects[step.way].first, std::abs(within - alone)), step.entry.get()};
   }
@@ -238,11 +261,33 @@ void Plan::Compiler::measure_again(Variant& variant, const Contender& winner) {
   if (variant.threads) use_threads(variant.threads);
 }
 
+// The fastest; or one with fewer conversions, if it is slower by no more than what the two times may be off by: then
+// they have not paid for themselves.  Never one that is slower than a uniform layout.
+size_t Plan::Compiler::winner_of(const std::vector<Contender>& list) const {
+  size_t best = 0;
+  for (size_t i = 1; i < list.size(); ++i)
+    if (list[i].ms() < list[best].ms()) best = i;
+  const Contender& fastest = list[best];
+  if (!fastest.reliable()) return best;
+  double most = kInfinity;
+  for (const Contender& contender : list)
+    if (contender.uniform) most = std::min(most, contender.ms());
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Contender& other = list[i];
+    const double off = std::min(std::sqrt(fastest.variance() + other.variance()), kEqual * fastest.ms());
+    if (!other.reliable() || other.ms() > std::min(most, fastest.ms() + off)) continue;
+    const size_t count = other.conversions(), least = list[best].conversions();
+    if (count < least || (count == least && other.ms() < list[best].ms())) best = i;
+  }
+  return best;
+}
+
 void Plan::Compiler::contest(Variant& variant) {
   std::vector<Contender> list;
   build_seconds_ = 0;
-  add_contender(variant, list, "auto", settle(variant, variant.nodes, true));
   const bool host = plan_.home_->host_memory();
+  const double noise = host ? kNoise : 0;
+  add_contender(variant, list, "auto", settle(variant, variant.nodes, true, noise));
   if (options_.tuning != Tuning::off) {
     for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"})
       if (elapsed() < stop_) add_uniform(variant, list, layout);
@@ -251,17 +296,16 @@ void Plan::Compiler::contest(Variant& variant) {
       report("refining", double(i) / kRefinements);
       learn(variant, list);
       const size_t before = list.size();
-      Assignment again = settle(variant, variant.nodes, true);
+      Assignment again = settle(variant, variant.nodes, true, noise);
       if (measured_) add_siblings(variant, list, again);
       add_contender(variant, list, "auto", std::move(again));
+      add_contender(variant, list, "more reorders", settle(variant, variant.nodes, true));
       if (list.size() == before) break;
       run_rounds(variant, list);
     }
   }
   // Where the machine was so busy that the clock says nothing, costs decide.
-  size_t best = 0;
-  for (size_t i = 1; i < list.size(); ++i)
-    if (list[i].ms() < list[best].ms()) best = i;
+  size_t best = winner_of(list);
   if (host && options_.tuning != Tuning::off && !list[best].reliable()) {
     disturbed_ = disturbed_ || !list[best].steady();
     best = 0;

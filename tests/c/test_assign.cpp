@@ -1,5 +1,6 @@
 // Layout assignment against enumeration: random graphs of up to 8 ops with fan-out, diamonds and concats, whose states
-// want and give random layouts at random costs.  Concats are in place: what cannot be made there is copied.
+// want and give random layouts at random costs.  Concats are in place: what cannot be made there is copied.  Every
+// other graph's costs are noisy: a conversion has to gain a margin.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -40,8 +41,14 @@ struct Case {
 // description that anybody wants, however many do.
 class Enumeration {
  public:
-  Enumeration(const Case& c, Device& home, ConversionCosts& costs) : case_(c), home_(home), costs_(costs) {
+  Enumeration(const Case& c, Device& home, ConversionCosts& costs, double noise)
+      : case_(c), home_(home), costs_(costs) {
     const Graph& graph = c.graph;
+    const auto least = [&](int node) {
+      double ms = kInf;
+      for (const State& state : c.nodes[size_t(node)].states) ms = std::min(ms, state.ms);
+      return ms;
+    };
     for (size_t id = 0; id < graph.values().size(); ++id) {
       const Value& value = graph.values()[id];
       Wanted wanted;
@@ -54,6 +61,8 @@ class Enumeration {
           wanted.fixed.push_back(index(*output.layout));
         else if (output.value == ValueId(id))
           ++wanted.any_output;
+      if (value.node >= 0) wanted.margin = noise * least(value.node);
+      for (const auto& [node, input] : wanted.users) wanted.margin = std::max(wanted.margin, noise * least(node));
       wanted.copy_ms = costs_.copy_ms(value.desc, home_);
       // Conversions by index of layout.
       for (const Layout& from : layouts())
@@ -72,7 +81,8 @@ class Enumeration {
     }
   }
 
-  double cost(const std::vector<int>& choice) const {
+  // margins: with what conversions have to gain beside.
+  double cost(const std::vector<int>& choice, bool margins) const {
     double sum = 0;
     for (size_t n = 0; n < choice.size(); ++n) sum += case_.nodes[n].states[size_t(choice[n])].ms;
     for (const Wanted& value : values_) {
@@ -80,7 +90,7 @@ class Enumeration {
       bool have[kLayouts] = {};
       have[given] = true;
       const auto want = [&](int layout) {
-        if (!have[layout]) sum += value.ms[size_t(given * kLayouts + layout)];
+        if (!have[layout]) sum += value.ms[size_t(given * kLayouts + layout)] + (margins ? value.margin : 0);
         have[layout] = true;
       };
       for (int layout : value.fixed) want(layout);
@@ -113,7 +123,7 @@ class Enumeration {
     std::vector<int> choice(case_.nodes.size(), 0);
     double best = kInf;
     for (;;) {
-      best = std::min(best, cost(choice));
+      best = std::min(best, cost(choice, true));
       size_t n = 0;
       for (; n < choice.size(); ++n) {
         if (++choice[n] < int(case_.nodes[n].states.size())) break;
@@ -129,6 +139,7 @@ class Enumeration {
     std::vector<std::pair<int, int>> users;  // (node, input)
     std::vector<int> fixed;                  // layouts in which outputs are wanted
     int any_output = 0;                      // outputs in any layout
+    double margin = 0;
     double copy_ms = 0;
     std::vector<double> ms;
   };
@@ -211,6 +222,31 @@ static Case random_case(Random& random, Device& home, double scale, int count) {
   return c;
 }
 
+// Eight ops in a row whose best layouts alternate; in the other one each takes `gain` longer.
+static size_t conversions_in_a_row(Device& home, ConversionCosts& costs, double op_ms, double gain, double noise) {
+  Case c;
+  ValueId x = c.graph.input("x", TensorDesc::dense(DType::f32, {1, 16, 8, 8}));
+  for (int n = 0; n < 8; ++n) {
+    const ValueId y = c.graph.add(*find_schema("relu"), Attributes(), {x})[0];
+    NodeStates node;
+    node.device = &home;
+    for (int s = 0; s < 2; ++s) {
+      State state;
+      const Layout layout = layouts()[size_t(s)];
+      state.inputs = {c.graph.value(x).desc.with_layout(layout)};
+      state.outputs = {c.graph.value(y).desc.with_layout(layout)};
+      state.ms = n % 2 == s ? op_ms : op_ms + gain;
+      node.states.push_back(state);
+    }
+    c.nodes.push_back(node);
+    x = y;
+  }
+  c.graph.output(x, "", std::nullopt);
+  const Assignment found = assign(c.graph, c.nodes, home, costs, {}, noise);
+  CHECK(found.exact && std::abs(found.ms - found.lower_bound) < 1e-9 * found.ms);
+  return conversions_of(c.graph, c.nodes, home, found).size();
+}
+
 int main() {
   ContextOptions options;
   options.cache_dir = "/proc/none";  // nothing on disk
@@ -223,17 +259,23 @@ int main() {
   const TensorDesc x = TensorDesc::dense(DType::f32, {1, 16, 8, 8});
   const double scale = costs.ms(x, cpu, x.with_layout(Layout::channels_last(4)), cpu);
   CHECK(scale > 0 && scale < kInf);
+  // A conversion that pays for itself, but by less than the noise of its op's costs; then by more.
+  const double gain = 3 * scale, op_ms = 100 * scale;
+  CHECK(conversions_in_a_row(cpu, costs, op_ms, gain, 0) == 7);
+  CHECK(conversions_in_a_row(cpu, costs, op_ms, gain, 0.08) == 0);
+  CHECK(conversions_in_a_row(cpu, costs, op_ms, 20 * scale, 0.08) == 7);
   int shared = 0, converted = 0, copied = 0;
   for (unsigned seed = 0; seed < 10000; ++seed) {
     Random random(seed);
     const Case c = random_case(random, cpu, scale, seed % 2 ? kLayouts : 4);
-    const Assignment found = assign(c.graph, c.nodes, cpu, costs, {});
-    const Enumeration all(c, cpu, costs);
-    const double best = all.least(), own = all.cost(found.states);
+    const double noise = seed / 2 % 2 ? 0.5 * random.real() : 0;
+    const Assignment found = assign(c.graph, c.nodes, cpu, costs, {}, noise);
+    const Enumeration all(c, cpu, costs, noise);
+    const double best = all.least(), judged = all.cost(found.states, true), own = all.cost(found.states, false);
     const double slack = 1e-9 * (best + scale);
-    if (!found.exact || own > best + slack || std::abs(found.ms - own) > slack) {
+    if (!found.exact || judged > best + slack || std::abs(found.ms - own) > slack) {
       std::fprintf(stderr, "seed %u: says %.12g (exact %d), costs %.12g, the best costs %.12g\n%s", seed, found.ms,
-                   found.exact, own, best, c.graph.str().c_str());
+                   found.exact, judged, best, c.graph.str().c_str());
       CHECK(false);
     }
     // The conversions listed are those counted, once for each consumer.

@@ -23,6 +23,14 @@ static Schema make_work() {
 }
 PL_REGISTER_OP(make_work);
 
+// The same in any of two layouts, which take it a tenth of a millisecond each.
+static Schema make_either() {
+  Schema schema = make_work();
+  schema.name = schema.kind = "test_either";
+  return schema;
+}
+PL_REGISTER_OP(make_either);
+
 class WorkKernel : public Kernel {
  public:
   explicit WorkKernel(std::chrono::microseconds time) : time_(time) {}
@@ -53,6 +61,13 @@ class WorkProvider : public Provider {
   std::string version() const override { return "1"; }
   bool serves(const Device& device) const override { return device.is_cpu(); }
   void list(const Op& op, Device&, CandidateList& out) override {
+    if (op.schema->kind == "test_either")
+      for (const Layout& layout : {Layout::plain(4), Layout::channels_last(4)}) {
+        Candidate candidate = work(op, "work", "either", 100);
+        candidate.inputs = {op.in(0).with_layout(layout)};
+        candidate.outputs = {op.out(0).with_layout(layout)};
+        out.add(candidate);
+      }
     if (op.schema->kind != "test_work") return;
     out.add(work(op, "work", "tardy", 250));
     out.add(work(op, "work", "swift", 1));
@@ -139,6 +154,39 @@ static void test_a_disturbed_measurement_does_not_decide() {
   CHECK(Plan::compile(context, graph, options)->summary_json().find("other implementations") == std::string::npos);
 }
 
+// Costs that differ by less than they are known buy no reorders, however cheap those are.
+static void test_noise_buys_no_reorders() {
+  Graph graph;
+  ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {1, 16, 4, 4}));
+  for (int i = 0; i < 8; ++i) {
+    Attributes attributes;
+    attributes.set("number", int64_t(i));
+    x = graph.add(*find_schema("test_either"), attributes, {x}, "work" + std::to_string(i))[0];
+  }
+  graph.output(x, "y", std::nullopt);
+  PlanOptions options;
+  options.device = "cpu";
+  options.threads = 1;
+  options.seconds = 10;
+  const auto reorders = [&](double faster, Tuning tuning) {
+    const auto context = context_without_disk();
+    Catalog& catalog = context->catalog();
+    for (size_t i = 0; i < graph.nodes().size(); ++i) {
+      const EntryRef entry = catalog.entry(graph.op(graph.node(i)), context->device("cpu"), 1);
+      CHECK(entry->ways.size() == 2);
+      for (const Way& way : entry->ways)
+        context->costs().record(way.environment, entry->text, way.key,
+                                way.candidate.outputs[0].layout.is_plain() == (i % 2 == 0) ? faster : 0.1);
+    }
+    catalog.forget_costs();
+    options.tuning = tuning;
+    return count(*Plan::compile(context, graph, options), "reorder of ");
+  };
+  CHECK(reorders(0.05, Tuning::off) == 7);  // if the costs were true, it would pay
+  CHECK(reorders(0.095, Tuning::off) == 0);
+  CHECK(reorders(0.095, Tuning::automatic) == 0);
+}
+
 static void test_time_runs_out_for_what_must_be_compiled_first() {
   const auto context = context_without_disk();
   const int ops = 20;  // six seconds of compiling
@@ -169,6 +217,7 @@ static void test_samples() {
 int main() {
   test_samples();
   test_a_disturbed_measurement_does_not_decide();
+  test_noise_buys_no_reorders();
   test_time_runs_out_for_what_must_be_compiled_first();
   return 0;
 }
