@@ -4,8 +4,8 @@
 //
 //   dst[row, first + end(k - 1) + i] = src_k[row, i]        end(k) the elements of a row up to tensor k and with it
 //
-// A work-item copies one of `chunks` parts of each tensor's row, by vectors of 16 elements.  `pitch` are the elements of
-// a row of dst; `first` is where these tensors begin there; tensors beyond the last one have its end.
+// A work-item copies one of `chunks` parts of each tensor's row, by vectors of 16 elements.  `pitch` are the elements
+// of a row of dst; `first` is where these tensors begin there; tensors beyond the last one have its end.
 // Work-item ids: 0 chunks, 1 rows.
 #ifndef ELEMENT
 #define ELEMENT uint  // unsigned, of a size that divides all rows: uchar, ushort, uint
@@ -78,7 +78,8 @@
 
 __kernel __attribute__((intel_vec_len_hint(1)))  // work-items are not to be the lanes of vectors too
 void concat_runs(__global ELEMENT* restrict dst, const uint first, const uint pitch, const uint rows, const uint8 ends,
-                 const uint chunks, PL_SOURCE(0) PL_ALSO_1 PL_ALSO_2 PL_ALSO_3 PL_ALSO_4 PL_ALSO_5 PL_ALSO_6 PL_ALSO_7) {
+                 const uint chunks,
+                 PL_SOURCE(0) PL_ALSO_1 PL_ALSO_2 PL_ALSO_3 PL_ALSO_4 PL_ALSO_5 PL_ALSO_6 PL_ALSO_7) {
     const uint chunk = (uint)get_global_id(0), row = (uint)get_global_id(1);
     if (chunk >= chunks || row >= rows) return;
     PL_COPY(src0, 0, ends.s0)

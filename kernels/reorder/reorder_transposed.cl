@@ -2,8 +2,8 @@
 //   dst[a + b * dst_stride_b + outer] = src[a * src_stride_a + b + outer]
 //
 // Axis a has stride 1 in dst, axis b in src; the other axes are `outer`.  A work-item transposes up to STRIP tiles of
-// TILE x TILE elements that follow each other along b: TILE vectors are loaded, interleaved, and stored.  A last tile that
-// would leave an axis begins early, so that some elements are written twice, with the same value.
+// TILE x TILE elements that follow each other along b: TILE vectors are loaded, interleaved, and stored.  A last tile
+// that would leave an axis begins early, so that some elements are written twice, with the same value.
 // Work-item ids: 0 strips of tiles along b, 1 tiles along a, 2 the outer axes.
 #ifndef ELEMENT
 #define ELEMENT uint  // of the elements' size: uchar, ushort, uint

@@ -32,16 +32,68 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   return kernel;
 }
 
-// Vectors of channels that lie side by side, on CPUs.
-void list_channels(const Op& op, OpenclDevice& device, CandidateList& out) {
+// (d, h, w) of resize_channels and resize_planes.
+struct Positions {
+  cl_int in[3], out[3];
+  cl_float scale[3];
+};
+
+Positions positions(KernelSource& source, const Op& op, const Addressing& src, const Addressing& dst) {
+  source.define("SRC_DTYPE", name_of(src.dtype)).define("DST_DTYPE", name_of(dst.dtype));
+  Positions made{};
+  const std::array<cl_float, 3> scale = define_positions(source, op);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    made.in[axis] = cl_int(src.dims[2 + axis]);
+    made.out[axis] = cl_int(dst.dims[2 + axis]);
+    made.scale[axis] = scale[axis];
+  }
+  return made;
+}
+
+// `run` channels side by side, by vectors.
+std::unique_ptr<Kernel> prepare_channels(OpenclDevice& device, const Op& op, const Addressing& src,
+                                         const Addressing& dst, int64_t run, int vector) {
+  KernelSource source("resize/resize_channels.cl");
+  source.define("VECTOR", vector);
+  struct {
+    cl_int outer, run;
+    Positions positions;
+  } argument{cl_int(src.dims[0] * src.dims[1] / run), cl_int(run), positions(source, op, src, dst)};
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "resize_channels").input(0).output(0).raw(&argument, sizeof argument);
+  const std::vector<size_t> sizes{size_t(dst.dims[3]), size_t(dst.dims[2]), size_t(argument.outer)};
+  launch.global(sizes).local(group_of_vectors(device, sizes));
+  return kernel;
+}
+
+std::unique_ptr<Kernel> prepare_planes(OpenclDevice& device, const Op& op, const Addressing& src,
+                                       const Addressing& dst) {
+  constexpr int64_t kTile = 64, kPlanes = 16;
+  KernelSource source("resize/resize_planes.cl");
+  source.define("TILE", kTile).define("PLANES", kPlanes);
+  struct {
+    cl_int outer;
+    Positions positions;
+  } argument{cl_int(src.dims[0] * src.dims[1]), positions(source, op, src, dst)};
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "resize_planes").input(0).output(0).raw(&argument, sizeof argument);
+  const std::vector<size_t> sizes{size_t((dst.dims[4] + kTile - 1) / kTile), size_t(dst.dims[2] * dst.dims[3]),
+                                  size_t((argument.outer + kPlanes - 1) / kPlanes)};
+  launch.global(sizes).local(group_of_vectors(device, sizes));
+  return kernel;
+}
+
+// On CPUs: vectors of channels that lie side by side, or rows of planes.
+void list_for_cpus(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   if (!device.capabilities().cpu || !has_quads(x.dtype) || !has_quads(op.out().dtype) || op.out().elements() == 0)
     return;
+  const auto suits = [](const TensorDesc& desc) {
+    return !desc.has_padding() && desc.elements() < (int64_t(1) << 31) - (1 << 20);
+  };
   add_per_layout(op, "resize_channels", out, [&](Candidate& candidate) {
     const TensorDesc &src = candidate.inputs[0], &dst = candidate.outputs[0];
-    constexpr int64_t kNarrowLimit = (int64_t(1) << 31) - (1 << 20);
-    if (src.has_padding() || dst.has_padding() || src.elements() >= kNarrowLimit || dst.elements() >= kNarrowLimit)
-      return false;
+    if (!suits(src) || !suits(dst)) return false;
     const auto [dim, block] = Addressing(src).unit();
     const bool last = src.layout == Layout::channels_last(x.rank());
     const int64_t run = last ? x.shape[1] : block;
@@ -51,30 +103,23 @@ void list_channels(const Op& op, OpenclDevice& device, CandidateList& out) {
     if (vector < 4) return false;
     candidate.efficiency = 0.5;
     candidate.prepare = [&device, op, src = with_three_spatial(src), dst = with_three_spatial(dst), run, vector] {
-      KernelSource source("resize/resize_channels.cl");
-      source.define("SRC_DTYPE", name_of(src.dtype)).define("DST_DTYPE", name_of(dst.dtype)).define("VECTOR", vector);
-      struct {
-        cl_int outer, run, in[3], out[3];
-        cl_float scale[3];
-      } argument{cl_int(src.dims[0] * src.dims[1] / run), cl_int(run), {}, {}, {}};
-      const std::array<cl_float, 3> scale = define_positions(source, op);
-      for (size_t axis = 0; axis < 3; ++axis) {
-        argument.in[axis] = cl_int(src.dims[2 + axis]);
-        argument.out[axis] = cl_int(dst.dims[2 + axis]);
-        argument.scale[axis] = scale[axis];
-      }
-      auto kernel = std::make_unique<KernelList>(device);
-      Launch& launch = kernel->add(source, "resize_channels").input(0).output(0).raw(&argument, sizeof argument);
-      const std::vector<size_t> sizes{size_t(dst.dims[3]), size_t(dst.dims[2]), size_t(argument.outer)};
-      launch.global(sizes).local(group_of_vectors(device, sizes));
-      return kernel;
+      return prepare_channels(device, op, src, dst, run, vector);
+    };
+    return true;
+  });
+  add_per_layout(op, "resize_planes", out, [&](Candidate& candidate) {
+    const TensorDesc &src = candidate.inputs[0], &dst = candidate.outputs[0];
+    if (!src.layout.is_plain() || !suits(src) || !suits(dst)) return false;
+    candidate.efficiency = 0.3;
+    candidate.prepare = [&device, op, src = with_three_spatial(src), dst = with_three_spatial(dst)] {
+      return prepare_planes(device, op, src, dst);
     };
     return true;
   });
 }
 
 void list_resize(const Op& op, OpenclDevice& device, CandidateList& out) {
-  list_channels(op, device, out);
+  list_for_cpus(op, device, out);
   add_per_layout(op, "resize_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.2;
     candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
