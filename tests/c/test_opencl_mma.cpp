@@ -1,6 +1,7 @@
 // conv on matrix units: every plan against loops in double precision, on devices without them too, where the kernel has
 // no instructions of theirs.
 #include "opencl_conv_cases.h"
+#include "opencl_testing.h"
 #include "providers/opencl/conv_common.h"
 #include "providers/opencl/mma.h"
 #include "providers/opencl/ptx.h"
@@ -50,6 +51,31 @@ void check_ptx() {
   CHECK(opencl::with_sm_90a("").empty());
 }
 
+// The matrix unit cuts its sums toward zero, which no result shows by itself: all of them together, on average.
+void check_bias() {
+  constexpr int64_t kTerms = 256, kColumns = 64, kSide = 40, kPositions = kSide * kSide;
+  const std::vector<opencl_testing::Input> inputs{opencl_testing::random_input(DType::f32, {1, kTerms, kSide, kSide}),
+                                                  opencl_testing::random_input(DType::f32, {kColumns, kTerms, 1, 1})};
+  const auto &x = inputs[0].values, &w = inputs[1].values;
+  std::vector<double> exact(size_t(kColumns * kPositions));
+  for (int64_t o = 0; o < kColumns; ++o)
+    for (int64_t c = 0; c < kTerms; ++c)
+      for (int64_t q = 0; q < kPositions; ++q)
+        exact[size_t(o * kPositions + q)] += double(w[size_t(o * kTerms + c)]) * double(x[size_t(c * kPositions + q)]);
+  opencl_testing::run_all_opencl(
+      "conv2d", "", inputs,
+      [&](const Op&, const std::vector<opencl_testing::Values>& results, const std::string& what) {
+        double along = 0, norm = 0;
+        for (size_t i = 0; i < exact.size(); ++i) {
+          along += (double(results[0][i]) - exact[i]) * exact[i];
+          norm += exact[i] * exact[i];
+        }
+        if (std::abs(along / norm) < 2e-8) return;
+        std::fprintf(stderr, "%s: results are %.1e of them too large on average\n", what.c_str(), along / norm);
+        std::exit(1);
+      });
+}
+
 // Rounded factors only where they were asked for.
 void check_math(opencl::OpenclDevice& device) {
   const auto tensor = [](const Dims& shape) { return TensorDesc::dense(DType::f32, shape); };
@@ -71,6 +97,7 @@ int main() {
   Candidates candidates;
   candidates.unoptimised_on_cpus();  // matrix units are emulated there: a large source for each point
   if (candidates.no_devices()) return 0;
+  check_bias();
   candidates.more = {opencl::list_conv_mma, list_all,
                      [](const Op&, opencl::OpenclDevice& device, CandidateList&) { check_math(device); }};
   candidates.filter = [](const Candidate& candidate) { return candidate.implementation.rfind("conv_fwd_mma", 0) == 0; };
