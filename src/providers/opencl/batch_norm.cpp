@@ -3,6 +3,7 @@
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
 #include "providers/opencl/quads.h"
+#include "providers/opencl/row_vectors.h"
 
 namespace pl::opencl {
 namespace {
@@ -94,8 +95,42 @@ void vectors_plain(const Op& op, Candidate& candidate) {
       candidate.inputs[i] = op.in(int(i)).with_layout(Layout::plain(op.in(int(i)).rank()));
 }
 
+// Positions side by side, on CPUs.
+void list_positions(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const TensorDesc& x = op.in(0);
+  if (!device.capabilities().cpu || x.rank() < 3) return;
+  for (const TensorDesc& input : op.inputs)
+    if (input.present && !has_quads(input.dtype)) return;
+  std::vector<int> positions;
+  for (int dim = 2; dim < x.rank(); ++dim) positions.push_back(dim);
+  add_per_layout(op, "batch_norm_vectors", out, [&](Candidate& candidate) {
+    const auto rows = row_vectors(device, candidate.inputs[0], positions);
+    if (!rows || rows->across) return false;
+    vectors_plain(op, candidate);
+    candidate.efficiency = 0.5;
+    candidate.prepare = [&device, op, rows = *rows] {
+      KernelSource source("batch_norm/batch_norm_vectors.cl");
+      source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
+      const char* const names[] = {"", "MEAN_DTYPE", "VAR_DTYPE", "WEIGHT_DTYPE", "BIAS_DTYPE"};
+      for (int i : {1, 2, 3, 4})
+        if (op.has(i)) source.define(names[i], name_of(op.in(i).dtype));
+      define_activation(source, op);
+      rows.define(source);
+      auto kernel = std::make_unique<KernelList>(device);
+      Launch& launch = kernel->add(source, "batch_norm_vectors").input(0).output(0);
+      for (int i : {1, 2, 3, 4})
+        if (op.has(i)) launch.input(i);
+      rows.walk(launch).scalar(cl_float(op.attributes.number("eps"))).index(op.in(0).shape[1]);
+      rows.global(launch, device);
+      return kernel;
+    };
+    return true;
+  });
+}
+
 void list_batch_norm(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_quads(op, device, out);
+  list_positions(op, device, out);
   add_per_layout(op, "batch_norm_direct", out, [&](Candidate& candidate) {
     vectors_plain(op, candidate);
     candidate.efficiency = 0.3;

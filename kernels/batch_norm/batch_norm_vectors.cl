@@ -1,0 +1,48 @@
+// Batch normalisation with given statistics by vectors of positions, for CPUs: of dense tensors without padding.
+//
+//   dst = activation((src - mean[c]) * (weight[c] / sqrt(var[c] + eps)) + bias[c])      c = row % channels
+//
+// Tensors: SRC and DST, addressed alike by common/row_vectors.clh: a row is what one channel of one image has, and a
+// work-item takes one (ACROSS 0).  MEAN, VAR and, where the op has them, WEIGHT and BIAS (c).
+#include "common/row_vectors.clh"
+#include "common/activation.clh"
+
+#ifndef SRC_DTYPE  // on its own: f32
+#define SRC_DTYPE f32
+#define DST_DTYPE f32
+#define MEAN_DTYPE f32
+#define VAR_DTYPE f32
+#endif
+#ifdef WEIGHT_DTYPE
+#define WEIGHT_PARAMETER , __global const STORAGE_T(WEIGHT)* restrict weight
+#else
+#define WEIGHT_PARAMETER
+#endif
+#ifdef BIAS_DTYPE
+#define BIAS_PARAMETER , __global const STORAGE_T(BIAS)* restrict bias
+#else
+#define BIAS_PARAMETER
+#endif
+
+#define RESULT(k, c, at, b, s, r, fresh, tail)                                           \
+    {                                                                                    \
+        const vec y = (LOADV(SRC, VECTOR, src, at) - middle) * factor + shift;           \
+        STOREV(DST, VECTOR, dst, at, ACTIVATE(vec, y));                                  \
+    }
+
+ROW_KERNEL void batch_norm_vectors(__global const STORAGE_T(SRC)* restrict src, __global STORAGE_T(DST)* restrict dst,
+                                   __global const STORAGE_T(MEAN)* restrict mean,
+                                   __global const STORAGE_T(VAR)* restrict var WEIGHT_PARAMETER BIAS_PARAMETER,
+                                   const row_walk walk, const float eps, const idx_t channels) {
+    ROW_BEGIN(walk)
+    const idx_t channel = (o_ * walk.inner + i_) % channels;
+    const float middle = LOAD(MEAN, mean, channel);
+    float factor = 1.0f / sqrt(LOAD(VAR, var, channel) + eps), shift = 0.0f;
+#ifdef WEIGHT_DTYPE
+    factor *= LOAD(WEIGHT, weight, channel);
+#endif
+#ifdef BIAS_DTYPE
+    shift = LOAD(BIAS, bias, channel);
+#endif
+    ROW_WALK(walk, RESULT)
+}
