@@ -1,6 +1,7 @@
 // Kernels that work by vectors on CPUs.  Of rows (kernels/common/row_vectors.clh): every width, number of columns and
 // steps that they can have, whole runs and such with a rest, rows side by side and in pieces; reorders by tiles of each
-// size and by runs.  Against double precision.
+// size and by runs.  The same ops by work-groups, as on GPUs (kernels/common/row_groups.clh): rows whole and in parts.
+// Against double precision.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -30,7 +31,8 @@ Rows rows_along(const Dims& shape, const std::vector<int>& dims) {
   return out;
 }
 
-std::set<std::string> ran;  // "softmax_vectors", ... on some CPU device
+std::set<std::string> ran;     // "softmax_vectors", ... on some CPU device
+std::set<std::string> groups;  // "softmax_groups", "softmax_groups[PARTS]", ... on any
 
 // Compares all candidates, and those by vectors at least in `layouts` layouts where there is a CPU device.
 void run(const char* name, const char* attributes, const std::vector<Input>& inputs, const Values& expected,
@@ -42,12 +44,16 @@ void run(const char* name, const char* attributes, const std::vector<Input>& inp
   }
   std::set<std::string> seen;
   const auto check = expect(expected, factor, absolute);
-  run_all_opencl(name, attributes, inputs, [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
-    check(op, y, what);
-    const size_t by = what.find(" by opencl/");
-    const std::string key = what.substr(by + 4, what.find(" on ", by) - by - 4);
-    if (key.find("_vectors") != std::string::npos) seen.insert(key);
-  });
+  run_all_opencl(
+      name, attributes, inputs,
+      [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+        check(op, y, what);
+        const size_t by = what.find(" by opencl/");
+        const std::string key = what.substr(by + 4, what.find(" on ", by) - by - 4);
+        if (key.find("_vectors") != std::string::npos) seen.insert(key);
+        if (key.find("_groups") != std::string::npos) groups.insert(key.substr(7, key.find('/', 7) - 7));
+      },
+      true);
   for (const std::string& key : seen) ran.insert(key.substr(7, key.find("_vectors") + 1));
   if (cpu && int(seen.size()) < layouts) {
     std::fprintf(stderr, "%s %s of %s: by vectors in %zu layouts, expected %d\n", name, attributes,
@@ -86,6 +92,17 @@ void test_softmax() {
   check_softmax(random_input(DType::f16, {3, 16, 21}), 1, 3);
   check_softmax(random_input(DType::bf16, {2, 37}), 1, 1);
   check_softmax(random_input(DType::f32, {1, 9001}, 0, 1), 1, 1);  // sums in parts
+  // Work-groups: lanes from 8 to 512, rows that fill their last work-group or not, with a rest and without.
+  for (int64_t size : {32, 96, 256, 1024, 1028, 4096, 20000}) check_softmax(random_input(DType::f32, {5, size}), 1, 1);
+  check_softmax(random_input(DType::f16, {7, 1024}), 1, 1);
+  check_softmax(random_input(DType::bf16, {2, 9016}), 1, 1);
+  check_softmax(random_input(DType::f32, {2, 256, 64}), 1, 4);
+  check_softmax(random_input(DType::f32, {1, 5000, 8}), 1, 1);  // parts of steps, across
+  check_softmax(random_input(DType::f16, {1, 9600, 2}), 1, 1);  // and along runs of a block
+  far = random_input(DType::f32, {3, 9001}, -80, 90);
+  for (int e = 0; e < 4600; ++e) far.values[size_t(e)] = -kInf;  // a part of nothing else
+  far.values[9001 + 17] = kNan, far.values[2 * 9001 + 8000] = kInf;
+  check_softmax(far, 1, 1);
 }
 
 Values normalised(const Input& x, const Rows& rows, double eps) {
@@ -124,6 +141,8 @@ void test_layer_norm() {
   check(random_input(DType::bf16, {4, 40}), 1, true, 1);
   check(random_input(DType::f16, {4, 40}), 1, true, 1);
   check(random_input(DType::f32, {1, 10000}, 5, 6), 1, true, 1);  // sums in parts
+  check(random_input(DType::f16, {9, 1024}), 1, true, 1);
+  check(random_input(DType::f32, {1, 5000, 2, 8}), 1, false, 3);
 }
 
 void test_group_norm() {
@@ -150,6 +169,8 @@ void test_group_norm() {
   check("group_norm", random_input(DType::f32, {2, 48, 3, 7}), 4, true, 2);  // 12 channels: no blocks of 8 or 16
   check("group_norm", random_input(DType::f32, {3, 20}), 2, true, 1);
   check("group_norm", random_input(DType::bf16, {2, 64, 9}), 4, false, 4);
+  check("group_norm", random_input(DType::f32, {2, 32, 60, 32}), 4, true, 4);  // parts of each kind
+  check("group_norm", random_input(DType::f16, {1, 32, 100, 20}), 2, true, 4);
   check("instance_norm", random_input(DType::f32, {2, 16, 3, 7}), 16, true, 4);
   check("instance_norm", random_input(DType::f16, {2, 48, 21}), 48, true, 4);
 }
@@ -208,6 +229,9 @@ void test_reduce() {
   check(cases[0], random_input(DType::f16, {2, 16, 20}, 0, 1), {2}, false, 3);
   check(cases[0], random_input(DType::f32, {2, 30001}, 0, 1), {1}, false, 1);  // sums in parts
   check(cases[0], random_input(DType::f32, {300, 3, 16}, 0, 1), {0}, false, 1);
+  check(cases[1], random_input(DType::f32, {1, 9000, 8}, 0, 1), {1}, false, 1);
+  check(cases[2], random_input(DType::bf16, {3, 20000}), {1}, false, 1);
+  check(cases[5], random_input(DType::f16, {1, 9600, 2}), {1}, false, 1);
   for (const char* name : {"global_avg_pool", "global_max_pool"}) {
     Input x = random_input(DType::f32, {2, 16, 7, 7});
     if (name[7] == 'm') x.values[60] = kNan;
@@ -260,6 +284,11 @@ void test_arg_reduce() {
     check(name, x, 3, false, 1);
     check(name, x, -1, false, 1);
     check(name, random_input(DType::bf16, {3, 80}), 1, false, 1);
+    Input far = random_input(DType::f16, {3, 20000});  // in parts, with ties, a NaN in one row
+    for (double& value : far.values) value = std::floor(value);
+    far.values[25000] = far.values[39999] = kNan;
+    check(name, far, 1, false, 1);
+    check(name, random_input(DType::f32, {1, 9000, 8}), 1, false, 1);
   }
 }
 
@@ -301,6 +330,11 @@ int main() {
   test_reduce();
   test_arg_reduce();
   test_reorder();
-  for (const std::string& name : ran) std::printf("ran %s\n", name.c_str());
+  for (const auto* names : {&ran, &groups})
+    for (const std::string& name : *names) std::printf("ran %s\n", name.c_str());
+  if (!targets().empty())
+    for (const char* name : {"softmax_groups", "softmax_groups[PARTS]", "normalise_groups", "normalise_groups[PARTS]",
+                             "reduce_groups", "reduce_groups[PARTS]", "arg_reduce_groups", "arg_reduce_groups[PARTS]"})
+      CHECK(groups.count(name));
   return 0;
 }

@@ -4,6 +4,7 @@
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
 #include "providers/opencl/quads.h"
+#include "providers/opencl/row_groups.h"
 #include "providers/opencl/row_vectors.h"
 #include "providers/opencl/rows.h"
 
@@ -45,10 +46,25 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   return kernel;
 }
 
-// By vectors, on CPUs.
+std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const RowGroups& rows, bool min, DType from) {
+  KernelSource source("arg_reduce/arg_reduce_groups.cl");
+  source.define("SRC_DTYPE", name_of(from)).define("ARG_MIN", min ? 1 : 0);
+  rows.define(source);
+  auto kernel = std::make_unique<KernelList>(device);
+  const auto count = cl_int(rows.rows);
+  if (rows.parts == 1) {
+    rows.over_groups(kernel->add(source, "arg_reduce_groups").input(0).output(0).scalar(count));
+    return kernel;
+  }
+  rows.over_groups(kernel->add(source, "arg_reduce_parts").input(0).workspace().scalar(count));
+  rows.over_rows(kernel->add(source, "arg_reduce_join").workspace().output(0).scalar(count));
+  return kernel;
+}
+
+// By vectors, on CPUs, and by work-groups, on GPUs.
 void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
-  if (!device.capabilities().cpu || !has_quads(x.dtype) || x.rank() == 0) return;
+  if (!has_quads(x.dtype) || x.rank() == 0) return;
   std::vector<int> dims;
   if (op.attributes.is_none("dim")) {
     dims.resize(size_t(x.rank()));
@@ -56,15 +72,18 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
   } else {
     dims = {int(op.attributes.integer("dim"))};
   }
+  const bool min = op.attributes.text("function") == "argmin";
+  // Whether results lie as the rows do, and elements of a row in their order; gives results a layout without padding.
+  const auto in_order = [dims](Candidate& candidate) {
+    TensorDesc& y = candidate.outputs[0];
+    const TensorDesc& x = candidate.inputs[0];
+    if (y.has_padding()) y = y.with_layout(Layout::plain(y.rank()));
+    return in_order_of_indices(x, dims) && in_order_of_rows(y, x, dims, y.rank() == x.rank());
+  };
   add_per_layout(op, "arg_reduce_vectors", out, [&](Candidate& candidate) {
     const auto rows = row_vectors(device, candidate.inputs[0], dims);
-    if (!rows || !in_order_of_indices(candidate.inputs[0], dims)) return false;
-    TensorDesc& y = candidate.outputs[0];
-    const bool keepdim = y.rank() == x.rank();
-    if (y.has_padding()) y = y.with_layout(Layout::plain(y.rank()));
-    if (!in_order_of_rows(y, candidate.inputs[0], dims, keepdim)) return false;
+    if (!rows || !in_order(candidate)) return false;
     candidate.efficiency = 0.5;
-    const bool min = op.attributes.text("function") == "argmin";
     candidate.prepare = [&device, rows = *rows, min, from = x.dtype] {
       KernelSource source("arg_reduce/arg_reduce_vectors.cl");
       source.define("SRC_DTYPE", name_of(from)).define("ARG_MIN", min ? 1 : 0);
@@ -77,6 +96,19 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
     };
     return true;
   });
+  if (!offers_row_groups(device, out)) return;
+  for (const bool parts : {false, true})
+    add_per_layout(op, parts ? "arg_reduce_groups[PARTS]" : "arg_reduce_groups", out, [&](Candidate& candidate) {
+      if (!in_order(candidate)) return false;
+      for (const RowGroups& rows : row_groups(device, candidate.inputs[0], dims)) {
+        if ((rows.parts > 1) != parts) continue;
+        candidate.efficiency = efficiency_of_groups(device, rows, false);
+        candidate.workspace_bytes = parts ? rows.stats_bytes(2) : 0;
+        candidate.prepare = [&device, rows, min, from = x.dtype] { return prepare_groups(device, rows, min, from); };
+        return true;
+      }
+      return false;
+    });
 }
 
 void list_arg_reduce(const Op& op, OpenclDevice& device, CandidateList& out) {

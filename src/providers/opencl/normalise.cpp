@@ -4,6 +4,7 @@
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
 #include "providers/opencl/quads.h"
+#include "providers/opencl/row_groups.h"
 #include "providers/opencl/row_vectors.h"
 #include "providers/opencl/rows.h"
 
@@ -135,8 +136,89 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
   });
 }
 
+// The kernel's WEIGHTS, WEIGHT_BLOCK and WEIGHT_RUN for rows by work-groups; nothing where weights lie in no such way.
+struct WeightPlaces {
+  int way = 0;
+  int64_t block = 1, run = 1;
+};
+std::optional<WeightPlaces> weight_places(const RowPieces& rows) {
+  const auto weighted = [](int64_t size, AxisKind kind) { return size > 1 && kind == AxisKind::weighted; };
+  const bool blocks = weighted(rows.blocks, rows.blocks_kind), steps = weighted(rows.steps, rows.steps_kind);
+  const bool run = weighted(rows.run, rows.run_kind);
+  if (rows.inner > 1) {
+    if (steps && run) return std::nullopt;
+    return WeightPlaces{run ? 3 : steps ? 4 : 0};
+  }
+  if (steps) return std::nullopt;
+  if (run) return WeightPlaces{1, rows.steps * rows.run, rows.run};
+  return blocks ? WeightPlaces{2, rows.steps * rows.run, 1} : WeightPlaces{};
+}
+
+std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const Op& op, const RowGroups& rows,
+                                       const WeightPlaces& places, int64_t groups, int64_t of_group) {
+  KernelSource source("normalise/normalise_groups.cl");
+  source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
+  source.define("WEIGHTS", places.way).define("WEIGHT_BLOCK", places.block).define("WEIGHT_RUN", places.run);
+  if (op.has(1)) source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype));
+  if (op.has(2)) source.define("BIAS_DTYPE", name_of(op.in(2).dtype));
+  rows.define(source);
+  const auto eps = cl_float(op.attributes.number("eps"));
+  auto kernel = std::make_unique<KernelList>(device);
+  if (rows.parts > 1) {
+    rows.over_groups(kernel->add(source, "normalise_parts").input(0).workspace().scalar(cl_int(rows.rows)));
+    rows.over_rows(kernel->add(source, "normalise_join").workspace().scalar(cl_int(rows.rows)).scalar(eps));
+  }
+  Launch& launch = kernel->add(source, rows.parts > 1 ? "normalise_apply" : "normalise_groups").input(0).output(0);
+  for (int i : {1, 2})
+    if (op.has(i)) launch.input(i);
+  if (rows.parts > 1) launch.workspace();
+  launch.scalar(cl_int(rows.rows));
+  if (rows.parts == 1) launch.scalar(eps);
+  rows.over_groups(launch.index(groups).index(of_group));
+  return kernel;
+}
+
+// By work-groups, on GPUs.
+void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (!offers_row_groups(device, out) || op.in(0).elements() == 0 || op.out().dtype != op.in(0).dtype) return;
+  for (const TensorDesc& input : op.inputs)
+    if (input.present && !has_quads(input.dtype)) return;
+  const Rows all = rows_of(op);
+  const bool per_channel = op.schema->kind == "group_norm", has_weights = op.has(1) || op.has(2);
+  const int64_t of_group = per_channel ? op.in(0).shape[1] / all.groups : 0;
+  for (const bool parts : {false, true})
+    add_per_layout(op, parts ? "normalise_groups[PARTS]" : "normalise_groups", out, [&](Candidate& candidate) {
+      const TensorDesc& x = candidate.inputs[0];
+      std::vector<MemoryAxis> axes;
+      if (per_channel) {
+        axes = memory_axes(x);
+        if (x.shape[0] > 1 && axes[0].dim != 0) return false;  // rows are numbered image by image
+        if (!split_channels(axes, x.layout.block_of(1), of_group)) return false;
+      } else {
+        if (has_weights && !in_order_of_indices(x, all.last)) return false;
+        axes = axes_of_rows(x, all.last, AxisKind::weighted);
+      }
+      const auto pieces = row_pieces(x, axes);
+      if (!pieces) return false;
+      const auto places = weight_places(*pieces);
+      if (!places && has_weights) return false;
+      for (const RowGroups& rows : row_groups(device, x, axes)) {
+        if ((rows.parts > 1) != parts) continue;
+        for (int i : {1, 2})
+          if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
+        candidate.efficiency = efficiency_of_groups(device, rows, true);
+        candidate.workspace_bytes = parts ? rows.stats_bytes(2) : 0;
+        candidate.prepare = [&device, op, rows, places = places.value_or(WeightPlaces()), groups = all.groups,
+                             of_group] { return prepare_groups(device, op, rows, places, groups, of_group); };
+        return true;
+      }
+      return false;
+    });
+}
+
 void list_normalise(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_vectors(op, device, out);
+  list_groups(op, device, out);
   add_per_layout(op, "normalise_rows", out, [&](Candidate& candidate) {
     for (int i : {1, 2})  // read as one run, the last dimension fastest
       if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));

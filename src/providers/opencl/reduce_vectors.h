@@ -1,4 +1,5 @@
-// Reductions of rows by vectors, on CPUs (kernels/reduce/reduce_vectors.cl): for reduce and for global pools.
+// Reductions of rows by vectors, on CPUs (kernels/reduce/reduce_vectors.cl), and by work-groups, on GPUs
+// (kernels/reduce/reduce_groups.cl): for reduce and for global pools.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 namespace pl::opencl {
 
 // Adds a candidate for each layout in which `function` ("sum", "mean", "amax"...) of `dims` of the op's input 0 can be
-// had so; none on other devices than CPUs.  `keepdim`: the op's output has these dimensions, of size 1.
+// had so.  `keepdim`: the op's output has these dimensions, of size 1.
 void add_reduce_vectors(const Op& op, OpenclDevice& device, const std::string& function, const std::vector<int>& dims,
                         bool keepdim, CandidateList& out);
 

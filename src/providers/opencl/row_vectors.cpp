@@ -65,9 +65,8 @@ Launch& RowVectors::global(Launch& launch, const OpenclDevice& device) const {
   return launch.global(sizes).local(group_of_vectors(device, sizes));
 }
 
-std::optional<RowVectors> row_vectors(const OpenclDevice& device, const TensorDesc& desc,
-                                      std::vector<MemoryAxis> axes) {
-  if (!device.capabilities().cpu || !desc.is_dense() || desc.has_padding()) return std::nullopt;
+std::optional<RowPieces> row_pieces(const TensorDesc& desc, const std::vector<MemoryAxis>& axes) {
+  if (!desc.is_dense() || desc.has_padding()) return std::nullopt;
   if (desc.elements() == 0 || desc.elements() >= kNarrowLimit) return std::nullopt;
   std::vector<MemoryAxis> merged;
   for (const MemoryAxis& axis : axes) {
@@ -77,7 +76,7 @@ std::optional<RowVectors> row_vectors(const OpenclDevice& device, const TensorDe
     else
       merged.push_back(axis);
   }
-  RowVectors rows;
+  RowPieces rows;
   size_t next = 0;
   const auto left = [&] { return merged.size() - next; };
   const auto kept = [&](size_t i) { return next + i < merged.size() && merged[next + i].kind == AxisKind::kept; };
@@ -113,16 +112,30 @@ std::optional<RowVectors> row_vectors(const OpenclDevice& device, const TensorDe
     take_steps();
     take_run();
   }
-  if (left() != 0 || !choose_vectors(device, rows.across ? rows.inner : rows.run, rows)) return std::nullopt;
+  if (left() != 0) return std::nullopt;
   return rows;
 }
 
 std::optional<RowVectors> row_vectors(const OpenclDevice& device, const TensorDesc& desc,
-                                      const std::vector<int>& row_dims, AxisKind kind) {
+                                      std::vector<MemoryAxis> axes) {
+  if (!device.capabilities().cpu) return std::nullopt;
+  const auto pieces = row_pieces(desc, axes);
+  if (!pieces) return std::nullopt;
+  RowVectors rows{*pieces};
+  if (!choose_vectors(device, rows.across ? rows.inner : rows.run, rows)) return std::nullopt;
+  return rows;
+}
+
+std::vector<MemoryAxis> axes_of_rows(const TensorDesc& desc, const std::vector<int>& row_dims, AxisKind kind) {
   std::vector<MemoryAxis> axes = memory_axes(desc);
   for (MemoryAxis& axis : axes)
     if (contains(row_dims, axis.dim)) axis.kind = kind;
-  return row_vectors(device, desc, std::move(axes));
+  return axes;
+}
+
+std::optional<RowVectors> row_vectors(const OpenclDevice& device, const TensorDesc& desc,
+                                      const std::vector<int>& row_dims, AxisKind kind) {
+  return row_vectors(device, desc, axes_of_rows(desc, row_dims, kind));
 }
 
 bool in_order_of_rows(const TensorDesc& result, const TensorDesc& rows_of, const std::vector<int>& row_dims,

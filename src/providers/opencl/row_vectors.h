@@ -26,10 +26,14 @@ struct MemoryAxis {
 // The axes of a tensor, outermost first; a blocked dimension is several.
 std::vector<MemoryAxis> memory_axes(const TensorDesc& desc);
 
-struct RowVectors {
+// Rows as such axes.
+struct RowPieces {
   int64_t outer = 1, blocks = 1, steps = 1, inner = 1, run = 1;
-  bool across = false;  // vectors go across rows
+  bool across = false;  // elements of a row are apart (run is 1): vectors go across rows
   AxisKind blocks_kind = AxisKind::row, steps_kind = AxisKind::row, run_kind = AxisKind::row;
+};
+
+struct RowVectors : RowPieces {
   int vector = 16, columns = 1, spread = 1;
 
   int64_t width() const { return int64_t(vector) * columns; }
@@ -40,9 +44,13 @@ struct RowVectors {
   Launch& global(Launch& launch, const OpenclDevice& device) const;  // sets the sizes of the launch
 };
 
-// Nothing where the device is no CPU, the tensor has padding, holes or no elements, is too large for indices of 32
-// bits, or its axes follow each other in another way.  `axes` are memory_axes(desc) with their kinds, some of them
-// split.
+// Nothing where the tensor has padding, holes or no elements, is too large for indices of 32 bits, or its axes follow
+// each other in another way.  `axes` are memory_axes(desc) with their kinds, some of them split.
+std::optional<RowPieces> row_pieces(const TensorDesc& desc, const std::vector<MemoryAxis>& axes);
+// memory_axes, those of `row_dims` of this kind.
+std::vector<MemoryAxis> axes_of_rows(const TensorDesc& desc, const std::vector<int>& row_dims, AxisKind kind);
+
+// Nothing where there are no pieces, the device is no CPU, or what lies side by side is shorter than a vector.
 std::optional<RowVectors> row_vectors(const OpenclDevice& device, const TensorDesc& desc, std::vector<MemoryAxis> axes);
 // The same where rows are made of whole dimensions.
 std::optional<RowVectors> row_vectors(const OpenclDevice& device, const TensorDesc& desc,

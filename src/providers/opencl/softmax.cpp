@@ -1,6 +1,7 @@
 // softmax and log_softmax (kernels/softmax/).
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/quads.h"
+#include "providers/opencl/row_groups.h"
 #include "providers/opencl/row_vectors.h"
 #include "providers/opencl/rows.h"
 
@@ -49,9 +50,42 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
   });
 }
 
+// By work-groups, on GPUs.
+void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const int dim = int(op.attributes.integer("dim"));
+  const DType dtype = op.in(0).dtype;
+  if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
+  for (const bool parts : {false, true})
+    add_per_layout(op, parts ? "softmax_groups[PARTS]" : "softmax_groups", out, [&](Candidate& candidate) {
+      for (const RowGroups& rows : row_groups(device, candidate.inputs[0], std::vector<int>{dim})) {
+        if ((rows.parts > 1) != parts) continue;
+        candidate.efficiency = efficiency_of_groups(device, rows, true);
+        candidate.workspace_bytes = parts ? rows.stats_bytes(2) : 0;
+        candidate.prepare = [&device, rows, dtype, log = op.attributes.flag("log")] {
+          KernelSource source("softmax/softmax_groups.cl");
+          source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype)).define("LOG", log ? 1 : 0);
+          rows.define(source);
+          auto kernel = std::make_unique<KernelList>(device);
+          if (rows.parts == 1) {
+            rows.over_groups(kernel->add(source, "softmax_groups").input(0).output(0).scalar(cl_int(rows.rows)));
+            return kernel;
+          }
+          rows.over_groups(kernel->add(source, "softmax_parts").input(0).workspace().scalar(cl_int(rows.rows)));
+          rows.over_rows(kernel->add(source, "softmax_join").workspace().scalar(cl_int(rows.rows)));
+          rows.over_groups(
+              kernel->add(source, "softmax_apply").input(0).output(0).workspace().scalar(cl_int(rows.rows)));
+          return kernel;
+        };
+        return true;
+      }
+      return false;
+    });
+}
+
 void list_softmax(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() == 0) return out.refuse("opencl", op.schema->name + ": a scalar has no dimension to work along");
   list_vectors(op, device, out);
+  list_groups(op, device, out);
   add_per_layout(op, "softmax_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.1;
     candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };

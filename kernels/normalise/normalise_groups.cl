@@ -1,0 +1,133 @@
+// Layer and group normalisation by work-groups, for GPUs: of dense tensors without padding.
+//
+//   dst = (src - mean) / sqrt(var + eps) * weight[p] + bias[p]
+// with mean and (biased) variance of the row: the mean, then the mean of squared differences, of what work-items hold.
+// A row that is one part is read once.  Of several parts each gives its mean and its sum of squared differences from it
+// (normalise_parts), which are joined in order (normalise_join); normalise_apply reads the row again, the last part
+// first, which the caches may still hold.
+//
+// Tensors: SRC and DST, addressed alike by common/row_groups.clh, which says what a work-item takes; WEIGHT and BIAS of
+// one dimension, where the op has them.  With q = row % groups * weights_of_row, the place p of an element is
+//   WEIGHTS 0   q                  one for the row; ACROSS each row has its own
+//   WEIGHTS 1   q + t / WEIGHT_BLOCK * WEIGHT_RUN + t % WEIGHT_RUN   t the element's number in the row; along vectors
+//   WEIGHTS 2   q + t / WEIGHT_BLOCK                                 the same for all of a vector
+//   WEIGHTS 3   q + r              of a row in steps: its place in the run
+//   WEIGHTS 4   q + s              the step
+// STATS of f32: the rows' means and sums of squares of part 0, of part 1, ..., then means and factors of whole rows.
+#include "common/row_groups.clh"
+
+#ifndef SRC_DTYPE  // on its own: f32
+#define SRC_DTYPE f32
+#define DST_DTYPE f32
+#endif
+#ifndef WEIGHTS
+#define WEIGHTS 0
+#define WEIGHT_BLOCK 1
+#define WEIGHT_RUN 1
+#endif
+
+#define STATS_AT(part, which) (((idx_t)(part) * 2 + (which)) * rows + GROUP_ROW)
+#define PLACE_OF_ROW ((GROUP_ROW % groups) * weights_of_row)
+#if WEIGHTS == 0
+#define PLACE(k) PLACE_OF_ROW
+#elif WEIGHTS == 1
+#define PLACE(k) (PLACE_OF_ROW + GROUP_TERM(k) / WEIGHT_BLOCK * WEIGHT_RUN + GROUP_TERM(k) % WEIGHT_RUN)
+#elif WEIGHTS == 2
+#define PLACE(k) (PLACE_OF_ROW + GROUP_TERM(k) / WEIGHT_BLOCK)
+#elif WEIGHTS == 3
+#define PLACE(k) (PLACE_OF_ROW + l_ % RUN_LANES * VECTOR)
+#else
+#define PLACE(k) (PLACE_OF_ROW + GROUP_TERM(k))
+#endif
+#if WEIGHTS == 1 || WEIGHTS == 3  // along vectors
+#define FACTORS(T, p, o) LOAD_PIECE(T, p, o)
+#elif WEIGHTS == 0 && ACROSS
+#define FACTORS(T, p, o) (groups == 1 ? (vec)(LOAD(T, p, 0)) : LOAD_PIECE(T, p, o))
+#else
+#define FACTORS(T, p, o) LOAD(T, p, o)
+#endif
+#ifdef WEIGHT_DTYPE
+#define WEIGHT_PARAMETER , __global const STORAGE_T(WEIGHT)* restrict weight
+#define TIMES_WEIGHT(o) * FACTORS(WEIGHT, weight, o)
+#else
+#define WEIGHT_PARAMETER
+#define TIMES_WEIGHT(o)
+#endif
+#ifdef BIAS_DTYPE
+#define BIAS_PARAMETER , __global const STORAGE_T(BIAS)* restrict bias
+#define PLUS_BIAS(o) + FACTORS(BIAS, bias, o)
+#else
+#define BIAS_PARAMETER
+#define PLUS_BIAS(o)
+#endif
+#define WRITE(mean, scale)                                                             \
+    EACH_KEPT(k) if (GROUP_HAS(k)) {                                                   \
+        const idx_t p = PLACE(k);                                                      \
+        (void)p;                                                                       \
+        const vec y = (x[k] - (mean)) * (scale)TIMES_WEIGHT(p) PLUS_BIAS(p);           \
+        STORE_PIECE(DST, dst, GROUP_AT(k), y);                                         \
+    }
+
+// Declares x, mean and squares of the part.
+#define GROUP_MOMENTS                                                                  \
+    GROUP_LOAD(x, 0.0f)                                                                \
+    vec sums_ = x[0];                                                                  \
+    _Pragma("unroll") for (int k = 1; k < KEPT; ++k) sums_ += x[k];                \
+    stat mean = STAT_SUM(sums_);                                                       \
+    GROUP_SUM(0, mean)                                                                 \
+    mean /= (float)TERMS_OF_PART(part_);                                               \
+    sums_ = (vec)(0.0f);                                                               \
+    EACH_KEPT(k) if (GROUP_HAS(k)) {                                                   \
+        const vec d = x[k] - mean;                                                     \
+        sums_ += d * d;                                                                \
+    }                                                                                  \
+    stat squares = STAT_SUM(sums_);                                                    \
+    GROUP_SUM(1, squares)
+
+GROUP_KERNEL void normalise_groups(__global const STORAGE_T(SRC)* restrict src, __global STORAGE_T(DST)* restrict dst
+                                       WEIGHT_PARAMETER BIAS_PARAMETER, const idx_t rows, const float eps,
+                                   const idx_t groups, const idx_t weights_of_row) {
+    GROUP_MEMORY(stat, 0)
+    GROUP_MEMORY(stat, 1)
+    GROUP_BEGIN((idx_t)get_group_id(0))
+    GROUP_MOMENTS
+    const stat scale = 1.0f / sqrt(squares / (float)TERMS_OF_PART(0) + eps);
+    WRITE(mean, scale)
+}
+
+GROUP_KERNEL void normalise_parts(__global const STORAGE_T(SRC)* restrict src, __global float* restrict stats,
+                                  const idx_t rows) {
+    GROUP_MEMORY(stat, 0)
+    GROUP_MEMORY(stat, 1)
+    GROUP_BEGIN((idx_t)get_group_id(0))
+    GROUP_MOMENTS
+    if (GROUP_WRITES) {
+        STORE_STAT(stats, STATS_AT(part_, 0), mean);
+        STORE_STAT(stats, STATS_AT(part_, 1), squares);
+    }
+}
+
+__kernel void normalise_join(__global float* restrict stats, const idx_t rows, const float eps) {
+    const idx_t row_ = (idx_t)get_global_id(0);
+    if (row_ >= rows) return;
+    const float whole = (float)TERMS_OF_PART(0) * (PARTS - 1) + (float)TERMS_OF_PART(PARTS - 1);
+    float mean = 0.0f, squares = 0.0f;
+    _Pragma("unroll 8") for (int p = 0; p < PARTS; ++p)
+        mean += stats[STATS_AT(p, 0)] * ((float)TERMS_OF_PART(p) / whole);
+    _Pragma("unroll 8") for (int p = 0; p < PARTS; ++p) {
+        const float d = stats[STATS_AT(p, 0)] - mean;
+        squares += stats[STATS_AT(p, 1)] + d * d * (float)TERMS_OF_PART(p);
+    }
+    stats[STATS_AT(PARTS, 0)] = mean;
+    stats[STATS_AT(PARTS, 1)] = 1.0f / sqrt(squares / whole + eps);
+}
+
+GROUP_KERNEL void normalise_apply(__global const STORAGE_T(SRC)* restrict src, __global STORAGE_T(DST)* restrict dst
+                                      WEIGHT_PARAMETER BIAS_PARAMETER, __global const float* restrict stats,
+                                  const idx_t rows, const idx_t groups, const idx_t weights_of_row) {
+    GROUP_BEGIN((idx_t)(get_num_groups(0) - 1 - get_group_id(0)))
+    if (!live_) return;
+    GROUP_LOAD(x, 0.0f)
+    const stat mean = LOAD_STAT(stats, STATS_AT(PARTS, 0)), scale = LOAD_STAT(stats, STATS_AT(PARTS, 1));
+    WRITE(mean, scale)
+}

@@ -1,0 +1,136 @@
+#include "providers/opencl/row_groups.h"
+
+#include <algorithm>
+
+#include "providers/opencl/quads.h"
+
+namespace pl::opencl {
+namespace {
+
+constexpr int kGroup = 128;     // work-items of a work-group, more where a row needs them
+constexpr int kWidest = 512;    // work-items that share a row
+constexpr int64_t kFew = 32;    // elements that a work-item holds, so that many are at work
+constexpr int64_t kMost = 64;   // the same, where a row would else be read twice
+constexpr int64_t kApart = 64;  // elements side by side that a work-group reads at least, where rows lie in pieces
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+int64_t power_of_two(int64_t least) {
+  int64_t power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+
+// A vector that divides `size`: 16 bytes, of 16-bit types 8 bytes too, or one element.
+int vector_dividing(DType dtype, int64_t size) {
+  if (size_of(dtype) == 2 && size % 8 == 0) return 8;
+  return size % 4 ? 1 : 4;
+}
+
+// Work-items for `pieces` vectors: so that none holds more than `kept`, at least `near` of them.
+int64_t lanes_for(int64_t pieces, int64_t kept, int64_t near, int64_t most) {
+  return std::min(power_of_two(std::max(ceil_div(pieces, kept), std::min(near, pieces))), most);
+}
+
+// Cuts `pieces` vectors (or steps) into equal parts, of which `lanes` work-items hold `kept` each at most.
+void cut(RowGroups& rows, int64_t pieces, int64_t lanes, int64_t kept) {
+  rows.parts = ceil_div(pieces, lanes * kept);
+  rows.part = ceil_div(pieces, rows.parts);
+  rows.parts = ceil_div(pieces, rows.part);
+  rows.kept = ceil_div(rows.part, lanes);
+}
+
+// False where the whole row, or with `parts` a part of it, cannot be had.
+bool choose(const OpenclDevice& device, RowGroups& rows, bool parts) {
+  const int64_t items = std::min<int64_t>(kWidest, int64_t(device.capabilities().max_work_group));
+  const int64_t width = rows.vector, few = std::max<int64_t>(1, kFew / width), most = kMost / width;
+  const RowPieces& at = rows.pieces;
+  if (rows.flat) {
+    const int64_t pieces = at.run / width;
+    const int64_t near = 8;  // 128 bytes at a time
+    const int64_t wide = lanes_for(pieces, few, near, parts ? std::min<int64_t>(items, 256) : items);
+    rows.run_lanes = int(wide);
+    cut(rows, pieces, wide, parts ? few : pieces <= wide * few ? few : most);
+    rows.slots = int(std::max<int64_t>(1, std::min<int64_t>(kGroup, items) / wide));
+  } else {
+    rows.run_lanes = at.across ? 1 : int(at.run / width);
+    const int64_t neighbours = at.across ? at.inner / width : at.inner;
+    rows.slots = 1;
+    const int64_t of_slot = rows.run_lanes * width;
+    while (rows.slots < neighbours && rows.slots * of_slot < kApart) rows.slots *= 2;
+    const int64_t side = rows.run_lanes * rows.slots;
+    if (side > items) return false;
+    int64_t most_lanes = 1;
+    while (most_lanes * 2 * side <= items) most_lanes *= 2;
+    const int64_t lanes = lanes_for(at.steps, few, 1, most_lanes);
+    rows.step_lanes = int(lanes);
+    cut(rows, at.steps, lanes, parts || at.steps <= lanes * few ? few : most);
+    while (rows.slots < neighbours && lanes * rows.run_lanes * rows.slots * 2 <= std::min<int64_t>(kGroup, items))
+      rows.slots *= 2;
+  }
+  return parts ? rows.parts > 1 : rows.parts == 1;
+}
+
+}  // namespace
+
+void RowGroups::define(KernelSource& source) const {
+  source.define("VECTOR", vector).define("ACROSS", pieces.across ? 1 : 0);
+  source.define("STEPS", pieces.steps).define("INNER", pieces.inner).define("RUN", pieces.run);
+  source.define("PARTS", parts).define("PART", part).define("SLOTS", slots);
+  source.define("RUN_LANES", run_lanes).define("STEP_LANES", step_lanes).define("KEPT", kept);
+}
+
+int64_t RowGroups::groups() const {
+  if (flat) return ceil_div(rows, slots) * parts;
+  return pieces.outer * parts * ceil_div(pieces.inner / (pieces.across ? vector : 1), slots);
+}
+
+Launch& RowGroups::over_groups(Launch& launch) const {
+  const auto items = size_t(run_lanes) * size_t(step_lanes) * size_t(slots);
+  return launch.global({size_t(groups()) * items}).local({items});
+}
+
+Launch& RowGroups::over_rows(Launch& launch) const { return launch.global({size_t(rows)}).local({64}); }
+
+std::vector<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc& desc, std::vector<MemoryAxis> axes) {
+  std::vector<RowGroups> out;
+  if (!has_quads(desc.dtype)) return out;
+  const auto pieces = row_pieces(desc, axes);
+  if (!pieces) return out;
+  RowGroups rows;
+  rows.pieces = *pieces;
+  rows.flat = pieces->inner == 1;
+  rows.rows = pieces->outer * pieces->inner;
+  if (rows.flat) {
+    rows.pieces.run = pieces->blocks * pieces->steps * pieces->run;
+    rows.pieces.blocks = rows.pieces.steps = 1;
+    rows.vector = vector_dividing(desc.dtype, pieces->run);
+  } else if (pieces->across) {
+    rows.vector = pieces->inner % 4 ? 1 : 4;
+  } else {
+    rows.vector = vector_dividing(desc.dtype, pieces->run);
+    if (pieces->run / rows.vector > 64) return out;
+  }
+  for (const bool parts : {false, true}) {
+    RowGroups way = rows;
+    if (choose(device, way, parts)) out.push_back(way);
+  }
+  return out;
+}
+
+std::vector<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc& desc, const std::vector<int>& row_dims,
+                                  AxisKind kind) {
+  return row_groups(device, desc, axes_of_rows(desc, row_dims, kind));
+}
+
+bool offers_row_groups(const OpenclDevice& device, const CandidateList& out) {
+  return device.capabilities().gpu || out.whole_space;
+}
+
+double efficiency_of_groups(const OpenclDevice& device, const RowGroups& rows, bool read_again) {
+  if (!device.capabilities().gpu) return 0.02;
+  // A row of few work-items, or few rows, leave the device idle.
+  const double groups = double(rows.groups()) / (2.0 * device.capabilities().compute_units);
+  return (rows.parts > 1 && read_again ? 0.5 : 0.7) * std::min(1.0, std::max(groups, 0.05));
+}
+
+}  // namespace pl::opencl
