@@ -107,17 +107,17 @@ GROUP_KERNEL void normalise_parts(__global const STORAGE_T(SRC)* restrict src, _
     }
 }
 
+// Squared differences from a mean that lies at this distance from that of the terms.
+static inline float squares_from(float squares, float distance, int terms) {
+    return squares + distance * distance * (float)terms;
+}
+
 __kernel void normalise_join(__global float* restrict stats, const idx_t rows, const float eps) {
     const idx_t row_ = (idx_t)get_global_id(0);
     if (row_ >= rows) return;
     const float whole = (float)TERMS_OF_PART(0) * (PARTS - 1) + (float)TERMS_OF_PART(PARTS - 1);
-    float mean = 0.0f, squares = 0.0f;
-    _Pragma("unroll 8") for (int p = 0; p < PARTS; ++p)
-        mean += stats[STATS_AT(p, 0)] * ((float)TERMS_OF_PART(p) / whole);
-    _Pragma("unroll 8") for (int p = 0; p < PARTS; ++p) {
-        const float d = stats[STATS_AT(p, 0)] - mean;
-        squares += stats[STATS_AT(p, 1)] + d * d * (float)TERMS_OF_PART(p);
-    }
+    SUM_OF_PARTS(mean, p, stats[STATS_AT(p, 0)] * ((float)TERMS_OF_PART(p) / whole))
+    SUM_OF_PARTS(squares, p, squares_from(stats[STATS_AT(p, 1)], stats[STATS_AT(p, 0)] - mean, TERMS_OF_PART(p)))
     stats[STATS_AT(PARTS, 0)] = mean;
     stats[STATS_AT(PARTS, 1)] = 1.0f / sqrt(squares / whole + eps);
 }

@@ -70,11 +70,10 @@ GROUP_KERNEL void softmax_parts(__global const STORAGE_T(SRC)* restrict src, __g
 __kernel void softmax_join(__global float* restrict stats, const idx_t rows) {
     const idx_t row_ = (idx_t)get_global_id(0);
     if (row_ >= rows) return;
-    float most = -INFINITY, sum = 0.0f;
+    float most = -INFINITY;
     _Pragma("unroll 8") for (int p = 0; p < PARTS; ++p) most = fmax(most, stats[STATS_AT(p, 0)]);
     const float shift = SHIFT_OF(float, most);
-    _Pragma("unroll 8") for (int p = 0; p < PARTS; ++p)
-        sum += stats[STATS_AT(p, 1)] * exp(stats[STATS_AT(p, 0)] - shift);
+    SUM_OF_PARTS(sum, p, stats[STATS_AT(p, 1)] * exp(stats[STATS_AT(p, 0)] - shift))
     stats[STATS_AT(PARTS, 0)] = shift;
     stats[STATS_AT(PARTS, 1)] = LOG ? log(sum) : 1.0f / sum;
 }
