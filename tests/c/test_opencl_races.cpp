@@ -61,6 +61,14 @@ int main() {
     for (const char* target : {"target=aBcd16b", "target=acdb dtype=f16"})
       run_all_opencl("reorder", target, {random_input(DType::f32, {1, 20, 4, 10})},
                      [](const Op&, const std::vector<Values>&, const std::string&) {});
+    // Rows by work-groups, whole and in parts, of up to 16 lanes and of more; values are checked in
+    // test_opencl_row_vectors.
+    const auto none = [](const Op&, const std::vector<Values>&, const std::string&) {};
+    run_all_opencl("softmax", "dim=1", {random_input(DType::f32, {3, 68})}, none, true);
+    run_all_opencl("softmax", "dim=1", {random_input(DType::f32, {1, 160, 4})}, none, true);
+    run_all_opencl("argmax", "dim=1", {random_input(DType::f32, {1, 16, 5})}, none, true);
+    run_all_opencl("group_norm", "num_groups=2", {random_input(DType::f32, {1, 16, 40})}, none, true);
+    run_all_opencl("sum", "dim=[1]", {random_input(DType::f32, {1, 8300})}, none, true);
   }
   std::printf("%zu ways\n", seen.size());
   for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());
