@@ -10,11 +10,10 @@
 namespace pl {
 namespace {
 
-// A layout throughout that by times taken alone is this much slower than the best of every op does not compete.
-constexpr double kPromising = 2;
-// So many times the best of an op at most counts for a layout there: a time that was taken alone on a busy machine may
-// be off by a time slice, a hundred times an op, and whole layouts were ruled out by one such time.
-constexpr double kWild = 4;
+// A layout does not compete if by times taken alone ops of half the program's time or more are this much slower in it
+// than in their best way.  Sums would not do: one time that was taken on a busy machine may be off by a time slice, a
+// hundred times an op.
+constexpr double kUnpromising = 2;
 constexpr double kShortMs = 20;   // a program shorter than this has not filled the caches again after one run
 constexpr int kMostContests = 4;  // of a chain that keeps growing while they are under way
 constexpr uint64_t kStall = 64;   // times the ops of a chain: runs after which one that did not run is not waited for
@@ -30,16 +29,19 @@ bool is_of(const TensorDesc& desc, const Layout& layout) {
   return family && same_memory(desc, desc.with_layout(*family));
 }
 
-// The best time by what was measured alone; in a layout if one is given and there is a way in it.
-double best_alone(const Entry& entry, const std::optional<Layout>& layout) {
+// The best time by what was measured alone: of all ways, of those in a layout (infinite if there is none).
+struct Alone {
   double best = std::numeric_limits<double>::infinity(), within = best;
+};
+
+Alone times_alone(const Entry& entry, const Layout& layout) {
+  Alone times;
   for (const Way& way : entry.ways) {
     if (!way.usable || std::isinf(way.ms)) continue;
-    best = std::min<double>(best, way.ms);
-    if (layout && is_of(way.candidate.outputs[0], *layout)) within = std::min<double>(within, way.ms);
+    times.best = std::min<double>(times.best, way.ms);
+    if (is_of(way.candidate.outputs[0], layout)) times.within = std::min<double>(times.within, way.ms);
   }
-  if (std::isinf(best)) return 0;
-  return std::isinf(within) ? best : std::min(within, kWild * best);
+  return times;
 }
 
 }  // namespace
@@ -207,23 +209,24 @@ void Contest::begin(Chain& chain) {
   double least = std::numeric_limits<double>::infinity();  // of an op that runs once, where there is one
   for (const auto& [member, times] : weights) least = std::min(least, times);
   for (auto& [member, times] : weights) times /= least;
-  const auto alone = [&](const std::optional<Layout>& layout) {
-    double sum = 0;
-    for (const auto& [member, times] : weights) sum += times * best_alone(*member, layout);
-    return sum;
-  };
-  const double fastest = alone(std::nullopt);
   auto trial = std::make_unique<Trial>(Trial{&chain, Race(weights), {}, {}});
   trial->race.add(std::nullopt);
   const bool blocks = std::any_of(weights.begin(), weights.end(),
                                   [](const auto& member) { return member.first->op.outputs[0].rank() >= 3; });
+  double program_ms = 0;  // by each op's best time alone
   for (const char* name : {"NCHW", "NHWC", "nChw16c", "nChw8c"}) {
     const Layout layout = Layout::parse(name);
-    const bool met = std::any_of(weights.begin(), weights.end(), [&](const auto& member) {
-      return std::any_of(member.first->ways.begin(), member.first->ways.end(),
-                         [&](const Way& way) { return way.usable && is_of(way.candidate.outputs[0], layout); });
-    });
-    if (blocks && met && alone(layout) <= kPromising * fastest) trial->race.add(layout);
+    bool met = false;
+    double slow = 0;  // of the program's time, in ops that have ways in this layout and are slow in it
+    program_ms = 0;
+    for (const auto& [member, times] : weights) {
+      const Alone alone = times_alone(*member, layout);
+      if (std::isinf(alone.best)) continue;
+      program_ms += times * alone.best;
+      met = met || !std::isinf(alone.within);
+      if (!std::isinf(alone.within) && alone.within > kUnpromising * alone.best) slow += times * alone.best;
+    }
+    if (blocks && met && slow < program_ms / 2) trial->race.add(layout);
   }
   const size_t contestants = trial->race.contestants().size();
   if (contestants < 2) {
@@ -231,7 +234,7 @@ void Contest::begin(Chain& chain) {
     return;
   }
   trial->turns.resize(contestants);
-  trial->untimed_runs = fastest < kShortMs ? 2 : 1;
+  trial->untimed_runs = program_ms < kShortMs ? 2 : 1;
   ++chain.contests;
   trial_ = std::move(trial);
   take_round();
