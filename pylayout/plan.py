@@ -236,7 +236,8 @@ def compile(
     slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
     math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" where an OpenCL device may hold values
     between inputs and outputs as f16 (beyond 65504 they are infinite). memory_limit: bytes of memory beside weights,
-    inputs and outputs; a batch is run in smaller slices to keep it, and OutOfMemoryError says what is the least.
+    inputs and outputs; to keep it a batch is run in smaller slices, then by implementations that need less memory
+    for themselves; OutOfMemoryError says what is the least.
     max_plans: where axes have names, so many plans for other sizes than the first are kept; of more, the one that was
     not used for longest is let go when its runs have ended, and made again when it is needed.
     simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or

@@ -292,6 +292,37 @@ Device& Plan::Compiler::choose_home() const {
   return context_.device("cpu");
 }
 
+void Plan::Compiler::add_lighter(std::vector<Candidate>& list) {
+  const size_t limit = options_.memory_limit;
+  if (!limit || std::any_of(list.begin(), list.end(), [&](const Candidate& c) { return c.bytes() <= limit; })) return;
+  const size_t count = list.size();
+  // The last one that keeps the limit is taken where nothing is measured: the fastest, as far as workspaces tell.
+  for (size_t most : {size_t(0), limit / 16, limit / 4})
+    for (size_t i = 0; i < count; ++i) {
+      if (list[i].parts.size() > 1 || list[i].parts[0]->rest) continue;
+      const Variant& heavy = *list[i].parts[0];
+      std::unique_ptr<Variant> light = plan_.variant_of(heavy.slice, heavy.streams, heavy.threads);
+      light->nodes = heavy.nodes;
+      light->costs = std::make_unique<ConversionCosts>(*plan_.conversions_, light->threads);
+      for (NodeStates& node : light->nodes) {
+        const auto bytes = [](const State& state) { return state.way ? state.way->candidate.workspace_bytes : 0; };
+        size_t allowed = SIZE_MAX;  // at least what the lightest way takes
+        for (const State& state : node.states) allowed = std::min(allowed, bytes(state));
+        allowed = std::max(allowed, most);
+        node.states.erase(std::remove_if(node.states.begin(), node.states.end(),
+                                         [&](const State& state) { return bytes(state) > allowed; }),
+                          node.states.end());
+      }
+      light->assignment = settle(*light, light->nodes, true);
+      light->program = std::make_unique<Program>(context_, light->graph, light->nodes, light->assignment, *plan_.home_,
+                                                 light->threads, *plan_.conversions_, constants_, options_.in_place);
+      Candidate candidate;
+      candidate.parts.push_back(std::move(light));
+      candidate.chains = plan_.chains_of(candidate.parts);
+      list.push_back(std::move(candidate));
+    }
+}
+
 // Leaves out what takes more memory than the limit.
 void Plan::Compiler::keep_within_memory(std::vector<Candidate>& list) const {
   if (!options_.memory_limit) return;
@@ -374,6 +405,7 @@ void Plan::Compiler::compile() {
     chained = composed(list, given_segments(list));
   }
   if (chained) candidates.insert(candidates.begin(), std::move(*chained));  // the last one is the simplest
+  add_lighter(candidates);
   keep_within_memory(candidates);
   const bool choose = candidates.size() > 1 && options_.tuning != Tuning::off;
   if (!choose) candidates.erase(candidates.begin(), candidates.end() - 1);

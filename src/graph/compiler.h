@@ -74,6 +74,8 @@ class Plan::Compiler {
   // Gives each variant that leaves some images over a rest to run them, all of them at once: shared by those that leave
   // as many.  Returns the rests.
   std::vector<std::shared_ptr<Variant>> add_rests(std::vector<std::unique_ptr<Variant>>& list) const;
+  // Where nothing keeps within the limit: the same ways of cutting the batch, by ways of ops that need less workspace.
+  void add_lighter(std::vector<Candidate>& list);
   void keep_within_memory(std::vector<Candidate>& list) const;
   std::string name_of(const Variant& variant) const;
   // Everything for one way of cutting the batch.

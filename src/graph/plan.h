@@ -39,9 +39,10 @@ struct PlanOptions {
   // Slices by the node (of the simplified graph) that they begin with, in order, the first of them ""; then `slice` is
   // 0.
   std::vector<std::pair<std::string, int64_t>> chains;
-  Math math = Math::fp32;            // what products of f32 may be rounded to; at least the context's
-  size_t memory_limit = 0;           // bytes of arenas, beside weights; 0: none.  A batch is cut smaller to keep it
-  bool simplify = true;              // run the passes
+  Math math = Math::fp32;   // what products of f32 may be rounded to; at least the context's
+  size_t memory_limit = 0;  // bytes of arenas, beside weights; 0: none.  To keep it a batch is cut smaller, then
+                            // ways of ops with less workspace are taken
+  bool simplify = true;     // run the passes
   std::vector<std::string> without;  // passes to leave out
   // Left out as "windows" and "in_place" in `without`.
   bool windows = true;   // parts of concats may be written, parts of tensors read, with strides

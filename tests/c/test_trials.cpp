@@ -69,6 +69,14 @@ class WorkProvider : public Provider {
         out.add(candidate);
       }
     if (op.schema->kind != "test_work") return;
+    if (op.attributes.integer("number") == 100) {
+      for (const size_t bytes : {size_t(1) << 20, size_t(1) << 16, size_t(0)}) {
+        Candidate candidate = work(op, "work", bytes == 0 ? "frugal" : bytes > 1 << 16 ? "lavish" : "modest", 1);
+        candidate.workspace_bytes = bytes;
+        out.add(candidate);
+      }
+      return;
+    }
     out.add(work(op, "work", "tardy", 250));
     out.add(work(op, "work", "swift", 1));
   }
@@ -187,6 +195,48 @@ static void test_noise_buys_no_reorders() {
   CHECK(reorders(0.095, Tuning::automatic) == 0);
 }
 
+// Less workspace where there are no images to cut.
+static void test_a_memory_limit_takes_lighter_ways() {
+  const auto context = context_without_disk();
+  Graph graph;
+  Attributes attributes;
+  attributes.set("number", int64_t(100));
+  ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {1, 256}));
+  for (int i = 0; i < 3; ++i) x = graph.add(*find_schema("test_work"), attributes, {x}, "work" + std::to_string(i))[0];
+  graph.output(x, "y", std::nullopt);
+  const EntryRef entry = context->catalog().entry(graph.op(graph.node(0)), context->device("cpu"), 1);
+  for (const Way& way : entry->ways)
+    context->costs().record(way.environment, entry->text, way.key,
+                            way.candidate.workspace_bytes > 1 << 16    ? 0.1
+                            : way.candidate.workspace_bytes            ? 0.2
+                            : way.candidate.implementation == "frugal" ? 0.3
+                                                                       : 9.0);
+  context->catalog().forget_costs();
+  PlanOptions options;
+  options.device = "cpu";
+  options.threads = 1;
+  for (const Tuning tuning : {Tuning::off, Tuning::automatic}) {
+    options.tuning = tuning;
+    const auto expect = [&](size_t limit, const char* way) {
+      options.memory_limit = limit;
+      const auto plan = Plan::compile(context, graph, options);
+      if (tuning == Tuning::off) CHECK(count(*plan, way) == 3);
+      if (limit) CHECK(count(*plan, "): work/lavish") == 0);
+    };
+    if (tuning == Tuning::off) expect(0, "): work/lavish");
+    expect(1 << 19, "): work/modest");
+    expect(1 << 15, "): work/frugal");
+    try {
+      expect(100, "");
+      CHECK(false);
+    } catch (const Error& error) {
+      CHECK(error.code() == Code::out_of_memory);
+      CHECK(std::string(error.what()).find("memory_limit is 100 bytes, the least that this graph") !=
+            std::string::npos);
+    }
+  }
+}
+
 static void test_time_runs_out_for_what_must_be_compiled_first() {
   const auto context = context_without_disk();
   const int ops = 20;  // six seconds of compiling
@@ -218,6 +268,7 @@ int main() {
   test_samples();
   test_a_disturbed_measurement_does_not_decide();
   test_noise_buys_no_reorders();
+  test_a_memory_limit_takes_lighter_ways();
   test_time_runs_out_for_what_must_be_compiled_first();
   return 0;
 }
