@@ -7,13 +7,17 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import pylayout as pl
 
 # Behind everything else, so that an installed pylayout stays the one that is tested.
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
 from bench.__main__ import _ASIDE, _SHORT, benchmarks
 from bench.choice_quality import cases, summarise
+from bench.gpu_dlprimitives import Conv, Gemm, table_of
 from bench.layers import best, class_of, flops_of
 from bench.networks import judge
 from bench.shapes import CONVOLUTIONS
@@ -84,3 +88,34 @@ def test_layers_are_divided_as_the_kernels_are():
     assert flops_of((1, 96, 56, 56, 96, 3, 2, 1, 96), 2) == 2 * 2 * 96 * 9 * 28 * 28
     result = {"alone": {"host": {"NHWC": 3.0, "nChw16c": 2.0, "nChw8c": None}}}
     assert best(result, "alone", "host") == (2.0, "nChw16c") and best(result, "alone", "onednn") is None
+
+
+def test_dlprimitives_table_is_read(tmp_path):
+    table = tmp_path / "ops.txt"
+    table.write_text(
+        "-- Running   42805.2 GFlops\n"
+        "  NT  5:   64, 2048,   96     1958.7 GFlops ( 3.48%)    125.3 GB/s ( 4.80%) limited by memory  4.80%\n"
+        "   2    alexnet  forward b=64 k=5  p=2 s=1 in=96   out=192  g=2   D=27    17382.1 GFlops (30.87%)  algo=gemm\n"
+        "   2    alexnet bwd-data b=64 k=5  p=2 s=1 in=96   out=192  g=2   D=27    16858.2 GFlops (29.94%)  algo=gemm\n"
+        "  NT  5:   64, 2048,   96     1958.7 GFlops ( 3.48%)    125.3 GB/s ( 4.80%) limited by memory  4.80%\n"
+    )
+    (gemm, gemm_rate), (conv, conv_rate) = table_of(table)
+    assert gemm == Gemm(transpose_a=False, transpose_b=True, m=64, n=2048, k=96) and gemm_rate == 1958.7
+    assert gemm.gflop == pytest.approx(2 * 64 * 2048 * 96 / 1e9)
+    assert conv == Conv("alexnet", n=64, k=5, padding=2, stride=1, c=96, oc=192, groups=2, size=27)
+    assert conv_rate == 17382.1 and conv.gflop == pytest.approx(2 * 64 * 27 * 27 * 192 * 48 * 25 / 1e9)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Gemm(transpose_a=True, transpose_b=True, m=3, n=5, k=4),
+        Conv("net", n=2, k=3, padding=1, stride=2, c=4, oc=6, groups=2, size=7),
+    ],
+)
+def test_dlprimitives_reference_is_the_ops_result(case):
+    arrays = case.arrays()
+    exact = case.exact(*arrays)
+    got = np.asarray(case.call(*map(pl.asarray, arrays))())
+    assert got[: len(exact)].shape == exact.shape
+    np.testing.assert_allclose(got[: len(exact)], exact, rtol=1e-5, atol=1e-5)
