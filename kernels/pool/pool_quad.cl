@@ -60,6 +60,13 @@ typedef PL_CAT(float, VECTOR) vec;
 #define STORE_CHANNELS(p, o, v) STOREV(DST, VECTOR, p, o, v)
 #define WHOLE_VECTORS __attribute__((intel_vec_len_hint(1)))  // work-items are not to be the lanes of vectors too
 #endif
+#if VECTOR == 4
+#define LANE_NUMBERS (int4)(0, 1, 2, 3)
+#elif VECTOR == 8
+#define LANE_NUMBERS (int8)(0, 1, 2, 3, 4, 5, 6, 7)
+#else
+#define LANE_NUMBERS (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+#endif
 #define SPAN_W ((TILE_W - 1) * STRIDE_W + (KERNEL_W - 1) * DILATION_W + 1)  // columns of src that a tile reaches
 #if POOL_MAX
 #define NOTHING (-INFINITY)
@@ -106,6 +113,10 @@ void pool_quad(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const window_arg windo
         const idx_t count = rows * columns;
 #endif
         value[x] /= (float)count;
+#endif
+#if POOL_MAX
+        if (c + VECTOR > DST_DIM(1))  // padding of blocks is zero, also where a dilated window steps over all of src
+            value[x] = select(value[x], (vec)(0.0f), LANE_NUMBERS >= (int)(DST_DIM(1) - c));
 #endif
         STORE_CHANNELS(dst, DST_OFFSET(n, c, 0, h, w), value[x]);
     }

@@ -31,6 +31,8 @@ std::unique_ptr<Kernel> prepare_batch_norm(OpenclDevice& device, const Op& op, c
   return kernel;
 }
 
+constexpr int64_t kMostGroups = 65535;  // that NVIDIA's devices take along the second and third dimension
+
 // Positions a work-item of batch_norm_quad takes: several loads on their way, and the factors made once for all.
 constexpr size_t kQuadRows = 4;
 
@@ -49,13 +51,13 @@ std::unique_ptr<Kernel> prepare_quads(OpenclDevice& device, const Op& op, const 
   }
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = add_kernel(*kernel, source, "batch_norm_quad", op, candidate).index(run).index(positions);
-  const std::vector<size_t> group = group_of_quads(global[0]);
-  launch.global(global).local(device.capabilities().cpu ? group_of_vectors(device, global)
-                                                        : std::vector<size_t>{group[0], group[1]});
+  std::vector<size_t> group = group_of_quads(global[0]);
+  group.resize(global.size());
+  launch.global(global).local(device.capabilities().cpu ? group_of_vectors(device, global) : group);
   return kernel;
 }
 
-// Channels innermost; on CPUs in blocks too.
+// Channels innermost, or in blocks.
 void list_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   const bool cpu = device.capabilities().cpu;
@@ -67,7 +69,7 @@ void list_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
     base.inputs[i] = op.in(int(i)).with_layout(Layout::plain(1));
   }
   std::vector<Layout> layouts = {Layout::channels_last(x.rank())};
-  if (cpu && x.rank() > 2) layouts = layouts_to_try(op, x);
+  if (x.rank() > 2) layouts = layouts_to_try(op, x);
   for (const Layout& layout : layouts) {
     Candidate candidate = base;
     candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, layout);
@@ -79,13 +81,46 @@ void list_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
     const bool in_blocks = src.inner.size() == 1 && x.shape[1] % run == 0 && src.order[0] == 0 && src.order[1] == 1;
     if (dim != 1 || !(layout == Layout::channels_last(x.rank()) || in_blocks)) continue;
     const int vector = vector_of_channels(device, run);
-    if (!vector) continue;
+    if (!vector || (!cpu && op.in(0).shape[0] * (x.shape[1] / run) > kMostGroups && run < x.shape[1])) continue;
     candidate.efficiency = cpu ? 0.5 : efficiency_of_quads(device);
     candidate.prepare = [&device, op, candidate, run, vector] {
       return prepare_quads(device, op, candidate, run, vector);
     };
     out.add(std::move(candidate));
   }
+}
+
+// ---- channels first, on GPUs
+
+constexpr int64_t kPlaneSteps = 4;  // pieces a work-item of batch_norm_planes takes
+
+void list_planes(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const TensorDesc& x = op.in(0);
+  if (device.capabilities().cpu || x.rank() < 3 || !has_quads(x.dtype) || x.elements() == 0) return;
+  Candidate candidate = make_candidate(op, "batch_norm_planes");
+  for (size_t i = 1; i < op.inputs.size(); ++i) {
+    if (!op.has(i)) continue;
+    if (!has_quads(op.in(int(i)).dtype)) return;
+    candidate.inputs[i] = op.in(int(i)).with_layout(Layout::plain(1));
+  }
+  candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, Layout::plain(x.rank()));
+  candidate.outputs[0] = candidate.inputs[0];
+  const Addressing src(candidate.inputs[0]);
+  const int64_t planes = x.shape[0] * x.shape[1], positions = x.elements() / planes;
+  const int piece = piece_of(positions, int64_t(size_of(x.dtype)));
+  if (!narrow(src)) return;
+  candidate.efficiency = piece * int64_t(size_of(x.dtype)) >= 8 ? 0.8 : 0.5;
+  candidate.prepare = [&device, op, candidate, planes, positions, piece] {
+    KernelSource source("batch_norm/batch_norm_planes.cl");
+    source.define("PIECE", piece).define("STEPS", kPlaneSteps);
+    const int64_t pieces = positions / piece, items = (pieces + kPlaneSteps - 1) / kPlaneSteps;
+    auto kernel = std::make_unique<KernelList>(device);
+    Launch& launch = add_kernel(*kernel, source, "batch_norm_planes", op, candidate);
+    launch.scalar(Divisor(items)).scalar(Divisor(op.in(0).shape[1])).scalar(cl_int(pieces));
+    launch.scalar(cl_int(items * planes)).global({size_t(items * planes)}).local({128});
+    return kernel;
+  };
+  out.add(std::move(candidate));
 }
 
 // The vectors of a value for each channel, in their only layout.
@@ -131,6 +166,7 @@ void list_positions(const Op& op, OpenclDevice& device, CandidateList& out) {
 void list_batch_norm(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_quads(op, device, out);
   list_positions(op, device, out);
+  list_planes(op, device, out);
   add_per_layout(op, "batch_norm_direct", out, [&](Candidate& candidate) {
     vectors_plain(op, candidate);
     candidate.efficiency = 0.3;

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/status.h"
+#include "providers/opencl/places.h"
 #include "providers/opencl/sources.h"
 
 namespace pl::opencl {
@@ -41,8 +42,8 @@ void append_define(std::string& out, const std::string& name, const std::string&
   out += "#define " + name + " " + value + "\n";
 }
 
-// The macros that go from a place in memory to indices.
-void append_walk(std::string& out, const std::string& name, const Addressing& a) {
+// The macros that go from a place in memory to indices.  `divides`: by what tensor_arg holds for each dimension.
+void append_walk(std::string& out, const std::string& name, const Addressing& a, bool divides) {
   std::string indices, inside = "1";
   for (int i = 0; i < a.rank; ++i) {
     const std::string n = std::to_string(i);
@@ -67,6 +68,11 @@ void append_walk(std::string& out, const std::string& name, const Addressing& a)
     const std::string outer = concat("i##_out", dim);
     if (k == 0) {  // the outermost needs no remainder
       walk += " const idx_t " + outer + " = (idx_t)i##_rest;";
+    } else if (divides) {
+      const std::string above = concat("i##_above", dim), arg = lower(name) + "_arg";
+      walk += concat(" const uidx_t ", above, " = PL_DIVIDED(i##_rest, ", arg, ".factor[", dim, "], ", arg, ".shift[",
+                     dim, "]); const idx_t ", outer, " = (idx_t)(i##_rest - ", above, " * ", count, "); i##_rest = ",
+                     above, ";");
     } else {
       walk += " const idx_t " + outer + " = (idx_t)(i##_rest % " + count + "); i##_rest /= " + count + ";";
     }
@@ -113,7 +119,7 @@ void append_tensor(std::string& out, const std::string& name, const Addressing& 
     sum += " + " + (inner.stride == 1 ? index : concat(index, " * ", inner.stride));
   }
   append_define(out, name + "_OFFSET(" + parameters + ")", "(" + sum + ")");
-  append_walk(out, name, a);
+  append_walk(out, name, a, !specialised && !wide);
 }
 
 }  // namespace
@@ -269,6 +275,15 @@ std::vector<unsigned char> KernelSource::tensor_argument(const std::string& name
   values.insert(values.end(), a.dims.begin(), a.dims.end());
   values.insert(values.end(), a.strides.begin(), a.strides.end());
   const bool is_wide = wide();
+  if (!is_wide) {
+    std::vector<Divisor> divisors;
+    for (int i = 0; i < kMaxRank; ++i) {
+      const int64_t count = i < a.rank ? a.padded(i) / a.block(i) : 1;
+      divisors.emplace_back(count > 0 && count <= INT32_MAX ? count : 1);  // by others nothing is divided
+    }
+    for (const Divisor& each : divisors) values.push_back(each.factor);
+    for (const Divisor& each : divisors) values.push_back(each.shift);
+  }
   std::vector<unsigned char> bytes(values.size() * (is_wide ? 8 : 4));
   for (size_t i = 0; i < values.size(); ++i) {
     if (is_wide) {

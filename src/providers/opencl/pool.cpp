@@ -3,6 +3,7 @@
 
 #include "providers/opencl/global_pool.h"
 #include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/places.h"
 #include "providers/opencl/quads.h"
 #include "providers/opencl/reduce_vectors.h"
 #include "providers/opencl/window.h"
@@ -59,6 +60,13 @@ bool in_quads(const TensorDesc& x) {
   return x.rank() >= 3 && has_quads(x.dtype) && x.shape[1] % 4 == 0 && x.elements() > 0;
 }
 
+// Channels in blocks: work-groups are whole blocks wide, so that neighbours lie side by side, by columns, then rows.
+std::vector<size_t> group_of_blocks(size_t across, size_t tiles) {
+  size_t along = 1;
+  while (across * along < 64 && along < tiles) along *= 2;
+  return {across, along, std::max<size_t>(1, 128 / (across * along))};
+}
+
 std::unique_ptr<Kernel> prepare_pool_quads(OpenclDevice& device, const Op& op, const Addressing& src,
                                            const Addressing& dst, int vector) {
   KernelSource source = pool_source("pool/pool_quad.cl", op, src, dst);
@@ -78,21 +86,21 @@ std::unique_ptr<Kernel> prepare_pool_quads(OpenclDevice& device, const Op& op, c
       .scalar(cl_int(spatial == 2 ? window_of(op, 0).end : 0))
       .scalar(cl_int(window_of(op, spatial - 1).end))
       .global(global)
-      .local(device.capabilities().cpu ? group_of_vectors(device, global) : group_of_quads(vectors));
+      .local(device.capabilities().cpu ? group_of_vectors(device, global)
+             : src.inner.empty()       ? group_of_quads(vectors)
+                                       : group_of_blocks(size_t(src.inner[0].size / vector), tiles));
   return kernel;
 }
 
 void list_pool_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
   if (x.rank() < 3 || x.rank() > 4 || !has_quads(x.dtype) || op.out().elements() == 0) return;
-  if (x.elements() == 0 || (!device.capabilities().cpu && x.shape[1] % 4)) return;
+  if (x.elements() == 0) return;
   const WindowArgument window = window_argument(op);
   // What a row of windows reaches stays in registers.
   if (window.size[1] > 7 || window.size[2] > 7 || window.stride[2] > 4) return;
   if ((window.size[2] - 1) * window.dilation[2] > 8) return;
-  std::vector<Layout> layouts = {Layout::channels_last(x.rank())};
-  if (device.capabilities().cpu) layouts = layouts_to_try(op, x);
-  for (const Layout& layout : layouts) {
+  for (const Layout& layout : layouts_to_try(op, x)) {
     Candidate candidate = make_candidate(op, "pool_quad");
     candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, layout);
     candidate.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, layout);
@@ -103,6 +111,117 @@ void list_pool_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
     if (!vector) continue;
     candidate.efficiency = device.capabilities().cpu ? 0.4 : efficiency_of_quads(device);
     candidate.prepare = [&device, op, src, dst, vector] { return prepare_pool_quads(device, op, src, dst, vector); };
+    out.add(std::move(candidate));
+  }
+}
+
+std::unique_ptr<Kernel> prepare_global(OpenclDevice& device, const GlobalPool& pool) {
+  const double scale = pool.maximum ? 1.0 : 1.0 / double(pool.positions);
+  auto kernel = std::make_unique<KernelList>(device);
+  pool.add(*kernel, true, pool.parts == 1, scale);
+  if (pool.parts > 1) pool.add(*kernel, false, true, scale);
+  return kernel;
+}
+
+// ---- channels first, on GPUs
+
+struct PoolArgument {  // pool_arg of pool_columns
+  cl_int in_h, in_w, out_h, out_w, stride_w, dilation_w, begin_h, begin_w, end_h, end_w;
+};
+
+void list_pool_columns(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const TensorDesc& x = op.in(0);
+  if (device.capabilities().cpu || x.rank() < 3 || x.rank() > 4 || !has_quads(x.dtype)) return;
+  if (x.elements() == 0 || op.out().elements() == 0) return;
+  const WindowArgument window = window_argument(op);
+  if (window.size[1] > 7 || window.size[2] > 7 || window.stride[1] > 4) return;
+  if ((window.size[1] - 1) * window.dilation[1] > 8) return;  // rows in registers
+  Candidate candidate = make_candidate(op, "pool_columns");
+  const Layout plain = Layout::plain(x.rank());
+  candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, plain);
+  candidate.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, plain);
+  const Addressing src = with_three_spatial(candidate.inputs[0]), dst = with_three_spatial(candidate.outputs[0]);
+  if (!narrow(src) || !narrow(dst)) return;
+  candidate.efficiency = 0.6;
+  candidate.prepare = [&device, op, src, dst, window] {
+    const int spatial = spatial_rank(op);
+    const int64_t tall = std::min<int64_t>(4, dst.dims[3]), tiles = (dst.dims[3] + tall - 1) / tall;
+    KernelSource source("pool/pool_columns.cl");
+    source.define("SRC_DTYPE", name_of(src.dtype)).define("DST_DTYPE", name_of(dst.dtype));
+    source.define("POOL_MAX", op.attributes.text("mode") == "max" ? 1 : 0);
+    source.define("COUNT_PAD", op.attributes.flag("count_include_pad") ? 1 : 0).define("TILE_H", tall);
+    source.define("KERNEL_H", window.size[1]).define("KERNEL_W", window.size[2]);
+    source.define("STRIDE_H", window.stride[1]).define("DILATION_H", window.dilation[1]);
+    PoolArgument pool;
+    pool.in_h = cl_int(src.dims[3]), pool.in_w = cl_int(src.dims[4]);
+    pool.out_h = cl_int(dst.dims[3]), pool.out_w = cl_int(dst.dims[4]);
+    pool.stride_w = window.stride[2], pool.dilation_w = window.dilation[2];
+    pool.begin_h = window.begin[1], pool.begin_w = window.begin[2];
+    pool.end_h = cl_int(spatial == 2 ? window_of(op, 0).end : 0);
+    pool.end_w = cl_int(window_of(op, spatial - 1).end);
+    const int64_t all = dst.dims[4] * tiles * dst.dims[0] * dst.dims[1];
+    auto kernel = std::make_unique<KernelList>(device);
+    kernel->add(source, "pool_columns")
+        .input(0)
+        .output(0)
+        .scalar(pool)
+        .scalar(Divisor(dst.dims[4]))
+        .scalar(Divisor(tiles))
+        .scalar(cl_int(all))
+        .global({size_t(all)})
+        .local({128});
+    return kernel;
+  };
+  out.add(std::move(candidate));
+}
+
+// Global pools, on GPUs: in blocks as channels last, a block an image of its own.
+void list_global_blocks(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const TensorDesc& x = op.in(0);
+  if (device.capabilities().cpu || x.rank() < 3 || !has_quads(x.dtype) || x.elements() == 0) return;
+  for (int dim = 2; dim < x.rank(); ++dim)
+    if (op.out().shape[dim] != 1) return;
+  const bool maximum = op.attributes.text("mode") == "max";
+  for (const Layout& layout : layouts_to_try(op, x)) {
+    Candidate candidate = make_candidate(op, "global_pool_quad");
+    candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, layout);
+    candidate.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, layout);
+    Slabs slabs;
+    if (layout == Layout::channels_last(x.rank()) || !slabs_of(candidate.inputs[0], slabs)) continue;
+    if (!narrow(Addressing(candidate.inputs[0]))) continue;
+    if (slabs.run > 1) {
+      constexpr int64_t kMostGroups = 65535;  // that NVIDIA's devices take along the third dimension
+      if (slabs.run % 4 || slabs.outer > kMostGroups) continue;
+      Dims shape = x.shape;
+      shape[0] = slabs.outer, shape[1] = slabs.run;
+      const GlobalPool pool(device, TensorDesc::dense(x.dtype, shape), maximum, kLeastOfLane);
+      candidate.workspace_bytes = pool.workspace_bytes();
+      candidate.efficiency = efficiency_of_quads(device);
+      candidate.prepare = [&device, pool] { return prepare_global(device, pool); };
+    } else {
+      candidate.implementation = "global_pool_planes";
+      const int64_t positions = slabs.positions();
+      const int piece = piece_of(positions, int64_t(size_of(x.dtype)));
+      candidate.efficiency = piece * int64_t(size_of(x.dtype)) >= 8 ? 0.8 : 0.5;
+      candidate.prepare = [&device, dtype = x.dtype, maximum, planes = slabs.outer, positions, piece] {
+        int64_t lanes = 8;
+        while (lanes < 128 && lanes * 4 < positions / piece) lanes *= 2;
+        const int64_t lines = 128 / lanes;
+        KernelSource source("adaptive_pool/global_pool_planes.cl");
+        source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype)).define("PIECE", piece);
+        source.define("POOL_MAX", maximum ? 1 : 0).define("LANES", lanes).define("PLANES", lines);
+        auto kernel = std::make_unique<KernelList>(device);
+        kernel->add(source, "global_pool_planes")
+            .input(0)
+            .output(0)
+            .scalar(cl_int(planes))
+            .scalar(cl_int(positions / piece))
+            .scalar(cl_float(maximum ? 1.0 : 1.0 / double(positions)))
+            .global({size_t((planes + lines - 1) / lines * lanes), size_t(lines)})
+            .local({size_t(lanes), size_t(lines)});
+        return kernel;
+      };
+    }
     out.add(std::move(candidate));
   }
 }
@@ -118,12 +237,7 @@ void list_global_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
   candidate.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, Layout::channels_last(x.rank()));
   candidate.workspace_bytes = pool.workspace_bytes();
   candidate.efficiency = efficiency_of_quads(device);
-  candidate.prepare = [&device, pool] {
-    auto kernel = std::make_unique<KernelList>(device);
-    pool.add(*kernel, true, pool.parts == 1, pool.maximum ? 1.0 : 1.0 / double(pool.positions));
-    if (pool.parts > 1) pool.add(*kernel, false, true, pool.maximum ? 1.0 : 1.0 / double(pool.positions));
-    return kernel;
-  };
+  candidate.prepare = [&device, pool] { return prepare_global(device, pool); };
   out.add(std::move(candidate));
 }
 
@@ -140,6 +254,7 @@ void list_global_vectors(const Op& op, OpenclDevice& device, CandidateList& out)
 void list_pool(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (const auto reason = window_refusal(op)) return out.refuse("opencl", *reason);
   list_pool_quads(op, device, out);
+  list_pool_columns(op, device, out);
   add_per_layout(op, "pool_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.2;
     candidate.prepare = [&device, op, src = with_three_spatial(candidate.inputs[0]),
@@ -150,6 +265,7 @@ void list_pool(const Op& op, OpenclDevice& device, CandidateList& out) {
 
 void list_adaptive_pool(const Op& op, OpenclDevice& device, CandidateList& out) {
   list_global_quads(op, device, out);
+  list_global_blocks(op, device, out);
   list_global_vectors(op, device, out);
   add_per_layout(op, "adaptive_pool_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.1;

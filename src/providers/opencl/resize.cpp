@@ -1,4 +1,5 @@
 // resize: interpolate (kernels/resize/).
+#include <algorithm>
 #include <array>
 
 #include "providers/opencl/opencl_provider.h"
@@ -118,7 +119,54 @@ void list_for_cpus(const Op& op, OpenclDevice& device, CandidateList& out) {
   });
 }
 
+constexpr int64_t kTileRows = 4;  // of the result, that a work-item of resize_pieces computes
+
+// Pieces of channels or of columns, on GPUs.
+void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const TensorDesc& x = op.in(0);
+  const bool linear = op.attributes.text("mode") == "linear";
+  if (device.capabilities().cpu || x.rank() > 4 || x.elements() == 0 || op.out().elements() == 0) return;
+  if (linear && !has_quads(x.dtype)) return;
+  const int64_t bytes = int64_t(size_of(x.dtype));
+  for (const Layout& layout : layouts_to_try(op, x)) {
+    Candidate candidate = make_candidate(op, "resize_pieces");
+    candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, layout);
+    candidate.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, layout);
+    Slabs src, dst;
+    if (!slabs_of(candidate.inputs[0], src) || !slabs_of(candidate.outputs[0], dst)) continue;
+    if (!narrow(Addressing(candidate.inputs[0])) || !narrow(Addressing(candidate.outputs[0]))) continue;
+    if (src.spatial.size() == 1) {
+      src.spatial.insert(src.spatial.begin(), 1);
+      dst.spatial.insert(dst.spatial.begin(), 1);
+    }
+    const bool columns = layout == Layout::plain(x.rank());
+    const int piece = piece_of(columns ? dst.spatial[1] : dst.run, bytes);
+    candidate.efficiency = 0.5;
+    candidate.prepare = [&device, op, dtype = x.dtype, linear, bytes, src, dst, columns, piece] {
+      const int64_t pieces = (columns ? dst.spatial[1] : dst.run) / piece, tall = std::min(kTileRows, dst.spatial[0]);
+      const int64_t tiles = (dst.spatial[0] + tall - 1) / tall, across = columns ? 1 : dst.spatial[1];
+      KernelSource source("resize/resize_pieces.cl");
+      source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype)).define("PIECE", piece);
+      source.define("LINEAR", linear ? 1 : 0).define("COLUMNS", columns ? 1 : 0).define("TILE_H", tall);
+      source.define("ALIGN_CORNERS", op.attributes.flag("align_corners") ? 1 : 0);
+      if (!linear) source.define("BYTES", bytes);
+      const auto& scale = op.attributes.numbers("scale");
+      auto kernel = std::make_unique<KernelList>(device);
+      Launch& launch = kernel->add(source, "resize_pieces").input(0).output(0);
+      launch.scalar(cl_float(scale.size() > 1 ? scale[0] : 1.0)).scalar(cl_float(scale.back()));
+      for (int64_t size : {src.spatial[0], src.spatial[1], dst.spatial[0], dst.spatial[1], dst.run})
+        launch.scalar(cl_int(size));
+      const int64_t items = pieces * across * tiles * dst.outer;
+      launch.scalar(Divisor(pieces)).scalar(Divisor(across)).scalar(Divisor(tiles)).scalar(cl_int(items));
+      launch.global({size_t(items)}).local({128});
+      return kernel;
+    };
+    out.add(std::move(candidate));
+  }
+}
+
 void list_resize(const Op& op, OpenclDevice& device, CandidateList& out) {
+  list_pieces(op, device, out);
   list_for_cpus(op, device, out);
   add_per_layout(op, "resize_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.2;

@@ -1,0 +1,95 @@
+// Borders added to a tensor or cut from it, source and result in one layout, a piece of the result a work-item.
+//
+//   dst[i] = src[i - begin] where that exists; elsewhere the value (PAD_MODE 0), the mirror image about the first or
+//            last element (1) or the nearest element (2), along each dimension
+//
+// Tensors: SRC and DST of elements of BYTES bytes, whose neighbours in memory are neighbours along dimension UNIT.  In
+// terms of indices i0, i1, ... of DST: PADDED_AT(i) is the offset in SRC of the element at PAD_SOURCE(i0, 0), ..., but at
+// 0 along UNIT unless WHOLE; PADDED_INSIDE(i) says whether PAD_EXISTS(i0, 0), ... but for UNIT (PAD_MODE 0; else 1).
+// UNIT_INDEX(i) is the index along UNIT, SRC_ROW and DST_ROW are the sizes.  Dimensions to which nothing is added are left out of both.
+//
+// A work-item writes PIECE elements side by side; neighbours write neighbours in memory.  Where PIECE does not divide the
+// size of UNIT (CROSS), a piece may go on in the next row, at most one: its size is no less than PIECE.  WHOLE: nothing
+// is added along UNIT, so that pieces of src are read whole, padding of blocks included.
+// Assumes that reflections stay inside of src: begins and ends are smaller than its sizes.
+#include "common/pieces.clh"
+
+typedef struct {
+    long begin[8];  // elements added before each dimension; negative: cut
+} pad_arg;
+
+#ifndef PAD_MODE
+#define PAD_MODE 0  // 0: constant, 1: reflect, 2: replicate
+#endif
+#ifndef CROSS
+#define CROSS 1  // PIECE does not divide the size of UNIT
+#endif
+#ifndef WHOLE
+#define WHOLE 0  // along UNIT nothing is added, and PIECE divides what lies side by side
+#endif
+#ifndef BYTES
+#error "pad_pieces: BYTES of an element must be set"
+#endif
+static inline idx_t pad_source(idx_t s, idx_t size) {
+#if PAD_MODE == 1
+    return s < 0 ? -s : s >= size ? 2 * (size - 1) - s : s;
+#elif PAD_MODE == 2
+    return clamp(s, (idx_t)0, size - 1);
+#else
+    return s;
+#endif
+}
+#define PAD_SOURCE(i, d) pad_source((i) - (idx_t)pad.begin[d], SRC_DIM(d))
+#define PAD_EXISTS(i, d) ((uidx_t)((i) - (idx_t)pad.begin[d]) < (uidx_t)SRC_DIM(d))
+
+__kernel void pad_pieces(__global const RAW* restrict src, const tensor_arg src_arg, __global RAW* restrict dst,
+                         const tensor_arg dst_arg, const pad_arg pad, const RAW value, const idx_t places) {
+    const idx_t place = (idx_t)get_global_id(0) * PIECE;
+    if (place >= places) return;
+    DST_INDICES(place, i)
+    RAW y[PIECE];
+#if WHOLE
+    _Pragma("unroll") for (int k = 0; k < PIECE; ++k) y[k] = UNIT_INDEX(i) + k < DST_ROW ? value : 0;
+#if PAD_MODE == 0
+    if (PADDED_INSIDE(i))
+#endif
+    {
+        const idx_t from = PADDED_AT(i);
+        RAW_LOAD(y, src, from)
+    }
+#else
+    const idx_t begin = (idx_t)pad.begin[UNIT], size = SRC_ROW, u = UNIT_INDEX(i);
+    const idx_t row = PADDED_AT(i);
+    const bool inside = PADDED_INSIDE(i);
+#if CROSS
+    const idx_t left = DST_ROW - u, last = min(place + PIECE - 1, places - 1);  // elements of this row
+    DST_INDICES(last, j)
+    const idx_t next_row = PADDED_AT(j);
+    const bool next_inside = PADDED_INSIDE(j);
+#endif
+    _Pragma("unroll") for (int k = 0; k < PIECE; ++k) {
+#if CROSS
+        const bool next = k >= left;
+        const idx_t s = (next ? k - left : u + k) - begin, from = next ? next_row : row;
+        const bool exists = (next ? next_inside : inside) && place + k < places;
+#else
+        const idx_t s = u + k - begin, from = row;
+        const bool exists = inside;
+#endif
+        y[k] = value;
+#if PAD_MODE == 0
+        if (exists && (uidx_t)s < (uidx_t)size) y[k] = src[from + s];
+#else
+        if (exists) y[k] = src[from + pad_source(s, size)];
+#endif
+    }
+#endif
+#if CROSS
+    if (place + PIECE > places) {
+        _Pragma("unroll") for (int k = 0; k < PIECE; ++k)
+            if (place + k < places) dst[place + k] = y[k];
+        return;
+    }
+#endif
+    RAW_STORE(y, dst, place)
+}

@@ -1,0 +1,313 @@
+// Kernels that only GPUs are offered for pooling, normalisation by given statistics, borders, resizing and gathering:
+// every device here says that it is one.  Each is checked against double precision, or to be equal, in every layout.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "opencl_testing.h"
+#include "ops/spatial.h"
+
+using namespace pl;
+using namespace pl::opencl_testing;
+
+namespace {
+
+const double kNan = std::nan(""), kInf = INFINITY;
+
+using Element = std::function<double(const Op& op, const Dims& index)>;
+std::set<std::string> seen;  // implementations
+
+double at(const Input& input, const Dims& index) { return input.values[size_t(linear(input.desc.shape, index))]; }
+
+void run(const char* name, const std::string& attributes, const std::vector<Input>& inputs, const Element& element,
+         double factor = 1, double absolute = 0) {
+  run_all_opencl(name, attributes.c_str(), inputs,
+                 [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+                   const size_t by = what.find(" by opencl/");
+                   CHECK(by != std::string::npos);
+                   const std::string rest = what.substr(by + 11);
+                   seen.insert(rest.substr(0, rest.find_first_of("[/ ")));
+                   Values expected;
+                   each(op.out().shape, [&](const Dims& index) { expected.push_back(element(op, index)); });
+                   expect(expected, factor, absolute)(op, y, what);
+                 });
+}
+
+// ---- resize
+
+void test_resize() {
+  struct Case {
+    Dims shape;
+    const char* attributes;
+  };
+  const Case cases[] = {{{2, 17, 4, 5}, "size=[7,3] mode=nearest"},
+                        {{2, 16, 4, 5}, "scale_factor=[2.0,2.0] mode=nearest"},
+                        {{1, 3, 6}, "size=[13] mode=nearest"},
+                        {{1, 24, 3, 7}, "size=[9,16] mode=nearest"},
+                        {{2, 17, 4, 5}, "size=[7,3] mode=bilinear"},
+                        {{2, 24, 4, 5}, "size=[9,12] mode=bilinear align_corners=true"},
+                        {{2, 20, 4, 5}, "scale_factor=[2.5,0.5] mode=bilinear"},
+                        {{1, 32, 5, 4}, "scale_factor=[2.0,2.0] mode=bilinear"},
+                        {{2, 17, 1, 1}, "size=[3,1] mode=bilinear align_corners=true"},
+                        {{1, 9, 19, 4}, "size=[4,8] mode=bilinear"},
+                        {{2, 24, 6}, "size=[4] mode=linear"}};
+  for (const Case& c : cases)
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      const Input x = random_input(dtype, c.shape);
+      const bool nearest = std::string(c.attributes).find("nearest") != std::string::npos;
+      run(
+          "interpolate", c.attributes, {x},
+          [&](const Op& op, const Dims& o) {
+            const auto& scale = op.attributes.numbers("scale");
+            const bool align = op.attributes.flag("align_corners");
+            const int spatial = c.shape.size() - 2;
+            double sum = 0;
+            for (int corner = 0; corner < (1 << spatial); ++corner) {
+              Dims source = o;
+              double weight = 1;
+              for (int d = 0; d < spatial; ++d) {
+                const int64_t n = c.shape[2 + d];
+                const double p = double(o[2 + d]), s = scale[size_t(d)];
+                const bool second = corner >> d & 1;
+                if (nearest) {
+                  source[2 + d] = std::min(int64_t(std::floor(float(p) * float(s))), n - 1);
+                  weight *= second ? 0 : 1;
+                  continue;
+                }
+                const double position = align ? p * s : std::max((p + 0.5) * s - 0.5, 0.0);
+                const int64_t first = std::min(int64_t(position), n - 1);
+                const double of_second = std::min(position - double(first), 1.0);
+                source[2 + d] = second ? std::min(first + 1, n - 1) : first;
+                weight *= second ? of_second : 1 - of_second;
+              }
+              sum += weight * at(x, source);
+            }
+            return sum;
+          },
+          1, nearest ? 0 : 2e-6);
+    }
+  const Input bytes = random_input(DType::u8, {1, 19, 3, 3}, 0, 200);
+  run("interpolate", "scale_factor=[1.0,1.0] mode=nearest", {bytes},
+      [&](const Op&, const Dims& index) { return at(bytes, index); });
+}
+
+// ---- pad
+
+void test_pad() {
+  struct Case {
+    Dims shape;
+    std::vector<int64_t> pad;  // last dimension first
+  };
+  const Case cases[] = {{{2, 17, 4, 5}, {1, 2, 3, 0}},
+                        {{2, 16, 4, 6}, {1, 1, 1, 1}},
+                        {{2, 24, 5, 16}, {3, 5, 1, 1}},
+                        {{2, 17, 4, 5}, {0, 1, 2, 2, 3, 4, 1, 0}},
+                        {{2, 17, 4, 5}, {-1, 2, 3, -2}},
+                        {{1, 3, 6}, {2, 2}},
+                        {{7}, {3, 3}},
+                        {{2, 24, 5, 4}, {3, -3, -1, -1, 2, 0}},
+                        {{1, 16, 3, 9}, {-4, -4, 1, 0}},
+                        {{1, 18, 3, 3, 2}, {1, 1, 2, 1, 0, 2}}};
+  for (const Case& c : cases)
+    for (const char* mode : {"constant", "reflect", "replicate"})
+      for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::u8, DType::s64}) {
+        const Input x = random_input(dtype, c.shape);
+        const bool constant = std::string(mode) == "constant";
+        const double value = is_floating(dtype) ? 1.5 : 0;
+        std::string attributes = "pad=[";
+        for (size_t i = 0; i < c.pad.size(); ++i) attributes += (i ? "," : "") + std::to_string(c.pad[i]);
+        attributes += concat("] mode=", mode, constant ? concat(" value=", value) : "");
+        run("pad", attributes, {x}, [&](const Op& op, const Dims& index) {
+          const auto& begins = op.attributes.integers("begins");
+          Dims source = index;
+          bool inside = true;
+          for (int d = 0; d < index.size(); ++d) {
+            const int64_t n = c.shape[d];
+            int64_t s = index[d] - begins[size_t(d)];
+            inside &= s >= 0 && s < n;
+            if (std::string(mode) == "replicate") s = std::min(std::max<int64_t>(s, 0), n - 1);
+            if (std::string(mode) == "reflect") s = s < 0 ? -s : s >= n ? 2 * (n - 1) - s : s;
+            source[d] = s;
+          }
+          return constant && !inside ? value : at(x, source);
+        });
+      }
+}
+
+// ---- gather
+
+void test_gather() {
+  for (DType dtype : {DType::f32, DType::f16, DType::u8, DType::s64})
+    for (int dim = 0; dim < 4; ++dim)
+      for (const Dims& shape : {Dims{7}, Dims{2, 3}}) {
+        const Dims table{3, 40, 4, 8};
+        const Input x = random_input(dtype, table);
+        Input index{TensorDesc::dense(DType::s64, shape), {}};
+        for (int64_t i = 0; i < shape.product(); ++i)
+          index.values.push_back(double((i * 5 + 1) % (2 * table[dim]) - table[dim]));
+        run("index_select", concat("dim=", dim), {x, index}, [&](const Op&, const Dims& o) {
+          Dims source, chosen;
+          for (int d = 0; d < dim; ++d) source.push_back(o[d]);
+          for (int d = 0; d < shape.size(); ++d) chosen.push_back(o[dim + d]);
+          const auto i = int64_t(at(index, chosen));
+          source.push_back(i < 0 ? i + table[dim] : i);
+          for (int d = dim + shape.size(); d < o.size(); ++d) source.push_back(o[d]);
+          return at(x, source);
+        });
+      }
+  const Input weight = random_input(DType::f32, {50, 36});
+  Input words{TensorDesc::dense(DType::s32, {3, 5}), {}};
+  for (int i = 0; i < 15; ++i) words.values.push_back(double(i * 7 % 100 - 50));
+  run("embedding", "", {words, weight}, [&](const Op&, const Dims& o) {
+    const auto row = int64_t(at(words, {o[0], o[1]}));
+    return at(weight, {row < 0 ? row + 50 : row, o[2]});
+  });
+}
+
+// ---- batch_norm
+
+void test_batch_norm() {
+  const Dims shapes[] = {{2, 17, 4, 5}, {3, 12, 7, 7}, {2, 16, 8, 6}, {2, 32, 9}, {1, 20, 3, 4, 6}, {2, 40, 1, 1}};
+  for (const Dims& shape : shapes)
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16})
+      for (bool full : {true, false}) {
+        const Dims channels{shape[1]};
+        std::vector<Input> inputs{random_input(dtype, shape), random_input(dtype, channels),
+                                  random_input(dtype, channels, 0.5, 2)};
+        for (int k = 0; k < 2; ++k) inputs.push_back(full ? random_input(dtype, channels) : Input{});
+        run(
+            "batch_norm", full ? "activation=relu eps=0.01" : "", inputs,
+            [&](const Op& op, const Dims& index) {
+              const Dims c{index[1]};
+              const double x = at(inputs[0], index), eps = op.attributes.number("eps");
+              double y = (x - at(inputs[1], c)) / std::sqrt(at(inputs[2], c) + eps);
+              if (!full) return y;
+              y = y * at(inputs[3], c) + at(inputs[4], c);
+              return y < 0 ? 0 : y;
+            },
+            8, 4e-6);
+      }
+}
+
+// ---- pools
+
+// Largest, where a NaN is larger than every number.
+double larger(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a; }
+
+double pooled(const Op& op, const Input& x, const Dims& out) {
+  const int spatial = spatial_rank(op);
+  Dims kernel;
+  double seen_inputs = 0, sum = 0, best = -kInf, padded = 1;
+  for (int axis = 0; axis < spatial; ++axis) {
+    const Window w = window_of(op, axis);
+    kernel.push_back(w.kernel);
+    const int64_t first = out[2 + axis] * w.stride - w.begin;
+    padded *= double(std::min(first + w.kernel, w.in + w.end) - first);
+  }
+  each(kernel, [&](const Dims& k) {
+    Dims index = out;
+    for (int axis = 0; axis < spatial; ++axis) {
+      const Window w = window_of(op, axis);
+      index[2 + axis] = out[2 + axis] * w.stride - w.begin + k[axis] * w.dilation;
+      if (index[2 + axis] < 0 || index[2 + axis] >= w.in) return;
+    }
+    ++seen_inputs;
+    sum += at(x, index);
+    best = larger(best, at(x, index));
+  });
+  if (op.attributes.text("mode") == "max") return best;
+  return sum / (op.attributes.flag("count_include_pad") ? padded : seen_inputs);
+}
+
+void test_pools() {
+  const char* const windows[] = {"kernel_size=3 stride=2 padding=1",
+                                 "kernel_size=2",
+                                 "kernel_size=[3,2] stride=2 padding=[1,0,1,1] ceil_mode=true",
+                                 "kernel_size=3 stride=1 padding=1 count_include_pad=false",
+                                 "kernel_size=[5,7] stride=[2,3] padding=2",
+                                 "kernel_size=[2,3] stride=[3,1] padding=[1,2] dilation=[1,2]",
+                                 "kernel_size=[3,2] padding=[2,1] dilation=[3,1] stride=[4,1]"};
+  for (const char* window : windows)
+    for (const char* name : {"max_pool2d", "avg_pool2d"})
+      for (DType dtype : {DType::f32, DType::f16, DType::bf16})
+        for (const Dims& shape : {Dims{2, 9, 9, 11}, Dims{1, 20, 14, 8}}) {
+          const bool max = std::string(name) == "max_pool2d",
+                     dilated = std::string(window).find("dil") != std::string::npos;
+          if (dtype != DType::f32 && (window != windows[0] || shape[0] == 2) && window != windows[1]) continue;
+          if (max ? std::string(window).find("count") != std::string::npos : dilated) continue;
+          Input x = random_input(dtype, shape);
+          if (max) x.values[20] = kNan, x.values[100] = kInf, x.values[120] = -kInf;
+          run(
+              name, window, {x}, [&](const Op& op, const Dims& index) { return pooled(op, x, index); }, 4, 1e-6);
+        }
+  for (const char* name : {"max_pool1d", "avg_pool1d"}) {
+    const Input row = random_input(DType::f32, {2, 17, 11});
+    run(
+        name, "kernel_size=3 stride=2 padding=1", {row},
+        [&](const Op& op, const Dims& index) { return pooled(op, row, index); }, 4, 1e-6);
+  }
+  // A dilated window that steps over the whole input: padding of blocks stays zero.
+  run("max_pool1d", "kernel_size=2 dilation=2 padding=1", {random_input(DType::f32, {1, 9, 1})},
+      [](const Op&, const Dims&) { return -kInf; });
+}
+
+void test_global_pools() {
+  const Dims shapes[] = {{3, 17, 7, 7}, {2, 20, 8, 8}, {1, 16, 40, 24}, {2, 32, 5}, {1, 12, 3, 4, 6}, {2, 8, 70, 31}};
+  for (const Dims& shape : shapes)
+    for (const char* name : {"avg", "max"})
+      for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+        const bool max = std::string(name) == "max";
+        Input x = random_input(dtype, shape);
+        if (max) x.values[20] = kNan, x.values[100] = kInf, x.values[120] = -kInf;
+        const int64_t positions = shape.product() / (shape[0] * shape[1]);
+        run(
+            max ? concat("adaptive_max_pool", shape.size() - 2, "d").c_str() : "global_avg_pool",
+            max ? "output_size=1" : "", {x},
+            [&](const Op&, const Dims& out) {
+              double sum = 0, best = -kInf;
+              for (int64_t i = 0; i < positions; ++i) {
+                const double value = x.values[size_t((out[0] * shape[1] + out[1]) * positions + i)];
+                sum += value;
+                best = larger(best, value);
+              }
+              return max ? best : sum / double(positions);
+            },
+            4, 2e-6);
+      }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  for (const Target& target : targets()) {
+    opencl::OpenclDevice* device = opencl::as_opencl(*target.device);
+    if (!device) continue;
+    opencl::Capabilities capabilities = device->capabilities();
+    capabilities.cpu = false;
+    capabilities.gpu = true;
+    device->pretend(capabilities);
+    device->build_options =
+        " -cl-opt-disable";  // hundreds of kernels, of which PoCL builds one in 0.2 s instead of 1.7
+  }
+  if (targets().empty()) {
+    std::printf("no OpenCL device here: nothing to test\n");
+    return 0;
+  }
+  const std::string only = count > 1 ? arguments[1] : "";  // one of the parts
+  const auto part = [&](const char* name, void (*test)()) {
+    if (only.empty() || only == name) test();
+  };
+  part("resize", test_resize);
+  part("pad", test_pad);
+  part("gather", test_gather);
+  part("batch_norm", test_batch_norm);
+  part("pools", test_pools);
+  part("global", test_global_pools);
+  for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());
+  if (!only.empty()) return 0;
+  for (const char* name : {"resize_pieces", "pad_pieces", "gather_pieces", "batch_norm_planes", "batch_norm_quad",
+                           "pool_columns", "pool_quad", "global_pool_planes", "global_pool_quad"})
+    CHECK(seen.count(name));
+  return 0;
+}
