@@ -135,6 +135,34 @@ Values reduced(const Op& op, const Input& x) {
   return out;
 }
 
+// Whole vectors with a rest, and blocks of channels of which some are padding, where a function of zero is not zero.
+void test_whole_vectors() {
+  const double nan = std::nan("");
+  for (const Dims& shape : {Dims{3, 37}, Dims{9}, Dims{2, 24, 5, 3}, Dims{1, 17, 40}, Dims{2, 12, 7}})
+    for (DType dtype : {DType::f32, DType::bf16}) {
+      Input x = random_input(dtype, shape, -6, 6);
+      x.values[0] = nan, x.values[1] = -INFINITY, x.values[2] = INFINITY;
+      const std::pair<const char*, double (*)(double)> functions[] = {
+          {"exp", [](double v) { return std::exp(v); }},
+          {"tanh", [](double v) { return std::tanh(v); }},
+          {"gelu", [](double v) { return v * 0.5 * (std::erf(v * std::sqrt(0.5)) + 1); }},
+          {"sigmoid", [](double v) { return 1 / (std::exp(-v) + 1); }},
+      };
+      for (const auto& [name, function] : functions) {
+        Values y;
+        for (double v : x.values) y.push_back(function(v));
+        run_all_opencl(name, "", {x}, expect(y, 2, 1e-6));
+      }
+      if (shape.size() < 3) continue;
+      Dims channels = Dims::filled(shape.size(), 1);
+      channels[1] = shape[1];
+      const Input gate = random_input(dtype, channels);
+      Values y;
+      each(shape, [&](const Dims& i) { y.push_back(x.values[y.size()] + gate.values[size_t(i[1])]); });
+      run_all_opencl("add", "", {x, gate}, expect(y, 2, 1e-6));
+    }
+}
+
 void test_reduce() {
   const auto check = [](const char* name, const char* attributes, const Input& x) {
     run_all_opencl(name, attributes, {x}, [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
@@ -254,6 +282,7 @@ void test_repeatable() {
 int main() {
   test_unary();
   test_binary();
+  test_whole_vectors();
   test_reduce();
   test_pointwise();
   test_reorder_dtypes();

@@ -250,8 +250,11 @@ class Writer {
       out += concat("uidx_t rest = (uidx_t)get_global_id(2);\nif (rest >= (uidx_t)", number(others), ") return;\n");
       out += decompose(it_.kept, last - 1, "k", "rest");
     }
-    out += concat("if (k", last, " + ", w, " > ", size, ") {\nfor (; k", last, " < ", size, "; ++k", last, ") {\n");
-    out += places() + one() + "}\nreturn;\n}\n" + places();
+    if (it_.kept[last].size % stage_.vector) {
+      out += concat("if (k", last, " + ", w, " > ", size, ") {\nfor (; k", last, " < ", size, "; ++k", last, ") {\n");
+      out += places() + one() + "}\nreturn;\n}\n";
+    }
+    out += places();
     for (size_t i = 0; i < inputs_; ++i) {
       const bool neighbours = it_.kept[last].strides[i] == 1;
       const std::string at = concat("(X", i, ", ", neighbours ? w + ", x" : "x", i, ", px", i, ")");
@@ -261,7 +264,15 @@ class Writer {
         program_.elements, program_.arithmetic, "t",
         [&](const Node& node) { return leaf(node, [](int i) { return concat("x", i, "v"); }); }, of);
     out += code.statements + finish(code.results, "r", of);
-    for (size_t k = 0; k < outputs_; ++k) out += concat("STOREV(Y", k, ", ", w, ", y", k, ", py", k, ", r", k, ");\n");
+    std::string inside;  // a block of channels, some of which may be padding
+    for (const Check& check : it_.kept_checks) {
+      const std::string first = check.outer < 0 ? "0" : concat("k", check.outer, " * ", check.block);
+      for (int lane = 0; lane < stage_.vector; ++lane) inside += concat(lane ? ", " : "", lane);
+      inside = concat("((int", w, ")((int)(", number(check.limit), " - ", first, ")) > (int", w, ")(", inside, ")) ? ");
+    }
+    for (size_t k = 0; k < outputs_; ++k)
+      out += concat("STOREV(Y", k, ", ", w, ", y", k, ", py", k, ", ", inside, "r", k,
+                    inside.empty() ? "" : " : (" + of + ")(0.0f)", ");\n");
     return out;
   }
 
@@ -490,16 +501,36 @@ void add_stage(OpenclDevice& device, KernelList& list, const Stage& stage) {
   }
 }
 
+// Floats in a vector of an innermost axis of so many elements, 8 or more.
+int vector_of(const OpenclDevice& device, int64_t size) {
+  return device.capabilities().native_vector_float >= 16 && size >= 16 ? 16 : 8;
+}
+
 // Whether vectors of neighbours can be computed as such: on CPUs, of floats, where tensors have neighbours side by side
 // or one element for all of them.
 bool whole_vectors(const OpenclDevice& device, const ComputationPlan& plan, const Stage& stage) {
   const Axis& inner = plan.iteration.kept.back();
   bool whole = device.capabilities().cpu && stage.program.arithmetic == Arithmetic::f32 && inner.size >= 8 &&
-               plan.iteration.kept_checks.empty() && suits_vectors(stage.program.elements);
+               suits_vectors(stage.program.elements);
   for (size_t t = 0; t < inner.strides.size(); ++t)
     whole = whole && (inner.strides[t] == 1 || (inner.strides[t] == 0 && t < stage.input_dtypes.size()));
   for (const auto* operands : {&plan.computation.inputs, &plan.computation.outputs})
     for (const Operand& operand : *operands) whole = whole && has_quads(operand.dtype);
+  // Where channels are padded to whole blocks: a vector is a block of the output, and of each tensor that has
+  // neighbours.
+  if (plan.iteration.kept_checks.empty() || !whole) return whole;
+  const Check& check = plan.iteration.kept_checks[0];
+  whole = plan.iteration.kept_checks.size() == 1 && check.stored &&
+          size_t(check.inner) + 1 == plan.iteration.kept.size() && inner.size == check.block &&
+          inner.size == vector_of(device, inner.size) && check.limit < (int64_t(1) << 31);
+  for (const auto* operands : {&plan.computation.inputs, &plan.computation.outputs})
+    for (const Operand& operand : *operands) {
+      const std::vector<Addressing::Inner>& blocks = operand.addressing.inner;
+      const size_t tensor = size_t(&operand - operands->data()) +
+                            (operands == &plan.computation.outputs ? plan.computation.inputs.size() : 0);
+      if (inner.strides[tensor] == 1)
+        whole = whole && !blocks.empty() && blocks.back().stride == 1 && blocks.back().size == check.block;
+    }
   return whole;
 }
 
@@ -568,7 +599,7 @@ std::unique_ptr<Kernel> prepare_computation(OpenclDevice& device, const Computat
                    check.outer != int(plan.iteration.kept.size()) - 1;
     if (neighbours) stage.vector = 4;
     if (whole_vectors(device, plan, stage)) {
-      stage.vector = c.native_vector_float >= 16 && inner.size >= 16 ? 16 : 8;
+      stage.vector = vector_of(device, inner.size);
       stage.whole = true;
     }
     add_stage(device, *list, stage);
