@@ -71,7 +71,7 @@ typedef int place_t;
     stat best = BEST_OF(bests_);                                               \
     GROUP_JOIN(stat, 0, best, JOIN)                                            \
     ivec places_ = (ivec)(NOWHERE);                                            \
-    EACH_KEPT(k) if (GROUP_HAS(k)) {                                           \
+    EACH_KEPT(k) if (GROUP_WITHIN(k)) {                                        \
         const ivec e = NUMBERS(NUMBER(k));                                     \
         places_ = IS(x[k], (vec)(best)) ? min(places_, e) : places_;           \
     }                                                                          \

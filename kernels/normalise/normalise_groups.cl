@@ -77,7 +77,7 @@
     GROUP_SUM(0, mean)                                                                 \
     mean /= (float)TERMS_OF_PART(part_);                                               \
     sums_ = (vec)(0.0f);                                                               \
-    EACH_KEPT(k) if (GROUP_HAS(k)) {                                                   \
+    EACH_KEPT(k) if (GROUP_WITHIN(k)) {                                                \
         const vec d = x[k] - mean;                                                     \
         sums_ += d * d;                                                                \
     }                                                                                  \

@@ -2,9 +2,9 @@
 //
 //   dst = exp(src - m) / s           m the maximum of the row, s the sum of exp(src - m) over it
 //   dst = src - m - log(s)           with LOG
-// A NaN in a row makes all of it NaN.  A row that is one part is read once.  Of several parts each gives its maximum and
-// sum (softmax_parts), which are joined in order (softmax_join); softmax_apply reads the row again, the last part first,
-// which the caches may still hold.
+// A NaN in a row makes all of it NaN.  A row that is one part is read once.  Of several parts each gives its maximum
+// and sum (softmax_parts), which are joined in order (softmax_join); softmax_apply reads the row again, the last part
+// first, which the caches may still hold.
 //
 // Tensors: SRC and DST, addressed alike by common/row_groups.clh, which says what a work-item takes.  STATS of f32: the
 // rows' maxima and sums of part 0, of part 1, ..., then those of the whole rows.

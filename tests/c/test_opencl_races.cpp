@@ -66,6 +66,8 @@ int main() {
     const auto none = [](const Op&, const std::vector<Values>&, const std::string&) {};
     run_all_opencl("softmax", "dim=1", {random_input(DType::f32, {3, 68})}, none, true);
     run_all_opencl("softmax", "dim=1", {random_input(DType::f32, {1, 160, 4})}, none, true);
+    run_all_opencl("cumsum", "dim=1", {random_input(DType::f32, {3, 68})}, none, true);
+    run_all_opencl("cumsum", "dim=1", {random_input(DType::f32, {1, 160, 4})}, none, true);
     run_all_opencl("argmax", "dim=1", {random_input(DType::f32, {1, 16, 5})}, none, true);
     run_all_opencl("group_norm", "num_groups=2", {random_input(DType::f32, {1, 16, 40})}, none, true);
     run_all_opencl("sum", "dim=[1]", {random_input(DType::f32, {1, 8300})}, none, true);

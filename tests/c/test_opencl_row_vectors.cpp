@@ -292,6 +292,24 @@ void test_arg_reduce() {
   }
 }
 
+void test_cumsum() {
+  const auto check = [](const Input& x, int dim, double factor) {
+    Values y(x.values.size());
+    for (const auto& row : rows_along(x.desc.shape, {dim})) {
+      double sum = 0;
+      for (size_t e : row) y[e] = sum += x.values[e];
+    }
+    run("cumsum", ("dim=" + std::to_string(dim)).c_str(), {x}, y, factor, 4e-5, 0);
+  };
+  for (int64_t size : {1, 5, 32, 100, 256, 1024, 1030, 9000})
+    check(random_input(DType::f32, {3, size}, 0, 1), 1, size > 2000 ? 200 : 60);
+  for (int64_t inner : {3, 8, 64}) check(random_input(DType::f32, {2, 70, inner}, 0, 1), 1, 60);
+  Input x = random_input(DType::f16, {5, 264}, 0, 1);
+  x.values[700] = INFINITY, x.values[1000] = kNan;  // nothing before them knows of it
+  check(x, 1, 8);
+  check(random_input(DType::bf16, {2, 300, 8}, 0, 1), 1, 8);
+}
+
 void test_reorder() {
   const auto check = [](const Input& x, const char* to, int least) {
     int count = 0;
@@ -329,12 +347,14 @@ int main() {
   test_group_norm();
   test_reduce();
   test_arg_reduce();
+  test_cumsum();
   test_reorder();
   for (const auto* names : {&ran, &groups})
     for (const std::string& name : *names) std::printf("ran %s\n", name.c_str());
   if (!targets().empty())
-    for (const char* name : {"softmax_groups", "softmax_groups[PARTS]", "normalise_groups", "normalise_groups[PARTS]",
-                             "reduce_groups", "reduce_groups[PARTS]", "arg_reduce_groups", "arg_reduce_groups[PARTS]"})
+    for (const char* name :
+         {"softmax_groups", "softmax_groups[PARTS]", "normalise_groups", "normalise_groups[PARTS]", "reduce_groups",
+          "reduce_groups[PARTS]", "arg_reduce_groups", "arg_reduce_groups[PARTS]", "cumsum_groups"})
       CHECK(groups.count(name));
   return 0;
 }

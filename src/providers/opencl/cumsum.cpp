@@ -1,5 +1,7 @@
 // cumsum (kernels/cumsum/).
 #include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/quads.h"
+#include "providers/opencl/row_groups.h"
 #include "providers/opencl/rows.h"
 
 namespace pl::opencl {
@@ -16,8 +18,35 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   return kernel;
 }
 
+// By work-groups, on GPUs.
+void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const DType dtype = op.in(0).dtype;
+  if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
+  constexpr int64_t kLocal = 32 << 10;  // bytes: what every GPU has
+  const int dim = int(op.attributes.integer("dim"));
+  add_per_layout(op, "cumsum_groups", out, [&](Candidate& candidate) {
+    const std::vector<RowGroups> ways = row_groups(device, candidate.inputs[0], std::vector<int>{dim});
+    if (ways.empty() || ways[0].parts > 1 || !(ways[0].flat || ways[0].pieces.across)) return false;
+    const RowGroups& rows = ways[0];
+    const int64_t items = int64_t(rows.run_lanes) * rows.step_lanes * rows.slots;
+    const int64_t numbers = rows.flat ? items * (rows.kept + 1) * 33 / 32 + 33 * rows.slots : items * rows.vector;
+    if (numbers * 4 > kLocal) return false;
+    candidate.efficiency = efficiency_of_groups(device, rows, true);
+    candidate.prepare = [&device, rows, dtype] {
+      KernelSource source("cumsum/cumsum_groups.cl");
+      source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype));
+      rows.define(source);
+      auto kernel = std::make_unique<KernelList>(device);
+      rows.over_groups(kernel->add(source, "cumsum_groups").input(0).output(0).scalar(cl_int(rows.rows)));
+      return kernel;
+    };
+    return true;
+  });
+}
+
 void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!is_floating(op.in(0).dtype)) return out.refuse("opencl", "cumsum: the kernel sums in f32");
+  list_groups(op, device, out);
   add_per_layout(op, "cumsum_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.05;
     candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
