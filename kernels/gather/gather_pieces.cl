@@ -8,13 +8,21 @@
 // offset in INDEX of the index to use, SRC_TAKEN(i) the offset in SRC with the chosen index `picked`; SRC_SIZE is the
 // number of elements to choose from.
 // A work-item takes STEPS pieces, a work-group apart, all on their way at a time; neighbours write neighbours in memory.
+#ifndef BYTES
+#define BYTES 4  // of an element: 1, 2, 4, 8
+#endif
 #include "common/pieces.clh"
 
 #ifndef STEPS
 #define STEPS 2  // pieces a work-item: 1, 2, 4
 #endif
-#ifndef BYTES
-#error "gather_pieces: BYTES of an element must be set"
+
+#ifndef DST_DTYPE  // on its own: plain, one dimension of pieces
+#define SRC_SIZE PLAIN_DIM(src, 0)
+#define SRC_TAKEN(i) (picked * PIECE)
+#define INDEX_DTYPE s64
+#define INDEX_TAKEN(i) PLAIN_OFFSET1(index, i##0)
+#define DST_INDICES(place, i) const idx_t i##0 = (place) / PIECE;
 #endif
 
 __kernel void gather_pieces(__global const RAW* restrict src, const tensor_arg src_arg, TENSOR_IN(INDEX, index),

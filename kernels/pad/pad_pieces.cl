@@ -12,6 +12,9 @@
 // size of UNIT (CROSS), a piece may go on in the next row, at most one: its size is no less than PIECE.  WHOLE: nothing
 // is added along UNIT, so that pieces of src are read whole, padding of blocks included.
 // Assumes that reflections stay inside of src: begins and ends are smaller than its sizes.
+#ifndef BYTES
+#define BYTES 4  // of an element: 1, 2, 4, 8
+#endif
 #include "common/pieces.clh"
 
 typedef struct {
@@ -27,8 +30,14 @@ typedef struct {
 #ifndef WHOLE
 #define WHOLE 0  // along UNIT nothing is added, and PIECE divides what lies side by side
 #endif
-#ifndef BYTES
-#error "pad_pieces: BYTES of an element must be set"
+#ifndef DST_DTYPE  // on its own: plain, one dimension
+#define UNIT 0
+#define UNIT_INDEX(i) i##0
+#define SRC_ROW PLAIN_DIM(src, 0)
+#define DST_ROW PLAIN_DIM(dst, 0)
+#define DST_INDICES(place, i) const idx_t i##0 = (place);
+#define PADDED_AT(i) 0
+#define PADDED_INSIDE(i) 1
 #endif
 static inline idx_t pad_source(idx_t s, idx_t size) {
 #if PAD_MODE == 1

@@ -112,6 +112,8 @@ void test_pad() {
   for (const Case& c : cases)
     for (const char* mode : {"constant", "reflect", "replicate"})
       for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::u8, DType::s64}) {
+        // Bytes alone decide: every dtype for some, one of 4 and one of 2 bytes for all.
+        if (dtype != DType::f32 && dtype != DType::f16 && c.shape[0] != 1) continue;
         const Input x = random_input(dtype, c.shape);
         const bool constant = std::string(mode) == "constant";
         const double value = is_floating(dtype) ? 1.5 : 0;
