@@ -273,9 +273,11 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *   tune=auto|off|full  as of pl_context_create; off runs nothing: known costs and estimates
  *   seconds=S           for measuring (default 60; 0: no limit)
  *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement.  What is
- * left of the batch when no `streams` slices of N remain is run at once, on all threads math=fp32|tf32|fp16  as of
- * pl_context_create; at least the context's memory_limit=BYTES  of arenas, beside weights; a batch is run in smaller
- * slices to keep it simplify=true|false, without="pass,pass"   the passes of docs/graph.md progress may be NULL. */
+ *                       left of the batch when no `streams` slices of N remain is run at once, on all threads
+ *   math=fp32|tf32|fp16 as of pl_context_create; at least the context's
+ *   memory_limit=BYTES  of arenas, beside weights: to keep it a batch is cut smaller, then lighter ways are taken
+ *   simplify=true|false, without="pass,pass"   the passes of docs/graph.md
+ * progress may be NULL. */
 PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);
 PL_API pl_status pl_plan_release(pl_plan plan);
 /* Runs the plan; any number of threads may at the same time.  Inputs and outputs are those of the graph, in the order
