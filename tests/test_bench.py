@@ -15,6 +15,7 @@ import pylayout as pl
 # Behind everything else, so that an installed pylayout stays the one that is tested.
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
+from bench import policies
 from bench.__main__ import _ASIDE, _SHORT, benchmarks
 from bench.choice_quality import cases, summarise
 from bench.gpu_dlprimitives import Conv, Gemm, table_of
@@ -78,6 +79,18 @@ def test_judge_compares_auto_with_each():
         "reorder_share": 0.02,
     }
     assert judge({"engines": {"pylayout:auto": {"problem": "died"}}}) == {}
+
+
+def test_policies_are_judged_by_the_best_single_layout():
+    def runs(first, implementation):
+        return {"totals": [first + i for i in range(11)], "choices": [["conv2d", implementation, ["x"], ["y"]]]}
+
+    found = policies.judge(
+        {"per-op": runs(1, "a"), "NHWC": runs(9, "a"), "nChw16c": runs(8, "b"), "auto": runs(7, "b")}
+    )
+    assert found["best"] == "nChw16c" and found["differ"] == 0
+    assert found["by_tenth"] == 9 / 8 and found["by_median"] == 13 / 12
+    assert found["tenths"] == {"per-op": 2, "NHWC": 10, "nChw16c": 9, "auto": 8}
 
 
 def test_layers_are_divided_as_the_kernels_are():
