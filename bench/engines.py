@@ -22,7 +22,7 @@ import numpy as np
 __all__ = ["Engine", "prepare", "take_turns"]
 
 _LEAST_WARM_UP = 10  # runs
-_MOST_TRIALS = 60  # runs until `pylayout.settled()`
+_MOST_TRIALS = 200  # runs until `pylayout.settled()`
 
 
 @dataclass
