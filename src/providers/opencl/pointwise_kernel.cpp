@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "providers/opencl/pointwise_text.h"
+#include "providers/opencl/pointwise_vectors.h"
 #include "providers/opencl/quads.h"
 
 namespace pl::opencl {
@@ -501,39 +502,6 @@ void add_stage(OpenclDevice& device, KernelList& list, const Stage& stage) {
   }
 }
 
-// Floats in a vector of an innermost axis of so many elements, 8 or more.
-int vector_of(const OpenclDevice& device, int64_t size) {
-  return device.capabilities().native_vector_float >= 16 && size >= 16 ? 16 : 8;
-}
-
-// Whether vectors of neighbours can be computed as such: on CPUs, of floats, where tensors have neighbours side by side
-// or one element for all of them.
-bool whole_vectors(const OpenclDevice& device, const ComputationPlan& plan, const Stage& stage) {
-  const Axis& inner = plan.iteration.kept.back();
-  bool whole = device.capabilities().cpu && stage.program.arithmetic == Arithmetic::f32 && inner.size >= 8 &&
-               suits_vectors(stage.program.elements);
-  for (size_t t = 0; t < inner.strides.size(); ++t)
-    whole = whole && (inner.strides[t] == 1 || (inner.strides[t] == 0 && t < stage.input_dtypes.size()));
-  for (const auto* operands : {&plan.computation.inputs, &plan.computation.outputs})
-    for (const Operand& operand : *operands) whole = whole && has_quads(operand.dtype);
-  // Where channels are padded to whole blocks: a vector is a block of the output, and of each tensor that has
-  // neighbours.
-  if (plan.iteration.kept_checks.empty() || !whole) return whole;
-  const Check& check = plan.iteration.kept_checks[0];
-  whole = plan.iteration.kept_checks.size() == 1 && check.stored &&
-          size_t(check.inner) + 1 == plan.iteration.kept.size() && inner.size == check.block &&
-          inner.size == vector_of(device, inner.size) && check.limit < (int64_t(1) << 31);
-  for (const auto* operands : {&plan.computation.inputs, &plan.computation.outputs})
-    for (const Operand& operand : *operands) {
-      const std::vector<Addressing::Inner>& blocks = operand.addressing.inner;
-      const size_t tensor = size_t(&operand - operands->data()) +
-                            (operands == &plan.computation.outputs ? plan.computation.inputs.size() : 0);
-      if (inner.strides[tensor] == 1)
-        whole = whole && !blocks.empty() && blocks.back().stride == 1 && blocks.back().size == check.block;
-    }
-  return whole;
-}
-
 }  // namespace
 
 bool plan_computation(const OpenclDevice& device, Computation computation, ComputationPlan& out, std::string& reason) {
@@ -598,7 +566,7 @@ std::unique_ptr<Kernel> prepare_computation(OpenclDevice& device, const Computat
       neighbours = neighbours && check.inner != int(plan.iteration.kept.size()) - 1 &&
                    check.outer != int(plan.iteration.kept.size()) - 1;
     if (neighbours) stage.vector = 4;
-    if (whole_vectors(device, plan, stage)) {
+    if (whole_vectors(device, plan)) {
       stage.vector = vector_of(device, inner.size);
       stage.whole = true;
     }
