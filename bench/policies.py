@@ -40,10 +40,12 @@ def compare_here(options: argparse.Namespace) -> dict[str, Any]:
     """In a process of its own: a policy's times and choices."""
     import numpy as np
 
-    from pylayout import image
+    from pylayout import configure, image
     from pylayout.comparison import Settings, compare
     from pylayout.networks import Network
 
+    if options.threads:
+        configure(threads=options.threads)
     images = np.ascontiguousarray(np.repeat(image.synthetic(), options.batch, axis=0))
     settings = Settings(rounds=options.rounds, seconds=options.seconds)
     comparison = compare(Network(options.networks[0]), images, options.policies, settings)
@@ -78,6 +80,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--policies", nargs="+", default=["NHWC", "nChw16c", "auto"])
     parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument(
+        "--threads", type=int, default=0, help="of ops (default: all); one is disturbed least by others"
+    )
     parser.add_argument("--rounds", type=int, default=30, help="turns of each policy at most (default 30)")
     parser.add_argument("--seconds", type=float, default=20.0, help="start no round after so long (default 20)")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
@@ -89,6 +94,7 @@ def main(arguments: list[str] | None = None) -> None:
         return
     for network in options.networks:
         forwarded = [network, "--worker", "--batch", str(options.batch), "--rounds", str(options.rounds)]
+        forwarded += ["--threads", str(options.threads)]
         forwarded += ["--seconds", str(options.seconds), "--policies", *options.policies]
         found = []
         table = Table((*(f"{name} ms" for name in options.policies), "best", "by medians", "by tenths", "choices"))
