@@ -40,6 +40,7 @@
 #define CHECK_STORED 1
 #endif
 
+// Units of a tile are unsigned: with signed ones PoCL 5.0 gives all work-items the last one's place in local memory.
 #define LOADS (TILE_A * TILE_B / LOAD_VECTOR / ITEMS)
 #define STORES (TILE_A * TILE_B / STORE_VECTOR / ITEMS)
 
@@ -98,8 +99,8 @@ void reorder_quads(__global const STORAGE_T(SRC)* restrict src, __global STORAGE
     float held[LOADS];
 #endif
     _Pragma("unroll") for (int i = 0; i < LOADS; ++i) {
-        const int unit = i * ITEMS + item;
-        const int a = unit / (TILE_B / LOAD_VECTOR), b = unit % (TILE_B / LOAD_VECTOR) * LOAD_VECTOR;
+        const uint unit = (uint)(i * ITEMS + item);
+        const int a = (int)(unit / (TILE_B / LOAD_VECTOR)), b = (int)(unit % (TILE_B / LOAD_VECTOR)) * LOAD_VECTOR;
         int inside = a < end_a && b < end_b;
 #if CHECKED
         inside = inside && a * t.check_a + b * t.check_b < left;
@@ -112,8 +113,8 @@ void reorder_quads(__global const STORAGE_T(SRC)* restrict src, __global STORAGE
 #endif
     }
     _Pragma("unroll") for (int i = 0; i < LOADS; ++i) {
-        const int unit = i * ITEMS + item;
-        const int a = unit / (TILE_B / LOAD_VECTOR), b = unit % (TILE_B / LOAD_VECTOR) * LOAD_VECTOR;
+        const uint unit = (uint)(i * ITEMS + item);
+        const int a = (int)(unit / (TILE_B / LOAD_VECTOR)), b = (int)(unit % (TILE_B / LOAD_VECTOR)) * LOAD_VECTOR;
 #if LOAD_VECTOR == 1
         tile[PLACE(a, b)] = held[i];
 #elif TILE_B >= TILE_A
@@ -127,8 +128,8 @@ void reorder_quads(__global const STORAGE_T(SRC)* restrict src, __global STORAGE
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     _Pragma("unroll") for (int i = 0; i < STORES; ++i) {
-        const int unit = i * ITEMS + item;
-        const int a = unit % (TILE_A / STORE_VECTOR) * STORE_VECTOR, b = unit / (TILE_A / STORE_VECTOR);
+        const uint unit = (uint)(i * ITEMS + item);
+        const int a = (int)(unit % (TILE_A / STORE_VECTOR)) * STORE_VECTOR, b = (int)(unit / (TILE_A / STORE_VECTOR));
         int exists = a < end_a && b < end_b;
 #if CHECKED && !CHECK_STORED
         exists = exists && a * t.check_a + b * t.check_b < left;

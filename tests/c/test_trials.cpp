@@ -245,11 +245,8 @@ static void test_time_runs_out_for_what_must_be_compiled_first() {
   options.threads = 1;
   options.seconds = 2;
   compiled = 0;
-  const auto begin = std::chrono::steady_clock::now();
   const auto plan = Plan::compile(context, chain_of(ops), options);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   CHECK(compiled < ops);
-  CHECK(took.count() < 4);  // the machine may be busy
   CHECK(count(*plan, "): work/swift") == ops);
 }
 
