@@ -34,10 +34,11 @@ inline const std::vector<Target>& targets() {
   return *all;
 }
 
-// `whole_space`: those that only the tuner tries too.  Returns how many candidates ran; ends the program if a device
-// has none.
+// `whole_space`: those that only the tuner tries too; `wanted`: not all of them.  Returns how many candidates ran; ends
+// the program if a device has none.
 inline int run_all_opencl(const char* name, const char* attributes, const std::vector<Input>& inputs,
-                          const Check& check, bool whole_space = false) {
+                          const Check& check, bool whole_space = false,
+                          const std::function<bool(const Candidate&)>& wanted = {}) {
   int count = 0;
   const Op op = op_of(name, attributes, inputs);
   for (const Target& target : targets()) {
@@ -50,6 +51,7 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
       std::exit(1);
     }
     for (const Candidate& candidate : list.candidates) {
+      if (wanted && !wanted(candidate)) continue;
       const std::string what = op.str() + " by " + candidate.key() + " on " + target.device->name();
       std::vector<BufferRef> buffers;
       std::vector<Buffer*> in, out;

@@ -20,18 +20,23 @@ std::set<std::string> seen;  // implementations
 
 double at(const Input& input, const Dims& index) { return input.values[size_t(linear(input.desc.shape, index))]; }
 
+// Kernels of one element a work-item, for all devices, are left to test_opencl_misc.
+bool is_for_gpus(const Candidate& candidate) { return candidate.implementation.find("_direct") == std::string::npos; }
+
 void run(const char* name, const std::string& attributes, const std::vector<Input>& inputs, const Element& element,
          double factor = 1, double absolute = 0) {
-  run_all_opencl(name, attributes.c_str(), inputs,
-                 [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
-                   const size_t by = what.find(" by opencl/");
-                   CHECK(by != std::string::npos);
-                   const std::string rest = what.substr(by + 11);
-                   seen.insert(rest.substr(0, rest.find_first_of("[/ ")));
-                   Values expected;
-                   each(op.out().shape, [&](const Dims& index) { expected.push_back(element(op, index)); });
-                   expect(expected, factor, absolute)(op, y, what);
-                 });
+  run_all_opencl(
+      name, attributes.c_str(), inputs,
+      [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
+        const size_t by = what.find(" by opencl/");
+        CHECK(by != std::string::npos);
+        const std::string rest = what.substr(by + 11);
+        seen.insert(rest.substr(0, rest.find_first_of("[/ ")));
+        Values expected;
+        each(op.out().shape, [&](const Dims& index) { expected.push_back(element(op, index)); });
+        expect(expected, factor, absolute)(op, y, what);
+      },
+      false, is_for_gpus);
 }
 
 // ---- resize
