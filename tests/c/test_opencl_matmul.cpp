@@ -7,17 +7,17 @@ using namespace pl::testing;
 int main() {
   Candidates candidates;
   if (candidates.no_devices()) return 0;
+  // Building programs takes most of the time: of the plans for matrix units every third, another third each time.
+  size_t number = 0;
+  candidates.filter = [&](const Candidate& candidate) {
+    return candidate.implementation.rfind("conv_fwd_mma", 0) != 0 || number++ % 3 == 0;
+  };
   for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     check_matmul(candidates, {17, 33}, {33, 29}, "", 0, dtype);
     check_matmul(candidates, {2, 3, 21, 40}, {3, 40, 64}, "activation=relu", 64, dtype);
     check_linear(candidates, {7, 50}, 37, "activation=gelu", true, true, dtype);
   }
-  // Building programs takes most of the time: of the plans for matrix units every third, another third each time.
   candidates.unoptimised_on_cpus();
-  size_t number = 0;
-  candidates.filter = [&](const Candidate& candidate) {
-    return candidate.implementation.rfind("conv_fwd_mma", 0) != 0 || number++ % 3 == 0;
-  };
   for (DType dtype : {DType::f32, DType::f16}) {  // terms in whole pieces of 16 bytes: matrix units
     check_matmul(candidates, {70, 48}, {48, 136}, "activation=relu", 136, dtype);
     check_matmul(candidates, {37, 41}, {41, 72}, "activation=relu", 72, dtype, {37, 72});  // zeros behind 41 terms
