@@ -26,7 +26,7 @@ static void check(pl_status status) {
   exit(1);
 }
 
-static double measure(pl_context context, const char *op, pl_attributes attributes, const pl_tensor *inputs,
+static double measure(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
                       size_t count, int into_given) {
   double best = 1e30;
   pl_tensor output = NULL;

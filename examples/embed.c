@@ -11,7 +11,7 @@
 
 enum { N = 1, C = 16, SIZE = 32, OC = 32, CLASSES = 10 };
 
-static int failed(pl_status status, const char *what) {
+static int failed(pl_status status, const char* what) {
   if (status == PL_OK) return 0;
   fprintf(stderr, "%s: %s\n", what, pl_last_error()); /* names the op, the argument, what was expected and what came */
   return 1;
@@ -19,15 +19,15 @@ static int failed(pl_status status, const char *what) {
 #define TRY(call) \
   if (failed(call, #call)) exit(1)
 
-static float *numbers(size_t count, float scale) {
-  float *values = malloc(count * sizeof *values);
+static float* numbers(size_t count, float scale) {
+  float* values = malloc(count * sizeof *values);
   size_t i;
   if (!values) exit(1);
   for (i = 0; i < count; i++) values[i] = scale * (float)((i * 37 + 11) % 17 - 8.0);
   return values;
 }
 
-static void tell(void *user) { printf("the memory of %s is the program's again\n", (const char *)user); }
+static void tell(void* user) { printf("the memory of %s is the program's again\n", (const char*)user); }
 
 int main(void) {
   const int64_t image_shape[] = {N, C, SIZE, SIZE}, first_shape[] = {OC, C, 3, 3}, second_shape[] = {OC, OC, 3, 3};

@@ -22,8 +22,8 @@ struct TensorDesc {
   bool present = false;  // false: an optional input that was not given
   Dims shape;
   Layout layout;
-  Dims strides;          // per dimension, in elements, between outer blocks
-  int64_t offset = 0;    // of the first element, in elements
+  Dims strides;        // per dimension, in elements, between outer blocks
+  int64_t offset = 0;  // of the first element, in elements
 
   // A dense tensor; checks sizes (negative, overflow of 2^62 bytes) and that the layout fits the rank.
   static TensorDesc dense(DType dtype, const Dims& shape, const Layout& layout);
@@ -32,21 +32,21 @@ struct TensorDesc {
   static TensorDesc strided(DType dtype, const Dims& shape, const Dims& strides);
 
   int rank() const { return shape.size(); }
-  int64_t elements() const { return shape.product(); }          // logical
-  Dims padded_shape() const;                                    // sizes rounded up to whole blocks
+  int64_t elements() const { return shape.product(); }  // logical
+  Dims padded_shape() const;                            // sizes rounded up to whole blocks
   int64_t padded_elements() const { return padded_shape().product(); }
-  bool is_dense() const;                                        // nothing but block padding between elements, offset 0
+  bool is_dense() const;  // nothing but block padding between elements, offset 0
   bool has_padding() const { return padded_elements() != elements(); }
-  int64_t extent() const;                                       // elements from 0 to the last one touched, offset and padding included
+  int64_t extent() const;  // elements from 0 to the last one touched, offset and padding included
   size_t size_bytes() const { return size_t(extent()) * size_of(dtype); }  // the storage this desc needs
 
-  int64_t offset_of(const Dims& index) const;                   // in elements
+  int64_t offset_of(const Dims& index) const;  // in elements
   // The same logical tensor, dense in another layout or dtype.
   TensorDesc with_layout(const Layout& other) const { return dense(dtype, shape, other); }
-  TensorDesc with_dtype(DType other) const;                     // keeps layout; dense
+  TensorDesc with_dtype(DType other) const;  // keeps layout; dense
 
   uint64_t hash() const;
-  std::string str(bool weights = false) const;                  // f32 (1, 64, 56, 56) nChw16c, or OIHW
+  std::string str(bool weights = false) const;  // f32 (1, 64, 56, 56) nChw16c, or OIHW
 };
 
 bool operator==(const TensorDesc& a, const TensorDesc& b);

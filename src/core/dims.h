@@ -60,8 +60,7 @@ class Dims {
 
  private:
   void assign(const int64_t* values, size_t count) {
-    require(count <= size_t(kMaxRank), Code::shape, "rank ", count, ": a tensor has at most ", kMaxRank,
-            " dimensions");
+    require(count <= size_t(kMaxRank), Code::shape, "rank ", count, ": a tensor has at most ", kMaxRank, " dimensions");
     std::copy(values, values + count, values_.begin());
     rank_ = int(count);
   }

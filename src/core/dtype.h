@@ -10,8 +10,8 @@ namespace pl {
 enum class DType : uint8_t { f32, f16, bf16, s8, u8, s32, s64, boolean };
 constexpr int kDTypeCount = 8;
 
-size_t size_of(DType dtype);            // bytes per element
-const char* name_of(DType dtype);       // "f32", "bf16", "bool"...
+size_t size_of(DType dtype);               // bytes per element
+const char* name_of(DType dtype);          // "f32", "bf16", "bool"...
 DType parse_dtype(std::string_view name);  // throws Error(invalid_argument) that lists the known names
 bool is_floating(DType dtype);
 

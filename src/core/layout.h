@@ -29,20 +29,20 @@ class Layout {
     friend bool operator==(const Block& a, const Block& b) { return a.dim == b.dim && a.size == b.size; }
   };
 
-  Layout() = default;  // rank 0: a scalar
-  static Layout parse(std::string_view text);       // throws Error(layout)
-  static Layout plain(int rank);                    // row-major: abcd...
-  static Layout channels_last(int rank);            // a, c.., b: NHWC for rank 4; plain below rank 3
+  Layout() = default;                                   // rank 0: a scalar
+  static Layout parse(std::string_view text);           // throws Error(layout)
+  static Layout plain(int rank);                        // row-major: abcd...
+  static Layout channels_last(int rank);                // a, c.., b: NHWC for rank 4; plain below rank 3
   static Layout channels_blocked(int rank, int block);  // nChw16c for (4, 16); plain below rank 3
   static Layout make(const int8_t* order, int rank, const Block* blocks, int block_count);
 
   int rank() const { return rank_; }
   int order(int position) const { return order_[position]; }  // dimension at `position`, 0 = outermost
   int block_count() const { return block_count_; }
-  const Block& block(int i) const { return blocks_[i]; }      // i = 0 is the outermost inner block
-  int64_t block_of(int dim) const;                            // product of dim's inner blocks; 1 if none
-  int64_t block_volume() const;                               // product of all inner blocks
-  bool is_plain() const;                                      // no blocks, order a, b, c...
+  const Block& block(int i) const { return blocks_[i]; }  // i = 0 is the outermost inner block
+  int64_t block_of(int dim) const;                        // product of dim's inner blocks; 1 if none
+  int64_t block_volume() const;                           // product of all inner blocks
+  bool is_plain() const;                                  // no blocks, order a, b, c...
   bool is_channels_last() const;
   bool is_blocked() const { return block_count_ > 0; }
 

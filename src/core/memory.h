@@ -38,9 +38,9 @@ struct RawMemory {
 };
 
 struct MemoryStatistics {
-  size_t in_use = 0;       // bytes in live buffers
-  size_t cached = 0;       // bytes kept for reuse
-  size_t peak = 0;         // the most that was in use
+  size_t in_use = 0;         // bytes in live buffers
+  size_t cached = 0;         // bytes kept for reuse
+  size_t peak = 0;           // the most that was in use
   uint64_t allocations = 0;  // how often raw memory was asked for
 };
 

@@ -13,14 +13,14 @@
 namespace pl {
 
 struct ProfileEvent {
-  std::string kind;            // op, reorder, transfer
-  std::string op;              // conv2d; of a reorder the op that caused it is `cause`
+  std::string kind;  // op, reorder, transfer
+  std::string op;    // conv2d; of a reorder the op that caused it is `cause`
   std::string provider, implementation, device;
   std::vector<std::string> inputs, outputs;  // descriptions
   double bytes = 0, flops = 0;
-  std::string role;            // of reorders and transfers: activation, weights, output
-  std::string cause;           // the op and argument that needed it: "conv2d: weight"
-  double start_ms = 0;         // host clock, since the recording began: when the work was queued
+  std::string role;     // of reorders and transfers: activation, weights, output
+  std::string cause;    // the op and argument that needed it: "conv2d: weight"
+  double start_ms = 0;  // host clock, since the recording began: when the work was queued
   double ms = 0;
   uint64_t thread = 0;
   std::unique_ptr<Timing> timing;

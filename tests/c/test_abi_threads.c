@@ -115,7 +115,7 @@ static void* call_with_attributes(void* argument) {
 }
 
 /* Options change while others work. */
-static void *change_options(void *argument) {
+static void* change_options(void* argument) {
   int round;
   (void)argument;
   for (round = 0; round < ROUNDS / 4; round++) {

@@ -18,31 +18,31 @@ using namespace pl;
 
 // Two ops, y = x, whose costs by layout are stated here; the test provider copies bytes.
 static Schema make_first() {
-    Schema schema("test_first", "test_first", "y = x");
-    schema.tensor("x", "any");
-    schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
-    return schema;
+  Schema schema("test_first", "test_first", "y = x");
+  schema.tensor("x", "any");
+  schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
+  return schema;
 }
 PL_REGISTER_OP(make_first);
 static Schema make_second() {
-    Schema schema("test_second", "test_second", "y = x, with weights");
-    schema.tensor("x", "any").tensor("weight", "any", Role::constant);
-    schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
-    return schema;
+  Schema schema("test_second", "test_second", "y = x, with weights");
+  schema.tensor("x", "any").tensor("weight", "any", Role::constant);
+  schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
+  return schema;
 }
 PL_REGISTER_OP(make_second);
 static Schema make_packed() {
-    Schema schema("test_packed", "test_packed", "y = -weight, whatever x is");
-    schema.tensor("x", "any").tensor("weight", "any", Role::constant);
-    schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
-    return schema;
+  Schema schema("test_packed", "test_packed", "y = -weight, whatever x is");
+  schema.tensor("x", "any").tensor("weight", "any", Role::constant);
+  schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
+  return schema;
 }
 PL_REGISTER_OP(make_packed);
 static Schema make_nowhere() {
-    Schema schema("test_nowhere", "test_nowhere", "an op that nobody implements");
-    schema.tensor("x", "any");
-    schema.infer = [](Op& op) { op.outputs = {op.in(0)}; };
-    return schema;
+  Schema schema("test_nowhere", "test_nowhere", "an op that nobody implements");
+  schema.tensor("x", "any");
+  schema.infer = [](Op& op) { op.outputs = {op.in(0)}; };
+  return schema;
 }
 PL_REGISTER_OP(make_nowhere);
 
@@ -51,413 +51,415 @@ static int packed = 0;
 
 class CopyKernel : public Kernel {
  public:
-    explicit CopyKernel(size_t bytes) : bytes_(bytes) { ++prepared; }
-    void run(const KernelArguments& arguments) override {
-        std::memcpy(arguments.outputs[0]->host(), arguments.inputs[0]->host(), bytes_);
-    }
+  explicit CopyKernel(size_t bytes) : bytes_(bytes) { ++prepared; }
+  void run(const KernelArguments& arguments) override {
+    std::memcpy(arguments.outputs[0]->host(), arguments.inputs[0]->host(), bytes_);
+  }
 
  private:
-    size_t bytes_;
+  size_t bytes_;
 };
 
 class PackedKernel : public Kernel {
  public:
-    explicit PackedKernel(size_t bytes) : bytes_(bytes) {}
-    void run(const KernelArguments& arguments) override {
-        std::memcpy(arguments.outputs[0]->host(), arguments.inputs[1]->host(), bytes_);
-    }
+  explicit PackedKernel(size_t bytes) : bytes_(bytes) {}
+  void run(const KernelArguments& arguments) override {
+    std::memcpy(arguments.outputs[0]->host(), arguments.inputs[1]->host(), bytes_);
+  }
 
  private:
-    size_t bytes_;
+  size_t bytes_;
 };
 
 class FakeProvider : public Provider {
  public:
-    std::string name() const override { return "fake"; }
-    std::string version() const override { return "1"; }
-    bool serves(const Device& device) const override { return device.is_cpu(); }
-    void list(const Op& op, Device&, CandidateList& out) override {
-        if (op.schema->kind == "test_packed") return list_packed(op, out);
-        if (op.schema->kind != "test_first" && op.schema->kind != "test_second") {
-            if (op.schema->kind == "test_nowhere") out.refuse(name(), "never learned to");
-            return;
-        }
-        for (const Layout& layout : {Layout::plain(4), Layout::channels_last(4), Layout::channels_blocked(4, 16)}) {
-            Candidate candidate;
-            candidate.provider = name();
-            candidate.implementation = "copy";
-            candidate.inputs = {op.in(0).with_layout(layout)};
-            if (op.schema->kind == "test_second") candidate.inputs.push_back(op.in(1).with_layout(layout));
-            candidate.outputs = {op.out(0).with_layout(layout)};
-            const size_t bytes = candidate.inputs[0].size_bytes();
-            candidate.prepare = [bytes] { return std::make_unique<CopyKernel>(bytes); };
-            out.add(candidate);
-        }
+  std::string name() const override { return "fake"; }
+  std::string version() const override { return "1"; }
+  bool serves(const Device& device) const override { return device.is_cpu(); }
+  void list(const Op& op, Device&, CandidateList& out) override {
+    if (op.schema->kind == "test_packed") return list_packed(op, out);
+    if (op.schema->kind != "test_first" && op.schema->kind != "test_second") {
+      if (op.schema->kind == "test_nowhere") out.refuse(name(), "never learned to");
+      return;
     }
+    for (const Layout& layout : {Layout::plain(4), Layout::channels_last(4), Layout::channels_blocked(4, 16)}) {
+      Candidate candidate;
+      candidate.provider = name();
+      candidate.implementation = "copy";
+      candidate.inputs = {op.in(0).with_layout(layout)};
+      if (op.schema->kind == "test_second") candidate.inputs.push_back(op.in(1).with_layout(layout));
+      candidate.outputs = {op.out(0).with_layout(layout)};
+      const size_t bytes = candidate.inputs[0].size_bytes();
+      candidate.prepare = [bytes] { return std::make_unique<CopyKernel>(bytes); };
+      out.add(candidate);
+    }
+  }
 
-    // x and y in either layout; the weights are plain and become their negation.
-    void list_packed(const Op& op, CandidateList& out) {
-        for (const Layout& layout : {Layout::plain(4), Layout::channels_last(4)}) {
-            Candidate candidate;
-            candidate.provider = name();
-            candidate.implementation = "copy";
-            candidate.inputs = {op.in(0).with_layout(layout), op.in(1).with_layout(Layout::plain(4))};
-            candidate.outputs = {op.out(0).with_layout(Layout::plain(4))};
-            const size_t bytes = candidate.outputs[0].size_bytes();
-            candidate.packings.push_back({1, "negated", bytes, [bytes](Buffer& source, Buffer& target) {
-                                              ++packed;
-                                              const float* from = static_cast<const float*>(source.host());
-                                              float* to = static_cast<float*>(target.host());
-                                              for (size_t i = 0; i < bytes / 4; ++i) to[i] = -from[i];
-                                          }});
-            candidate.prepare = [bytes] { return std::make_unique<PackedKernel>(bytes); };
-            out.add(candidate);
-        }
+  // x and y in either layout; the weights are plain and become their negation.
+  void list_packed(const Op& op, CandidateList& out) {
+    for (const Layout& layout : {Layout::plain(4), Layout::channels_last(4)}) {
+      Candidate candidate;
+      candidate.provider = name();
+      candidate.implementation = "copy";
+      candidate.inputs = {op.in(0).with_layout(layout), op.in(1).with_layout(Layout::plain(4))};
+      candidate.outputs = {op.out(0).with_layout(Layout::plain(4))};
+      const size_t bytes = candidate.outputs[0].size_bytes();
+      candidate.packings.push_back({1, "negated", bytes, [bytes](Buffer& source, Buffer& target) {
+                                      ++packed;
+                                      const float* from = static_cast<const float*>(source.host());
+                                      float* to = static_cast<float*>(target.host());
+                                      for (size_t i = 0; i < bytes / 4; ++i) to[i] = -from[i];
+                                    }});
+      candidate.prepare = [bytes] { return std::make_unique<PackedKernel>(bytes); };
+      out.add(candidate);
     }
+  }
 };
 static const ProviderRegistration registered("fake", [] { return std::make_unique<FakeProvider>(); });
 
 struct Fixture {
-    std::shared_ptr<Context> context;
-    CallRef automatic = CallAttributes::parse({});
-    TensorDesc x = TensorDesc::dense(DType::f32, {1, 32, 64, 64});
+  std::shared_ptr<Context> context;
+  CallRef automatic = CallAttributes::parse({});
+  TensorDesc x = TensorDesc::dense(DType::f32, {1, 32, 64, 64});
 
-    Fixture() {
-        ContextOptions options;
-        options.cache_dir = "/proc/none";  // nothing on disk
-        options.tuning = Tuning::off;
-        options.opencl = false;
-        context = Context::create(options);
-    }
-    // States what an op costs in plain, channels-last and blocked layout.
-    void cost(const char* op, double plain, double last, double blocked) {
-        const auto price = [&](const char* layout, double ms) {
-            const std::string name(op);
-            const std::string tensor = " f32:1x32x64x64";
-            const bool two = name != "test_first";
-            const bool negated = name == "test_packed";
-            const std::string second = negated ? ",abcd" : two ? std::string(",") + layout : "";
-            const std::string way = std::string("fake/copy/") + layout + second + ">" + (negated ? "abcd" : layout);
-            const auto& catalog = context->catalog();
-            context->costs().record(catalog.environment(context->device("cpu"), "fake"), name + tensor + (two ? tensor : ""), way, ms);
-        };
-        price("abcd", plain);
-        price("acdb", last);
-        price("aBcd16b", blocked);
-    }
-    TensorRef make(const Layout& layout) {
-        TensorRef tensor = Tensor::allocate(context->device("cpu"), x.with_layout(layout));
-        float* values = static_cast<float*>(tensor->buffer()->host());
-        for (int64_t i = 0; i < x.elements(); ++i) values[i] = float(i);
-        return tensor;
-    }
-    TensorRef run(const char* op, std::vector<TensorRef> inputs, CallRef call = nullptr) {
-        return context->run(*find_schema(op), call ? call : automatic, inputs)[0];
-    }
+  Fixture() {
+    ContextOptions options;
+    options.cache_dir = "/proc/none";  // nothing on disk
+    options.tuning = Tuning::off;
+    options.opencl = false;
+    context = Context::create(options);
+  }
+  // States what an op costs in plain, channels-last and blocked layout.
+  void cost(const char* op, double plain, double last, double blocked) {
+    const auto price = [&](const char* layout, double ms) {
+      const std::string name(op);
+      const std::string tensor = " f32:1x32x64x64";
+      const bool two = name != "test_first";
+      const bool negated = name == "test_packed";
+      const std::string second = negated ? ",abcd" : two ? std::string(",") + layout : "";
+      const std::string way = std::string("fake/copy/") + layout + second + ">" + (negated ? "abcd" : layout);
+      const auto& catalog = context->catalog();
+      context->costs().record(catalog.environment(context->device("cpu"), "fake"), name + tensor + (two ? tensor : ""),
+                              way, ms);
+    };
+    price("abcd", plain);
+    price("acdb", last);
+    price("aBcd16b", blocked);
+  }
+  TensorRef make(const Layout& layout) {
+    TensorRef tensor = Tensor::allocate(context->device("cpu"), x.with_layout(layout));
+    float* values = static_cast<float*>(tensor->buffer()->host());
+    for (int64_t i = 0; i < x.elements(); ++i) values[i] = float(i);
+    return tensor;
+  }
+  TensorRef run(const char* op, std::vector<TensorRef> inputs, CallRef call = nullptr) {
+    return context->run(*find_schema(op), call ? call : automatic, inputs)[0];
+  }
 };
 
 static void test_the_fastest_layout_wins_where_a_reorder_pays() {
-    Fixture f;
-    f.cost("test_first", 100, 1, 200);
-    CHECK(f.run("test_first", {f.make(Layout::plain(4))})->desc().layout.is_channels_last());
-    Fixture g;
-    g.cost("test_first", 0.0011, 0.001, 0.0012);  // a reorder costs more than the difference
-    CHECK(g.run("test_first", {g.make(Layout::plain(4))})->desc().layout.is_plain());
+  Fixture f;
+  f.cost("test_first", 100, 1, 200);
+  CHECK(f.run("test_first", {f.make(Layout::plain(4))})->desc().layout.is_channels_last());
+  Fixture g;
+  g.cost("test_first", 0.0011, 0.001, 0.0012);  // a reorder costs more than the difference
+  CHECK(g.run("test_first", {g.make(Layout::plain(4))})->desc().layout.is_plain());
 }
 
 static void test_a_forced_policy_is_obeyed() {
-    Fixture f;
-    f.cost("test_first", 1, 100, 100);
-    for (const char* layout : {"NCHW", "NHWC", "nChw16c"}) {
-        Attributes attributes;
-        attributes.set("layout", std::string(layout));
-        const TensorRef y = f.run("test_first", {f.make(Layout::plain(4))}, CallAttributes::parse(attributes));
-        CHECK(y->desc().layout == Layout::parse(layout));
-    }
+  Fixture f;
+  f.cost("test_first", 1, 100, 100);
+  for (const char* layout : {"NCHW", "NHWC", "nChw16c"}) {
+    Attributes attributes;
+    attributes.set("layout", std::string(layout));
+    const TensorRef y = f.run("test_first", {f.make(Layout::plain(4))}, CallAttributes::parse(attributes));
+    CHECK(y->desc().layout == Layout::parse(layout));
+  }
 }
 
 static void test_per_op_returns_to_plain_and_reorders_every_time() {
-    Fixture f;
-    f.cost("test_second", 100, 1, 200);
-    Attributes attributes;
-    attributes.set("layout", std::string("per-op"));
-    const CallRef per_op = CallAttributes::parse(attributes);
-    const TensorRef x = f.make(Layout::plain(4)), w = f.make(Layout::plain(4));
-    for (int pass = 0; pass < 2; ++pass) {
-        f.context->profile_start();
-        CHECK(f.run("test_second", {x, w}, per_op)->desc().layout.is_plain());
-        int reorders = 0;
-        for (const ProfileEvent& event : f.context->profile().stop()) reorders += event.kind == "reorder";
-        CHECK(reorders == 3);  // x in, weights in, y out
-    }
+  Fixture f;
+  f.cost("test_second", 100, 1, 200);
+  Attributes attributes;
+  attributes.set("layout", std::string("per-op"));
+  const CallRef per_op = CallAttributes::parse(attributes);
+  const TensorRef x = f.make(Layout::plain(4)), w = f.make(Layout::plain(4));
+  for (int pass = 0; pass < 2; ++pass) {
+    f.context->profile_start();
+    CHECK(f.run("test_second", {x, w}, per_op)->desc().layout.is_plain());
+    int reorders = 0;
+    for (const ProfileEvent& event : f.context->profile().stop()) reorders += event.kind == "reorder";
+    CHECK(reorders == 3);  // x in, weights in, y out
+  }
 }
 
 static void test_weights_are_prepacked_once_per_version() {
-    Fixture f;
-    f.cost("test_second", 100, 1, 200);
-    const TensorRef x = f.make(Layout::channels_last(4)), w = f.make(Layout::plain(4));
-    const auto reorders = [&] {
-        f.context->profile_start();
-        f.run("test_second", {x, w});
-        int count = 0;
-        for (const ProfileEvent& event : f.context->profile().stop()) {
-            if (event.kind != "reorder") continue;
-            CHECK(event.role == "weights");
-            CHECK(event.cause == "test_second: weight");
-            ++count;
-        }
-        return count;
-    };
-    CHECK(reorders() == 1);
-    CHECK(reorders() == 0);
-    w->buffer()->touch();  // the caller wrote to the weights
-    CHECK(reorders() == 1);
-    CHECK(reorders() == 0);
+  Fixture f;
+  f.cost("test_second", 100, 1, 200);
+  const TensorRef x = f.make(Layout::channels_last(4)), w = f.make(Layout::plain(4));
+  const auto reorders = [&] {
+    f.context->profile_start();
+    f.run("test_second", {x, w});
+    int count = 0;
+    for (const ProfileEvent& event : f.context->profile().stop()) {
+      if (event.kind != "reorder") continue;
+      CHECK(event.role == "weights");
+      CHECK(event.cause == "test_second: weight");
+      ++count;
+    }
+    return count;
+  };
+  CHECK(reorders() == 1);
+  CHECK(reorders() == 0);
+  w->buffer()->touch();  // the caller wrote to the weights
+  CHECK(reorders() == 1);
+  CHECK(reorders() == 0);
 }
 
 // Weights that the kernel wants in a form of its own: packed once for each storage version, by the layout the candidate
 // states, and shared by the candidates that name the same form.
 static void test_constants_are_packed_once_per_version() {
-    Fixture f;
-    f.cost("test_packed", 1, 1, 100);
-    const TensorRef x = f.make(Layout::plain(4)), last = f.make(Layout::channels_last(4)), w = f.make(Layout::plain(4));
-    const auto packings = [&](const TensorRef& x, const TensorRef& w, CallRef call = nullptr) {
-        const int before = packed;
-        f.context->profile_start();
-        const TensorRef y = f.run("test_packed", {x, w}, call);
-        int events = 0;
-        for (const ProfileEvent& event : f.context->profile().stop()) {
-            if (event.kind != "reorder" || event.cause != "test_packed: weight" || event.provider != "fake") continue;
-            CHECK(event.role == "weights");
-            CHECK(event.implementation == "negated");
-            ++events;
-        }
-        CHECK(events == packed - before);
-        std::vector<float> result(size_t(f.x.elements())), weight(result.size());
-        f.context->read(y, result.data(), result.size() * 4);
-        f.context->read(w, weight.data(), weight.size() * 4);
-        for (size_t i = 0; i < result.size(); ++i) CHECK(result[i] == -weight[i]);
-        return events;
-    };
-    CHECK(packings(x, w) == 1);
-    CHECK(packings(x, w) == 0);
-    CHECK(packings(last, w) == 0);  // another candidate, the same form
-    w->buffer()->touch();
-    CHECK(packings(x, w) == 1);
-    CHECK(packings(x, w) == 0);
-    CHECK(packings(x, f.make(Layout::channels_last(4))) == 1);  // by way of the layout that the candidate packs from
-    Attributes attributes;
-    attributes.set("layout", std::string("per-op"));
-    const CallRef per_op = CallAttributes::parse(attributes);
-    CHECK(packings(x, w, per_op) == 1);  // keeps nothing
-    CHECK(packings(x, w, per_op) == 1);
+  Fixture f;
+  f.cost("test_packed", 1, 1, 100);
+  const TensorRef x = f.make(Layout::plain(4)), last = f.make(Layout::channels_last(4)), w = f.make(Layout::plain(4));
+  const auto packings = [&](const TensorRef& x, const TensorRef& w, CallRef call = nullptr) {
+    const int before = packed;
     f.context->profile_start();
-    f.run("test_packed", {x, f.make(Layout::plain(4))});
-    CHECK(f.context->profile_stop_json().find("negated") != std::string::npos);
+    const TensorRef y = f.run("test_packed", {x, w}, call);
+    int events = 0;
+    for (const ProfileEvent& event : f.context->profile().stop()) {
+      if (event.kind != "reorder" || event.cause != "test_packed: weight" || event.provider != "fake") continue;
+      CHECK(event.role == "weights");
+      CHECK(event.implementation == "negated");
+      ++events;
+    }
+    CHECK(events == packed - before);
+    std::vector<float> result(size_t(f.x.elements())), weight(result.size());
+    f.context->read(y, result.data(), result.size() * 4);
+    f.context->read(w, weight.data(), weight.size() * 4);
+    for (size_t i = 0; i < result.size(); ++i) CHECK(result[i] == -weight[i]);
+    return events;
+  };
+  CHECK(packings(x, w) == 1);
+  CHECK(packings(x, w) == 0);
+  CHECK(packings(last, w) == 0);  // another candidate, the same form
+  w->buffer()->touch();
+  CHECK(packings(x, w) == 1);
+  CHECK(packings(x, w) == 0);
+  CHECK(packings(x, f.make(Layout::channels_last(4))) == 1);  // by way of the layout that the candidate packs from
+  Attributes attributes;
+  attributes.set("layout", std::string("per-op"));
+  const CallRef per_op = CallAttributes::parse(attributes);
+  CHECK(packings(x, w, per_op) == 1);  // keeps nothing
+  CHECK(packings(x, w, per_op) == 1);
+  f.context->profile_start();
+  f.run("test_packed", {x, f.make(Layout::plain(4))});
+  CHECK(f.context->profile_stop_json().find("negated") != std::string::npos);
 }
 
 // Packing is free in the choice, as other preparations of constants are, but not under per-op.
 static void test_packing_in_query() {
-    Fixture f;
-    f.cost("test_packed", 1, 1, 100);
-    const TensorRef x = f.make(Layout::plain(4)), w = f.make(Layout::plain(4));
-    const Schema& schema = *find_schema("test_packed");
-    const std::string json = f.context->query_json(schema, f.automatic, {x, w});
-    CHECK(json.find("\"reorder_ms\": 0,") != std::string::npos || json.find("\"reorder_ms\":0,") != std::string::npos);
-    CHECK(json.find("\"negated\"") != std::string::npos);  // where others name a layout
-    Attributes attributes;
-    attributes.set("layout", std::string("per-op"));
-    const std::string costly = f.context->query_json(schema, CallAttributes::parse(attributes), {x, w});
-    CHECK(costly.find("\"reorder_ms\": 0,") == std::string::npos && costly.find("\"reorder_ms\":0,") == std::string::npos);
+  Fixture f;
+  f.cost("test_packed", 1, 1, 100);
+  const TensorRef x = f.make(Layout::plain(4)), w = f.make(Layout::plain(4));
+  const Schema& schema = *find_schema("test_packed");
+  const std::string json = f.context->query_json(schema, f.automatic, {x, w});
+  CHECK(json.find("\"reorder_ms\": 0,") != std::string::npos || json.find("\"reorder_ms\":0,") != std::string::npos);
+  CHECK(json.find("\"negated\"") != std::string::npos);  // where others name a layout
+  Attributes attributes;
+  attributes.set("layout", std::string("per-op"));
+  const std::string costly = f.context->query_json(schema, CallAttributes::parse(attributes), {x, w});
+  CHECK(costly.find("\"reorder_ms\": 0,") == std::string::npos &&
+        costly.find("\"reorder_ms\":0,") == std::string::npos);
 }
 
 static void test_packed_constants_are_measured() {
-    Fixture f;
-    const int before = packed;
-    const std::vector<TensorRef> inputs{f.make(Layout::plain(4)), f.make(Layout::plain(4))};
-    const std::string json = f.context->tune_json(*find_schema("test_packed"), f.automatic, inputs, 0.05);
-    // For each of the candidates; on a busy machine they are measured again.
-    CHECK(packed >= before + 2 && (packed - before) % 2 == 0);
-    CHECK(json.find("true") != std::string::npos && json.find("\"measured\": false") == std::string::npos &&
-          json.find("\"measured\":false") == std::string::npos);
+  Fixture f;
+  const int before = packed;
+  const std::vector<TensorRef> inputs{f.make(Layout::plain(4)), f.make(Layout::plain(4))};
+  const std::string json = f.context->tune_json(*find_schema("test_packed"), f.automatic, inputs, 0.05);
+  // For each of the candidates; on a busy machine they are measured again.
+  CHECK(packed >= before + 2 && (packed - before) % 2 == 0);
+  CHECK(json.find("true") != std::string::npos && json.find("\"measured\": false") == std::string::npos &&
+        json.find("\"measured\":false") == std::string::npos);
 }
 
 static void test_a_reordered_copy_is_made_once() {
-    Fixture f;
-    f.cost("test_first", 100, 1, 200);
-    const TensorRef x = f.make(Layout::plain(4));
-    f.run("test_first", {x});
-    f.context->profile_start();
-    f.run("test_first", {x});
-    for (const ProfileEvent& event : f.context->profile().stop()) CHECK(event.kind != "reorder");
+  Fixture f;
+  f.cost("test_first", 100, 1, 200);
+  const TensorRef x = f.make(Layout::plain(4));
+  f.run("test_first", {x});
+  f.context->profile_start();
+  f.run("test_first", {x});
+  for (const ProfileEvent& event : f.context->profile().stop()) CHECK(event.kind != "reorder");
 }
 
 // By itself the first op is slightly faster in NHWC; its consumer is far faster in NCHW.  Once the consumer is
 // known the producer gives NCHW, and no reorder remains between them.
 static void test_producers_learn_what_consumers_want() {
-    Fixture f;
-    f.cost("test_first", 0.95, 0.9, 50);
-    f.cost("test_second", 1.0, 9.0, 9.0);
-    const TensorRef x = f.make(Layout::channels_last(4)), w = f.make(Layout::plain(4));
-    f.context->convert(x, f.context->device("cpu"), Layout::plain(4), DType::f32);  // x is at hand in both layouts
-    CHECK(f.run("test_first", {x})->desc().layout.is_channels_last());
-    TensorRef y;
-    for (int pass = 0; pass < 3; ++pass) y = f.run("test_second", {f.run("test_first", {x}), w});
-    const TensorRef between = f.run("test_first", {x});
-    CHECK(y->desc().layout.is_plain());
-    f.context->profile_start();
-    f.run("test_second", {between, w});
-    for (const ProfileEvent& event : f.context->profile().stop()) CHECK(event.kind != "reorder");
+  Fixture f;
+  f.cost("test_first", 0.95, 0.9, 50);
+  f.cost("test_second", 1.0, 9.0, 9.0);
+  const TensorRef x = f.make(Layout::channels_last(4)), w = f.make(Layout::plain(4));
+  f.context->convert(x, f.context->device("cpu"), Layout::plain(4), DType::f32);  // x is at hand in both layouts
+  CHECK(f.run("test_first", {x})->desc().layout.is_channels_last());
+  TensorRef y;
+  for (int pass = 0; pass < 3; ++pass) y = f.run("test_second", {f.run("test_first", {x}), w});
+  const TensorRef between = f.run("test_first", {x});
+  CHECK(y->desc().layout.is_plain());
+  f.context->profile_start();
+  f.run("test_second", {between, w});
+  for (const ProfileEvent& event : f.context->profile().stop()) CHECK(event.kind != "reorder");
 }
 
 static void test_values_survive_every_conversion() {
-    Fixture f;
-    const TensorRef x = f.make(Layout::plain(4));
-    std::vector<float> expected(size_t(x->desc().elements())), got(expected.size());
-    for (size_t i = 0; i < expected.size(); ++i) expected[i] = float(i);
-    TensorRef current = x;
-    for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "acbd", "NCHW"}) {
-        current = f.context->convert(current, f.context->device("cpu"), Layout::parse(layout), DType::f32);
-        CHECK(current->desc().layout == Layout::parse(layout));
-        f.context->read(current, got.data(), got.size() * 4);
-        CHECK(got == expected);
-    }
+  Fixture f;
+  const TensorRef x = f.make(Layout::plain(4));
+  std::vector<float> expected(size_t(x->desc().elements())), got(expected.size());
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] = float(i);
+  TensorRef current = x;
+  for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "acbd", "NCHW"}) {
+    current = f.context->convert(current, f.context->device("cpu"), Layout::parse(layout), DType::f32);
+    CHECK(current->desc().layout == Layout::parse(layout));
+    f.context->read(current, got.data(), got.size() * 4);
+    CHECK(got == expected);
+  }
 }
 
 static void test_results_go_where_they_are_asked_for() {
-    Fixture f;
-    f.cost("test_first", 1, 100, 100);
-    const TensorRef x = f.make(Layout::plain(4));
-    for (const char* layout : {"NCHW", "nChw16c"}) {
-        const TensorRef destination = Tensor::allocate(f.context->device("cpu"), f.x.with_layout(Layout::parse(layout)));
-        const uint64_t version = destination->buffer()->version();
-        const auto results = f.context->run(*find_schema("test_first"), f.automatic, {x}, {destination});
-        CHECK(results[0] == destination);
-        CHECK(destination->buffer()->version() > version);
-        std::vector<float> a(size_t(f.x.elements())), b(a.size());
-        f.context->read(x, a.data(), a.size() * 4);
-        f.context->read(destination, b.data(), b.size() * 4);
-        CHECK(a == b);
-    }
-    bool refused = false;
-    try {
-        const TensorRef wrong = Tensor::allocate(f.context->device("cpu"), TensorDesc::dense(DType::f32, {1, 2, 3, 4}));
-        f.context->run(*find_schema("test_first"), f.automatic, {x}, {wrong});
-    } catch (const Error& error) {
-        refused = error.code() == Code::shape && std::string(error.what()).find("test_first: output 0") == 0;
-    }
-    CHECK(refused);
+  Fixture f;
+  f.cost("test_first", 1, 100, 100);
+  const TensorRef x = f.make(Layout::plain(4));
+  for (const char* layout : {"NCHW", "nChw16c"}) {
+    const TensorRef destination = Tensor::allocate(f.context->device("cpu"), f.x.with_layout(Layout::parse(layout)));
+    const uint64_t version = destination->buffer()->version();
+    const auto results = f.context->run(*find_schema("test_first"), f.automatic, {x}, {destination});
+    CHECK(results[0] == destination);
+    CHECK(destination->buffer()->version() > version);
+    std::vector<float> a(size_t(f.x.elements())), b(a.size());
+    f.context->read(x, a.data(), a.size() * 4);
+    f.context->read(destination, b.data(), b.size() * 4);
+    CHECK(a == b);
+  }
+  bool refused = false;
+  try {
+    const TensorRef wrong = Tensor::allocate(f.context->device("cpu"), TensorDesc::dense(DType::f32, {1, 2, 3, 4}));
+    f.context->run(*find_schema("test_first"), f.automatic, {x}, {wrong});
+  } catch (const Error& error) {
+    refused = error.code() == Code::shape && std::string(error.what()).find("test_first: output 0") == 0;
+  }
+  CHECK(refused);
 }
 
 static void test_what_nobody_can_do_is_said_with_reasons() {
-    Fixture f;
-    std::string message;
-    try {
-        f.run("test_nowhere", {f.make(Layout::plain(4))});
-    } catch (const Error& error) {
-        CHECK(error.code() == Code::unsupported);
-        message = error.what();
-    }
-    CHECK(message.find("test_nowhere") == 0);
-    CHECK(message.find("fake: never learned to") != std::string::npos);
+  Fixture f;
+  std::string message;
+  try {
+    f.run("test_nowhere", {f.make(Layout::plain(4))});
+  } catch (const Error& error) {
+    CHECK(error.code() == Code::unsupported);
+    message = error.what();
+  }
+  CHECK(message.find("test_nowhere") == 0);
+  CHECK(message.find("fake: never learned to") != std::string::npos);
 }
 
 static void test_a_cached_call_prepares_nothing() {
-    Fixture f;
-    f.cost("test_first", 1, 1, 1);
-    const TensorRef x = f.make(Layout::plain(4));
-    f.run("test_first", {x});
-    const int before = prepared;
-    for (int i = 0; i < 10; ++i) f.run("test_first", {x});
-    CHECK(prepared == before);
+  Fixture f;
+  f.cost("test_first", 1, 1, 1);
+  const TensorRef x = f.make(Layout::plain(4));
+  f.run("test_first", {x});
+  const int before = prepared;
+  for (int i = 0; i < 10; ++i) f.run("test_first", {x});
+  CHECK(prepared == before);
 }
 
 static void test_kernels_are_built_ahead() {
-    Fixture f;
-    Catalog& catalog = f.context->catalog();
-    Op op = make_op(*find_schema("test_first"), {}, {f.x});
-    const EntryRef entry = catalog.entry(op, f.context->device("cpu"));
-    const std::vector<size_t> ways = catalog.to_measure(*entry, Tuning::full);
-    CHECK(ways.size() == 3);
-    CHECK(catalog.to_measure(*entry, Tuning::off).empty());
-    const int before = prepared;
-    Interrupt nobody;
-    Builders builders(catalog, nobody);
-    const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
-    CHECK(!builders.wait(entry, ways, soon));  // nobody asked for them yet
-    for (size_t way : ways) builders.add(entry, way);
-    CHECK(builders.wait(entry, ways, std::chrono::steady_clock::now() + std::chrono::seconds(60)));
-    CHECK(prepared == before + 3);
-    for (size_t way : ways) CHECK(catalog.kernel(*entry, entry->ways[way]) != nullptr);
-    CHECK(prepared == before + 3);
-    // What is measured is none of that any more.
-    catalog.measure(*entry, Tuning::full);
-    CHECK(catalog.to_measure(*entry, Tuning::full).empty());
+  Fixture f;
+  Catalog& catalog = f.context->catalog();
+  Op op = make_op(*find_schema("test_first"), {}, {f.x});
+  const EntryRef entry = catalog.entry(op, f.context->device("cpu"));
+  const std::vector<size_t> ways = catalog.to_measure(*entry, Tuning::full);
+  CHECK(ways.size() == 3);
+  CHECK(catalog.to_measure(*entry, Tuning::off).empty());
+  const int before = prepared;
+  Interrupt nobody;
+  Builders builders(catalog, nobody);
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  CHECK(!builders.wait(entry, ways, soon));  // nobody asked for them yet
+  for (size_t way : ways) builders.add(entry, way);
+  CHECK(builders.wait(entry, ways, std::chrono::steady_clock::now() + std::chrono::seconds(60)));
+  CHECK(prepared == before + 3);
+  for (size_t way : ways) CHECK(catalog.kernel(*entry, entry->ways[way]) != nullptr);
+  CHECK(prepared == before + 3);
+  // What is measured is none of that any more.
+  catalog.measure(*entry, Tuning::full);
+  CHECK(catalog.to_measure(*entry, Tuning::full).empty());
 }
 
 // What was measured of an op corrects the estimates of its unmeasured shapes, upwards alone.
 static void test_estimates_are_corrected_by_measurements() {
-    for (const double ms : {1000.0, 1e-9}) {
-        Fixture f;
-        f.cost("test_first", ms, ms, ms);
-        Catalog& catalog = f.context->catalog();
-        Device& cpu = f.context->device("cpu");
-        const auto entry_of = [&](const char* op, const TensorDesc& x) {
-            const EntryRef entry = catalog.entry(make_op(*find_schema(op), {}, {x}), cpu);
-            catalog.to_measure(*entry, Tuning::off);  // estimates it
-            return entry;
-        };
-        const EntryRef known = entry_of("test_first", f.x);
-        const EntryRef unknown = entry_of("test_first", TensorDesc::dense(DType::f32, {2, 32, 64, 64}));
-        const EntryRef other = entry_of("relu", f.x);
-        const double model = unknown->ways[0].ms, model_of_other = other->ways[0].ms;
-        for (int repeated = 0; repeated < 2; ++repeated) {
-            catalog.correct_estimates({known, unknown, other});
-            CHECK(double(known->ways[0].ms) == ms);
-            const double ratio = ms / estimate_ms(known->op, known->ways[0].candidate, catalog.rates(cpu));
-            for (const Way& way : unknown->ways) {
-                CHECK(!way.measured);
-                const double expected = std::max(1.0, ratio) * estimate_ms(unknown->op, way.candidate, catalog.rates(cpu));
-                CHECK(std::abs(way.ms - expected) <= 1e-9 * expected);
-            }
-            CHECK(ms > 1 ? unknown->ways[0].ms > 2 * model : unknown->ways[0].ms == model);
-            CHECK(other->ways[0].ms == model_of_other);
-        }
+  for (const double ms : {1000.0, 1e-9}) {
+    Fixture f;
+    f.cost("test_first", ms, ms, ms);
+    Catalog& catalog = f.context->catalog();
+    Device& cpu = f.context->device("cpu");
+    const auto entry_of = [&](const char* op, const TensorDesc& x) {
+      const EntryRef entry = catalog.entry(make_op(*find_schema(op), {}, {x}), cpu);
+      catalog.to_measure(*entry, Tuning::off);  // estimates it
+      return entry;
+    };
+    const EntryRef known = entry_of("test_first", f.x);
+    const EntryRef unknown = entry_of("test_first", TensorDesc::dense(DType::f32, {2, 32, 64, 64}));
+    const EntryRef other = entry_of("relu", f.x);
+    const double model = unknown->ways[0].ms, model_of_other = other->ways[0].ms;
+    for (int repeated = 0; repeated < 2; ++repeated) {
+      catalog.correct_estimates({known, unknown, other});
+      CHECK(double(known->ways[0].ms) == ms);
+      const double ratio = ms / estimate_ms(known->op, known->ways[0].candidate, catalog.rates(cpu));
+      for (const Way& way : unknown->ways) {
+        CHECK(!way.measured);
+        const double expected = std::max(1.0, ratio) * estimate_ms(unknown->op, way.candidate, catalog.rates(cpu));
+        CHECK(std::abs(way.ms - expected) <= 1e-9 * expected);
+      }
+      CHECK(ms > 1 ? unknown->ways[0].ms > 2 * model : unknown->ways[0].ms == model);
+      CHECK(other->ways[0].ms == model_of_other);
     }
+  }
 }
 
 // With a limit, what promises most is measured and the rest is left.
 static void test_as_many_ways_are_measured_as_asked_for() {
-    Fixture f;
-    Catalog& catalog = f.context->catalog();
-    const EntryRef entry = catalog.entry(make_op(*find_schema("test_first"), {}, {f.x}), f.context->device("cpu"));
-    MeasureLimits limits;
-    limits.ways = 2;
-    const auto measured = [&] {
-        return std::count_if(entry->ways.begin(), entry->ways.end(), [](const Way& way) { return bool(way.measured); });
-    };
-    catalog.measure(*entry, Tuning::full, limits);
-    CHECK(measured() == 2);
-    catalog.measure(*entry, Tuning::full, limits);
-    CHECK(measured() == 3);
+  Fixture f;
+  Catalog& catalog = f.context->catalog();
+  const EntryRef entry = catalog.entry(make_op(*find_schema("test_first"), {}, {f.x}), f.context->device("cpu"));
+  MeasureLimits limits;
+  limits.ways = 2;
+  const auto measured = [&] {
+    return std::count_if(entry->ways.begin(), entry->ways.end(), [](const Way& way) { return bool(way.measured); });
+  };
+  catalog.measure(*entry, Tuning::full, limits);
+  CHECK(measured() == 2);
+  catalog.measure(*entry, Tuning::full, limits);
+  CHECK(measured() == 3);
 }
 
 int main() {
-    test_estimates_are_corrected_by_measurements();
-    test_as_many_ways_are_measured_as_asked_for();
-    test_kernels_are_built_ahead();
-    test_the_fastest_layout_wins_where_a_reorder_pays();
-    test_a_forced_policy_is_obeyed();
-    test_per_op_returns_to_plain_and_reorders_every_time();
-    test_weights_are_prepacked_once_per_version();
-    test_constants_are_packed_once_per_version();
-    test_packing_in_query();
-    test_packed_constants_are_measured();
-    test_a_reordered_copy_is_made_once();
-    test_producers_learn_what_consumers_want();
-    test_values_survive_every_conversion();
-    test_results_go_where_they_are_asked_for();
-    test_what_nobody_can_do_is_said_with_reasons();
-    test_a_cached_call_prepares_nothing();
-    return 0;
+  test_estimates_are_corrected_by_measurements();
+  test_as_many_ways_are_measured_as_asked_for();
+  test_kernels_are_built_ahead();
+  test_the_fastest_layout_wins_where_a_reorder_pays();
+  test_a_forced_policy_is_obeyed();
+  test_per_op_returns_to_plain_and_reorders_every_time();
+  test_weights_are_prepacked_once_per_version();
+  test_constants_are_packed_once_per_version();
+  test_packing_in_query();
+  test_packed_constants_are_measured();
+  test_a_reordered_copy_is_made_once();
+  test_producers_learn_what_consumers_want();
+  test_values_survive_every_conversion();
+  test_results_go_where_they_are_asked_for();
+  test_what_nobody_can_do_is_said_with_reasons();
+  test_a_cached_call_prepares_nothing();
+  return 0;
 }

@@ -71,8 +71,8 @@ void append_walk(std::string& out, const std::string& name, const Addressing& a,
     } else if (divides) {
       const std::string above = concat("i##_above", dim), arg = lower(name) + "_arg";
       walk += concat(" const uidx_t ", above, " = PL_DIVIDED(i##_rest, ", arg, ".factor[", dim, "], ", arg, ".shift[",
-                     dim, "]); const idx_t ", outer, " = (idx_t)(i##_rest - ", above, " * ", count, "); i##_rest = ",
-                     above, ";");
+                     dim, "]); const idx_t ", outer, " = (idx_t)(i##_rest - ", above, " * ", count,
+                     "); i##_rest = ", above, ";");
     } else {
       walk += " const idx_t " + outer + " = (idx_t)(i##_rest % " + count + "); i##_rest /= " + count + ";";
     }
@@ -260,8 +260,9 @@ std::string KernelSource::text() const {
   return out + (generated_.empty() ? expand_source(file_) : expand_includes(file_, generated_));
 }
 
-std::string KernelSource::options() const { // -w: PoCL prints a line to stderr for each program with warnings.
-  return "-w -cl-std=" + standard_ + extra_options_; }
+std::string KernelSource::options() const {  // -w: PoCL prints a line to stderr for each program with warnings.
+  return "-w -cl-std=" + standard_ + extra_options_;
+}
 
 const Addressing& KernelSource::addressing(const std::string& name) const {
   for (const auto& entry : tensors_)

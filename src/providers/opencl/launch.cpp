@@ -5,10 +5,7 @@
 namespace pl::opencl {
 
 Launch::Launch(OpenclDevice& device, const KernelSource& source, const std::string& entry)
-    : device_(device),
-      source_(source),
-      entry_(entry),
-      program_(device.build(source)) {
+    : device_(device), source_(source), entry_(entry), program_(device.build(source)) {
   cl_int code = CL_SUCCESS;
   kernel_ = KernelHandle(&device.cl(), device.cl().clCreateKernel(program_->get(), entry.c_str(), &code));
   check_cl(code, "creating the kernel " + entry + " of " + source.name());

@@ -1,18 +1,19 @@
 /* What the sanitizers ask a program for; linked into every test of a build with PYLAYOUT_SANITIZE. */
 
 /* Asking for absurdly much memory is a test, not a mistake: the answer is "none", not the end of the program.
- * Without intercept_tls_get_addr=0 the leak check of GCC before 14 now and then dies at exit ("Tracer caught signal 11"): it
- * takes a thread's storage for a loaded library, where that begins 16 bytes into a page, to have a header of glibc before
- * 2.25 and follows it (https://github.com/Mudlet/Mudlet/pull/9930). That storage is found through other pointers. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *__asan_default_options(void) { return "allocator_may_return_null=1:intercept_tls_get_addr=0"; }
-__attribute__((visibility("default"))) const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) { return "allocator_may_return_null=1"; }
+ * Without intercept_tls_get_addr=0 the leak check of GCC before 14 now and then dies at exit ("Tracer caught signal
+ * 11"): it takes a thread's storage for a loaded library, where that begins 16 bytes into a page, to have a header of
+ * glibc before 2.25 and follows it (https://github.com/Mudlet/Mudlet/pull/9930). That storage is found through other
+ * pointers. */
+__attribute__((visibility("default"))) const char* __asan_default_options(void);
+const char* __asan_default_options(void) { return "allocator_may_return_null=1:intercept_tls_get_addr=0"; }
+__attribute__((visibility("default"))) const char* __tsan_default_options(void);
+const char* __tsan_default_options(void) { return "allocator_may_return_null=1"; }
 
-/* oneDNN and the OpenMP runtime are not built for ThreadSanitizer, which therefore misses how they synchronise (guards of
- * static variables, barriers by futex) and takes what they do right for races. */
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void) {
+/* oneDNN and the OpenMP runtime are not built for ThreadSanitizer, which therefore misses how they synchronise (guards
+ * of static variables, barriers by futex) and takes what they do right for races. */
+__attribute__((visibility("default"))) const char* __tsan_default_suppressions(void);
+const char* __tsan_default_suppressions(void) {
   return "race:libdnnl.so\n"
          "race:libgomp.so\n"
          "called_from_lib:libgomp.so\n";
