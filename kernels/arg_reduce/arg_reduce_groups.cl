@@ -8,21 +8,11 @@
 // Tensors: SRC, addressed by common/row_groups.clh, which says what a work-item takes, its elements numbered as they
 // lie, e = s * RUN + r; DST (s64) with a number for each row.
 #include "common/row_groups.clh"
+#include "arg_reduce/order.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
 #define DST_DTYPE s64
-#endif
-#ifndef ARG_MIN
-#define ARG_MIN 0  // 1: the smallest
-#endif
-
-#if ARG_MIN
-#define BEYOND(x, y) ((x) < (y))
-#define NOTHING INFINITY
-#else
-#define BEYOND(x, y) ((x) > (y))
-#define NOTHING (-INFINITY)
 #endif
 #define JOIN(x, y) ((BEYOND(x, y)) || ((x) != (x)) ? (x) : (y))
 #define IS(x, best) (((x) == (best)) || (((x) != (x)) && ((best) != (best))))

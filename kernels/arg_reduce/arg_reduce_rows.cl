@@ -6,6 +6,7 @@
 // GROUP work-items write one element: each finds the best of its own elements, a tree in local memory the best of all.
 // Assumes that a row has at least GROUP elements.  Padding is left alone: the library has filled it with zeros before.
 #include "common/rows.clh"
+#include "arg_reduce/order.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, plain, rows of one dimension
 #define SRC_DTYPE f32
@@ -13,15 +14,6 @@
 #define SRC_DIM(i) ((i) < 6 ? 1 : src_arg.dim[((i) + 2) % 8])
 #define DST_DTYPE s64
 #define DST_OFFSET(a, b, c, d, e, f, g, h) (dst_arg.offset + (g)*dst_arg.stride[0])
-#endif
-#ifndef ARG_MIN
-#define ARG_MIN 0  // 1: the smallest
-#endif
-
-#if ARG_MIN
-#define BEYOND(x, y) ((x) < (y))
-#else
-#define BEYOND(x, y) ((x) > (y))
 #endif
 #define BEATS(x, y) (BEYOND(x, y) || ((x) != (x) && (y) == (y)))
 

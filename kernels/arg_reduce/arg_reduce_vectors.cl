@@ -5,21 +5,11 @@
 // Tensors: SRC, addressed by common/row_vectors.clh, which says what a work-item takes, its elements numbered as they
 // lie, e = (b * steps + s) * run + r; DST (s64) with a number for each row, row = o * inner + i.
 #include "common/row_vectors.clh"
+#include "arg_reduce/order.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
 #define DST_DTYPE s64
-#endif
-#ifndef ARG_MIN
-#define ARG_MIN 0  // 1: the smallest
-#endif
-
-#if ARG_MIN
-#define BEYOND(x, y) ((x) < (y))
-#define NOTHING INFINITY
-#else
-#define BEYOND(x, y) ((x) > (y))
-#define NOTHING (-INFINITY)
 #endif
 // All ones in lanes where x comes before y; of vectors, so without && and ||.
 #define BEATS(x, y) (BEYOND(x, y) | (((x) != (x)) & ((y) == (y))))

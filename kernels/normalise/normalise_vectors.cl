@@ -31,20 +31,7 @@
 #define PLACE(c, b, s, r) (q + (b) * walk.steps + (s))
 #define FACTORS(T, p, o) LOAD(T, p, o)
 #endif
-#ifdef WEIGHT_DTYPE
-#define WEIGHT_PARAMETER , __global const STORAGE_T(WEIGHT)* restrict weight
-#define TIMES_WEIGHT(o) * FACTORS(WEIGHT, weight, o)
-#else
-#define WEIGHT_PARAMETER
-#define TIMES_WEIGHT(o)
-#endif
-#ifdef BIAS_DTYPE
-#define BIAS_PARAMETER , __global const STORAGE_T(BIAS)* restrict bias
-#define PLUS_BIAS(o) + FACTORS(BIAS, bias, o)
-#else
-#define BIAS_PARAMETER
-#define PLUS_BIAS(o)
-#endif
+#include "normalise/weights.clh"
 
 #define ADD(k, c, at, b, s, r, fresh, tail)                                                              \
     {                                                                                                    \

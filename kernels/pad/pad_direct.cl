@@ -8,24 +8,8 @@
 // One work-item writes one element of dst, padding of the layout (as zero) included; neighbours write neighbours in
 // memory.  Assumes that reflections stay inside of src: begins and ends are smaller than its sizes.
 #include "common/tensor.clh"
+#include "pad/source.clh"
 
-typedef struct {
-    long begin[8];  // elements added before each dimension; negative: cut
-} pad_arg;
-
-#ifndef PAD_MODE
-#define PAD_MODE 0  // 0: constant, 1: reflect, 2: replicate
-#endif
-static inline idx_t pad_source(idx_t s, idx_t size) {
-#if PAD_MODE == 1
-    return s < 0 ? -s : s >= size ? 2 * (size - 1) - s : s;
-#elif PAD_MODE == 2
-    return clamp(s, (idx_t)0, size - 1);
-#else
-    return s;
-#endif
-}
-#define PAD_SOURCE(i, d) pad_source((i) - (idx_t)pad.begin[d], SRC_DIM(d))
 #define PAD_EXISTS(i, d) ((i) >= (idx_t)pad.begin[d] && (i) - (idx_t)pad.begin[d] < SRC_DIM(d))
 
 #ifndef SRC_DTYPE  // on its own: f32, plain, one dimension

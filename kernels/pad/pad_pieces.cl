@@ -16,14 +16,8 @@
 #define BYTES 4  // of an element: 1, 2, 4, 8
 #endif
 #include "common/pieces.clh"
+#include "pad/source.clh"
 
-typedef struct {
-    long begin[8];  // elements added before each dimension; negative: cut
-} pad_arg;
-
-#ifndef PAD_MODE
-#define PAD_MODE 0  // 0: constant, 1: reflect, 2: replicate
-#endif
 #ifndef CROSS
 #define CROSS 1  // PIECE does not divide the size of UNIT
 #endif
@@ -39,16 +33,6 @@ typedef struct {
 #define PADDED_AT(i) 0
 #define PADDED_INSIDE(i) 1
 #endif
-static inline idx_t pad_source(idx_t s, idx_t size) {
-#if PAD_MODE == 1
-    return s < 0 ? -s : s >= size ? 2 * (size - 1) - s : s;
-#elif PAD_MODE == 2
-    return clamp(s, (idx_t)0, size - 1);
-#else
-    return s;
-#endif
-}
-#define PAD_SOURCE(i, d) pad_source((i) - (idx_t)pad.begin[d], SRC_DIM(d))
 #define PAD_EXISTS(i, d) ((uidx_t)((i) - (idx_t)pad.begin[d]) < (uidx_t)SRC_DIM(d))
 
 __kernel void pad_pieces(__global const RAW* restrict src, const tensor_arg src_arg, __global RAW* restrict dst,

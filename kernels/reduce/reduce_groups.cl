@@ -6,37 +6,11 @@
 //
 // Tensors: SRC, addressed by common/row_groups.clh, which says what a work-item takes; DST with a number for each row.
 #include "common/row_groups.clh"
+#include "reduce/fold.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
 #define DST_DTYPE f32
-#endif
-#ifndef FOLD
-#define FOLD 0  // 0: sum, 1: maximum, 2: minimum; a NaN wins either
-#endif
-#ifndef ELEMENT
-#define ELEMENT 0  // of a sum: 0: x, 1: |x|, 2: x * x
-#endif
-#ifndef ROOT
-#define ROOT 0  // 1: the root of the result
-#endif
-
-#if ELEMENT == 0
-#define ELEMENT_OF(x) (x)
-#elif ELEMENT == 1
-#define ELEMENT_OF(x) fabs(x)
-#else
-#define ELEMENT_OF(x) ((x) * (x))
-#endif
-#if FOLD == 0
-#define NOTHING 0.0f
-#define JOIN(x, y) ((x) + (y))
-#elif FOLD == 1
-#define NOTHING (-INFINITY)
-#define JOIN(x, y) (((x) > (y)) || ((x) != (x)) ? (x) : (y))
-#else
-#define NOTHING INFINITY
-#define JOIN(x, y) (((x) < (y)) || ((x) != (x)) ? (x) : (y))
 #endif
 #if ROOT
 #define FINISH(x) sqrt((x) / divisor)

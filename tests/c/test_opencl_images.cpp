@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 
+#include "opencl_pools.h"
 #include "opencl_testing.h"
 #include "ops/spatial.h"
 
@@ -17,8 +18,6 @@ const double kNan = std::nan(""), kInf = INFINITY;
 
 using Element = std::function<double(const Op& op, const Dims& index)>;
 std::set<std::string> seen;  // implementations
-
-double at(const Input& input, const Dims& index) { return input.values[size_t(linear(input.desc.shape, index))]; }
 
 // Kernels of one element a work-item, for all devices, are left to test_opencl_misc.
 bool is_for_gpus(const Candidate& candidate) { return candidate.implementation.find("_direct") == std::string::npos; }
@@ -198,34 +197,6 @@ void test_batch_norm() {
 }
 
 // ---- pools
-
-// Largest, where a NaN is larger than every number.
-double larger(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a; }
-
-double pooled(const Op& op, const Input& x, const Dims& out) {
-  const int spatial = spatial_rank(op);
-  Dims kernel;
-  double seen_inputs = 0, sum = 0, best = -kInf, padded = 1;
-  for (int axis = 0; axis < spatial; ++axis) {
-    const Window w = window_of(op, axis);
-    kernel.push_back(w.kernel);
-    const int64_t first = out[2 + axis] * w.stride - w.begin;
-    padded *= double(std::min(first + w.kernel, w.in + w.end) - first);
-  }
-  each(kernel, [&](const Dims& k) {
-    Dims index = out;
-    for (int axis = 0; axis < spatial; ++axis) {
-      const Window w = window_of(op, axis);
-      index[2 + axis] = out[2 + axis] * w.stride - w.begin + k[axis] * w.dilation;
-      if (index[2 + axis] < 0 || index[2 + axis] >= w.in) return;
-    }
-    ++seen_inputs;
-    sum += at(x, index);
-    best = larger(best, at(x, index));
-  });
-  if (op.attributes.text("mode") == "max") return best;
-  return sum / (op.attributes.flag("count_include_pad") ? padded : seen_inputs);
-}
 
 void test_pools() {
   const char* const windows[] = {"kernel_size=3 stride=2 padding=1",

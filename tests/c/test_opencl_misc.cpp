@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "opencl_pools.h"
 #include "opencl_testing.h"
 #include "ops/spatial.h"
 
@@ -13,7 +14,6 @@ namespace {
 
 const double kNan = std::nan(""), kInf = INFINITY;
 
-double at(const Input& input, const Dims& index) { return input.values[size_t(linear(input.desc.shape, index))]; }
 Dims with(Dims index, int dim, int64_t value) {
   index[dim] = value;
   return index;
@@ -36,36 +36,7 @@ Dims spatial_part(const Dims& shape) {
   return part;
 }
 
-// Largest, where a NaN is larger than every number.
-double larger(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a; }
-
 // ---- pooling
-
-double pooled(const Op& op, const Input& x, const Dims& out) {
-  const int spatial = spatial_rank(op);
-  const bool max = op.attributes.text("mode") == "max";
-  Dims kernel;
-  double seen = 0, sum = 0, best = -kInf, padded = 1;
-  for (int axis = 0; axis < spatial; ++axis) {
-    const Window w = window_of(op, axis);
-    kernel.push_back(w.kernel);
-    const int64_t first = out[2 + axis] * w.stride - w.begin;
-    padded *= double(std::min(first + w.kernel, w.in + w.end) - first);
-  }
-  each(kernel, [&](const Dims& k) {
-    Dims index = out;
-    for (int axis = 0; axis < spatial; ++axis) {
-      const Window w = window_of(op, axis);
-      index[2 + axis] = out[2 + axis] * w.stride - w.begin + k[axis] * w.dilation;
-      if (index[2 + axis] < 0 || index[2 + axis] >= w.in) return;
-    }
-    ++seen;
-    sum += at(x, index);
-    best = larger(best, at(x, index));
-  });
-  if (max) return best;
-  return sum / (op.attributes.flag("count_include_pad") ? padded : seen);
-}
 
 void test_pool() {
   const auto check = [](const char* name, const char* attributes, const Input& x) {

@@ -1,0 +1,45 @@
+// For tests of pools on OpenCL: elements of inputs, and pooled values in double precision.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "opencl_testing.h"
+#include "ops/spatial.h"
+
+namespace pl::opencl_testing {
+
+inline double at(const Input& input, const Dims& index) {
+  return input.values[size_t(linear(input.desc.shape, index))];
+}
+
+// Largest, where a NaN is larger than every number.
+inline double larger(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a; }
+
+inline double pooled(const Op& op, const Input& x, const Dims& out) {
+  const int spatial = spatial_rank(op);
+  const bool max = op.attributes.text("mode") == "max";
+  Dims kernel;
+  double seen = 0, sum = 0, best = -INFINITY, padded = 1;
+  for (int axis = 0; axis < spatial; ++axis) {
+    const Window w = window_of(op, axis);
+    kernel.push_back(w.kernel);
+    const int64_t first = out[2 + axis] * w.stride - w.begin;
+    padded *= double(std::min(first + w.kernel, w.in + w.end) - first);
+  }
+  each(kernel, [&](const Dims& k) {
+    Dims index = out;
+    for (int axis = 0; axis < spatial; ++axis) {
+      const Window w = window_of(op, axis);
+      index[2 + axis] = out[2 + axis] * w.stride - w.begin + k[axis] * w.dilation;
+      if (index[2 + axis] < 0 || index[2 + axis] >= w.in) return;
+    }
+    ++seen;
+    sum += at(x, index);
+    best = larger(best, at(x, index));
+  });
+  if (max) return best;
+  return sum / (op.attributes.flag("count_include_pad") ? padded : seen);
+}
+
+}  // namespace pl::opencl_testing
