@@ -26,7 +26,7 @@ import pylayout as pl
 from pylayout import ops
 from pylayout.cli.terminal import Table
 
-from .gpu import milliseconds
+from .gpu import first_gpu, milliseconds
 
 _GEMM = re.compile(r"^\s*([NT])([NT])\s+\d+:\s*(\d+),\s*(\d+),\s*(\d+)\s+([\d.]+) GFlops")
 _CONV = re.compile(
@@ -173,8 +173,7 @@ def main(arguments: list[str] | None = None) -> None:
     cases = [each for each in table_of(options.table) if each[0].gflop <= options.most_gflop]
     if not cases:
         parser.error(f"{options.table} holds no op in the form that dlprim_flops prints")
-    gpus = [device.name for device in pl.devices() if device.capabilities.get("type") == "gpu"]
-    device = options.device or next(iter(gpus), None)
+    device = options.device or first_gpu()
     if not device:
         print("there is no GPU here that OpenCL reaches")
         return

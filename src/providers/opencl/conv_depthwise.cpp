@@ -88,7 +88,7 @@ PL_TUNING_FAMILY(quad_family);
 
 Point quad_point(int height, int width) { return {{"TILE_H", height}, {"TILE_W", width}}; }
 // Those worth measuring everywhere: the fastest three on an H200.
-const Point kQuadStarts[] = {quad_point(1, 2), quad_point(2, 2), quad_point(1, 4)};
+const std::vector<Point> kQuadStarts{quad_point(1, 2), quad_point(2, 2), quad_point(1, 4)};
 
 bool suits_quads(const ConvTensors& t) {
   const WindowArgument& window = t.window;
@@ -139,15 +139,7 @@ void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList&
     return (point["TILE_H"] == 1 || t.dst.dims[3] > point["TILE_H"] / 2) &&
            (point["TILE_W"] == 1 || t.dst.dims[4] > point["TILE_W"] / 2);
   };
-  std::vector<Choice> choices = quad_family().choices(device, shapes, kQuadStarts[0], suits, out.whole_space);
-  for (const Point& point : kQuadStarts) {
-    const auto known =
-        std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) { return choice.point == point; });
-    if (known == choices.end())
-      choices.push_back({point, true});
-    else
-      known->start = true;
-  }
+  const auto choices = quad_family().choices(device, shapes, kQuadStarts, suits, out.whole_space);
   quad_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     candidate.efficiency = 0.5;
     candidate.prepare = [&device, op, t, point] { return prepare_quads(device, op, t, point); };

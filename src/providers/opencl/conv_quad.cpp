@@ -152,18 +152,10 @@ void add_tiles(const Op& op, OpenclDevice& device, const Candidate& base, const 
                    [](const Start& a, const Start& b) { return a.slowness < b.slowness; });
   if (starts.size() > kMostStarts) starts.resize(kMostStarts, starts.front());
   const ShapeClass shapes = shape_class(t);
-  std::vector<Choice> choices = family().choices(
-      device, shapes, starts.front().tile.point(), [&](const Point& point) { return suits(t, Tile(point)); },
-      out.whole_space);
-  for (const Start& start : starts) {
-    const Point point = start.tile.point();
-    const auto known =
-        std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) { return choice.point == point; });
-    if (known == choices.end())
-      choices.push_back({point, true});
-    else
-      known->start = true;
-  }
+  std::vector<Point> points;
+  for (const Start& start : starts) points.push_back(start.tile.point());
+  const auto choices = family().choices(
+      device, shapes, points, [&](const Point& point) { return suits(t, Tile(point)); }, out.whole_space);
   const bool matrix_unit = mma_refusal(device, op.in(0).dtype, op.math).empty();
   family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     const Tile tile(point);

@@ -161,16 +161,7 @@ void add_quads(const Op& op, OpenclDevice& device, const std::shared_ptr<const T
   if (!has_quads(from) || !has_quads(to) || std::min(t->a->size, t->b->size) < 3) return;
   const auto suits = [&](const Point& point) { return suits_quads(has, *t, point); };
   const ShapeClass shapes(from, concat("to-", name_of(to)), t->a->size, t->b->size, t->outer);
-  const std::vector<Point> starts = starts_of(*t);
-  std::vector<Choice> choices = quads_family().choices(device, shapes, starts[0], suits, out.whole_space);
-  for (const Point& start : starts) {
-    const auto known =
-        std::find_if(choices.begin(), choices.end(), [&](const Choice& choice) { return choice.point == start; });
-    if (known == choices.end())
-      choices.push_back({start, true});
-    else
-      known->start = true;
-  }
+  const auto choices = quads_family().choices(device, shapes, starts_of(*t), suits, out.whole_space);
   quads_family().add(make_candidate(op, ""), shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     if (!suits(point)) return false;
     const double access = t->load_quads && t->store_quads ? 0.9 : 0.8;

@@ -79,14 +79,16 @@ bool Family::contains(const Point& point) const {
   return true;
 }
 
-std::vector<Choice> Family::choices(const OpenclDevice& device, const ShapeClass& shapes, const Point& fallback,
-                                    const std::function<bool(const Point&)>& suits, bool whole_space) const {
+std::vector<Choice> Family::choices(const OpenclDevice& device, const ShapeClass& shapes,
+                                    const std::vector<Point>& starts, const std::function<bool(const Point&)>& suits,
+                                    bool whole_space) const {
   std::vector<Choice> list;
   const auto known = [&](const Point& point) {
     return std::any_of(list.begin(), list.end(), [&](const Choice& choice) { return choice.point == point; });
   };
   if (const auto tuned = tuned_point(*this, device, shapes); tuned && suits(*tuned)) list.push_back({*tuned, true});
-  if (!known(fallback)) list.push_back({fallback, true});
+  for (const Point& start : starts)
+    if (!known(start)) list.push_back({start, true});
   if (!whole_space) return list;
   std::vector<size_t> place(tunables_.size(), 0);
   for (;;) {

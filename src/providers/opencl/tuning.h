@@ -72,9 +72,13 @@ class Family {
   bool contains(const Point& point) const;
 
   // The points for a problem, those to start from first.  `suits`: the device can run the point and it is not plainly
-  // wasteful here.  `fallback` is always among them: the one to start from where no table knows better.
-  std::vector<Choice> choices(const OpenclDevice& device, const ShapeClass& shapes, const Point& fallback,
+  // wasteful here.  `starts` are always among them: those to start from where no table knows better.
+  std::vector<Choice> choices(const OpenclDevice& device, const ShapeClass& shapes, const std::vector<Point>& starts,
                               const std::function<bool(const Point&)>& suits, bool whole_space) const;
+  std::vector<Choice> choices(const OpenclDevice& device, const ShapeClass& shapes, const Point& start,
+                              const std::function<bool(const Point&)>& suits, bool whole_space) const {
+    return choices(device, shapes, std::vector<Point>{start}, suits, whole_space);
+  }
   // Adds a candidate like `base` for each choice: names it, and lets `complete` give it its kernel (false: drop it).
   void add(const Candidate& base, const ShapeClass& shapes, const std::vector<Choice>& choices, CandidateList& out,
            const std::function<bool(Candidate&, const Point&)>& complete) const;
