@@ -279,10 +279,6 @@ std::vector<TensorRef> Dispatcher::execute(const Decision& decision, uint64_t ke
   }
   for (size_t i = 0; i < results.size() && i < destinations.size(); ++i) {
     if (!destinations[i] || destinations[i] == results[i]) continue;
-    const TensorDesc& have = results[i]->desc();
-    const TensorDesc& want = destinations[i]->desc();
-    require(have.shape == want.shape && have.dtype == want.dtype, Code::shape, schema.name, ": output ", i, " is ",
-            want.str(), ", expected ", name_of(have.dtype), " ", have.shape);
     runner_.convert_into(results[i], destinations[i], schema.name + ": output");
     results[i] = destinations[i];
   }
@@ -305,8 +301,9 @@ std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call
     if (!destinations[i]) continue;
     const TensorDesc& want = destinations[i]->desc();
     const TensorDesc& have = decision->outputs[i];
-    require(have.shape == want.shape && have.dtype == want.dtype, Code::shape, schema.name, ": output ", i, " is ",
-            want.str(), ", expected ", name_of(have.dtype), " ", have.shape);
+    if (have.shape != want.shape || have.dtype != want.dtype)  // not require(): its message would be made every time
+      fail(Code::shape, schema.name, ": output ", i, " is ", want.str(), ", expected ", name_of(have.dtype), " ",
+           have.shape);
   }
   return execute(*decision, key, turn, inputs, destinations);
 }
