@@ -1,4 +1,5 @@
 // scaled_dot_product_attention (kernels/attention/).
+#include "providers/opencl/attention_mma.h"
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/pointwise_axes.h"
 #include "providers/opencl/rows.h"
@@ -33,6 +34,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
 }
 
 void list_attention(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (device.capabilities().gpu) list_attention_mma(op, device, out);
   add_per_layout(op, "attention_rows", out, [&](Candidate& candidate) {
     for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(candidate.inputs[0].layout);
     if (op.has(3)) candidate.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));

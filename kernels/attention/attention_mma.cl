@@ -1,0 +1,567 @@
+// Scaled dot product attention by tiles, on matrix units; the scores are never written.
+//
+//   dst[h, i, c] = sum over j of p[j] * v[h, j, c] / sum over j of p[j],   p[j] = exp(s[j] - max over j of s[j]),
+//   s[j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j]
+//
+// Tensors: Q, K, V and DST of MATRIX_DTYPE as rows (common/rows.clh: eight dimensions, index 6 counts queries or keys,
+// 7 their columns, which lie side by side; those before name the head), any strides: rows of heads that lie between
+// those of others are read where they are.  MASK alike, with strides of 0 where it is repeated.  WIDTH: columns of Q
+// and K, VALUES: of V and DST.  PIECES 1: all rows of Q, K and V begin at multiples of 16 bytes and are as long.
+// `scale`: times log2(e).
+//
+// A work-group computes TILE_M queries of one head, each warp TILE_M / WARPS_M of them, and goes through the keys
+// TILE_N at a time.  What a query has seen so far is its largest score `top`, the sum `total` of p and the sums of
+// p * v, all of which are scaled down when a larger score appears (M. Milakov, N. Gimelshein, Online normalizer
+// calculation for softmax, arXiv 1805.02867; T. Dao, FlashAttention-2, arXiv 2307.08691).  Scores stay in the registers
+// in which the unit gives them and are the left factors of the second product as they lie there: of 16 bits in pairs of
+// neighbouring keys; of f32 terms t and t + 4 of a step are keys 2 t and 2 t + 1, and v is read in that order.
+// Exponents are of 2.  A score of -infinity, masked or not, takes no part, whatever its v; a query without others gives
+// zeros.  Where a sum of p * v is not finite although that of p is, and where a score of three products is not, it is
+// computed again term by term: infinities cannot be split, and 0 * infinity is no 0.
+//
+// NVIDIA_PTX 1: mma.sync; precision, PRODUCTS and PROMOTE as in common/mma.clh.  Otherwise plain OpenCL C by the same
+// work-items: f32 fma over tiles in local memory, through which weights go too.
+// Local memory: STAGES tiles of keys and values, rows of pieces of 16 bytes an odd number of them apart, so that
+// neither pieces of eight rows nor the values of four pairs of keys meet in a bank.
+#ifndef TILE_M
+#define TILE_M 64  // queries of a work-group: 32, 64, 128
+#endif
+#ifndef TILE_N
+#define TILE_N 32  // keys at a time: 16, 32, 64
+#endif
+#ifndef WARPS_M
+#define WARPS_M 4  // warps, each of a multiple of 16 queries: 1, 2, 4, 8
+#endif
+#ifndef STAGES
+#define STAGES 2  // tiles of keys and values in local memory at a time: 1, 2
+#endif
+#ifndef PROMOTE
+#define PROMOTE 1  // times 8 terms that the unit adds by itself, with PRODUCTS 3: 1, 2
+#endif
+#undef WARPS_N
+#define WARPS_N 1
+#undef AMD_MATRIX
+#define AMD_MATRIX 0
+#undef INTEL_MATRIX
+#define INTEL_MATRIX 0
+#include "common/tensor.clh"
+#include "common/mma.clh"
+
+#ifndef WIDTH
+#define WIDTH 64
+#define VALUES 64
+#endif
+#ifndef CAUSAL
+#define CAUSAL 0  // 1: query i sees keys 0 to i
+#endif
+#ifndef PIECES
+#define PIECES 0  // 1: rows are whole pieces of 16 bytes
+#endif
+#ifndef PAIRS
+#define PAIRS 0  // 1: DST's even columns lie at even places
+#endif
+#ifndef Q_DTYPE  // on its own: f32, plain matrices
+#define Q_DTYPE MATRIX_DTYPE
+#define Q_OFFSET(a, b, c, d, e, f, g, h) (q_arg.offset + (f)*q_arg.stride[5])
+#define Q_STRIDE(i) PLAIN_STRIDE(q, i)
+#define K_DTYPE MATRIX_DTYPE
+#define K_OFFSET(a, b, c, d, e, f, g, h) (k_arg.offset + (f)*k_arg.stride[5])
+#define K_STRIDE(i) PLAIN_STRIDE(k, i)
+#define K_DIM(i) PLAIN_DIM(k, i)
+#define V_DTYPE MATRIX_DTYPE
+#define V_OFFSET(a, b, c, d, e, f, g, h) (v_arg.offset + (f)*v_arg.stride[5])
+#define V_STRIDE(i) PLAIN_STRIDE(v, i)
+#define DST_DTYPE MATRIX_DTYPE
+#define DST_OFFSET(a, b, c, d, e, f, g, h) (dst_arg.offset + (f)*dst_arg.stride[5])
+#define DST_STRIDE(i) PLAIN_STRIDE(dst, i)
+#define DST_DIM(i) PLAIN_DIM(dst, i)
+#endif
+
+#define STEP_CHUNKS (MMA_IS_EXACT ? 2 : 2 * PROMOTE)
+#define WIDTH_CHUNKS ((WIDTH + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS)
+#define K_CHUNKS ((WIDTH_CHUNKS + STEP_CHUNKS - 1) / STEP_CHUNKS * STEP_CHUNKS)  // of a row of a tile, zeros behind
+#define K_STEPS (K_CHUNKS / 2)  // of the unit: two pieces
+#if MMA_BITS == 32
+#define V_BLOCKS ((VALUES + 7) / 8)  // of 8 columns
+#define V_CHUNKS (V_BLOCKS * 2)
+#else
+#define V_BLOCKS ((VALUES + 15) / 16 * 2)
+#define V_CHUNKS V_BLOCKS
+#endif
+#define K_PITCH (K_CHUNKS | 1)
+#define V_PITCH (V_CHUNKS | 1)
+#define STAGE_SLOTS (TILE_N * (K_PITCH + V_PITCH))
+#define Q_SLOTS (TILE_M * K_PITCH)
+#if NVIDIA_PTX
+// Queries go to registers before the last stage, where they lie, is filled for the first time.
+#define Q_AT ((STAGES == 1 ? 1 : STAGES - 1) * STAGE_SLOTS)
+#define MORE(a, b) ((a) > (b) ? (a) : (b))
+#define LOCAL_SLOTS MORE(STAGES* STAGE_SLOTS, Q_AT + Q_SLOTS)
+#else
+#define Q_AT (STAGES * STAGE_SLOTS)
+#define P_PITCH (TILE_N / 4 + 1)
+#define P_AT (Q_AT + Q_SLOTS)
+#define LOCAL_SLOTS (P_AT + TILE_M * P_PITCH + TILE_M)  // what rows share lies behind the weights
+#endif
+#define V_AT(stage) ((stage)*STAGE_SLOTS + TILE_N * K_PITCH)
+#define ALL_SUMS(i, j, columns, e)                                 \
+    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)           \
+        _Pragma("unroll") for (int j = 0; j < (columns); ++j)      \
+            _Pragma("unroll") for (int e = 0; e < 4; ++e)
+#define ALL_ROWS(i, h)                                             \
+    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)           \
+        _Pragma("unroll") for (int h = 0; h < 2; ++h)
+
+// Brings `rows` rows from `from` on, `pitch` elements apart, into local memory; zeros behind the last one of `have`.
+#if PIECES
+#define COPY_ROWS(slot, slot_pitch, chunks, from, pitch, rows, have, columns)                                         \
+    for (int p_ = item; p_ < (rows) * (chunks); p_ += MMA_GROUP) {                                                    \
+        const int row_ = p_ / (chunks), chunk_ = p_ % (chunks);                                                       \
+        const int inside_ = row_ < (have) && chunk_ * CHUNK_ELEMENTS < (columns);                                     \
+        COPY_ASYNC(AT_SLOT(all_tiles, (slot) + row_ * (slot_pitch) + chunk_),                                         \
+                   (from) + (inside_ ? row_ * (pitch) + chunk_ * CHUNK_ELEMENTS : 0), inside_ ? 16 : 0);              \
+    }
+#else
+#if MMA_BITS == 32
+typedef uint element_bits;
+#else
+typedef ushort element_bits;
+#endif
+typedef union {
+    uint4 whole;
+    element_bits part[CHUNK_ELEMENTS];
+} piece_of_row;
+#define COPY_ROWS(slot, slot_pitch, chunks, from, pitch, rows, have, columns)                                         \
+    for (int p_ = item; p_ < (rows) * (chunks); p_ += MMA_GROUP) {                                                    \
+        const int row_ = p_ / (chunks), chunk_ = p_ % (chunks);                                                       \
+        piece_of_row piece_;                                                                                          \
+        piece_.whole = (uint4)(0);                                                                                    \
+        for (int e_ = 0; e_ < CHUNK_ELEMENTS; ++e_) {                                                                 \
+            const int column_ = chunk_ * CHUNK_ELEMENTS + e_;                                                         \
+            if (row_ < (have) && column_ < (columns))                                                                 \
+                piece_.part[e_] = ((__global const element_bits*)(from))[row_ * (pitch) + column_];                   \
+        }                                                                                                             \
+        tiles[(slot) + row_ * (slot_pitch) + chunk_] = piece_.whole;                                                  \
+    }
+#endif
+#define COPY_TILE(tile, stage)                                                                                        \
+    {                                                                                                                 \
+        const idx_t key_ = (tile) * (idx_t)TILE_N;                                                                    \
+        COPY_ROWS((stage)*STAGE_SLOTS, K_PITCH, K_CHUNKS, k + (k_at + key_ * K_STRIDE(6)), K_STRIDE(6), TILE_N,       \
+                  keys - key_, WIDTH)                                                                                 \
+        COPY_ROWS(V_AT(stage), V_PITCH, V_CHUNKS, v + (v_at + key_ * V_STRIDE(6)), V_STRIDE(6), TILE_N, keys - key_,  \
+                  VALUES)                                                                                             \
+    }
+
+#if NVIDIA_PTX
+static inline float pl_power_of_2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+static inline float pl_of_lane(float x, uint flipped) {  // of the work-item whose number differs in these bits
+    float y;
+    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(y) : "f"(x), "r"(flipped));
+    return y;
+}
+// The largest, or the sum, of what the four work-items that share a row have.
+static inline void pl_join(__local float* shared, float x[MMA_ROWS][2], const int largest) {
+    ALL_ROWS(i, h) {
+        for (uint flipped = 1; flipped < 4; flipped *= 2) {
+            const float other = pl_of_lane(x[i][h], flipped);
+            x[i][h] = largest ? fmax(x[i][h], other) : x[i][h] + other;
+        }
+    }
+}
+
+static inline void pl_take_queries(const tiles_place at, uint q[MMA_ROWS][K_STEPS][4]) {
+    const int lane = PL_LANE;
+    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+        _Pragma("unroll") for (int step = 0; step < K_STEPS; ++step) {
+            PL_LOAD_BLOCKS(q[i][step], AT_SLOT(at, (PL_BLOCK_ROW(PL_WARP_M, i) + (lane & 15)) * K_PITCH + 2 * step +
+                                                       (lane >> 4)));
+#if MMA_BITS == 32 && PRODUCTS == 1
+            _Pragma("unroll") for (int e = 0; e < 4; ++e) PL_ROUND(q[i][step][e]);
+#endif
+        }
+}
+
+// Scores: queries times the keys at `at`.
+static inline void pl_scores(const tiles_place at, uint q[MMA_ROWS][K_STEPS][4],
+                             float s[MMA_ROWS][MMA_COLUMNS][4]) {
+    const int lane = PL_LANE;
+    const tiles_place from = AT_SLOT(at, ((lane & 7) + (lane >> 4) * 8) * K_PITCH + ((lane >> 3) & 1));
+#if MMA_BITS == 32 && PRODUCTS == 3
+    _Pragma("unroll") for (int step = 0; step < K_STEPS; step += PROMOTE) {
+        uint big[MMA_ROWS][PROMOTE][4], small[MMA_ROWS][PROMOTE][4];
+        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+            _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
+                _Pragma("unroll") for (int e = 0; e < 4; ++e) {
+                    big[i][p][e] = q[i][step + p][e];
+                    PL_SPLIT(big[i][p][e], small[i][p][e]);
+                }
+        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; j += 2) {
+            uint b[PROMOTE][4], b_small[PROMOTE][4];
+            _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
+                PL_LOAD_BLOCKS(b[p], AT_SLOT(from, j * 8 * K_PITCH + 2 * (step + p)));
+                _Pragma("unroll") for (int e = 0; e < 4; ++e) PL_SPLIT_RIGHT(b[p][e], b_small[p][e]);
+            }
+            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+                _Pragma("unroll") for (int half_ = 0; half_ < 2; ++half_) {
+                    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                    _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
+                        PL_MULTIPLY(sum, small[i][p], b[p] + 2 * half_);
+                        PL_MULTIPLY(sum, big[i][p], b_small[p] + 2 * half_);
+                    }
+                    _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
+                        PL_MULTIPLY(sum, big[i][p], b[p] + 2 * half_);
+                    _Pragma("unroll") for (int e = 0; e < 4; ++e) s[i][j + half_][e] += sum[e];
+                }
+        }
+    }
+#else
+    _Pragma("unroll") for (int step = 0; step < K_STEPS; ++step)
+        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; j += 2) {
+            uint b[4];
+            PL_LOAD_BLOCKS(b, AT_SLOT(from, j * 8 * K_PITCH + 2 * step));
+#if MMA_BITS == 32
+            _Pragma("unroll") for (int e = 0; e < 4; ++e) PL_ROUND(b[e]);
+#endif
+            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
+                PL_MULTIPLY(s[i][j], q[i][step], b);
+                PL_MULTIPLY(s[i][j + 1], q[i][step], b + 2);
+            }
+        }
+#endif
+}
+
+#if MMA_BITS == 16
+#define PL_PACK_f16 "cvt.rn.f16x2.f32"
+#define PL_PACK_bf16 "cvt.rn.bf16x2.f32"
+static inline uint pl_pair(float low, float high) {
+    uint bits;
+    asm(PL_CAT(PL_PACK_, MATRIX_DTYPE) " %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+// Four 8 x 8 blocks as PL_LOAD_BLOCKS has them, each transposed.
+#define PL_LOAD_TRANSPOSED(r, place)                                                             \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"        \
+                 : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3])                        \
+                 : "r"(place)                                                                    \
+                 : "memory")
+#endif
+
+// Adds weights times the values in slots `at` and following.
+static inline void pl_add_values(__local const uint4* tiles, const tiles_place all_tiles, const int at,
+                                 float w[MMA_ROWS][MMA_COLUMNS][4], float sum[MMA_ROWS][V_BLOCKS][4]) {
+    const int lane = PL_LANE;
+#if MMA_BITS == 16
+    const tiles_place from = AT_SLOT(all_tiles, at + (lane & 15) * V_PITCH + (lane >> 4));
+    _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; j += 2) {
+        uint a[MMA_ROWS][4];
+        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+            _Pragma("unroll") for (int e = 0; e < 4; ++e) a[i][e] =
+                pl_pair(w[i][j + e / 2][e % 2 * 2], w[i][j + e / 2][e % 2 * 2 + 1]);
+        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; n += 2) {
+            uint b[4];
+            PL_LOAD_TRANSPOSED(b, AT_SLOT(from, j * 8 * V_PITCH + n));
+            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
+                PL_MULTIPLY(sum[i][n], a[i], b);
+                PL_MULTIPLY(sum[i][n + 1], a[i], b + 2);
+            }
+        }
+    }
+#else
+    __local const uint* from = (__local const uint*)(tiles + at) + (lane & 3) * 2 * V_PITCH * 4 + (lane >> 2);
+    _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; j += PRODUCTS == 3 ? PROMOTE : 1) {
+#if PRODUCTS == 3
+        uint big[MMA_ROWS][PROMOTE][4], small[MMA_ROWS][PROMOTE][4];
+        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+            _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
+                _Pragma("unroll") for (int e = 0; e < 4; ++e) {
+                    big[i][p][e] = as_uint(w[i][j + p][e % 2 * 2 + e / 2]);
+                    PL_SPLIT(big[i][p][e], small[i][p][e]);
+                }
+        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n) {
+            uint b[PROMOTE][2], b_small[PROMOTE][2];
+            _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
+                _Pragma("unroll") for (int e = 0; e < 2; ++e) {
+                    b[p][e] = from[((j + p) * 8 + e) * V_PITCH * 4 + n * 8];
+                    PL_SPLIT_RIGHT(b[p][e], b_small[p][e]);
+                }
+            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
+                float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
+                    PL_MULTIPLY(part, small[i][p], b[p]);
+                    PL_MULTIPLY(part, big[i][p], b_small[p]);
+                }
+                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) PL_MULTIPLY(part, big[i][p], b[p]);
+                _Pragma("unroll") for (int e = 0; e < 4; ++e) sum[i][n][e] += part[e];
+            }
+        }
+#else
+        uint a[MMA_ROWS][4];
+        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+            _Pragma("unroll") for (int e = 0; e < 4; ++e) {
+                a[i][e] = as_uint(w[i][j][e % 2 * 2 + e / 2]);
+                PL_ROUND(a[i][e]);
+            }
+        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n) {
+            uint b[2];
+            _Pragma("unroll") for (int e = 0; e < 2; ++e) {
+                b[e] = from[(j * 8 + e) * V_PITCH * 4 + n * 8];
+                PL_ROUND(b[e]);
+            }
+            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) PL_MULTIPLY(sum[i][n], a[i], b);
+        }
+#endif
+    }
+#endif
+}
+
+#else  // plain OpenCL C
+#define pl_power_of_2(x) exp2(x)
+static inline void pl_join(__local float* shared, float x[MMA_ROWS][2], const int largest) {
+    barrier(CLK_LOCAL_MEM_FENCE);
+    ALL_ROWS(i, h) shared[MMA_ROW(i, 2 * h) * 4 + (PL_LANE & 3)] = x[i][h];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    ALL_ROWS(i, h) {
+        const float4 all_ = *(__local const float4*)(shared + MMA_ROW(i, 2 * h) * 4);
+        x[i][h] = largest ? fmax(fmax(all_.s0, all_.s1), fmax(all_.s2, all_.s3))
+                          : (all_.s0 + all_.s1) + (all_.s2 + all_.s3);
+    }
+}
+#define PL_TERMS(at) ((__local const STORAGE_T(MATRIX)*)(at))
+static inline float pl_product(const float4 a, const float4 b, const float sum) {
+    return sum + a.s0 * b.s0 + a.s1 * b.s1 + a.s2 * b.s2 + a.s3 * b.s3;
+}
+static inline void pl_scores(__local const uint4* queries, __local const uint4* keys,
+                             float s[MMA_ROWS][MMA_COLUMNS][4]) {
+    for (int term = 0; term < WIDTH_CHUNKS * CHUNK_ELEMENTS; term += 4) {
+        float4 a[MMA_ROWS][2];
+        ALL_ROWS(i, h) a[i][h] = LOADV(MATRIX, 4, PL_TERMS(queries + MMA_ROW(i, 2 * h) * K_PITCH), term);
+        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
+            _Pragma("unroll") for (int e = 0; e < 2; ++e) {
+                const float4 b = LOADV(MATRIX, 4, PL_TERMS(keys + MMA_COLUMN(j, e) * K_PITCH), term);
+                ALL_ROWS(i, h) s[i][j][2 * h + e] = pl_product(a[i][h], b, s[i][j][2 * h + e]);
+            }
+    }
+}
+static inline void pl_add_values(__local uint4* tiles, const int at, float w[MMA_ROWS][MMA_COLUMNS][4],
+                                 float sum[MMA_ROWS][V_BLOCKS][4]) {
+    __local float* weights = (__local float*)(tiles + P_AT);
+    ALL_SUMS(i, j, MMA_COLUMNS, e) weights[MMA_ROW(i, e) * (P_PITCH * 4) + MMA_COLUMN(j, e)] = w[i][j][e];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    for (int key = 0; key < TILE_N; key += 4) {
+        float4 a[MMA_ROWS][2];
+        ALL_ROWS(i, h) a[i][h] = *(__local const float4*)(weights + MMA_ROW(i, 2 * h) * (P_PITCH * 4) + key);
+        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n) {
+            float2 b[4];
+            _Pragma("unroll") for (int j = 0; j < 4; ++j)
+                b[j] = LOADV(MATRIX, 2, PL_TERMS(tiles + at + (key + j) * V_PITCH), n * 8 + MMA_SUM_COLUMN(0));
+            ALL_ROWS(i, h) {
+                sum[i][n][2 * h] =
+                    pl_product(a[i][h], (float4)(b[0].s0, b[1].s0, b[2].s0, b[3].s0), sum[i][n][2 * h]);
+                sum[i][n][2 * h + 1] =
+                    pl_product(a[i][h], (float4)(b[0].s1, b[1].s1, b[2].s1, b[3].s1), sum[i][n][2 * h + 1]);
+            }
+        }
+    }
+}
+#endif
+
+// A score as it counts: scaled, with the mask.
+#ifndef MASK_DTYPE
+#define WITH_MASK(x, query, key) (x)
+#elif MASK_IS_BOOL
+#define WITH_MASK(x, query, key) (LOAD(MASK, mask, MASK_PLACE(query, key)) ? (x) : -INFINITY)
+#else
+#define WITH_MASK(x, query, key) fma(LOAD(MASK, mask, MASK_PLACE(query, key)), PL_LOG2_E, x)
+#endif
+#define PL_LOG2_E 1.44269504088896341f
+#define MASK_PLACE(query, key) (mask_at + (query)*MASK_STRIDE(6) + (key)*MASK_STRIDE(7))
+#define HIDDEN(query, key) ((key) >= keys || (CAUSAL && (key) > (query)))
+
+static inline float product_of_rows(__global const STORAGE_T(Q)* q, __global const STORAGE_T(K)* k) {
+    float sum = 0.0f;
+    for (int e = 0; e < WIDTH; ++e) sum = fma(LOAD(Q, q, e), LOAD(K, k, e), sum);
+    return sum;
+}
+
+#if PAIRS
+#define store_pair_f32(at, a, b) (*(__global float2*)(at) = (float2)(a, b))
+#define store_pair_bf16(at, a, b) (*(__global ushort2*)(at) = float_to_bf16_2((float2)(a, b)))
+#if NVIDIA_PTX
+#define store_pair_f16(at, a, b) (*(__global uint*)(at) = pl_two_halves(a, b))
+#else
+#define store_pair_f16(at, a, b) vstorea_half2_rte((float2)(a, b), 0, at)
+#endif
+#define STORE_PAIR(at, a, b) PL_CAT(store_pair_, DST_DTYPE)(at, a, b)
+#endif
+
+__kernel MMA_ATTRIBUTES __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1)))
+void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
+#ifdef MASK_DTYPE
+                   TENSOR_IN(MASK, mask),
+#endif
+                   TENSOR_OUT(DST, dst), const float scale) {
+    __local uint4 tiles[LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
+    const int item = (int)get_local_id(0);
+    const idx_t queries = DST_DIM(6), keys = K_DIM(6), tiles_m = (queries + TILE_M - 1) / TILE_M;
+    idx_t head = (idx_t)get_group_id(0);
+    const idx_t first = (tiles_m - 1 - head % tiles_m) * TILE_M;  // with CAUSAL those that take longest begin first
+    head /= tiles_m;
+    const idx_t i5 = head % DST_DIM(5), rest5 = head / DST_DIM(5), i4 = rest5 % DST_DIM(4), rest4 = rest5 / DST_DIM(4),
+                i3 = rest4 % DST_DIM(3), rest3 = rest4 / DST_DIM(3), i2 = rest3 % DST_DIM(2),
+                rest2 = rest3 / DST_DIM(2), i1 = rest2 % DST_DIM(1), i0 = rest2 / DST_DIM(1);
+    const idx_t q_at = Q_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0), k_at = K_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0),
+                v_at = V_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0), dst_at = DST_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);
+#ifdef MASK_DTYPE
+    const idx_t mask_at = MASK_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);
+#endif
+    const idx_t seen = CAUSAL && first + TILE_M < keys ? first + TILE_M : keys;
+    const int steps = (int)((seen + TILE_N - 1) / TILE_N);
+    const tiles_place all_tiles = TILES_PLACE(tiles);
+#if NVIDIA_PTX
+    __local float* shared = 0;
+#else
+    __local float* shared = (__local float*)(tiles + P_AT + TILE_M * P_PITCH);
+#endif
+
+    COPY_ROWS(Q_AT, K_PITCH, K_CHUNKS, q + (q_at + first * Q_STRIDE(6)), Q_STRIDE(6), TILE_M, queries - first, WIDTH)
+    _Pragma("unroll") for (int stage = 0; stage < (STAGES == 1 ? 1 : STAGES - 1); ++stage) {
+        if (stage < steps) COPY_TILE(stage, stage)
+        COPY_COMMIT();
+    }
+#if NVIDIA_PTX
+    uint terms[MMA_ROWS][K_STEPS][4];
+    COPY_WAIT((STAGES == 1 ? 0 : STAGES - 2));
+    barrier(CLK_LOCAL_MEM_FENCE);
+    pl_take_queries(AT_SLOT(all_tiles, Q_AT), terms);
+#endif
+
+    float sum[MMA_ROWS][V_BLOCKS][4], top[MMA_ROWS][2], total[MMA_ROWS][2];
+    ALL_SUMS(i, n, V_BLOCKS, e) sum[i][n][e] = 0.0f;
+    ALL_ROWS(i, h) {
+        top[i][h] = -INFINITY;
+        total[i][h] = 0.0f;
+    }
+    for (int step = 0; step < steps; ++step) {
+        const int stage = step % STAGES;
+#if STAGES == 1
+        if (step) {
+            barrier(CLK_LOCAL_MEM_FENCE);
+            COPY_TILE(step, 0)
+            COPY_COMMIT();
+        }
+        COPY_WAIT(0);
+        barrier(CLK_LOCAL_MEM_FENCE);
+#else
+        COPY_WAIT((STAGES - 2));
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (step + STAGES - 1 < steps) COPY_TILE(step + STAGES - 1, (step + STAGES - 1) % STAGES)
+        COPY_COMMIT();
+#endif
+        float s[MMA_ROWS][MMA_COLUMNS][4];
+        ALL_SUMS(i, j, MMA_COLUMNS, e) s[i][j][e] = 0.0f;
+#if NVIDIA_PTX
+        pl_scores(AT_SLOT(all_tiles, stage * STAGE_SLOTS), terms, s);
+#else
+        pl_scores(tiles + Q_AT, tiles + stage * STAGE_SLOTS, s);
+#endif
+        const idx_t key0 = step * (idx_t)TILE_N;
+#if !MMA_IS_EXACT
+        float wrong = 0.0f;  // NaN if one of them is not finite
+        ALL_SUMS(i, j, MMA_COLUMNS, e) wrong = fma(s[i][j][e], 0.0f, wrong);
+        if (isnan(wrong)) {
+            for (int one = 0; one < MMA_ROWS * MMA_COLUMNS * 4; ++one) {
+                const idx_t query = first + MMA_ROW(one / (MMA_COLUMNS * 4), one % 4);
+                const idx_t key = key0 + MMA_COLUMN(one / 4 % MMA_COLUMNS, one % 4);
+                if (query >= queries || key >= keys) continue;
+                const float score = product_of_rows(q + (q_at + query * Q_STRIDE(6)), k + (k_at + key * K_STRIDE(6)));
+                ALL_SUMS(i, j, MMA_COLUMNS, e) {
+                    const int here = (i * MMA_COLUMNS + j) * 4 + e == one;
+                    s[i][j][e] = here && !isfinite(s[i][j][e]) ? score : s[i][j][e];
+                }
+            }
+        }
+#endif
+        ALL_SUMS(i, j, MMA_COLUMNS, e) s[i][j][e] *= scale;
+#ifdef MASK_DTYPE
+        const int all_count = 0;
+#else
+        const int all_count = key0 + TILE_N <= keys && (!CAUSAL || key0 + TILE_N <= first + 1);
+#endif
+        if (!all_count) {
+            ALL_SUMS(i, j, MMA_COLUMNS, e) {
+                const idx_t query = first + MMA_ROW(i, e), key = key0 + MMA_COLUMN(j, e);
+                s[i][j][e] = HIDDEN(query, key)  ? -INFINITY
+                             : query >= queries ? 0.0f
+                                                : WITH_MASK(s[i][j][e], query, key);
+            }
+        }
+
+        float highest[MMA_ROWS][2];
+        ALL_ROWS(i, h) {
+            highest[i][h] = top[i][h];
+            _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
+                highest[i][h] = fmax(highest[i][h], fmax(s[i][j][2 * h], s[i][j][2 * h + 1]));
+        }
+        pl_join(shared, highest, 1);
+        ALL_ROWS(i, h) {
+            const float base = highest[i][h] == -INFINITY ? 0.0f : highest[i][h];
+            const float less = pl_power_of_2(top[i][h] - base);
+            top[i][h] = highest[i][h];
+            float part = 0.0f;
+            _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
+                _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) {
+                    s[i][j][e] = pl_power_of_2(s[i][j][e] - base);
+                    part += s[i][j][e];
+                }
+            total[i][h] = fma(total[i][h], less, part);
+            _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n)
+                _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) sum[i][n][e] *= less;
+        }
+#if NVIDIA_PTX
+        pl_add_values(tiles, all_tiles, V_AT(stage), s, sum);
+#else
+        pl_add_values(tiles, V_AT(stage), s, sum);
+#endif
+    }
+    pl_join(shared, total, 0);
+
+    ALL_ROWS(i, h) {
+        const idx_t query = first + MMA_ROW(i, 2 * h);
+        if (query >= queries) continue;
+        const float all = total[i][h], part = all == 0.0f ? 0.0f : 1.0f / all;
+        const idx_t row = dst_at + query * DST_STRIDE(6);
+        ulong wrong = 0;  // bit 2 n + e: column n * 8 + MMA_SUM_COLUMN(e)
+        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n) {
+            const int column = n * 8 + MMA_SUM_COLUMN(0);
+            float y[2];
+            _Pragma("unroll") for (int e = 0; e < 2; ++e) {
+                y[e] = sum[i][n][2 * h + e] * part;
+                if (!isfinite(sum[i][n][2 * h + e])) wrong |= (ulong)1 << (2 * n + e);
+            }
+#if PAIRS
+            if (column < VALUES) STORE_PAIR(dst + (row + column), y[0], y[1]);
+#else
+            for (int e = 0; e < 2; ++e)
+                if (column + e < VALUES) STORE(DST, dst, row + column + e, y[e]);
+#endif
+        }
+        for (int one = 0; wrong != 0; ++one, wrong >>= 1) {
+            const int column = one / 2 * 8 + MMA_SUM_COLUMN(one % 2);
+            if (!(wrong & 1) || column >= VALUES || !isfinite(all)) continue;
+            float again = 0.0f;
+            for (idx_t key = 0; key < keys && !(CAUSAL && key > query); ++key) {
+                float score =
+                    scale * product_of_rows(q + (q_at + query * Q_STRIDE(6)), k + (k_at + key * K_STRIDE(6)));
+                score = WITH_MASK(score, query, key);
+                if (score != -INFINITY)
+                    again = fma(pl_power_of_2(score - top[i][h]), LOAD(V, v, v_at + key * V_STRIDE(6) + column), again);
+            }
+            STORE(DST, dst, row + column, all == 0.0f ? 0.0f : again * part);
+        }
+    }
+}

@@ -1,0 +1,95 @@
+// Attention on OpenCL: every candidate against loops in double precision, on devices without matrix units too, where
+// the kernel has no instructions of theirs.
+#include "opencl_attention_cases.h"
+
+using namespace pl;
+using namespace pl::testing;
+
+namespace {
+
+const AttentionCase cases[] = {
+    {{2, 3, 70, 64}, {2, 3, 53, 64}, {2, 3, 53, 64}, {}, ""},
+    {{2, 37, 20}, {2, 45, 20}, {2, 45, 19}, {}, "scale=0.7"},  // rows are no whole pieces
+    {{1, 2, 150, 32}, {1, 2, 150, 32}, {1, 2, 150, 32}, {}, "is_causal=true"},
+    {{2, 2, 40, 16}, {2, 2, 197, 16}, {2, 2, 197, 32}, {40, 197}, "scale=-0.5"},
+    {{2, 2, 33, 24}, {2, 2, 40, 24}, {2, 2, 40, 40}, {2, 1, 33, 40}, "", true},
+    {{65, 128}, {20, 128}, {20, 96}, {}, "", true},
+    {{2, 2, 3, 5, 7}, {2, 2, 3, 9, 7}, {2, 2, 3, 9, 1}, {2, 1, 1, 1, 9}, ""},
+};
+
+bool is_ours(const Candidate& candidate) { return candidate.implementation.rfind("attention_mma", 0) == 0; }
+
+// A mask of booleans: the same as one of 0 and -infinity.
+void check_bool(Provider& provider, Device& device) {
+  const Dims shape{2, 3, 20, 16};
+  const auto tensor = [](DType dtype, const Dims& dims) { return TensorDesc::dense(dtype, dims); };
+  const TensorDesc rows = tensor(DType::f32, shape);
+  const Op op = make_op(*find_schema("scaled_dot_product_attention"), {},
+                        {rows, rows, rows, tensor(DType::boolean, Dims{20, 20})});
+  const Op added =
+      make_op(*find_schema("scaled_dot_product_attention"), {}, {rows, rows, rows, tensor(DType::f32, Dims{20, 20})});
+  std::vector<std::vector<float>> data;
+  for (unsigned i = 0; i < 3; ++i) {
+    data.emplace_back();
+    for (double value : random_array(shape, DType::f32, 500 + i).values) data.back().push_back(float(value));
+  }
+  std::vector<unsigned char> seen;
+  std::vector<float> sums;
+  for (int i = 0; i < 400; ++i) {
+    seen.push_back(i / 20 != 7 && i % 3 != 1);
+    sums.push_back(seen.back() ? 0.0f : -INFINITY);
+  }
+  const auto run = [&](const Op& asked, const void* mask, size_t bytes) {
+    CandidateList list;
+    if (opencl::OpenclDevice* target = opencl::as_opencl(device)) opencl::list_attention_mma(asked, *target, list);
+    provider.list(asked, device, list);
+    std::vector<std::vector<float>> results;
+    for (const Candidate& candidate : list.candidates) {
+      if (!candidate.outputs[0].layout.is_plain() || candidate.outputs[0].layout != Layout::plain(4)) continue;
+      std::vector<BufferRef> buffers;
+      std::vector<Buffer*> in;
+      const auto put_there = [&](const void* from, size_t size) {
+        buffers.push_back(device.allocate(size));
+        device.write(*buffers.back(), 0, from, size);
+        return buffers.back().get();
+      };
+      for (const auto& values : data) in.push_back(put_there(values.data(), values.size() * 4));
+      in.push_back(put_there(mask, bytes));
+      const BufferRef dst = device.allocate(data[0].size() * 4);
+      Buffer* out = dst.get();
+      candidate.prepare()->run({in.data(), &out, nullptr});
+      results.emplace_back(data[0].size());
+      device.read(*dst, 0, results.back().data(), results.back().size() * 4);
+    }
+    return results;
+  };
+  const auto booleans = run(op, seen.data(), seen.size()), numbers = run(added, sums.data(), sums.size() * 4);
+  CHECK(!booleans.empty() && booleans.size() == numbers.size());
+  for (size_t i = 0; i < booleans.size(); ++i)
+    for (size_t e = 0; e < booleans[i].size(); ++e) {
+      CHECK(std::fabs(booleans[i][e] - numbers[i][e]) < 1e-6f);
+      if (e / 16 % 20 == 7) CHECK(booleans[i][e] == 0.0f);
+    }
+}
+
+}  // namespace
+
+int main() {
+  Candidates candidates;
+  candidates.unoptimised_on_cpus();
+  if (candidates.no_devices()) return 0;
+  candidates.filter = [](const Candidate& candidate) {
+    return is_ours(candidate) || candidate.implementation == "attention_rows";
+  };
+  for (const AttentionCase& c : cases)
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) check(candidates, c, dtype);
+  candidates.math = Math::tf32;
+  candidates.filter = is_ours;
+  for (int i : {0, 3, 4}) check(candidates, cases[i], DType::f32);
+  candidates.math = Math::fp32;
+  for (const auto& provider : make_providers())
+    if (provider->name() == "opencl")
+      for (const auto& device : provider->devices()) check_bool(*provider, *device);
+  for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
+  return 0;
+}
