@@ -1,5 +1,6 @@
-// Kernels that only GPUs are offered for pooling, normalisation by given statistics, borders, resizing and gathering:
-// every device here says that it is one.  Each is checked against double precision, or to be equal, in every layout.
+// Kernels that only GPUs are offered for pooling, normalisation by given statistics, borders, resizing and gathering,
+// and what expressions become there: every device here says that it is one.  Each is checked against double precision,
+// or to be equal, in every layout.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,7 +24,7 @@ std::set<std::string> seen;  // implementations
 bool is_for_gpus(const Candidate& candidate) { return candidate.implementation.find("_direct") == std::string::npos; }
 
 void run(const char* name, const std::string& attributes, const std::vector<Input>& inputs, const Element& element,
-         double factor = 1, double absolute = 0) {
+         double factor = 1, double absolute = 0, bool whole_space = false) {
   run_all_opencl(
       name, attributes.c_str(), inputs,
       [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
@@ -35,7 +36,7 @@ void run(const char* name, const std::string& attributes, const std::vector<Inpu
         each(op.out().shape, [&](const Dims& index) { expected.push_back(element(op, index)); });
         expect(expected, factor, absolute)(op, y, what);
       },
-      false, is_for_gpus);
+      whole_space, is_for_gpus);
 }
 
 // ---- resize
@@ -53,6 +54,10 @@ void test_resize() {
                         {{2, 24, 4, 5}, "size=[9,12] mode=bilinear align_corners=true"},
                         {{2, 20, 4, 5}, "scale_factor=[2.5,0.5] mode=bilinear"},
                         {{1, 32, 5, 4}, "scale_factor=[2.0,2.0] mode=bilinear"},
+                        {{1, 3, 5, 16}, "scale_factor=[2.0,2.0] mode=bilinear"},
+                        {{2, 3, 1, 6}, "scale_factor=[2.0,2.0] mode=bilinear"},
+                        {{1, 3, 5, 16}, "scale_factor=[2.0,2.0] mode=nearest"},
+                        {{2, 18, 3, 1}, "scale_factor=[2.0,2.0] mode=nearest"},
                         {{2, 17, 1, 1}, "size=[3,1] mode=bilinear align_corners=true"},
                         {{1, 9, 19, 4}, "size=[4,8] mode=bilinear"},
                         {{2, 24, 6}, "size=[4] mode=linear"}};
@@ -89,11 +94,31 @@ void test_resize() {
             }
             return sum;
           },
-          1, nearest ? 0 : 2e-6);
+          1, nearest ? 0 : 2e-6, true);
     }
   const Input bytes = random_input(DType::u8, {1, 19, 3, 3}, 0, 200);
   run("interpolate", "scale_factor=[1.0,1.0] mode=nearest", {bytes},
       [&](const Op&, const Dims& index) { return at(bytes, index); });
+}
+
+// ---- expressions
+
+void test_pointwise() {
+  const Dims shapes[] = {{2, 16, 4, 6}, {3, 20, 5, 8}, {2, 24, 3, 3}, {1, 9, 1, 12}};
+  for (const Dims& shape : shapes)
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16})
+      for (int64_t channels : {shape[1], int64_t(1)}) {
+        const Input x = random_input(dtype, shape), by = random_input(dtype, {channels, 1, 1});
+        const Input columns = random_input(DType::f32, {shape[3]});
+        run("add", "activation=relu", {x, by}, [&](const Op&, const Dims& i) {
+          const double sum = at(x, i) + at(by, {channels == 1 ? 0 : i[1], 0, 0});
+          return sum < 0 ? 0 : sum;
+        });
+        if (channels != 1) continue;
+        run("mul", "", {x, x}, [&](const Op&, const Dims& i) { return at(x, i) * at(x, i); });
+        if (dtype == DType::f32)
+          run("mul", "", {x, columns}, [&](const Op&, const Dims& i) { return at(x, i) * at(columns, {i[3]}); });
+      }
 }
 
 // ---- pad
@@ -209,15 +234,18 @@ void test_pools() {
   for (const char* window : windows)
     for (const char* name : {"max_pool2d", "avg_pool2d"})
       for (DType dtype : {DType::f32, DType::f16, DType::bf16})
-        for (const Dims& shape : {Dims{2, 9, 9, 11}, Dims{1, 20, 14, 8}}) {
+        for (const Dims& shape : {Dims{2, 9, 9, 11}, Dims{1, 20, 14, 8}, Dims{1, 3, 10, 32}}) {
           const bool max = std::string(name) == "max_pool2d",
                      dilated = std::string(window).find("dil") != std::string::npos;
+          // All windows of f32, two of the others; columns enough for every width of a tile in NCHW only.
           if (dtype != DType::f32 && (window != windows[0] || shape[0] == 2) && window != windows[1]) continue;
           if (max ? std::string(window).find("count") != std::string::npos : dilated) continue;
           Input x = random_input(dtype, shape);
           if (max) x.values[20] = kNan, x.values[100] = kInf, x.values[120] = -kInf;
+          const bool every =  // tile
+              dtype == DType::f32 ? window == windows[2] || window == windows[6] || shape[1] == 3 : shape[1] == 3;
           run(
-              name, window, {x}, [&](const Op& op, const Dims& index) { return pooled(op, x, index); }, 4, 1e-6);
+              name, window, {x}, [&](const Op& op, const Dims& index) { return pooled(op, x, index); }, 4, 1e-6, every);
         }
   for (const char* name : {"max_pool1d", "avg_pool1d"}) {
     const Input row = random_input(DType::f32, {2, 17, 11});
@@ -265,8 +293,8 @@ int main(int count, char** arguments) {
     capabilities.cpu = false;
     capabilities.gpu = true;
     device->pretend(capabilities);
-    device->build_options =
-        " -cl-opt-disable";  // hundreds of kernels, of which PoCL builds one in 0.2 s instead of 1.7
+    // Hundreds of kernels, of which PoCL builds one in 0.2 s instead of 1.7.
+    if (!capabilities.nvidia) device->build_options = " -cl-opt-disable";
   }
   if (targets().empty()) {
     std::printf("no OpenCL device here: nothing to test\n");
@@ -277,6 +305,7 @@ int main(int count, char** arguments) {
     if (only.empty() || only == name) test();
   };
   part("resize", test_resize);
+  part("pointwise", test_pointwise);
   part("pad", test_pad);
   part("gather", test_gather);
   part("batch_norm", test_batch_norm);
@@ -284,8 +313,9 @@ int main(int count, char** arguments) {
   part("global", test_global_pools);
   for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());
   if (!only.empty()) return 0;
-  for (const char* name : {"resize_pieces", "pad_pieces", "gather_pieces", "batch_norm_planes", "batch_norm_quad",
-                           "pool_columns", "pool_quad", "global_pool_planes", "global_pool_quad"})
+  for (const char* name :
+       {"pointwise", "nearest_twice", "linear_twice", "pool_pieces", "resize_pieces", "pad_pieces", "gather_pieces",
+        "batch_norm_planes", "batch_norm_quad", "pool_columns", "pool_quad", "global_pool_planes", "global_pool_quad"})
     CHECK(seen.count(name));
   return 0;
 }

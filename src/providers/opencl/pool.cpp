@@ -4,6 +4,7 @@
 #include "providers/opencl/global_pool.h"
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
+#include "providers/opencl/pool_pieces.h"
 #include "providers/opencl/quads.h"
 #include "providers/opencl/reduce_vectors.h"
 #include "providers/opencl/window.h"
@@ -123,58 +124,6 @@ std::unique_ptr<Kernel> prepare_global(OpenclDevice& device, const GlobalPool& p
   return kernel;
 }
 
-// ---- channels first, on GPUs
-
-struct PoolArgument {  // pool_arg of pool_columns
-  cl_int in_h, in_w, out_h, out_w, stride_w, dilation_w, begin_h, begin_w, end_h, end_w;
-};
-
-void list_pool_columns(const Op& op, OpenclDevice& device, CandidateList& out) {
-  const TensorDesc& x = op.in(0);
-  if (device.capabilities().cpu || x.rank() < 3 || x.rank() > 4 || !has_quads(x.dtype)) return;
-  if (x.elements() == 0 || op.out().elements() == 0) return;
-  const WindowArgument window = window_argument(op);
-  if (window.size[1] > 7 || window.size[2] > 7 || window.stride[1] > 4) return;
-  if ((window.size[1] - 1) * window.dilation[1] > 8) return;  // rows in registers
-  Candidate candidate = make_candidate(op, "pool_columns");
-  const Layout plain = Layout::plain(x.rank());
-  candidate.inputs[0] = TensorDesc::dense(x.dtype, x.shape, plain);
-  candidate.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, plain);
-  const Addressing src = with_three_spatial(candidate.inputs[0]), dst = with_three_spatial(candidate.outputs[0]);
-  if (!narrow(src) || !narrow(dst)) return;
-  candidate.efficiency = 0.6;
-  candidate.prepare = [&device, op, src, dst, window] {
-    const int spatial = spatial_rank(op);
-    const int64_t tall = std::min<int64_t>(4, dst.dims[3]), tiles = (dst.dims[3] + tall - 1) / tall;
-    KernelSource source("pool/pool_columns.cl");
-    source.define("SRC_DTYPE", name_of(src.dtype)).define("DST_DTYPE", name_of(dst.dtype));
-    source.define("POOL_MAX", op.attributes.text("mode") == "max" ? 1 : 0);
-    source.define("COUNT_PAD", op.attributes.flag("count_include_pad") ? 1 : 0).define("TILE_H", tall);
-    source.define("KERNEL_H", window.size[1]).define("KERNEL_W", window.size[2]);
-    source.define("STRIDE_H", window.stride[1]).define("DILATION_H", window.dilation[1]);
-    PoolArgument pool;
-    pool.in_h = cl_int(src.dims[3]), pool.in_w = cl_int(src.dims[4]);
-    pool.out_h = cl_int(dst.dims[3]), pool.out_w = cl_int(dst.dims[4]);
-    pool.stride_w = window.stride[2], pool.dilation_w = window.dilation[2];
-    pool.begin_h = window.begin[1], pool.begin_w = window.begin[2];
-    pool.end_h = cl_int(spatial == 2 ? window_of(op, 0).end : 0);
-    pool.end_w = cl_int(window_of(op, spatial - 1).end);
-    const int64_t all = dst.dims[4] * tiles * dst.dims[0] * dst.dims[1];
-    auto kernel = std::make_unique<KernelList>(device);
-    kernel->add(source, "pool_columns")
-        .input(0)
-        .output(0)
-        .scalar(pool)
-        .scalar(Divisor(dst.dims[4]))
-        .scalar(Divisor(tiles))
-        .scalar(cl_int(all))
-        .global({size_t(all)})
-        .local({128});
-    return kernel;
-  };
-  out.add(std::move(candidate));
-}
-
 // Global pools, on GPUs: in blocks as channels last, a block an image of its own.
 void list_global_blocks(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
@@ -255,6 +204,7 @@ void list_pool(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (const auto reason = window_refusal(op)) return out.refuse("opencl", *reason);
   list_pool_quads(op, device, out);
   list_pool_columns(op, device, out);
+  list_pool_pieces(op, device, out);
   add_per_layout(op, "pool_direct", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.2;
     candidate.prepare = [&device, op, src = with_three_spatial(candidate.inputs[0]),
