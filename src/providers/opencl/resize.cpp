@@ -5,6 +5,7 @@
 #include "providers/opencl/opencl_provider.h"
 #include "providers/opencl/places.h"
 #include "providers/opencl/quads.h"
+#include "providers/opencl/resize_twice.h"
 #include "providers/opencl/window.h"
 
 namespace pl::opencl {
@@ -167,6 +168,7 @@ void list_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 void list_resize(const Op& op, OpenclDevice& device, CandidateList& out) {
+  list_resize_twice(op, device, out);
   list_pieces(op, device, out);
   list_for_cpus(op, device, out);
   add_per_layout(op, "resize_direct", out, [&](Candidate& candidate) {
