@@ -21,6 +21,9 @@
 #ifndef CROSS
 #define CROSS 1  // PIECE does not divide the size of UNIT
 #endif
+#ifndef TAIL
+#define TAIL CROSS  // PIECE does not divide the size of DST
+#endif
 #ifndef WHOLE
 #define WHOLE 0  // along UNIT nothing is added, and PIECE divides what lies side by side
 #endif
@@ -34,6 +37,12 @@
 #define PADDED_INSIDE(i) 1
 #endif
 #define PAD_EXISTS(i, d) ((uidx_t)((i) - (idx_t)pad.begin[d]) < (uidx_t)SRC_DIM(d))
+
+// Ones at the bits from `from` to `to` - 1 that are those of a piece.
+static inline uint bits_between(idx_t from, idx_t to) {
+    const int first = (int)clamp(from, (idx_t)0, (idx_t)PIECE), last = (int)clamp(to, (idx_t)first, (idx_t)PIECE);
+    return (1u << last) - (1u << first);
+}
 
 __kernel void pad_pieces(__global const RAW* restrict src, const tensor_arg src_arg, __global RAW* restrict dst,
                          const tensor_arg dst_arg, const pad_arg pad, const RAW value, const idx_t places) {
@@ -55,11 +64,35 @@ __kernel void pad_pieces(__global const RAW* restrict src, const tensor_arg src_
     const idx_t row = PADDED_AT(i);
     const bool inside = PADDED_INSIDE(i);
 #if CROSS
-    const idx_t left = DST_ROW - u, last = min(place + PIECE - 1, places - 1);  // elements of this row
+    const idx_t left = DST_ROW - u;  // elements of this row
+#if TAIL
+    const idx_t last = min(place + PIECE - 1, places - 1);
+#else
+    const idx_t last = place + PIECE - 1;
+#endif
     DST_INDICES(last, j)
     const idx_t next_row = PADDED_AT(j);
     const bool next_inside = PADDED_INSIDE(j);
+#else
+    const idx_t left = PIECE;
 #endif
+#if PAD_MODE == 0
+    uint exist = inside ? bits_between(begin - u, min(begin + size - u, left)) : 0u;  // a bit each
+    const idx_t here = row + u - begin;
+#if CROSS
+    exist |= next_inside ? bits_between(max(left, left + begin), left + begin + size) : 0u;
+    const idx_t there = next_row - left - begin;
+#else
+    const idx_t there = here;
+#endif
+#if TAIL
+    exist &= bits_between(0, places - place);
+#endif
+    _Pragma("unroll") for (int k = 0; k < PIECE; ++k) {
+        y[k] = value;
+        if (exist >> k & 1u) y[k] = src[(k >= left ? there : here) + k];
+    }
+#else
     _Pragma("unroll") for (int k = 0; k < PIECE; ++k) {
 #if CROSS
         const bool next = k >= left;
@@ -70,14 +103,11 @@ __kernel void pad_pieces(__global const RAW* restrict src, const tensor_arg src_
         const bool exists = inside;
 #endif
         y[k] = value;
-#if PAD_MODE == 0
-        if (exists && (uidx_t)s < (uidx_t)size) y[k] = src[from + s];
-#else
         if (exists) y[k] = src[from + pad_source(s, size)];
-#endif
     }
 #endif
-#if CROSS
+#endif
+#if TAIL
     if (place + PIECE > places) {
         _Pragma("unroll") for (int k = 0; k < PIECE; ++k)
             if (place + k < places) dst[place + k] = y[k];

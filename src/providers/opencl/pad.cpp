@@ -72,6 +72,7 @@ std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const
   source.tensor("SRC", src).tensor("DST", dst).define("BYTES", element_bytes).define("PIECE", piece);
   source.define("PAD_MODE", mode == "constant" ? 0 : mode == "reflect" ? 1 : 2);
   source.define("UNIT", unit).define("WHOLE", whole ? 1 : 0).define("CROSS", cross ? 1 : 0);
+  source.define("TAIL", dst.places() % piece ? 1 : 0);
   source.define("UNIT_INDEX(i)", concat("i##", unit));
   source.define("SRC_ROW", concat("SRC_DIM(", unit, ")")).define("DST_ROW", concat("DST_DIM(", unit, ")"));
   const auto untouched = [&](int d) { return begins[size_t(d)] == 0 && src.dims[size_t(d)] == dst.dims[size_t(d)]; };
