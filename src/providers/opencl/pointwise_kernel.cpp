@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "providers/opencl/places.h"
 #include "providers/opencl/pointwise_text.h"
 #include "providers/opencl/pointwise_vectors.h"
 #include "providers/opencl/quads.h"
@@ -68,6 +69,7 @@ class Writer {
         real_(stage.program.arithmetic == Arithmetic::f32),
         inputs_(stage.input_dtypes.size()),
         outputs_(stage.computation->outputs.size()),
+        products_(!device.capabilities().cpu && !stage.iteration.wide),
         polynomials_(device.capabilities().cpu && real_ && !stage.program.reduces()),
         // Half of what a kernel may be given, so that pointers and scalars find room.
         numbers_("n", device.capabilities().max_parameters / 2),
@@ -145,7 +147,15 @@ class Writer {
                         const std::string& rest) {
     std::string out;
     for (size_t i = count; i-- > 1;) {
-      const std::string size = "(uidx_t)" + number(axes[i].size);
+      const std::string size = "(uidx_t)" + number(axes[i].size), above = concat(prefix, i, "_above");
+      if (products_) {  // of numbers below 2^31
+        const Divisor by(axes[i].size);
+        const std::string factor = "(uint)" + number(int64_t(by.factor)), shift = "(uint)" + number(int64_t(by.shift));
+        out += concat("const uidx_t ", above, " = PL_DIVIDED(", rest, ", ", factor, ", ", shift, ");\n");
+        out += concat("const idx_t ", prefix, i, " = (idx_t)(", rest, " - ", above, " * ", size, "); ", rest, " = ",
+                      above, ";\n");
+        continue;
+      }
       out += concat("const idx_t ", prefix, i, " = (idx_t)(", rest, " % ", size, "); ", rest, " /= ", size, ";\n");
     }
     return out + concat("const idx_t ", prefix, "0 = (idx_t)", rest, ";\n");
@@ -318,13 +328,14 @@ class Writer {
     return out;
   }
 
-  // Four neighbours: vector loads and stores around code for each component.
+  // Four or eight neighbours: vector loads and stores around code for each component.
   std::string several() {
     const int w = stage_.vector;
+    const char* const one_access = w == 8 ? "OCT" : "QUAD";
     std::string out;
     for (size_t i = 0; i < inputs_; ++i) {
-      if (in_quads(i, stage_.input_dtypes[i]))
-        out += concat("const float4 x", i, "v = LOAD_QUAD(X", i, ", x", i, ", px", i, ");\n");
+      if (in_one_access(it_, i, stage_.input_dtypes[i], w))
+        out += concat("const float", w, " x", i, "v = LOAD_", one_access, "(X", i, ", x", i, ", px", i, ");\n");
       else if (it_.kept.back().strides[i] == 1)
         out +=
             concat("const COMPUTE_VT(X", i, ", ", w, ") x", i, "v = LOADV(X", i, ", ", w, ", x", i, ", px", i, ");\n");
@@ -344,18 +355,11 @@ class Writer {
       out += "}\n";
     }
     for (size_t k = 0; k < outputs_; ++k) {
-      const bool quads = in_quads(inputs_ + k, stage_.computation->outputs[k].dtype);
-      out += concat(quads ? concat("STORE_QUAD(Y", k) : concat("STOREV(Y", k, ", ", w), ", y", k, ", py", k, ", y", k,
-                    "v);\n");
+      const bool whole = in_one_access(it_, inputs_ + k, stage_.computation->outputs[k].dtype, w);
+      out += concat("STORE", whole ? concat("_", one_access, "(Y", k) : concat("V(Y", k, ", ", w), ", y", k, ", py", k,
+                    ", y", k, "v);\n");
     }
     return out;
-  }
-
-  // Whether every four neighbours of a tensor lie at a multiple of four, so that one access takes them.
-  bool in_quads(size_t tensor, DType dtype) const {
-    bool quads = stage_.vector == 4 && has_quads(dtype) && it_.kept.back().strides[tensor] == 1;
-    for (size_t i = 0; i + 1 < it_.kept.size(); ++i) quads = quads && it_.kept[i].strides[tensor] % 4 == 0;
-    return quads && it_.offsets[tensor] % 4 == 0;
   }
 
   std::string reduction() {
@@ -463,6 +467,7 @@ class Writer {
   const Iteration& it_;
   bool real_;
   size_t inputs_, outputs_;
+  bool products_;     // divides by a product and a shift
   bool polynomials_;  // exp, erf and tanh are those of kernels/common/elementary.clh
   Numbers<int64_t> numbers_;
   Numbers<double> scalars_;
@@ -565,7 +570,7 @@ std::unique_ptr<Kernel> prepare_computation(OpenclDevice& device, const Computat
     for (const Check& check : plan.iteration.kept_checks)
       neighbours = neighbours && check.inner != int(plan.iteration.kept.size()) - 1 &&
                    check.outer != int(plan.iteration.kept.size()) - 1;
-    if (neighbours) stage.vector = 4;
+    if (neighbours) stage.vector = in_octs(plan) ? 8 : 4;
     if (whole_vectors(device, plan)) {
       stage.vector = vector_of(device, inner.size);
       stage.whole = true;

@@ -9,6 +9,23 @@ int vector_of(const OpenclDevice& device, int64_t size) {
   return device.capabilities().native_vector_float >= 16 && size >= 16 ? 16 : 8;
 }
 
+bool in_one_access(const Iteration& it, size_t tensor, DType dtype, int count) {
+  bool whole = (count == 4 || count == 8) && has_quads(dtype) && it.kept.back().strides[tensor] == 1;
+  for (size_t i = 0; i + 1 < it.kept.size(); ++i) whole = whole && it.kept[i].strides[tensor] % count == 0;
+  return whole && it.offsets[tensor] % count == 0;
+}
+
+bool in_octs(const ComputationPlan& plan) {
+  const Iteration& it = plan.iteration;
+  const size_t inputs = plan.computation.inputs.size();
+  if (it.kept.back().size % 8) return false;
+  for (size_t t = 0; t < it.offsets.size(); ++t) {
+    const DType dtype = t < inputs ? plan.computation.inputs[t].dtype : plan.computation.outputs[t - inputs].dtype;
+    if (it.kept.back().strides[t] != 0 && (size_of(dtype) != 2 || !in_one_access(it, t, dtype, 8))) return false;
+  }
+  return true;
+}
+
 bool whole_vectors(const OpenclDevice& device, const ComputationPlan& plan) {
   const Axis& inner = plan.iteration.kept.back();
   bool whole = device.capabilities().cpu && plan.computation.program.arithmetic == pointwise::Arithmetic::f32 &&
