@@ -29,7 +29,8 @@ from pylayout.cli.terminal import Table, ms_text
 class Case(NamedTuple):
     """A convolution of (n, c, h, h) with kernels of k x k, or products of h = 0: n rows, c terms, oc columns.
 
-    A stack of products is that of scores in attention, a product with a transposed matrix, where c is less than oc.
+    A stack of products is that of scores in attention, a product with a transposed matrix, where c is less than oc;
+    with k = 2 all of attention, both products: n queries, oc keys, which are the values too, of c columns.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Case(NamedTuple):
     @property
     def gflop(self) -> float:
         places = ((self.h - 1) // self.stride + 1) ** 2 if self.h else max(self.stack, 1)
-        return 2e-9 * self.n * places * self.oc * (self.c // self.groups) * self.k**2
+        return 2e-9 * self.n * places * self.oc * (self.c // self.groups) * (self.k if self.stack else self.k**2)
 
 
 def cases(batch: int) -> list[Case]:
@@ -65,6 +66,8 @@ def cases(batch: int) -> list[Case]:
         Case("linear 4096", 4096, 4096, 0, 4096),
         Case("scores 96x1024x64", 1024, 64, 0, 1024, stack=96),
         Case("values 96x1024x64", 1024, 1024, 0, 64, stack=96),
+        Case("attention 192x197x64", 197, 64, 0, 197, 2, stack=192),
+        Case("attention 96x1024x64", 1024, 64, 0, 1024, 2, stack=96),
     ]
 
 
@@ -81,6 +84,8 @@ def inputs(case: Case, half: bool) -> tuple[Any, Any]:
 
 def ours(case: Case, x: Any, weight: Any, device: str) -> Callable[[], Any]:
     a, w = pl.asarray(x, device=device), pl.asarray(weight, device=device)
+    if case.stack and case.k == 2:
+        return lambda: ops.scaled_dot_product_attention(a, w, w)
     if case.stack:
         return lambda: ops.matmul(a, w, transpose_b=case.c < case.oc)
     if not case.h:
@@ -92,6 +97,10 @@ def ours(case: Case, x: Any, weight: Any, device: str) -> Callable[[], Any]:
 def theirs(torch: Any, case: Case, x: Any, weight: Any) -> tuple[dict[str, Callable[[], Any]], Any]:
     """PyTorch's calls by layout, and the result in double precision."""
     a, w = torch.from_numpy(x).cuda(), torch.from_numpy(weight).cuda()
+    if case.stack and case.k == 2:
+        attention = torch.nn.functional.scaled_dot_product_attention
+        exact = attention(a.double(), w.double(), w.double())
+        return {"": lambda: attention(a[None], w[None], w[None])[0]}, exact
     if case.stack:
         right = w.transpose(1, 2) if case.c < case.oc else w
         return {"": lambda: torch.matmul(a, right)}, torch.matmul(a.double(), right.double())
