@@ -11,7 +11,7 @@ int main() {
   if (candidates.no_devices()) return 0;
   candidates.more = {opencl::list_conv_depthwise_quad, opencl::list_conv_quad};
   EachPointOnce once(candidates, {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_rows",
-                                  "conv_fwd_depthwise_quad", "conv_fwd_quad"});
+                                  "conv_fwd_depthwise_quad", "conv_fwd_depthwise_window", "conv_fwd_quad"});
   // Rows of few and of many positions, with and without a border; tails of channels, in blocks and out of them.
   const Case cases[] = {
       {"conv2d", {2, 5, 3, 35}, {70, 5, 1, 1}, "activation=relu", true, true},
@@ -24,6 +24,8 @@ int main() {
       {"conv2d", {1, 8, 4, 34}, {16, 1, 3, 3}, "groups=8 padding=1"},
       {"conv2d", {2, 20, 5, 19}, {20, 1, 5, 5}, "groups=20 padding=2 activation=sigmoid", true, true},
       {"conv2d", {1, 32, 7, 9}, {32, 1, 3, 3}, "groups=32 padding=[2,3] dilation=[2,3] activation=relu", true, true},
+      {"conv2d", {2, 22, 9, 15}, {22, 1, 7, 7}, "groups=22 padding=3 activation=relu", true, true},
+      {"conv2d", {2, 16, 11, 9}, {16, 1, 7, 5}, "groups=16 padding=[3,1] stride=[1,2]", true},
       {"conv2d", {2, 20, 3, 33}, {68, 20, 3, 3}, "padding=1", true},
       // Few terms: groups of few channels, first layers, rows of positions.
       {"conv2d", {2, 16, 9, 17}, {16, 4, 3, 3}, "groups=4 padding=1 activation=relu", true, true},
@@ -49,6 +51,8 @@ int main() {
   expect("conv_fwd_rows", cpu ? 9 : 0);  // is for CPUs
   expect("conv_fwd_tiled", cpu ? 9 : 0);
   expect("conv_fwd_depthwise_rows", cpu ? 4 : 0);
-  for (const char* family : {"conv_fwd_depthwise", "conv_fwd_depthwise_quad", "conv_fwd_quad"}) expect(family, 9);
+  for (const char* family :
+       {"conv_fwd_depthwise", "conv_fwd_depthwise_quad", "conv_fwd_depthwise_window", "conv_fwd_quad"})
+    expect(family, 9);
   return 0;
 }

@@ -122,6 +122,105 @@ std::unique_ptr<Kernel> prepare_quads(OpenclDevice& device, const Op& op, const 
   return kernel;
 }
 
+// A tile of positions of two or four channels a work-item (kernels/conv/conv_fwd_depthwise_window.cl).
+const Family& window_family() {
+  static const Family family("conv_fwd_depthwise_window",
+                             {{"VECTOR", {2, 4}}, {"TILE_H", {1, 2, 4}}, {"TILE_W", {1, 2, 4, 7, 8}}});
+  return family;
+}
+PL_TUNING_FAMILY(window_family);
+
+struct WindowTile {
+  int vector, height, width;
+
+  WindowTile(int vector, int height, int width) : vector(vector), height(height), width(width) {}
+  explicit WindowTile(const Point& point) : WindowTile(point["VECTOR"], point["TILE_H"], point["TILE_W"]) {}
+  Point point() const { return {{"VECTOR", vector}, {"TILE_H", height}, {"TILE_W", width}}; }
+};
+constexpr size_t kMostWindowStarts = 3;
+constexpr size_t kWindowGroup = 128;  // work-items
+
+// Columns and rows of the source that a tile reaches.
+int64_t span(const WindowArgument& w, int axis, int tile) {
+  return int64_t(tile - 1) * w.stride[axis] + int64_t(w.size[axis] - 1) * w.dilation[axis] + 1;
+}
+
+bool suits_window(const ConvTensors& t, const WindowTile& tile) {
+  constexpr int64_t kMostRegisters = 208, kMostSpan = 32;  // of a work-item; bits that say which columns are inside
+  const WindowArgument& w = t.window;
+  if (t.channels() % tile.vector) return false;
+  if ((tile.height > 1 && t.dst.dims[3] <= tile.height / 2) || (tile.width > 1 && t.dst.dims[4] <= tile.width / 2))
+    return false;
+  // Sums, a row of the source and the next one, and rows of weights that rows of sums still need.
+  const int64_t columns = span(w, 2, tile.width), rows = std::min<int64_t>(tile.height, w.size[1]);
+  const int64_t next = size_of(t.src.dtype) == 2 ? columns * tile.vector / 2 : columns * tile.vector;
+  return columns <= kMostSpan && span(w, 1, tile.height) <= kMostSpan &&
+         tile.vector * (tile.height * tile.width + columns + rows * w.size[2]) + next <= kMostRegisters;
+}
+
+int64_t window_tiles(const ConvTensors& t, const WindowTile& tile) {
+  const auto parts = [](int64_t size, int64_t part) { return (size + part - 1) / part; };
+  return t.batch() * parts(t.dst.dims[3], tile.height) * parts(t.dst.dims[4], tile.width);
+}
+
+// Instructions of all work-items, over how many of them the device can keep going.
+double window_time(const OpenclDevice& device, const ConvTensors& t, const WindowTile& tile) {
+  constexpr double kItemsOfUnit = 320;  // work-items that keep a compute unit busy: each has many sums
+  const WindowArgument& w = t.window;
+  const double vector = tile.vector, each = size_of(t.src.dtype) == 2 ? 2 * vector : vector;  // with conversions
+  const auto pieces = double(span(w, 1, tile.height) * span(w, 2, tile.width)), taps = double(t.taps());
+  const double sums = tile.height * tile.width;
+  const double instructions = vector * taps * sums + pieces * (3 + each) + taps * (1 + each) + sums * (8 + vector) + 60;
+  const double items = double(window_tiles(t, tile)) * double(t.channels()) / vector;
+  const double busy = std::min(1.0, items / (kItemsOfUnit * double(device.capabilities().compute_units)));
+  return items * instructions / busy;
+}
+
+std::unique_ptr<Kernel> prepare_window(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                       const WindowTile& tile) {
+  KernelSource source("conv/conv_fwd_depthwise_window.cl");
+  t.define(source, op);
+  source.specialise();
+  source.define("KERNEL_H", t.window.size[1]).define("KERNEL_W", t.window.size[2]);
+  source.define("STRIDE_H", t.window.stride[1]).define("STRIDE_W", t.window.stride[2]);
+  source.define("DILATION_H", t.window.dilation[1]).define("DILATION_W", t.window.dilation[2]);
+  tile.point().define(source);
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "conv_fwd_depthwise_window").input(0, "SRC").input(1, "WEI").output(0, "DST");
+  t.epilogue.pass(launch);
+  launch.scalar(t.window);
+  // As few work-items as can be beyond the last channel.
+  const auto vectors = size_t(t.channels() / tile.vector);
+  size_t across = 1;
+  while (across < 32 && across < vectors) across *= 2;
+  while (across > 8 && vectors % across) across /= 2;
+  launch.global({vectors, size_t(window_tiles(t, tile))}).local({across, kWindowGroup / across});
+  return kernel;
+}
+
+void list_windows(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
+  std::vector<std::pair<double, WindowTile>> starts;
+  for (const int vector : {2, 4})
+    for (const int height : {1, 2, 4})
+      for (const int width : {1, 2, 4, 7, 8}) {
+        const WindowTile tile(vector, height, width);
+        if (suits_window(t, tile)) starts.emplace_back(window_time(device, t, tile), tile);
+      }
+  if (starts.empty()) return;
+  std::stable_sort(starts.begin(), starts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Point> points;
+  for (size_t i = 0; i < std::min(starts.size(), kMostWindowStarts); ++i) points.push_back(starts[i].second.point());
+  const ShapeClass shapes = depthwise_class(t);
+  const auto choices = window_family().choices(
+      device, shapes, points, [&](const Point& point) { return suits_window(t, WindowTile(point)); }, out.whole_space);
+  window_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    const WindowTile tile(point);
+    candidate.efficiency = 0.6 * starts.front().first / window_time(device, t, tile);
+    candidate.prepare = [&device, op, t, tile] { return prepare_window(device, op, t, tile); };
+    return true;
+  });
+}
+
 }  // namespace
 
 void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList& out) {
@@ -145,6 +244,7 @@ void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList&
     candidate.prepare = [&device, op, t, point] { return prepare_quads(device, op, t, point); };
     return true;
   });
+  list_windows(op, device, base, t, out);
 }
 
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
