@@ -100,6 +100,20 @@ static inline ushort4 pl_inside_16_4(__global const void* from, uint inside) {
         : [from] "l"((ulong)from), [inside] "r"(inside));
     return as_ushort4((uint2)(a, b));
 }
+// Sums are complete here: compilers would move them behind the branches that store them, and keep rows for that.
+static inline FLOATS pl_held(FLOATS v) {
+    float each[VECTOR];
+#if VECTOR == 2
+    each[0] = v.s0, each[1] = v.s1;
+    asm volatile("" : "+f"(each[0]), "+f"(each[1]));
+    return (float2)(each[0], each[1]);
+#else
+    each[0] = v.s0, each[1] = v.s1, each[2] = v.s2, each[3] = v.s3;
+    asm volatile("" : "+f"(each[0]), "+f"(each[1]), "+f"(each[2]), "+f"(each[3]));
+    return (float4)(each[0], each[1], each[2], each[3]);
+#endif
+}
+#define HOLD(v) ((v) = pl_held(v))
 static inline float2 pl_half_numbers2(ushort2 v) { return (float2)(pl_from_half(v.s0), pl_from_half(v.s1)); }
 #define PIECE_f32 FLOATS
 #define PIECE_f16 SHORTS
@@ -116,6 +130,7 @@ static inline float2 pl_half_numbers2(ushort2 v) { return (float2)(pl_from_half(
 #define INSIDE_bf16 INSIDE_f16
 #define PIECE_INSIDE(p, o, inside) PL_CAT(INSIDE_, SRC_DTYPE)((p) + (o), inside)
 #else
+#define HOLD(v)
 #define PIECE_f32 FLOATS
 #define PIECE_f16 FLOATS
 #define PIECE_bf16 SHORTS
@@ -195,9 +210,11 @@ __kernel void conv_fwd_depthwise_window(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei)
                             acc[y][x] = fma(row[x * STRIDE_W + kw * DILATION_W], weight[kh][kw], acc[y][x]);
     }
     _Pragma("unroll") for (int y = 0; y < TILE_H; ++y)
+        _Pragma("unroll") for (int x = 0; x < TILE_W; ++x) HOLD(acc[y][x]);
+    _Pragma("unroll") for (int y = 0; y < TILE_H; ++y)
         _Pragma("unroll") for (int x = 0; x < TILE_W; ++x) {
             const idx_t h = first_h + y, w = first_w + x;
-            if (h < DST_DIM(3) && w < DST_DIM(4))
+            if ((DST_DIM(3) % TILE_H == 0 || h < DST_DIM(3)) && (DST_DIM(4) % TILE_W == 0 || w < DST_DIM(4)))
                 STORE_PIECE(DST_OFFSET(n, c, 0, h, w), FINISH(acc[y][x], c, RES_OFFSET(n, c, 0, h, w)));
         }
 }
