@@ -71,7 +71,8 @@
 #define ALL_ROWS ((size_t)pixels)
 #endif
 #define LEFT_SHARE (TILE_M * CHUNKS / MMA_GROUP)  // pieces of a stage that a work-item copies
-#define RIGHT_SHARE (TILE_N * CHUNKS / MMA_GROUP)
+#define RIGHT_SHARE ((TILE_N * CHUNKS + MMA_GROUP - 1) / MMA_GROUP)  // the last one may be some work-items' only
+#define IN_RIGHT(j) (TILE_N * CHUNKS % MMA_GROUP == 0 || (j) + 1 < RIGHT_SHARE || COPY_ROW(j) < TILE_N)
 #if MMA_HELD
 #if LEFT_SHARE * MMA_GROUP != TILE_M * CHUNKS || RIGHT_SHARE * MMA_GROUP != TILE_N * CHUNKS
 #error "the work-items of a group do not share its pieces evenly"
@@ -108,7 +109,7 @@
         const tiles_place stage_ = AT_SLOT(copies, (to)*TILE_SLOTS);                                               \
         _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j)                                                     \
             COPY_ASYNC(AT_SLOT(stage_, j * MMA_GROUP), src + (base[j] + left_at), IN_STEP(left_bytes[j]));         \
-        _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j)                                                    \
+        _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) if (IN_RIGHT(j))                                   \
             COPY_ASYNC(AT_SLOT(stage_, TILE_M * CHUNKS + j * MMA_GROUP), wei + (right_at + j * right_pitch),       \
                        IN_STEP(right_bytes[j]));                                                                   \
         right_at += TILE_K;                                                                                        \
@@ -161,10 +162,60 @@
     }
 #endif
 #endif
-#if MMA_IS_EXACT
-#define PL_UNROLL_ROWS _Pragma("unroll 4")  // so that several are on their way
+
+// A work-item finishes SHARE quads of the sums that are staged at a time, e = 0, 1, ..., next to its neighbours' in the
+// order of rows.  BATCH of them are on their way together where no quad lies outside of the result.
+#define QUADS_ACROSS (TILE_N / 4)
+#define STAGED_QUADS (STAGED_ROWS * QUADS_ACROSS)
+#define SHARE ((STAGED_QUADS + MMA_GROUP - 1) / MMA_GROUP)
+#define IS_QUAD(e) (STAGED_QUADS % MMA_GROUP == 0 || item + (e)*MMA_GROUP < STAGED_QUADS)
+#if MMA_GROUP % QUADS_ACROSS == 0
+#define QUAD_ROW(e) (item / QUADS_ACROSS + (e) * (MMA_GROUP / QUADS_ACROSS))
+#define QUAD_COLUMN(e) (item % QUADS_ACROSS * 4)
 #else
-#define PL_UNROLL_ROWS
+#define QUAD_ROW(e) ((int)((uint)(item + (e)*MMA_GROUP) / QUADS_ACROSS))
+#define QUAD_COLUMN(e) ((int)((uint)(item + (e)*MMA_GROUP) % QUADS_ACROSS * 4))
+#endif
+#if SHARE % 8 == 0
+#define BATCH 8
+#elif SHARE % 7 == 0
+#define BATCH 7
+#elif SHARE % 6 == 0
+#define BATCH 6
+#elif SHARE % 5 == 0
+#define BATCH 5
+#elif SHARE % 13 == 0
+#define BATCH 13
+#elif SHARE % 4 == 0
+#define BATCH 4
+#elif SHARE % 3 == 0
+#define BATCH 3
+#elif SHARE % 2 == 0
+#define BATCH 2
+#else
+#define BATCH 1
+#endif
+#define STAGED_QUAD(e) (*(__local float4*)(staged + QUAD_ROW(e) * STAGED_PITCH + QUAD_COLUMN(e)))
+#define PLACE(e) \
+    ((GROUP_ROW + first + STAGED_ROW(block, part, QUAD_ROW(e))) * DST_DIM(1) + o0 + QUAD_COLUMN(e))  // in dense dst
+#if PARTS
+#define RESIDUAL(place) ((float4)(0.0f))
+#define ADD_RESIDUAL(sum, more)
+#define LOAD_RESIDUALS(from) {}
+#define PART_AT(place) (parts + ((size_t)get_group_id(2) * ALL_ROWS * DST_DIM(1) + (place)))
+#define STORE_SUMS(place, o, sum) *(__global float4*)PART_AT(place) = (sum)
+#define STORE_SUM(place, o, sum) *PART_AT(place) = (sum)
+#else
+#define RESIDUAL(place) RESIDUAL_QUAD(RES_BASE + (place))
+#define ADD_RESIDUAL(sum, more) ADD_RESIDUAL_QUAD(sum, more)
+#ifdef RES_DTYPE
+#define LOAD_RESIDUALS(from) \
+    { _Pragma("unroll") for (int k = 0; k < BATCH; ++k) residual[k] = RESIDUAL(PLACE((from) + k)); }
+#else
+#define LOAD_RESIDUALS(from) {}
+#endif
+#define STORE_SUMS(place, o, sum) STORE_QUAD(DST, dst, DST_BASE + (place), EPILOGUE_QUAD_ADDED(sum, o))
+#define STORE_SUM(place, o, sum) STORE(DST, dst, DST_BASE + (place), EPILOGUE(sum, o, RES_BASE + (place)))
 #endif
 #define AGAIN (POSITIONS ? CHUNKS : 1)  // runs of terms that lie side by side, of a step
 #define LOOK_AT(hh, ww)                                                                                               \
@@ -277,59 +328,62 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     MULTIPLY_LAST(acc)
 
     __local float* staged = (__local float*)tiles;
-    const int column = item % (TILE_N / 4) * 4;  // which a work-item finishes, of rows MMA_GROUP / (TILE_N / 4) apart
-    const idx_t o = o0 + column;
-    _Pragma("unroll") for (int i_part = 0; i_part < MMA_ROWS * STAGES_OF_SUMS; ++i_part) {
-        const int i = i_part / STAGES_OF_SUMS, part = i_part % STAGES_OF_SUMS;
+    const bool quads = DST_DIM(1) % 4 == 0 && oc_per_group % 4 == 0;
+    const bool whole = STAGED_QUADS % MMA_GROUP == 0 && quads && first + TILE_M <= pixels && o0 + TILE_N <= o_end;  // no quad lies outside
+    // Blocks of rows of all warps, one after the other; what follows is there once.
+    _Pragma("unroll 1") for (int i_part = 0; i_part < MMA_ROWS * STAGES_OF_SUMS; ++i_part) {
+        const int block = i_part / STAGES_OF_SUMS, part = i_part % STAGES_OF_SUMS;
+        float4 residual[BATCH];
+        if (whole) LOAD_RESIDUALS(0)  // on their way while the sums are staged
         barrier(CLK_LOCAL_MEM_FENCE);
-        STAGE_SUMS(staged, acc, i, part)
+        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+            if (i == block) STAGE_SUMS(staged, acc, i, part)
         barrier(CLK_LOCAL_MEM_FENCE);
-        if (o >= o_end) continue;
-        PL_UNROLL_ROWS for (int e = 0; e < STAGED_ROWS * (TILE_N / 4) / MMA_GROUP; ++e) {
-            const int row = item / (TILE_N / 4) + e * (MMA_GROUP / (TILE_N / 4));
-            const idx_t q = first + STAGED_ROW(i, part, row);
-            if (q >= pixels) continue;
-            float4 sum = *(__local const float4*)(staged + row * STAGED_PITCH + column);
 #if !MMA_IS_EXACT
-            if (!all(isfinite(sum))) {
-                const idx_t w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3), n = rest / DST_DIM(3);
-                float again[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-                for (int step = first_step * AGAIN; step < (first_step + steps) * AGAIN; ++step) {
+        _Pragma("unroll 1") for (int e = 0; e < SHARE; ++e) {
+            const idx_t q = first + STAGED_ROW(block, part, QUAD_ROW(e)), o = o0 + QUAD_COLUMN(e);
+            if (!IS_QUAD(e) || q >= pixels || all(isfinite(STAGED_QUAD(e)))) continue;
+            const idx_t w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3), n = rest / DST_DIM(3);
+            float again[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            for (int step = first_step * AGAIN; step < (first_step + steps) * AGAIN; ++step) {
 #if POSITIONS
-                    const idx_t k = step, from = 0, to = k < taps ? ic : 0;
+                const idx_t k = step, from = 0, to = k < taps ? ic : 0;
 #else
-                    const idx_t k = step / steps_of_position, from = step % steps_of_position * (idx_t)TILE_K,
-                                to = min(from + TILE_K, ic);
+                const idx_t k = step / steps_of_position, from = step % steps_of_position * (idx_t)TILE_K,
+                            to = min(from + TILE_K, ic);
 #endif
-                    const idx_t y = h * window.stride[1] - window.begin[1] + k / window.size[2] * window.dilation[1];
-                    const idx_t x = w * window.stride[2] - window.begin[2] + k % window.size[2] * window.dilation[2];
-                    if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
-                    for (int s = 0; s < 4 && o + s < o_end; ++s)
-                        for (idx_t c = from; c < to; ++c)
-                            again[s] = fma(LOAD(SRC, src, GROUP_SRC(n, c, y, x)),
-                                           LOAD(WEI, wei, GROUP_WEI + (o + s) * row_weights + k * ic + c), again[s]);
-                }
-                sum = (float4)(again[0], again[1], again[2], again[3]);
+                const idx_t y = h * window.stride[1] - window.begin[1] + k / window.size[2] * window.dilation[1];
+                const idx_t x = w * window.stride[2] - window.begin[2] + k % window.size[2] * window.dilation[2];
+                if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
+                for (int s = 0; s < 4 && o + s < o_end; ++s)
+                    for (idx_t c = from; c < to; ++c)
+                        again[s] = fma(LOAD(SRC, src, GROUP_SRC(n, c, y, x)),
+                                       LOAD(WEI, wei, GROUP_WEI + (o + s) * row_weights + k * ic + c), again[s]);
             }
+            STAGED_QUAD(e) = (float4)(again[0], again[1], again[2], again[3]);
+        }
 #endif
-#if PARTS
-            __global float* to = parts + ((size_t)get_group_id(2) * ALL_ROWS + GROUP_ROW + q) * DST_DIM(1) + o;
-            if (DST_DIM(1) % 4 == 0 && o + 4 <= o_end) {
-                *(__global float4*)to = sum;
-                continue;
+        if (whole) {
+            _Pragma("unroll 1") for (int from = 0; from < SHARE; from += BATCH) {
+                float4 sum[BATCH];
+                _Pragma("unroll") for (int k = 0; k < BATCH; ++k) sum[k] = STAGED_QUAD(from + k);
+                _Pragma("unroll") for (int k = 0; k < BATCH; ++k) ADD_RESIDUAL(sum[k], residual[k]);
+                if (from + BATCH < SHARE) LOAD_RESIDUALS(from + BATCH)
+                _Pragma("unroll") for (int k = 0; k < BATCH; ++k) STORE_SUMS(PLACE(from + k), o0 + QUAD_COLUMN(from + k), sum[k]);
             }
-            const float rest_of_sum[4] = {sum.s0, sum.s1, sum.s2, sum.s3};
-            for (int s = 0; s < 4 && o + s < o_end; ++s) to[s] = rest_of_sum[s];
-#else
-            const idx_t place = (GROUP_ROW + q) * DST_DIM(1) + o, at = DST_BASE + place;
-            if (DST_DIM(1) % 4 == 0 && oc_per_group % 4 == 0) {
-                STORE_QUAD(DST, dst, at, EPILOGUE_QUAD(sum, o, RES_BASE + place));
+            continue;
+        }
+        _Pragma("unroll 1") for (int e = 0; e < SHARE; ++e) {
+            const idx_t q = first + STAGED_ROW(block, part, QUAD_ROW(e)), o = o0 + QUAD_COLUMN(e);
+            if (!IS_QUAD(e) || q >= pixels || o >= o_end) continue;
+            float4 sum = STAGED_QUAD(e);
+            if (quads) {
+                ADD_RESIDUAL(sum, RESIDUAL(PLACE(e)));
+                STORE_SUMS(PLACE(e), o, sum);
                 continue;
             }
             const float each[4] = {sum.s0, sum.s1, sum.s2, sum.s3};
-            for (int s = 0; s < 4 && o + s < o_end; ++s)
-                STORE(DST, dst, at + s, EPILOGUE(each[s], o + s, RES_BASE + place + s));
-#endif
+            for (int s = 0; s < 4 && o + s < o_end; ++s) STORE_SUM(PLACE(e) + s, o + s, each[s]);
         }
     }
 }

@@ -23,10 +23,17 @@ constexpr MmaTile kTiles[] = {
 // The same for wgmma, of about 60 shapes.  The larger ones win large products, 64x128 most convolutions: a unit has
 // room for two or three such work-groups, and one multiplies while another waits.
 constexpr MmaTile kWgmmaTiles[] = {
-    {128, 256, 8, 1, 8, 4, 1, true, true, 1.0},  {128, 128, 4, 1, 8, 3, 1, true, false, 0.92},
-    {128, 128, 8, 1, 8, 3, 1, true, true, 0.92}, {128, 128, 4, 1, 4, 3, 1, true, false, 0.85},
-    {64, 128, 4, 1, 8, 3, 1, true, false, 0.88}, {128, 64, 4, 1, 8, 3, 1, true, false, 0.8},
-    {64, 64, 4, 1, 8, 3, 1, true, false, 0.65},  {128, 32, 4, 1, 8, 3, 1, true, false, 0.5},
+    {128, 256, 8, 1, 8, 4, 1, true, true, 1.0},   {128, 128, 4, 1, 8, 3, 1, true, false, 0.92},
+    {128, 128, 8, 1, 8, 3, 1, true, true, 0.92},  {128, 128, 4, 1, 4, 3, 1, true, false, 0.85},
+    {64, 128, 4, 1, 8, 3, 1, true, false, 0.88},  {128, 64, 4, 1, 8, 3, 1, true, false, 0.8},
+    {64, 64, 4, 1, 8, 3, 1, true, false, 0.65},   {128, 32, 4, 1, 8, 3, 1, true, false, 0.5},
+    {128, 160, 8, 1, 8, 4, 1, true, true, 0.95},  {128, 192, 8, 1, 8, 4, 1, true, true, 0.97},
+    {128, 208, 8, 1, 8, 4, 1, true, true, 0.98},  {128, 224, 8, 1, 8, 4, 1, true, true, 0.98},
+    {256, 128, 8, 1, 8, 4, 1, true, true, 1.0},   {192, 128, 12, 1, 8, 4, 1, true, true, 0.95},
+    {192, 160, 12, 1, 8, 4, 1, true, true, 0.97}, {128, 96, 4, 1, 8, 3, 1, true, false, 0.85},
+    {64, 96, 4, 1, 8, 3, 1, true, false, 0.75},   {64, 192, 4, 1, 8, 3, 1, true, false, 0.88},
+    {64, 256, 4, 1, 8, 3, 1, true, false, 0.9},   {64, 256, 4, 1, 8, 4, 1, true, true, 0.9},
+    {128, 128, 4, 1, 8, 4, 1, true, true, 0.92},  {64, 128, 4, 1, 8, 4, 1, true, true, 0.88},
 };
 // For the units of AMD and Intel, by reasoning; none of them was measured.  A work-item has at most 64 sums, of 128
 // registers (Intel) to 256 (AMD): there is room for both factors and for the pieces that wait.  clang 19 spills none of
@@ -209,9 +216,9 @@ namespace {
 
 // Its space is the tiles listed above for the device's unit, with each FILL that makes a difference.
 const Family& family() {
-  static const Family family("conv_fwd_mma", {{"TILE_M", {64, 128}},
-                                              {"TILE_N", {32, 64, 128, 256}},
-                                              {"WARPS_M", {2, 4, 8}},
+  static const Family family("conv_fwd_mma", {{"TILE_M", {64, 128, 192, 256}},
+                                              {"TILE_N", {32, 64, 96, 128, 160, 192, 208, 224, 256}},
+                                              {"WARPS_M", {2, 4, 8, 12}},
                                               {"WARPS_N", {1, 2, 4, 8}},
                                               {"CHUNKS", {4, 8}},
                                               {"STAGES", {2, 3, 4}},
