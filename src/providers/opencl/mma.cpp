@@ -11,6 +11,7 @@
 namespace pl::opencl {
 
 size_t most_mma_plans = 6;
+bool wgmma_tiles_in_plain = false;
 
 namespace {
 
@@ -100,7 +101,9 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
   source.define("POSITIONS", problem.gathered ? 1 : 0);
   source.define("WHOLE_STEPS", problem.run % (tile.chunks * problem.chunk_elements()) == 0 ? 1 : 0);
   const MatrixUnit unit = matrix_unit(device.capabilities());
-  source.define("NVIDIA_PTX", tile.wgmma ? 2 : unit.kind == MatrixUnit::Kind::nvidia ? 1 : 0);
+  source.define("NVIDIA_PTX", tile.wgmma && device.capabilities().nvidia ? 2
+                              : unit.kind == MatrixUnit::Kind::nvidia    ? 1
+                                                                         : 0);
   if (unit.kind == MatrixUnit::Kind::amd) {
     source.define("AMD_MATRIX", unit.amd_matrix).define("TF32", tf32 ? 1 : 0);
   } else if (unit.kind == MatrixUnit::Kind::intel) {
@@ -283,7 +286,7 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
   const bool f32 = problem.dtype == DType::f32;
   const bool tf32 = f32 && math != Math::fp32 && (!vendors || unit.tf32);
   const int products = f32 && !tf32 && !vendors ? 3 : 1;
-  const bool wgmma = products == 1 && has_wgmma(device);
+  const bool wgmma = products == 1 && (has_wgmma(device) || (wgmma_tiles_in_plain && !unit));
   const ShapeClass shapes = shape_class(problem, tf32);
   for (const MmaTile& tile : tiles_for(unit, wgmma)) {
     const size_t local_memory = tile.wgmma ? kWgmmaLocalBytes : can.local_memory;

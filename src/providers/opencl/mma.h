@@ -85,5 +85,7 @@ bool has_wgmma(OpenclDevice& device);
 std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math, bool whole_space);
 // How many to start from.  Tests raise it, to see them all.
 extern size_t most_mma_plans;
+// Lists the tiles of wgmma on devices without matrix units too, where the kernel is plain OpenCL C.  Tests set it.
+extern bool wgmma_tiles_in_plain;
 
 }  // namespace pl::opencl
