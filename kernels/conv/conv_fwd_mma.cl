@@ -329,7 +329,9 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 
     __local float* staged = (__local float*)tiles;
     const bool quads = DST_DIM(1) % 4 == 0 && oc_per_group % 4 == 0;
-    const bool whole = STAGED_QUADS % MMA_GROUP == 0 && quads && first + TILE_M <= pixels && o0 + TILE_N <= o_end;  // no quad lies outside
+    // No quad lies outside.
+    const bool whole =
+        STAGED_QUADS % MMA_GROUP == 0 && quads && first + TILE_M <= pixels && o0 + TILE_N <= o_end;
     // Blocks of rows of all warps, one after the other; what follows is there once.
     _Pragma("unroll 1") for (int i_part = 0; i_part < MMA_ROWS * STAGES_OF_SUMS; ++i_part) {
         const int block = i_part / STAGES_OF_SUMS, part = i_part % STAGES_OF_SUMS;
@@ -369,11 +371,12 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
                 _Pragma("unroll") for (int k = 0; k < BATCH; ++k) sum[k] = STAGED_QUAD(from + k);
                 _Pragma("unroll") for (int k = 0; k < BATCH; ++k) ADD_RESIDUAL(sum[k], residual[k]);
                 if (from + BATCH < SHARE) LOAD_RESIDUALS(from + BATCH)
-                _Pragma("unroll") for (int k = 0; k < BATCH; ++k) STORE_SUMS(PLACE(from + k), o0 + QUAD_COLUMN(from + k), sum[k]);
+                _Pragma("unroll") for (int k = 0; k < BATCH; ++k)
+                    STORE_SUMS(PLACE(from + k), o0 + QUAD_COLUMN(from + k), sum[k]);
             }
-            continue;
         }
-        _Pragma("unroll 1") for (int e = 0; e < SHARE; ++e) {
+        const int share = whole ? 0 : SHARE;
+        _Pragma("unroll 1") for (int e = 0; e < share; ++e) {
             const idx_t q = first + STAGED_ROW(block, part, QUAD_ROW(e)), o = o0 + QUAD_COLUMN(e);
             if (!IS_QUAD(e) || q >= pixels || o >= o_end) continue;
             float4 sum = STAGED_QUAD(e);
