@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check.h"
+#include "providers/opencl/embedded_kernels.h"
 #include "providers/opencl/loader.h"
 #include "providers/opencl/opencl_provider.h"
 
@@ -140,6 +141,21 @@ void test_build_error(OpenclDevice& device) {
   CHECK(message.find("nonsense") != std::string::npos && message.find("-DEXTRA=1") != std::string::npos);
 }
 
+// What kernels call is declared in kernels/common/builtins.clh; what is not is found all the same.
+void test_builtins(OpenclDevice& device) {
+  if (!device.declares_builtins()) return;
+  for (size_t i = 0; i < embedded_file_count; ++i) {
+    const std::string path = embedded_files[i].path;
+    if (path.compare(path.size() - 3, 3, ".cl") != 0) continue;
+    device.build(KernelSource(path));
+    if (!device.declares_builtins()) std::fprintf(stderr, "%s calls what is not declared\n", path.c_str());
+    CHECK(device.declares_builtins());
+  }
+  device.build(KernelSource::generated(
+      "other", "__kernel void other(__global float* x) { x[0] = hypot(x[0], vload3(0, x).s2); }\n"));
+  CHECK(!device.declares_builtins());
+}
+
 void test_threads(OpenclDevice& device) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
@@ -183,6 +199,7 @@ int main() {
       test_build_error(opencl);
       test_lend(*provider, opencl);
       test_threads(opencl);
+      test_builtins(opencl);
     }
   }
   return 0;

@@ -76,6 +76,7 @@ class KernelSource {
   KernelSource& option(const std::string& text);       // one more build option
 
   const std::string& name() const { return file_; }
+  const std::string& standard() const { return standard_; }
   std::string text() const;  // macros, then the file with its includes
   std::string options() const;
   bool wide() const;  // offsets need 64 bits (some tensor has 2^31 elements or more)

@@ -1,6 +1,7 @@
 #include "providers/opencl/opencl_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +9,7 @@
 
 #include "core/threads.h"
 #include "providers/opencl/plausible.h"
+#include "providers/opencl/sources.h"
 
 namespace pl::opencl {
 
@@ -19,6 +21,7 @@ struct OpenclDevice::Session {
   bool binaries;     // whether programs are worth keeping on disk as binaries
   bool eager_pages;  // whether memory must be touched for a failed allocation to show
   bool profiling = true;
+  std::atomic<bool> declares_builtins;
   std::once_flag opened;
   Context context;
   Queue queue;
@@ -31,7 +34,8 @@ struct OpenclDevice::Session {
                     capabilities.driver),
         // PoCL keeps compiled kernels itself, and asking it for a binary compiles every kernel of the program.
         binaries(capabilities.platform != "Portable Computing Language"),
-        eager_pages(!capabilities.unified_memory) {}
+        eager_pages(!capabilities.unified_memory),
+        declares_builtins(capabilities.platform == "Portable Computing Language") {}
 
   // The session of a device of ours: one for the process, never closed.  NVIDIA's driver (580) hangs in the release of
   // a queue that exited threads have used, and contexts of one process gain from sharing built programs.
@@ -240,8 +244,21 @@ BufferRef OpenclDevice::zeros(size_t bytes) {
 
 ProgramRef OpenclDevice::build(const KernelSource& source) {
   if (on_build) on_build(source);
-  return programs().get(source.name(), build_prelude + source.text(), source.options() + build_options);
+  const std::string text = build_prelude + source.text(), options = source.options() + build_options;
+  std::atomic<bool>& declares = session().declares_builtins;
+  if (!declares || source.standard() != "CL1.2") return programs().get(source.name(), text, options);
+  try {  // the macro is what guards Clang's opencl-c.h, which PoCL includes
+    static const std::string* builtins = new std::string(expand_source("common/builtins.clh"));
+    return programs().get(source.name(), *builtins + text, options + " -D_OPENCL_H_");
+  } catch (const Error& error) {
+    if (error.code() != Code::device) throw;
+  }
+  ProgramRef program = programs().get(source.name(), text, options);
+  declares = false;
+  return program;
 }
+
+bool OpenclDevice::declares_builtins() { return session().declares_builtins; }
 
 ProgramCache& OpenclDevice::programs() { return *session().programs; }
 std::string OpenclDevice::fingerprint() const { return "opencl|" + session_->fingerprint; }

@@ -57,6 +57,9 @@ class OpenclDevice : public Device {
   ProgramCache& programs();
   // The source's program, built with the prelude and the options that tests ask for.
   ProgramRef build(const KernelSource& source);
+  // Whether build() declares built-in functions itself (kernels/common/builtins.clh), which PoCL then need not.  Ends
+  // with the first program that is built without them alone: it calls others.
+  bool declares_builtins();
 
   // At least so many bytes of zeros, which kernels share and only read.
   BufferRef zeros(size_t bytes);
