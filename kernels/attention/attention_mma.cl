@@ -54,6 +54,9 @@
 #ifndef CAUSAL
 #define CAUSAL 0  // 1: query i sees keys 0 to i
 #endif
+#ifndef RISING
+#define RISING 0  // 1: scale is more than 0
+#endif
 #ifndef PIECES
 #define PIECES 0  // 1: rows are whole pieces of 16 bytes
 #endif
@@ -93,10 +96,10 @@
 #define STAGE_SLOTS (TILE_N * (K_PITCH + V_PITCH))
 #define Q_SLOTS (TILE_M * K_PITCH)
 #if NVIDIA_PTX
-// Queries go to registers before the last stage, where they lie, is filled for the first time.
-#define Q_AT ((STAGES == 1 ? 1 : STAGES - 1) * STAGE_SLOTS)
-#define MORE(a, b) ((a) > (b) ? (a) : (b))
-#define LOCAL_SLOTS MORE(STAGES* STAGE_SLOTS, Q_AT + Q_SLOTS)
+// Queries go to registers. They lie in the last stage, before it is filled for the first time, or come before all else.
+#define Q_ALONE (STAGES == 1 || Q_SLOTS > STAGE_SLOTS)
+#define Q_AT (Q_ALONE ? 0 : (STAGES - 1) * STAGE_SLOTS)
+#define LOCAL_SLOTS (Q_SLOTS > STAGES * STAGE_SLOTS ? Q_SLOTS : STAGES * STAGE_SLOTS)
 #else
 #define Q_AT (STAGES * STAGE_SLOTS)
 #define P_PITCH (TILE_N / 4 + 1)
@@ -112,14 +115,28 @@
     _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)           \
         _Pragma("unroll") for (int h = 0; h < 2; ++h)
 
+#define BOTH(u) _Pragma("unroll") for (int u = 0; u < 2; ++u)
+
 // Brings `rows` rows from `from` on, `pitch` elements apart, into local memory; zeros behind the last one of `have`.
+// Where a copy is zero-filled its source is not read and may be any address.
 #if PIECES
 #define COPY_ROWS(slot, slot_pitch, chunks, from, pitch, rows, have, columns)                                         \
-    for (int p_ = item; p_ < (rows) * (chunks); p_ += MMA_GROUP) {                                                    \
-        const int row_ = p_ / (chunks), chunk_ = p_ % (chunks);                                                       \
-        const int inside_ = row_ < (have) && chunk_ * CHUNK_ELEMENTS < (columns);                                     \
-        COPY_ASYNC(AT_SLOT(all_tiles, (slot) + row_ * (slot_pitch) + chunk_),                                         \
-                   (from) + (inside_ ? row_ * (pitch) + chunk_ * CHUNK_ELEMENTS : 0), inside_ ? 16 : 0);              \
+    if (MMA_GROUP % (chunks) == 0) { /* a work-item's pieces lie below each other */                                  \
+        const int row0_ = (int)((uint)item / (chunks)), chunk_ = (int)((uint)item % (chunks));                        \
+        const int left_ = chunk_ * CHUNK_ELEMENTS < (columns) ? (int)min((have), (idx_t)(rows)) : 0;                  \
+        const tiles_place to_ = AT_SLOT(all_tiles, (slot) + row0_ * (slot_pitch) + chunk_);                           \
+        __global const STORAGE_T(MATRIX)* from_ = (from) + (row0_ * (pitch) + chunk_ * CHUNK_ELEMENTS);               \
+        _Pragma("unroll") for (int j_ = 0; j_ < (rows); j_ += MMA_GROUP / (chunks)) {                                 \
+            if ((rows) % (MMA_GROUP / (chunks)) == 0 || row0_ + j_ < (rows))                                          \
+                COPY_ASYNC(AT_SLOT(to_, j_ * (slot_pitch)), from_ + j_ * (pitch), row0_ + j_ < left_ ? 16 : 0);       \
+        }                                                                                                             \
+    } else {                                                                                                          \
+        for (int p_ = item; p_ < (rows) * (chunks); p_ += MMA_GROUP) {                                                \
+            const int row_ = p_ / (chunks), chunk_ = p_ % (chunks);                                                   \
+            COPY_ASYNC(AT_SLOT(all_tiles, (slot) + row_ * (slot_pitch) + chunk_),                                     \
+                       (from) + (row_ * (pitch) + chunk_ * CHUNK_ELEMENTS),                                           \
+                       row_ < (have) && chunk_ * CHUNK_ELEMENTS < (columns) ? 16 : 0);                                \
+        }                                                                                                             \
     }
 #else
 #if MMA_BITS == 32
@@ -206,17 +223,16 @@ static inline void pl_scores(const tiles_place at, uint q[MMA_ROWS][K_STEPS][4],
                 PL_LOAD_BLOCKS(b[p], AT_SLOT(from, j * 8 * K_PITCH + 2 * (step + p)));
                 _Pragma("unroll") for (int e = 0; e < 4; ++e) PL_SPLIT_RIGHT(b[p][e], b_small[p][e]);
             }
-            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
-                _Pragma("unroll") for (int half_ = 0; half_ < 2; ++half_) {
-                    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-                    _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
-                        PL_MULTIPLY(sum, small[i][p], b[p] + 2 * half_);
-                        PL_MULTIPLY(sum, big[i][p], b_small[p] + 2 * half_);
-                    }
-                    _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
-                        PL_MULTIPLY(sum, big[i][p], b[p] + 2 * half_);
-                    _Pragma("unroll") for (int e = 0; e < 4; ++e) s[i][j + half_][e] += sum[e];
+            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
+                float sum[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}};
+                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
+                    BOTH(u) PL_MULTIPLY(sum[u], small[i][p], b[p] + 2 * u);
+                    BOTH(u) PL_MULTIPLY(sum[u], big[i][p], b_small[p] + 2 * u);
                 }
+                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
+                    BOTH(u) PL_MULTIPLY(sum[u], big[i][p], b[p] + 2 * u);
+                BOTH(u) _Pragma("unroll") for (int e = 0; e < 4; ++e) s[i][j + u][e] += sum[u][e];
+            }
         }
     }
 #else
@@ -282,21 +298,23 @@ static inline void pl_add_values(__local const uint4* tiles, const tiles_place a
                     big[i][p][e] = as_uint(w[i][j + p][e % 2 * 2 + e / 2]);
                     PL_SPLIT(big[i][p][e], small[i][p][e]);
                 }
-        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n) {
-            uint b[PROMOTE][2], b_small[PROMOTE][2];
+        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; n += 2) {
+            const int twice = n + 1 < V_BLOCKS;
+            uint b[PROMOTE][4], b_small[PROMOTE][4];
             _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
-                _Pragma("unroll") for (int e = 0; e < 2; ++e) {
-                    b[p][e] = from[((j + p) * 8 + e) * V_PITCH * 4 + n * 8];
+                _Pragma("unroll") for (int e = 0; e < (twice ? 4 : 2); ++e) {
+                    b[p][e] = from[((j + p) * 8 + e % 2) * V_PITCH * 4 + (n + e / 2) * 8];
                     PL_SPLIT_RIGHT(b[p][e], b_small[p][e]);
                 }
             _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
-                float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+                float part[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}};
                 _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
-                    PL_MULTIPLY(part, small[i][p], b[p]);
-                    PL_MULTIPLY(part, big[i][p], b_small[p]);
+                    BOTH(u) if (!u || twice) PL_MULTIPLY(part[u], small[i][p], b[p] + 2 * u);
+                    BOTH(u) if (!u || twice) PL_MULTIPLY(part[u], big[i][p], b_small[p] + 2 * u);
                 }
-                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) PL_MULTIPLY(part, big[i][p], b[p]);
-                _Pragma("unroll") for (int e = 0; e < 4; ++e) sum[i][n][e] += part[e];
+                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
+                    BOTH(u) if (!u || twice) PL_MULTIPLY(part[u], big[i][p], b[p] + 2 * u);
+                BOTH(u) if (!u || twice) _Pragma("unroll") for (int e = 0; e < 4; ++e) sum[i][n + u][e] += part[u][e];
             }
         }
 #else
@@ -370,6 +388,15 @@ static inline void pl_add_values(__local uint4* tiles, const int at, float w[MMA
 }
 #endif
 
+// Without a mask, and with RISING, scores are scaled on their way into the power of 2: FACTOR is what `top` lacks.
+#if !defined(MASK_DTYPE) && RISING
+#define FOLDED 1
+#define FACTOR scale
+#else
+#define FOLDED 0
+#define FACTOR 1.0f
+#endif
+
 // A score as it counts: scaled, with the mask.
 #ifndef MASK_DTYPE
 #define WITH_MASK(x, query, key) (x)
@@ -429,15 +456,26 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #endif
 
     COPY_ROWS(Q_AT, K_PITCH, K_CHUNKS, q + (q_at + first * Q_STRIDE(6)), Q_STRIDE(6), TILE_M, queries - first, WIDTH)
+#if NVIDIA_PTX
+    uint terms[MMA_ROWS][K_STEPS][4];
+#if Q_ALONE
+    COPY_COMMIT();
+    COPY_WAIT(0);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    pl_take_queries(AT_SLOT(all_tiles, Q_AT), terms);
+    barrier(CLK_LOCAL_MEM_FENCE);
+#endif
+#endif
     _Pragma("unroll") for (int stage = 0; stage < (STAGES == 1 ? 1 : STAGES - 1); ++stage) {
         if (stage < steps) COPY_TILE(stage, stage)
         COPY_COMMIT();
     }
 #if NVIDIA_PTX
-    uint terms[MMA_ROWS][K_STEPS][4];
-    COPY_WAIT((STAGES == 1 ? 0 : STAGES - 2));
+#if !Q_ALONE
+    COPY_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
     pl_take_queries(AT_SLOT(all_tiles, Q_AT), terms);
+#endif
 #endif
 
     float sum[MMA_ROWS][V_BLOCKS][4], top[MMA_ROWS][2], total[MMA_ROWS][2];
@@ -486,20 +524,25 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
             }
         }
 #endif
+#if !FOLDED
         ALL_SUMS(i, j, MMA_COLUMNS, e) s[i][j][e] *= scale;
-#ifdef MASK_DTYPE
-        const int all_count = 0;
-#else
-        const int all_count = key0 + TILE_N <= keys && (!CAUSAL || key0 + TILE_N <= first + 1);
 #endif
-        if (!all_count) {
+#ifdef MASK_DTYPE
+        ALL_SUMS(i, j, MMA_COLUMNS, e) {
+            const idx_t query = first + MMA_ROW(i, e), key = key0 + MMA_COLUMN(j, e);
+            s[i][j][e] = HIDDEN(query, key)  ? -INFINITY
+                         : query >= queries ? 0.0f
+                                            : WITH_MASK(s[i][j][e], query, key);
+        }
+#else
+        if (key0 + TILE_N > keys || (CAUSAL && key0 + TILE_N > first + 1)) {
+            const int left = (int)min(keys - key0, (idx_t)TILE_N), seen_by = (int)(first - key0);
             ALL_SUMS(i, j, MMA_COLUMNS, e) {
-                const idx_t query = first + MMA_ROW(i, e), key = key0 + MMA_COLUMN(j, e);
-                s[i][j][e] = HIDDEN(query, key)  ? -INFINITY
-                             : query >= queries ? 0.0f
-                                                : WITH_MASK(s[i][j][e], query, key);
+                const int column = MMA_COLUMN(j, e);
+                if (column >= left || (CAUSAL && column > seen_by + MMA_ROW(i, e))) s[i][j][e] = -INFINITY;
             }
         }
+#endif
 
         float highest[MMA_ROWS][2];
         ALL_ROWS(i, h) {
@@ -509,13 +552,13 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
         }
         pl_join(shared, highest, 1);
         ALL_ROWS(i, h) {
-            const float base = highest[i][h] == -INFINITY ? 0.0f : highest[i][h];
-            const float less = pl_power_of_2(top[i][h] - base);
+            const float base = highest[i][h] == -INFINITY ? 0.0f : FACTOR * highest[i][h];
+            const float less = pl_power_of_2(FACTOR * top[i][h] - base);
             top[i][h] = highest[i][h];
             float part = 0.0f;
             _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
                 _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) {
-                    s[i][j][e] = pl_power_of_2(s[i][j][e] - base);
+                    s[i][j][e] = pl_power_of_2(FOLDED ? fma(s[i][j][e], scale, -base) : s[i][j][e] - base);
                     part += s[i][j][e];
                 }
             total[i][h] = fma(total[i][h], less, part);
@@ -559,7 +602,8 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
                     scale * product_of_rows(q + (q_at + query * Q_STRIDE(6)), k + (k_at + key * K_STRIDE(6)));
                 score = WITH_MASK(score, query, key);
                 if (score != -INFINITY)
-                    again = fma(pl_power_of_2(score - top[i][h]), LOAD(V, v, v_at + key * V_STRIDE(6) + column), again);
+                    again = fma(pl_power_of_2(score - FACTOR * top[i][h]),
+                                LOAD(V, v, v_at + key * V_STRIDE(6) + column), again);
             }
             STORE(DST, dst, row + column, all == 0.0f ? 0.0f : again * part);
         }

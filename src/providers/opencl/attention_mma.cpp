@@ -57,7 +57,8 @@ struct Attention {
     const int64_t v_pitch = (bits() == 32 ? up(values, 8) / 4 : up(values, 16) / 8) | 1;
     const int64_t stage = p["TILE_N"] * (k_pitch + v_pitch), stages = p["STAGES"],
                   queries_slots = p["TILE_M"] * k_pitch;
-    if (unit) return 16 * std::max(stages * stage, std::max<int64_t>(stages - 1, 1) * stage + queries_slots);
+    // On NVIDIA queries lie there only until they are in registers.
+    if (unit) return 16 * std::max(stages * stage, queries_slots);
     return 16 * (stages * stage + queries_slots + p["TILE_M"] * (p["TILE_N"] / 4 + 2));
   }
   // Floats that a work-item keeps from one tile to the next, or while scores are made.
@@ -76,7 +77,7 @@ struct Attention {
     if (p["STAGES"] > 1 && !unit) return false;                             // copies there wait for themselves
     if (p["TILE_N"] > 16 && p["TILE_N"] >= 2 * up(keys, 16)) return false;  // more than half would be empty
     if (p["TILE_M"] > 32 && p["TILE_M"] >= 2 * up(queries, 16)) return false;
-    return kept(p) <= 192;
+    return kept(p) <= (products == 3 ? 150 : 192);
   }
   // The first of these that the device can run; more would be slower than others, never wrong.
   std::vector<Point> starts(const OpenclDevice& device) const {
@@ -89,9 +90,12 @@ struct Attention {
     if (unit && bits() == 16) {
       if (!few) take({point(128, 64, 4, 2), point(128, 32, 4, 2)});
       if (!few) take({point(64, 64, 4, 2), point(64, 32, 4, 2)});
-    } else if (unit) {
-      if (!few) take({point(128, 32, 8, 2), point(128, 16, 8, 2)});
+    } else if (unit && products == 1) {
+      if (!few) take({point(128, 32, 4, 2), point(128, 16, 4, 2)});
       if (!few) take({point(64, 32, 4, 2), point(64, 16, 4, 2)});
+    } else if (unit) {
+      if (!few) take({point(64, 32, 4, 2), point(64, 16, 4, 2)});
+      if (!few) take({point(128, 32, 8, 2), point(128, 16, 8, 2)});
     } else if (!few) {
       take({point(64, 32, 2, 1), point(32, 32, 2, 1)});
     }
@@ -146,7 +150,9 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   source.define("MATRIX_DTYPE", name_of(attention.dtype)).define("PRODUCTS", attention.products);
   source.define("NVIDIA_PTX", attention.unit ? 1 : 0).define("WIDTH", attention.width);
   source.define("VALUES", attention.values).define("CAUSAL", int(op.attributes.flag("is_causal")));
-  source.define("PIECES", int(pieces)).define("PAIRS", int(attention.values % 2 == 0 && rows_aligned(dst, 2)));
+  source.define("RISING", int(op.attributes.number("scale") > 0))
+      .define("PIECES", int(pieces))
+      .define("PAIRS", int(attention.values % 2 == 0 && rows_aligned(dst, 2)));
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "attention_mma").input(0, "Q").input(1, "K").input(2, "V");
   if (op.has(3)) launch.input(3, "MASK");
