@@ -73,6 +73,7 @@ Schema scaled_dot_product_attention() {
       .attribute("is_causal", AttributeType::boolean, false, "query i sees keys 0 to i only");
   schema.infer = infer;
   schema.flops = flops;
+  schema.products = true;
   return schema;
 }
 

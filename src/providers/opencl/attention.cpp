@@ -34,7 +34,9 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
 }
 
 void list_attention(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const size_t before = out.candidates.size();
   if (device.capabilities().gpu) list_attention_mma(op, device, out);
+  if (out.candidates.size() > before) return;  // rows took a hundred times as long (H200, bench/gpu.py)
   add_per_layout(op, "attention_rows", out, [&](Candidate& candidate) {
     for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(candidate.inputs[0].layout);
     if (op.has(3)) candidate.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));

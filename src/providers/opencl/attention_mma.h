@@ -5,8 +5,8 @@
 
 namespace pl::opencl {
 
-// Candidates for heads of at most 256 columns, on matrix units where the device has NVIDIA's, else by ordinary
-// arithmetic over tiles in local memory.
+// Candidates for heads of at most 256 columns whose tiles fit into local memory, on matrix units where the device has
+// NVIDIA's, else by ordinary arithmetic.
 void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 
 }  // namespace pl::opencl
