@@ -1,11 +1,11 @@
-// Running sums by work-groups, for GPUs: along any one dimension of a dense tensor without padding whose rows are
-// runs, or lie side by side (ACROSS), in one part.
+// Running sums by work-groups, for GPUs: along any one dimension of a dense tensor without padding, of rows in one part.
 //
 //   dst[e] = src[0] + src[1] + ... + src[e]      along the row
 //
 // Tensors: SRC and DST, addressed alike by common/row_groups.clh, which says what a work-item takes.
-// Runs: work-items add up their vectors; the sums of all vectors of a row go through local memory, in the order of the
-// row, where each work-item adds up KEPT neighbours, and the sums of those are added up by doubling distances.
+// Runs, whole ones and pieces in steps: work-items add up their vectors; the sums of all vectors of a row go through
+// local memory, in the order of the row, where each work-item adds up KEPT neighbours, and the sums of those are added
+// up by doubling distances.
 // ACROSS: a work-item holds KEPT neighbouring steps, and only its sum goes through local memory.
 #include "common/row_groups.clh"
 
@@ -16,13 +16,12 @@
 
 // Joins v of each work-item of a row, in order, to `before`: the sum of those before it.  `sums` has GROUP_ITEMS
 // stats, and keeps the sums up to each.
-#define LANE_STRIDE (ACROSS ? SLOTS : 1)
 #define SUM_OF_LANES_BEFORE(sums, v)                                            \
     sums[l_] = v;                                                               \
     barrier(CLK_LOCAL_MEM_FENCE);                                               \
     for (int d_ = 1; d_ < LANES; d_ *= 2) {                                     \
         stat other_ = (stat)(0.0f);                                             \
-        if (lane_ >= d_) other_ = sums[l_ - d_ * LANE_STRIDE];                  \
+        if (LANE_OF_ROW >= d_) other_ = sums[LANE_ITEM(LANE_OF_ROW - d_, slot_)]; \
         barrier(CLK_LOCAL_MEM_FENCE);                                           \
         sums[l_] += other_;                                                     \
         barrier(CLK_LOCAL_MEM_FENCE);                                           \
@@ -66,28 +65,29 @@ GROUP_KERNEL void cumsum_groups(__global const STORAGE_T(SRC)* restrict src, __g
     _Pragma("unroll") for (int k = 1; k < KEPT; ++k) x[k] += x[k - 1];
     SUM_OF_LANES_BEFORE(lanes, x[KEPT - 1])
     stat before = (stat)(0.0f);
-    if (lane_ > 0) before = lanes[l_ - LANE_STRIDE];
+    if (lane_ > 0) before = lanes[l_ - SLOTS];
     EACH_KEPT(k) if (HAS(k)) STORE_PIECE(DST, dst, AT(k), (x[k] + before));
 #else
     GROUP_LOAD(x, 0.0f)
+    const int me = LANE_OF_ROW;
     __local float* of_row = vectors + slot_ * ROW_SPREAD;
     EACH_KEPT(k) {
         SUM_WITHIN(x[k])
-        of_row[SPREAD(k * LANES + lane_)] = LAST_OF(x[k]);
+        of_row[SPREAD(k * LANES + me)] = LAST_OF(x[k]);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     float sum = 0.0f;
     EACH_KEPT(k) {  // of my neighbours, what is before each
-        const int q = SPREAD(lane_ * KEPT + k);
+        const int q = SPREAD(me * KEPT + k);
         const float of_vector = of_row[q];
         of_row[q] = sum;
         sum += of_vector;
     }
     SUM_OF_LANES_BEFORE(lanes, sum)
     EACH_KEPT(k) if (GROUP_HAS(k)) {
-        const int q = k * LANES + lane_, owner = q / KEPT;
+        const int q = k * LANES + me, owner = q / KEPT;
         float before = of_row[SPREAD(q)];
-        if (owner > 0) before += lanes[l_ - lane_ + owner - 1];
+        if (owner > 0) before += lanes[LANE_ITEM(owner - 1, slot_)];
         STORE_PIECE(DST, dst, GROUP_AT(k), (x[k] + before));
     }
 #endif

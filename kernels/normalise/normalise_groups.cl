@@ -51,21 +51,22 @@
     EACH_KEPT(k) if (GROUP_HAS(k)) {                                                   \
         const idx_t p = PLACE(k);                                                      \
         (void)p;                                                                       \
-        const vec y = (x[k] - (mean)) * (scale)TIMES_WEIGHT(p) PLUS_BIAS(p);           \
+        const vec y = (HELD(x[k]) - (mean)) * (scale)TIMES_WEIGHT(p) PLUS_BIAS(p);           \
         STORE_PIECE(DST, dst, GROUP_AT(k), y);                                         \
     }
 
 // Declares x, mean and squares of the part.
 #define GROUP_MOMENTS                                                                  \
-    GROUP_LOAD(x, 0.0f)                                                                \
-    vec sums_ = x[0];                                                                  \
-    _Pragma("unroll") for (int k = 1; k < KEPT; ++k) sums_ += x[k];                \
+    GROUP_HOLD(x, (held_t)(0))                                                         \
+    vec sums_ = HELD(x[0]);                                                            \
+    _Pragma("unroll") for (int k = 1; k < KEPT; ++k) sums_ += HELD(x[k]);              \
     stat mean = STAT_SUM(sums_);                                                       \
     GROUP_SUM(0, mean)                                                                 \
     mean /= (float)TERMS_OF_PART(part_);                                               \
     sums_ = (vec)(0.0f);                                                               \
+    GROUP_AGAIN(x)                                                                     \
     EACH_KEPT(k) if (GROUP_WITHIN(k)) {                                                \
-        const vec d = x[k] - mean;                                                     \
+        const vec d = HELD(x[k]) - mean;                                                   \
         sums_ += d * d;                                                                \
     }                                                                                  \
     stat squares = STAT_SUM(sums_);                                                    \
@@ -79,6 +80,7 @@ GROUP_KERNEL void normalise_groups(__global const STORAGE_T(SRC)* restrict src, 
     GROUP_BEGIN((idx_t)get_group_id(0))
     GROUP_MOMENTS
     const stat scale = 1.0f / sqrt(squares / (float)TERMS_OF_PART(0) + eps);
+    GROUP_AGAIN(x)
     WRITE(mean, scale)
 }
 
@@ -114,7 +116,7 @@ GROUP_KERNEL void normalise_apply(__global const STORAGE_T(SRC)* restrict src, _
                                   const idx_t rows, const idx_t groups, const idx_t weights_of_row) {
     GROUP_BEGIN((idx_t)(get_num_groups(0) - 1 - get_group_id(0)))
     if (!live_) return;
-    GROUP_LOAD(x, 0.0f)
+    GROUP_HOLD(x, x[k])
     const stat mean = LOAD_STAT(stats, STATS_AT(PARTS, 0)), scale = LOAD_STAT(stats, STATS_AT(PARTS, 1));
     WRITE(mean, scale)
 }

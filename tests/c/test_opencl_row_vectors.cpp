@@ -174,6 +174,7 @@ void test_group_norm() {
   check("group_norm", random_input(DType::bf16, {2, 64, 9}), 4, false, 4);
   check("group_norm", random_input(DType::f32, {2, 32, 60, 32}), 4, true, 4);  // parts of each kind
   check("group_norm", random_input(DType::f16, {1, 32, 100, 20}), 2, true, 4);
+  check("group_norm", random_input(DType::bf16, {1, 32, 3000}), 4, true, 4);  // whole rows, few of them side by side
   check("instance_norm", random_input(DType::f32, {2, 16, 3, 7}), 16, true, 4);
   check("instance_norm", random_input(DType::f16, {2, 48, 21}), 48, true, 4);
 }
@@ -307,6 +308,8 @@ void test_cumsum() {
   for (int64_t size : {1, 5, 32, 100, 256, 1024, 1030, 9000})
     check(random_input(DType::f32, {3, size}, 0, 1), 1, size > 2000 ? 200 : 60);
   for (int64_t inner : {3, 8, 64}) check(random_input(DType::f32, {2, 70, inner}, 0, 1), 1, 60);
+  check(random_input(DType::f32, {2, 96, 37}, 0, 1), 1, 60);  // in pieces of blocks
+  check(random_input(DType::f16, {1, 256, 160}, 0, 1), 1, 8);
   Input x = random_input(DType::f16, {5, 264}, 0, 1);
   x.values[700] = INFINITY, x.values[1000] = kNan;  // nothing before them knows of it
   check(x, 1, 8);
@@ -344,22 +347,23 @@ void test_reorder() {
 
 }  // namespace
 
-int main() {
-  for (const Target& target : targets())  // hundreds of kernels; optimised: test_opencl_misc, with fewer
-    if (opencl::OpenclDevice* device = opencl::as_opencl(*target.device)) device->build_options = " -cl-opt-disable";
-  test_softmax();
-  test_layer_norm();
-  test_group_norm();
-  test_reduce();
-  test_arg_reduce();
-  test_cumsum();
-  test_reorder();
+int main(int arguments, char** argument) {  // with a part's name: that part alone
+  for (const Target& target : targets())    // hundreds of kernels; optimised: test_opencl_misc, with fewer
+    if (opencl::OpenclDevice* device = opencl::as_opencl(*target.device))
+      if (device->capabilities().cpu) device->build_options = " -cl-opt-disable";
+  const std::pair<const char*, void (*)()> parts[] = {{"softmax", test_softmax},       {"layer_norm", test_layer_norm},
+                                                      {"group_norm", test_group_norm}, {"reduce", test_reduce},
+                                                      {"arg_reduce", test_arg_reduce}, {"cumsum", test_cumsum},
+                                                      {"reorder", test_reorder}};
+  for (const auto& [name, test] : parts)
+    if (arguments < 2 || std::string(argument[1]) == name) test();
   for (const auto* names : {&ran, &groups})
     for (const std::string& name : *names) std::printf("ran %s\n", name.c_str());
-  if (!targets().empty())
+  if (!targets().empty() && arguments < 2)
     for (const char* name :
-         {"softmax_groups", "softmax_groups[PARTS]", "normalise_groups", "normalise_groups[PARTS]", "reduce_groups",
-          "reduce_groups[PARTS]", "arg_reduce_groups", "arg_reduce_groups[PARTS]", "cumsum_groups"})
+         {"softmax_groups", "softmax_groups[PARTS]", "softmax_groups[FEW]", "softmax_groups[MANY]", "normalise_groups",
+          "normalise_groups[PARTS]", "normalise_groups[FEW]", "normalise_groups[MANY]", "normalise_groups[NARROW]",
+          "reduce_groups", "reduce_groups[PARTS]", "arg_reduce_groups", "arg_reduce_groups[PARTS]", "cumsum_groups"})
       CHECK(groups.count(name));
   return 0;
 }

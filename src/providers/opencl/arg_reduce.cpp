@@ -97,17 +97,18 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
     return true;
   });
   if (!offers_row_groups(device, out)) return;
-  for (const bool parts : {false, true})
-    add_per_layout(op, parts ? "arg_reduce_groups[PARTS]" : "arg_reduce_groups", out, [&](Candidate& candidate) {
+  for (const RowWay& way : row_ways(out.whole_space))
+    add_per_layout(op, concat("arg_reduce_groups", way.name), out, [&](Candidate& candidate) {
       if (!in_order(candidate)) return false;
-      for (const RowGroups& rows : row_groups(device, candidate.inputs[0], dims)) {
-        if ((rows.parts > 1) != parts) continue;
-        candidate.efficiency = efficiency_of_groups(device, rows, false);
-        candidate.workspace_bytes = parts ? rows.stats_bytes(2) : 0;
-        candidate.prepare = [&device, rows, min, from = x.dtype] { return prepare_groups(device, rows, min, from); };
-        return true;
-      }
-      return false;
+      const TensorDesc& x = candidate.inputs[0];
+      const auto rows = row_groups(device, x, axes_of_rows(x, dims, AxisKind::row), way, {true});
+      if (!rows) return false;
+      candidate.efficiency = efficiency_of_groups(device, *rows, false);
+      candidate.workspace_bytes = way.parts ? rows->stats_bytes(2) : 0;
+      candidate.prepare = [&device, rows = *rows, min, from = x.dtype] {
+        return prepare_groups(device, rows, min, from);
+      };
+      return true;
     });
 }
 

@@ -24,24 +24,28 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
   constexpr int64_t kLocal = 32 << 10;  // bytes: what every GPU has
   const int dim = int(op.attributes.integer("dim"));
-  add_per_layout(op, "cumsum_groups", out, [&](Candidate& candidate) {
-    const std::vector<RowGroups> ways = row_groups(device, candidate.inputs[0], std::vector<int>{dim});
-    if (ways.empty() || ways[0].parts > 1 || !(ways[0].flat || ways[0].pieces.across)) return false;
-    const RowGroups& rows = ways[0];
-    const int64_t items = int64_t(rows.run_lanes) * rows.step_lanes * rows.slots;
-    const int64_t numbers = rows.flat ? items * (rows.kept + 1) * 33 / 32 + 33 * rows.slots : items * rows.vector;
-    if (numbers * 4 > kLocal) return false;
-    candidate.efficiency = efficiency_of_groups(device, rows, true);
-    candidate.prepare = [&device, rows, dtype] {
-      KernelSource source("cumsum/cumsum_groups.cl");
-      source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype));
-      rows.define(source);
-      auto kernel = std::make_unique<KernelList>(device);
-      rows.over_groups(kernel->add(source, "cumsum_groups").input(0).output(0).scalar(cl_int(rows.rows)));
-      return kernel;
-    };
-    return true;
-  });
+  for (const RowWay& way : row_ways(out.whole_space)) {
+    if (way.parts) continue;
+    add_per_layout(op, concat("cumsum_groups", way.name), out, [&](Candidate& candidate) {
+      const TensorDesc& x = candidate.inputs[0];
+      const auto rows = row_groups(device, x, axes_of_rows(x, {dim}, AxisKind::row), way, {false, false});
+      if (!rows) return false;
+      const bool across = rows->pieces.across;
+      const int64_t items = int64_t(rows->run_lanes) * rows->step_lanes * rows->slots;
+      const int64_t numbers = across ? items * rows->vector : items * (rows->kept + 1) * 33 / 32 + 33 * rows->slots;
+      if (numbers * 4 > kLocal) return false;
+      candidate.efficiency = efficiency_of_groups(device, *rows, true);
+      candidate.prepare = [&device, rows = *rows, dtype] {
+        KernelSource source("cumsum/cumsum_groups.cl");
+        source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype));
+        rows.define(source);
+        auto kernel = std::make_unique<KernelList>(device);
+        rows.over_groups(kernel->add(source, "cumsum_groups").input(0).output(0).scalar(cl_int(rows.rows)));
+        return kernel;
+      };
+      return true;
+    });
+  }
 }
 
 void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {

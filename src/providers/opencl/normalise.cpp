@@ -186,8 +186,8 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   const Rows all = rows_of(op);
   const bool per_channel = op.schema->kind == "group_norm", has_weights = op.has(1) || op.has(2);
   const int64_t of_group = per_channel ? op.in(0).shape[1] / all.groups : 0;
-  for (const bool parts : {false, true})
-    add_per_layout(op, parts ? "normalise_groups[PARTS]" : "normalise_groups", out, [&](Candidate& candidate) {
+  for (const RowWay& way : row_ways(out.whole_space))
+    add_per_layout(op, concat("normalise_groups", way.name), out, [&](Candidate& candidate) {
       const TensorDesc& x = candidate.inputs[0];
       std::vector<MemoryAxis> axes;
       if (per_channel) {
@@ -202,17 +202,15 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
       if (!pieces) return false;
       const auto places = weight_places(*pieces);
       if (!places && has_weights) return false;
-      for (const RowGroups& rows : row_groups(device, x, axes)) {
-        if ((rows.parts > 1) != parts) continue;
-        for (int i : {1, 2})
-          if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
-        candidate.efficiency = efficiency_of_groups(device, rows, true);
-        candidate.workspace_bytes = parts ? rows.stats_bytes(2) : 0;
-        candidate.prepare = [&device, op, rows, places = places.value_or(WeightPlaces()), groups = all.groups,
-                             of_group] { return prepare_groups(device, op, rows, places, groups, of_group); };
-        return true;
-      }
-      return false;
+      const auto rows = row_groups(device, x, axes, way, {true});
+      if (!rows) return false;
+      for (int i : {1, 2})
+        if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
+      candidate.efficiency = efficiency_of_groups(device, *rows, true);
+      candidate.workspace_bytes = way.parts ? rows->stats_bytes(2) : 0;
+      candidate.prepare = [&device, op, rows = *rows, places = places.value_or(WeightPlaces()), groups = all.groups,
+                           of_group] { return prepare_groups(device, op, rows, places, groups, of_group); };
+      return true;
     });
 }
 

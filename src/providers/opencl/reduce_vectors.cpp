@@ -65,11 +65,14 @@ void add_reduce_vectors(const Op& op, OpenclDevice& device, const std::string& f
       out.add(candidate);
     }
     if (!offers_row_groups(device, out)) continue;
-    for (const RowGroups& rows : row_groups(device, candidate.inputs[0], dims)) {
-      candidate.implementation = rows.parts > 1 ? "reduce_groups[PARTS]" : "reduce_groups";
-      candidate.efficiency = efficiency_of_groups(device, rows, false);
-      candidate.workspace_bytes = rows.parts > 1 ? rows.stats_bytes(1) : 0;
-      candidate.prepare = [&device, rows, source_of, divisor] {
+    for (const RowWay& way : row_ways(out.whole_space)) {
+      const TensorDesc& from = candidate.inputs[0];
+      const auto rows = row_groups(device, from, axes_of_rows(from, dims, AxisKind::row), way, {});
+      if (!rows) continue;
+      candidate.implementation = concat("reduce_groups", way.name);
+      candidate.efficiency = efficiency_of_groups(device, *rows, false);
+      candidate.workspace_bytes = way.parts ? rows->stats_bytes(1) : 0;
+      candidate.prepare = [&device, rows = *rows, source_of, divisor] {
         KernelSource source = source_of("reduce/reduce_groups.cl");
         rows.define(source);
         auto kernel = std::make_unique<KernelList>(device);

@@ -7,11 +7,14 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int kGroup = 128;     // work-items of a work-group, more where a row needs them
-constexpr int kWidest = 512;    // work-items that share a row
-constexpr int64_t kFew = 32;    // elements that a work-item holds, so that many are at work
-constexpr int64_t kMost = 64;   // the same, where a row would else be read twice
-constexpr int64_t kApart = 64;  // elements side by side that a work-group reads at least, where rows lie in pieces
+constexpr int kGroup = 128;      // work-items of a work-group, more where a row needs them
+constexpr int kWidest = 512;     // work-items that share a row
+constexpr int64_t kFew = 32;     // registers of what a work-item holds, so that many are at work
+constexpr int64_t kMost = 64;    // the same, where a row would else be read twice
+constexpr int64_t kApart = 64;   // elements side by side that a work-group reads at least, where rows lie in pieces
+constexpr int64_t kSector = 32;  // bytes, the same, where a row would else be read twice
+constexpr int64_t kWorthTuning = 32 << 10;  // elements
+constexpr size_t kEights = 40 << 10;        // bytes of local memory from which work-items join vectors of eight
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t power_of_two(int64_t least) {
@@ -39,35 +42,44 @@ void cut(RowGroups& rows, int64_t pieces, int64_t lanes, int64_t kept) {
   rows.kept = ceil_div(rows.part, lanes);
 }
 
-// False where the whole row, or with `parts` a part of it, cannot be had.
-bool choose(const OpenclDevice& device, RowGroups& rows, bool parts) {
-  const int64_t items = std::min<int64_t>(kWidest, int64_t(device.capabilities().max_work_group));
-  const int64_t width = rows.vector, few = std::max<int64_t>(1, kFew / width), most = kMost / width;
+// False where rows cannot be taken in this way.  `of_register`: elements in a register; `apart`: elements side by side
+// that a work-group reads at least, where rows lie in pieces.
+bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, int64_t of_register, int64_t apart) {
+  const auto has = int64_t(device.capabilities().max_work_group);
+  const int64_t items = std::min<int64_t>(way.lanes > 0 ? 2 * kWidest : kWidest, has);
+  const int64_t width = rows.vector, few = std::max<int64_t>(1, kFew * of_register / width);
+  // A work-group of 1024 leaves each of its work-items 64 registers.
+  const int64_t most = (way.lanes > 0 ? kMost - kMost / 4 : kMost) * of_register / width;
   const RowPieces& at = rows.pieces;
+  const auto shared = [&](int64_t lanes, int64_t limit) {
+    return way.lanes > 0 ? std::min(2 * lanes, limit) : way.lanes < 0 ? std::max<int64_t>(lanes / 2, 1) : lanes;
+  };
+  const auto kept = [&](int64_t pieces, int64_t lanes) { return way.parts || pieces <= lanes * few ? few : most; };
   if (rows.flat) {
     const int64_t pieces = at.run / width;
     const int64_t near = 8;  // 128 bytes at a time
-    const int64_t wide = lanes_for(pieces, few, near, parts ? std::min<int64_t>(items, 256) : items);
+    const int64_t limit = way.parts ? std::min<int64_t>(items, 256) : items;
+    const int64_t wide = shared(lanes_for(pieces, few, near, std::min<int64_t>(limit, kWidest)), limit);
     rows.run_lanes = int(wide);
-    cut(rows, pieces, wide, parts ? few : pieces <= wide * few ? few : most);
+    cut(rows, pieces, wide, kept(pieces, wide));
     rows.slots = int(std::max<int64_t>(1, std::min<int64_t>(kGroup, items) / wide));
   } else {
     rows.run_lanes = at.across ? 1 : int(at.run / width);
     const int64_t neighbours = at.across ? at.inner / width : at.inner;
     rows.slots = 1;
     const int64_t of_slot = rows.run_lanes * width;
-    while (rows.slots < neighbours && rows.slots * of_slot < kApart) rows.slots *= 2;
+    while (rows.slots < neighbours && rows.slots * of_slot < apart) rows.slots *= 2;
     const int64_t side = rows.run_lanes * rows.slots;
     if (side > items) return false;
     int64_t most_lanes = 1;
     while (most_lanes * 2 * side <= items) most_lanes *= 2;
-    const int64_t lanes = lanes_for(at.steps, few, 1, most_lanes);
+    const int64_t lanes = shared(lanes_for(at.steps, few, 1, most_lanes), most_lanes);
     rows.step_lanes = int(lanes);
-    cut(rows, at.steps, lanes, parts || at.steps <= lanes * few ? few : most);
+    cut(rows, at.steps, lanes, kept(at.steps, lanes));
     while (rows.slots < neighbours && lanes * rows.run_lanes * rows.slots * 2 <= std::min<int64_t>(kGroup, items))
       rows.slots *= 2;
   }
-  return parts ? rows.parts > 1 : rows.parts == 1;
+  return way.parts ? rows.parts > 1 : rows.parts == 1;
 }
 
 }  // namespace
@@ -91,11 +103,18 @@ Launch& RowGroups::over_groups(Launch& launch) const {
 
 Launch& RowGroups::over_rows(Launch& launch) const { return launch.global({size_t(rows)}).local({64}); }
 
-std::vector<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc& desc, std::vector<MemoryAxis> axes) {
-  std::vector<RowGroups> out;
-  if (!has_quads(desc.dtype)) return out;
+const std::vector<RowWay>& row_ways(bool whole_space) {
+  static const std::vector<RowWay> starts{{""}, {"[PARTS]", true}};
+  static const std::vector<RowWay> all{
+      {""}, {"[PARTS]", true}, {"[MANY]", false, 1}, {"[FEW]", false, -1}, {"[NARROW]", false, 0, true}};
+  return whole_space ? all : starts;
+}
+
+std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc& desc,
+                                    const std::vector<MemoryAxis>& axes, const RowWay& way, const RowUse& use) {
+  if (!has_quads(desc.dtype)) return std::nullopt;
   const auto pieces = row_pieces(desc, axes);
-  if (!pieces) return out;
+  if (!pieces) return std::nullopt;
   RowGroups rows;
   rows.pieces = *pieces;
   rows.flat = pieces->inner == 1;
@@ -106,20 +125,28 @@ std::vector<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc& 
     rows.vector = vector_dividing(desc.dtype, pieces->run);
   } else if (pieces->across) {
     rows.vector = pieces->inner % 4 ? 1 : 4;
+    if (use.eights && device.capabilities().local_memory >= kEights)
+      rows.vector = vector_dividing(desc.dtype, pieces->inner);
   } else {
     rows.vector = vector_dividing(desc.dtype, pieces->run);
-    if (pieces->run / rows.vector > 64) return out;
+    if (pieces->run / rows.vector > 64) return std::nullopt;
   }
-  for (const bool parts : {false, true}) {
-    RowGroups way = rows;
-    if (choose(device, way, parts)) out.push_back(way);
+  const int64_t size = int64_t(size_of(desc.dtype));
+  const int64_t of_register = use.held && rows.vector > 1 ? 4 / size : 1;
+  const auto chosen = [&](const RowWay& how) -> std::optional<RowGroups> {
+    RowGroups out = rows;
+    if (!how.narrow && choose(device, out, how, of_register, kApart)) return out;
+    if (!how.parts && !rows.flat && choose(device, out, how, of_register, how.narrow ? 1 : kSector / size)) return out;
+    return std::nullopt;
+  };
+  const bool usual_way = !way.lanes && !way.narrow;
+  if (!usual_way && desc.elements() < kWorthTuning) return std::nullopt;
+  const auto out = chosen(way);
+  if (out && !usual_way) {  // only what is another way
+    const auto usual = chosen(RowWay{""});
+    if (usual && usual->lanes() == out->lanes() && usual->slots == out->slots) return std::nullopt;
   }
   return out;
-}
-
-std::vector<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc& desc, const std::vector<int>& row_dims,
-                                  AxisKind kind) {
-  return row_groups(device, desc, axes_of_rows(desc, row_dims, kind));
 }
 
 bool offers_row_groups(const OpenclDevice& device, const CandidateList& out) {

@@ -17,7 +17,8 @@ struct RowGroups {
   int64_t kept = 1, part = 1, parts = 1;
 
   void define(KernelSource& source) const;
-  int64_t groups() const;  // work-groups of a launch over all rows
+  int lanes() const { return run_lanes * step_lanes; }  // work-items that share a row
+  int64_t groups() const;                               // work-groups of a launch over all rows
   // `numbers` of f32 for each row and part, and as many for each row.
   size_t stats_bytes(int64_t numbers) const { return size_t((parts + 1) * rows * numbers) * sizeof(float); }
   // Sets the sizes of a launch of one work-group for each part of the rows; of one work-item a row.
@@ -25,13 +26,27 @@ struct RowGroups {
   Launch& over_rows(Launch& launch) const;
 };
 
-// Ways to take the rows of a tensor, the most promising first, at most two: rows whole or in parts.  None where the
-// tensor has padding, holes, or no elements, is too large for indices of 32 bits, or its axes follow each other in a
-// way that the kernels do not know.  `axes` are memory_axes(desc) with their kinds, some of them split.
-std::vector<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc& desc, std::vector<MemoryAxis> axes);
-// The same where rows are made of whole dimensions.
-std::vector<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc& desc, const std::vector<int>& row_dims,
-                                  AxisKind kind = AxisKind::row);
+// How a kernel takes rows.
+struct RowWay {
+  const char* name;     // behind that of the kernel
+  bool parts = false;   // rows in parts, rather than whole
+  int lanes = 0;        // of work-items that share a row: twice as many (1), half as many (-1)
+  bool narrow = false;  // no more rows side by side than must be, where rows lie in pieces
+};
+// Rows whole and rows in parts; for the tuner and for tests (`whole_space`) also more or fewer work-items a row.
+const std::vector<RowWay>& row_ways(bool whole_space);
+
+// What a kernel makes of rows.
+struct RowUse {
+  bool held = false;   // they are held as they lie in memory (GROUP_HOLD): two of 16 bits in a register
+  bool eights = true;  // vectors across rows may have 8 of 16 bits
+};
+
+// Nothing where the tensor has padding, holes, or no elements, is too large for indices of 32 bits, its axes follow
+// each other in a way that the kernels do not know, or its rows cannot be taken in this way.  `axes` are
+// memory_axes(desc) with their kinds, some of them split.
+std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc& desc,
+                                    const std::vector<MemoryAxis>& axes, const RowWay& way, const RowUse& use);
 
 // CPUs have kernels of their own (row_vectors.h): there these are listed for the tuner and for tests alone.
 bool offers_row_groups(const OpenclDevice& device, const CandidateList& out);

@@ -55,30 +55,29 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int dim = int(op.attributes.integer("dim"));
   const DType dtype = op.in(0).dtype;
   if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
-  for (const bool parts : {false, true})
-    add_per_layout(op, parts ? "softmax_groups[PARTS]" : "softmax_groups", out, [&](Candidate& candidate) {
-      for (const RowGroups& rows : row_groups(device, candidate.inputs[0], std::vector<int>{dim})) {
-        if ((rows.parts > 1) != parts) continue;
-        candidate.efficiency = efficiency_of_groups(device, rows, true);
-        candidate.workspace_bytes = parts ? rows.stats_bytes(2) : 0;
-        candidate.prepare = [&device, rows, dtype, log = op.attributes.flag("log")] {
-          KernelSource source("softmax/softmax_groups.cl");
-          source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype)).define("LOG", log ? 1 : 0);
-          rows.define(source);
-          auto kernel = std::make_unique<KernelList>(device);
-          if (rows.parts == 1) {
-            rows.over_groups(kernel->add(source, "softmax_groups").input(0).output(0).scalar(cl_int(rows.rows)));
-            return kernel;
-          }
-          rows.over_groups(kernel->add(source, "softmax_parts").input(0).workspace().scalar(cl_int(rows.rows)));
-          rows.over_rows(kernel->add(source, "softmax_join").workspace().scalar(cl_int(rows.rows)));
-          rows.over_groups(
-              kernel->add(source, "softmax_apply").input(0).output(0).workspace().scalar(cl_int(rows.rows)));
+  for (const RowWay& way : row_ways(out.whole_space))
+    add_per_layout(op, concat("softmax_groups", way.name), out, [&](Candidate& candidate) {
+      const TensorDesc& x = candidate.inputs[0];
+      const auto rows = row_groups(device, x, axes_of_rows(x, {dim}, AxisKind::row), way, {});
+      if (!rows) return false;
+      candidate.efficiency = efficiency_of_groups(device, *rows, true);
+      candidate.workspace_bytes = way.parts ? rows->stats_bytes(2) : 0;
+      candidate.prepare = [&device, rows = *rows, dtype, log = op.attributes.flag("log")] {
+        KernelSource source("softmax/softmax_groups.cl");
+        source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype)).define("LOG", log ? 1 : 0);
+        rows.define(source);
+        auto kernel = std::make_unique<KernelList>(device);
+        const auto count = cl_int(rows.rows);
+        if (rows.parts == 1) {
+          rows.over_groups(kernel->add(source, "softmax_groups").input(0).output(0).scalar(count));
           return kernel;
-        };
-        return true;
-      }
-      return false;
+        }
+        rows.over_groups(kernel->add(source, "softmax_parts").input(0).workspace().scalar(count));
+        rows.over_rows(kernel->add(source, "softmax_join").workspace().scalar(count));
+        rows.over_groups(kernel->add(source, "softmax_apply").input(0).output(0).workspace().scalar(count));
+        return kernel;
+      };
+      return true;
     });
 }
 
