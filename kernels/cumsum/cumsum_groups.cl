@@ -1,4 +1,4 @@
-// Running sums by work-groups, for GPUs: along any one dimension of a dense tensor without padding, of rows in one part.
+// Running sums by work-groups, for GPUs: along any one dimension of a dense tensor without padding, rows in one part.
 //
 //   dst[e] = src[0] + src[1] + ... + src[e]      along the row
 //

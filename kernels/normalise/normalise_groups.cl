@@ -51,7 +51,7 @@
     EACH_KEPT(k) if (GROUP_HAS(k)) {                                                   \
         const idx_t p = PLACE(k);                                                      \
         (void)p;                                                                       \
-        const vec y = (HELD(x[k]) - (mean)) * (scale)TIMES_WEIGHT(p) PLUS_BIAS(p);           \
+        const vec y = (HELD(x[k]) - (mean)) * (scale)TIMES_WEIGHT(p) PLUS_BIAS(p);     \
         STORE_PIECE(DST, dst, GROUP_AT(k), y);                                         \
     }
 
@@ -66,7 +66,7 @@
     sums_ = (vec)(0.0f);                                                               \
     GROUP_AGAIN(x)                                                                     \
     EACH_KEPT(k) if (GROUP_WITHIN(k)) {                                                \
-        const vec d = HELD(x[k]) - mean;                                                   \
+        const vec d = HELD(x[k]) - mean;                                               \
         sums_ += d * d;                                                                \
     }                                                                                  \
     stat squares = STAT_SUM(sums_);                                                    \

@@ -100,6 +100,7 @@ void test_softmax() {
   check_softmax(random_input(DType::f16, {7, 1024}), 1, 1);
   check_softmax(random_input(DType::bf16, {2, 9016}), 1, 1);
   check_softmax(random_input(DType::f32, {2, 256, 64}), 1, 4);
+  check_softmax(random_input(DType::f16, {1, 256, 136}), 1, 4);
   check_softmax(random_input(DType::f32, {1, 5000, 8}), 1, 1);  // parts of steps, across
   check_softmax(random_input(DType::f16, {1, 9600, 2}), 1, 1);  // and along runs of a block
   far = random_input(DType::f32, {3, 9001}, -80, 90);
@@ -293,6 +294,12 @@ void test_arg_reduce() {
     far.values[25000] = far.values[39999] = kNan;
     check(name, far, 1, false, 1);
     check(name, random_input(DType::f32, {1, 9000, 8}), 1, false, 1);
+    for (DType dtype : {DType::f32, DType::f16}) {  // many work-items a row, of which each has several
+      Input beside = random_input(dtype, {1, 400, 88});
+      for (double& value : beside.values) value = std::floor(value * 4);
+      beside.values[88 * 33 + 5] = beside.values[88 * 200 + 5] = beside.values[88 * 399 + 14] = kNan;
+      check(name, beside, 1, false, 1);
+    }
   }
 }
 

@@ -14,7 +14,6 @@ constexpr int64_t kMost = 64;    // the same, where a row would else be read twi
 constexpr int64_t kApart = 64;   // elements side by side that a work-group reads at least, where rows lie in pieces
 constexpr int64_t kSector = 32;  // bytes, the same, where a row would else be read twice
 constexpr int64_t kWorthTuning = 32 << 10;  // elements
-constexpr size_t kEights = 40 << 10;        // bytes of local memory from which work-items join vectors of eight
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t power_of_two(int64_t least) {
@@ -40,6 +39,14 @@ void cut(RowGroups& rows, int64_t pieces, int64_t lanes, int64_t kept) {
   rows.part = ceil_div(pieces, rows.parts);
   rows.parts = ceil_div(pieces, rows.part);
   rows.kept = ceil_div(rows.part, lanes);
+}
+
+// Bytes of local memory of two joins: GROUP_MEMORY of kernels/common/row_groups.clh.
+size_t joins_bytes(const RowGroups& rows) {
+  const int lanes = rows.lanes(), vector = rows.pieces.across ? rows.vector : 1;
+  const int near = lanes * rows.slots, of_row = lanes > 256 ? 32 : 16;
+  const int far = vector > 1 && lanes >= vector ? near / vector : lanes > of_row ? of_row * rows.slots : 0;
+  return lanes == 1 ? 0 : 2 * sizeof(float) * size_t(near + far) * size_t(vector);
 }
 
 // False where rows cannot be taken in this way.  `of_register`: elements in a register; `apart`: elements side by side
@@ -79,7 +86,7 @@ bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, int6
     while (rows.slots < neighbours && lanes * rows.run_lanes * rows.slots * 2 <= std::min<int64_t>(kGroup, items))
       rows.slots *= 2;
   }
-  return way.parts ? rows.parts > 1 : rows.parts == 1;
+  return (way.parts ? rows.parts > 1 : rows.parts == 1) && joins_bytes(rows) <= device.capabilities().local_memory;
 }
 
 }  // namespace
@@ -124,9 +131,7 @@ std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc
     rows.pieces.blocks = rows.pieces.steps = 1;
     rows.vector = vector_dividing(desc.dtype, pieces->run);
   } else if (pieces->across) {
-    rows.vector = pieces->inner % 4 ? 1 : 4;
-    if (use.eights && device.capabilities().local_memory >= kEights)
-      rows.vector = vector_dividing(desc.dtype, pieces->inner);
+    rows.vector = use.eights ? vector_dividing(desc.dtype, pieces->inner) : pieces->inner % 4 ? 1 : 4;
   } else {
     rows.vector = vector_dividing(desc.dtype, pieces->run);
     if (pieces->run / rows.vector > 64) return std::nullopt;
@@ -134,9 +139,14 @@ std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc
   const int64_t size = int64_t(size_of(desc.dtype));
   const int64_t of_register = use.held && rows.vector > 1 ? 4 / size : 1;
   const auto chosen = [&](const RowWay& how) -> std::optional<RowGroups> {
-    RowGroups out = rows;
-    if (!how.narrow && choose(device, out, how, of_register, kApart)) return out;
-    if (!how.parts && !rows.flat && choose(device, out, how, of_register, how.narrow ? 1 : kSector / size)) return out;
+    std::vector<std::pair<int, int64_t>> attempts{{rows.vector, how.narrow ? 1 : kApart}};
+    if (rows.pieces.across && rows.vector == 8) attempts.push_back({4, attempts[0].second});  // half the local memory
+    if (!how.parts && !rows.flat) attempts.push_back({rows.vector, std::min(attempts[0].second, kSector / size)});
+    for (const auto& [vector, apart] : attempts) {
+      RowGroups out = rows;
+      out.vector = vector;
+      if (choose(device, out, how, of_register, apart)) return out;
+    }
     return std::nullopt;
   };
   const bool usual_way = !way.lanes && !way.narrow;
