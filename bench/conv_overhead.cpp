@@ -1,25 +1,35 @@
 // What a convolution costs through pl_op_run, against the same convolution written by hand on oneDNN: same layout,
-// same threads, prepacked weights, the two taking turns.
+// same threads, prepacked weights, taking turns; and what of that this program cannot tell apart.
 //
 //   cmake -S . -B build -G Ninja -DPYLAYOUT_BENCH=ON && ninja -C build conv_overhead
-//   build/bench/conv_overhead [batch]
+//   build/bench/conv_overhead [batch] [ic,size,oc,k,s]
 //
-// One row for each distinct convolution of ResNet-50 and layout: microseconds of both (the lower quartile of samples
-// during which no other program took a processor away) and their ratio, with the implementation each uses.  The
-// hand-written call uses the one that oneDNN lists first; pylayout uses the one it measured fastest, so a ratio may
-// lie below 1.  Both read the same input, in the same pages.  Before a sample of a convolution with large weights the
-// caches are filled with other bytes, on both sides; then a small convolution runs the same way and the input is read
-// again: so it is within a network, where the layer before has left its result and the code of oneDNN and of pl_op_run
-// in the caches, and for that pylayout measured.  Who goes first changes every round.  A row above 1.05 is taken twice
-// more, and the median of the three ratios counts: `all` lists them.
+// One row for each distinct convolution of ResNet-50 and layout.  Three sides take turns: the hand-written call;
+// a second hand-written call, with a primitive, weights and output of its own (the control); and pylayout.  All read
+// the same input.  The order of a turn goes through all six.  A ratio is the median over turns of that turn's ratio to
+// the first hand-written call, so that a machine whose speed drifts changes both parts of it; turns in which another
+// program took a processor away count only where there are hardly any others.
+//
+// The hand-written call uses the implementation that oneDNN lists first; pylayout uses the one it measured fastest, so
+// a ratio may lie below 1.  The control's would be 1 throughout if a ratio said something about the call alone; which
+// physical pages weights and output have got, and what others do to the memory, also makes it differ.  A row or
+// a control above 1.05 is therefore taken again, twice, with three times the turns and new memory for weights and
+// outputs of all sides: the column `again`.  It is a miss if the median of the three readings is above 1.05 as well.
+// The summary counts rows and controls, each at first reading and after repetition.
+//
+// Before a sample of a convolution with large weights the caches are filled with other bytes, on all sides; then
+// a small convolution runs both ways and the input is read again: so it is within a network, where the layer before
+// has left its result and the code of oneDNN and of pl_op_run in the caches, and for that pylayout measured.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <sys/resource.h>
@@ -46,9 +56,10 @@ void check(pl_status status) {
   std::exit(1);
 }
 
-double lower_quartile(std::vector<double> values) {
+double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  return values[(values.size() - 1) / 4];
+  const size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 // Fills the caches with bytes of no use, by reading: so do the weights of a network's other layers.
@@ -77,11 +88,51 @@ long preemptions() {
   return usage.ru_nivcsw;
 }
 
-// Samples of one side; those during which a processor was taken away count only where there are hardly any others.
-struct Samples {
-  std::vector<double> clean, all;
-  double us() const { return lower_quartile(clean.size() >= 5 ? clean : all); }
+// Times of the sides in one turn, in microseconds.
+enum Side { kHand, kControl, kThrough, kSides };
+struct Turn {
+  double us[kSides];
 };
+
+// What turns say: the median time of each side, and of each turn's ratio to the hand-written call.
+struct Reading {
+  double us[kSides], ratio[kSides];
+  explicit Reading(const std::vector<Turn>& turns) {
+    for (int side = 0; side < kSides; ++side) {
+      std::vector<double> times, ratios;
+      for (const Turn& turn : turns) {
+        times.push_back(turn.us[side]);
+        ratios.push_back(turn.us[side] / turn.us[kHand]);
+      }
+      us[side] = median(times);
+      ratio[side] = median(ratios);
+    }
+  }
+};
+
+// Turns of all sides, each time in another order, until `wanted` of them were left alone by other programs, but at
+// most three times as many, and for ten seconds.  `sample(side)` takes one sample and returns microseconds.
+template <class Sample>
+Reading take_turns(int wanted, const Sample& sample) {
+  static const Side orders[6][kSides] = {{kHand, kControl, kThrough}, {kThrough, kControl, kHand},
+                                         {kControl, kThrough, kHand}, {kHand, kThrough, kControl},
+                                         {kThrough, kHand, kControl}, {kControl, kHand, kThrough}};
+  std::vector<Turn> clean, all;
+  const auto start = std::chrono::steady_clock::now();
+  const auto in_time = [&] { return std::chrono::steady_clock::now() - start < std::chrono::seconds(10); };
+  for (int turn = 0; turn < 6 || (turn < 3 * wanted && int(clean.size()) < wanted && in_time()); ++turn) {
+    Turn taken;
+    bool disturbed = false;
+    for (Side side : orders[turn % 6]) {
+      const long preempted = preemptions();
+      taken.us[side] = sample(side);
+      disturbed = disturbed || preemptions() != preempted;
+    }
+    if (!disturbed) clean.push_back(taken);
+    all.push_back(taken);
+  }
+  return Reading(int(clean.size()) * 4 >= wanted ? clean : all);
+}
 
 // The first candidate that `pl_op_query` lists: the one that runs.
 std::string chosen(pl_context context, pl_attributes attributes, const pl_tensor* inputs) {
@@ -148,145 +199,213 @@ struct Small {
   }
 };
 
+// The hand-written call, with a primitive and memory of its own.
+class ByHand {
+ public:
+  ByHand(const dnnl::engine& cpu, dnnl::stream& stream, const dnnl::convolution_forward::primitive_desc& pd,
+         dnnl::memory w_user, const dnnl::memory& x)
+      : stream_(stream), convolution_(pd), w_(pd.weights_desc(), cpu), y_(pd.dst_desc(), cpu) {
+    dnnl::reorder(w_user, w_).execute(stream_, w_user, w_);
+    stream_.wait();
+    arguments_ = {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w_}, {DNNL_ARG_DST, y_}};
+  }
+  void run() const {
+    convolution_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  dnnl::stream& stream_;
+  dnnl::convolution_forward convolution_;
+  dnnl::memory w_, y_;
+  std::unordered_map<int, dnnl::memory> arguments_;
+};
+
+constexpr int kTurns = 40;
+constexpr double kBar = 1.05;
+
+class Benchmark {
+ public:
+  explicit Benchmark(int64_t batch) : batch_(batch), cpu_(dnnl::engine::kind::cpu, 0), stream_(cpu_) {
+    check(pl_context_create("opencl=false", &context_));
+    small_ = std::make_unique<Small>(context_, cpu_, 8);
+  }
+  ~Benchmark() {
+    small_.reset();
+    pl_context_release(context_);
+  }
+  Benchmark(const Benchmark&) = delete;
+
+  void row(const Shape& shape, const std::string& text, const char* layout, dnnl::memory::format_tag tag);
+  void summary() const;
+  void small_call();
+
+ private:
+  void run_small(Side side, const Small& small) {
+    if (side == kThrough) return small.run(context_);
+    small.convolution.execute(stream_, small.arguments);
+    stream_.wait();
+  }
+  // The layer before, both ways, the side's own last.  Pylayout may run it on an implementation of its own: by that
+  // alone oneDNN's code would come from memory for pylayout's sample, which made 8 us a call.
+  void run_before(Side side) {
+    run_small(side == kThrough ? kHand : kThrough, *small_);
+    run_small(side, *small_);
+  }
+
+  int64_t batch_;
+  pl_context context_ = nullptr;
+  dnnl::engine cpu_;
+  dnnl::stream stream_;
+  std::unique_ptr<Small> small_;  // what stands for the layer before
+  std::vector<double> first_[kSides], final_[kSides];
+};
+
+void Benchmark::row(const Shape& s, const std::string& text, const char* layout, dnnl::memory::format_tag tag) {
+  using namespace dnnl;
+  const int64_t pad = s.kernel / 2, out = (s.size + 2 * pad - s.kernel) / s.stride + 1;
+  const memory::dims x_dims{batch_, s.channels, s.size, s.size}, w_dims{s.outputs, s.channels, s.kernel, s.kernel},
+      y_dims{batch_, s.outputs, out, out};
+  const int64_t x_count = batch_ * s.channels * s.size * s.size;
+  const int64_t w_count = s.outputs * s.channels * s.kernel * s.kernel;
+  const auto x_values = random_values(size_t(x_count)), w_values = random_values(size_t(w_count));
+  const auto f32 = memory::data_type::f32;
+  const memory::desc x_desc(x_dims, f32, tag), y_desc(y_dims, f32, tag);
+  const convolution_forward::primitive_desc pd(cpu_, prop_kind::forward_inference, algorithm::convolution_direct,
+                                               x_desc, memory::desc(w_dims, f32, memory::format_tag::any), y_desc,
+                                               {s.stride, s.stride}, {pad, pad}, {pad, pad});
+  // One input for all: which pages it has got, and how it is aligned, makes differences of 5 to 10%.
+  memory x_user({x_dims, f32, memory::format_tag::nchw}, cpu_);  // aligned
+  memory w_user({w_dims, f32, memory::format_tag::oihw}, cpu_, const_cast<float*>(w_values.data()));
+  std::memcpy(x_user.get_data_handle(), x_values.data(), x_values.size() * sizeof(float));
+  pl_tensor px = nullptr, packed = nullptr;
+  void* data = nullptr;
+  check(pl_tensor_borrow(context_, PL_F32, 4, x_dims.data(), NULL, NULL, x_user.get_data_handle(), NULL, NULL, &px));
+  check(pl_tensor_convert(px, NULL, layout, NULL, &packed));
+  check(pl_tensor_data(packed, &data));
+  const memory x(x_desc, cpu_, data);
+  pl_attributes attributes = nullptr;
+  const std::string given =
+      "stride=" + std::to_string(s.stride) + " padding=" + std::to_string(pad) + " layout=" + layout;
+  check(pl_attributes_create(given.c_str(), &attributes));
+  const bool cold = w_count * 4 >= 256 << 10;  // as dispatch/measure.cpp
+
+  std::string implementation;
+  // With new memory for weights and outputs.
+  const auto read = [&](int turns) {
+    const ByHand hand(cpu_, stream_, pd, w_user, x), control(cpu_, stream_, pd, w_user, x);
+    pl_tensor pw = nullptr;
+    check(pl_tensor_borrow(context_, PL_F32, 4, w_dims.data(), NULL, NULL, const_cast<float*>(w_values.data()), NULL,
+                           NULL, &pw));
+    const pl_tensor inputs[] = {packed, pw};
+    const auto run = [&](Side side) {
+      if (side == kHand) return hand.run();
+      if (side == kControl) return control.run();
+      pl_tensor result = nullptr;
+      check(pl_op_run(context_, "conv2d", attributes, inputs, 2, &result, 1, nullptr));
+      check(pl_tensor_release(result));
+    };
+    for (int i = 0; i < 3; ++i)
+      for (Side side : {kHand, kControl, kThrough}) run(side);
+    const int repeat = cold ? 1 : std::max(1, int(500 / time_us([&] { run(kHand); }, 1)));
+    const Reading reading = take_turns(turns, [&](Side side) {
+      if (cold) {
+        forget_all();
+        run_before(side);
+        read_input(static_cast<const float*>(data), x_count);
+      }
+      return time_us([&] { run(side); }, repeat);
+    });
+    implementation = chosen(context_, attributes, inputs);
+    check(pl_tensor_release(pw));
+    return reading;
+  };
+  std::vector<Reading> readings{read(kTurns)};
+  const Reading& first = readings.front();
+  if (std::max(first.ratio[kThrough], first.ratio[kControl]) > kBar)
+    for (int i = 0; i < 2; ++i) readings.push_back(read(3 * kTurns));
+  std::string again;
+  for (size_t i = 1; i < readings.size(); ++i) {
+    char pair[64];
+    std::snprintf(pair, sizeof pair, "%s%.3f (%.3f)", i > 1 ? " " : "", readings[i].ratio[kThrough],
+                  readings[i].ratio[kControl]);
+    again += pair;
+  }
+  for (Side side : {kControl, kThrough}) {
+    std::vector<double> ratios;
+    for (const Reading& reading : readings) ratios.push_back(reading.ratio[side]);
+    first_[side].push_back(ratios.front());
+    // A side that was within the bar at first stays so, whatever the other was repeated for.
+    final_[side].push_back(ratios.front() > kBar ? median(ratios) : ratios.front());
+  }
+  std::printf("%-20s %-8s %9.1f %9.1f %7.3f %8.3f  %-22s %-22s %s\n", text.c_str(), layout, readings[0].us[kHand],
+              readings[0].us[kThrough], readings[0].ratio[kThrough], readings[0].ratio[kControl], pd.impl_info_str(),
+              implementation.c_str(), again.c_str());
+  std::fflush(stdout);
+  pl_attributes_release(attributes);
+  for (pl_tensor tensor : {px, packed}) pl_tensor_release(tensor);
+}
+
+void Benchmark::summary() const {
+  const auto within = [](const std::vector<double>& ratios) {
+    return long(std::count_if(ratios.begin(), ratios.end(), [](double ratio) { return ratio <= kBar; }));
+  };
+  const auto tell = [](const char* name, const std::vector<double>& ratios) {
+    double log_sum = 0;
+    for (double ratio : ratios) log_sum += std::log(ratio);
+    std::printf("%s / onednn at first reading: geometric mean %.3f, median %.3f, largest %.3f\n", name,
+                std::exp(log_sum / double(ratios.size())), median(ratios),
+                *std::max_element(ratios.begin(), ratios.end()));
+  };
+  tell("pylayout", first_[kThrough]);
+  tell("onednn", first_[kControl]);
+  const size_t rows = first_[kThrough].size();
+  std::printf(
+      "of %zu rows at most %.2f: %ld at first reading, %ld after repetition (the largest %.3f); control, onednn "
+      "against itself: %ld and %ld (%.3f)\n",
+      rows, kBar, within(first_[kThrough]), within(final_[kThrough]),
+      *std::max_element(final_[kThrough].begin(), final_[kThrough].end()), within(first_[kControl]),
+      within(final_[kControl]), *std::max_element(final_[kControl].begin(), final_[kControl].end()));
+}
+
+// What a call costs by itself where code is in the caches and nothing else: a share of every cold row above.
+void Benchmark::small_call() {
+  const Small another(context_, cpu_, 6);
+  const Reading reading = take_turns(60, [&](Side side) {
+    forget_all();
+    run_before(side);
+    return time_us([&] { run_small(side, another); }, 1);
+  });
+  std::printf("a call whose own data are cold: %.1f us by hand, %.1f through pylayout\n", reading.us[kHand],
+              reading.us[kThrough]);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace dnnl;
-  const int64_t batch = argc > 1 ? std::atoll(argv[1]) : 1;
-  pl_context context = nullptr;
-  check(pl_context_create("opencl=false", &context));
-  engine cpu(engine::kind::cpu, 0);
-  stream stream(cpu);
-  // What stands for the layer before, both ways.
-  const Small small(context, cpu, 8);
-  const auto run_by_hand = [&](const Small& one) {
-    one.convolution.execute(stream, one.arguments);
-    stream.wait();
-  };
-  const auto small_by_hand = [&] { run_by_hand(small); };
-  const auto small_through = [&] { small.run(context); };
-  std::printf("%-24s %-8s %10s %10s %7s  %-28s %-28s %s\n", "ic,size,oc,k,s", "layout", "onednn us", "pylayout",
-              "ratio", "onednn's", "pylayout's", "all");
-  std::vector<double> ratios;
+  const std::string only = argc > 2 ? argv[2] : "";
+  Benchmark benchmark(argc > 1 ? std::atoll(argv[1]) : 1);
+  std::printf("%-20s %-8s %9s %9s %7s %8s  %-22s %-22s %s\n", "ic,size,oc,k,s", "layout", "onednn us", "pylayout",
+              "ratio", "control", "onednn's", "pylayout's", "again (control)");
+  bool any = false;
   for (const Shape& s : kShapes) {
-    const int64_t pad = s.kernel / 2, out = (s.size + 2 * pad - s.kernel) / s.stride + 1;
-    const memory::dims x_dims{batch, s.channels, s.size, s.size}, w_dims{s.outputs, s.channels, s.kernel, s.kernel},
-        y_dims{batch, s.outputs, out, out};
-    const auto x_values = random_values(size_t(batch * s.channels * s.size * s.size));
-    const auto w_values = random_values(size_t(s.outputs * s.channels * s.kernel * s.kernel));
-    for (const auto& [name, tag] : {std::pair<const char*, memory::format_tag>{"NCHW", memory::format_tag::nchw},
-                                    {"NHWC", memory::format_tag::nhwc},
-                                    {"nChw16c", memory::format_tag::nChw16c}}) {
-      if (s.channels < 16 && tag == memory::format_tag::nChw16c) continue;  // nobody stores an image so
-      // By hand.
-      const auto f32 = memory::data_type::f32;
-      const memory::desc x_desc(x_dims, f32, tag), y_desc(y_dims, f32, tag);
-      convolution_forward::primitive_desc pd(cpu, prop_kind::forward_inference, algorithm::convolution_direct, x_desc,
-                                             memory::desc(w_dims, f32, memory::format_tag::any), y_desc,
-                                             {s.stride, s.stride}, {pad, pad}, {pad, pad});
-      memory w_user({w_dims, f32, memory::format_tag::oihw}, cpu, const_cast<float*>(w_values.data()));
-      // Both read the same input: which pages it has got, and how it is aligned, makes differences of 5 to 10%.
-      pl_tensor px, pw, packed;
-      memory x_user({x_dims, f32, memory::format_tag::nchw}, cpu);  // aligned
-      std::memcpy(x_user.get_data_handle(), x_values.data(), x_values.size() * sizeof(float));
-      void* x_data = x_user.get_data_handle();
-      check(pl_tensor_borrow(context, PL_F32, 4, x_dims.data(), NULL, NULL, x_data, NULL, NULL, &px));
-      check(pl_tensor_convert(px, NULL, name, NULL, &packed));
-      void* packed_data = nullptr;
-      check(pl_tensor_data(packed, &packed_data));
-      memory x(x_desc, cpu, packed_data), w(pd.weights_desc(), cpu), y(y_desc, cpu);
-      reorder(w_user, w).execute(stream, w_user, w);
-      convolution_forward convolution(pd);
-      const std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}};
-      const auto by_hand = [&] {
-        convolution.execute(stream, arguments);
-        stream.wait();
-      };
-      // Through pylayout, the same layout forced.
-      check(pl_tensor_borrow(context, PL_F32, 4, w_dims.data(), NULL, NULL, const_cast<float*>(w_values.data()), NULL,
-                             NULL, &pw));
-      pl_attributes attributes;
-      const std::string text =
-          "stride=" + std::to_string(s.stride) + " padding=" + std::to_string(pad) + " layout=" + name;
-      check(pl_attributes_create(text.c_str(), &attributes));
-      const pl_tensor inputs[] = {packed, pw};
-      const auto through = [&] {
-        pl_tensor result = nullptr;
-        check(pl_op_run(context, "conv2d", attributes, inputs, 2, &result, 1, nullptr));
-        check(pl_tensor_release(result));
-      };
-      for (int i = 0; i < 3; ++i) {
-        by_hand();
-        through();
-      }
-      const bool cold = s.outputs * s.channels * s.kernel * s.kernel * 4 >= 256 << 10;  // as dispatch/measure.cpp
-      const int repeat = cold ? 1 : std::max(1, int(500 / time_us(by_hand, 1)));
-      const int64_t x_count = batch * s.channels * s.size * s.size;
-      const auto sample = [&](Samples& samples, const auto& run, const auto& before) {
-        if (cold) {
-          forget_all();
-          before();
-          read_input(static_cast<const float*>(packed_data), x_count);
-        }
-        const long preempted = preemptions();
-        const double us = time_us(run, repeat);
-        if (preemptions() == preempted) samples.clean.push_back(us);
-        samples.all.push_back(us);
-      };
-      double hand = 0, ours = 0;
-      std::vector<double> tries;
-      for (int attempt = 0; attempt < 3 && (attempt == 0 || tries[0] > 1.05); ++attempt) {
-        Samples a, b;
-        for (int round = 0; round < 150 && (round < 30 || a.clean.size() < 30 || b.clean.size() < 30); ++round) {
-          const auto one = [&] { sample(a, by_hand, small_by_hand); };
-          const auto other = [&] { sample(b, through, small_through); };
-          if (round % 2)
-            one(), other();
-          else
-            other(), one();
-        }
-        hand = a.us(), ours = b.us();
-        tries.push_back(ours / hand);
-      }
-      std::string listed;
-      for (double ratio : tries) listed += (listed.empty() ? "" : " ") + std::to_string(ratio).substr(0, 5);
-      std::sort(tries.begin(), tries.end());
-      const double ratio = tries[tries.size() / 2];
-      ratios.push_back(ratio);
-      char shape[64];
-      std::snprintf(shape, sizeof shape, "%lld,%lld,%lld,%lld,%lld", (long long)s.channels, (long long)s.size,
-                    (long long)s.outputs, (long long)s.kernel, (long long)s.stride);
-      std::printf("%-24s %-8s %10.1f %10.1f %7.3f  %-28s %-28s %s\n", shape, name, hand, ours, ratio,
-                  pd.impl_info_str(), chosen(context, attributes, inputs).c_str(), listed.c_str());
-      std::fflush(stdout);
-      pl_attributes_release(attributes);
-      for (pl_tensor tensor : {px, pw, packed}) pl_tensor_release(tensor);
-    }
+    char text[64];
+    std::snprintf(text, sizeof text, "%lld,%lld,%lld,%lld,%lld", (long long)s.channels, (long long)s.size,
+                  (long long)s.outputs, (long long)s.kernel, (long long)s.stride);
+    if (!only.empty() && only != text) continue;
+    any = true;
+    for (const auto& [layout, tag] :
+         {std::pair<const char*, dnnl::memory::format_tag>{"NCHW", dnnl::memory::format_tag::nchw},
+          {"NHWC", dnnl::memory::format_tag::nhwc},
+          {"nChw16c", dnnl::memory::format_tag::nChw16c}})
+      if (s.channels >= 16 || tag != dnnl::memory::format_tag::nChw16c)  // nobody stores an image so
+        benchmark.row(s, text, layout, tag);
   }
-  long within = 0;
-  for (double ratio : ratios) within += ratio <= 1.05;
-  double log_sum = 0;
-  for (double ratio : ratios) log_sum += std::log(ratio);
-  std::sort(ratios.begin(), ratios.end());
-  std::printf("pylayout / onednn: %ld of %zu rows at most 1.05, geometric mean %.3f, median %.3f, largest %.3f\n",
-              within, ratios.size(), std::exp(log_sum / double(ratios.size())), ratios[ratios.size() / 2],
-              ratios.back());
-  // What a call costs by itself where code is in the caches and nothing else: a share of every cold row above.
-  const Small another(context, cpu, 6);
-  Samples hand, ours;
-  for (int round = 0; round < 60; ++round) {
-    const auto take = [&](Samples& samples, const auto& before, const auto& run) {
-      forget_all();
-      before();
-      const long preempted = preemptions();
-      const double us = time_us(run, 1);
-      if (preemptions() == preempted) samples.clean.push_back(us);
-      samples.all.push_back(us);
-    };
-    take(hand, small_by_hand, [&] { run_by_hand(another); });
-    take(ours, small_through, [&] { another.run(context); });
+  if (!any) {
+    std::fprintf(stderr, "conv_overhead: no convolution of ResNet-50 is %s, expected ic,size,oc,k,s\n", only.c_str());
+    return 1;
   }
-  std::printf("a call whose own data are cold: %.1f us by hand, %.1f through pylayout\n", hand.us(), ours.us());
-  check(pl_context_release(context));
+  benchmark.small_call();
+  benchmark.summary();
   return 0;
 }

@@ -48,7 +48,8 @@ void Pool::give(std::unique_ptr<Block> block) {
   statistics_.in_use -= block->bytes;
   statistics_.cached += block->bytes;
   const size_t bytes = block->bytes;
-  cache_.emplace(bytes, std::move(block));
+  // Before others of its size: the one given back last is taken first, as its bytes are still near.
+  cache_.emplace_hint(cache_.lower_bound(bytes), bytes, std::move(block));
 }
 
 void Pool::release_cache_locked() {
