@@ -5,13 +5,14 @@
 // with g = o / oc_per_group, ic the channels of a group; q, k positions in (h, w); src is zero outside.
 //
 // Tensors: SRC (n, c, 1, h, w) and DST (n, oc, 1, h, w) with channels innermost (NHWC, dense), WEI (oc, ic, 1, kh, kw)
-// stored as OHWI, dense; BIAS (oc); RES as DST.  All of MATRIX_DTYPE but BIAS; ic is a multiple of CHUNK_ELEMENTS and
-// so is c, so that pieces of 16 bytes are aligned.
+// stored as OHWI, dense, with zeros behind the last channel where ic is no multiple of CHUNK_ELEMENTS; BIAS (oc);
+// RES as DST.  All of MATRIX_DTYPE but BIAS; ic is a multiple of LEFT_ELEMENTS and so is c, so that copies of SRC are
+// aligned and none holds channels of two groups or positions.
 //
 // The rows of the left matrix are positions in the order of (n, h, w), its columns (kh, kw, i); a work-group computes
 // TILE_M positions of TILE_N channels of one group (common/mma.clh).  Steps go through channels, CHUNKS pieces at a
 // time, then through kernel positions; pieces outside of src, of the positions or of the channels are
-// zero-filled copies.
+// zero-filled copies, and so is the rest of a piece that the channels end in (LEFT_BYTES below 16).
 // Where there are no more channels than a piece holds (POSITIONS 1), SRC has them in one block of that many (nChw4c)
 // and WEI likewise (OIhw4i); a piece is a kernel position then, and steps go through positions alone.
 // With STACKED 1 there is a product for each g: SRC and WEI have a dimension of g between c and h, with any stride, DST
@@ -43,6 +44,12 @@
 #ifndef POSITIONS
 #define POSITIONS 0  // 1: pieces are positions: 0, 1
 #endif
+#ifndef ROWS_IN_ORDER
+#define ROWS_IN_ORDER 0  // 1: POINTWISE, and each position reads the one that it writes: 0, 1
+#endif
+#ifndef FINISHED
+#define FINISHED 4  // columns that a work-item finishes at a time; divides oc_per_group: 1, 2, 4
+#endif
 #ifndef WHOLE_STEPS
 #define WHOLE_STEPS 0  // 1: ic is a multiple of TILE_K: 0, 1
 #endif
@@ -70,11 +77,11 @@
 #define GROUP_ROW ((idx_t)0)
 #define ALL_ROWS ((size_t)pixels)
 #endif
-#define LEFT_SHARE (TILE_M * CHUNKS / MMA_GROUP)  // pieces of a stage that a work-item copies
+#define LEFT_SHARE (TILE_M * CHUNKS * LEFT_PARTS / MMA_GROUP)  // copies of a stage that a work-item makes
 #define RIGHT_SHARE ((TILE_N * CHUNKS + MMA_GROUP - 1) / MMA_GROUP)  // the last one may be some work-items' only
 #define IN_RIGHT(j) (TILE_N * CHUNKS % MMA_GROUP == 0 || (j) + 1 < RIGHT_SHARE || COPY_ROW(j) < TILE_N)
 #if MMA_HELD
-#if LEFT_SHARE * MMA_GROUP != TILE_M * CHUNKS || RIGHT_SHARE * MMA_GROUP != TILE_N * CHUNKS
+#if LEFT_SHARE * MMA_GROUP != TILE_M * CHUNKS * LEFT_PARTS || RIGHT_SHARE * MMA_GROUP != TILE_N * CHUNKS
 #error "the work-items of a group do not share its pieces evenly"
 #endif
 #if MMA_GROUP / CHUNKS % MMA_SLOT_ROWS != 0
@@ -82,6 +89,28 @@
 #endif
 #endif
 #define COPY_ROW(j) (item / CHUNKS + (j) * (MMA_GROUP / CHUNKS))  // a multiple of 8 apart: slots MMA_GROUP apart
+// Of left factors neighbours copy neighbouring parts.  Rows that are no multiple of MMA_SLOT_ROWS apart begin in
+// several ways, `left_copies`, and those of each way are.
+#define LEFT_APART (MMA_GROUP / (CHUNKS * LEFT_PARTS))
+#define LEFT_ROW(j) (item / (CHUNKS * LEFT_PARTS) + (j)*LEFT_APART)
+#if LEFT_APART % MMA_SLOT_ROWS == 0
+#define LEFT_WAYS 1
+#elif LEFT_APART * 2 % MMA_SLOT_ROWS == 0
+#define LEFT_WAYS 2
+#elif LEFT_APART * 4 % MMA_SLOT_ROWS == 0
+#define LEFT_WAYS 4
+#else
+#define LEFT_WAYS MMA_SLOT_ROWS
+#endif
+#define LEFT_PLACE(to, j) \
+    AT_SLOT(left_copies[(j) % LEFT_WAYS], (to)*TILE_SLOTS + (j) / LEFT_WAYS * (LEFT_WAYS * LEFT_APART * CHUNKS))
+#if ROWS_IN_ORDER  // what is an array otherwise is little arithmetic
+#define LEFT_FROM(j) (base + (j) * (LEFT_APART * SRC_DIM(1)) + left_at)
+#define LEFT_THERE(j) (first + LEFT_ROW(j) < pixels ? LEFT_BYTES : 0)
+#else
+#define LEFT_FROM(j) (base[j] + left_at)
+#define LEFT_THERE(j) left_bytes[j]
+#endif
 
 // Starts the copies of one step into stage `to` and moves on to the next step.  Where a copy is zero-filled its source
 // is not read and may be any address.
@@ -89,7 +118,7 @@
 #define COPY_STEP(to)                                                                                              \
     {                                                                                                              \
         _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_held[j] =                                      \
-            COPIED(src + (base[j] + left_at), IN_STEP(left_bytes[j]));                                             \
+            COPIED_LEFT(src + LEFT_FROM(j), LEFT_IN_STEP(LEFT_THERE(j)));                                          \
         _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) right_held[j] =                                    \
             COPIED(wei + (right_at + j * right_pitch), IN_STEP(right_bytes[j]));                                   \
         right_at += TILE_K;                                                                                        \
@@ -98,7 +127,8 @@
 #define END_COPIES(to)                                                                                             \
     {                                                                                                              \
         const tiles_place stage_ = AT_SLOT(copies, (to)*TILE_SLOTS);                                               \
-        _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) *AT_SLOT(stage_, j * MMA_GROUP) = left_held[j];     \
+        _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j)                                                     \
+            LEFT_PART(LEFT_PLACE(to, j), left_part) = left_held[j];                                                \
         _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j)                                                    \
             *AT_SLOT(stage_, TILE_M * CHUNKS + j * MMA_GROUP) = right_held[j];                                     \
     }
@@ -108,7 +138,7 @@
     {                                                                                                              \
         const tiles_place stage_ = AT_SLOT(copies, (to)*TILE_SLOTS);                                               \
         _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j)                                                     \
-            COPY_ASYNC(AT_SLOT(stage_, j * MMA_GROUP), src + (base[j] + left_at), IN_STEP(left_bytes[j]));         \
+            COPY_LEFT(LEFT_PLACE(to, j), left_part, src + LEFT_FROM(j), LEFT_IN_STEP(LEFT_THERE(j)));              \
         _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) if (IN_RIGHT(j))                                   \
             COPY_ASYNC(AT_SLOT(stage_, TILE_M * CHUNKS + j * MMA_GROUP), wei + (right_at + j * right_pitch),       \
                        IN_STEP(right_bytes[j]));                                                                   \
@@ -123,6 +153,7 @@
         LOOK_AT_POSITION()                                     \
     }
 #define IN_STEP(bytes) (position < taps ? (bytes) : 0)
+#define LEFT_IN_STEP(bytes) IN_STEP(bytes)
 #define LOOK_AT_POSITION()                                                                                            \
     {                                                                                                                 \
         const idx_t hh = position / window.size[2] * (idx_t)window.dilation[1];                                       \
@@ -136,15 +167,17 @@
         left_at += TILE_K;              \
         i0 += TILE_K;                   \
         if (i0 >= ic) {                 \
-            right_at += ic - i0;        \
+            right_at += wei_ic - i0;    \
             i0 = 0;                     \
             NEXT_POSITION()             \
         }                               \
     }
 #if WHOLE_STEPS
 #define IN_STEP(bytes) (bytes)
+#define LEFT_IN_STEP(bytes) (bytes)
 #else
 #define IN_STEP(bytes) (i0 + piece * CHUNK_ELEMENTS < ic ? (bytes) : 0)
+#define LEFT_IN_STEP(bytes) (i0 + left_piece * LEFT_ELEMENTS < ic ? (bytes) : 0)
 #endif
 #if POINTWISE
 #define NEXT_POSITION()
@@ -157,24 +190,34 @@
     }
 #define LOOK_AT_POSITION()                                                              \
     {                                                                                   \
-        left_at = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4) + i0 + piece * CHUNK_ELEMENTS; \
+        left_at = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4) + i0 + left_piece * LEFT_ELEMENTS; \
         LOOK_AT(hh, ww)                                                                 \
     }
 #endif
 #endif
 
-// A work-item finishes SHARE quads of the sums that are staged at a time, e = 0, 1, ..., next to its neighbours' in the
-// order of rows.  BATCH of them are on their way together where no quad lies outside of the result.
-#define QUADS_ACROSS (TILE_N / 4)
-#define STAGED_QUADS (STAGED_ROWS * QUADS_ACROSS)
-#define SHARE ((STAGED_QUADS + MMA_GROUP - 1) / MMA_GROUP)
-#define IS_QUAD(e) (STAGED_QUADS % MMA_GROUP == 0 || item + (e)*MMA_GROUP < STAGED_QUADS)
-#if MMA_GROUP % QUADS_ACROSS == 0
-#define QUAD_ROW(e) (item / QUADS_ACROSS + (e) * (MMA_GROUP / QUADS_ACROSS))
-#define QUAD_COLUMN(e) (item % QUADS_ACROSS * 4)
+// A work-item finishes SHARE strips of FINISHED columns of the sums that are staged at a time, e = 0, 1, ..., next to
+// its neighbours' in the order of rows.  BATCH of them are on their way together where none lies outside of the result.
+#if FINISHED == 4
+typedef float4 strip;
+#define STRIP_OF(each) ((float4)((each)[0], (each)[1], (each)[2], (each)[3]))
+#elif FINISHED == 2
+typedef float2 strip;
+#define STRIP_OF(each) ((float2)((each)[0], (each)[1]))
 #else
-#define QUAD_ROW(e) ((int)((uint)(item + (e)*MMA_GROUP) / QUADS_ACROSS))
-#define QUAD_COLUMN(e) ((int)((uint)(item + (e)*MMA_GROUP) % QUADS_ACROSS * 4))
+typedef float strip;
+#define STRIP_OF(each) ((each)[0])
+#endif
+#define STRIPS_ACROSS (TILE_N / FINISHED)
+#define STAGED_STRIPS (STAGED_ROWS * STRIPS_ACROSS)
+#define SHARE ((STAGED_STRIPS + MMA_GROUP - 1) / MMA_GROUP)
+#define IS_STRIP(e) (STAGED_STRIPS % MMA_GROUP == 0 || item + (e)*MMA_GROUP < STAGED_STRIPS)
+#if MMA_GROUP % STRIPS_ACROSS == 0
+#define STRIP_ROW(e) (item / STRIPS_ACROSS + (e) * (MMA_GROUP / STRIPS_ACROSS))
+#define STRIP_COLUMN(e) (item % STRIPS_ACROSS * FINISHED)
+#else
+#define STRIP_ROW(e) ((int)((uint)(item + (e)*MMA_GROUP) / STRIPS_ACROSS))
+#define STRIP_COLUMN(e) ((int)((uint)(item + (e)*MMA_GROUP) % STRIPS_ACROSS * FINISHED))
 #endif
 #if SHARE % 8 == 0
 #define BATCH 8
@@ -195,32 +238,37 @@
 #else
 #define BATCH 1
 #endif
-#define STAGED_QUAD(e) (*(__local float4*)(staged + QUAD_ROW(e) * STAGED_PITCH + QUAD_COLUMN(e)))
+#define STAGED_STRIP(e) (*(__local strip*)(staged + STRIP_ROW(e) * STAGED_PITCH + STRIP_COLUMN(e)))
 #define PLACE(e) \
-    ((GROUP_ROW + first + STAGED_ROW(block, part, QUAD_ROW(e))) * DST_DIM(1) + o0 + QUAD_COLUMN(e))  // in dense dst
+    ((GROUP_ROW + first + STAGED_ROW(block, part, STRIP_ROW(e))) * DST_DIM(1) + o0 + STRIP_COLUMN(e))  // in dense dst
 #if PARTS
-#define RESIDUAL(place) ((float4)(0.0f))
+#define RESIDUAL(place) ((strip)(0.0f))
 #define ADD_RESIDUAL(sum, more)
-#define LOAD_RESIDUALS(from) {}
-#define PART_AT(place) (parts + ((size_t)get_group_id(2) * ALL_ROWS * DST_DIM(1) + (place)))
-#define STORE_SUMS(place, o, sum) *(__global float4*)PART_AT(place) = (sum)
-#define STORE_SUM(place, o, sum) *PART_AT(place) = (sum)
+#define STORE_STRIP(place, o, sum) \
+    *(__global strip*)(parts + ((size_t)get_group_id(2) * ALL_ROWS * DST_DIM(1) + (place))) = (sum)
 #else
+#define ADD_RESIDUAL(sum, more) ADD_RESIDUALS(sum, more)
+#if FINISHED == 4
 #define RESIDUAL(place) RESIDUAL_QUAD(RES_BASE + (place))
-#define ADD_RESIDUAL(sum, more) ADD_RESIDUAL_QUAD(sum, more)
-#ifdef RES_DTYPE
+#define STORE_STRIP(place, o, sum) STORE_QUAD(DST, dst, DST_BASE + (place), EPILOGUE_QUAD_ADDED(sum, o))
+#elif FINISHED == 2
+#define RESIDUAL(place) RESIDUAL_PAIR(RES_BASE + (place))
+#define STORE_STRIP(place, o, sum) STORE_PAIR(DST, dst, DST_BASE + (place), EPILOGUE_PAIR_ADDED(sum, o))
+#else
+#define RESIDUAL(place) RESIDUAL_ONE(RES_BASE + (place))
+#define STORE_STRIP(place, o, sum) STORE(DST, dst, DST_BASE + (place), EPILOGUE_ADDED(sum, o))
+#endif
+#endif
+#if defined(RES_DTYPE) && !PARTS
 #define LOAD_RESIDUALS(from) \
     { _Pragma("unroll") for (int k = 0; k < BATCH; ++k) residual[k] = RESIDUAL(PLACE((from) + k)); }
 #else
 #define LOAD_RESIDUALS(from) {}
 #endif
-#define STORE_SUMS(place, o, sum) STORE_QUAD(DST, dst, DST_BASE + (place), EPILOGUE_QUAD_ADDED(sum, o))
-#define STORE_SUM(place, o, sum) STORE(DST, dst, DST_BASE + (place), EPILOGUE(sum, o, RES_BASE + (place)))
-#endif
 #define AGAIN (POSITIONS ? CHUNKS : 1)  // runs of terms that lie side by side, of a step
 #define LOOK_AT(hh, ww)                                                                                               \
     _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] =                                            \
-        (uidx_t)(h0[j] + (hh)) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + (ww)) < (uidx_t)SRC_DIM(4) ? 16 : 0;
+        (uidx_t)(h0[j] + (hh)) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + (ww)) < (uidx_t)SRC_DIM(4) ? LEFT_BYTES : 0;
 
 __kernel MMA_ATTRIBUTES __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1)))
 void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,
@@ -231,9 +279,11 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 ) {
     __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
     const int item = (int)get_local_id(0), piece = item % CHUNKS;
-    const idx_t group = (idx_t)get_group_id(1), ic = POSITIONS ? CHUNK_ELEMENTS : WEI_PADDED(1);
+    const int left_piece = item % (CHUNKS * LEFT_PARTS), left_part = left_piece % LEFT_PARTS;
+    const idx_t group = (idx_t)get_group_id(1), wei_ic = POSITIONS ? CHUNK_ELEMENTS : WEI_PADDED(1);
+    const idx_t ic = LEFT_PARTS == 1 ? wei_ic : SRC_DIM(1) / (STACKED ? 1 : (idx_t)get_num_groups(1));
     const idx_t taps = window.size[1] * (idx_t)window.size[2];
-    const idx_t row_weights = taps * ic;
+    const idx_t row_weights = taps * wei_ic;
     const int tiles_n = (int)((oc_per_group + TILE_N - 1) / TILE_N), tiles_m = (int)((pixels + TILE_M - 1) / TILE_M);
     const int super = (int)get_group_id(0) / (SUPER_M * tiles_n), in_super = (int)get_group_id(0) % (SUPER_M * tiles_n);
     const int super_rows = min(SUPER_M, tiles_m - super * SUPER_M);
@@ -252,14 +302,19 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     const int first_step = 0, steps = all_steps;
 #endif
 
-    // What this work-item copies: `piece` of rows COPY_ROW(j), at `position`, or of the channels from i0 on.
+    // What this work-item copies: `piece` of rows COPY_ROW(j), at `position`, or of the channels from i0 on; of left
+    // factors `left_piece`, of LEFT_BYTES, of rows LEFT_ROW(j).
 #if POSITIONS
     idx_t position = first_step * (idx_t)CHUNKS + piece;
 #else
     idx_t i0 = first_step % steps_of_position * (idx_t)TILE_K;
 #endif
+    int right_bytes[RIGHT_SHARE];  // 16, or 0 outside
+#if ROWS_IN_ORDER
+    const idx_t base = GROUP_SRC(0, 0, 0, 0) + (first + LEFT_ROW(0)) * SRC_DIM(1);
+#else
     idx_t base[LEFT_SHARE];  // where the windows of its positions begin
-    int left_bytes[LEFT_SHARE], right_bytes[RIGHT_SHARE];  // 16, or 0 outside
+    int left_bytes[LEFT_SHARE];
 #if !POINTWISE
     idx_t h0[LEFT_SHARE], w0[LEFT_SHARE];
 #if !POSITIONS
@@ -269,19 +324,20 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 #endif
 #endif
     _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {
-        const idx_t q = first + COPY_ROW(j), w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3),
+        const idx_t q = first + LEFT_ROW(j), w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3),
                     n = rest / DST_DIM(3);
         const idx_t top = h * window.stride[1] - window.begin[1], left = w * window.stride[2] - window.begin[2];
         base[j] = GROUP_SRC(n, 0, 0, 0) + top * SRC_STRIDE(3) + left * SRC_STRIDE(4);
 #if POINTWISE
-        left_bytes[j] = q < pixels ? 16 : 0;
+        left_bytes[j] = q < pixels ? LEFT_BYTES : 0;
 #else
         h0[j] = q < pixels ? top : SRC_DIM(3);
         w0[j] = left;
 #endif
     }
+#endif
 #if POINTWISE
-    idx_t left_at = i0 + piece * CHUNK_ELEMENTS;
+    idx_t left_at = i0 + left_piece * LEFT_ELEMENTS;
 #else
     idx_t left_at;
     LOOK_AT_POSITION()
@@ -291,10 +347,13 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 #if POSITIONS
     right_at += first_step * (idx_t)TILE_K;
 #else
-    right_at += first_step / steps_of_position * ic + i0;
+    right_at += first_step / steps_of_position * wei_ic + i0;
 #endif
     _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) right_bytes[j] = o0 + COPY_ROW(j) < o_end ? 16 : 0;
     const tiles_place all_tiles = TILES_PLACE(tiles), copies = AT_SLOT(all_tiles, SLOT(COPY_ROW(0), piece));
+    tiles_place left_copies[LEFT_WAYS];
+    _Pragma("unroll") for (int j = 0; j < LEFT_WAYS; ++j) left_copies[j] =
+        AT_SLOT(all_tiles, SLOT(LEFT_ROW(j), left_piece / LEFT_PARTS));
 
     MMA_ACCUMULATORS(acc);
 #if NVIDIA_PTX != 2
@@ -302,7 +361,8 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j) MMA_ZERO(acc, i, j);
 #endif
 #if MMA_HELD
-    uint4 left_held[LEFT_SHARE], right_held[RIGHT_SHARE];
+    left_copy left_held[LEFT_SHARE];
+    uint4 right_held[RIGHT_SHARE];
 #endif
     _Pragma("unroll") for (int s = 0; s < STEPS_AHEAD; ++s) {
         if (s < steps) {
@@ -328,14 +388,13 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     MULTIPLY_LAST(acc)
 
     __local float* staged = (__local float*)tiles;
-    const bool quads = DST_DIM(1) % 4 == 0 && oc_per_group % 4 == 0;
-    // No quad lies outside.
-    const bool whole =
-        STAGED_QUADS % MMA_GROUP == 0 && quads && first + TILE_M <= pixels && o0 + TILE_N <= o_end;
+    // No strip of this work-item lies outside; where its strips are below each other others' may.
+    const bool whole = STAGED_STRIPS % MMA_GROUP == 0 && first + TILE_M <= pixels &&
+                       (MMA_GROUP % STRIPS_ACROSS == 0 ? o0 + STRIP_COLUMN(0) < o_end : o0 + TILE_N <= o_end);
     // Blocks of rows of all warps, one after the other; what follows is there once.
     _Pragma("unroll 1") for (int i_part = 0; i_part < MMA_ROWS * STAGES_OF_SUMS; ++i_part) {
         const int block = i_part / STAGES_OF_SUMS, part = i_part % STAGES_OF_SUMS;
-        float4 residual[BATCH];
+        strip residual[BATCH];
         if (whole) LOAD_RESIDUALS(0)  // on their way while the sums are staged
         barrier(CLK_LOCAL_MEM_FENCE);
         _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
@@ -343,10 +402,10 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         barrier(CLK_LOCAL_MEM_FENCE);
 #if !MMA_IS_EXACT
         _Pragma("unroll 1") for (int e = 0; e < SHARE; ++e) {
-            const idx_t q = first + STAGED_ROW(block, part, QUAD_ROW(e)), o = o0 + QUAD_COLUMN(e);
-            if (!IS_QUAD(e) || q >= pixels || all(isfinite(STAGED_QUAD(e)))) continue;
+            const idx_t q = first + STAGED_ROW(block, part, STRIP_ROW(e)), o = o0 + STRIP_COLUMN(e);
+            if (!IS_STRIP(e) || q >= pixels || o >= o_end || all(isfinite(STAGED_STRIP(e)))) continue;
             const idx_t w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3), n = rest / DST_DIM(3);
-            float again[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            float again[FINISHED] = {0.0f};
             for (int step = first_step * AGAIN; step < (first_step + steps) * AGAIN; ++step) {
 #if POSITIONS
                 const idx_t k = step, from = 0, to = k < taps ? ic : 0;
@@ -357,36 +416,31 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
                 const idx_t y = h * window.stride[1] - window.begin[1] + k / window.size[2] * window.dilation[1];
                 const idx_t x = w * window.stride[2] - window.begin[2] + k % window.size[2] * window.dilation[2];
                 if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
-                for (int s = 0; s < 4 && o + s < o_end; ++s)
+                for (int s = 0; s < FINISHED; ++s)
                     for (idx_t c = from; c < to; ++c)
                         again[s] = fma(LOAD(SRC, src, GROUP_SRC(n, c, y, x)),
-                                       LOAD(WEI, wei, GROUP_WEI + (o + s) * row_weights + k * ic + c), again[s]);
+                                       LOAD(WEI, wei, GROUP_WEI + (o + s) * row_weights + k * wei_ic + c), again[s]);
             }
-            STAGED_QUAD(e) = (float4)(again[0], again[1], again[2], again[3]);
+            STAGED_STRIP(e) = STRIP_OF(again);
         }
 #endif
         if (whole) {
             _Pragma("unroll 1") for (int from = 0; from < SHARE; from += BATCH) {
-                float4 sum[BATCH];
-                _Pragma("unroll") for (int k = 0; k < BATCH; ++k) sum[k] = STAGED_QUAD(from + k);
+                strip sum[BATCH];
+                _Pragma("unroll") for (int k = 0; k < BATCH; ++k) sum[k] = STAGED_STRIP(from + k);
                 _Pragma("unroll") for (int k = 0; k < BATCH; ++k) ADD_RESIDUAL(sum[k], residual[k]);
                 if (from + BATCH < SHARE) LOAD_RESIDUALS(from + BATCH)
                 _Pragma("unroll") for (int k = 0; k < BATCH; ++k)
-                    STORE_SUMS(PLACE(from + k), o0 + QUAD_COLUMN(from + k), sum[k]);
+                    STORE_STRIP(PLACE(from + k), o0 + STRIP_COLUMN(from + k), sum[k]);
             }
         }
         const int share = whole ? 0 : SHARE;
         _Pragma("unroll 1") for (int e = 0; e < share; ++e) {
-            const idx_t q = first + STAGED_ROW(block, part, QUAD_ROW(e)), o = o0 + QUAD_COLUMN(e);
-            if (!IS_QUAD(e) || q >= pixels || o >= o_end) continue;
-            float4 sum = STAGED_QUAD(e);
-            if (quads) {
-                ADD_RESIDUAL(sum, RESIDUAL(PLACE(e)));
-                STORE_SUMS(PLACE(e), o, sum);
-                continue;
-            }
-            const float each[4] = {sum.s0, sum.s1, sum.s2, sum.s3};
-            for (int s = 0; s < 4 && o + s < o_end; ++s) STORE_SUM(PLACE(e) + s, o + s, each[s]);
+            const idx_t q = first + STAGED_ROW(block, part, STRIP_ROW(e)), o = o0 + STRIP_COLUMN(e);
+            if (!IS_STRIP(e) || q >= pixels || o >= o_end) continue;
+            strip sum = STAGED_STRIP(e);
+            ADD_RESIDUAL(sum, RESIDUAL(PLACE(e)));
+            STORE_STRIP(PLACE(e), o, sum);
         }
     }
 }

@@ -199,6 +199,7 @@ class Candidates {
       for_each_index(desc.shape, [&](const Dims& index, size_t linear) {
         put(bytes, size_t(desc.offset_of(index)), desc.dtype, inputs[i].values[linear]);
       });
+      bytes.resize(bytes.size() + 64, 0xff);  // NaN, which shows in results that see it
       buffers.push_back(device.allocate(bytes.size()));
       device.write(*buffers.back(), 0, bytes.data(), bytes.size());
       in.push_back(buffers.back().get());

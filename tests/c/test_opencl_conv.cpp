@@ -82,6 +82,16 @@ int main() {
     if (std::string(c.name).rfind("conv_transpose", 0) != 0) run(c, DType::f32);
   run(cases[2], DType::f16);
   for (DType dtype : {DType::f16, DType::bf16}) run(cases[7], dtype);
+  // Channels in pairs.
+  const Case pairs[] = {
+      {"conv2d", {2, 58, 9, 8}, {58, 1, 3, 3}, "groups=58 padding=1 activation=relu", true, true},
+      {"conv2d", {1, 6, 11, 9}, {6, 1, 5, 3}, "groups=6 padding=[2,1] stride=2 dilation=[1,2]", true},
+  };
+  candidates.filter = [](const Candidate& candidate) {
+    return candidate.implementation.rfind("conv_fwd_depthwise_window", 0) == 0;
+  };
+  for (const Case& c : pairs)
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) run(c, dtype, dtype == DType::f32);
   // Few terms, in the first of its tiles: each layout of first layers, groups, rows of positions, strides that leave
   // columns out.
   const Case few[] = {

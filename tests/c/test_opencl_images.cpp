@@ -1,6 +1,6 @@
-// Kernels that only GPUs are offered for pooling, normalisation by given statistics, borders, resizing and gathering,
-// and what expressions become there: every device here says that it is one.  Each is checked against double precision,
-// or to be equal, in every layout.
+// Kernels that only GPUs are offered for pooling, normalisation by given statistics, borders, resizing, gathering and
+// interleaving, and what expressions become there: every device here says that it is one.  Each is checked against
+// double precision, or to be equal, in every layout.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -283,6 +283,48 @@ void test_global_pools() {
       }
 }
 
+// ---- interleave
+
+void test_interleave() {
+  struct Case {
+    Dims shape;
+    const char* attributes;
+  };
+  const Case cases[] = {{{2, 58, 5, 7}, "sections=[58,58]"},
+                        {{1, 116, 3, 5}, "sections=[116,116]"},
+                        {{3, 24, 4, 3}, ""},
+                        {{1, 16, 9}, "sections=[24,8]"},
+                        {{2, 7, 5, 3}, "sections=[5,9]"},
+                        {{1, 64, 3, 2, 2}, "sections=[32,96]"}};
+  for (const Case& c : cases)
+    for (DType dtype : {DType::f32, DType::f16, DType::s8, DType::s64}) {
+      const Input x = random_input(dtype, c.shape), y = random_input(dtype, c.shape);
+      run_all_opencl(
+          "interleave", c.attributes, {x, y},
+          [&](const Op& op, const std::vector<Values>& results, const std::string& what) {
+            int64_t first = 0;
+            for (size_t k = 0; k < results.size(); ++k) {
+              Values expected;
+              each(op.out(int(k)).shape, [&](const Dims& index) {
+                Dims from = index;
+                from[1] = (first + index[1]) / 2;
+                expected.push_back(at((first + index[1]) % 2 ? y : x, from));
+              });
+              CHECK(results[k].size() == expected.size());
+              for (size_t i = 0; i < expected.size(); ++i) {
+                if (results[k][i] == expected[i]) continue;
+                std::fprintf(stderr, "%s: result %zu, element %zu is %g, expected %g\n", what.c_str(), k, i,
+                             double(results[k][i]), double(expected[i]));
+                std::exit(1);
+              }
+              first += op.out(int(k)).shape[1];
+            }
+            seen.insert("interleave_pieces");
+          },
+          false, is_for_gpus);
+    }
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -311,11 +353,12 @@ int main(int count, char** arguments) {
   part("batch_norm", test_batch_norm);
   part("pools", test_pools);
   part("global", test_global_pools);
+  part("interleave", test_interleave);
   for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());
   if (!only.empty()) return 0;
-  for (const char* name :
-       {"pointwise", "nearest_twice", "linear_twice", "pool_pieces", "resize_pieces", "pad_pieces", "gather_pieces",
-        "batch_norm_planes", "batch_norm_quad", "pool_columns", "pool_quad", "global_pool_planes", "global_pool_quad"})
+  for (const char* name : {"pointwise", "nearest_twice", "linear_twice", "pool_pieces", "resize_pieces", "pad_pieces",
+                           "gather_pieces", "batch_norm_planes", "batch_norm_quad", "pool_columns", "pool_quad",
+                           "global_pool_planes", "global_pool_quad", "interleave_pieces"})
     CHECK(seen.count(name));
   return 0;
 }

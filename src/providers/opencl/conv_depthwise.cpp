@@ -90,9 +90,10 @@ Point quad_point(int height, int width) { return {{"TILE_H", height}, {"TILE_W",
 // Those worth measuring everywhere: the fastest three on an H200.
 const std::vector<Point> kQuadStarts{quad_point(1, 2), quad_point(2, 2), quad_point(1, 4)};
 
+// In fours, or in pairs: then the kernel of quads is left out.
 bool suits_quads(const ConvTensors& t) {
   const WindowArgument& window = t.window;
-  if (t.out_channels() != t.channels() || t.channels() % 4 || t.src.dims[2] != 1 || t.dst.dims[2] != 1) return false;
+  if (t.out_channels() != t.channels() || t.channels() % 2 || t.src.dims[2] != 1 || t.dst.dims[2] != 1) return false;
   if (window.size[0] != 1 || window.size[1] > 7 || window.size[2] > 7) return false;
   // A tile's rows stay in registers.
   return window.stride[1] <= 4 && window.stride[2] <= 4 && (window.size[2] - 1) * window.dilation[2] <= 8 &&
@@ -238,13 +239,14 @@ void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList&
     return (point["TILE_H"] == 1 || t.dst.dims[3] > point["TILE_H"] / 2) &&
            (point["TILE_W"] == 1 || t.dst.dims[4] > point["TILE_W"] / 2);
   };
+  list_windows(op, device, base, t, out);
+  if (t.channels() % 4) return;
   const auto choices = quad_family().choices(device, shapes, kQuadStarts, suits, out.whole_space);
   quad_family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     candidate.efficiency = 0.5;
     candidate.prepare = [&device, op, t, point] { return prepare_quads(device, op, t, point); };
     return true;
   });
-  list_windows(op, device, base, t, out);
 }
 
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {

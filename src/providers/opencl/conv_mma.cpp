@@ -5,6 +5,12 @@
 namespace pl::opencl {
 namespace {
 
+bool is_pointwise(const ConvTensors& t) {
+  return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 &&
+         (t.dst.dims[3] - 1) * t.window.stride[1] < t.src.dims[3] &&
+         (t.dst.dims[4] - 1) * t.window.stride[2] < t.src.dims[4];
+}
+
 MmaProblem problem_of(const ConvTensors& t) {
   MmaProblem problem;
   problem.dtype = t.src.dtype;
@@ -18,13 +24,16 @@ MmaProblem problem_of(const ConvTensors& t) {
     problem.run = problem.chunk_elements();
     problem.gathered = true;
   }
+  problem.in_order = !problem.gathered && is_pointwise(t) && t.src.dims[3] == t.dst.dims[3] &&
+                     t.src.dims[4] == t.dst.dims[4] && t.window.stride[1] == 1 && t.window.stride[2] == 1;
   return problem;
 }
 
-bool is_pointwise(const ConvTensors& t) {
-  return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 &&
-         (t.dst.dims[3] - 1) * t.window.stride[1] < t.src.dims[3] &&
-         (t.dst.dims[4] - 1) * t.window.stride[2] < t.src.dims[4];
+// (oc, k..., ic) with zeros behind the last channel up to whole blocks of `block`: aB8b, acdB8b.
+Layout padded_weights(int rank, int64_t block) {
+  std::string text = "a";
+  for (int i = 2; i < rank; ++i) text += char('a' + i);
+  return Layout::parse(concat(text, "B", block, "b"));
 }
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const MmaPlan& plan) {
@@ -48,13 +57,16 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
 void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
   if (rank > 4) return;  // positions are rows and columns
-  // Pieces of 16 bytes hold channels; of a first layer's few channels each position's are padded to one piece.
+  // Pieces of 16 bytes hold channels; of a first layer's few channels each position's are padded to one piece.  Other
+  // channels are copied as they lie, by as many bytes as divide them.
   const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
   const bool few = op.in(0).shape[1] <= piece && op.attributes.integer("groups") == 1;
   const Layout layout = few ? Layout::channels_blocked(rank, int(piece)) : Layout::channels_last(rank);
   Candidate base = make_candidate(op, "conv_fwd_mma");
   base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, layout);
-  base.inputs[1] = op.in(1).with_layout(layout);
+  // Weights are packed, so that theirs are whole pieces whatever the channels are.
+  const bool whole = few || op.in(1).shape[1] % piece == 0;
+  base.inputs[1] = op.in(1).with_layout(whole ? layout : padded_weights(rank, piece));
   base.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, Layout::channels_last(rank));
   complete_conv(op, base);
   add_conv_mma(op, device, base, ConvTensors(op, base), out);

@@ -69,12 +69,30 @@ Addressing as_stack(const TensorDesc& desc, bool swapped, bool transposed, int64
   return a;
 }
 
+// Whether left factors of `terms` are taken as they are too: copied by fewer than 16 bytes, which saves their padding.
+bool in_small_pieces(DType dtype, int64_t terms) {
+  const auto bytes = int64_t(size_of(dtype)) * terms;
+  return bytes % 16 != 0 && bytes % 4 == 0;
+}
+
+void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& out);
+
 }  // namespace
 
 void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const int rank = op.in(0).rank();
+  if (rank < 2 || op.in(1).rank() < 2) return;
+  add_matmul(op, device, true, out);
+  const int64_t terms = op.in(0).shape[rank - (op.attributes.flag("transpose_a") ? 2 : 1)];
+  if (in_small_pieces(op.in(0).dtype, terms)) add_matmul(op, device, false, out);
+}
+
+namespace {
+
+// `padded`: left factors have zeros behind their terms up to whole pieces of 16 bytes.
+void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& out) {
   const bool transpose_a = op.attributes.flag("transpose_a"), transpose_b = op.attributes.flag("transpose_b");
   const int rank_a = op.in(0).rank(), rank_b = op.in(1).rank();
-  if (rank_a < 2 || rank_b < 2) return;
   // A stack of matrices times one matrix is one product of all their rows.
   const bool one_product = rank_b == 2 && (rank_a == 2 || !transpose_a);
   const auto count_a = matrices_of(op.in(0).shape, op.out().shape),
@@ -82,7 +100,7 @@ void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!one_product && (!count_a || !count_b)) return;
   Candidate base = make_candidate(op, "");
   const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
-  const Factors a(op.in(0), transpose_a, piece), b(op.in(1), !transpose_b, piece);
+  const Factors a(op.in(0), transpose_a, padded ? piece : 1), b(op.in(1), !transpose_b, piece);
   base.inputs[0] = a.wanted;
   base.inputs[1] = b.wanted;
   base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
@@ -110,17 +128,15 @@ void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_conv_mma(op, device, base, t, out);
 }
 
-namespace {
-
 // A candidate for linear with its rows as positions and its columns as output channels, and its tensors; terms in
-// pieces of `piece` elements.
+// pieces of `piece` elements, of the activation of `x_piece`.
 struct LinearAsConv {
   Candidate base;
   ConvTensors tensors;
 };
-LinearAsConv linear_as_conv(const Op& op, int64_t piece) {
+LinearAsConv linear_as_conv(const Op& op, int64_t piece, int64_t x_piece) {
   Candidate base = make_candidate(op, "");
-  const Factors x(op.in(0), false, piece), weight(op.in(1), false, piece);
+  const Factors x(op.in(0), false, x_piece), weight(op.in(1), false, piece);
   base.inputs[0] = x.wanted;
   base.inputs[1] = weight.wanted;
   base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
@@ -145,13 +161,17 @@ LinearAsConv linear_as_conv(const Op& op, int64_t piece) {
 
 void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() < 2) return;
-  const LinearAsConv conv = linear_as_conv(op, 16 / int64_t(size_of(op.in(0).dtype)));
+  const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
+  const LinearAsConv conv = linear_as_conv(op, piece, piece);
   add_conv_mma(op, device, conv.base, conv.tensors, out);
+  if (!in_small_pieces(op.in(0).dtype, op.in(0).shape[op.in(0).rank() - 1])) return;
+  const LinearAsConv as_it_is = linear_as_conv(op, piece, 1);
+  add_conv_mma(op, device, as_it_is.base, as_it_is.tensors, out);
 }
 
 void list_linear_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).rank() < 2) return;
-  const LinearAsConv conv = linear_as_conv(op, 4);  // elements of a load
+  const LinearAsConv conv = linear_as_conv(op, 4, 4);  // elements of a load
   add_skinny(op, device, conv.base, conv.tensors, out);
 }
 

@@ -64,10 +64,17 @@ constexpr MmaTile kIntel8Tiles[] = {
 constexpr size_t kWgmmaLocalBytes = 4 * 8 * (128 + 256) * 16;  // of the largest of them
 constexpr int64_t kMostProducts = 65535;                       // work-groups along the second dimension, NVIDIA's limit
 constexpr int64_t kLeastSteps = 8;  // of a part: fewer do not hide how long the first copies take
+constexpr int kMostPlaces = 16;     // of rows in the left factors' tensor that a work-item keeps: four registers each
 
 int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 }  // namespace
+
+int MmaProblem::left_bytes() const {
+  int bytes = 16;
+  while (run * int64_t(size_of(dtype)) % bytes) bytes /= 2;
+  return bytes;
+}
 
 int64_t MmaProblem::steps(const MmaTile& tile) const {
   return gathered ? divided_up(runs, tile.chunks) : runs * divided_up(run, tile.chunks * chunk_elements());
@@ -76,6 +83,7 @@ int64_t MmaProblem::steps(const MmaTile& tile) const {
 std::string MmaPlan::name(const char* kernel) const {
   std::string text = concat(kernel, "[", tile.rows, "x", tile.columns, ",warps=", tile.warps_down, "x",
                             tile.warps_across, ",chunks=", tile.chunks);
+  if (left_bytes < 16) text += concat(",bytes=", left_bytes);
   if (parts > 1) text += concat(",parts=", parts);
   if (tf32) text += ",tf32";
   if (tile.wgmma) text += ",wgmma";
@@ -98,6 +106,8 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
   source.define("MATRIX_DTYPE", name_of(problem.dtype)).define("PRODUCTS", products).define("PARTS", parts > 1 ? 1 : 0);
   source.define("RIGHT_ROUNDED", right_rounded ? 1 : 0);
   source.define("STACKED", problem.stacked ? 1 : 0);
+  source.define("LEFT_BYTES", left_bytes).define("ROWS_IN_ORDER", rows_in_order(problem) ? 1 : 0);
+  source.define("FINISHED", problem.columns % 4 == 0 ? 4 : problem.columns % 2 == 0 ? 2 : 1);
   source.define("POSITIONS", problem.gathered ? 1 : 0);
   source.define("WHOLE_STEPS", problem.run % (tile.chunks * problem.chunk_elements()) == 0 ? 1 : 0);
   const MatrixUnit unit = matrix_unit(device.capabilities());
@@ -279,7 +289,8 @@ std::vector<MmaTile> tiles_for(const MatrixUnit& unit, bool wgmma) {
 std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math, bool whole_space) {
   std::vector<MmaPlan> plans;
   const Capabilities& can = device.capabilities();
-  if (problem.run % problem.chunk_elements() || problem.products > kMostProducts) return plans;
+  const int left_bytes = problem.left_bytes();
+  if (left_bytes < 4 || problem.products > kMostProducts) return plans;
   const auto units = int64_t(can.compute_units);
   const MatrixUnit unit = matrix_unit(can);
   const bool vendors = unit.kind == MatrixUnit::Kind::amd || unit.kind == MatrixUnit::Kind::intel;
@@ -295,11 +306,15 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
     const int64_t tiles =
         divided_up(problem.rows, tile.rows) * divided_up(problem.columns, tile.columns) * problem.products;
     const int64_t steps = problem.steps(tile);
+    if (left_bytes < 16 && !problem.in_order &&
+        tile.rows * tile.chunks * (16 / left_bytes) > kMostPlaces * tile.work_items())
+      continue;
     const auto add = [&](int fill, int64_t parts) {
       MmaPlan plan;
       plan.tile = tile;
       plan.fill = fill;
       plan.products = products;
+      plan.left_bytes = left_bytes;
       plan.tf32 = tf32;
       plan.steps_per_part = divided_up(steps, parts);
       plan.parts = divided_up(steps, plan.steps_per_part);
@@ -313,7 +328,8 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
       if (rounds == 1) plan.efficiency *= tile.lag ? 0.8 : 0.6;
       if (wgmma && !tile.wgmma) plan.efficiency *= 0.6;
       if (!tile.wgmma && !vendors && tile.rows * tile.columns < 64 * 64) plan.efficiency *= 0.8;
-      if (plan.parts > 1) plan.efficiency *= 0.85;  // sums are written and read again
+      if (plan.parts > 1) plan.efficiency *= 0.85;                          // sums are written and read again
+      if (left_bytes < 16) plan.efficiency *= left_bytes == 8 ? 0.9 : 0.8;  // more copies
       plan.tuning = {family().name(), shapes.text(), point_of(tile, fill).text(), false};
       plans.push_back(plan);
     };

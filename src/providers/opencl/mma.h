@@ -28,15 +28,18 @@ struct MmaTile {
   size_t local_bytes() const { return size_t(stages) * size_t(rows + columns) * size_t(chunks) * 16; }
 };
 
-// `products` products of rows x columns.  Their terms are `runs` runs of `run` elements that lie side by side;
-// `gathered`: runs of one piece each, so that a step takes pieces of different runs.
+// `products` products of rows x columns.  Their terms are `runs` runs of `run` elements that lie side by side, of right
+// factors with zeros behind them up to whole pieces of 16 bytes; `gathered`: runs of one piece each, so that a step
+// takes pieces of different runs.
 struct MmaProblem {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0, products = 1, run = 0, runs = 1;
   bool gathered = false;
-  bool stacked = false;  // results lie behind each other, not side by side
+  bool stacked = false;   // results lie behind each other, not side by side
+  bool in_order = false;  // rows are those of the left factors' tensor, side by side there
 
   int64_t chunk_elements() const { return 16 / int64_t(size_of(dtype)); }
+  int left_bytes() const;  // of a copy of left factors: 16, 8 or 4; less where 4 bytes do not divide a run
   int64_t steps(const MmaTile& tile) const;
 };
 
@@ -47,13 +50,16 @@ struct MmaPlan {
   int64_t steps_per_part = 0;  // of tile.chunks pieces
   int fill = 0;                // parts are to give each compute unit so many work-groups; 0: one part
   int products = 3;            // of tf32 for one of f32
+  int left_bytes = 16;         // MmaProblem::left_bytes()
   bool tf32 = false;           // factors of f32 are rounded to tf32, and multiplied once
   bool right_rounded = false;  // the right factors of tf32 have been, see pack_tf32
   double efficiency = 0;       // estimated part of the device's rate
   TuningPoint tuning;          // of the family conv_fwd_mma
 
-  std::string name(const char* kernel) const;           // conv_fwd_mma[128x64,warps=2x2,chunks=4,parts=4]
+  std::string name(const char* kernel) const;           // conv_fwd_mma[128x64,warps=2x2,chunks=4,bytes=8,parts=4]
   size_t parts_bytes(const MmaProblem& problem) const;  // workspace for sums of parts, 0 if there is one part
+  // Whether the kernel computes where rows of left factors lie, in place of keeping it: where it has many small copies.
+  bool rows_in_order(const MmaProblem& problem) const { return problem.in_order && left_bytes < 16; }
   // The kernel's tunables, and which instructions it is to use.
   void define(KernelSource& source, const MmaProblem& problem, const OpenclDevice& device) const;
   // Sizes of a kernel whose group ids are: tiles, products, parts.
@@ -80,7 +86,7 @@ void beside_matrix_unit(CandidateList& out, size_t first);
 bool has_wgmma(OpenclDevice& device);
 
 // Plans worth measuring, the most promising first: a few to start from and, with `whole_space`, all others that the
-// device can run and that are not mostly empty.  None where pieces of 16 bytes would not be aligned.  `math` says how
+// device can run and that are not mostly empty.  None where pieces of 4 bytes would not be aligned.  `math` says how
 // f32 may be multiplied.
 std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, Math math, bool whole_space);
 // How many to start from.  Tests raise it, to see them all.
