@@ -9,14 +9,14 @@
 namespace pl {
 
 BufferRef Runner::packed(const TensorRef& tensor, Device& device, const Candidate& candidate, const Packing& packing,
-                         const std::string& why, bool keep) {
+                         const std::string& why, bool keep, bool once) {
   const std::string form = form_name(candidate, packing);
   if (keep)
     if (BufferRef known = tensor->find_packed(form, device)) return known;
   const uint64_t version = tensor->buffer()->version();
   const TensorDesc& wanted = candidate.inputs[size_t(packing.input)];
   // A copy in that layout is needed only while it is packed.
-  const TensorRef source = convert(tensor, device, wanted, "weights", why, false);
+  const TensorRef source = convert(tensor, device, wanted, "weights", why, false, once);
   BufferRef result = device.allocate(packing.bytes);
   refuse_after_fork();
   if (device.is_cpu()) use_threads(context_.options().threads);

@@ -1,5 +1,6 @@
 #include "dispatch/runner.h"
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -47,8 +48,15 @@ void Runner::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, cons
   profile_.add(std::move(event));
 }
 
+// What is done once moves memory that is new, and a region of many threads waits for the one of them that lost its
+// processor to another program: on 32 processors that were busy, 20 s for the weights of ResNet-50, measuring included.
+int Runner::threads(bool once) const {
+  constexpr int kOnce = 8;
+  return once ? std::min(kOnce, int(context_.options().threads)) : int(context_.options().threads);
+}
+
 TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
-                          const std::string& why, bool keep) {
+                          const std::string& why, bool keep, bool once) {
   if (&tensor->device() == &device && same_memory(tensor->desc(), wanted)) {
     if (tensor->desc() == wanted) return tensor;
     return std::make_shared<Tensor>(wanted, tensor->buffer());  // the same bytes under another name
@@ -59,18 +67,23 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
   // From the tensor itself or from one of its copies, whichever is nearest.
   TensorRef source = tensor;
   if (keep && tensor->copies_hash()) {
-    double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device);
+    double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device, !once, threads(once));
     for (const TensorRef& copy : tensor->copies()) {
       if (copy->desc().dtype != tensor->desc().dtype) continue;  // may have lost precision
-      const double ms = conversions_.cost_ms(copy->desc(), copy->device(), wanted, device);
+      const double ms = conversions_.cost_ms(copy->desc(), copy->device(), wanted, device, !once, threads(once));
       if (ms < best) {
         best = ms;
         source = copy;
       }
     }
   }
+  const auto before = [&](const Way& one, const Way& other) {
+    if (once && one.compiles != other.compiles) return other.compiles;
+    return one.ms < other.ms;
+  };
   TensorRef current = source;
-  for (const ConversionStep& step : conversions_.plan(source->desc(), source->device(), wanted, device).steps) {
+  const Conversion path = conversions_.plan(source->desc(), source->device(), wanted, device, !once, threads(once));
+  for (const ConversionStep& step : path.steps) {
     TensorRef next = Tensor::allocate(*step.device, step.result);
     if (step.kind == ConversionStep::Kind::reorder) {
       Way* way = nullptr;
@@ -78,7 +91,7 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
       while (!kernel) {
         way = nullptr;
         for (Way& candidate : step.entry->ways)
-          if (candidate.usable && (!way || candidate.ms < way->ms)) way = &candidate;
+          if (candidate.usable && (!way || before(candidate, *way))) way = &candidate;
         require(way != nullptr, Code::unsupported, "reorder: every implementation failed for ", step.entry->text);
         kernel = catalog_.kernel(*step.entry, *way);
       }

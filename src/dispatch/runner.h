@@ -19,20 +19,22 @@ class Runner {
 
   void run_kernel(const Entry& entry, const Way& way, Kernel& kernel, const std::vector<Buffer*>& inputs,
                   const std::vector<Buffer*>& outputs, const char* kind, const char* role, const std::string& cause);
-  // `why` names the op and argument that need the conversion, for the profile; `keep`: keep the copy.
+  // `why` names the op and argument that need the conversion, for the profile; `keep`: keep the copy.  `once`: it will
+  // not be made again, so nothing is measured or, where that can be helped, compiled for it, and few threads make it.
   TensorRef convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
-                    const std::string& why, bool keep);
+                    const std::string& why, bool keep, bool once = false);
   // Writes to the destination's memory, which may be a part of another tensor's.
   void convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
   // The tensor as `packing` of the candidate wants it, packed on `device`; made once for each storage version if kept.
   BufferRef packed(const TensorRef& tensor, Device& device, const Candidate& candidate, const Packing& packing,
-                   const std::string& why, bool keep);
+                   const std::string& why, bool keep, bool once = false);
   // The name under which a tensor keeps that form.
   static std::string form_name(const Candidate& candidate, const Packing& packing) {
     return candidate.provider + "/" + packing.form;
   }
 
  private:
+  int threads(bool once) const;
   void convert_into_part(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
 
   Context& context_;

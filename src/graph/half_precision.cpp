@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dispatch/context.h"
+#include "dispatch/runner.h"
 #include "ops/op.h"
 
 namespace pl {
@@ -35,9 +36,11 @@ class Halver {
     ValueId made = kNoValue;
     if (value.constant) {
       const TensorRef& tensor = value.constant;
-      const bool same = tensor->desc().dtype == dtype;
-      made = made_.constant(
-          value.name, same ? tensor : context_.convert(tensor, context_.device("cpu"), tensor->desc().layout, dtype));
+      const TensorDesc wanted = TensorDesc::dense(dtype, tensor->desc().shape, tensor->desc().layout);
+      made = made_.constant(value.name, tensor->desc().dtype == dtype
+                                            ? tensor
+                                            : context_.runner().convert(tensor, context_.device("cpu"), wanted,
+                                                                        "weights", "half precision", true, true));
     } else {
       made = places_[size_t(id)];
       if (made_.value(made).desc.dtype != dtype)

@@ -42,7 +42,8 @@ TensorRef PackedConstants::tensor(const Graph& graph, ValueId value, const Tenso
   TensorRef& known =
       tensors_[constant_key(graph.value(value).constant, wanted.str() + wanted.layout.generic_str(), device)];
   const Stopwatch watch(known ? nullptr : &seconds_);
-  if (!known) known = context_.runner().convert(graph.value(value).constant, device, wanted, "weights", why, false);
+  if (!known)
+    known = context_.runner().convert(graph.value(value).constant, device, wanted, "weights", why, false, true);
   return known;
 }
 
@@ -51,7 +52,8 @@ BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candi
   BufferRef& known =
       packed_[constant_key(graph.value(value).constant, candidate.provider + "/" + packing.form, device)];
   const Stopwatch watch(known ? nullptr : &seconds_);
-  if (!known) known = context_.runner().packed(graph.value(value).constant, device, candidate, packing, why, false);
+  if (!known)
+    known = context_.runner().packed(graph.value(value).constant, device, candidate, packing, why, false, true);
   return known;
 }
 
