@@ -4,8 +4,8 @@
 //
 // Tensors: SRC (planes, positions) and DST (planes), dense.  PIECE divides positions.
 //
-// LANES work-items share a plane, every LANES-th piece each, and their results are joined in a fixed order; a work-group
-// takes PLANES planes.  Work-item ids: 0 lanes, 1 planes.
+// LANES work-items share a plane, every LANES-th piece each, and their results are joined in a fixed order; a
+// work-group takes PLANES planes.  Work-item ids: 0 lanes, 1 planes.
 #include "common/pieces.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32

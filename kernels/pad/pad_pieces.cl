@@ -4,13 +4,14 @@
 //            last element (1) or the nearest element (2), along each dimension
 //
 // Tensors: SRC and DST of elements of BYTES bytes, whose neighbours in memory are neighbours along dimension UNIT.  In
-// terms of indices i0, i1, ... of DST: PADDED_AT(i) is the offset in SRC of the element at PAD_SOURCE(i0, 0), ..., but at
-// 0 along UNIT unless WHOLE; PADDED_INSIDE(i) says whether PAD_EXISTS(i0, 0), ... but for UNIT (PAD_MODE 0; else 1).
-// UNIT_INDEX(i) is the index along UNIT, SRC_ROW and DST_ROW are the sizes.  Dimensions to which nothing is added are left out of both.
+// terms of indices i0, i1, ... of DST: PADDED_AT(i) is the offset in SRC of the element at PAD_SOURCE(i0, 0), ..., but
+// at 0 along UNIT unless WHOLE; PADDED_INSIDE(i) says whether PAD_EXISTS(i0, 0), ... but for UNIT (PAD_MODE 0;
+// else 1).  UNIT_INDEX(i) is the index along UNIT, SRC_ROW and DST_ROW are the sizes.  Dimensions to which nothing is
+// added are left out of both.
 //
-// A work-item writes PIECE elements side by side; neighbours write neighbours in memory.  Where PIECE does not divide the
-// size of UNIT (CROSS), a piece may go on in the next row, at most one: its size is no less than PIECE.  WHOLE: nothing
-// is added along UNIT, so that pieces of src are read whole, padding of blocks included.
+// A work-item writes PIECE elements side by side; neighbours write neighbours in memory.  Where PIECE does not divide
+// the size of UNIT (CROSS), a piece may go on in the next row, at most one: its size is no less than PIECE.  WHOLE:
+// nothing is added along UNIT, so that pieces of src are read whole, padding of blocks included.
 // Assumes that reflections stay inside of src: begins and ends are smaller than its sizes.
 #ifndef BYTES
 #define BYTES 4  // of an element: 1, 2, 4, 8

@@ -1,16 +1,16 @@
 // Images of two spatial dimensions to twice their height and width, by linear interpolation along both.
 //
-//   dst[o, q, c] = the weighted mean of the neighbours of (q + 1/2) / 2 - 1/2 along h and w: a quarter of src[q / 2 - 1] and
-//                  three of src[q / 2] where q is even, three of src[q / 2] and one of src[q / 2 + 1] where it is odd;
-//                  what would lie outside is the nearest inside
+//   dst[o, q, c] = the weighted mean of the neighbours of (q + 1/2) / 2 - 1/2 along h and w: a quarter of
+//                  src[q / 2 - 1] and three of src[q / 2] where q is even, three of src[q / 2] and one of
+//                  src[q / 2 + 1] where it is odd; what would lie outside is the nearest inside
 //
-// Tensors: SRC (outer, in_h, in_w, run) and DST (outer, 2 in_h, 2 in_w, run), dense: channels last (run all channels), in
-// blocks (run a block, outer the blocks of all images) or first (run 1).
+// Tensors: SRC (outer, in_h, in_w, run) and DST (outer, 2 in_h, 2 in_w, run), dense: channels last (run all channels),
+// in blocks (run a block, outer the blocks of all images) or first (run 1).
 //
 // A work-item takes TILE_H rows and TILE_W columns of src, of PIECE channels, which divide run, or, where run is 1
-// (COLUMNS), of one; there TILE_W divides in_w and is one access.  It reads those around them too, interpolates rows along
-// w, and then between them.  All it reads is on its way before the first is used.  Work-items are numbered by pieces (1
-// with COLUMNS), tiles of columns, tiles of rows, outer.
+// (COLUMNS), of one; there TILE_W divides in_w and is one access.  It reads those around them too, interpolates rows
+// along w, and then between them.  All it reads is on its way before the first is used.  Work-items are numbered by
+// pieces (1 with COLUMNS), tiles of columns, tiles of rows, outer.
 #include "common/held.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32

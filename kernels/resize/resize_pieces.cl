@@ -1,4 +1,5 @@
-// Images resized by nearest or linear interpolation, one or two spatial dimensions, a piece of several rows a work-item.
+// Images resized by nearest or linear interpolation, one or two spatial dimensions, a piece of several rows a
+// work-item.
 //
 //   nearest:  dst[o, q, c] = src[o, min(floor(q * scale), in - 1), c]
 //   linear:   dst[o, q, c] = the weighted mean of the two neighbours of s = max((q + 1/2) * scale - 1/2, 0), with
