@@ -5,12 +5,13 @@
 //         of the window inside [-begin, in + end)
 // with q, k positions in (h, w).
 //
-// Tensors: SRC (o, in_h, in_w, run) and DST (o, out_h, out_w, run), dense: channels last (run all channels, o images) or
-// in blocks (run a block, o the blocks of all images; with PADDED only `channels` of an image's `blocks` are no padding).
+// Tensors: SRC (o, in_h, in_w, run) and DST (o, out_h, out_w, run), dense: channels last (run all channels, o images)
+// or in blocks (run a block, o the blocks of all images; with PADDED only `channels` of an image's `blocks` are no
+// padding).
 //
-// A work-item computes TILE_H x TILE_W positions of PIECE channels; PIECE divides run.  Kernel size, stride and dilation
-// are constants: a row of src is read once, joined along w, and then joined to each row of dst that wants it, while the
-// next one is on its way.  Work-items are numbered by pieces, tiles of columns, tiles of rows, o.
+// A work-item computes TILE_H x TILE_W positions of PIECE channels; PIECE divides run.  Kernel size, stride and
+// dilation are constants: a row of src is read once, joined along w, and then joined to each row of dst that wants it,
+// while the next one is on its way.  Work-items are numbered by pieces, tiles of columns, tiles of rows, o.
 #include "common/held.clh"
 #include "pool/join.clh"
 

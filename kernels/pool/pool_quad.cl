@@ -1,4 +1,4 @@
-// Pooling, channels innermost or in blocks, a vector of channels a work-item: four on GPUs.
+// Pooling, channels innermost or in blocks, a vector of channels a work-item: on CPUs.
 //
 //   max:  dst[n, c, q] = max over k of src[n, c, q * stride - begin + k * dilation], padding never counts; NaN wins
 //   avg:  dst[n, c, q] = (sum over k of src[...]) / count; count = the inputs seen, or, with COUNT_PAD, the positions
@@ -8,9 +8,9 @@
 // Tensors: SRC and DST (n, c, 1, h, w) with channels innermost (NHWC, dense) or in blocks (nChw16c).  What lies side by
 // side is a multiple of VECTOR channels.
 //
-// A work-item computes TILE_W positions along w of VECTOR channels; neighbours have neighbouring channels.  Kernel size,
-// stride and dilation are constants, so that what windows share is read once and kept in registers.  Work-item ids:
-// 0 vectors of channels, 1 tiles along w, 2 (n, h).
+// A work-item computes TILE_W positions along w of VECTOR channels; neighbours have neighbouring channels.  Kernel
+// size, stride and dilation are constants, so that what windows share is read once and kept in registers.  Work-item
+// ids: 0 vectors of channels, 1 tiles along w, 2 (n, h).
 #include "common/tensor.clh"
 #include "common/window.clh"
 

@@ -123,7 +123,7 @@ void test_pointwise() {
 
 // ---- pad
 
-void test_pad() {
+void test_pad(const char* mode) {
   struct Case {
     Dims shape;
     std::vector<int64_t> pad;  // last dimension first
@@ -139,31 +139,30 @@ void test_pad() {
                         {{1, 16, 3, 9}, {-4, -4, 1, 0}},
                         {{1, 18, 3, 3, 2}, {1, 1, 2, 1, 0, 2}}};
   for (const Case& c : cases)
-    for (const char* mode : {"constant", "reflect", "replicate"})
-      for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::u8, DType::s64}) {
-        // Bytes alone decide: every dtype for some, one of 4 and one of 2 bytes for all.
-        if (dtype != DType::f32 && dtype != DType::f16 && c.shape[0] != 1) continue;
-        const Input x = random_input(dtype, c.shape);
-        const bool constant = std::string(mode) == "constant";
-        const double value = is_floating(dtype) ? 1.5 : 0;
-        std::string attributes = "pad=[";
-        for (size_t i = 0; i < c.pad.size(); ++i) attributes += (i ? "," : "") + std::to_string(c.pad[i]);
-        attributes += concat("] mode=", mode, constant ? concat(" value=", value) : "");
-        run("pad", attributes, {x}, [&](const Op& op, const Dims& index) {
-          const auto& begins = op.attributes.integers("begins");
-          Dims source = index;
-          bool inside = true;
-          for (int d = 0; d < index.size(); ++d) {
-            const int64_t n = c.shape[d];
-            int64_t s = index[d] - begins[size_t(d)];
-            inside &= s >= 0 && s < n;
-            if (std::string(mode) == "replicate") s = std::min(std::max<int64_t>(s, 0), n - 1);
-            if (std::string(mode) == "reflect") s = s < 0 ? -s : s >= n ? 2 * (n - 1) - s : s;
-            source[d] = s;
-          }
-          return constant && !inside ? value : at(x, source);
-        });
-      }
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::u8, DType::s64}) {
+      // Bytes alone decide: every dtype for some, one of 4 and one of 2 bytes for all.
+      if (dtype != DType::f32 && dtype != DType::f16 && c.shape[0] != 1) continue;
+      const Input x = random_input(dtype, c.shape);
+      const bool constant = std::string(mode) == "constant";
+      const double value = is_floating(dtype) ? 1.5 : 0;
+      std::string attributes = "pad=[";
+      for (size_t i = 0; i < c.pad.size(); ++i) attributes += (i ? "," : "") + std::to_string(c.pad[i]);
+      attributes += concat("] mode=", mode, constant ? concat(" value=", value) : "");
+      run("pad", attributes, {x}, [&](const Op& op, const Dims& index) {
+        const auto& begins = op.attributes.integers("begins");
+        Dims source = index;
+        bool inside = true;
+        for (int d = 0; d < index.size(); ++d) {
+          const int64_t n = c.shape[d];
+          int64_t s = index[d] - begins[size_t(d)];
+          inside &= s >= 0 && s < n;
+          if (std::string(mode) == "replicate") s = std::min(std::max<int64_t>(s, 0), n - 1);
+          if (std::string(mode) == "reflect") s = s < 0 ? -s : s >= n ? 2 * (n - 1) - s : s;
+          source[d] = s;
+        }
+        return constant && !inside ? value : at(x, source);
+      });
+    }
 }
 
 // ---- gather
@@ -223,7 +222,7 @@ void test_batch_norm() {
 
 // ---- pools
 
-void test_pools() {
+void test_pools(const std::string& kind, DType dtype) {  // max, avg
   const char* const windows[] = {"kernel_size=3 stride=2 padding=1",
                                  "kernel_size=2",
                                  "kernel_size=[3,2] stride=2 padding=[1,0,1,1] ceil_mode=true",
@@ -231,56 +230,54 @@ void test_pools() {
                                  "kernel_size=[5,7] stride=[2,3] padding=2",
                                  "kernel_size=[2,3] stride=[3,1] padding=[1,2] dilation=[1,2]",
                                  "kernel_size=[3,2] padding=[2,1] dilation=[3,1] stride=[4,1]"};
+  const bool max = kind == "max";
   for (const char* window : windows)
-    for (const char* name : {"max_pool2d", "avg_pool2d"})
-      for (DType dtype : {DType::f32, DType::f16, DType::bf16})
-        for (const Dims& shape : {Dims{2, 9, 9, 11}, Dims{1, 20, 14, 8}, Dims{1, 3, 10, 32}}) {
-          const bool max = std::string(name) == "max_pool2d",
-                     dilated = std::string(window).find("dil") != std::string::npos;
-          // All windows of f32, two of the others; columns enough for every width of a tile in NCHW only.
-          if (dtype != DType::f32 && (window != windows[0] || shape[0] == 2) && window != windows[1]) continue;
-          if (max ? std::string(window).find("count") != std::string::npos : dilated) continue;
-          Input x = random_input(dtype, shape);
-          if (max) x.values[20] = kNan, x.values[100] = kInf, x.values[120] = -kInf;
-          const bool every =  // tile
-              dtype == DType::f32 ? window == windows[2] || window == windows[6] || shape[1] == 3 : shape[1] == 3;
-          run(
-              name, window, {x}, [&](const Op& op, const Dims& index) { return pooled(op, x, index); }, 4, 1e-6, every);
-        }
-  for (const char* name : {"max_pool1d", "avg_pool1d"}) {
-    const Input row = random_input(DType::f32, {2, 17, 11});
-    run(
-        name, "kernel_size=3 stride=2 padding=1", {row},
-        [&](const Op& op, const Dims& index) { return pooled(op, row, index); }, 4, 1e-6);
-  }
+    for (const Dims& shape : {Dims{2, 9, 9, 11}, Dims{1, 20, 14, 8}, Dims{1, 3, 10, 32}}) {
+      const bool dilated = std::string(window).find("dil") != std::string::npos;
+      // All windows of f32, two of the others; columns enough for every width of a tile in NCHW only.
+      if (dtype != DType::f32 && (window != windows[0] || shape[0] == 2) && window != windows[1]) continue;
+      if (max ? std::string(window).find("count") != std::string::npos : dilated) continue;
+      Input x = random_input(dtype, shape);
+      if (max) x.values[20] = kNan, x.values[100] = kInf, x.values[120] = -kInf;
+      const bool every =  // tile
+          dtype == DType::f32    ? window == windows[2] || window == windows[6] || shape[1] == 3
+          : window == windows[0] ? shape[1] == 3
+                                 : shape[0] == 2;
+      run((kind + "_pool2d").c_str(), window, {x},
+          [&](const Op& op, const Dims& index) { return pooled(op, x, index); }, 4, 1e-6, every);
+    }
+  if (dtype != DType::f32) return;
+  const Input row = random_input(dtype, {2, 17, 11});
+  run((kind + "_pool1d").c_str(), "kernel_size=3 stride=2 padding=1", {row},
+      [&](const Op& op, const Dims& index) { return pooled(op, row, index); }, 4, 1e-6);
+  if (!max) return;
   // A dilated window that steps over the whole input: padding of blocks stays zero.
   run("max_pool1d", "kernel_size=2 dilation=2 padding=1", {random_input(DType::f32, {1, 9, 1})},
       [](const Op&, const Dims&) { return -kInf; });
 }
 
-void test_global_pools() {
+void test_global_pools(const std::string& kind) {  // max, avg
   const Dims shapes[] = {{3, 17, 7, 7}, {2, 20, 8, 8}, {1, 16, 40, 24}, {2, 32, 5}, {1, 12, 3, 4, 6}, {2, 8, 70, 31}};
   for (const Dims& shape : shapes)
-    for (const char* name : {"avg", "max"})
-      for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
-        const bool max = std::string(name) == "max";
-        Input x = random_input(dtype, shape);
-        if (max) x.values[20] = kNan, x.values[100] = kInf, x.values[120] = -kInf;
-        const int64_t positions = shape.product() / (shape[0] * shape[1]);
-        run(
-            max ? concat("adaptive_max_pool", shape.size() - 2, "d").c_str() : "global_avg_pool",
-            max ? "output_size=1" : "", {x},
-            [&](const Op&, const Dims& out) {
-              double sum = 0, best = -kInf;
-              for (int64_t i = 0; i < positions; ++i) {
-                const double value = x.values[size_t((out[0] * shape[1] + out[1]) * positions + i)];
-                sum += value;
-                best = larger(best, value);
-              }
-              return max ? best : sum / double(positions);
-            },
-            4, 2e-6);
-      }
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+      const bool max = kind == "max";
+      Input x = random_input(dtype, shape);
+      if (max) x.values[20] = kNan, x.values[100] = kInf, x.values[120] = -kInf;
+      const int64_t positions = shape.product() / (shape[0] * shape[1]);
+      run(
+          max ? concat("adaptive_max_pool", shape.size() - 2, "d").c_str() : "global_avg_pool",
+          max ? "output_size=1" : "", {x},
+          [&](const Op&, const Dims& out) {
+            double sum = 0, best = -kInf;
+            for (int64_t i = 0; i < positions; ++i) {
+              const double value = x.values[size_t((out[0] * shape[1] + out[1]) * positions + i)];
+              sum += value;
+              best = larger(best, value);
+            }
+            return max ? best : sum / double(positions);
+          },
+          4, 2e-6);
+    }
 }
 
 // ---- interleave
@@ -343,21 +340,24 @@ int main(int count, char** arguments) {
     return 0;
   }
   const std::string only = count > 1 ? arguments[1] : "";  // one of the parts
-  const auto part = [&](const char* name, void (*test)()) {
+  const auto part = [&](const char* name, const std::function<void()>& test) {
     if (only.empty() || only == name) test();
   };
   part("resize", test_resize);
   part("pointwise", test_pointwise);
-  part("pad", test_pad);
+  for (const char* mode : {"constant", "reflect", "replicate"})
+    part(concat("pad_", mode).c_str(), [&] { test_pad(mode); });
   part("gather", test_gather);
   part("batch_norm", test_batch_norm);
-  part("pools", test_pools);
-  part("global", test_global_pools);
+  for (const char* kind : {"max", "avg"})
+    for (DType dtype : {DType::f32, DType::f16, DType::bf16})
+      part(concat("pools_", kind, "_", name_of(dtype)).c_str(), [&] { test_pools(kind, dtype); });
+  for (const char* kind : {"max", "avg"}) part(concat("global_", kind).c_str(), [&] { test_global_pools(kind); });
   part("interleave", test_interleave);
   for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());
   if (!only.empty()) return 0;
   for (const char* name : {"pointwise", "nearest_twice", "linear_twice", "pool_pieces", "resize_pieces", "pad_pieces",
-                           "gather_pieces", "batch_norm_planes", "batch_norm_quad", "pool_columns", "pool_quad",
+                           "gather_pieces", "batch_norm_planes", "batch_norm_quad", "pool_columns",
                            "global_pool_planes", "global_pool_quad", "interleave_pieces"})
     CHECK(seen.count(name));
   return 0;

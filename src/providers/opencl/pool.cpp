@@ -50,7 +50,7 @@ std::unique_ptr<Kernel> prepare_adaptive(OpenclDevice& device, const Op& op, con
   return kernel;
 }
 
-// ---- channels innermost, in fours ----
+// ---- channels innermost or in blocks, in vectors: on CPUs ----
 
 constexpr int64_t kQuadTile = 2;  // columns a work-item of pool_quad computes
 
@@ -59,13 +59,6 @@ constexpr int64_t kLeastOfLane = 32;
 
 bool in_quads(const TensorDesc& x) {
   return x.rank() >= 3 && has_quads(x.dtype) && x.shape[1] % 4 == 0 && x.elements() > 0;
-}
-
-// Channels in blocks: work-groups are whole blocks wide, so that neighbours lie side by side, by columns, then rows.
-std::vector<size_t> group_of_blocks(size_t across, size_t tiles) {
-  size_t along = 1;
-  while (across * along < 64 && along < tiles) along *= 2;
-  return {across, along, std::max<size_t>(1, 128 / (across * along))};
 }
 
 std::unique_ptr<Kernel> prepare_pool_quads(OpenclDevice& device, const Op& op, const Addressing& src,
@@ -87,14 +80,13 @@ std::unique_ptr<Kernel> prepare_pool_quads(OpenclDevice& device, const Op& op, c
       .scalar(cl_int(spatial == 2 ? window_of(op, 0).end : 0))
       .scalar(cl_int(window_of(op, spatial - 1).end))
       .global(global)
-      .local(device.capabilities().cpu ? group_of_vectors(device, global)
-             : src.inner.empty()       ? group_of_quads(vectors)
-                                       : group_of_blocks(size_t(src.inner[0].size / vector), tiles));
+      .local(group_of_vectors(device, global));
   return kernel;
 }
 
 void list_pool_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
   const TensorDesc& x = op.in(0);
+  if (!device.capabilities().cpu) return;
   if (x.rank() < 3 || x.rank() > 4 || !has_quads(x.dtype) || op.out().elements() == 0) return;
   if (x.elements() == 0) return;
   const WindowArgument window = window_argument(op);
@@ -110,7 +102,7 @@ void list_pool_quads(const Op& op, OpenclDevice& device, CandidateList& out) {
     if (dim != 1 || src.inner.size() > 1) continue;
     const int vector = vector_of_channels(device, block ? block : x.shape[1]);
     if (!vector) continue;
-    candidate.efficiency = device.capabilities().cpu ? 0.4 : efficiency_of_quads(device);
+    candidate.efficiency = 0.4;
     candidate.prepare = [&device, op, src, dst, vector] { return prepare_pool_quads(device, op, src, dst, vector); };
     out.add(std::move(candidate));
   }

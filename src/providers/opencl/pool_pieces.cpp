@@ -70,6 +70,8 @@ struct Pool {
   bool suits_rows(int64_t tile) const {
     return tile == 1 || (stride[0] <= 4 && (kernel[0] - 1) * dilation[0] <= 8 && out[0] > tile / 2);
   }
+  // Neighbouring windows share all rows but one.
+  bool shares_rows() const { return stride[0] == 1 && kernel[0] > 1 && dilation[0] == 1; }
   ShapeClass shapes(const Op& op) const {
     return ShapeClass(dtype, maximum ? "maximum" : "average", op.in(0).shape[0] * out[0] * out[1], op.in(0).shape[1],
                       kernel[0] * kernel[1]);
@@ -109,13 +111,14 @@ std::unique_ptr<Kernel> prepare_columns(OpenclDevice& device, const Op& op, cons
   KernelSource source("pool/pool_columns.cl");
   pool.define(source, device);
   source.define("BEGIN_W", pool.begin[1]).define("ACCESS", access_of(pool, tile["TILE_W"]));
+  source.define("RAGGED", pool.out[1] % tile["TILE_W"] ? 1 : 0);
   tile.define(source);
   ColumnsArgument argument;
   argument.in_h = cl_int(pool.in[0]), argument.in_w = cl_int(pool.in[1]);
   argument.out_h = cl_int(pool.out[0]), argument.out_w = cl_int(pool.out[1]);
   argument.begin_h = cl_int(pool.begin[0]);
   argument.end_h = cl_int(pool.end[0]), argument.end_w = cl_int(pool.end[1]);
-  const int64_t pieces = pool.out[1] / tile["TILE_W"], tiles = tiles_of(pool.out[0], tile["TILE_H"]);
+  const int64_t pieces = tiles_of(pool.out[1], tile["TILE_W"]), tiles = tiles_of(pool.out[0], tile["TILE_H"]);
   const int64_t all = pieces * tiles * op.in(0).shape[0] * op.in(0).shape[1];
   auto kernel = std::make_unique<KernelList>(device);
   kernel->add(source, "pool_columns")
@@ -184,14 +187,17 @@ void list_pool_columns(const Op& op, OpenclDevice& device, CandidateList& out) {
   const auto suits = [&](const Point& tile) {
     const int64_t height = tile["TILE_H"], width = tile["TILE_W"];
     const int64_t source = pool.span(0, height) * (pool.span(1, width) + access_of(pool, width)) * bytes / 4;
-    return pool.suits_rows(height) && pool.out[1] % width == 0 && width * bytes <= 16 &&
-           (source <= kRegisters || width * height == 1);
+    return pool.suits_rows(height) && (pool.out[1] % width == 0 || (pool.out[1] % 2 && pool.out[1] > width)) &&
+           width * bytes <= 16 && (source <= kRegisters || width * height == 1);
   };
   // As many columns as an access of the source brings.
   int width = 1;
   while (width * 2 * pool.stride[1] * bytes <= 16 && pool.out[1] % (width * 2) == 0) width *= 2;
+  // Rows where windows share most of theirs, or where a row's results are too few for an access of memory; else one has
+  // the most work-items on their way.  So it was on an H200.
+  const bool taller = pool.shares_rows() || width * bytes < 8;
   std::vector<Point> starts;
-  for (int height : {4, 2, 1})
+  for (int height : taller ? std::vector<int>{4, 2, 1} : std::vector<int>{1, 2})
     if (starts.size() < 2 && suits(point(height, width))) starts.push_back(point(height, width));
   if (starts.empty()) starts.push_back(point(1, 1));
   const auto choices = columns_family().choices(device, pool.shapes(op), starts, suits, out.whole_space);
@@ -211,7 +217,11 @@ void list_pool_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
     return pool.suits_rows(height) && (width == 1 || pool.out[1] > width / 2);
   };
   std::vector<Point> starts;
-  for (const Point& start : {point(2, 2), point(4, 1), point(1, 2), point(1, 1)})
+  // What was fastest on an H200 for windows 3x3 of stride 1, 3x3 of stride 2, 2x2 of stride 2.
+  const bool overlap = pool.kernel[0] > pool.stride[0];
+  for (const Point& start : pool.shares_rows() ? std::vector<Point>{point(4, 2), point(2, 2), point(1, 2), point(1, 1)}
+                            : overlap          ? std::vector<Point>{point(2, 1), point(1, 1)}
+                                               : std::vector<Point>{point(1, 1), point(2, 1)})
     if (starts.size() < 2 && suits(start)) starts.push_back(start);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     Candidate base = make_candidate(op, "");

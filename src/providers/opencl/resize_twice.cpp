@@ -12,7 +12,7 @@ namespace pl::opencl {
 namespace {
 
 const Family& nearest_family() {
-  static const Family family("nearest_twice", {{"TILE_H", {1, 2, 4}}});
+  static const Family family("nearest_twice", {{"TILE_H", {1, 2, 4}}, {"COPIES", {1, 2}}});
   return family;
 }
 PL_TUNING_FAMILY(nearest_family);
@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> prepare_nearest(OpenclDevice& device, const Source& s, c
   tile.define(source);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "nearest_twice").input(0).output(0);
-  pass(launch, s, run, pieces, s.columns ? 1 : s.in_w, tile["TILE_H"]);
+  pass(launch, s, run, pieces, s.columns ? 2 / tile["COPIES"] : s.in_w, tile["TILE_H"]);
   return kernel;
 }
 
@@ -97,9 +97,12 @@ void list_resize_twice(const Op& op, OpenclDevice& device, CandidateList& out) {
     if (!slabs_of(base.inputs[0], src) || !narrow(Addressing(base.outputs[0]))) continue;
     const Source source{x.dtype, layout == Layout::plain(4), src.outer, src.spatial[0], src.spatial[1], src.run};
     if (!linear) {
-      const auto suits = [&](const Point& tile) { return source.in_h > tile["TILE_H"] / 2; };
-      const Point start{{"TILE_H", source.in_h > 1 ? 2 : 1}};
-      nearest_family().add(base, shapes, nearest_family().choices(device, shapes, start, suits, out.whole_space), out,
+      const auto suits = [&](const Point& tile) {
+        return source.in_h > tile["TILE_H"] / 2 && (source.columns || tile["COPIES"] == 2);
+      };
+      std::vector<Point> starts{{{"TILE_H", 1}, {"COPIES", 2}}};
+      if (source.columns) starts.push_back({{"TILE_H", 1}, {"COPIES", 1}});
+      nearest_family().add(base, shapes, nearest_family().choices(device, shapes, starts, suits, out.whole_space), out,
                            [&](Candidate& candidate, const Point& tile) {
                              candidate.efficiency = 0.7;
                              candidate.prepare = [&device, source, tile] {
