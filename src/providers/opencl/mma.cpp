@@ -1,6 +1,7 @@
 #include "providers/opencl/mma.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <mutex>
 
@@ -260,6 +261,37 @@ ShapeClass shape_class(const MmaProblem& problem, bool tf32) {
   return {problem.dtype, kind, problem.rows, problem.columns, problem.run * problem.runs};
 }
 
+// Part of the units' rate that a plan reaches, of `steps` steps and `tiles` tiles: what it multiplies, over what the
+// busiest unit does, in microseconds of an H200.  On other devices all of it takes longer, by factors that do not
+// differ enough to change the order.
+double efficiency_of(const MmaPlan& plan, const MmaProblem& problem, int64_t steps, int64_t tiles,
+                     const OpenclDevice& device) {
+  constexpr double kBlock = 128 * 256 * 8;  // results times pieces of a step, of the largest tile
+  constexpr double kFirst = 2.0;            // until a work-group's first copies are there
+  constexpr double kFinish = 2.0;           // to finish the results of a block
+  constexpr double kPart = 11.0;            // to write and read again a block of one part's sums
+  constexpr double kLaunch = 2.5;           // of the kernel that adds them
+  const MmaTile& tile = plan.tile;
+  const bool three = plan.products == 3, f32 = problem.dtype == DType::f32;
+  const double pace = three ? 4.0 : f32 ? 1.0 : 0.75;  // a step of a block
+  const auto units = double(device.capabilities().compute_units);
+  // Work-groups that share a unit: one multiplies while another waits or finishes.
+  const double registers = 65536.0 / (tile.work_items() * 200.0);
+  const double local = tile.wgmma ? double(kWgmmaLocalBytes) * 1.15 / double(tile.local_bytes()) : 2;
+  const double results = double(tile.rows) * tile.columns, pieces = results * tile.chunks / kBlock;
+  const double groups = double(tiles * plan.parts), rounds = std::ceil(groups / units);
+  const double resident = std::clamp(std::floor(std::min(registers, local)), 1.0, rounds);
+  const double multiplying = pace * double(plan.steps_per_part) * pieces / tile.rate;
+  const double finishing = kFirst + kFinish * results * 8 / kBlock;
+  double busy = rounds * multiplying + finishing * std::ceil(rounds / resident);
+  if (plan.parts > 1) {
+    const double blocks = double(problem.rows * problem.columns * problem.products) * 8 / kBlock;
+    busy += kPart * double(plan.parts) * blocks / units + kLaunch;
+  }
+  const double wanted = double(problem.rows * problem.columns * problem.products) / results;
+  return pace * wanted * double(steps) * pieces / units / busy;
+}
+
 std::vector<MmaTile> tiles_for(const MatrixUnit& unit, bool wgmma) {
   std::vector<MmaTile> all;
   const auto take = [&](const auto& tiles) { all.insert(all.end(), std::begin(tiles), std::end(tiles)); };
@@ -291,7 +323,6 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
   const Capabilities& can = device.capabilities();
   const int left_bytes = problem.left_bytes();
   if (left_bytes < 4 || problem.products > kMostProducts) return plans;
-  const auto units = int64_t(can.compute_units);
   const MatrixUnit unit = matrix_unit(can);
   const bool vendors = unit.kind == MatrixUnit::Kind::amd || unit.kind == MatrixUnit::Kind::intel;
   const bool f32 = problem.dtype == DType::f32;
@@ -319,16 +350,8 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
       plan.steps_per_part = divided_up(steps, parts);
       plan.parts = divided_up(steps, plan.steps_per_part);
       if (parts > 1 && plan.parts == 1) return;
-      // Work that is wanted, over what the busiest unit does times the units.  A unit with one group alone waits for
-      // copies about half of the time, and so does one of the smallest groups.
-      const int64_t groups = tiles * plan.parts, rounds = divided_up(groups, units);
-      const double work =
-          double(problem.rows) * double(problem.columns) * double(problem.products) * double(plan.parts);
-      plan.efficiency = tile.rate * work / (double(rounds) * double(units) * tile.rows * tile.columns);
-      if (rounds == 1) plan.efficiency *= tile.lag ? 0.8 : 0.6;
+      plan.efficiency = efficiency_of(plan, problem, steps, tiles, device);
       if (wgmma && !tile.wgmma) plan.efficiency *= 0.6;
-      if (!tile.wgmma && !vendors && tile.rows * tile.columns < 64 * 64) plan.efficiency *= 0.8;
-      if (plan.parts > 1) plan.efficiency *= 0.85;                          // sums are written and read again
       if (left_bytes < 16) plan.efficiency *= left_bytes == 8 ? 0.9 : 0.8;  // more copies
       plan.tuning = {family().name(), shapes.text(), point_of(tile, fill).text(), false};
       plans.push_back(plan);
@@ -337,7 +360,8 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
     // Enough parts for two groups a unit, or for three.
     int64_t last = 1;
     for (int fill : {2, 3}) {
-      const int64_t parts = std::min(fill * units / std::max<int64_t>(tiles, 1), steps / kLeastSteps);
+      const int64_t parts =
+          std::min(fill * int64_t(can.compute_units) / std::max<int64_t>(tiles, 1), steps / kLeastSteps);
       if (parts > last) add(fill, last = parts);
     }
   }
