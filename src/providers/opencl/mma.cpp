@@ -32,10 +32,11 @@ constexpr MmaTile kWgmmaTiles[] = {
     {128, 160, 8, 1, 8, 4, 1, true, true, 0.95},  {128, 192, 8, 1, 8, 4, 1, true, true, 0.97},
     {128, 208, 8, 1, 8, 4, 1, true, true, 0.98},  {128, 224, 8, 1, 8, 4, 1, true, true, 0.98},
     {256, 128, 8, 1, 8, 4, 1, true, true, 1.0},   {192, 128, 12, 1, 8, 4, 1, true, true, 0.95},
-    {192, 160, 12, 1, 8, 4, 1, true, true, 0.97}, {128, 96, 4, 1, 8, 3, 1, true, false, 0.85},
-    {64, 96, 4, 1, 8, 3, 1, true, false, 0.75},   {64, 192, 4, 1, 8, 3, 1, true, false, 0.88},
-    {64, 256, 4, 1, 8, 3, 1, true, false, 0.9},   {64, 256, 4, 1, 8, 4, 1, true, true, 0.9},
-    {128, 128, 4, 1, 8, 4, 1, true, true, 0.92},  {64, 128, 4, 1, 8, 4, 1, true, true, 0.88},
+    {192, 160, 12, 1, 8, 4, 1, true, true, 0.97}, {192, 224, 12, 1, 8, 4, 1, true, true, 0.97},
+    {128, 96, 4, 1, 8, 3, 1, true, false, 0.85},  {64, 96, 4, 1, 8, 3, 1, true, false, 0.75},
+    {64, 192, 4, 1, 8, 3, 1, true, false, 0.88},  {64, 256, 4, 1, 8, 3, 1, true, false, 0.9},
+    {64, 256, 4, 1, 8, 4, 1, true, true, 0.9},    {128, 128, 4, 1, 8, 4, 1, true, true, 0.92},
+    {64, 128, 4, 1, 8, 4, 1, true, true, 0.88},
 };
 // For the units of AMD and Intel, by reasoning; none of them was measured.  A work-item has at most 64 sums, of 128
 // registers (Intel) to 256 (AMD): there is room for both factors and for the pieces that wait.  clang 19 spills none of
@@ -62,7 +63,7 @@ constexpr MmaTile kIntel8Tiles[] = {
     with_lanes(8, 128, 128, 4, 8, 0.9), with_lanes(8, 128, 64, 4, 4, 0.8), with_lanes(8, 64, 128, 2, 8, 0.8),
     with_lanes(8, 64, 64, 4, 2, 0.65),  with_lanes(8, 128, 32, 4, 2, 0.6), with_lanes(8, 64, 32, 4, 1, 0.5),
 };
-constexpr size_t kWgmmaLocalBytes = 4 * 8 * (128 + 256) * 16;  // of the largest of them
+constexpr size_t kWgmmaLocalBytes = 4 * 8 * (192 + 224) * 16;  // of the largest of them
 constexpr int64_t kMostProducts = 65535;                       // work-groups along the second dimension, NVIDIA's limit
 constexpr int64_t kLeastSteps = 8;  // of a part: fewer do not hide how long the first copies take
 constexpr int kMostPlaces = 16;     // of rows in the left factors' tensor that a work-item keeps: four registers each
@@ -271,13 +272,14 @@ double efficiency_of(const MmaPlan& plan, const MmaProblem& problem, int64_t ste
   constexpr double kFinish = 2.0;           // to finish the results of a block
   constexpr double kPart = 11.0;            // to write and read again a block of one part's sums
   constexpr double kLaunch = 2.5;           // of the kernel that adds them
+  constexpr double kUnitLocalBytes = 227 * 1024;
   const MmaTile& tile = plan.tile;
   const bool three = plan.products == 3, f32 = problem.dtype == DType::f32;
   const double pace = three ? 4.0 : f32 ? 1.0 : 0.75;  // a step of a block
   const auto units = double(device.capabilities().compute_units);
   // Work-groups that share a unit: one multiplies while another waits or finishes.
   const double registers = 65536.0 / (tile.work_items() * 200.0);
-  const double local = tile.wgmma ? double(kWgmmaLocalBytes) * 1.15 / double(tile.local_bytes()) : 2;
+  const double local = tile.wgmma ? kUnitLocalBytes / double(tile.local_bytes()) : 2;
   const double results = double(tile.rows) * tile.columns, pieces = results * tile.chunks / kBlock;
   const double groups = double(tiles * plan.parts), rounds = std::ceil(groups / units);
   const double resident = std::clamp(std::floor(std::min(registers, local)), 1.0, rounds);
