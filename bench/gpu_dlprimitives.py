@@ -4,9 +4,12 @@
     python -m bench.gpu_dlprimitives ops.txt --json out.json
 
 The table is read from the file; each of its ops runs here with the same sizes and is timed as dlprimitives times it:
-many in a row, queued without waiting in between. Its tensors are NCHW; pylayout's are NHWC, as the layer before leaves
-them, and any kernel that is as accurate as f32 arithmetic may run. Results are checked against double precision on the
-host where that takes no longer than a moment. Above 1, pylayout is faster.
+many in a row, into a result that exists, by functions of the C interface, queued without waiting in between ("us"),
+once the op's kernel is settled and the device has worked for a second: one that was idle takes its time to reach its
+clock. "python": the same op called as `ops.matmul(...)`, with a result made each time. dlprimitives' tensors are NCHW;
+pylayout's are NHWC, as the layer before leaves them, and any kernel that is as accurate as f32 arithmetic may run.
+Results are checked against double precision on the host where that takes no longer than a moment. Above 1, pylayout is
+faster than dlprimitives.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import json
 import math
 import re
 import statistics
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +28,11 @@ import numpy as np
 
 import pylayout as pl
 from pylayout import ops
+from pylayout._load import ffi, lib
+from pylayout.calls import Attributes, attribute_text
 from pylayout.cli.terminal import Table
+from pylayout.context import state as context
+from pylayout.errors import check
 
 from .gpu import first_gpu, milliseconds
 
@@ -34,6 +42,29 @@ _CONV = re.compile(
     r"\s+([\d.]+) GFlops"
 )
 _CHECKED_GFLOP = 0.3  # products of at most so much are checked on the host
+_AWAKE_SECONDS, _SETTLED_SECONDS = 1.0, 0.1  # calls before the first op is timed, and before each
+
+
+def into(result: Any, op: str, tensors: tuple[Any, ...], attributes: dict[str, Any]) -> Callable[[], Any]:
+    """A call of that op into a tensor that exists, as dlprimitives' loop makes it."""
+    kept = Attributes(attribute_text(op, attributes))
+    name, count, handle, run = op.encode(), len(tensors), context.handle, lib.pl_op_run
+    inputs = ffi.new("pl_tensor[]", [each._handle for each in tensors])
+    outputs = ffi.new("pl_tensor[]", [result._handle])
+
+    def call() -> None:
+        if status := run(handle, name, kept.handle, inputs, count, outputs, 1, ffi.NULL):
+            check(status)
+
+    return call
+
+
+def warm(run: Callable[[], Any], wait: Callable[[], None], seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for _ in range(50):
+            run()
+        wait()
 
 
 class Gemm(NamedTuple):
@@ -60,8 +91,14 @@ class Gemm(NamedTuple):
         b = rng.uniform(-1, 1, (self.n, self.k) if self.transpose_b else (self.k, self.n))
         return a.astype(np.float32), b.astype(np.float32)
 
-    def call(self, a: Any, b: Any) -> Callable[[], Any]:
-        return lambda: ops.matmul(a, b, transpose_a=self.transpose_a, transpose_b=self.transpose_b)
+    op = "matmul"
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {"transpose_a": self.transpose_a, "transpose_b": self.transpose_b}
+
+    def tensors(self, a: Any, b: Any) -> tuple[Any, Any]:
+        return a, b
 
     def exact(self, a: Any, b: Any) -> Any:
         return (a.T if self.transpose_a else a).astype(np.float64) @ (b.T if self.transpose_b else b)
@@ -96,9 +133,14 @@ class Conv(NamedTuple):
         w = rng.uniform(-1, 1, (self.oc, self.c // self.groups, self.k, self.k))
         return x.astype(np.float32), w.astype(np.float32)
 
-    def call(self, x: Any, w: Any) -> Callable[[], Any]:
-        x = x.to(layout="NHWC")
-        return lambda: ops.conv2d(x, w, stride=self.stride, padding=self.padding, groups=self.groups)
+    op = "conv2d"
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {"stride": self.stride, "padding": self.padding, "groups": self.groups}
+
+    def tensors(self, x: Any, w: Any) -> tuple[Any, Any]:
+        return x.to(layout="NHWC"), w
 
     def exact(self, x: Any, w: Any) -> Any:
         """Of the first image alone, by windows."""
@@ -122,32 +164,44 @@ def table_of(path: Path) -> list[tuple[Gemm | Conv, float]]:
     return list(dict(found).items())  # a line may stand there twice
 
 
-def measure(case: Gemm | Conv, theirs: float, device: str, rounds: int) -> dict[str, Any]:
+def measure(case: Gemm | Conv, theirs: float, device: str, rounds: int, awake: float) -> dict[str, Any]:
     arrays = case.arrays()
-    run = case.call(*(pl.asarray(each, device=device) for each in arrays))
+    tensors = case.tensors(*(pl.asarray(each, device=device) for each in arrays))
+    attributes, function = case.attributes, getattr(ops, case.op)
+
+    def python() -> Any:
+        return function(*tensors, **attributes)
+
+    def wait() -> None:
+        pl.synchronize(device)
+
     for _ in range(5):  # what is measured, built and chosen on first sight
-        result = run()
+        result = python()
+    run = into(result, case.op, tensors, attributes)
+    warm(run, wait, awake)
     row: dict[str, Any] = {"op": case.name, "gflop": round(case.gflop, 3), "dlprimitives_gflops": theirs}
     if isinstance(case, Conv) or case.gflop <= _CHECKED_GFLOP:
         exact = case.exact(*arrays)
         got = np.asarray(result)[: len(exact)]
         row["error"] = float(np.linalg.norm(got - exact) / np.linalg.norm(exact))
-    ms = statistics.median(milliseconds(run, lambda: pl.synchronize(device)) for _ in range(rounds))
+    ms = statistics.median(milliseconds(run, wait) for _ in range(rounds))
     row["us"], row["gflops"] = round(1e3 * ms, 2), round(1e3 * case.gflop / ms, 1)
-    row["ratio"] = round(row["gflops"] / theirs, 3)
+    warm(python, wait, _SETTLED_SECONDS)
+    row["python_us"] = round(1e3 * statistics.median(milliseconds(python, wait) for _ in range(rounds)), 2)
+    row["ratio"] = case.gflop / (1e-3 * ms) / theirs
     with pl.profile() as recording:
-        run()
+        python()
     row["implementation"] = recording.events[-1]["implementation"]
     return row
 
 
 def print_table(rows: list[dict[str, Any]]) -> None:
-    right = ("us", "GFLOP/s", "dlprimitives'", "times as fast", "error")
+    right = ("us", "GFLOP/s", "dlprimitives'", "times as fast", "python", "error")
     table = Table(("op", *right, "by"), right=right)
     for row in rows:
         error = f"{row['error']:.1e}" if "error" in row else ""
         cells = (f"{row['us']:.1f}", f"{row['gflops']:.0f}", f"{row['dlprimitives_gflops']:.0f}", f"{row['ratio']:.2f}")
-        table.add(row["op"], *cells, error, row["implementation"])
+        table.add(row["op"], *cells, f"{row['python_us']:.1f}", error, row["implementation"])
     table.print()
     for kind in ("gemm", ""):
         ratios = [row["ratio"] for row in rows if row["op"].startswith("gemm") == bool(kind)]
@@ -177,7 +231,8 @@ def main(arguments: list[str] | None = None) -> None:
     if not device:
         print("there is no GPU here that OpenCL reaches")
         return
-    rows = [measure(case, rate, device, options.rounds) for case, rate in cases]
+    waits = [_AWAKE_SECONDS] + [_SETTLED_SECONDS] * len(cases)
+    rows = [measure(*each, device, options.rounds, waits[i]) for i, each in enumerate(cases)]
     print_table(rows)
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
