@@ -45,28 +45,6 @@ _CHECKED_GFLOP = 0.3  # products of at most so much are checked on the host
 _AWAKE_SECONDS, _SETTLED_SECONDS = 1.0, 0.1  # calls before the first op is timed, and before each
 
 
-def into(result: Any, op: str, tensors: tuple[Any, ...], attributes: dict[str, Any]) -> Callable[[], Any]:
-    """A call of that op into a tensor that exists, as dlprimitives' loop makes it."""
-    kept = Attributes(attribute_text(op, attributes))
-    name, count, handle, run = op.encode(), len(tensors), context.handle, lib.pl_op_run
-    inputs = ffi.new("pl_tensor[]", [each._handle for each in tensors])
-    outputs = ffi.new("pl_tensor[]", [result._handle])
-
-    def call() -> None:
-        if status := run(handle, name, kept.handle, inputs, count, outputs, 1, ffi.NULL):
-            check(status)
-
-    return call
-
-
-def warm(run: Callable[[], Any], wait: Callable[[], None], seconds: float) -> None:
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        for _ in range(50):
-            run()
-        wait()
-
-
 class Gemm(NamedTuple):
     """op(a) of (m, k) times op(b) of (k, n); T: kept transposed."""
 
@@ -91,7 +69,9 @@ class Gemm(NamedTuple):
         b = rng.uniform(-1, 1, (self.n, self.k) if self.transpose_b else (self.k, self.n))
         return a.astype(np.float32), b.astype(np.float32)
 
-    op = "matmul"
+    @property
+    def op(self) -> str:
+        return "matmul"
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -99,6 +79,9 @@ class Gemm(NamedTuple):
 
     def tensors(self, a: Any, b: Any) -> tuple[Any, Any]:
         return a, b
+
+    def run(self, tensors: tuple[Any, Any]) -> Any:
+        return ops.matmul(*tensors, **self.attributes)
 
     def exact(self, a: Any, b: Any) -> Any:
         return (a.T if self.transpose_a else a).astype(np.float64) @ (b.T if self.transpose_b else b)
@@ -133,7 +116,9 @@ class Conv(NamedTuple):
         w = rng.uniform(-1, 1, (self.oc, self.c // self.groups, self.k, self.k))
         return x.astype(np.float32), w.astype(np.float32)
 
-    op = "conv2d"
+    @property
+    def op(self) -> str:
+        return "conv2d"
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -142,6 +127,9 @@ class Conv(NamedTuple):
     def tensors(self, x: Any, w: Any) -> tuple[Any, Any]:
         return x.to(layout="NHWC"), w
 
+    def run(self, tensors: tuple[Any, Any]) -> Any:
+        return ops.conv2d(*tensors, **self.attributes)
+
     def exact(self, x: Any, w: Any) -> Any:
         """Of the first image alone, by windows."""
         padded = np.pad(x[:1].astype(np.float64), ((0, 0), (0, 0), (self.padding,) * 2, (self.padding,) * 2))
@@ -149,6 +137,28 @@ class Conv(NamedTuple):
         windows = windows[:, :, :: self.stride, :: self.stride]
         parts = zip(np.split(windows, self.groups, axis=1), np.split(w, self.groups), strict=True)
         return np.concatenate([np.einsum("nchwij,ocij->nohw", v, f, optimize=True) for v, f in parts], axis=1)
+
+
+def into(result: Any, case: Gemm | Conv, tensors: tuple[Any, Any]) -> Callable[[], Any]:
+    """A call of that op into a tensor that exists, as dlprimitives' loop makes it."""
+    kept = Attributes(attribute_text(case.op, case.attributes))
+    name, count, handle, run = case.op.encode(), len(tensors), context.handle, lib.pl_op_run
+    inputs = ffi.new("pl_tensor[]", [each._handle for each in tensors])
+    outputs = ffi.new("pl_tensor[]", [result._handle])
+
+    def call() -> None:
+        if status := run(handle, name, kept.handle, inputs, count, outputs, 1, ffi.NULL):
+            check(status)
+
+    return call
+
+
+def warm(run: Callable[[], Any], wait: Callable[[], None], seconds: float) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        for _ in range(50):
+            run()
+        wait()
 
 
 def table_of(path: Path) -> list[tuple[Gemm | Conv, float]]:
@@ -167,17 +177,16 @@ def table_of(path: Path) -> list[tuple[Gemm | Conv, float]]:
 def measure(case: Gemm | Conv, theirs: float, device: str, rounds: int, awake: float) -> dict[str, Any]:
     arrays = case.arrays()
     tensors = case.tensors(*(pl.asarray(each, device=device) for each in arrays))
-    attributes, function = case.attributes, getattr(ops, case.op)
 
     def python() -> Any:
-        return function(*tensors, **attributes)
+        return case.run(tensors)
 
     def wait() -> None:
         pl.synchronize(device)
 
     for _ in range(5):  # what is measured, built and chosen on first sight
         result = python()
-    run = into(result, case.op, tensors, attributes)
+    run = into(result, case, tensors)
     warm(run, wait, awake)
     row: dict[str, Any] = {"op": case.name, "gflop": round(case.gflop, 3), "dlprimitives_gflops": theirs}
     if isinstance(case, Conv) or case.gflop <= _CHECKED_GFLOP:

@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 from bench import policies
 from bench.__main__ import _ASIDE, _SHORT, benchmarks
 from bench.choice_quality import cases, summarise
-from bench.gpu_dlprimitives import Conv, Gemm, table_of
+from bench.gpu_dlprimitives import Conv, Gemm, into, table_of
 from bench.layers import best, class_of, flops_of
 from bench.networks import judge
 from bench.shapes import CONVOLUTIONS
@@ -129,6 +129,10 @@ def test_dlprimitives_table_is_read(tmp_path):
 def test_dlprimitives_reference_is_the_ops_result(case):
     arrays = case.arrays()
     exact = case.exact(*arrays)
-    got = np.asarray(case.call(*map(pl.asarray, arrays))())
-    assert got[: len(exact)].shape == exact.shape
-    np.testing.assert_allclose(got[: len(exact)], exact, rtol=1e-5, atol=1e-5)
+    tensors = case.tensors(*map(pl.asarray, arrays))
+    result = case.run(tensors)
+    given = result + 1
+    into(given, case, tensors)()
+    for got in map(np.asarray, (result, given)):
+        assert got[: len(exact)].shape == exact.shape
+        np.testing.assert_allclose(got[: len(exact)], exact, rtol=1e-5, atol=1e-5)
