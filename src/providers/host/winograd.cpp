@@ -6,7 +6,7 @@
 //   by tiles     each thread has blocks of its own.  The weights are read once for each block.
 //   by channels  all threads transform one large block together, then each takes panels of output channels (or parts of
 //                the block, where panels are few).  The weights are read once in total: for few tiles and many
-//                channels.
+//                channels.  Of 1 to 4 tiles each of a few threads transforms all for itself, so that none waits.
 // And two forms of the weights:
 //   early        transformed when they are packed: 4 times as large as the weights.
 //   late         as they are, in panels, and transformed as they are used.  With few tiles a layer's time is that of
@@ -45,6 +45,10 @@ constexpr int64_t kFewTiles = 64;
 // In a block.  From 16 to 128 tiles of its own a thread's speed changes by 3%; the transformed input of 64 shared tiles
 // of 512 channels is 4.7 MB, and with 256 tiles the same layers were up to a fifth slower (bench/winograd.py, Zen 5).
 constexpr int64_t kOwnTiles = 32, kSharedTiles = 64;
+// Up to so many threads transform the few tiles of WinogradKernels::few each for itself.  That costs each what the
+// others would have done, a few percent, and saves a wait for the slowest and lines of another core.  On two cores that
+// other programs use too, every wait may last for a time slice.
+constexpr int kFewThreads = 4;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Floats from one point to the next, for so many lines of 16 floats: odd, see winograd.h.
@@ -138,6 +142,7 @@ void pack_weights(const Geometry& g, const float* weights, float* packed) {
 // How the work is cut; fixed when the candidate is listed, as the workspace depends on it.
 struct Cut {
   bool by_channels = false;
+  bool own_input = false;  // by channels: each thread transforms the block for itself
   int64_t most_tiles = 1;  // in a block
   int threads = 1;         // at most
 };
@@ -168,7 +173,7 @@ class Body {
 
   static size_t workspace_floats(const Geometry& g, const Cut& cut) {
     const int64_t v = g.v_floats(cut.most_tiles), own = g.m_floats(cut.most_tiles) + g.u_floats();
-    return size_t(cut.by_channels ? v + cut.threads * own : cut.threads * (v + own));
+    return size_t(cut.by_channels && !cut.own_input ? v + cut.threads * own : cut.threads * (v + own));
   }
 
   void operator()(const KernelArguments& arguments) const {
@@ -220,13 +225,17 @@ class Body {
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
       const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
-      float* v = call.workspace;
-      const int64_t own = g_.m_floats(cut_.most_tiles) + g_.u_floats();
-      float* products = v + g_.v_floats(cut_.most_tiles) + rank * own;
+      const int64_t input = g_.v_floats(cut_.most_tiles), own = g_.m_floats(cut_.most_tiles) + g_.u_floats();
+      float* v = call.workspace + (cut_.own_input ? rank * (input + own) : 0);
+      float* products = cut_.own_input ? v + input : v + input + rank * own;
       for (int64_t block = 0; block < blocks; ++block) {
         const int64_t first = tiles * block / blocks, count = tiles * (block + 1) / blocks - first;
-        transform(call, first, count * rank / team, count * (rank + 1) / team, count, v);
+        if (cut_.own_input) {
+          transform(call, first, 0, count, count, v);
+        } else {
+          transform(call, first, count * rank / team, count * (rank + 1) / team, count, v);
 #pragma omp barrier
+        }
         // Items are parts of panels, those of one panel side by side; as many parts as it takes to occupy all.
         int64_t parts = 1;
         while (panels * parts % team != 0 && panels * parts < 4 * team && parts * 8 < count) ++parts;
@@ -235,6 +244,7 @@ class Body {
           const int64_t part = item % parts;
           multiply(call, item / parts, first, count * part / parts, count * (part + 1) / parts, count, v, products);
         }
+        if (block + 1 == blocks) break;  // the last wait is the parallel region's own
 #pragma omp barrier
       }
     }
@@ -380,6 +390,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       // Few tiles cannot be shared, so there must be panels for all.
       while (g.most_blocks > 1 && g.tiles() <= kFewTiles && g.panels() < cut.threads) g.most_blocks /= 2;
       cut.by_channels = g.late || g.weight_floats() * sizeof(float) >= kSharedWeights;
+      cut.own_input = g.few() && cut.threads <= kFewThreads;
       cut.most_tiles = std::min<int64_t>(g.tiles(), cut.by_channels ? kSharedTiles : kOwnTiles);
       Candidate candidate;
       candidate.provider = "host";
