@@ -19,6 +19,7 @@
 #include "check.h"
 #include "providers/opencl/loader.h"
 #include "providers/opencl/opencl_provider.h"
+#include "unoptimised.h"
 
 namespace pl::testing {
 
@@ -131,14 +132,8 @@ class Candidates {
     return devices_.empty();
   }
 
-  // Where the kernels' arithmetic is in question and hundreds of them are built: PoCL 3.1 takes 1.7 s to optimise
-  // what it builds in 0.2 s.
-  void unoptimised_on_cpus() {
-    for (const auto& device : devices_) {
-      opencl::OpenclDevice* target = opencl::as_opencl(*device);
-      if (target && target->capabilities().cpu) target->build_options = " -cl-opt-disable";
-    }
-  }
+  void unoptimised_on_cpus() { for_each_device(testing::unoptimised_on_cpus); }
+  void unoptimised_on_pocl() { for_each_device(testing::unoptimised_on_pocl); }
 
   const std::vector<std::shared_ptr<Device>>& devices() const { return devices_; }
   void leave_out(const std::function<bool(Device&)>& which) {
@@ -177,6 +172,11 @@ class Candidates {
   }
 
  private:
+  void for_each_device(void (*visit)(opencl::OpenclDevice&)) {
+    for (const auto& device : devices_)
+      if (opencl::OpenclDevice* target = opencl::as_opencl(*device)) visit(*target);
+  }
+
   void run(const Op& op, Device& device, Candidate& candidate, const std::vector<Array>& inputs,
            const Array& expected) {
     implementations.insert(candidate.implementation);

@@ -5,6 +5,7 @@
 #include "host_testing.h"
 #include "providers/opencl/loader.h"
 #include "providers/opencl/opencl_provider.h"
+#include "unoptimised.h"
 
 namespace pl::opencl_testing {
 
@@ -32,6 +33,12 @@ inline const std::vector<Target>& targets() {
     return out;
   }();
   return *all;
+}
+
+// For tests of hundreds of kernels.
+inline void unoptimised_on_pocl() {
+  for (const Target& target : targets())
+    if (opencl::OpenclDevice* device = opencl::as_opencl(*target.device)) testing::unoptimised_on_pocl(*device);
 }
 
 // `whole_space`: those that only the tuner tries too; `wanted`: not all of them.  Returns how many candidates ran; ends

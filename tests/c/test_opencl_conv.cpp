@@ -54,6 +54,7 @@ int main() {
     check(candidates, c, dtype, special);
   };
   for (const Case& c : cases) run(c, DType::f32);
+  candidates.unoptimised_on_pocl();
   for (DType dtype : {DType::f16, DType::bf16})
     for (int i : {1, 2, 6, 9, 15}) run(cases[i], dtype);
   for (int i : {0, 1, 6, 7, 9, 15}) run(cases[i], DType::f32, true);

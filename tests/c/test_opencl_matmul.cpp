@@ -12,6 +12,7 @@ int main() {
   candidates.filter = [&](const Candidate& candidate) {
     return candidate.implementation.rfind("conv_fwd_mma", 0) != 0 || number++ % 3 == 0;
   };
+  candidates.unoptimised_on_pocl();
   for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
     check_matmul(candidates, {17, 33}, {33, 29}, "", 0, dtype);
     check_matmul(candidates, {2, 3, 21, 40}, {3, 40, 64}, "activation=relu", 64, dtype);

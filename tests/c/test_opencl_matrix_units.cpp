@@ -164,7 +164,7 @@ int main() {
   std::ifstream in(PYLAYOUT_SOURCE_DIR "/tests/c/kernels/emulated_matrix_units.clh");
   device->build_prelude = std::string{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   CHECK(!device->build_prelude.empty());
-  if (own.cpu) device->build_options = " -cl-opt-disable";
+  unoptimised_on_cpus(*device);
   std::string folder = (std::filesystem::temp_directory_path() / "pylayout-units-XXXXXX").string();
   CHECK(mkdtemp(folder.data()) != nullptr);
   opencl::most_mma_plans = 1000;

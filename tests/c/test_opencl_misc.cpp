@@ -496,6 +496,7 @@ void test_gather() {
 }  // namespace
 
 int main() {
+  unoptimised_on_pocl();
   test_pool();
   test_adaptive_pool();
   test_batch_norm();

@@ -35,6 +35,7 @@ void both_ways(const char* one, const char* other, const Dims& shape, DType from
 }  // namespace
 
 int main() {
+  unoptimised_on_pocl();
   const DType f32 = DType::f32, f16 = DType::f16, bf16 = DType::bf16;
   both_ways("abcd", "aBcd16b", {2, 32, 18, 18}, f32, f32);  // 324 pixels: more than a tile of 256
   both_ways("abcd", "aBcd16b", {1, 35, 9, 9}, f32, f16);    // padding; odd rows

@@ -355,9 +355,8 @@ void test_reorder() {
 }  // namespace
 
 int main(int arguments, char** argument) {  // with a part's name: that part alone
-  for (const Target& target : targets())    // hundreds of kernels; optimised: test_opencl_misc, with fewer
-    if (opencl::OpenclDevice* device = opencl::as_opencl(*target.device))
-      if (device->capabilities().cpu) device->build_options = " -cl-opt-disable";
+  for (const Target& target : targets())
+    if (opencl::OpenclDevice* device = opencl::as_opencl(*target.device)) testing::unoptimised_on_cpus(*device);
   const std::pair<const char*, void (*)()> parts[] = {{"softmax", test_softmax},       {"layer_norm", test_layer_norm},
                                                       {"group_norm", test_group_norm}, {"reduce", test_reduce},
                                                       {"arg_reduce", test_arg_reduce}, {"cumsum", test_cumsum},

@@ -1,0 +1,1 @@
+// Nothing but headers, precompiled: the tests share them (tests/c/CMakeLists.txt).
