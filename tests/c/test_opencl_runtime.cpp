@@ -148,7 +148,8 @@ void test_builtins(OpenclDevice& device) {
     const std::string path = embedded_files[i].path;
     if (path.compare(path.size() - 3, 3, ".cl") != 0) continue;
     device.build(KernelSource(path));
-    if (!device.declares_builtins()) std::fprintf(stderr, "%s calls what is not declared\n", path.c_str());
+    if (!device.declares_builtins())
+      std::fprintf(stderr, "%s calls what kernels/common/builtins.clh does not declare\n", path.c_str());
     CHECK(device.declares_builtins());
   }
   device.build(KernelSource::generated(
