@@ -7,12 +7,12 @@
 //
 // Tensors: SRC (p, in_h, in_w) and DST (p, out_h, out_w), dense.
 //
-// A work-item computes TILE_H rows of TILE_W columns; TILE_W divides out_w unless RAGGED.  Kernel size,
-// stride and dilation are constants: a row of src is read once, by accesses of ACCESS columns where most of one is
-// wanted, joined along w, and then joined to each row of dst that wants it.  All that a work-item reads is on its way
-// before the first of it is used.  ACCESS divides in_w and TILE_W * STRIDE_W, so that an access lies inside of a row or
-// outside, and where in an access a window begins is a constant too.  Work-items are numbered by pieces, tiles of rows,
-// planes; `pieces` and `tiles` are how many there are.
+// A work-item computes TILE_H rows of TILE_W columns; TILE_W divides out_w.  Kernel size, stride and dilation are
+// constants: a row of src is read once, by accesses of ACCESS columns where most of one is wanted, joined along w, and
+// then joined to each row of dst that wants it.  All that a work-item reads is on its way before the first of it is
+// used.  ACCESS divides in_w and TILE_W * STRIDE_W, so that an access lies inside of a row or outside, and where in an
+// access a window begins is a constant too.  Work-items are numbered by pieces, tiles of rows, planes; `pieces` and
+// `tiles` are how many there are.
 #include "common/held.clh"
 #include "pool/join.clh"
 
@@ -43,9 +43,6 @@
 #endif
 #ifndef ACCESS
 #define ACCESS 4  // columns of src an access: 1, 2, 4, 8
-#endif
-#ifndef RAGGED
-#define RAGGED 0  // 1: the last piece of a row may end behind it, so that columns are stored one by one
 #endif
 #define SPAN_H ((TILE_H - 1) * STRIDE_H + (KERNEL_H - 1) * DILATION_H + 1)  // rows of src that a tile reaches
 #define SPAN_W ((TILE_W - 1) * STRIDE_W + (KERNEL_W - 1) * DILATION_W + 1)  // and columns
@@ -141,13 +138,6 @@ __kernel void pool_columns(__global const STORAGE_T(SRC)* restrict src, __global
             value[w] = POOL_FINISH(value[w], rows * columns);
         }
         const int to = (plane * pool.out_h + h0 + r) * pool.out_w + w0;
-#if RAGGED
-        _Pragma("unroll") for (int w = 0; w < TILE_W; ++w)
-            if (w0 + w < pool.out_w) {
-                STORE(DST, dst, to + w, value[w]);
-            }
-#else
         HELD_STORE(DST, TILE_W, dst, to, value)
-#endif
     }
 }

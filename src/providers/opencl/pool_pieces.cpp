@@ -111,14 +111,13 @@ std::unique_ptr<Kernel> prepare_columns(OpenclDevice& device, const Op& op, cons
   KernelSource source("pool/pool_columns.cl");
   pool.define(source, device);
   source.define("BEGIN_W", pool.begin[1]).define("ACCESS", access_of(pool, tile["TILE_W"]));
-  source.define("RAGGED", pool.out[1] % tile["TILE_W"] ? 1 : 0);
   tile.define(source);
   ColumnsArgument argument;
   argument.in_h = cl_int(pool.in[0]), argument.in_w = cl_int(pool.in[1]);
   argument.out_h = cl_int(pool.out[0]), argument.out_w = cl_int(pool.out[1]);
   argument.begin_h = cl_int(pool.begin[0]);
   argument.end_h = cl_int(pool.end[0]), argument.end_w = cl_int(pool.end[1]);
-  const int64_t pieces = tiles_of(pool.out[1], tile["TILE_W"]), tiles = tiles_of(pool.out[0], tile["TILE_H"]);
+  const int64_t pieces = pool.out[1] / tile["TILE_W"], tiles = tiles_of(pool.out[0], tile["TILE_H"]);
   const int64_t all = pieces * tiles * op.in(0).shape[0] * op.in(0).shape[1];
   auto kernel = std::make_unique<KernelList>(device);
   kernel->add(source, "pool_columns")
@@ -187,8 +186,8 @@ void list_pool_columns(const Op& op, OpenclDevice& device, CandidateList& out) {
   const auto suits = [&](const Point& tile) {
     const int64_t height = tile["TILE_H"], width = tile["TILE_W"];
     const int64_t source = pool.span(0, height) * (pool.span(1, width) + access_of(pool, width)) * bytes / 4;
-    return pool.suits_rows(height) && (pool.out[1] % width == 0 || (pool.out[1] % 2 && pool.out[1] > width)) &&
-           width * bytes <= 16 && (source <= kRegisters || width * height == 1);
+    return pool.suits_rows(height) && pool.out[1] % width == 0 && width * bytes <= 16 &&
+           (source <= kRegisters || width * height == 1);
   };
   // As many columns as an access of the source brings.
   int width = 1;

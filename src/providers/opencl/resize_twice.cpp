@@ -100,9 +100,8 @@ void list_resize_twice(const Op& op, OpenclDevice& device, CandidateList& out) {
       const auto suits = [&](const Point& tile) {
         return source.in_h > tile["TILE_H"] / 2 && (source.columns || tile["COPIES"] == 2);
       };
-      std::vector<Point> starts{{{"TILE_H", 1}, {"COPIES", 2}}};
-      if (source.columns) starts.push_back({{"TILE_H", 1}, {"COPIES", 1}});
-      nearest_family().add(base, shapes, nearest_family().choices(device, shapes, starts, suits, out.whole_space), out,
+      const Point start{{"TILE_H", 1}, {"COPIES", source.columns ? 1 : 2}};
+      nearest_family().add(base, shapes, nearest_family().choices(device, shapes, start, suits, out.whole_space), out,
                            [&](Candidate& candidate, const Point& tile) {
                              candidate.efficiency = 0.7;
                              candidate.prepare = [&device, source, tile] {
