@@ -51,22 +51,22 @@
     EACH_KEPT(k) if (GROUP_HAS(k)) {                                                   \
         const idx_t p = PLACE(k);                                                      \
         (void)p;                                                                       \
-        const vec y = (HELD(x[k]) - (mean)) * (scale)TIMES_WEIGHT(p) PLUS_BIAS(p);     \
+        const vec y = (HELD(HELD_AT(x, k)) - (mean)) * (scale)TIMES_WEIGHT(p) PLUS_BIAS(p); \
         STORE_PIECE(DST, dst, GROUP_AT(k), y);                                         \
     }
 
 // Declares x, mean and squares of the part.
 #define GROUP_MOMENTS                                                                  \
-    GROUP_HOLD(x, (held_t)(0))                                                         \
-    vec sums_ = HELD(x[0]);                                                            \
-    _Pragma("unroll") for (int k = 1; k < KEPT; ++k) sums_ += HELD(x[k]);              \
+    GROUP_HOLD_ALL(x)                                                                  \
+    vec sums_ = HELD(HELD_AT(x, 0));                                                   \
+    _Pragma("unroll") for (int k = 1; k < KEPT; ++k) sums_ += HELD(HELD_AT(x, k));     \
     stat mean = STAT_SUM(sums_);                                                       \
     GROUP_SUM(0, mean)                                                                 \
     mean /= (float)TERMS_OF_PART(part_);                                               \
     sums_ = (vec)(0.0f);                                                               \
     GROUP_AGAIN(x)                                                                     \
     EACH_KEPT(k) if (GROUP_WITHIN(k)) {                                                \
-        const vec d = HELD(x[k]) - mean;                                               \
+        const vec d = HELD(HELD_AT(x, k)) - mean;                                      \
         sums_ += d * d;                                                                \
     }                                                                                  \
     stat squares = STAT_SUM(sums_);                                                    \
@@ -77,6 +77,7 @@ GROUP_KERNEL void normalise_groups(__global const STORAGE_T(SRC)* restrict src, 
                                    const idx_t groups, const idx_t weights_of_row) {
     GROUP_MEMORY(stat, 0)
     GROUP_MEMORY(stat, 1)
+    GROUP_LOCAL
     GROUP_BEGIN((idx_t)get_group_id(0))
     GROUP_MOMENTS
     const stat scale = 1.0f / sqrt(squares / (float)TERMS_OF_PART(0) + eps);
@@ -88,6 +89,7 @@ GROUP_KERNEL void normalise_parts(__global const STORAGE_T(SRC)* restrict src, _
                                   const idx_t rows) {
     GROUP_MEMORY(stat, 0)
     GROUP_MEMORY(stat, 1)
+    GROUP_LOCAL
     GROUP_BEGIN((idx_t)get_group_id(0))
     GROUP_MOMENTS
     if (GROUP_WRITES) {
@@ -111,6 +113,7 @@ __kernel void normalise_join(__global float* restrict stats, const idx_t rows, c
     stats[STATS_AT(PARTS, 1)] = 1.0f / sqrt(squares / whole + eps);
 }
 
+#if LOCAL_KEPT == 0  // of rows in parts
 GROUP_KERNEL void normalise_apply(__global const STORAGE_T(SRC)* restrict src, __global STORAGE_T(DST)* restrict dst
                                       WEIGHT_PARAMETER BIAS_PARAMETER, __global const float* restrict stats,
                                   const idx_t rows, const idx_t groups, const idx_t weights_of_row) {
@@ -120,3 +123,4 @@ GROUP_KERNEL void normalise_apply(__global const STORAGE_T(SRC)* restrict src, _
     const stat mean = LOAD_STAT(stats, STATS_AT(PARTS, 0)), scale = LOAD_STAT(stats, STATS_AT(PARTS, 1));
     WRITE(mean, scale)
 }
+#endif

@@ -202,7 +202,7 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
       if (!pieces) return false;
       const auto places = weight_places(*pieces);
       if (!places && has_weights) return false;
-      const auto rows = row_groups(device, x, axes, way, {true});
+      const auto rows = row_groups(device, x, axes, way, {true, true});
       if (!rows) return false;
       for (int i : {1, 2})
         if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));

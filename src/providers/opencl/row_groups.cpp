@@ -11,6 +11,8 @@ constexpr int kGroup = 128;      // work-items of a work-group, more where a row
 constexpr int kWidest = 512;     // work-items that share a row
 constexpr int64_t kFew = 32;     // registers of what a work-item holds, so that many are at work
 constexpr int64_t kMost = 64;    // the same, where a row would else be read twice
+constexpr int kDeepGroup = 256;  // work-items of a work-group, where each keeps as many registers as leave room for two
+constexpr int64_t kDeep = 104;   // such groups in a multiprocessor
 constexpr int64_t kApart = 64;   // elements side by side that a work-group reads at least, where rows lie in pieces
 constexpr int64_t kSector = 32;  // bytes, the same, where a row would else be read twice
 constexpr int64_t kWorthTuning = 32 << 10;  // elements
@@ -53,10 +55,10 @@ size_t joins_bytes(const RowGroups& rows) {
 // that a work-group reads at least, where rows lie in pieces.
 bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, int64_t of_register, int64_t apart) {
   const auto has = int64_t(device.capabilities().max_work_group);
-  const int64_t items = std::min<int64_t>(way.lanes > 0 ? 2 * kWidest : kWidest, has);
+  const int64_t items = std::min<int64_t>(way.deep ? kDeepGroup : way.lanes > 0 ? 2 * kWidest : kWidest, has);
   const int64_t width = rows.vector, few = std::max<int64_t>(1, kFew * of_register / width);
   // A work-group of 1024 leaves each of its work-items 64 registers.
-  const int64_t most = (way.lanes > 0 ? kMost - kMost / 4 : kMost) * of_register / width;
+  const int64_t most = (way.deep ? kDeep : way.lanes > 0 ? kMost - kMost / 4 : kMost) * of_register / width;
   const RowPieces& at = rows.pieces;
   const auto shared = [&](int64_t lanes, int64_t limit) {
     return way.lanes > 0 ? std::min(2 * lanes, limit) : way.lanes < 0 ? std::max<int64_t>(lanes / 2, 1) : lanes;
@@ -86,7 +88,14 @@ bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, int6
     while (rows.slots < neighbours && lanes * rows.run_lanes * rows.slots * 2 <= std::min<int64_t>(kGroup, items))
       rows.slots *= 2;
   }
-  return (way.parts ? rows.parts > 1 : rows.parts == 1) && joins_bytes(rows) <= device.capabilities().local_memory;
+  size_t local = joins_bytes(rows);
+  if (way.local) {
+    const int64_t registers = std::max<int64_t>(1, width / of_register), step = 4 * registers * rows.lanes() * rows.slots;
+    rows.local_kept = std::min(rows.kept - 1, way.local * 1024 / step);
+    if (rows.local_kept < 1) return false;
+    local += size_t(rows.local_kept * step);
+  }
+  return (way.parts ? rows.parts > 1 : rows.parts == 1) && local <= device.capabilities().local_memory;
 }
 
 }  // namespace
@@ -96,6 +105,7 @@ void RowGroups::define(KernelSource& source) const {
   source.define("STEPS", pieces.steps).define("INNER", pieces.inner).define("RUN", pieces.run);
   source.define("PARTS", parts).define("PART", part).define("SLOTS", slots);
   source.define("RUN_LANES", run_lanes).define("STEP_LANES", step_lanes).define("KEPT", kept);
+  source.define("LOCAL_KEPT", local_kept);
 }
 
 int64_t RowGroups::groups() const {
@@ -113,7 +123,15 @@ Launch& RowGroups::over_rows(Launch& launch) const { return launch.global({size_
 const std::vector<RowWay>& row_ways(bool whole_space) {
   static const std::vector<RowWay> starts{{""}, {"[PARTS]", true}};
   static const std::vector<RowWay> all{
-      {""}, {"[PARTS]", true}, {"[MANY]", false, 1}, {"[FEW]", false, -1}, {"[NARROW]", false, 0, true}};
+      {""},
+      {"[PARTS]", true},
+      {"[MANY]", false, 1},
+      {"[FEW]", false, -1},
+      {"[NARROW]", false, 0, true},
+      {"[DEEP]", false, 0, false, true},
+      {"[LOCAL=16]", false, 0, false, true, 16},
+      {"[LOCAL=24]", false, 0, false, true, 24},
+      {"[LOCAL=40]", false, 0, false, true, 40}};
   return whole_space ? all : starts;
 }
 
@@ -149,12 +167,13 @@ std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc
     }
     return std::nullopt;
   };
-  const bool usual_way = !way.lanes && !way.narrow;
+  if (way.deep && !use.deep) return std::nullopt;
+  const bool usual_way = !way.lanes && !way.narrow && !way.deep;
   if (!usual_way && desc.elements() < kWorthTuning) return std::nullopt;
   const auto out = chosen(way);
   if (out && !usual_way) {  // only what is another way
     const auto usual = chosen(RowWay{""});
-    if (usual && usual->lanes() == out->lanes() && usual->slots == out->slots) return std::nullopt;
+    if (usual && usual->lanes() == out->lanes() && usual->slots == out->slots && !out->local_kept) return std::nullopt;
   }
   return out;
 }

@@ -15,6 +15,7 @@ struct RowGroups {
   int vector = 1, run_lanes = 1, step_lanes = 1, slots = 1;
   int64_t rows = 1;  // in all
   int64_t kept = 1, part = 1, parts = 1;
+  int64_t local_kept = 0;  // of the vectors that a work-item keeps, those in local memory
 
   void define(KernelSource& source) const;
   int lanes() const { return run_lanes * step_lanes; }  // work-items that share a row
@@ -32,6 +33,8 @@ struct RowWay {
   bool parts = false;   // rows in parts, rather than whole
   int lanes = 0;        // of work-items that share a row: twice as many (1), half as many (-1)
   bool narrow = false;  // no more rows side by side than must be, where rows lie in pieces
+  bool deep = false;    // work-groups of 256 at most, whose work-items keep more: two or three fit a multiprocessor
+  int local = 0;        // KB of local memory for what these keep
 };
 // Rows whole and rows in parts; for the tuner and for tests (`whole_space`) also more or fewer work-items a row.
 const std::vector<RowWay>& row_ways(bool whole_space);
@@ -39,6 +42,7 @@ const std::vector<RowWay>& row_ways(bool whole_space);
 // What a kernel makes of rows.
 struct RowUse {
   bool held = false;   // they are held as they lie in memory (GROUP_HOLD): two of 16 bits in a register
+  bool deep = false;   // some may be in local memory (GROUP_HOLD_ALL)
   bool eights = true;  // vectors across rows may have 8 of 16 bits
 };
 
