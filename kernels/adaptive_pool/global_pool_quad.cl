@@ -17,7 +17,7 @@
 #define POOL_MAX 0  // 1: maximum, 0: mean
 #endif
 #ifndef QUADS
-#define QUADS 8  // of channels a work-group: 1, 2, 4, 8
+#define QUADS 8  // of channels a work-group: 1, 2, 4, 8, 16
 #endif
 #ifndef LANES
 #define LANES 16  // work-items for a quad: 4, 8, 16, 32
@@ -40,7 +40,7 @@ void global_pool_quad(__global const STORAGE_T(SRC)* restrict src, __global STOR
     const idx_t base = n * positions * channels + c;
     float4 value = (float4)(NOTHING);
     if (c < channels)
-        _Pragma("unroll 4") for (idx_t p = begin + lane; p < end; p += LANES) {
+        _Pragma("unroll 8") for (idx_t p = begin + lane; p < end; p += LANES) {
             const float4 x = LOAD_QUAD(SRC, src, base + p * channels);
             value = JOIN(value, x);
         }

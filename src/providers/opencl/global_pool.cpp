@@ -17,7 +17,8 @@ GlobalPool::GlobalPool(const OpenclDevice& device, const TensorDesc& x, bool max
       channels(x.shape[1]),
       positions(x.elements() / (batch * channels)) {
   quads = 1;
-  while (quads < 8 && quads < channels / 4) quads *= 2;
+  const int64_t most_quads = size_of(x.dtype) == 2 ? 16 : 8;  // 128 bytes side by side
+  while (quads < most_quads && quads < channels / 4) quads *= 2;
   const int64_t groups = batch * ((channels / 4 + quads - 1) / quads);
   const int64_t wanted = 4 * int64_t(device.capabilities().compute_units) / std::max<int64_t>(1, groups);
   const int64_t least = (positions + kLanes * kMostOfLane - 1) / (kLanes * kMostOfLane);

@@ -7,12 +7,14 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int kGroup = 128;      // work-items of a work-group, more where a row needs them
-constexpr int kWidest = 512;     // work-items that share a row
-constexpr int64_t kFew = 32;     // registers of what a work-item holds, so that many are at work
-constexpr int64_t kMost = 64;    // the same, where a row would else be read twice
-constexpr int kDeepGroup = 256;  // work-items of a work-group, where each keeps as many registers as leave room for two
-constexpr int64_t kDeep = 104;   // such groups in a multiprocessor
+constexpr int kGroup = 128;    // work-items of a work-group, more where a row needs them
+constexpr int kWidest = 512;   // work-items that share a row
+constexpr int64_t kFew = 32;   // registers of what a work-item holds, so that many are at work
+constexpr int64_t kMost = 64;  // the same, where a row would else be read twice
+// Where a row is long, some of it in local memory, so that a multiprocessor has room for two work-groups.
+constexpr int kDeepGroup = 256;        // work-items of a work-group at most
+constexpr int64_t kDeep = 104;         // registers of what a work-item holds, in local memory too
+constexpr int64_t kLocal = 24 * 1024;  // bytes of local memory for it
 constexpr int64_t kApart = 64;   // elements side by side that a work-group reads at least, where rows lie in pieces
 constexpr int64_t kSector = 32;  // bytes, the same, where a row would else be read twice
 constexpr int64_t kWorthTuning = 32 << 10;  // elements
@@ -52,13 +54,14 @@ size_t joins_bytes(const RowGroups& rows) {
 }
 
 // False where rows cannot be taken in this way.  `of_register`: elements in a register; `apart`: elements side by side
-// that a work-group reads at least, where rows lie in pieces.
-bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, int64_t of_register, int64_t apart) {
+// that a work-group reads at least, where rows lie in pieces; `deep`: see kDeepGroup.
+bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, bool deep, int64_t of_register,
+            int64_t apart) {
   const auto has = int64_t(device.capabilities().max_work_group);
-  const int64_t items = std::min<int64_t>(way.deep ? kDeepGroup : way.lanes > 0 ? 2 * kWidest : kWidest, has);
+  const int64_t items = std::min<int64_t>(deep ? kDeepGroup : way.lanes > 0 ? 2 * kWidest : kWidest, has);
   const int64_t width = rows.vector, few = std::max<int64_t>(1, kFew * of_register / width);
   // A work-group of 1024 leaves each of its work-items 64 registers.
-  const int64_t most = (way.deep ? kDeep : way.lanes > 0 ? kMost - kMost / 4 : kMost) * of_register / width;
+  const int64_t most = (deep ? kDeep : way.lanes > 0 ? kMost - kMost / 4 : kMost) * of_register / width;
   const RowPieces& at = rows.pieces;
   const auto shared = [&](int64_t lanes, int64_t limit) {
     return way.lanes > 0 ? std::min(2 * lanes, limit) : way.lanes < 0 ? std::max<int64_t>(lanes / 2, 1) : lanes;
@@ -89,10 +92,10 @@ bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, int6
       rows.slots *= 2;
   }
   size_t local = joins_bytes(rows);
-  if (way.local) {
-    const int64_t registers = std::max<int64_t>(1, width / of_register), step = 4 * registers * rows.lanes() * rows.slots;
-    rows.local_kept = std::min(rows.kept - 1, way.local * 1024 / step);
-    if (rows.local_kept < 1) return false;
+  if (deep) {
+    // Bytes of a vector of each work-item; other devices may hold f16 as f32.
+    const int64_t step = 4 * width / (device.capabilities().nvidia ? of_register : 1) * rows.lanes() * rows.slots;
+    rows.local_kept = std::min(rows.kept / 2, kLocal / step);
     local += size_t(rows.local_kept * step);
   }
   return (way.parts ? rows.parts > 1 : rows.parts == 1) && local <= device.capabilities().local_memory;
@@ -122,16 +125,12 @@ Launch& RowGroups::over_rows(Launch& launch) const { return launch.global({size_
 
 const std::vector<RowWay>& row_ways(bool whole_space) {
   static const std::vector<RowWay> starts{{""}, {"[PARTS]", true}};
-  static const std::vector<RowWay> all{
-      {""},
-      {"[PARTS]", true},
-      {"[MANY]", false, 1},
-      {"[FEW]", false, -1},
-      {"[NARROW]", false, 0, true},
-      {"[DEEP]", false, 0, false, true},
-      {"[LOCAL=16]", false, 0, false, true, 16},
-      {"[LOCAL=24]", false, 0, false, true, 24},
-      {"[LOCAL=40]", false, 0, false, true, 40}};
+  static const std::vector<RowWay> all{{""},
+                                       {"[PARTS]", true},
+                                       {"[MANY]", false, 1},
+                                       {"[FEW]", false, -1},
+                                       {"[NARROW]", false, 0, true},
+                                       {"[WIDE]", false, 0, false, true}};
   return whole_space ? all : starts;
 }
 
@@ -156,24 +155,31 @@ std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc
   }
   const int64_t size = int64_t(size_of(desc.dtype));
   const int64_t of_register = use.held && rows.vector > 1 ? 4 / size : 1;
-  const auto chosen = [&](const RowWay& how) -> std::optional<RowGroups> {
+  const auto chosen_if = [&](const RowWay& how, bool deep) -> std::optional<RowGroups> {
     std::vector<std::pair<int, int64_t>> attempts{{rows.vector, how.narrow ? 1 : kApart}};
     if (rows.pieces.across && rows.vector == 8) attempts.push_back({4, attempts[0].second});  // half the local memory
     if (!how.parts && !rows.flat) attempts.push_back({rows.vector, std::min(attempts[0].second, kSector / size)});
     for (const auto& [vector, apart] : attempts) {
       RowGroups out = rows;
       out.vector = vector;
-      if (choose(device, out, how, of_register, apart)) return out;
+      if (choose(device, out, how, deep, of_register, apart)) return out;
     }
     return std::nullopt;
   };
-  if (way.deep && !use.deep) return std::nullopt;
-  const bool usual_way = !way.lanes && !way.narrow && !way.deep;
+  const auto chosen = [&](const RowWay& how) {
+    auto out = chosen_if(how, false);
+    const bool long_rows = out && out->parts == 1 && out->lanes() * out->slots > kDeepGroup;
+    if (use.local && !how.lanes && !how.wide && !how.parts && long_rows)
+      if (const auto deep = chosen_if(how, true)) out = deep;
+    return out;
+  };
+  const bool usual_way = !way.lanes && !way.narrow && !way.wide;
   if (!usual_way && desc.elements() < kWorthTuning) return std::nullopt;
   const auto out = chosen(way);
   if (out && !usual_way) {  // only what is another way
     const auto usual = chosen(RowWay{""});
-    if (usual && usual->lanes() == out->lanes() && usual->slots == out->slots && !out->local_kept) return std::nullopt;
+    if (usual && usual->lanes() == out->lanes() && usual->slots == out->slots && usual->local_kept == out->local_kept)
+      return std::nullopt;
   }
   return out;
 }

@@ -33,8 +33,7 @@ struct RowWay {
   bool parts = false;   // rows in parts, rather than whole
   int lanes = 0;        // of work-items that share a row: twice as many (1), half as many (-1)
   bool narrow = false;  // no more rows side by side than must be, where rows lie in pieces
-  bool deep = false;    // work-groups of 256 at most, whose work-items keep more: two or three fit a multiprocessor
-  int local = 0;        // KB of local memory for what these keep
+  bool wide = false;    // more than 256 work-items a row, rather than some of what they keep in local memory
 };
 // Rows whole and rows in parts; for the tuner and for tests (`whole_space`) also more or fewer work-items a row.
 const std::vector<RowWay>& row_ways(bool whole_space);
@@ -42,7 +41,7 @@ const std::vector<RowWay>& row_ways(bool whole_space);
 // What a kernel makes of rows.
 struct RowUse {
   bool held = false;   // they are held as they lie in memory (GROUP_HOLD): two of 16 bits in a register
-  bool deep = false;   // some may be in local memory (GROUP_HOLD_ALL)
+  bool local = false;  // some may be in local memory (GROUP_HOLD_ALL)
   bool eights = true;  // vectors across rows may have 8 of 16 bits
 };
 
