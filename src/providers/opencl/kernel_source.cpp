@@ -251,10 +251,17 @@ bool KernelSource::wide() const {
                      [=](const auto& entry) { return entry.second.extent() >= limit; });
 }
 
+int KernelSource::most_dimensions() const {
+  int most = 1;
+  for (const auto& entry : tensors_) most = std::max(most, entry.second.rank);
+  return most;
+}
+
 std::string KernelSource::text() const {
   std::string out;
   const bool is_wide = wide();
   if (is_wide) append_define(out, "PL_INDEX64", "1");
+  if (!tensors_.empty()) append_define(out, "PL_RANK", std::to_string(most_dimensions()));
   for (const auto& entry : tensors_) append_tensor(out, entry.first, entry.second, specialised_, is_wide);
   for (const auto& entry : defines_) append_define(out, entry.first, entry.second);
   return out + (generated_.empty() ? expand_source(file_) : expand_includes(file_, generated_));
@@ -272,13 +279,14 @@ const Addressing& KernelSource::addressing(const std::string& name) const {
 
 std::vector<unsigned char> KernelSource::tensor_argument(const std::string& name) const {
   const Addressing& a = addressing(name);
+  const int dimensions = most_dimensions();
   std::vector<int64_t> values{a.offset};
-  values.insert(values.end(), a.dims.begin(), a.dims.end());
-  values.insert(values.end(), a.strides.begin(), a.strides.end());
+  values.insert(values.end(), a.dims.begin(), a.dims.begin() + dimensions);
+  values.insert(values.end(), a.strides.begin(), a.strides.begin() + dimensions);
   const bool is_wide = wide();
   if (!is_wide) {
     std::vector<Divisor> divisors;
-    for (int i = 0; i < kMaxRank; ++i) {
+    for (int i = 0; i < dimensions; ++i) {
       const int64_t count = i < a.rank ? a.padded(i) / a.block(i) : 1;
       divisors.emplace_back(count > 0 && count <= INT32_MAX ? count : 1);  // by others nothing is divided
     }

@@ -81,6 +81,7 @@ class KernelSource {
   std::string options() const;
   bool wide() const;  // offsets need 64 bits (some tensor has 2^31 elements or more)
   const Addressing& addressing(const std::string& name) const;
+  int most_dimensions() const;  // of its tensors, at least 1: PL_RANK of kernels/common/tensor.clh
   // The bytes of a tensor's struct argument, `tensor_arg` of kernels/common/tensor.clh.
   std::vector<unsigned char> tensor_argument(const std::string& name) const;
 
