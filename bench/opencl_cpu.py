@@ -14,7 +14,9 @@ Dispatch for `cpu`, knowing nothing beforehand, picks the last column; below the
 kernel is faster on the memory of `cpu` than all that oneDNN and the host provider have, and what dispatch took there.
 
 `--clock processor` compares the time of all threads of the process, which other programs disturb less; it is the
-default on one core.
+default on one core. On several cores one thread that is held up holds up all: samples during which the process lost
+a processor do not count, and a line below the table says in how many ops every fastest candidate had five or more that
+do. Ratios of the others hold other programs' time: repeat it on a quiet machine.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from .programs import program, stream_shapes
 from .shapes import CONVOLUTIONS, Convolution
 
 TARGET = 0.6
+ENOUGH = 5  # undisturbed samples, as in bench/internals/opencl_cpu.cpp
 ACTIVATIONS = {"mobilenet_v2": "relu6", "efficientnet_b0": "silu"}  # of the networks; of others relu
 
 # A line for the program, and what it is: (kind, text).
@@ -217,6 +220,15 @@ class Comparison:
         return summary
 
 
+def at_work(rows: list[dict[str, Any]]) -> list[str]:
+    """How many processors each runner kept busy: fewer than there are where others took one, or threads had no work."""
+    shares: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        for way in row["ways"]:
+            shares[way["runner"]].append(way["processors"])
+    return [f"{runner} {statistics.median(values):.2f}" for runner, values in shares.items()]
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ["resnet50", "vgg16", "mobilenet_v2", "efficientnet_b0"]
@@ -249,6 +261,10 @@ def main(arguments: list[str] | None = None) -> None:
         comparison.add(row, options.families)
     summary = comparison.print()
     worst = max(way["error"] for row in rows for way in row["ways"])
+    sure = sum(all(way["undisturbed"] >= ENOUGH for way in row["ways"]) for row in rows)
+    print(f"{sure} of {len(rows)} ops by undisturbed samples alone")
+    if options.cores > 1:
+        print("processors at work, the median op: " + ", ".join(at_work(rows)))
     print(f"by the {clock}'s time on {options.cores} cores; largest difference between results {worst:.1e}")
     if options.json:
         result = {"devices": known, "cores": options.cores, "clock": clock, "summary": summary, "rows": rows}

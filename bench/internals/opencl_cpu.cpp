@@ -13,9 +13,10 @@
 // memory of `cpu`, as dispatch may take them there; and "chosen": what dispatch, tuning from nothing, takes for `cpu`.
 // The first answer names the devices; then an answer for each op is a line of JSON: {"op": LINE, "flops": F, "bytes":
 // inputs and outputs, "ways": [{"runner", "key", "layout", "ms", "processor_ms", "error"}, ...]}: the fastest of each
-// runner.  Times are lower quartiles, on several processors the least: by the clock, and of all threads of the process
-// together, which other programs disturb less.  The error is the L2 norm of the difference from the first runner's
-// result over that of the result.
+// runner.  Times are lower quartiles: by the clock, and of all threads of the process together, which other programs
+// disturb less.  On several processors one thread that lost its processor holds up all, so only samples count during
+// which none did ("undisturbed", their number), and where there are few of them, the least of all.  The error is the L2
+// norm of the difference from the first runner's result over that of the result.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -24,6 +25,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <set>
 #include <sstream>
@@ -108,6 +110,8 @@ class Tensors {
   std::map<std::string, BufferRef> buffers_;
 };
 
+constexpr size_t kEnough = 5;  // undisturbed samples, to judge by them alone
+
 // A candidate with its kernel.
 class Racer {
  public:
@@ -135,10 +139,12 @@ class Racer {
   void take_sample() {
     // Brings its memory into the caches, and wakes its threads; long runs do that themselves.
     if (wall_.empty() || wall_.back() < 10) run(1);
+    const uint64_t preempted = preemptions();
     const double wall = now(), processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     run(repeat_);
     processor_.push_back((seconds_of(CLOCK_PROCESS_CPUTIME_ID) - processor) * 1e3 / repeat_);
     wall_.push_back((now() - wall) * 1e3 / repeat_);
+    if (preemptions() == preempted) undisturbed_.push_back(wall_.back());
   }
   // Samples of a millisecond and more.
   void begin() {
@@ -147,15 +153,25 @@ class Racer {
     if (repeat_ == 1) return;
     processor_.clear();
     wall_.clear();
+    undisturbed_.clear();
     take_sample();
   }
   static double quartile(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     return values[(values.size() - 1) / 4];
   }
-  // On several processors threads wait for one another, so that most samples are disturbed once other programs run.
-  double ms() const { return by_processor ? quartile(wall_) : *std::min_element(wall_.begin(), wall_.end()); }
+  double ms() const {
+    if (by_processor) return quartile(wall_);
+    return undisturbed() >= kEnough ? quartile(undisturbed_) : *std::min_element(wall_.begin(), wall_.end());
+  }
+  size_t undisturbed() const { return undisturbed_.size(); }
   double processor_ms() const { return quartile(processor_); }
+  // How many were at work.  The clock of a process learns of its other threads at their processors' ticks, milliseconds
+  // late, so that only all samples together tell.
+  double processors() const {
+    return std::accumulate(processor_.begin(), processor_.end(), 0.0) /
+           std::accumulate(wall_.begin(), wall_.end(), 0.0);
+  }
   // By which the fastest is found: on one processor, what other programs disturb less.
   double score() const { return by_processor ? processor_ms() : ms(); }
   static inline bool by_processor = false;
@@ -176,7 +192,7 @@ class Racer {
   std::vector<Buffer*> inputs_, outputs_;
   BufferRef workspace_;
   TensorDesc result_;
-  std::vector<double> wall_, processor_;
+  std::vector<double> wall_, processor_, undisturbed_;
   int repeat_ = 1;
 };
 
@@ -303,6 +319,8 @@ void compare(Context& context, Catalog& catalog, const std::string& line, double
         .field("layout", best.layout)
         .field("ms", best.ms())
         .field("processor_ms", best.processor_ms())
+        .field("processors", best.processors())
+        .field("undisturbed", int64_t(best.undisturbed()))
         .field("error", difference(values, expected))
         .end();
   }
