@@ -37,6 +37,7 @@ struct TensorArgument {
 // What kernels are made of.
 struct Kind {
   int programs = 1, tensors = 2, buffers = 2;
+  int arguments = 2;  // that are buffers
   bool local_memory = false;
   cl_int work = 0;  // sines of each work-item
 };
@@ -70,6 +71,13 @@ class Bench {
     Kind fat = kind;
     fat.tensors = 6;
     measure("6 structs of 68 bytes in place of 2", fat, {});
+    fat.tensors = 40;
+    measure("40 structs", fat, {});
+    Kind wide = kind;
+    for (int arguments : {8, 16, 32}) {
+      wide.arguments = arguments;
+      measure(concat(arguments, " buffer arguments in place of 2").c_str(), wide, {});
+    }
     Kind local = kind;
     local.local_memory = true;
     measure("24 KB of local memory", local, {});
@@ -106,6 +114,7 @@ class Bench {
     std::string text = "typedef struct { int offset, dim[8], stride[8]; } tensor_arg;\n";
     text += "__kernel void plus(__global float* a, __global const float* b, const int count, const int work";
     for (int i = 0; i < kind.tensors; ++i) text += concat(", const tensor_arg t", i);
+    for (int i = 2; i < kind.arguments; ++i) text += concat(", __global const float* b", i);
     text += ") {\n  const int i = get_global_id(0);\n";
     if (kind.local_memory)
       text +=
@@ -114,6 +123,7 @@ class Bench {
     text += concat("  float x = b[i % count] + ", salt, ";\n  for (int k = 0; k < work; ++k) x = sin(x);\n");
     text += "  if (i < count) a[i] = x";
     for (int i = 0; i < kind.tensors; ++i) text += concat(" + t", i, ".offset");
+    for (int i = 2; i < kind.arguments; ++i) text += concat(" + b", i, "[i]");
     text += ";\n}\n";
     const char* start = text.c_str();
     cl_int code = CL_SUCCESS;
@@ -145,6 +155,11 @@ class Bench {
       check_cl(cl_.clSetKernelArg(kernel, 3, sizeof kind.work, &kind.work), "setting an argument");
       for (int t = 0; t < kind.tensors; ++t)
         check_cl(cl_.clSetKernelArg(kernel, cl_uint(4 + t), sizeof tensor, &tensor), "setting an argument");
+      for (int k = 2; k < kind.arguments; ++k) {
+        cl_mem memory = buffers_[size_t(k % kBuffers)].get();
+        const auto position = cl_uint(4 + kind.tensors + k - 2);
+        check_cl(cl_.clSetKernelArg(kernel, position, sizeof memory, &memory), "setting a buffer");
+      }
     }
     return made;  // kernels keep their programs
   }
