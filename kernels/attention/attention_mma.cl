@@ -170,6 +170,8 @@ typedef union {
                   VALUES)                                                                                             \
     }
 
+#define INLINED static inline __attribute__((always_inline))
+
 #if NVIDIA_PTX
 static inline float pl_power_of_2(float x) {
     float y;
@@ -204,8 +206,8 @@ static inline void pl_take_queries(const tiles_place at, uint q[MMA_ROWS][K_STEP
 }
 
 // Scores: queries times the keys at `at`.
-static inline void pl_scores(const tiles_place at, uint q[MMA_ROWS][K_STEPS][4],
-                             float s[MMA_ROWS][MMA_COLUMNS][4]) {
+INLINED void pl_scores(const tiles_place at, uint q[MMA_ROWS][K_STEPS][4], float s[MMA_ROWS][MMA_COLUMNS][4],
+                       const int columns) {
     const int lane = PL_LANE;
     const tiles_place from = AT_SLOT(at, ((lane & 7) + (lane >> 4) * 8) * K_PITCH + ((lane >> 3) & 1));
 #if MMA_BITS == 32 && PRODUCTS == 3
@@ -217,7 +219,7 @@ static inline void pl_scores(const tiles_place at, uint q[MMA_ROWS][K_STEPS][4],
                     big[i][p][e] = q[i][step + p][e];
                     PL_SPLIT(big[i][p][e], small[i][p][e]);
                 }
-        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; j += 2) {
+        _Pragma("unroll") for (int j = 0; j < columns; j += 2) {
             uint b[PROMOTE][4], b_small[PROMOTE][4];
             _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
                 PL_LOAD_BLOCKS(b[p], AT_SLOT(from, j * 8 * K_PITCH + 2 * (step + p)));
@@ -237,7 +239,7 @@ static inline void pl_scores(const tiles_place at, uint q[MMA_ROWS][K_STEPS][4],
     }
 #else
     _Pragma("unroll") for (int step = 0; step < K_STEPS; ++step)
-        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; j += 2) {
+        _Pragma("unroll") for (int j = 0; j < columns; j += 2) {
             uint b[4];
             PL_LOAD_BLOCKS(b, AT_SLOT(from, j * 8 * K_PITCH + 2 * step));
 #if MMA_BITS == 32
@@ -268,12 +270,12 @@ static inline uint pl_pair(float low, float high) {
 #endif
 
 // Adds weights times the values in slots `at` and following.
-static inline void pl_add_values(__local const uint4* tiles, const tiles_place all_tiles, const int at,
-                                 float w[MMA_ROWS][MMA_COLUMNS][4], float sum[MMA_ROWS][V_BLOCKS][4]) {
+INLINED void pl_add_values(__local const uint4* tiles, const tiles_place all_tiles, const int at,
+                           float w[MMA_ROWS][MMA_COLUMNS][4], float sum[MMA_ROWS][V_BLOCKS][4], const int columns) {
     const int lane = PL_LANE;
 #if MMA_BITS == 16
     const tiles_place from = AT_SLOT(all_tiles, at + (lane & 15) * V_PITCH + (lane >> 4));
-    _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; j += 2) {
+    _Pragma("unroll") for (int j = 0; j < columns; j += 2) {
         uint a[MMA_ROWS][4];
         _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
             _Pragma("unroll") for (int e = 0; e < 4; ++e) a[i][e] =
@@ -289,7 +291,7 @@ static inline void pl_add_values(__local const uint4* tiles, const tiles_place a
     }
 #else
     __local const uint* from = (__local const uint*)(tiles + at) + (lane & 3) * 2 * V_PITCH * 4 + (lane >> 2);
-    _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; j += PRODUCTS == 3 ? PROMOTE : 1) {
+    _Pragma("unroll") for (int j = 0; j < columns; j += PRODUCTS == 3 ? PROMOTE : 1) {
 #if PRODUCTS == 3
         uint big[MMA_ROWS][PROMOTE][4], small[MMA_ROWS][PROMOTE][4];
         _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
@@ -353,24 +355,24 @@ static inline void pl_join(__local float* shared, float x[MMA_ROWS][2], const in
 static inline float pl_product(const float4 a, const float4 b, const float sum) {
     return sum + a.s0 * b.s0 + a.s1 * b.s1 + a.s2 * b.s2 + a.s3 * b.s3;
 }
-static inline void pl_scores(__local const uint4* queries, __local const uint4* keys,
-                             float s[MMA_ROWS][MMA_COLUMNS][4]) {
+INLINED void pl_scores(__local const uint4* queries, __local const uint4* keys, float s[MMA_ROWS][MMA_COLUMNS][4],
+                       const int columns) {
     for (int term = 0; term < WIDTH_CHUNKS * CHUNK_ELEMENTS; term += 4) {
         float4 a[MMA_ROWS][2];
         ALL_ROWS(i, h) a[i][h] = LOADV(MATRIX, 4, PL_TERMS(queries + MMA_ROW(i, 2 * h) * K_PITCH), term);
-        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
+        _Pragma("unroll") for (int j = 0; j < columns; ++j)
             _Pragma("unroll") for (int e = 0; e < 2; ++e) {
                 const float4 b = LOADV(MATRIX, 4, PL_TERMS(keys + MMA_COLUMN(j, e) * K_PITCH), term);
                 ALL_ROWS(i, h) s[i][j][2 * h + e] = pl_product(a[i][h], b, s[i][j][2 * h + e]);
             }
     }
 }
-static inline void pl_add_values(__local uint4* tiles, const int at, float w[MMA_ROWS][MMA_COLUMNS][4],
-                                 float sum[MMA_ROWS][V_BLOCKS][4]) {
+INLINED void pl_add_values(__local uint4* tiles, const int at, float w[MMA_ROWS][MMA_COLUMNS][4],
+                           float sum[MMA_ROWS][V_BLOCKS][4], const int columns) {
     __local float* weights = (__local float*)(tiles + P_AT);
-    ALL_SUMS(i, j, MMA_COLUMNS, e) weights[MMA_ROW(i, e) * (P_PITCH * 4) + MMA_COLUMN(j, e)] = w[i][j][e];
+    ALL_SUMS(i, j, columns, e) weights[MMA_ROW(i, e) * (P_PITCH * 4) + MMA_COLUMN(j, e)] = w[i][j][e];
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int key = 0; key < TILE_N; key += 4) {
+    for (int key = 0; key < columns * 8; key += 4) {
         float4 a[MMA_ROWS][2];
         ALL_ROWS(i, h) a[i][h] = *(__local const float4*)(weights + MMA_ROW(i, 2 * h) * (P_PITCH * 4) + key);
         _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n) {
@@ -415,6 +417,95 @@ static inline float product_of_rows(__global const STORAGE_T(Q)* q, __global con
     return sum;
 }
 
+// One tile: scores of `columns` blocks of 8 keys from key0 on, and what they add.
+INLINED void pl_step(TENSOR_IN(Q, q), TENSOR_IN(K, k),
+#ifdef MASK_DTYPE
+                     TENSOR_IN(MASK, mask), const idx_t mask_at,
+#endif
+                     const idx_t q_at, const idx_t k_at, const idx_t first, const idx_t queries, const idx_t key0,
+                     const idx_t keys, const float scale, __local uint4* tiles, const tiles_place all_tiles,
+                     const int stage, uint (*terms)[K_STEPS][4], __local float* shared,
+                     float top[MMA_ROWS][2], float total[MMA_ROWS][2], float sum[MMA_ROWS][V_BLOCKS][4],
+                     const int columns) {
+    float s[MMA_ROWS][MMA_COLUMNS][4];
+    ALL_SUMS(i, j, columns, e) s[i][j][e] = 0.0f;
+#if NVIDIA_PTX
+    pl_scores(AT_SLOT(all_tiles, stage * STAGE_SLOTS), terms, s, columns);
+#else
+    pl_scores(tiles + Q_AT, tiles + stage * STAGE_SLOTS, s, columns);
+#endif
+#if !MMA_IS_EXACT
+    float wrong = 0.0f;  // NaN if one of them is not finite
+    ALL_SUMS(i, j, columns, e) wrong = fma(s[i][j][e], 0.0f, wrong);
+    if (isnan(wrong)) {
+        for (int one = 0; one < MMA_ROWS * columns * 4; ++one) {
+            const idx_t query = first + MMA_ROW(one / (columns * 4), one % 4);
+            const idx_t key = key0 + MMA_COLUMN(one / 4 % columns, one % 4);
+            if (query >= queries || key >= keys) continue;
+            const float score = product_of_rows(q + (q_at + query * Q_STRIDE(6)), k + (k_at + key * K_STRIDE(6)));
+            ALL_SUMS(i, j, columns, e) {
+                const int here = (i * columns + j) * 4 + e == one;
+                s[i][j][e] = here && !isfinite(s[i][j][e]) ? score : s[i][j][e];
+            }
+        }
+    }
+#endif
+#if !FOLDED
+    ALL_SUMS(i, j, columns, e) s[i][j][e] *= scale;
+#endif
+#ifdef MASK_DTYPE
+    ALL_SUMS(i, j, columns, e) {
+        const idx_t query = first + MMA_ROW(i, e), key = key0 + MMA_COLUMN(j, e);
+        s[i][j][e] = HIDDEN(query, key)  ? -INFINITY
+                     : query >= queries ? 0.0f
+                                        : WITH_MASK(s[i][j][e], query, key);
+    }
+#else
+    if (key0 + TILE_N > keys || (CAUSAL && key0 + TILE_N > first + 1)) {
+        const int left = (int)min(keys - key0, (idx_t)TILE_N), seen_by = (int)(first - key0);
+        ALL_SUMS(i, j, columns, e) {
+            const int column = MMA_COLUMN(j, e);
+            if (column >= left || (CAUSAL && column > seen_by + MMA_ROW(i, e))) s[i][j][e] = -INFINITY;
+        }
+    }
+#endif
+
+    float highest[MMA_ROWS][2];
+    ALL_ROWS(i, h) {
+        highest[i][h] = top[i][h];
+        _Pragma("unroll") for (int j = 0; j < columns; ++j)
+            highest[i][h] = fmax(highest[i][h], fmax(s[i][j][2 * h], s[i][j][2 * h + 1]));
+    }
+    pl_join(shared, highest, 1);
+    ALL_ROWS(i, h) {
+        const float base = highest[i][h] == -INFINITY ? 0.0f : FACTOR * highest[i][h];
+        const float less = pl_power_of_2(FACTOR * top[i][h] - base);
+        top[i][h] = highest[i][h];
+        float part = 0.0f;
+        _Pragma("unroll") for (int j = 0; j < columns; ++j)
+            _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) {
+                s[i][j][e] = pl_power_of_2(FOLDED ? fma(s[i][j][e], scale, -base) : s[i][j][e] - base);
+                part += s[i][j][e];
+            }
+        total[i][h] = fma(total[i][h], less, part);
+        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n)
+            _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) sum[i][n][e] *= less;
+    }
+#if NVIDIA_PTX
+    pl_add_values(tiles, all_tiles, V_AT(stage), s, sum, columns);
+#else
+    pl_add_values(tiles, V_AT(stage), s, sum, columns);
+#endif
+}
+#ifdef MASK_DTYPE
+#define MASK_ARGUMENTS mask, mask_arg, mask_at,
+#else
+#define MASK_ARGUMENTS
+#endif
+#define STEP(columns)                                                                                                 \
+    pl_step(q, q_arg, k, k_arg, MASK_ARGUMENTS q_at, k_at, first, queries, key0, keys, scale, tiles, all_tiles, stage, \
+            terms, shared, top, total, sum, columns)
+
 #if PAIRS
 #define store_pair_f32(at, a, b) (*(__global float2*)(at) = (float2)(a, b))
 #define store_pair_bf16(at, a, b) (*(__global ushort2*)(at) = float_to_bf16_2((float2)(a, b)))
@@ -455,9 +546,9 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     __local float* shared = (__local float*)(tiles + P_AT + TILE_M * P_PITCH);
 #endif
 
+    uint terms[MMA_ROWS][K_STEPS][4];  // of the queries; in plain OpenCL C they stay in local memory
     COPY_ROWS(Q_AT, K_PITCH, K_CHUNKS, q + (q_at + first * Q_STRIDE(6)), Q_STRIDE(6), TILE_M, queries - first, WIDTH)
 #if NVIDIA_PTX
-    uint terms[MMA_ROWS][K_STEPS][4];
 #if Q_ALONE
     COPY_COMMIT();
     COPY_WAIT(0);
@@ -500,76 +591,16 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
         if (step + STAGES - 1 < steps) COPY_TILE(step + STAGES - 1, (step + STAGES - 1) % STAGES)
         COPY_COMMIT();
 #endif
-        float s[MMA_ROWS][MMA_COLUMNS][4];
-        ALL_SUMS(i, j, MMA_COLUMNS, e) s[i][j][e] = 0.0f;
-#if NVIDIA_PTX
-        pl_scores(AT_SLOT(all_tiles, stage * STAGE_SLOTS), terms, s);
-#else
-        pl_scores(tiles + Q_AT, tiles + stage * STAGE_SLOTS, s);
-#endif
         const idx_t key0 = step * (idx_t)TILE_N;
-#if !MMA_IS_EXACT
-        float wrong = 0.0f;  // NaN if one of them is not finite
-        ALL_SUMS(i, j, MMA_COLUMNS, e) wrong = fma(s[i][j][e], 0.0f, wrong);
-        if (isnan(wrong)) {
-            for (int one = 0; one < MMA_ROWS * MMA_COLUMNS * 4; ++one) {
-                const idx_t query = first + MMA_ROW(one / (MMA_COLUMNS * 4), one % 4);
-                const idx_t key = key0 + MMA_COLUMN(one / 4 % MMA_COLUMNS, one % 4);
-                if (query >= queries || key >= keys) continue;
-                const float score = product_of_rows(q + (q_at + query * Q_STRIDE(6)), k + (k_at + key * K_STRIDE(6)));
-                ALL_SUMS(i, j, MMA_COLUMNS, e) {
-                    const int here = (i * MMA_COLUMNS + j) * 4 + e == one;
-                    s[i][j][e] = here && !isfinite(s[i][j][e]) ? score : s[i][j][e];
-                }
-            }
-        }
+#if NVIDIA_PTX  // warps only copy where they have no queries, or none that sees this tile
+        const idx_t row = first + PL_BLOCK_ROW(PL_WARP_M, 0);
+        if (row >= queries || (CAUSAL && key0 >= row + TILE_M / WARPS_M)) continue;
 #endif
-#if !FOLDED
-        ALL_SUMS(i, j, MMA_COLUMNS, e) s[i][j][e] *= scale;
-#endif
-#ifdef MASK_DTYPE
-        ALL_SUMS(i, j, MMA_COLUMNS, e) {
-            const idx_t query = first + MMA_ROW(i, e), key = key0 + MMA_COLUMN(j, e);
-            s[i][j][e] = HIDDEN(query, key)  ? -INFINITY
-                         : query >= queries ? 0.0f
-                                            : WITH_MASK(s[i][j][e], query, key);
-        }
-#else
-        if (key0 + TILE_N > keys || (CAUSAL && key0 + TILE_N > first + 1)) {
-            const int left = (int)min(keys - key0, (idx_t)TILE_N), seen_by = (int)(first - key0);
-            ALL_SUMS(i, j, MMA_COLUMNS, e) {
-                const int column = MMA_COLUMN(j, e);
-                if (column >= left || (CAUSAL && column > seen_by + MMA_ROW(i, e))) s[i][j][e] = -INFINITY;
-            }
-        }
-#endif
-
-        float highest[MMA_ROWS][2];
-        ALL_ROWS(i, h) {
-            highest[i][h] = top[i][h];
-            _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
-                highest[i][h] = fmax(highest[i][h], fmax(s[i][j][2 * h], s[i][j][2 * h + 1]));
-        }
-        pl_join(shared, highest, 1);
-        ALL_ROWS(i, h) {
-            const float base = highest[i][h] == -INFINITY ? 0.0f : FACTOR * highest[i][h];
-            const float less = pl_power_of_2(FACTOR * top[i][h] - base);
-            top[i][h] = highest[i][h];
-            float part = 0.0f;
-            _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j)
-                _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) {
-                    s[i][j][e] = pl_power_of_2(FOLDED ? fma(s[i][j][e], scale, -base) : s[i][j][e] - base);
-                    part += s[i][j][e];
-                }
-            total[i][h] = fma(total[i][h], less, part);
-            _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n)
-                _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) sum[i][n][e] *= less;
-        }
-#if NVIDIA_PTX
-        pl_add_values(tiles, all_tiles, V_AT(stage), s, sum);
-#else
-        pl_add_values(tiles, V_AT(stage), s, sum);
-#endif
+        // The last tile has few keys where their number is a little more than a multiple of TILE_N.
+        if (TILE_N > 16 && keys - key0 <= 16)
+            STEP(2);
+        else
+            STEP(MMA_COLUMNS);
     }
     pl_join(shared, total, 0);
 
