@@ -417,10 +417,12 @@ static inline float product_of_rows(__global const STORAGE_T(Q)* q, __global con
     return sum;
 }
 
-// One tile: scores of `columns` blocks of 8 keys from key0 on, and what they add.
-INLINED void pl_step(TENSOR_IN(Q, q), TENSOR_IN(K, k),
+// One tile: scores of `columns` blocks of 8 keys from key0 on, and what they add.  (Without `restrict`, which means
+// nothing once it is inlined but a function that Oclgrind does not know.)
+INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __global const STORAGE_T(K)* k,
+                     const tensor_arg k_arg,
 #ifdef MASK_DTYPE
-                     TENSOR_IN(MASK, mask), const idx_t mask_at,
+                     __global const STORAGE_T(MASK)* mask, const tensor_arg mask_arg, const idx_t mask_at,
 #endif
                      const idx_t q_at, const idx_t k_at, const idx_t first, const idx_t queries, const idx_t key0,
                      const idx_t keys, const float scale, __local uint4* tiles, const tiles_place all_tiles,

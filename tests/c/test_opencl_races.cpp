@@ -1,6 +1,7 @@
-// Convolutions, products and gates of one or two work-groups: each kernel that shares local memory, and each tile of
-// the matrix units' one, on shapes small enough for a simulator that watches every access (Oclgrind, the test
+// Convolutions, products, attention and gates of one or two work-groups: each kernel that shares local memory, and each
+// tile of the matrix units' one, on shapes small enough for a simulator that watches every access (Oclgrind, the test
 // oclgrind_races of CMakeLists.txt).
+#include "opencl_attention_cases.h"
 #include "opencl_conv_cases.h"
 #include "opencl_matmul_cases.h"
 #include "opencl_testing.h"
@@ -27,6 +28,7 @@ int main() {
   };
   for (const Case& c : cases) check(candidates, c, DType::f32);
   check_matmul(candidates, {9, 8}, {8, 134}, "", 134, DType::f32);
+  check(candidates, AttentionCase{{1, 2, 40, 8}, {1, 2, 50, 8}, {1, 2, 50, 12}, {40, 50}}, DType::f32);
   {  // Pieces that wait in registers, as AMD's and Intel's matrix units have them.
     const auto build_with = [&](const char* options) {
       for (const auto& device : candidates.devices())
