@@ -390,7 +390,7 @@ INLINED void pl_add_values(__local uint4* tiles, const int at, float w[MMA_ROWS]
 }
 #endif
 
-// Without a mask, and with RISING, scores are scaled on their way into the power of 2: FACTOR is what `top` lacks.
+// Without a mask, and with RISING, scores are scaled on their way into the power of 2.
 #if !defined(MASK_DTYPE) && RISING
 #define FOLDED 1
 #define FACTOR scale
@@ -474,15 +474,17 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
 
     float highest[MMA_ROWS][2];
     ALL_ROWS(i, h) {
-        highest[i][h] = top[i][h];
+        highest[i][h] = -INFINITY;
         _Pragma("unroll") for (int j = 0; j < columns; ++j)
             highest[i][h] = fmax(highest[i][h], fmax(s[i][j][2 * h], s[i][j][2 * h + 1]));
     }
     pl_join(shared, highest, 1);
     ALL_ROWS(i, h) {
-        const float base = highest[i][h] == -INFINITY ? 0.0f : FACTOR * highest[i][h];
-        const float less = pl_power_of_2(FACTOR * top[i][h] - base);
-        top[i][h] = highest[i][h];
+        // From rounded products on both sides: where nothing larger appears, `less` is 1.
+        const float before = top[i][h];
+        top[i][h] = fmax(before, FACTOR * highest[i][h]);
+        const float base = top[i][h] == -INFINITY ? 0.0f : top[i][h];
+        const float less = pl_power_of_2(before - base);
         float part = 0.0f;
         _Pragma("unroll") for (int j = 0; j < columns; ++j)
             _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) {
@@ -635,7 +637,7 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
                     scale * product_of_rows(q + (q_at + query * Q_STRIDE(6)), k + (k_at + key * K_STRIDE(6)));
                 score = WITH_MASK(score, query, key);
                 if (score != -INFINITY)
-                    again = fma(pl_power_of_2(score - FACTOR * top[i][h]),
+                    again = fma(pl_power_of_2(score - top[i][h]),
                                 LOAD(V, v, v_at + key * V_STRIDE(6) + column), again);
             }
             STORE(DST, dst, row + column, all == 0.0f ? 0.0f : again * part);

@@ -72,6 +72,17 @@ void check_bool(Provider& provider, Device& device) {
     }
 }
 
+// Sums that are scaled by a little more or less than 1 at each tile drift away from later ones.
+void check_drift(Candidates& candidates) {
+  constexpr int64_t kKeys = 2048;
+  std::vector<Array> inputs{Array(Dims{1, 16, 16}), Array(Dims{1, kKeys, 16}), Array(Dims{1, kKeys, 8})};
+  for (double& value : inputs[0].values) value = rounded(1.1, DType::f32);
+  for (double& value : inputs[1].values) value = rounded(3.3, DType::f32);
+  for (size_t i = 0; i < inputs[2].values.size(); ++i) inputs[2].values[i] = i < inputs[2].values.size() / 2 ? 1 : -1;
+  candidates.check("scaled_dot_product_attention", {}, DType::f32, inputs,
+                   [&](const Op& op) { return attended(op, inputs); });
+}
+
 }  // namespace
 
 int main() {
@@ -83,6 +94,7 @@ int main() {
   };
   for (const AttentionCase& c : cases)
     for (DType dtype : {DType::f32, DType::f16, DType::bf16}) check(candidates, c, dtype);
+  check_drift(candidates);
   candidates.math = Math::tf32;
   candidates.filter = is_ours;
   for (int i : {0, 3, 4}) check(candidates, cases[i], DType::f32);
