@@ -111,7 +111,7 @@ struct Reading {
 };
 
 // Turns of all sides, each time in another order, until `wanted` of them were left alone by other programs, but at
-// most three times as many, and for ten seconds.  `sample(side)` takes one sample and returns microseconds.
+// most three times as many, and for four seconds.  `sample(side)` takes one sample and returns microseconds.
 template <class Sample>
 Reading take_turns(int wanted, const Sample& sample) {
   static const Side orders[6][kSides] = {{kHand, kControl, kThrough}, {kThrough, kControl, kHand},
@@ -119,7 +119,7 @@ Reading take_turns(int wanted, const Sample& sample) {
                                          {kThrough, kHand, kControl}, {kControl, kHand, kThrough}};
   std::vector<Turn> clean, all;
   const auto start = std::chrono::steady_clock::now();
-  const auto in_time = [&] { return std::chrono::steady_clock::now() - start < std::chrono::seconds(10); };
+  const auto in_time = [&] { return std::chrono::steady_clock::now() - start < std::chrono::seconds(4); };
   for (int turn = 0; turn < 6 || (turn < 3 * wanted && int(clean.size()) < wanted && in_time()); ++turn) {
     Turn taken;
     bool disturbed = false;
