@@ -73,10 +73,10 @@ int main() {
     check(candidates, {"conv2d", x, {24, 24 / groups, kh, kw}, text.c_str()}, DType::f32);
   }
   // What is meant for GPUs is right everywhere.
-  candidates.more = {opencl::list_conv_local, opencl::list_conv_depthwise_quad, opencl::list_conv_quad};
+  candidates.more = {opencl::list_conv_local, opencl::list_conv_depthwise_window, opencl::list_conv_quad};
   number = turn = 0;
   candidates.filter = [&](const Candidate& candidate) {
-    return candidate.implementation.rfind("conv_fwd_depthwise_quad", 0) == 0 ||
+    return candidate.implementation.rfind("conv_fwd_depthwise_window", 0) == 0 ||
            (candidate.implementation.rfind("conv_fwd_local", 0) == 0 && number++ % 2 == 0);
   };
   for (const Case& c : cases)

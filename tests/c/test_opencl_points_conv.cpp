@@ -9,9 +9,9 @@ using namespace pl::testing;
 int main() {
   Candidates candidates;
   if (candidates.no_devices()) return 0;
-  candidates.more = {opencl::list_conv_depthwise_quad, opencl::list_conv_quad};
+  candidates.more = {opencl::list_conv_depthwise_window, opencl::list_conv_quad};
   EachPointOnce once(candidates, {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_rows",
-                                  "conv_fwd_depthwise_quad", "conv_fwd_depthwise_window", "conv_fwd_quad"});
+                                  "conv_fwd_depthwise_window", "conv_fwd_quad"});
   // Rows of few and of many positions, with and without a border; tails of channels, in blocks and out of them.
   const Case cases[] = {
       {"conv2d", {2, 5, 3, 35}, {70, 5, 1, 1}, "activation=relu", true, true},
@@ -51,8 +51,6 @@ int main() {
   expect("conv_fwd_rows", cpu ? 9 : 0);  // is for CPUs
   expect("conv_fwd_tiled", cpu ? 9 : 0);
   expect("conv_fwd_depthwise_rows", cpu ? 4 : 0);
-  for (const char* family :
-       {"conv_fwd_depthwise", "conv_fwd_depthwise_quad", "conv_fwd_depthwise_window", "conv_fwd_quad"})
-    expect(family, 9);
+  for (const char* family : {"conv_fwd_depthwise", "conv_fwd_depthwise_window", "conv_fwd_quad"}) expect(family, 9);
   return 0;
 }

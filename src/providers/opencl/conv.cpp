@@ -100,7 +100,7 @@ void list_conv(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (device.capabilities().cpu)
     list_conv_depthwise_rows(op, device, out);
   else
-    list_conv_depthwise_quad(op, device, out);
+    list_conv_depthwise_window(op, device, out);
 }
 
 PL_OPENCL_OP("conv", list_conv);

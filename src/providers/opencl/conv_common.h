@@ -63,9 +63,9 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);     
 void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out);  // 3x3, for GPUs
 void list_conv_quad(const Op& op, OpenclDevice& device, CandidateList& out);      // few terms, for GPUs
 void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
-void list_conv_depthwise_rows(const Op& op, OpenclDevice& device, CandidateList& out);  // for CPUs
-void list_conv_depthwise_quad(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
-void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out);          // 1x1, few positions
+void list_conv_depthwise_rows(const Op& op, OpenclDevice& device, CandidateList& out);    // for CPUs
+void list_conv_depthwise_window(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
+void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out);            // 1x1, few positions
 
 // Adds a candidate like `base` for each tile worth trying, whose tensors are `t`.
 void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,

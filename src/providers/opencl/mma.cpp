@@ -22,21 +22,19 @@ constexpr MmaTile kTiles[] = {
     {64, 128, 2, 2, 4, 3, 2},  {128, 64, 2, 2, 8, 2, 1}, {64, 64, 2, 2, 8, 3, 1},
     {64, 64, 2, 2, 4, 3, 2},   {128, 32, 4, 1, 4, 3, 2}, {64, 32, 2, 1, 8, 3, 2},
 };
-// The same for wgmma, of about 60 shapes.  The larger ones win large products, 64x128 most convolutions: a unit has
-// room for two or three such work-groups, and one multiplies while another waits.
+// The same for wgmma: each is among the fastest for some of 85 shapes of convolutions and products.  The larger ones
+// win large products, 64 rows most others: a unit has room for three such work-groups, and one multiplies while another
+// waits.
 constexpr MmaTile kWgmmaTiles[] = {
     {128, 256, 8, 1, 8, 4, 1, true, true, 1.0},   {128, 128, 4, 1, 8, 3, 1, true, false, 0.92},
     {128, 128, 8, 1, 8, 3, 1, true, true, 0.92},  {128, 128, 4, 1, 4, 3, 1, true, false, 0.85},
-    {64, 128, 4, 1, 8, 3, 1, true, false, 0.88},  {128, 64, 4, 1, 8, 3, 1, true, false, 0.8},
-    {64, 64, 4, 1, 8, 3, 1, true, false, 0.65},   {128, 32, 4, 1, 8, 3, 1, true, false, 0.5},
+    {64, 128, 4, 1, 8, 3, 1, true, false, 0.9},   {128, 64, 4, 1, 8, 3, 1, true, false, 0.9},
+    {64, 64, 4, 1, 8, 3, 1, true, false, 0.9},    {128, 32, 4, 1, 8, 3, 1, true, false, 0.9},
     {128, 160, 8, 1, 8, 4, 1, true, true, 0.95},  {128, 192, 8, 1, 8, 4, 1, true, true, 0.97},
     {128, 208, 8, 1, 8, 4, 1, true, true, 0.98},  {128, 224, 8, 1, 8, 4, 1, true, true, 0.98},
-    {256, 128, 8, 1, 8, 4, 1, true, true, 1.0},   {192, 128, 12, 1, 8, 4, 1, true, true, 0.95},
-    {192, 160, 12, 1, 8, 4, 1, true, true, 0.97}, {192, 224, 12, 1, 8, 4, 1, true, true, 0.97},
-    {128, 96, 4, 1, 8, 3, 1, true, false, 0.85},  {64, 96, 4, 1, 8, 3, 1, true, false, 0.75},
-    {64, 192, 4, 1, 8, 3, 1, true, false, 0.88},  {64, 256, 4, 1, 8, 3, 1, true, false, 0.9},
-    {64, 256, 4, 1, 8, 4, 1, true, true, 0.9},    {128, 128, 4, 1, 8, 4, 1, true, true, 0.92},
-    {64, 128, 4, 1, 8, 4, 1, true, true, 0.88},
+    {192, 128, 12, 1, 8, 4, 1, true, true, 0.95}, {192, 160, 12, 1, 8, 4, 1, true, true, 0.97},
+    {192, 224, 12, 1, 8, 4, 1, true, true, 0.97}, {128, 96, 4, 1, 8, 3, 1, true, false, 0.9},
+    {64, 96, 4, 1, 8, 3, 1, true, false, 0.9},    {64, 192, 4, 1, 8, 3, 1, true, false, 0.9},
 };
 // For the units of AMD and Intel, by reasoning; none of them was measured.  A work-item has at most 64 sums, of 128
 // registers (Intel) to 256 (AMD): there is room for both factors and for the pieces that wait.  clang 19 spills none of
@@ -231,7 +229,7 @@ namespace {
 
 // Its space is the tiles listed above for the device's unit, with each FILL that makes a difference.
 const Family& family() {
-  static const Family family("conv_fwd_mma", {{"TILE_M", {64, 128, 192, 256}},
+  static const Family family("conv_fwd_mma", {{"TILE_M", {64, 128, 192}},
                                               {"TILE_N", {32, 64, 96, 128, 160, 192, 208, 224, 256}},
                                               {"WARPS_M", {2, 4, 8, 12}},
                                               {"WARPS_N", {1, 2, 4, 8}},
@@ -262,9 +260,48 @@ ShapeClass shape_class(const MmaProblem& problem, bool tf32) {
   return {problem.dtype, kind, problem.rows, problem.columns, problem.run * problem.runs};
 }
 
-// Part of the units' rate that a plan reaches, of `steps` steps and `tiles` tiles: what it multiplies, over what the
-// busiest unit does, in microseconds of an H200.  On other devices all of it takes longer, by factors that do not
-// differ enough to change the order.
+// Part of the units' rate that a plan of `steps` steps and `tiles` tiles reaches with wgmma, fitted to 400 times of
+// products of transformers and ConvNeXt in fp16 and tf32 on an H200: the fastest plan of each is among the first six.
+// In microseconds, but for what a launch takes.
+double wgmma_efficiency(const MmaPlan& plan, const MmaProblem& problem, int64_t steps, int64_t tiles,
+                        const OpenclDevice& device) {
+  constexpr double kBlock = 128 * 256;  // results of the largest tile
+  constexpr double kCopy = 0.3;         // a step's pieces of the largest tile, for one unit of all
+  constexpr double kFirst = 2.7;        // until a work-group's first copies are there
+  constexpr double kFinish = 4.0;       // to finish the results of a block
+  constexpr double kPart = 2.8;         // to write and read again a block of one part's sums
+  constexpr double kLaunch = 5.8;       // of the kernel that adds them
+  constexpr double kUnitRegisters = 65536, kUnitLocalBytes = 227 * 1024, kUnitItems = 2048;
+  constexpr double kOtherRegisters = 64;  // of a work-item, beside its sums
+  const MmaTile& tile = plan.tile;
+  const bool f32 = problem.dtype == DType::f32;
+  const double block = f32 ? 0.8 : 0.6, wait = f32 ? 0.16 : 0.13;  // of a step: multiplying a block; for barriers
+  const double results = double(tile.rows) * tile.columns, items = tile.work_items();
+  const double multiplying = block * results * tile.chunks / (8 * kBlock) / tile.rate;
+  const double copying = kCopy * double(tile.rows + tile.columns) * tile.chunks / (8 * (128 + 256));
+  // Work-groups that share a unit: one multiplies while another waits or finishes.
+  const double registers = kUnitRegisters / (items * std::min(255.0, results / items + kOtherRegisters));
+  const auto stages = std::min<int64_t>(tile.stages, plan.steps_per_part + 1);
+  const double local = kUnitLocalBytes * tile.stages / double(stages) / double(tile.local_bytes());
+  const auto resident = int64_t(std::max(1.0, std::floor(std::min({registers, local, kUnitItems / items}))));
+  // Four warps hide less of the end when each has 128 rows, twelve have no second work-group beside them.
+  const int warps = tile.warps_down * tile.warps_across;
+  const double finish = tile.rows * 4 / tile.warps_down == 128 ? 2.5 : warps == 12 ? 1.4 : warps == 4 ? 0.75 : 1;
+  const auto together = [&](int64_t groups) {
+    if (!groups) return 0.0;
+    return double(plan.steps_per_part) * (std::max(multiplying, copying) * double(groups) + wait) + kFirst +
+           finish * kFinish * double(groups) * results / kBlock;
+  };
+  const auto units = int64_t(std::max(1, int(device.capabilities().compute_units)));
+  const int64_t rounds = divided_up(tiles * plan.parts, units);
+  double busy = double(rounds / resident) * together(resident) + together(rounds % resident);
+  const double wanted = double(problem.rows * problem.columns * problem.products);
+  if (plan.parts > 1) busy += kPart * double(plan.parts) * wanted / kBlock / double(units) + kLaunch;
+  return multiplying * tile.rate * wanted / results * double(steps) / double(units) / busy;
+}
+
+// The same of other instructions: what it multiplies, over what the busiest unit does, in microseconds of an H200.  On
+// other devices all of it takes longer, by factors that do not differ enough to change the order.
 double efficiency_of(const MmaPlan& plan, const MmaProblem& problem, int64_t steps, int64_t tiles,
                      const OpenclDevice& device) {
   constexpr double kBlock = 128 * 256 * 8;  // results times pieces of a step, of the largest tile
@@ -272,17 +309,16 @@ double efficiency_of(const MmaPlan& plan, const MmaProblem& problem, int64_t ste
   constexpr double kFinish = 2.0;           // to finish the results of a block
   constexpr double kPart = 11.0;            // to write and read again a block of one part's sums
   constexpr double kLaunch = 2.5;           // of the kernel that adds them
-  constexpr double kUnitLocalBytes = 227 * 1024;
+  constexpr double kSharing = 2;            // work-groups that local memory has room for
   const MmaTile& tile = plan.tile;
   const bool three = plan.products == 3, f32 = problem.dtype == DType::f32;
   const double pace = three ? 4.0 : f32 ? 1.0 : 0.75;  // a step of a block
   const auto units = double(device.capabilities().compute_units);
   // Work-groups that share a unit: one multiplies while another waits or finishes.
   const double registers = 65536.0 / (tile.work_items() * 200.0);
-  const double local = tile.wgmma ? kUnitLocalBytes / double(tile.local_bytes()) : 2;
   const double results = double(tile.rows) * tile.columns, pieces = results * tile.chunks / kBlock;
   const double groups = double(tiles * plan.parts), rounds = std::ceil(groups / units);
-  const double resident = std::clamp(std::floor(std::min(registers, local)), 1.0, rounds);
+  const double resident = std::clamp(std::floor(std::min(registers, kSharing)), 1.0, rounds);
   const double multiplying = pace * double(plan.steps_per_part) * pieces / tile.rate;
   const double finishing = kFirst + kFinish * results * 8 / kBlock;
   double busy = rounds * multiplying + finishing * std::ceil(rounds / resident);
@@ -352,7 +388,7 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
       plan.steps_per_part = divided_up(steps, parts);
       plan.parts = divided_up(steps, plan.steps_per_part);
       if (parts > 1 && plan.parts == 1) return;
-      plan.efficiency = efficiency_of(plan, problem, steps, tiles, device);
+      plan.efficiency = (tile.wgmma ? wgmma_efficiency : efficiency_of)(plan, problem, steps, tiles, device);
       if (wgmma && !tile.wgmma) plan.efficiency *= 0.6;
       if (left_bytes < 16) plan.efficiency *= left_bytes == 8 ? 0.9 : 0.8;  // more copies
       plan.tuning = {family().name(), shapes.text(), point_of(tile, fill).text(), false};
