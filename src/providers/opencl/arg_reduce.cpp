@@ -97,11 +97,13 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
     return true;
   });
   if (!offers_row_groups(device, out)) return;
+  RowUse use;
+  use.held = true;
   for (const RowWay& way : row_ways(out.whole_space))
     add_per_layout(op, concat("arg_reduce_groups", way.name), out, [&](Candidate& candidate) {
       if (!in_order(candidate)) return false;
       const TensorDesc& x = candidate.inputs[0];
-      const auto rows = row_groups(device, x, axes_of_rows(x, dims, AxisKind::row), way, {true});
+      const auto rows = row_groups(device, x, axes_of_rows(x, dims, AxisKind::row), way, use);
       if (!rows) return false;
       candidate.efficiency = efficiency_of_groups(device, *rows, false);
       candidate.workspace_bytes = way.parts ? rows->stats_bytes(2) : 0;

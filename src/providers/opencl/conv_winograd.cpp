@@ -157,6 +157,9 @@ void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const C
   places.end = places.product + g.tiles * g.points() * t.out_channels();
   if (places.end >= kMostElements) return;
   const double bytes = 8.0 * double(places.end - places.input);  // written and read
+  // Where the program may round, the direct convolution is one product of tf32, at four times the rate of the three
+  // that make these (a product of 4096 on an H200).
+  const double pace = op.math == Math::fp32 ? 1 : 0.25;
   for (const Candidate& way : products(product, device, places, out.whole_space)) {
     Candidate candidate = base;
     candidate.implementation = concat("conv_fwd_winograd_f", tile, "[", way.implementation, "]");
@@ -167,7 +170,7 @@ void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const C
                            [&device, weights = t.wei, to = with_three_spatial(packed), tile](
                                Buffer& from, Buffer& target) { pack(device, weights, to, tile, from, target); }}};
     const double direct = op.schema->flops(op), fewer = product.schema->flops(product);
-    candidate.efficiency = std::min(1.0, direct / (fewer / way.efficiency + kFlopsPerByte * bytes));
+    candidate.efficiency = std::min(1.0, direct / (fewer / (pace * way.efficiency) + kFlopsPerByte * bytes));
     candidate.prepare = [&device, op, t, g, places, way] { return prepare(device, op, t, g, places, way); };
     out.add(std::move(candidate));
   }

@@ -24,11 +24,13 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
   constexpr int64_t kLocal = 32 << 10;  // bytes: what every GPU has
   const int dim = int(op.attributes.integer("dim"));
+  RowUse use;
+  use.eights = false;
   for (const RowWay& way : row_ways(out.whole_space)) {
     if (way.parts) continue;
     add_per_layout(op, concat("cumsum_groups", way.name), out, [&](Candidate& candidate) {
       const TensorDesc& x = candidate.inputs[0];
-      const auto rows = row_groups(device, x, axes_of_rows(x, {dim}, AxisKind::row), way, {false, false});
+      const auto rows = row_groups(device, x, axes_of_rows(x, {dim}, AxisKind::row), way, use);
       if (!rows) return false;
       const bool across = rows->pieces.across;
       const int64_t items = int64_t(rows->run_lanes) * rows->step_lanes * rows->slots;

@@ -316,10 +316,9 @@ double wgmma_efficiency(const MmaPlan& plan, const MmaProblem& problem, int64_t 
   return multiplying * tile.rate * wanted / results * double(steps) / double(units) / busy / kReached;
 }
 
-// The same of other instructions: what it multiplies, over what the busiest unit does, in microseconds of an H200.  On
-// other devices all of it takes longer, by factors that do not differ enough to change the order.
-double efficiency_of(const MmaPlan& plan, const MmaProblem& problem, int64_t steps, int64_t tiles,
-                     const OpenclDevice& device) {
+// The same of mma.sync with one product: what it multiplies, over what the busiest unit does, in microseconds.
+double sync_efficiency(const MmaPlan& plan, const MmaProblem& problem, int64_t steps, int64_t tiles,
+                       const OpenclDevice& device) {
   constexpr double kBlock = 128 * 256 * 8;  // results times pieces of a step, of the largest tile
   constexpr double kFirst = 2.0;            // until a work-group's first copies are there
   constexpr double kFinish = 2.0;           // to finish the results of a block
@@ -327,8 +326,7 @@ double efficiency_of(const MmaPlan& plan, const MmaProblem& problem, int64_t ste
   constexpr double kLaunch = 2.5;           // of the kernel that adds them
   constexpr double kSharing = 2;            // work-groups that local memory has room for
   const MmaTile& tile = plan.tile;
-  const bool three = plan.products == 3, f32 = problem.dtype == DType::f32;
-  const double pace = three ? 4.0 : f32 ? 1.0 : 0.75;  // a step of a block
+  const double pace = problem.dtype == DType::f32 ? 1.0 : 0.75;  // a step of a block
   const auto units = double(device.capabilities().compute_units);
   // Work-groups that share a unit: one multiplies while another waits or finishes.
   const double registers = 65536.0 / (tile.work_items() * 200.0);
@@ -344,6 +342,21 @@ double efficiency_of(const MmaPlan& plan, const MmaProblem& problem, int64_t ste
   }
   const double wanted = double(problem.rows * problem.columns * problem.products) / results;
   return pace * wanted * double(steps) * pieces / units / busy;
+}
+
+// The same where multiplying takes nearly all the time, as with three products, and for other vendors' units, of which
+// no times are known: results that are wanted, over those that the busiest unit computes times the units.  A unit with
+// one group alone waits for copies about half of the time, and so does one of the smallest groups.
+double filled_efficiency(const MmaPlan& plan, const MmaProblem& problem, int64_t tiles, bool vendors,
+                         const OpenclDevice& device) {
+  const MmaTile& tile = plan.tile;
+  const auto units = int64_t(std::max(1, int(device.capabilities().compute_units)));
+  const int64_t rounds = divided_up(tiles * plan.parts, units);
+  const double wanted = double(problem.rows) * double(problem.columns) * double(problem.products) * double(plan.parts);
+  double efficiency = tile.rate * wanted / (double(rounds) * double(units) * tile.rows * tile.columns);
+  if (rounds == 1) efficiency *= 0.6;
+  if (!vendors && tile.rows * tile.columns < 64 * 64) efficiency *= 0.8;
+  return plan.parts > 1 ? 0.85 * efficiency : efficiency;  // sums are written and read again
 }
 
 std::vector<MmaTile> tiles_for(const MatrixUnit& unit, bool wgmma) {
@@ -404,7 +417,10 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
       plan.steps_per_part = divided_up(steps, parts);
       plan.parts = divided_up(steps, plan.steps_per_part);
       if (parts > 1 && plan.parts == 1) return;
-      plan.efficiency = (tile.wgmma ? wgmma_efficiency : efficiency_of)(plan, problem, steps, tiles, device);
+      if (vendors || products == 3 || !unit)
+        plan.efficiency = filled_efficiency(plan, problem, tiles, vendors, device);
+      else
+        plan.efficiency = (tile.wgmma ? wgmma_efficiency : sync_efficiency)(plan, problem, steps, tiles, device);
       if (wgmma && !tile.wgmma) plan.efficiency *= 0.6;
       if (left_bytes < 16) plan.efficiency *= left_bytes == 8 ? 0.9 : 0.8;  // more copies
       plan.tuning = {family().name(), shapes.text(), point_of(tile, fill).text(), false};

@@ -181,6 +181,8 @@ std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const Op& op, const
 // By work-groups, on GPUs.
 void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!offers_row_groups(device, out) || op.in(0).elements() == 0 || op.out().dtype != op.in(0).dtype) return;
+  RowUse use;
+  use.held = use.local = true;
   for (const TensorDesc& input : op.inputs)
     if (input.present && !has_quads(input.dtype)) return;
   const Rows all = rows_of(op);
@@ -202,7 +204,7 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
       if (!pieces) return false;
       const auto places = weight_places(*pieces);
       if (!places && has_weights) return false;
-      const auto rows = row_groups(device, x, axes, way, {true, true});
+      const auto rows = row_groups(device, x, axes, way, use);
       if (!rows) return false;
       for (int i : {1, 2})
         if (op.has(i)) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));

@@ -59,7 +59,10 @@ bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, bool
             int64_t apart) {
   const auto has = int64_t(device.capabilities().max_work_group);
   const int64_t items = std::min<int64_t>(deep ? kDeepGroup : way.lanes > 0 ? 2 * kWidest : kWidest, has);
-  const int64_t width = rows.vector, few = std::max<int64_t>(1, kFew * of_register / width);
+  const int64_t width = rows.vector;
+  // Each work-item that shares eight rows joins eight numbers: fewer of them, which hold more.
+  const int64_t registers = rows.pieces.across && width == 8 ? 2 * kFew : kFew;
+  const int64_t few = std::max<int64_t>(1, registers * of_register / width);
   // A work-group of 1024 leaves each of its work-items 64 registers.
   const int64_t most = (deep ? kDeep : way.lanes > 0 ? kMost - kMost / 4 : kMost) * of_register / width;
   const RowPieces& at = rows.pieces;
