@@ -47,6 +47,10 @@
 #ifndef ROWS_IN_ORDER
 #define ROWS_IN_ORDER 0  // 1: POINTWISE, and each position reads the one that it writes: 0, 1
 #endif
+#if ROWS_IN_ORDER && !POINTWISE
+#undef POINTWISE
+#define POINTWISE 1
+#endif
 #ifndef FINISHED
 #define FINISHED 4  // columns that a work-item finishes at a time; divides oc_per_group: 1, 2, 4
 #endif
