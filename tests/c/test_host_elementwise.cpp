@@ -104,7 +104,7 @@ static void test_special_values() {
   CHECK(of("tanh", infinity) == 1 && of("tanh", -infinity) == -1);
   CHECK(of("sigmoid", infinity) == 1 && of("sigmoid", -infinity) == 0);
   CHECK(of("erf", infinity) == 1 && of("erf", -infinity) == -1);
-  CHECK(of("gelu_erf", infinity) == infinity && of("gelu_erf", -40) == 0);
+  CHECK(of("gelu_erf", infinity) == infinity && of("gelu_erf", -40) == 0 && std::isnan(of("gelu_erf", -infinity)));
   CHECK(of("softplus", infinity, 1, 20) == infinity && of("softplus", -infinity, 1, 20) == 0);
   CHECK(of("relu", -infinity) == 0 && of("relu", infinity) == infinity);
   CHECK(of("round", 0.5f) == 0 && of("round", 1.5f) == 2 && of("round", -2.5f) == -2);
