@@ -341,7 +341,9 @@ INLINED void pl_add_values(__local const uint4* tiles, const tiles_place all_til
 
 #else  // plain OpenCL C
 #define pl_power_of_2(x) exp2(x)
-static inline void pl_join(__local float* shared, float x[MMA_ROWS][2], const int largest) {
+// Inlined, as all that is given local memory: in a function of its own Clang names `tiles` instead of its argument, and
+// PoCL 3.1, which replaces that name in kernels only, ends in a segmentation fault.
+INLINED void pl_join(__local float* shared, float x[MMA_ROWS][2], const int largest) {
     barrier(CLK_LOCAL_MEM_FENCE);
     ALL_ROWS(i, h) shared[MMA_ROW(i, 2 * h) * 4 + (PL_LANE & 3)] = x[i][h];
     barrier(CLK_LOCAL_MEM_FENCE);
