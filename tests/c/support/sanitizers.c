@@ -18,3 +18,10 @@ const char* __tsan_default_suppressions(void) {
          "race:libgomp.so\n"
          "called_from_lib:libgomp.so\n";
 }
+
+/* What PoCL and its compiler keep until the process ends when they compile, which they do where their cache is empty. */
+__attribute__((visibility("default"))) const char* __lsan_default_suppressions(void);
+const char* __lsan_default_suppressions(void) {
+  return "leak:libpocl.so\n"
+         "leak:libLLVM\n";
+}
