@@ -178,7 +178,8 @@ static inline uint pl_store_pair(float2 v) { return pl_two_halves(v.s0, v.s1); }
 __kernel void conv_fwd_depthwise_window(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei),
                                         TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS, const window_arg window) {
     const idx_t c = (idx_t)get_global_id(0) * VECTOR;
-    const uidx_t tiles_w = ((uidx_t)DST_DIM(4) + TILE_W - 1) / TILE_W, tiles_h = ((uidx_t)DST_DIM(3) + TILE_H - 1) / TILE_H;
+    const uidx_t tiles_w = ((uidx_t)DST_DIM(4) + TILE_W - 1) / TILE_W;
+    const uidx_t tiles_h = ((uidx_t)DST_DIM(3) + TILE_H - 1) / TILE_H;
     const uidx_t tile = (uidx_t)get_global_id(1), tile_row = tile / tiles_w;
     const idx_t first_w = (idx_t)(tile % tiles_w) * TILE_W, first_h = (idx_t)(tile_row % tiles_h) * TILE_H;
     const idx_t n = (idx_t)(tile_row / tiles_h);

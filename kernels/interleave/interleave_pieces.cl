@@ -1,6 +1,7 @@
 // The channels of two tensors in turns, cut into one part or two; channels innermost, pieces of them a work-item.
 //
-//   z[q, 2 j] = src[q, j], z[q, 2 j + 1] = src1[q, j];   dst[q, i] = z[q, i] for i < first, dst1[q, i - first] = the rest
+//   z[q, 2 j] = src[q, j], z[q, 2 j + 1] = src1[q, j]
+//   dst[q, i] = z[q, i] for i < first, dst1[q, i - first] = the rest
 //
 // with q the positions.  Tensors of elements of BYTES bytes, all dense (positions, channels): src and src1, dst of
 // `first` channels and, with PARTS 2, dst1 of `second`.  PIECE divides the channels of src, `first` and `second`;

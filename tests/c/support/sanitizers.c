@@ -19,7 +19,7 @@ const char* __tsan_default_suppressions(void) {
          "called_from_lib:libgomp.so\n";
 }
 
-/* What PoCL and its compiler keep until the process ends when they compile, which they do where their cache is empty. */
+/* What PoCL and its compiler keep to the end when they compile, which they do where their cache is empty. */
 __attribute__((visibility("default"))) const char* __lsan_default_suppressions(void);
 const char* __lsan_default_suppressions(void) {
   return "leak:libpocl.so\n"
