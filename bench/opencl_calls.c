@@ -8,26 +8,12 @@
  * each with its time there and how many times as fast "given" is; without its output, of its two smallest shapes. */
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "pylayout.h"
+#include "calls.h"
 
 #define ROUNDS 15
 #define LEAST_US 3000. /* of a round */
-
-static double now_us(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
-}
-
-static void check(pl_status status) {
-  if (status == PL_OK) return;
-  fprintf(stderr, "%s\n", pl_last_error());
-  exit(1);
-}
 
 static int by_value(const void* a, const void* b) {
   const double x = *(const double*)a, y = *(const double*)b;

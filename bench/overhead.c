@@ -6,25 +6,11 @@
  * call, an output from the pool, the call of the kernel.  Aim: at most 1 us. */
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
-#include "pylayout.h"
+#include "calls.h"
 
 #define ROUNDS 200
 #define CALLS 2000
-
-static double now_us(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
-}
-
-static void check(pl_status status) {
-  if (status == PL_OK) return;
-  fprintf(stderr, "%s\n", pl_last_error());
-  exit(1);
-}
 
 static double measure(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
                       size_t count, int into_given) {

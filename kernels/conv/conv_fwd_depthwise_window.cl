@@ -69,7 +69,7 @@
 #define SHORTS ushort4
 #define FROM_SHORTS(piece) as_float4(convert_uint4(piece) << 16)
 #endif
-#if defined(__NV_CL_C_VERSION) || defined(cl_nv_pragma_unroll)
+#ifdef PL_NVIDIA
 #define PL_PREDICATED "{.reg .pred p; setp.ne.u32 p, %[inside], 0; "
 static inline float2 pl_inside_f32_2(__global const float* from, uint inside) {
     float a, b;
@@ -155,15 +155,7 @@ static inline float2 pl_half_numbers2(ushort2 v) { return (float2)(pl_from_half(
 #define STORE_PIECE(o, v) STORE_QUAD(DST, dst, o, v)
 #else
 #define FINISH(value, c, at) EPILOGUE_V(VECTOR, value, c, at)
-#define STORE_PIECE(o, v) PL_CAT(PL_STORE_PAIR_, DST_DTYPE)(dst, o, v)
-#define PL_STORE_PAIR_f32(p, o, v) (*(__global float2*)((p) + (o)) = (v))
-#define PL_STORE_PAIR_bf16(p, o, v) (*(__global ushort2*)((p) + (o)) = float_to_bf16_2(v))
-#if defined(__NV_CL_C_VERSION) || defined(cl_nv_pragma_unroll)
-#define PL_STORE_PAIR_f16(p, o, v) (*(__global uint*)((p) + (o)) = pl_store_pair(v))
-static inline uint pl_store_pair(float2 v) { return pl_two_halves(v.s0, v.s1); }
-#else
-#define PL_STORE_PAIR_f16(p, o, v) vstorea_half2_rte(v, 0, (p) + (o))
-#endif
+#define STORE_PIECE(o, v) STORE_PAIR(DST, dst, o, v)
 #endif
 
 // Row r of those that the tile reaches; `at` is the place of its first column, which may lie outside.
