@@ -60,6 +60,18 @@ static void check_ulps(const char* name, float low, float high, double limit, do
   CHECK(found <= limit);
 }
 
+// Rounding errs to both sides; a constant that is off by half a unit errs to one side in every layer of a network.
+static void test_no_bias() {
+  constexpr int n = 100000;
+  std::vector<float> x(n), y(n);
+  for (int i = 0; i < n; ++i) x[size_t(i)] = 0.01f + 8.0f * float(i) / n;
+  host::find_float_unary("hardswish")(x.data(), y.data(), n, 0, 0);
+  double sum = 0;
+  for (size_t i = 0; i < n; ++i) sum += y[i] / unary_reference("hardswish", x[i], 0, 0) - 1;
+  std::printf("hardswish: mean relative error %.1e\n", sum / n);
+  CHECK(std::fabs(sum / n) < 4e-9);
+}
+
 static void test_accuracy() {
   check_ulps("exp", -88, 88.7f, 2);
   check_ulps("exp", -110, -80, 2);
@@ -243,6 +255,7 @@ static void test_conversions() {
 int main() {
   test_conversions();
   test_accuracy();
+  test_no_bias();
   test_special_values();
   test_unary();
   test_binary();

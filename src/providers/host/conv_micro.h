@@ -74,7 +74,9 @@ PL_ALWAYS Vec exponential(const Vec& value) {
 }
 
 struct Hardswish {
-  static PL_ALWAYS Vec of(const Vec& v) { return v * at_most(at_least(v + 3.0f, Vec{}), all(6.0f)) * (1.0f / 6.0f); }
+  static PL_ALWAYS Vec of(const Vec& v) {
+    return (v * kSixth) * (at_most(at_least(v + 3.0f, Vec{}), all(6.0f)) * kSixthRest);
+  }
 };
 struct Silu {
   static PL_ALWAYS Vec of(const Vec& v) {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "providers/host/conv_kernels.h"
 #include "providers/host/functions.h"
 #include "providers/host/vector_math.h"
 
@@ -36,7 +37,7 @@ PL_FUNCTION(GeluErf, math::gelu_erf(x))
 PL_FUNCTION(GeluTanh, x* math::sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x)))
 PL_FUNCTION(Silu, x / (1.0f + math::exp(-x)))
 PL_FUNCTION(HardSigmoid, math::minimum(math::maximum(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f))
-PL_FUNCTION(HardSwish, x* math::minimum(math::maximum(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f))
+PL_FUNCTION(HardSwish, (x * kSixth) * (math::minimum(math::maximum(x + 3.0f, 0.0f), 6.0f) * kSixthRest))
 PL_FUNCTION(Sigmoid, math::sigmoid(x))
 PL_FUNCTION(Tanh, math::tanh(x))
 PL_FUNCTION(Clip, math::minimum(math::maximum(x, a), b))
