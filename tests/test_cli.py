@@ -260,6 +260,10 @@ def test_cache_in_an_unwritable_place(run, tmp_path):
 
 # ---- profile ----
 
+# Without OpenCL's candidates for the host's processor: to build them takes most of a profile's time, and what it prints
+# is in question.  `tune` above measures them too.
+WITHOUT_OPENCL = {"PYLAYOUT_OPENCL": "none"}
+
 
 @pytest.fixture(scope="module")
 def profiled(cache, tmp_path_factory) -> dict:
@@ -269,6 +273,7 @@ def profiled(cache, tmp_path_factory) -> dict:
     command += ["--report", "report.html", "--json", "out.json", "--policies", "per-op", "NHWC,auto"]
     environment = {
         **os.environ,
+        **WITHOUT_OPENCL,
         "PYLAYOUT_CACHE_DIR": str(cache),
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
     }
@@ -331,9 +336,9 @@ def test_profile_with_weights_image_and_json_alone(run, tmp_path):
     pillow.fromarray(pixels).save(tmp_path / "a.png")
     arguments = ["profile", "mobilenet_v2", "--weights", "w.safetensors", "--image", "a.png", "--rounds", "1"]
     arguments += ["--policies", "NCHW", "--batch", "2"]
-    found = result(run(*arguments, "--json"))
+    found = result(run(*arguments, "--json", **WITHOUT_OPENCL))
     assert found["batch"] == 2 and found["policies"]["NCHW"]["error"] == 0
-    code, out, _ = run(*arguments)
+    code, out, _ = run(*arguments, **WITHOUT_OPENCL)
     assert code == 0 and "top 5 classes: " in out and "w.safetensors" in out and "a.png" in out
 
 

@@ -11,6 +11,8 @@ import pytest
 import pylayout as pl
 from pylayout import calls, op_functions, ops
 
+pytestmark = pytest.mark.usefixtures("untuned")  # the interface is in question, not which implementation wins
+
 ROOT = Path(__file__).parent.parent
 SCHEMAS = calls.schemas()
 

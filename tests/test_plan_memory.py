@@ -9,6 +9,8 @@ from plan_cases import RNG, W, weights
 import pylayout as pl
 from pylayout import ops
 
+pytestmark = pytest.mark.usefixtures("untuned")  # values are in question, not which implementation wins
+
 
 def test_parts_of_a_concat_are_made_in_place():
     g = pl.Graph()  # large enough that copying costs more than calling
