@@ -27,14 +27,16 @@ test: build
 	exit $$rc
 
 # The OpenCL tests once more, on Intel's runtime from pip alone: `make test` takes PoCL where it is installed, which has
-# a cache of compiled kernels of its own.
+# a cache of compiled kernels of its own. What processors are never offered (matrix units, kernels for GPUs alone) and what
+# is about sources (tuning points, races) is tested once, there.
 .PHONY: test-intel
 test-intel: export PYLAYOUT_OPENCL_PATH = $(CURDIR)/$(VENV)/lib
 test-intel: export OCL_ICD_VENDORS = /nonexistent
 test-intel: export PYLAYOUT_TEST_DEVICE = opencl:0
 test-intel: build
 	@$(BIN)/python tools/requirements opencl | $(BIN)/pip install -q -r /dev/stdin
-	@$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --tests-regex test_opencl --exclude-regex _points_
+	@$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --tests-regex test_opencl \
+	    --exclude-regex '_points_|_mma|_matrix_units|_images|_races'
 	@$(BIN)/pytest tests/test_program_cache.py
 
 # The C tests under AddressSanitizer with UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer.

@@ -197,11 +197,13 @@ int main() {
       if (source.text().find("MMA_LANES") != std::string::npos && compiled.insert(source.text()).second)
         compiler.compile(folder, source);
     };
-    // Of f16 each tile once, and one sum in parts; of the other factors every third tile at most, and of small pieces.
+    // Of f16 each tile once, and one sum in parts; of the other factors every third tile at most, and of small pieces;
+    // half as many of the others with a unit of which not all tiles are tried.
     std::set<std::string> seen;
     std::map<std::string, size_t> turns;
     size_t kernels = 0;
-    bool every = unit.whole, parts = false;
+    size_t step = unit.whole ? 1 : 3;
+    bool parts = false;
     candidates.filter = [&](const Candidate& candidate) {
       const std::string& name = candidate.implementation;
       if (name.rfind("conv_fwd_mma", 0) != 0) return false;
@@ -209,8 +211,8 @@ int main() {
         if (std::exchange(parts, true)) return false;
       } else {
         const size_t turn = turns.emplace(name, turns.size()).first->second;
-        if (((!every || name.find("bytes=") != std::string::npos) && turn % 3) || !seen.insert(name).second)
-          return false;
+        const bool small = name.find("bytes=") != std::string::npos;
+        if (turn % (small ? std::max<size_t>(step, 3) : step) || !seen.insert(name).second) return false;
       }
       ++kernels;
       return true;
@@ -226,7 +228,7 @@ int main() {
     };
     run(DType::f16, Math::fp32);
     CHECK(seen.size() >= size_t(unit.whole ? 11 : 4) && parts);
-    every = false;
+    step = unit.whole ? 3 : 6;
     run(DType::bf16, Math::fp32);
     if (found.fp32) run(DType::f32, Math::fp32);
     if (found.tf32) run(DType::f32, Math::tf32);
