@@ -204,12 +204,15 @@
 // its neighbours' in the order of rows.  BATCH of them are on their way together where none lies outside of the result.
 #if FINISHED == 4
 typedef float4 strip;
+#define IS_FINITE(strip) all(isfinite(strip))
 #define STRIP_OF(each) ((float4)((each)[0], (each)[1], (each)[2], (each)[3]))
 #elif FINISHED == 2
 typedef float2 strip;
+#define IS_FINITE(strip) all(isfinite(strip))
 #define STRIP_OF(each) ((float2)((each)[0], (each)[1]))
 #else
 typedef float strip;
+#define IS_FINITE(strip) isfinite(strip)  // 1 for a number, -1 in a vector: all() would say no
 #define STRIP_OF(each) ((each)[0])
 #endif
 #define STRIPS_ACROSS (TILE_N / FINISHED)
@@ -407,7 +410,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 #if !MMA_IS_EXACT
         _Pragma("unroll 1") for (int e = 0; e < SHARE; ++e) {
             const idx_t q = first + STAGED_ROW(block, part, STRIP_ROW(e)), o = o0 + STRIP_COLUMN(e);
-            if (!IS_STRIP(e) || q >= pixels || o >= o_end || all(isfinite(STAGED_STRIP(e)))) continue;
+            if (!IS_STRIP(e) || q >= pixels || o >= o_end || IS_FINITE(STAGED_STRIP(e))) continue;
             const idx_t w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3), n = rest / DST_DIM(3);
             float again[FINISHED] = {0.0f};
             for (int step = first_step * AGAIN; step < (first_step + steps) * AGAIN; ++step) {
