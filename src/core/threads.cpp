@@ -2,13 +2,16 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 
 #include "core/status.h"
 
@@ -46,11 +49,69 @@ void wake_together() {
   }
 }
 
-uint64_t preemptions() {
+namespace {
+
+// Of this process's threads.  One that yields counts: while the pool gives way, its threads and the other runtime's do.
+uint64_t involuntary_switches() {
   struct rusage usage {};
   getrusage(RUSAGE_SELF, &usage);
   return uint64_t(usage.ru_nivcsw);
 }
+std::atomic<uint64_t> given_way{0};  // those of such times
+
+}  // namespace
+
+uint64_t preemptions() { return involuntary_switches() - given_way.load(std::memory_order_relaxed); }
+
+#if !defined(__SANITIZE_THREAD__)  // libgomp is not instrumented
+namespace {
+
+// Whether the calling thread's pool spins: whether the clock of its second thread goes on.  A region that found it
+// asleep would cost what waking a thread does, up to milliseconds.
+bool pool_spins() {
+  thread_local clockid_t clock = -1;
+  timespec before, after;
+  if (clock == -1 || clock_gettime(clock, &before)) {  // none so far, or the thread has ended
+    bool found = false;
+    clockid_t second = -1;
+#pragma omp parallel
+    if (omp_get_thread_num() == 1) found = pthread_getcpuclockid(pthread_self(), &second) == 0;
+    if (!found) return false;
+    clock = second;
+    if (clock_gettime(clock, &before)) return false;
+  }
+  if (clock_gettime(clock, &after)) return false;
+  return before.tv_nsec != after.tv_nsec || before.tv_sec != after.tv_sec;
+}
+
+}  // namespace
+
+void with_pool_aside(const std::function<void()>& work) {
+  omp_get_max_threads() == 1 || omp_in_parallel() || !pool_spins() ? work() : while_pool_yields(work);
+}
+
+void while_pool_yields(const std::function<void()>& work) {
+  const uint64_t before = involuntary_switches();
+  std::atomic<bool> done{false};
+  std::exception_ptr problem;
+#pragma omp parallel
+  if (omp_get_thread_num() == 0) {
+    try {
+      work();
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    done.store(true, std::memory_order_release);
+  } else {
+    while (!done.load(std::memory_order_acquire)) sched_yield();
+  }
+  given_way += involuntary_switches() - before;
+  if (problem) std::rethrow_exception(problem);
+}
+#else
+void with_pool_aside(const std::function<void()>& work) { work(); }
+void while_pool_yields(const std::function<void()>& work) { work(); }
+#endif
 
 void copy_bytes(void* destination, const void* source, size_t bytes) {
   if (destination == source || bytes == 0) return;

@@ -60,6 +60,7 @@ Capabilities read_capabilities(const Platform& platform, cl_device_id device) {
   c.svm_system =
       cl.clSetKernelArgSVMPointer && (value<cl_device_svm_capabilities>(cl, device, CL_DEVICE_SVM_CAPABILITIES) &
                                       CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) != 0;
+  c.waiting_works = c.cpu && c.platform.find("Intel") == 0;  // PoCL's sleeps, and its workers are woken for each kernel
   c.intel_subgroups = c.has_extension("cl_intel_subgroups");
   c.subgroups = c.has_extension("cl_khr_subgroups") || c.intel_subgroups ||
                 value<cl_uint>(cl, device, CL_DEVICE_MAX_NUM_SUB_GROUPS) > 0;

@@ -25,6 +25,7 @@ struct Capabilities {
   bool fp16 = false, fp64 = false;               // arithmetic; half storage is always possible
   bool unified_memory = false;                   // shares the host's memory
   bool svm_system = false;                       // kernels may use any host pointer
+  bool waiting_works = false;                    // a CPU's: the thread that waits for a kernel takes part in it
   bool subgroups = false;                        // cl_khr_subgroups or OpenCL C 3.0's feature
   bool intel_subgroups = false;
   int least_subgroup = 0;      // work-items of the smallest that a kernel may ask for; 0: not said (Intel's say)

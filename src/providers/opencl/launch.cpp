@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/threads.h"
+
 namespace pl::opencl {
 
 Launch::Launch(OpenclDevice& device, const KernelSource& source, const std::string& entry)
@@ -90,9 +92,16 @@ Launch& KernelList::add(const KernelSource& source, const std::string& entry) {
 }
 
 void KernelList::run(const KernelArguments& arguments) {
-  for (const auto& launch : launches_) launch->run(arguments);
+  const auto launch_all = [&] {
+    for (const auto& launch : launches_) launch->run(arguments);
+  };
   const Buffer* any = arguments.outputs ? arguments.outputs[0] : nullptr;
-  if (any && &any->device() != device_.get()) device_->synchronize();
+  if (!any || &any->device() == device_.get()) return launch_all();
+  const auto finish = [&] {
+    launch_all();
+    device_->synchronize();
+  };
+  device_->capabilities().waiting_works ? with_pool_aside(finish) : finish();
 }
 
 }  // namespace pl::opencl

@@ -1,0 +1,77 @@
+// core/threads.h: work of another runtime's threads, during which the pool's give way.
+#include "core/threads.h"
+
+#include <omp.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <thread>
+
+#include "check.h"
+
+using namespace pl;
+
+// Each calls `work` once, on the calling thread; the pool's other threads are in the region meanwhile.
+static void test_work_is_done_here() {
+  use_threads(2);
+  const auto self = std::this_thread::get_id();
+  for (int i = 0; i < 20; ++i) {
+    int calls = 0;
+    const auto work = [&] {
+      CHECK(std::this_thread::get_id() == self);
+      ++calls;
+    };
+    with_pool_aside(work);
+    CHECK(calls == 1);
+    while_pool_yields([&] {
+      work();
+#if !defined(__SANITIZE_THREAD__)
+      CHECK(omp_get_num_threads() == 2);
+#endif
+    });
+    CHECK(calls == 2 && !omp_in_parallel());
+  }
+  use_threads(1);
+  with_pool_aside([&] { CHECK(!omp_in_parallel()); });
+}
+
+#if !defined(__SANITIZE_THREAD__)
+// Threads of the pool that work by themselves, as a plan's streams, ask nobody to give way.
+static void test_within_a_region() {
+  use_threads(2);
+  std::atomic<int> calls{0};
+  int team = 0;
+#pragma omp parallel num_threads(2)
+  {
+    if (omp_get_thread_num() == 0) team = omp_get_num_threads();
+    with_pool_aside([&] {
+      CHECK(omp_get_level() == 1);
+      ++calls;
+    });
+  }
+  CHECK(calls == team);
+}
+#endif
+
+static void test_exceptions_pass() {
+  use_threads(2);
+  for (const auto run : {with_pool_aside, while_pool_yields}) {
+    bool caught = false;
+    try {
+      run([] { throw std::runtime_error("expected"); });
+    } catch (const std::runtime_error&) {
+      caught = true;
+    }
+    CHECK(caught);
+  }
+}
+
+int main() {
+  test_work_is_done_here();
+  std::thread(test_work_is_done_here).join();  // each thread has a pool of its own
+#if !defined(__SANITIZE_THREAD__)
+  test_within_a_region();
+#endif
+  test_exceptions_pass();
+  return 0;
+}
