@@ -6,12 +6,15 @@
 
 For each distinct 1x1, 3x3 and depthwise convolution of the networks (bench/shapes.py, with bias and the network's
 activation) the candidates of each OpenCL CPU device, of oneDNN and of the host provider take turns in one process, each
-in the layouts that suit it, the threads of one asleep while another runs. A ratio is oneDNN's time over the device's,
-each by its fastest candidate: above 1 the device is faster, and the target is 0.6. With `--families` it is one op of
-each other kind, layout by layout, and the ratio is that to the faster of oneDNN and the host provider.
+in the layouts that suit it, the threads of one asleep while another runs: what a program gets that uses this device. A
+ratio is oneDNN's time over the device's, each by its fastest candidate: above 1 the device is faster, and the target is
+0.6. With `--families` it is one op of each other kind, layout by layout, and the ratio is that to the faster of oneDNN
+and the host provider.
 
 Dispatch for `cpu`, knowing nothing beforehand, picks the last column; below the table stand the ops for which an OpenCL
 kernel is faster on the memory of `cpu` than all that oneDNN and the host provider have, and what dispatch took there.
+On `cpu` an OpenCL kernel runs amid ops of OpenMP's threads, which spin for milliseconds after each, so it is timed with
+these awake; the line "opencl on cpu" has its ratios.
 
 `--clock processor` compares the time of all threads of the process, which other programs disturb less; it is the
 default on one core. On several cores one thread that is held up holds up all: samples during which the process lost
@@ -136,6 +139,7 @@ class Comparison:
         self.cases = cases
         self.field = field
         self.ratios: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in known}
+        self.amid_others: dict[str, list[float]] = defaultdict(list)  # ratios of OpenCL on `cpu`
         self.wins: list[tuple[str, float, float, str]] = []
         self.losses: list[tuple[str, float, str]] = []
         columns = ["op", "layout", "oneDNN us", "GFLOP/s", "host us"]
@@ -153,7 +157,7 @@ class Comparison:
         for layout in layouts:
             best = {way["runner"]: way for way in ways if not by_layout or way["layout"] == layout}
             self.add_row(row, layout, best, chosen)
-        self.judge(row, ways, chosen)
+        self.judge(row, ways, chosen, by_layout)
 
     def add_row(self, row: dict[str, Any], layout: str, best: dict[str, Any], chosen: dict[str, Any] | None) -> None:
         kind, text = self.cases[row["op"]]
@@ -181,16 +185,21 @@ class Comparison:
         cells.append("/".join(chosen["key"].split("/")[:2]) if chosen else "-")
         self.table.add(*cells)
 
-    def judge(self, row: dict[str, Any], ways: list[dict[str, Any]], chosen: dict[str, Any] | None) -> None:
+    def judge(
+        self, row: dict[str, Any], ways: list[dict[str, Any]], chosen: dict[str, Any] | None, by_layout: bool
+    ) -> None:
         """What dispatch picked for `cpu`, beside the fastest there is."""
         if not chosen:
             return
-        text = self.cases[row["op"]][1]
+        kind, text = self.cases[row["op"]]
         times = {
             runner: min((way[self.field] for way in ways if way["runner"] == runner), default=float("inf"))
             for runner in ("onednn", "host", "opencl")
         }
         native = min(times["onednn"], times["host"])
+        reference = native if by_layout else times["onednn"]
+        if max(reference, times["opencl"]) < float("inf"):
+            self.amid_others[kind].append(reference / times["opencl"])
         if times["opencl"] < native < float("inf"):
             loss = chosen[self.field] / times["opencl"]
             self.wins.append((text, native / times["opencl"], loss, chosen["key"].split("/")[0]))
@@ -211,6 +220,10 @@ class Comparison:
                     f"{name}, {key}: geometric mean {mean:.2f}, least {min(values):.2f}, "
                     f"{low} of {len(values)} below {TARGET}, {sum(value > 1 for value in values)} above 1"
                 )
+        for key, values in sorted(self.amid_others.items()):
+            print(
+                f"opencl on cpu, {key}: geometric mean {statistics.geometric_mean(values):.2f}, least {min(values):.2f}"
+            )
         print(f"\nOpenCL on cpu is faster than oneDNN and host in {len(self.wins)} of {len(self.cases)} ops:")
         for text, gain, loss, provider in self.wins:
             print(f"  {text}: {gain:.2f} times as fast; dispatch took {provider}, at {loss:.2f} of OpenCL's time")

@@ -9,19 +9,25 @@
 // one.  With `text`, only candidates of OpenCL whose key has it.  All ops together take about `seconds`, compilations
 // not counted: what is left is shared by those that are left.
 //
-// Runners: "onednn" and "host" on device `cpu`, each OpenCL CPU device by its name, "opencl": the same kernels on the
-// memory of `cpu`, as dispatch may take them there; and "chosen": what dispatch, tuning from nothing, takes for `cpu`.
+// Runners: "onednn" and "host" on device `cpu`, each OpenCL CPU device by its name, its threads alone awake, as in a
+// program that uses that device; "opencl": the same kernels on the memory of `cpu`, as dispatch may take them there,
+// amid ops of OpenMP's threads; and "chosen": what dispatch, tuning from nothing, takes for `cpu`.
 // The first answer names the devices; then an answer for each op is a line of JSON: {"op": LINE, "flops": F, "bytes":
 // inputs and outputs, "ways": [{"runner", "key", "layout", "ms", "processor_ms", "error"}, ...]}: the fastest of each
 // runner.  Times are lower quartiles: by the clock, and of all threads of the process together, which other programs
 // disturb less.  On several processors one thread that lost its processor holds up all, so only samples count during
 // which none did ("undisturbed", their number), and where there are few of them, the least of all.  The error is the L2
 // norm of the difference from the first runner's result over that of the result.
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -49,6 +55,40 @@ double seconds_of(clockid_t clock) {
   return double(now.tv_sec) + double(now.tv_nsec) * 1e-9;
 }
 double now() { return seconds_of(CLOCK_MONOTONIC); }
+
+// Calls f(id, line of /proc/self/task/ID/stat) for each thread of this process.
+template <class F>
+void for_each_thread(const F& f) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(entry.path() / "stat");
+    std::string line;
+    if (std::getline(file, line)) f(pid_t(std::atoi(line.c_str())), line);
+  }
+}
+// Processor time of all threads, up to now: the clock of a process learns of its other threads milliseconds late.
+double processor_seconds() {
+  double sum = 0;
+  for_each_thread([&](pid_t id, const std::string&) {
+    timespec time;
+    const auto clock = clockid_t((~unsigned(id) << 3) | 6);  // the kernel's name for a thread's
+    if (!clock_gettime(clock, &time)) sum += double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+  });
+  return sum;
+}
+// Until the threads of the last runner have gone to sleep: those of OpenMP and of OpenCL runtimes spin for up to some
+// milliseconds, during which a thread of another runtime hardly gets their processor.
+void wait_until_idle() {
+  const double limit = now() + 0.05;
+  bool running = true;
+  while (running && now() < limit) {
+    std::this_thread::sleep_for(std::chrono::microseconds(500));
+    running = false;
+    for_each_thread([&](pid_t id, const std::string& stat) {
+      const size_t name = stat.rfind(')');  // the state follows
+      running |= id != gettid() && name != std::string::npos && stat.compare(name, 3, ") R") == 0;
+    });
+  }
+}
 
 Op op_of(const std::string& line) {
   std::istringstream parts(line);
@@ -120,6 +160,7 @@ class Racer {
         key(candidate.key()),
         layout(candidate.inputs[0].layout.str()),
         device_(device),
+        amid_others_(device.is_cpu() && candidate.provider == "opencl"),
         kernel_(candidate.prepare()) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i) {
       const TensorDesc& desc = candidate.inputs[i];
@@ -139,11 +180,12 @@ class Racer {
   void take_sample() {
     // Brings its memory into the caches, and wakes its threads; long runs do that themselves.
     if (wall_.empty() || wall_.back() < 10) run(1);
+    if (amid_others_) wake_together();
     const uint64_t preempted = preemptions();
-    const double wall = now(), processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+    const double processor = processor_seconds(), wall = now();
     run(repeat_);
-    processor_.push_back((seconds_of(CLOCK_PROCESS_CPUTIME_ID) - processor) * 1e3 / repeat_);
     wall_.push_back((now() - wall) * 1e3 / repeat_);
+    processor_.push_back((processor_seconds() - processor) * 1e3 / repeat_);
     if (preemptions() == preempted) undisturbed_.push_back(wall_.back());
   }
   // Samples of a millisecond and more.
@@ -166,8 +208,7 @@ class Racer {
   }
   size_t undisturbed() const { return undisturbed_.size(); }
   double processor_ms() const { return quartile(processor_); }
-  // How many were at work.  The clock of a process learns of its other threads at their processors' ticks, milliseconds
-  // late, so that only all samples together tell.
+  // How many were at work.
   double processors() const {
     return std::accumulate(processor_.begin(), processor_.end(), 0.0) /
            std::accumulate(wall_.begin(), wall_.end(), 0.0);
@@ -187,6 +228,7 @@ class Racer {
 
  private:
   Device& device_;
+  const bool amid_others_;  // its threads share the processors with OpenMP's, awake from the ops around it
   std::unique_ptr<Kernel> kernel_;
   std::vector<BufferRef> packed_;
   std::vector<Buffer*> inputs_, outputs_;
@@ -205,16 +247,15 @@ double difference(const std::vector<float>& values, const std::vector<float>& ex
   return std::sqrt(sum / std::max(norm, 1e-30));
 }
 
-// Until the threads of the last runner have gone to sleep: those of OpenMP and of OpenCL runtimes spin for a while.
-void wait_until_idle() {
-  for (int i = 0; i < 30; ++i) {
-    const double before = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
-    std::this_thread::sleep_for(std::chrono::microseconds(500));
-    if (seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before < 50e-6) return;
-  }
-}
-
 using Race = std::vector<std::unique_ptr<Racer>>;
+
+// The turn of a runner: the others' threads go to sleep, and its own work for a while as they would in a program that
+// goes on and on.  There are schedulers that put threads which slept together on one processor, and spread them late.
+void begin_turn(const Race& race) {
+  constexpr double kSeconds = 0.02;
+  wait_until_idle();
+  for (const double end = now() + kSeconds; !Racer::by_processor && now() < end;) race.front()->run(1);
+}
 
 Racer& fastest(const Race& race) {
   return **std::min_element(race.begin(), race.end(),
@@ -223,9 +264,10 @@ Racer& fastest(const Race& race) {
 
 // Leaves those that may be the fastest.
 void preselect(Race& race) {
+  begin_turn(race);
   for (auto& racer : race) racer->begin();
   for (const double ratio : {1.6, 1.25}) {
-    const double limit = race.empty() ? 0 : ratio * fastest(race).score();
+    const double limit = ratio * fastest(race).score();
     race.erase(std::remove_if(race.begin(), race.end(), [&](const auto& c) { return c->score() > limit; }), race.end());
     for (auto& racer : race) racer->take_sample();
   }
@@ -268,7 +310,6 @@ void compare(Context& context, Catalog& catalog, const std::string& line, double
   }
   std::set<std::string> good;  // of OpenCL
   for (auto& [name, race] : races) {
-    wait_until_idle();
     preselect(race);
     for (const auto& racer : race) good.insert(racer->key);
   }
@@ -283,7 +324,6 @@ void compare(Context& context, Catalog& catalog, const std::string& line, double
   if (chosen) races["~chosen"].push_back(std::make_unique<Racer>(cpu, chosen->candidate, "chosen", tensors));
   for (auto& [name, race] : races) {
     if (race.empty() || (race[0]->runner != "opencl" && race[0]->runner != "chosen")) continue;
-    wait_until_idle();
     preselect(race);
   }
 
@@ -295,8 +335,8 @@ void compare(Context& context, Catalog& catalog, const std::string& line, double
     if (round >= 3 && now() > end) break;
     std::shuffle(order.begin(), order.end(), random);
     for (Race* race : order) {
-      wait_until_idle();
       std::shuffle(race->begin(), race->end(), random);
+      begin_turn(*race);
       for (auto& racer : *race) racer->take_sample();
     }
   }
