@@ -32,6 +32,10 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual std::string fingerprint() const = 0;
   // Shown to people and programs: name, vendor, driver, limits, features, as text values.
   virtual std::map<std::string, std::string> properties() const = 0;
+  // Whether properties() call it a "gpu".
+  bool is_gpu() const;
+  // How many threads are worth preparing kernels with.
+  virtual int builders() const;
   // True when a Buffer of this device has a host pointer that host code may use between operations.
   virtual bool host_memory() const = 0;
 

@@ -4,6 +4,7 @@
 
 #include "core/device.h"
 #include "core/status.h"
+#include "core/threads.h"
 
 namespace pl {
 
@@ -85,6 +86,14 @@ Buffer::~Buffer() {
 
 Device::Device(std::string name, RawMemory raw)
     : name_(std::move(name)), pool_(std::make_shared<Pool>(name_, std::move(raw))) {}
+
+bool Device::is_gpu() const {
+  const auto known = properties();
+  const auto type = known.find("type");
+  return type != known.end() && type->second == "gpu";
+}
+
+int Device::builders() const { return available_processors(); }
 
 BufferRef Device::allocate(size_t bytes) {
   return std::make_shared<Buffer>(shared_from_this(), pool_, pool_->take(bytes));

@@ -67,6 +67,9 @@ struct Candidate {
   // A provider's own estimate relative to the device's rates: 1 means the roofline is reachable.  Used only
   // until the candidate is measured.
   double efficiency = 0.5;
+  // The same in milliseconds without what starting it takes, where a provider knows the device's units by their times;
+  // 0: efficiency tells.
+  double busy_ms = 0;
   TuningPoint tuning;
   std::function<std::unique_ptr<Kernel>()> prepare;
 

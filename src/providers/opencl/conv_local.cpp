@@ -59,9 +59,7 @@ void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, c
       out.whole_space);
   family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
     const RegisterTile tile(point);
-    // Of a tile's channels some are none of the group's.
-    const int64_t width = across ? tile.rows() : tile.columns();
-    candidate.efficiency = 0.5 * double(channels) / double((channels + width - 1) / width * width);
+    candidate.efficiency = 0.5 * tile.used(device, rows, columns, t.groups);
     candidate.prepare = [&device, op, t, tile] { return prepare(device, op, t, tile); };
     return true;
   });

@@ -78,6 +78,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
     Candidate candidate = base;
     candidate.implementation = plan.name("conv_fwd_mma");
     candidate.efficiency = plan.efficiency;
+    candidate.busy_ms = plan.whole_ms / plan.efficiency;
     candidate.tuning = plan.tuning;
     candidate.workspace_bytes = plan.parts_bytes(problem);
     if (plan.right_rounded) candidate.packings = {pack_tf32(device, base.inputs[1], 1)};

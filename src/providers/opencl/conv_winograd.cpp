@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "providers/opencl/conv_common.h"
+#include "providers/opencl/matrix_unit.h"
 #include "providers/opencl/mma.h"
 
 namespace pl::opencl {
@@ -22,8 +23,9 @@ constexpr double kErrorOfTwo = 0.4e-7, kErrorOfFour = 1e-7, kErrorAllowed = 3e-6
 constexpr int64_t kLeastChannels = 32;  // fewer: the transforms cost more than the products save
 constexpr size_t kMostProducts = 3;     // ways to multiply that are tried without a search
 constexpr int64_t kMostElements = int64_t(1) << 31;
-// What a byte costs in multiplications and additions: about the balance of f32 arithmetic and memory on GPUs.
-constexpr double kFlopsPerByte = 15;
+// What a byte costs in multiplications and additions: about the balance of memory and f32 arithmetic on GPUs, or of
+// three products of tf32 on matrix units (61 TFLOP/s and 3.1 TB/s on an H200).
+constexpr double kFlopsPerByte = 15, kUnitFlopsPerByte = 20;
 
 struct Geometry {
   int tile;  // outputs along a side
@@ -158,8 +160,10 @@ void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const C
   if (places.end >= kMostElements) return;
   const double bytes = 8.0 * double(places.end - places.input);  // written and read
   // Where the program may round, the direct convolution is one product of tf32, at four times the rate of the three
-  // that make these (a product of 4096 on an H200).
-  const double pace = op.math == Math::fp32 ? 1 : 0.25;
+  // that make these (a product of 4096 on an H200).  NVIDIA's is estimated by its time, others' by the rate of those.
+  const MatrixUnit unit = matrix_unit(device.capabilities());
+  const double pace = op.math == Math::fp32 || unit.kind == MatrixUnit::Kind::nvidia ? 1 : 0.25;
+  const double per_byte = unit ? kUnitFlopsPerByte : kFlopsPerByte;
   for (const Candidate& way : products(product, device, places, out.whole_space)) {
     Candidate candidate = base;
     candidate.implementation = concat("conv_fwd_winograd_f", tile, "[", way.implementation, "]");
@@ -170,7 +174,7 @@ void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const C
                            [&device, weights = t.wei, to = with_three_spatial(packed), tile](
                                Buffer& from, Buffer& target) { pack(device, weights, to, tile, from, target); }}};
     const double direct = op.schema->flops(op), fewer = product.schema->flops(product);
-    candidate.efficiency = std::min(1.0, direct / (fewer / (pace * way.efficiency) + kFlopsPerByte * bytes));
+    candidate.efficiency = std::min(1.0, direct / (fewer / (pace * way.efficiency) + per_byte * bytes));
     candidate.prepare = [&device, op, t, g, places, way] { return prepare(device, op, t, g, places, way); };
     out.add(std::move(candidate));
   }

@@ -40,8 +40,9 @@ void add_matmul_local(const Op& op, OpenclDevice& device, const Candidate& base,
       [&](const Point& point) { return RegisterTile(point).suits(device, t.rows(), t.columns(), t.depth()); },
       out.whole_space);
   family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
-    candidate.efficiency = 0.7;
-    candidate.prepare = [&device, op, t, tile = RegisterTile(point)] { return prepare(device, op, t, tile); };
+    const RegisterTile tile(point);
+    candidate.efficiency = 0.7 * tile.used(device, t.rows(), t.columns(), t.stack());
+    candidate.prepare = [&device, op, t, tile] { return prepare(device, op, t, tile); };
     return true;
   });
 }

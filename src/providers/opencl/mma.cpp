@@ -274,26 +274,41 @@ ShapeClass shape_class(const MmaProblem& problem, bool tf32) {
   return {problem.dtype, kind, problem.rows, problem.columns, problem.run * problem.runs};
 }
 
+constexpr double kBlock = 128 * 256;  // results of the largest tile
+// Part of wgmma's rate that a product of 4096 reaches: estimates of other implementations are relative to that.
+constexpr double kReached = 0.7;
+
+// Microseconds in which a unit of an H200 multiplies a block by eight pieces.
+double block_us(DType dtype, bool wgmma) {
+  if (wgmma) return dtype == DType::f32 ? 0.8 : 0.6;
+  return dtype == DType::f32 ? 1.0 : 0.75;
+}
+
+// What a plan of efficiency 1 takes.
+double whole_ms(const MmaPlan& plan, const MmaProblem& problem, int64_t steps, const OpenclDevice& device) {
+  const double blocks = double(problem.rows * problem.columns * problem.products) / kBlock;
+  const double us = blocks * double(steps * plan.tile.chunks) / 8 * block_us(problem.dtype, plan.tile.wgmma) /
+                    std::max(1, int(device.capabilities().compute_units));
+  return 1e-3 * us / (plan.tile.wgmma ? kReached : 1);
+}
+
 // Part of the units' rate that a plan of `steps` steps and `tiles` tiles reaches with wgmma, fitted to 400 times of
 // products of transformers and ConvNeXt in fp16 and tf32 on an H200: the fastest plan of each is among the first six.
 // In microseconds, but for what a launch takes.
 double wgmma_efficiency(const MmaPlan& plan, const MmaProblem& problem, int64_t steps, int64_t tiles,
                         const OpenclDevice& device) {
-  constexpr double kBlock = 128 * 256;  // results of the largest tile
-  constexpr double kCopy = 0.3;         // a step's pieces of the largest tile, for one unit of all
-  constexpr double kFirst = 2.7;        // until a work-group's first copies are there
-  constexpr double kFinish = 4.0;       // to finish the results of a block
-  constexpr double kPart = 2.8;         // to write and read again a block of one part's sums
-  constexpr double kLaunch = 5.8;       // of the kernel that adds them
+  constexpr double kCopy = 0.3;    // a step's pieces of the largest tile, for one unit of all
+  constexpr double kFirst = 2.7;   // until a work-group's first copies are there
+  constexpr double kFinish = 4.0;  // to finish the results of a block
+  constexpr double kPart = 2.8;    // to write and read again a block of one part's sums
+  constexpr double kLaunch = 5.8;  // of the kernel that adds them
   constexpr double kUnitRegisters = 65536, kUnitLocalBytes = 227 * 1024, kUnitItems = 2048;
   constexpr double kOtherRegisters = 64;  // of a work-item, beside its sums
-  // Part of the units' rate that a product of 4096 reaches: estimates of other implementations are relative to that.
-  constexpr double kReached = 0.7;
   const MmaTile& tile = plan.tile;
   const bool f32 = problem.dtype == DType::f32;
-  const double block = f32 ? 0.8 : 0.6, wait = f32 ? 0.16 : 0.13;  // of a step: multiplying a block; for barriers
+  const double wait = f32 ? 0.16 : 0.13;  // of a step: for barriers
   const double results = double(tile.rows) * tile.columns, items = tile.work_items();
-  const double multiplying = block * results * tile.chunks / (8 * kBlock) / tile.rate;
+  const double multiplying = block_us(problem.dtype, true) * results * tile.chunks / (8 * kBlock) / tile.rate;
   const double copying = kCopy * double(tile.rows + tile.columns) * tile.chunks / (8 * (128 + 256));
   // Work-groups that share a unit: one multiplies while another waits or finishes.
   const double registers = kUnitRegisters / (items * std::min(255.0, results / items + kOtherRegisters));
@@ -319,25 +334,24 @@ double wgmma_efficiency(const MmaPlan& plan, const MmaProblem& problem, int64_t 
 // The same of mma.sync with one product: what it multiplies, over what the busiest unit does, in microseconds.
 double sync_efficiency(const MmaPlan& plan, const MmaProblem& problem, int64_t steps, int64_t tiles,
                        const OpenclDevice& device) {
-  constexpr double kBlock = 128 * 256 * 8;  // results times pieces of a step, of the largest tile
-  constexpr double kFirst = 2.0;            // until a work-group's first copies are there
-  constexpr double kFinish = 2.0;           // to finish the results of a block
-  constexpr double kPart = 11.0;            // to write and read again a block of one part's sums
-  constexpr double kLaunch = 2.5;           // of the kernel that adds them
-  constexpr double kSharing = 2;            // work-groups that local memory has room for
+  constexpr double kFirst = 2.0;   // until a work-group's first copies are there
+  constexpr double kFinish = 2.0;  // to finish the results of a block
+  constexpr double kPart = 11.0;   // to write and read again a block of one part's sums
+  constexpr double kLaunch = 2.5;  // of the kernel that adds them
+  constexpr double kSharing = 2;   // work-groups that local memory has room for
   const MmaTile& tile = plan.tile;
-  const double pace = problem.dtype == DType::f32 ? 1.0 : 0.75;  // a step of a block
+  const double pace = block_us(problem.dtype, false);
   const auto units = double(device.capabilities().compute_units);
   // Work-groups that share a unit: one multiplies while another waits or finishes.
   const double registers = 65536.0 / (tile.work_items() * 200.0);
-  const double results = double(tile.rows) * tile.columns, pieces = results * tile.chunks / kBlock;
+  const double results = double(tile.rows) * tile.columns, pieces = results * tile.chunks / (8 * kBlock);
   const double groups = double(tiles * plan.parts), rounds = std::ceil(groups / units);
   const double resident = std::clamp(std::floor(std::min(registers, kSharing)), 1.0, rounds);
   const double multiplying = pace * double(plan.steps_per_part) * pieces / tile.rate;
-  const double finishing = kFirst + kFinish * results * 8 / kBlock;
+  const double finishing = kFirst + kFinish * results / kBlock;
   double busy = rounds * multiplying + finishing * std::ceil(rounds / resident);
   if (plan.parts > 1) {
-    const double blocks = double(problem.rows * problem.columns * problem.products) * 8 / kBlock;
+    const double blocks = double(problem.rows * problem.columns * problem.products) / kBlock;
     busy += kPart * double(plan.parts) * blocks / units + kLaunch;
   }
   const double wanted = double(problem.rows * problem.columns * problem.products) / results;
@@ -419,8 +433,10 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
       if (parts > 1 && plan.parts == 1) return;
       if (vendors || products == 3 || !unit)
         plan.efficiency = filled_efficiency(plan, problem, tiles, vendors, device);
-      else
+      else {
         plan.efficiency = (tile.wgmma ? wgmma_efficiency : sync_efficiency)(plan, problem, steps, tiles, device);
+        plan.whole_ms = whole_ms(plan, problem, steps, device);
+      }
       if (wgmma && !tile.wgmma) plan.efficiency *= 0.6;
       if (left_bytes < 16) plan.efficiency *= left_bytes == 8 ? 0.9 : 0.8;  // more copies
       plan.tuning = {family().name(), shapes.text(), point_of(tile, fill).text(), false};

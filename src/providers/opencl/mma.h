@@ -54,6 +54,7 @@ struct MmaPlan {
   bool tf32 = false;           // factors of f32 are rounded to tf32, and multiplied once
   bool right_rounded = false;  // the right factors of tf32 have been, see pack_tf32
   double efficiency = 0;       // estimated part of the device's rate
+  double whole_ms = 0;         // of the problem at efficiency 1, on units whose times are known; 0: not known
   TuningPoint tuning;          // of the family conv_fwd_mma
 
   std::string name(const char* kernel) const;           // conv_fwd_mma[128x64,warps=2x2,chunks=4,bytes=8,parts=4]

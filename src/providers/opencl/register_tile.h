@@ -52,6 +52,15 @@ struct RegisterTile {
     if (tile_k == 4 && terms > 8) return false;
     return (rows() + columns()) * tile_k / items() <= 24;
   }
+  // Part of the device's work that is the product's: of a tile's rows and columns some are none of it, and of the
+  // units some have no tile, or are still at their last when the others have ended.
+  double used(const OpenclDevice& device, int64_t product_rows, int64_t product_columns, int64_t products) const {
+    const auto tiles = [](int64_t size, int64_t tile) { return (size + tile - 1) / tile; };
+    const int64_t count = tiles(product_rows, rows()) * tiles(product_columns, columns()) * products;
+    const int64_t units = std::max<int64_t>(1, device.capabilities().compute_units);
+    return double(product_rows) * double(product_columns) * double(products) /
+           (double(tiles(count, units) * units) * double(rows() * columns()));
+  }
   void define(KernelSource& source) const { point().define(source); }
 };
 

@@ -1,0 +1,118 @@
+// Estimates for convolutions in fp16 against what they took on an H200 (bench/gpu_steps.py, GoogLeNet at batch 16):
+// of matrix units within twice, of ordinary arithmetic within four times, and of one op in the right order, so that
+// what there was no time to measure is chosen well.
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "opencl_candidates.h"
+#include "providers/opencl/register_tile.h"
+
+using namespace pl;
+using namespace pl::testing;
+
+namespace {
+
+const Rates kRates = {3.1e9, 6.1e10, 0.006, 1e7, 0.02};
+
+// An A100's compiler, since wgmma is there only where it can be built, with an H200's units.
+opencl::Capabilities h200_without_wgmma() {
+  opencl::Capabilities can;
+  can.name = "NVIDIA H200";
+  can.vendor = "NVIDIA Corporation";
+  can.gpu = can.nvidia = can.fp16 = can.dedicated_local_memory = true;
+  can.compute_capability = 80;
+  can.compute_units = 132;
+  can.max_work_group = 1024;
+  can.local_memory = 48 << 10;
+  return can;
+}
+
+struct Known {
+  int64_t channels, side, results, window;
+  const char* implementation;
+  double ms;
+};
+const Known kKnown[] = {
+    {192, 28, 64, 1, "conv_fwd_mma[64x64,warps=2x2,chunks=8]", 0.0103},
+    {832, 7, 384, 1, "conv_fwd_mma[64x32,warps=2x1,chunks=8]", 0.0133},
+    {160, 7, 320, 3, "conv_fwd_mma[64x64,warps=2x2,chunks=8]", 0.0169},
+    {480, 14, 16, 1, "conv_fwd_local[LOCAL_X=16,LOCAL_Y=16,TILE_X=4,TILE_Y=4,TILE_K=16]", 0.0467},
+    {832, 7, 48, 1, "conv_fwd_local[LOCAL_X=16,LOCAL_Y=16,TILE_X=4,TILE_Y=4,TILE_K=16]", 0.0805},
+    {832, 7, 192, 1, "conv_fwd_local[LOCAL_X=16,LOCAL_Y=16,TILE_X=4,TILE_Y=4,TILE_K=16]", 0.0822},
+    {32, 14, 64, 3, "conv_fwd_local[LOCAL_X=16,LOCAL_Y=16,TILE_X=4,TILE_Y=4,TILE_K=16]", 0.0335},
+    {32, 7, 128, 3, "conv_fwd_local[LOCAL_X=16,LOCAL_Y=16,TILE_X=4,TILE_Y=4,TILE_K=16]", 0.0326},
+};
+
+Op conv(const Known& known) {
+  Attributes attributes;
+  const int64_t pad = known.window / 2;
+  attributes.set("padding", std::vector<int64_t>{pad, pad, pad, pad});
+  const auto half = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f16, Dims(shape)); };
+  return make_op(*find_schema("conv2d"), attributes,
+                 {half({16, known.channels, known.side, known.side}),
+                  half({known.results, known.channels, known.window, known.window})});
+}
+
+void check_times(Context& context, Device& device) {
+  for (const Known& known : kKnown) {
+    const EntryRef entry = context.catalog().entry(conv(known), device);
+    double estimate = 0, mma = 1e9, local = 1e9;
+    for (const Way& way : entry->ways) {
+      const double ms = estimate_ms(entry->op, way.candidate, kRates);
+      const std::string& name = way.candidate.implementation;
+      if (name.rfind("conv_fwd_mma", 0) == 0) mma = std::min(mma, ms);
+      if (name.rfind("conv_fwd_local", 0) == 0) local = std::min(local, ms);
+      if (name == known.implementation && way.candidate.inputs[0].layout == Layout::channels_last(4)) estimate = ms;
+    }
+    std::printf("%s: %.4f ms, estimated %.4f; mma %.4f, local %.4f\n", known.implementation, known.ms, estimate, mma,
+                local);
+    const bool unit = std::string(known.implementation).rfind("conv_fwd_mma", 0) == 0;
+    CHECK(estimate > known.ms / 2 && estimate < known.ms * (unit ? 2 : 4));
+    CHECK(mma < local / 2);
+  }
+}
+
+// What a provider says of its units' time counts, but for the launch and for memory.
+void check_model(Context& context, Device& device) {
+  const EntryRef entry = context.catalog().entry(conv(kKnown[0]), device);
+  Candidate candidate = entry->ways.front().candidate;
+  const double bytes = bytes_of(entry->op) / kRates.bytes_per_ms;
+  candidate.efficiency = 1;
+  candidate.busy_ms = 7;
+  CHECK(estimate_ms(entry->op, candidate, kRates) == kRates.overhead_ms + 7);
+  candidate.busy_ms = 1e-9;
+  CHECK(estimate_ms(entry->op, candidate, kRates) == kRates.overhead_ms + bytes);
+}
+
+void check_tiles(opencl::OpenclDevice& device) {
+  opencl::Capabilities can = h200_without_wgmma();
+  can.compute_units = 4;
+  device.pretend(can);
+  const opencl::RegisterTile tile;  // 64 x 64
+  CHECK(tile.used(device, 64, 256, 1) == 1);
+  CHECK(tile.used(device, 64, 64, 4) == 1);
+  CHECK(tile.used(device, 64, 64, 1) == 0.25);
+  CHECK(tile.used(device, 16, 64, 1) == 0.0625);
+  CHECK(tile.used(device, 64, 64, 5) == 0.625);
+}
+
+}  // namespace
+
+int main() {
+  Candidates candidates;
+  if (candidates.no_devices()) return 0;
+  ContextOptions options;
+  options.cache_dir = "/proc/none";
+  options.tuning = Tuning::off;
+  const auto context = Context::create(options);
+  opencl::OpenclDevice* device = nullptr;
+  for (const auto& each : context->devices())
+    if (!device) device = opencl::as_opencl(*each);
+  CHECK(device != nullptr);
+  const opencl::Capabilities own = device->capabilities();
+  device->pretend(h200_without_wgmma());
+  check_times(*context, *device);
+  check_model(*context, *device);
+  check_tiles(*device);
+  device->pretend(own);
+  return 0;
+}
