@@ -6,8 +6,8 @@
 
 namespace pl {
 
-Builders::Builders(Catalog& catalog, Interrupt& interrupt) : catalog_(catalog), interrupt_(interrupt) {
-  for (int i = 0; i < available_processors(); ++i) threads_.emplace_back([this] { work(); });
+Builders::Builders(Catalog& catalog, Interrupt& interrupt, int threads) : catalog_(catalog), interrupt_(interrupt) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 
 Builders::~Builders() {

@@ -16,8 +16,8 @@ namespace pl {
 
 class Builders {
  public:
-  // A thread for each processor.  `interrupt` ends waiting.
-  Builders(Catalog& catalog, Interrupt& interrupt);
+  // `interrupt` ends waiting.
+  Builders(Catalog& catalog, Interrupt& interrupt, int threads);
   ~Builders();  // waits for what has begun
   Builders(const Builders&) = delete;
   Builders& operator=(const Builders&) = delete;

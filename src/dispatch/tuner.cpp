@@ -141,7 +141,9 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
   std::stable_sort(searches.begin(), searches.end(), [&](const Search& a, const Search& b) {
     return catalog.best_ms(*a.met).value_or(0) > catalog.best_ms(*b.met).value_or(0);
   });
-  Builders builders(catalog, options.interrupt);
+  int threads = 1;
+  for (const Search& search : searches) threads = std::max(threads, search.met->device->builders());
+  Builders builders(catalog, options.interrupt, threads);
   const auto built = [&](const EntryRef& space, const std::vector<size_t>& ways) {
     try {
       return builders.wait(space, ways, until);

@@ -75,9 +75,10 @@ PlanChoices Plan::chosen() const {
 }
 
 std::string Plan::take(const PlanChoices& choices) {
-  // Kernels are compiled on all processors while programs are made, if they have to be.
+  // Kernels are compiled by other threads while programs are made, if they have to be.
   std::unique_ptr<Builders> builders;
-  if (!home_->host_memory()) builders = std::make_unique<Builders>(context_->catalog(), context_->interrupt());
+  if (!home_->host_memory())
+    builders = std::make_unique<Builders>(context_->catalog(), context_->interrupt(), home_->builders());
   // Nodes [first, end) as keys[at], ... say; false: one is not offered.
   std::string missing;
   const auto choose = [&](Variant& variant, size_t first, size_t end, const std::vector<std::string>& keys, size_t at) {

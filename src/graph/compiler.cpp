@@ -12,16 +12,10 @@
 namespace pl {
 namespace {
 
-bool is_gpu(const Device& device) {
-  const auto properties = device.properties();
-  const auto type = properties.find("type");
-  return type != properties.end() && type->second == "gpu";
-}
-
 // Parts of the time: for measuring ops alone, and by when the contest ends, which leaves something for what it may
 // overrun.
 constexpr double kForOps = 0.55, kForAll = 0.85;
-constexpr size_t kFirst = 4;                     // ways of each op that are measured on a GPU before any other
+constexpr size_t kSome = 4;                      // ways of each op that are measured after the first before any other
 constexpr int64_t kSeveral = 4;                  // images that read the weights together
 constexpr int kLeastTurns = 5, kMostTurns = 15;  // of whole plans in the last contest
 
@@ -34,6 +28,23 @@ void leave_out_uncompiled(std::vector<NodeStates>& nodes) {
     if (!node.device->is_cpu() || std::all_of(states.begin(), states.end(), unknown)) continue;
     states.erase(std::remove_if(states.begin(), states.end(), unknown), states.end());
   }
+}
+
+// What is merely estimated counts for more beside what was measured of the same op: making a program would compile it,
+// and of many estimates the least is too low.  (Those of matrix units are off by 0.7 to 1.4 on an H200.)
+void distrust_estimates(std::vector<NodeStates>& nodes) {
+  constexpr double kDistrust = 1.5;
+  for (NodeStates& node : nodes) {
+    const auto measured = [](const State& state) { return state.way && state.way->measured; };
+    if (std::none_of(node.states.begin(), node.states.end(), measured)) continue;
+    for (State& state : node.states)
+      if (state.way && state.way->compiles && !state.way->measured) state.ms *= kDistrust;
+  }
+}
+
+std::chrono::steady_clock::time_point in_seconds(double seconds) {
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                std::chrono::duration<double>(std::clamp(seconds, 0.0, 1e8)));
 }
 
 // Images of a slice by which weights are read fewer times: as near to kSeveral as leaves few images over.
@@ -110,10 +121,25 @@ void Plan::Compiler::provide(std::vector<External>& list, size_t index, const Te
 
 // ---- measuring ops and assigning layouts ----
 
+// By what all uses of each would take, in case the time runs out; those with windows, which cost about what they do
+// without, last.
+std::vector<std::pair<double, EntryRef>> Plan::Compiler::dearest_first(const std::map<EntryRef, int>& counts,
+                                                                       const std::set<EntryRef>& windowed) const {
+  std::vector<std::pair<double, EntryRef>> order;
+  for (const auto& [entry, count] : counts)
+    order.emplace_back(context_.catalog().best_ms(*entry).value_or(0) * count, entry);
+  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+    const size_t last_a = windowed.count(a.second), last_b = windowed.count(b.second);
+    return last_a != last_b     ? last_a < last_b
+           : a.first != b.first ? a.first > b.first
+                                : a.second->text < b.second->text;
+  });
+  return order;
+}
+
 void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   if (options_.tuning == Tuning::off) return leave_out_uncompiled(variant.nodes);
   Catalog& catalog = context_.catalog();
-  // The dearest first, in case the time runs out; those with windows, which cost about what they do without, last.
   std::map<EntryRef, int> counts;
   std::set<EntryRef> windowed;
   for (const NodeStates& node : variant.nodes) {
@@ -125,42 +151,43 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
     }
     for (const EntryRef& entry : entries) ++counts[entry];
   }
-  std::vector<std::pair<double, EntryRef>> order;
-  for (const auto& [entry, count] : counts) order.emplace_back(catalog.best_ms(*entry).value_or(0) * count, entry);
-  std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
-    const size_t last_a = windowed.count(a.second), last_b = windowed.count(b.second);
-    return last_a != last_b     ? last_a < last_b
-           : a.first != b.first ? a.first > b.first
-                                : a.second->text < b.second->text;
-  });
-  // On the CPU first of all ops what is ready to run, then what has to be compiled, which may take most of the time; on
-  // GPUs, where everything has to be, first what promises most.
-  const double end = elapsed() + seconds;
-  const auto until = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                                                            std::chrono::duration<double>(std::min(seconds, 1e8)));
-  const bool cpu = plan_.home_->is_cpu(), gpu = is_gpu(*plan_.home_);
-  std::vector<MeasureLimits> passes(cpu || gpu ? 2 : 1);
+  // On the CPU first of all ops what is ready to run, then what has to be compiled, which may take most of the time;
+  // elsewhere, where everything has to be, of all ops the way that promises most, which a plan needs most likely, and
+  // then, by what was measured, others of the dearest.
+  const double all_end = elapsed() + seconds;
+  const bool cpu = plan_.home_->is_cpu(), gpu = plan_.home_->is_gpu();
+  std::vector<MeasureLimits> passes(cpu ? 2 : 3);
   passes[0].without_compiling = cpu;
-  if (gpu) passes[0].ways = kFirst;
-  std::vector<std::map<EntryRef, std::vector<size_t>>> building(passes.size());
-  if (builders_) {
-    for (size_t p = 0; p < passes.size(); ++p)
+  if (!cpu) passes[0].ways = 1, passes[1].ways = kSome;
+  std::vector<std::pair<double, EntryRef>> order;
+  for (size_t p = 0; p < passes.size(); ++p) {
+    // What a plan needs anyway may take longer.
+    const double end = gpu && p == 0 ? std::max(stop_, all_end) : all_end;
+    if (p == 0 || !cpu) order = dearest_first(counts, windowed);
+    if (end <= elapsed()) {
+      short_of_time_ = true;
+      break;
+    }
+    std::map<EntryRef, std::vector<size_t>> building;
+    if (builders_)
       for (const auto& [ms, entry] : order) {
         if (entry->device->is_cpu()) continue;
-        std::vector<size_t>& ways = building[p][entry] = catalog.to_measure(*entry, options_.tuning);
-        if (p > 0) ways.erase(ways.begin(), ways.begin() + long(std::min(passes[0].ways, ways.size())));
+        std::vector<size_t>& ways = building[entry] = catalog.to_measure(*entry, options_.tuning);
         if (ways.size() > passes[p].ways) ways.resize(passes[p].ways);
         for (size_t way : ways) builders_->add(entry, way);
       }
-    // Compiling disturbs what is measured on the same processors.
-    if (!gpu)
-      for (const auto& [ms, entry] : order) builders_->wait(entry, building[0][entry], until);
-  }
-  for (size_t p = 0; p < passes.size(); ++p)
+    // Compiling disturbs what is measured on the same processors: it is waited for, but not for more than half of the
+    // time.
+    if (builders_ && !gpu) {
+      const auto until = in_seconds((end - elapsed()) / 2);
+      for (const auto& [ms, entry] : order)
+        if (!builders_->wait(entry, building[entry], until)) break;
+      builders_->clear();
+    }
     for (size_t i = 0; i < order.size(); ++i) {
       report("measuring ops", (double(p) + double(i) / double(order.size())) / double(passes.size()));
       const EntryRef& entry = order[i].second;
-      if (builders_) builders_->wait(entry, building[p][entry], until);
+      if (builders_ && gpu) builders_->wait(entry, building[entry], in_seconds(end - elapsed()));
       MeasureLimits limits = passes[p];
       limits.op_seconds = limits.seconds = end - elapsed();
       if (limits.seconds <= 0) {
@@ -171,12 +198,14 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
       catalog.measure(*entry, options_.tuning, limits);
       measured_ = measured_ || catalog.epoch() != before;
     }
-  if (builders_) builders_->clear();
+    if (builders_) builders_->clear();
+  }
   std::vector<EntryRef> entries;
   for (const auto& [ms, entry] : order) entries.push_back(entry);
   catalog.correct_estimates(entries);
   refresh_costs(variant.nodes);
   leave_out_uncompiled(variant.nodes);
+  distrust_estimates(variant.nodes);
 }
 
 void Plan::Compiler::build_ahead(const Variant& variant, const Assignment& assignment) {
@@ -288,7 +317,7 @@ std::vector<std::shared_ptr<Plan::Variant>> Plan::Compiler::add_rests(
 Device& Plan::Compiler::choose_home() const {
   if (options_.device != "auto") return context_.device(options_.device);
   for (const auto& device : context_.devices())
-    if (is_gpu(*device)) return *device;
+    if (device->is_gpu()) return *device;
   return context_.device("cpu");
 }
 
@@ -359,7 +388,7 @@ void Plan::Compiler::compile() {
   if (options_.simplify) {
     report("simplifying", 0);
     plan_.passes_ = simplify(plan_.graph_, context_, options_.without);
-    if (is_gpu(*plan_.home_))
+    if (plan_.home_->is_gpu())
       for (PassReport& report : run_passes(launch_passes(), plan_.graph_, context_, options_.without))
         plan_.passes_.push_back(std::move(report));
   }
@@ -371,7 +400,7 @@ void Plan::Compiler::compile() {
     return report("done", 1);
   }
   if (!plan_.home_->host_memory() && options_.tuning != Tuning::off)
-    builders_ = std::make_unique<Builders>(context_.catalog(), context_.interrupt());
+    builders_ = std::make_unique<Builders>(context_.catalog(), context_.interrupt(), plan_.home_->builders());
   std::vector<std::unique_ptr<Variant>> list = variants();
   // Without measuring, the last one: the whole batch at once, unless that takes too much memory.
   if (options_.tuning == Tuning::off && !options_.memory_limit && options_.chains.empty())

@@ -80,6 +80,8 @@ class Plan::Compiler {
   std::string name_of(const Variant& variant) const;
   // Everything for one way of cutting the batch.
   void prepare(Variant& variant, double seconds);
+  std::vector<std::pair<double, EntryRef>> dearest_first(const std::map<EntryRef, int>& counts,
+                                                         const std::set<EntryRef>& windowed) const;
   void measure_ops(Variant& variant, double seconds);
   // Has the kernels of an assignment's ops built on other threads meanwhile.
   void build_ahead(const Variant& variant, const Assignment& assignment);

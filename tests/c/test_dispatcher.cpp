@@ -384,7 +384,7 @@ static void test_kernels_are_built_ahead() {
   CHECK(catalog.to_measure(*entry, Tuning::off).empty());
   const int before = prepared;
   Interrupt nobody;
-  Builders builders(catalog, nobody);
+  Builders builders(catalog, nobody, 2);
   const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
   CHECK(!builders.wait(entry, ways, soon));  // nobody asked for them yet
   for (size_t way : ways) builders.add(entry, way);
