@@ -5,10 +5,13 @@
 //   build/bench/conv_overhead [batch] [ic,size,oc,k,s]
 //
 // One row for each distinct convolution of ResNet-50 and layout.  Three sides take turns: the hand-written call;
-// a second hand-written call, with a primitive, weights and output of its own (the control); and pylayout.  All read
-// the same input.  The order of a turn goes through all six.  A ratio is the median over turns of that turn's ratio to
-// the first hand-written call, so that a machine whose speed drifts changes both parts of it; turns in which another
-// program took a processor away count only where there are hardly any others.
+// a second hand-written call, with a primitive, weights, output and scratchpad of its own (the control); and pylayout.
+// All read the same input.  The first alone uses the scratchpad that oneDNN keeps for all primitives, which would be
+// used twice a turn, and pylayout's once, if the control used it too: of a convolution by im2col in NCHW, 2 to 8%
+// where four sides shared it.
+// The order of a turn goes through all six.  A ratio is the median over turns of that turn's ratio to the first
+// hand-written call, so that a machine whose speed drifts changes both parts of it; turns in which another program took
+// a processor away count only where there are hardly any others.
 //
 // The hand-written call uses the implementation that oneDNN lists first; pylayout uses the one it measured fastest, so
 // a ratio may lie below 1.  The control's would be 1 throughout if a ratio said something about the call alone; which
@@ -208,6 +211,8 @@ class ByHand {
     dnnl::reorder(w_user, w_).execute(stream_, w_user, w_);
     stream_.wait();
     arguments_ = {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w_}, {DNNL_ARG_DST, y_}};
+    // Empty unless the primitive was made to be given one.
+    arguments_.insert({DNNL_ARG_SCRATCHPAD, dnnl::memory(pd.scratchpad_desc(), cpu)});
   }
   void run() const {
     convolution_.execute(stream_, arguments_);
@@ -271,9 +276,14 @@ void Benchmark::row(const Shape& s, const std::string& text, const char* layout,
   const auto x_values = random_values(size_t(x_count)), w_values = random_values(size_t(w_count));
   const auto f32 = memory::data_type::f32;
   const memory::desc x_desc(x_dims, f32, tag), y_desc(y_dims, f32, tag);
-  const convolution_forward::primitive_desc pd(cpu_, prop_kind::forward_inference, algorithm::convolution_direct,
+  const auto described = [&](scratchpad_mode mode) {
+    primitive_attr attr;
+    attr.set_scratchpad_mode(mode);
+    return convolution_forward::primitive_desc(cpu_, prop_kind::forward_inference, algorithm::convolution_direct,
                                                x_desc, memory::desc(w_dims, f32, memory::format_tag::any), y_desc,
-                                               {s.stride, s.stride}, {pad, pad}, {pad, pad});
+                                               {s.stride, s.stride}, {pad, pad}, {pad, pad}, attr);
+  };
+  const auto pd = described(scratchpad_mode::library), own_pd = described(scratchpad_mode::user);
   // One input for all: which pages it has got, and how it is aligned, makes differences of 5 to 10%.
   memory x_user({x_dims, f32, memory::format_tag::nchw}, cpu_);  // aligned
   memory w_user({w_dims, f32, memory::format_tag::oihw}, cpu_, const_cast<float*>(w_values.data()));
@@ -293,7 +303,7 @@ void Benchmark::row(const Shape& s, const std::string& text, const char* layout,
   std::string implementation;
   // With new memory for weights and outputs.
   const auto read = [&](int turns) {
-    const ByHand hand(cpu_, stream_, pd, w_user, x), control(cpu_, stream_, pd, w_user, x);
+    const ByHand hand(cpu_, stream_, pd, w_user, x), control(cpu_, stream_, own_pd, w_user, x);
     pl_tensor pw = nullptr;
     check(pl_tensor_borrow(context_, PL_F32, 4, w_dims.data(), NULL, NULL, const_cast<float*>(w_values.data()), NULL,
                            NULL, &pw));
