@@ -1,7 +1,8 @@
 // Layer and group normalisation by work-groups, for GPUs: of dense tensors without padding.
 //
 //   dst = (src - mean) / sqrt(var + eps) * weight[p] + bias[p]
-// with mean and (biased) variance of the row: the mean, then the mean of squared differences, of what work-items hold.
+// with mean and (biased) variance of the row: the mean, then the mean of squared differences, of what work-items hold
+// (ALONE: both as it arrives, see GROUP_MOMENTS).
 // A row that is one part is read once.  Of several parts each gives its mean and its sum of squared differences from it
 // (normalise_parts), which are joined in order (normalise_join); normalise_apply reads the row again, the last part
 // first, which the caches may still hold.
@@ -47,30 +48,69 @@
 #define FACTORS(T, p, o) LOAD(T, p, o)
 #endif
 #include "normalise/weights.clh"
-#define WRITE(mean, scale)                                                             \
-    EACH_KEPT(k) if (GROUP_HAS(k)) {                                                   \
-        const idx_t p = PLACE(k);                                                      \
-        (void)p;                                                                       \
-        const vec y = (HELD(HELD_AT(x, k)) - (mean)) * (scale)TIMES_WEIGHT(p) PLUS_BIAS(p); \
-        STORE_PIECE(DST, dst, GROUP_AT(k), y);                                         \
+// Writes what is normalised of x by mean and scale.
+#if ALONE && (WEIGHTS == 0 || WEIGHTS == 3)  // the same for all vectors of a work-item
+#define WRITE(x)                                                                       \
+    const vec factor_ = (vec)(scale)TIMES_WEIGHT(PLACE(0)), added_ = (vec)(0.0f)PLUS_BIAS(PLACE(0)); \
+    EACH_HELD(x, PL_WRITE)
+#define PL_WRITTEN(k, v) (((v) - mean) * factor_ + added_)
+#else
+#define WRITE(x) EACH_HELD(x, PL_WRITE)
+#define PL_WRITTEN(k, v) (((v) - mean) * scale TIMES_WEIGHT(PLACE(k)) PLUS_BIAS(PLACE(k)))
+#endif
+#define PL_WRITE(k, held)                                                              \
+    if (GROUP_HAS(k)) {                                                                \
+        const vec y = PL_WRITTEN(k, HELD(held));                                       \
+        STORE_PIECE(DST, dst + own_, GROUP_OFFSET(k), y);                              \
     }
 
 // Declares x, mean and squares of the part.
+#if ALONE
+// No other work-group computes while this one waits for memory, so each work-item takes sums and squares of differences
+// from the mean of its first vector as its vectors arrive; then all join what that gives for the mean, and the squares
+// from there.  Rounding weighs no more than KEPT * VECTOR of its steps even where that first vector is all that lies
+// apart, for its own squares are then those of the row.
 #define GROUP_MOMENTS                                                                  \
     GROUP_HOLD_ALL(x)                                                                  \
-    vec sums_ = HELD(HELD_AT(x, 0));                                                   \
-    _Pragma("unroll") for (int k = 1; k < KEPT; ++k) sums_ += HELD(HELD_AT(x, k));     \
+    const stat shift_ = STAT_SUM(HELD(x[0])) * (1.0f / TERMS_OF_VECTOR);               \
+    vec sums_ = (vec)(0.0f), squares_ = (vec)(0.0f);                                   \
+    EACH_HELD(x, PL_BOTH)                                                              \
+    const float terms_ = (float)(GROUP_COUNT * TERMS_OF_VECTOR);                       \
+    stat mean = STAT_SUM(sums_);                                                       \
+    const stat distance_ = mean / fmax(terms_, 1.0f), mean_here_ = shift_ + distance_; \
+    stat squares = STAT_SUM(squares_) - distance_ * mean;                              \
+    mean = mean_here_ * terms_;                                                        \
+    GROUP_SUM(0, mean)                                                                 \
+    mean /= (float)TERMS_OF_PART(part_);                                               \
+    squares += (mean_here_ - mean) * (mean_here_ - mean) * terms_;                     \
+    GROUP_SUM(1, squares)
+#define PL_BOTH(k, held)                                                               \
+    if (GROUP_WITHIN(k)) {                                                             \
+        const vec d = HELD(held) - shift_;                                             \
+        sums_ += d;                                                                    \
+        squares_ += d * d;                                                             \
+    }
+#define TERMS_OF_VECTOR (ACROSS ? 1 : VECTOR)
+#else
+#define GROUP_MOMENTS                                                                  \
+    GROUP_HOLD_ALL(x)                                                                  \
+    vec sums_ = (vec)(0.0f);                                                           \
+    EACH_HELD(x, PL_SUM)                                                               \
     stat mean = STAT_SUM(sums_);                                                       \
     GROUP_SUM(0, mean)                                                                 \
     mean /= (float)TERMS_OF_PART(part_);                                               \
     sums_ = (vec)(0.0f);                                                               \
     GROUP_AGAIN(x)                                                                     \
-    EACH_KEPT(k) if (GROUP_WITHIN(k)) {                                                \
-        const vec d = HELD(HELD_AT(x, k)) - mean;                                      \
-        sums_ += d * d;                                                                \
-    }                                                                                  \
+    EACH_HELD(x, PL_SQUARE)                                                            \
     stat squares = STAT_SUM(sums_);                                                    \
     GROUP_SUM(1, squares)
+#define PL_SUM(k, held) sums_ += HELD(held);
+#define PL_SQUARE(k, held)                                                             \
+    if (GROUP_WITHIN(k)) {                                                             \
+        const vec d = HELD(held) - mean;                                               \
+        sums_ += d * d;                                                                \
+    }
+#endif
 
 GROUP_KERNEL void normalise_groups(__global const STORAGE_T(SRC)* restrict src, __global STORAGE_T(DST)* restrict dst
                                        WEIGHT_PARAMETER BIAS_PARAMETER, const idx_t rows, const float eps,
@@ -82,7 +122,7 @@ GROUP_KERNEL void normalise_groups(__global const STORAGE_T(SRC)* restrict src, 
     GROUP_MOMENTS
     const stat scale = 1.0f / sqrt(squares / (float)TERMS_OF_PART(0) + eps);
     GROUP_AGAIN(x)
-    WRITE(mean, scale)
+    WRITE(x)
 }
 
 GROUP_KERNEL void normalise_parts(__global const STORAGE_T(SRC)* restrict src, __global float* restrict stats,
@@ -121,6 +161,6 @@ GROUP_KERNEL void normalise_apply(__global const STORAGE_T(SRC)* restrict src, _
     if (!live_) return;
     GROUP_HOLD(x, x[k])
     const stat mean = LOAD_STAT(stats, STATS_AT(PARTS, 0)), scale = LOAD_STAT(stats, STATS_AT(PARTS, 1));
-    WRITE(mean, scale)
+    WRITE(x)
 }
 #endif

@@ -152,7 +152,8 @@ void test_layer_norm() {
 }
 
 void test_group_norm() {
-  const auto check = [](const char* name, const Input& x, int64_t groups, bool affine, int layouts) {
+  const auto check = [](const char* name, const Input& x, int64_t groups, bool affine, int layouts,
+                        double absolute = 8e-6) {
     const int64_t channels = x.desc.shape[1];
     Rows rows(size_t(x.desc.shape[0] * groups));
     Values channel;
@@ -169,7 +170,7 @@ void test_group_norm() {
         y[e] = y[e] * inputs[1].values[size_t(channel[e])] + inputs[2].values[size_t(channel[e])];
     }
     const std::string attributes = name[0] == 'g' ? "num_groups=" + std::to_string(groups) : "";
-    run(name, attributes.c_str(), inputs, y, 8, 8e-6, layouts);
+    run(name, attributes.c_str(), inputs, y, 8, absolute, layouts);
   };
   for (int64_t groups : {1, 2, 4, 8}) check("group_norm", random_input(DType::f32, {2, 32, 5, 5}), groups, true, 4);
   check("group_norm", random_input(DType::f32, {2, 48, 3, 7}), 4, true, 2);  // 12 channels: no blocks of 8 or 16
@@ -178,6 +179,19 @@ void test_group_norm() {
   check("group_norm", random_input(DType::f32, {2, 32, 60, 32}), 4, true, 4);  // parts of each kind
   check("group_norm", random_input(DType::f16, {1, 32, 100, 20}), 2, true, 4);
   check("group_norm", random_input(DType::bf16, {1, 32, 3000}), 4, true, 4);  // whole rows, few of them side by side
+  // Channels that lie last: rows that all of a multiprocessor holds, with few work-groups and with many; groups of 1,
+  // 3 and 5 channels; a mean that is far from 0, and one number that is far from the others.
+  check("group_norm", random_input(DType::f32, {1, 16, 41, 27}), 2, true, 4);
+  check("group_norm", random_input(DType::f32, {4, 32, 1107}), 4, false, 4);
+  check("group_norm", random_input(DType::f16, {4, 32, 2111}), 4, true, 4);
+  check("group_norm", random_input(DType::bf16, {1, 40, 2111}), 5, true, 3);
+  check("group_norm", random_input(DType::f32, {1, 16, 2111}), 16, true, 4);
+  check("group_norm", random_input(DType::f32, {1, 12, 1300}), 4, true, 1);
+  check("group_norm", random_input(DType::f16, {1, 15, 1107}), 3, true, 1);
+  check("group_norm", random_input(DType::f32, {2, 16, 1107}, 100, 101), 2, true, 4, 2e-4);
+  Input far = random_input(DType::f32, {1, 16, 1107});
+  far.values[0] = far.values.back() = 1e4;
+  check("group_norm", far, 2, false, 4);
   check("instance_norm", random_input(DType::f32, {2, 16, 3, 7}), 16, true, 4);
   check("instance_norm", random_input(DType::f16, {2, 48, 21}), 48, true, 4);
 }
@@ -372,7 +386,8 @@ int main(int arguments, char** argument) {  // with a part's name: that part alo
     for (const char* name :
          {"softmax_groups", "softmax_groups[PARTS]", "softmax_groups[FEW]", "softmax_groups[MANY]", "normalise_groups",
           "normalise_groups[PARTS]", "normalise_groups[FEW]", "normalise_groups[MANY]", "normalise_groups[NARROW]",
-          "reduce_groups", "reduce_groups[PARTS]", "arg_reduce_groups", "arg_reduce_groups[PARTS]", "cumsum_groups"})
+          "normalise_groups[ALONE]", "reduce_groups", "reduce_groups[PARTS]", "arg_reduce_groups",
+          "arg_reduce_groups[PARTS]", "cumsum_groups"})
       CHECK(groups.count(name));
   return 0;
 }

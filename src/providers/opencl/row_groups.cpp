@@ -11,12 +11,17 @@ constexpr int kGroup = 128;    // work-items of a work-group, more where a row n
 constexpr int kWidest = 512;   // work-items that share a row
 constexpr int64_t kFew = 32;   // registers of what a work-item holds, so that many are at work
 constexpr int64_t kMost = 64;  // the same, where a row would else be read twice
-// Where a row is long, some of it in local memory, so that a multiprocessor has room for two work-groups.
-constexpr int kDeepGroup = 256;        // work-items of a work-group at most
-constexpr int64_t kDeep = 104;         // registers of what a work-item holds, in local memory too
-constexpr int64_t kLocal = 24 * 1024;  // bytes of local memory for it
-constexpr int64_t kApart = 64;   // elements side by side that a work-group reads at least, where rows lie in pieces
-constexpr int64_t kSector = 32;  // bytes, the same, where a row would else be read twice
+// Where a row is long, some of it in local memory.
+struct Depth {
+  int64_t items;      // of a work-group at most
+  int64_t registers;  // of what a work-item holds
+  int64_t local;      // as many more, in local memory
+};
+constexpr Depth kDeep{256, 80, 24};   // so that a multiprocessor has room for two work-groups
+constexpr Depth kAlone{512, 80, 20};  // as much as one work-group that has a multiprocessor alone can hold: 200 KB
+constexpr int64_t kApart = 64;  // elements side by side that a work-group reads at least, where rows lie in pieces
+// Bytes, the same, where a row would else be read twice: what memory moves at once, if not less.
+constexpr int64_t kBurst = 64, kSector = 32;
 constexpr int64_t kWorthTuning = 32 << 10;  // elements
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -54,17 +59,18 @@ size_t joins_bytes(const RowGroups& rows) {
 }
 
 // False where rows cannot be taken in this way.  `of_register`: elements in a register; `apart`: elements side by side
-// that a work-group reads at least, where rows lie in pieces; `deep`: see kDeepGroup.
-bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, bool deep, int64_t of_register,
+// that a work-group reads at least, where rows lie in pieces.
+bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, const Depth* deep, int64_t of_register,
             int64_t apart) {
   const auto has = int64_t(device.capabilities().max_work_group);
-  const int64_t items = std::min<int64_t>(deep ? kDeepGroup : way.lanes > 0 ? 2 * kWidest : kWidest, has);
+  const int64_t items = std::min<int64_t>(deep ? deep->items : way.lanes > 0 ? 2 * kWidest : kWidest, has);
   const int64_t width = rows.vector;
   // Each work-item that shares eight rows joins eight numbers: fewer of them, which hold more.
   const int64_t registers = rows.pieces.across && width == 8 ? 2 * kFew : kFew;
   const int64_t few = std::max<int64_t>(1, registers * of_register / width);
   // A work-group of 1024 leaves each of its work-items 64 registers.
-  const int64_t most = (deep ? kDeep : way.lanes > 0 ? kMost - kMost / 4 : kMost) * of_register / width;
+  const int64_t in_registers = deep ? deep->registers : way.lanes > 0 ? kMost - kMost / 4 : kMost;
+  const int64_t most = (in_registers + (deep ? deep->local : 0)) * of_register / width;
   const RowPieces& at = rows.pieces;
   const auto shared = [&](int64_t lanes, int64_t limit) {
     return way.lanes > 0 ? std::min(2 * lanes, limit) : way.lanes < 0 ? std::max<int64_t>(lanes / 2, 1) : lanes;
@@ -95,13 +101,16 @@ bool choose(const OpenclDevice& device, RowGroups& rows, const RowWay& way, bool
       rows.slots *= 2;
   }
   size_t local = joins_bytes(rows);
+  const Capabilities& limits = device.capabilities();
   if (deep) {
-    // Bytes of a vector of each work-item; other devices may hold f16 as f32.
-    const int64_t step = 4 * width / (device.capabilities().nvidia ? of_register : 1) * rows.lanes() * rows.slots;
-    rows.local_kept = std::min(rows.kept / 2, kLocal / step);
-    local += size_t(rows.local_kept * step);
+    const int64_t of_word = limits.nvidia ? of_register : 1;  // other devices may hold f16 as f32
+    const int64_t beyond = std::max(rows.kept / 2, rows.kept - in_registers * of_register / width);
+    rows.local_kept = std::min(beyond, deep->local * of_word / width);
+    rows.alone = deep == &kAlone;
+    if (rows.alone && limits.compute_capability >= 80) rows.lines = 128;
+    local += size_t(rows.local_kept * (4 * width / of_word) * rows.lanes() * rows.slots);
   }
-  return (way.parts ? rows.parts > 1 : rows.parts == 1) && local <= device.capabilities().local_memory;
+  return (way.parts ? rows.parts > 1 : rows.parts == 1) && local <= limits.local_memory;
 }
 
 }  // namespace
@@ -111,7 +120,8 @@ void RowGroups::define(KernelSource& source) const {
   source.define("STEPS", pieces.steps).define("INNER", pieces.inner).define("RUN", pieces.run);
   source.define("PARTS", parts).define("PART", part).define("SLOTS", slots);
   source.define("RUN_LANES", run_lanes).define("STEP_LANES", step_lanes).define("KEPT", kept);
-  source.define("LOCAL_KEPT", local_kept);
+  source.define("LOCAL_KEPT", local_kept).define("ALONE", alone ? 1 : 0);
+  source.define("LOCAL_ASYNC", lines ? 1 : 0).define("LINES", lines);
 }
 
 int64_t RowGroups::groups() const {
@@ -133,7 +143,8 @@ const std::vector<RowWay>& row_ways(bool whole_space) {
                                        {"[MANY]", false, 1},
                                        {"[FEW]", false, -1},
                                        {"[NARROW]", false, 0, true},
-                                       {"[WIDE]", false, 0, false, true}};
+                                       {"[WIDE]", false, 0, false, true},
+                                       {"[ALONE]", false, 0, false, false, true}};
   return whole_space ? all : starts;
 }
 
@@ -158,9 +169,10 @@ std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc
   }
   const int64_t size = int64_t(size_of(desc.dtype));
   const int64_t of_register = use.held && rows.vector > 1 ? 4 / size : 1;
-  const auto chosen_if = [&](const RowWay& how, bool deep) -> std::optional<RowGroups> {
+  const auto chosen_if = [&](const RowWay& how, const Depth* deep) -> std::optional<RowGroups> {
     std::vector<std::pair<int, int64_t>> attempts{{rows.vector, how.narrow ? 1 : kApart}};
     if (rows.pieces.across && rows.vector == 8) attempts.push_back({4, attempts[0].second});  // half the local memory
+    if (deep == &kAlone) attempts = {{rows.vector, kBurst / size}};
     if (!how.parts && !rows.flat) attempts.push_back({rows.vector, std::min(attempts[0].second, kSector / size)});
     for (const auto& [vector, apart] : attempts) {
       RowGroups out = rows;
@@ -170,13 +182,19 @@ std::optional<RowGroups> row_groups(const OpenclDevice& device, const TensorDesc
     return std::nullopt;
   };
   const auto chosen = [&](const RowWay& how) {
-    auto out = chosen_if(how, false);
-    const bool long_rows = out && out->parts == 1 && out->lanes() * out->slots > kDeepGroup;
-    if (use.local && !how.lanes && !how.wide && !how.parts && long_rows)
-      if (const auto deep = chosen_if(how, true)) out = deep;
+    auto out = chosen_if(how, nullptr);
+    const bool long_rows = !out || out->lanes() * out->slots > kDeep.items;
+    if (!use.local || how.lanes || how.wide || how.parts || !long_rows) return out;
+    const int64_t beside = out ? out->run_lanes * out->slots * out->vector * size : 0;  // bytes
+    if (!rows.flat && rows.vector * size == 16 && !how.narrow && beside < kBurst) {
+      const auto alone = chosen_if(how, &kAlone);
+      const auto units = int64_t(device.capabilities().compute_units);
+      if (alone && (how.alone || alone->groups() > units)) return alone;
+    }
+    if (const auto deep = chosen_if(how, &kDeep)) out = deep;
     return out;
   };
-  const bool usual_way = !way.lanes && !way.narrow && !way.wide;
+  const bool usual_way = !way.lanes && !way.narrow && !way.wide && !way.alone;
   if (!usual_way && desc.elements() < kWorthTuning) return std::nullopt;
   const auto out = chosen(way);
   if (out && !usual_way) {  // only what is another way

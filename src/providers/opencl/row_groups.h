@@ -16,6 +16,8 @@ struct RowGroups {
   int64_t rows = 1;  // in all
   int64_t kept = 1, part = 1, parts = 1;
   int64_t local_kept = 0;  // of the vectors that a work-item keeps, those in local memory
+  bool alone = false;      // a work-group has a multiprocessor alone
+  int lines = 0;           // NVIDIA: bytes that are fetched together, for neighbouring work-groups too
 
   void define(KernelSource& source) const;
   int lanes() const { return run_lanes * step_lanes; }  // work-items that share a row
@@ -34,6 +36,7 @@ struct RowWay {
   int lanes = 0;        // of work-items that share a row: twice as many (1), half as many (-1)
   bool narrow = false;  // no more rows side by side than must be, where rows lie in pieces
   bool wide = false;    // more than 256 work-items a row, rather than some of what they keep in local memory
+  bool alone = false;   // as much as a multiprocessor holds, even where that leaves few work-groups
 };
 // Rows whole and rows in parts; for the tuner and for tests (`whole_space`) also more or fewer work-items a row.
 const std::vector<RowWay>& row_ways(bool whole_space);
