@@ -15,7 +15,7 @@ int main() {
   candidates.more = {[](const Op& op, opencl::OpenclDevice& device, CandidateList& out) {
     if (!opencl::matrix_unit(device.capabilities())) opencl::list_conv_mma(op, device, out);
   }};
-  EachPointOnce once(candidates, {"conv_fwd_mma"});
+  EachPointOnce once(candidates, {"conv_fwd_mma", "conv_fwd_stream"});
   // Tails of rows, columns and steps; the second has the terms for sums in parts, the third pieces of one position.
   const Case cases[] = {
       {"conv2d", {1, 72, 9, 17}, {140, 72, 1, 1}, "activation=relu", true, true},
@@ -35,6 +35,7 @@ int main() {
     once.next(i > 0);
     check(candidates, wide[i], DType::f16);
   }
+  CHECK(once.points("conv_fwd_stream") == 6);
   std::printf("conv_fwd_mma: %zu points, %zu of them of f32\n", once.points("conv_fwd_mma"), points);
   CHECK(points >= 9 && once.points("conv_fwd_mma") >= points + 20 && once.points("conv_fwd_mma") <= 120);
   return 0;

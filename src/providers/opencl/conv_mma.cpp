@@ -98,6 +98,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
     }
     first = false;
   }
+  add_conv_stream(op, device, base, t, out);
 }
 
 }  // namespace pl::opencl

@@ -74,10 +74,10 @@ constexpr MmaTile kIntel8Tiles[] = {
     with_lanes(8, 128, 128, 4, 8, 0.9), with_lanes(8, 128, 64, 4, 4, 0.8), with_lanes(8, 64, 128, 2, 8, 0.8),
     with_lanes(8, 64, 64, 4, 2, 0.65),  with_lanes(8, 128, 32, 4, 2, 0.6), with_lanes(8, 64, 32, 4, 1, 0.5),
 };
-constexpr size_t kWgmmaLocalBytes = 4 * 8 * (192 + 224) * 16;  // of the largest of them
-constexpr int64_t kMostProducts = 65535;                       // work-groups along the second dimension, NVIDIA's limit
-constexpr int64_t kLeastSteps = 8;  // of a part: fewer do not hide how long the first copies take
-constexpr int kMostPlaces = 16;     // of rows in the left factors' tensor that a work-item keeps: four registers each
+constexpr size_t kWgmmaLocalBytes = 6 * (8 * (128 + 160) + 1) * 16;  // the most that tiles take: conv_fwd_stream's
+constexpr int64_t kMostProducts = 65535;  // work-groups along the second dimension, NVIDIA's limit
+constexpr int64_t kLeastSteps = 8;        // of a part: fewer do not hide how long the first copies take
+constexpr int kMostPlaces = 16;  // of rows in the left factors' tensor that a work-item keeps: four registers each
 
 int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 

@@ -94,5 +94,7 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
 extern size_t most_mma_plans;
 // Lists the tiles of wgmma on devices without matrix units too, where the kernel is plain OpenCL C.  Tests set it.
 extern bool wgmma_tiles_in_plain;
+// Work-groups of conv_fwd_stream at most, below the units that there are.  Tests lower it, so that each has many tiles.
+extern int64_t most_stream_groups;
 
 }  // namespace pl::opencl
