@@ -1,5 +1,6 @@
 // Times candidates side by side: every round runs each of them once, so that a machine whose speed drifts slows
 // all alike; those that are clearly slower leave after a few rounds, and those close to the best get more of them.
+// Ties, of ops with large weights, are decided by what the contenders take with all of their memory evicted as well.
 // Samples during which another program took a processor away are taken again, so that a busy machine delays a
 // measurement more than it falsifies it.
 #pragma once
@@ -16,7 +17,9 @@ namespace pl {
 struct Contender {
   const Candidate* candidate = nullptr;
   Kernel* kernel = nullptr;
-  double ms = 0;          // out: the lower quartile of its undisturbed samples; of too few, the shortest sample of all
+  // out: the lower quartile of its undisturbed samples; of too few, the shortest sample of all.  Of contenders that are
+  // a tie it says, too, what each takes when everything is cold; see break_ties.
+  double ms = 0;
   bool failed = false;    // out: it threw
   bool doubtful = false;  // out: it is short, and was disturbed in nearly all samples
 };
