@@ -1,5 +1,5 @@
 # Run as a script: writes OUT, a C++ file with the text of every .cl, .clh and .tuned below ROOT (the table that
-# src/providers/opencl/embedded_kernels.h declares).
+# src/providers/opencl/program/embedded_kernels.h declares).
 cmake_minimum_required(VERSION 3.20)
 
 # One raw string literal holds at most this many bytes (the standard asks compilers for no more than 65,536, some
@@ -8,7 +8,7 @@ set(chunk_bytes 12000)
 
 file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/*.cl" "${ROOT}/*.clh" "${ROOT}/*.tuned")
 list(SORT files)
-set(text "// Generated from kernels/. Do not edit.\n#include \"providers/opencl/embedded_kernels.h\"\n\nnamespace pl::opencl {\n\nconst EmbeddedFile embedded_files[] = {\n")
+set(text "// Generated from kernels/. Do not edit.\n#include \"providers/opencl/program/embedded_kernels.h\"\n\nnamespace pl::opencl {\n\nconst EmbeddedFile embedded_files[] = {\n")
 set(count 0)
 foreach(name IN LISTS files)
   file(READ "${ROOT}/${name}" rest)

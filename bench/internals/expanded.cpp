@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "providers/host/conv_kernels.h"
+#include "providers/host/conv/conv_kernels.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "providers/opencl/loader.h"
-#include "providers/opencl/objects.h"
+#include "providers/opencl/runtime/loader.h"
+#include "providers/opencl/runtime/objects.h"
 
 using namespace pl;
 using namespace pl::opencl;

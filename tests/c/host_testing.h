@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "check.h"
-#include "providers/host/host.h"
+#include "providers/host/common/host.h"
 
 namespace pl::host_testing {
 

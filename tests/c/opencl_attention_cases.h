@@ -2,7 +2,7 @@
 #pragma once
 
 #include "opencl_candidates.h"
-#include "providers/opencl/attention_mma.h"
+#include "providers/opencl/attention/attention_mma.h"
 
 namespace pl::testing {
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "check.h"
-#include "providers/opencl/loader.h"
-#include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/runtime/loader.h"
+#include "providers/opencl/runtime/opencl_provider.h"
 #include "unoptimised.h"
 
 namespace pl::testing {

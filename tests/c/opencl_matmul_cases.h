@@ -2,7 +2,7 @@
 #pragma once
 
 #include "opencl_candidates.h"
-#include "providers/opencl/matmul_common.h"
+#include "providers/opencl/matmul/matmul_common.h"
 
 namespace pl::testing {
 

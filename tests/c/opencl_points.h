@@ -9,7 +9,7 @@
 
 #include "check.h"
 #include "opencl_candidates.h"
-#include "providers/opencl/tuned_table.h"
+#include "providers/opencl/tuning/tuned_table.h"
 
 namespace pl::testing {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "host_testing.h"
-#include "providers/opencl/loader.h"
-#include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/runtime/loader.h"
+#include "providers/opencl/runtime/opencl_provider.h"
 #include "unoptimised.h"
 
 namespace pl::opencl_testing {

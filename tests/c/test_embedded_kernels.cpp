@@ -6,7 +6,7 @@
 #include <string>
 
 #include "check.h"
-#include "providers/opencl/embedded_kernels.h"
+#include "providers/opencl/program/embedded_kernels.h"
 
 namespace fs = std::filesystem;
 using namespace pl::opencl;

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "host_testing.h"
-#include "providers/host/block_product.h"
+#include "providers/host/matmul/block_product.h"
 
 using namespace pl;
 using namespace pl::host_testing;

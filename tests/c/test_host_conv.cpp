@@ -5,7 +5,7 @@
 
 #include "candidates.h"
 #include "core/threads.h"
-#include "providers/host/conv_candidates.h"
+#include "providers/host/conv/conv_candidates.h"
 
 using namespace pl;
 using namespace pltest;

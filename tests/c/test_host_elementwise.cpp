@@ -5,7 +5,7 @@
 
 #include "elementwise_references.h"
 #include "ops/activation.h"
-#include "providers/host/functions.h"
+#include "providers/host/pointwise/functions.h"
 
 using namespace pl;
 using namespace pl::host_testing;

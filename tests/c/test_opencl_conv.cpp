@@ -1,6 +1,6 @@
 // conv and conv_transpose on OpenCL: every candidate against loops in double precision.
 #include "opencl_conv_cases.h"
-#include "providers/opencl/conv_common.h"
+#include "providers/opencl/conv/conv_common.h"
 
 using namespace pl;
 using namespace pl::testing;

@@ -4,7 +4,7 @@
 #include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "opencl_candidates.h"
-#include "providers/opencl/register_tile.h"
+#include "providers/opencl/addressing/register_tile.h"
 
 using namespace pl;
 using namespace pl::testing;

@@ -10,10 +10,10 @@
 
 #include "opencl_conv_cases.h"
 #include "opencl_matmul_cases.h"
-#include "providers/opencl/conv_common.h"
-#include "providers/opencl/matmul_common.h"
-#include "providers/opencl/matrix_unit.h"
-#include "providers/opencl/mma.h"
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matmul/matmul_common.h"
+#include "providers/opencl/matrix_units/matrix_unit.h"
+#include "providers/opencl/matrix_units/mma.h"
 
 using namespace pl;
 using namespace pl::testing;

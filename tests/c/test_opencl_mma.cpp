@@ -2,9 +2,9 @@
 // no instructions of theirs.
 #include "opencl_conv_cases.h"
 #include "opencl_testing.h"
-#include "providers/opencl/conv_common.h"
-#include "providers/opencl/mma.h"
-#include "providers/opencl/ptx.h"
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/mma.h"
+#include "providers/opencl/program/ptx.h"
 
 using namespace pl;
 using namespace pl::testing;

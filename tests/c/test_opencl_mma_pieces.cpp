@@ -2,8 +2,8 @@
 // copied by 4 or 8: plans against loops in double precision, on devices without such units too.
 #include "opencl_conv_cases.h"
 #include "opencl_matmul_cases.h"
-#include "providers/opencl/conv_common.h"
-#include "providers/opencl/mma.h"
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/mma.h"
 
 using namespace pl;
 using namespace pl::testing;

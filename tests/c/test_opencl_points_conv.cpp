@@ -1,7 +1,7 @@
 // The tuning spaces of convolutions for CPUs, and of depthwise ones: every point against loops in double precision.
 #include "opencl_conv_cases.h"
 #include "opencl_points.h"
-#include "providers/opencl/conv_common.h"
+#include "providers/opencl/conv/conv_common.h"
 
 using namespace pl;
 using namespace pl::testing;

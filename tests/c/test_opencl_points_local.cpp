@@ -2,7 +2,7 @@
 #include "opencl_conv_cases.h"
 #include "opencl_matmul_cases.h"
 #include "opencl_points.h"
-#include "providers/opencl/conv_common.h"
+#include "providers/opencl/conv/conv_common.h"
 
 using namespace pl;
 using namespace pl::testing;

@@ -2,9 +2,9 @@
 // without such units too, where the kernel has no instructions of theirs.  AMD's and Intel's: test_opencl_matrix_units.
 #include "opencl_conv_cases.h"
 #include "opencl_points.h"
-#include "providers/opencl/conv_common.h"
-#include "providers/opencl/matrix_unit.h"
-#include "providers/opencl/mma.h"
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/matrix_unit.h"
+#include "providers/opencl/matrix_units/mma.h"
 
 using namespace pl;
 using namespace pl::testing;

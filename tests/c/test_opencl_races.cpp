@@ -5,8 +5,8 @@
 #include "opencl_conv_cases.h"
 #include "opencl_matmul_cases.h"
 #include "opencl_testing.h"
-#include "providers/opencl/conv_common.h"
-#include "providers/opencl/matrix_unit.h"
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/matrix_unit.h"
 
 using namespace pl;
 using namespace pl::testing;

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "opencl_testing.h"
-#include "providers/opencl/opencl_device.h"
+#include "providers/opencl/runtime/opencl_device.h"
 
 using namespace pl;
 using namespace pl::opencl_testing;

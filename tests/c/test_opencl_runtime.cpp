@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "check.h"
-#include "providers/opencl/embedded_kernels.h"
-#include "providers/opencl/loader.h"
-#include "providers/opencl/opencl_provider.h"
+#include "providers/opencl/program/embedded_kernels.h"
+#include "providers/opencl/runtime/loader.h"
+#include "providers/opencl/runtime/opencl_provider.h"
 
 using namespace pl;
 using namespace pl::opencl;

@@ -2,8 +2,8 @@
 // wgmma too, where the kernel has no instructions of theirs.  Of each case some points, others each time.
 #include "opencl_conv_cases.h"
 #include "opencl_matmul_cases.h"
-#include "providers/opencl/conv_common.h"
-#include "providers/opencl/mma.h"
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/mma.h"
 
 using namespace pl;
 using namespace pl::testing;

@@ -1,9 +1,9 @@
 // Winograd's algorithm on OpenCL, on devices that would not choose it too: against loops in double precision, and its
-// error against what is stated (src/providers/opencl/conv_winograd.cpp).
+// error against what is stated (src/providers/opencl/conv/conv_winograd.cpp).
 #include <cmath>
 
 #include "opencl_conv_cases.h"
-#include "providers/opencl/conv_common.h"
+#include "providers/opencl/conv/conv_common.h"
 
 using namespace pl;
 using namespace pl::testing;

@@ -4,8 +4,8 @@
 #include <random>
 
 #include "opencl_candidates.h"
-#include "providers/opencl/embedded_kernels.h"
-#include "providers/opencl/tuned_table.h"
+#include "providers/opencl/program/embedded_kernels.h"
+#include "providers/opencl/tuning/tuned_table.h"
 
 using namespace pl;
 using namespace pl::testing;

@@ -7,7 +7,7 @@
 #include "dispatch/catalog.h"
 #include "dispatch/dispatcher.h"
 #include "graph_testing.h"
-#include "providers/host/conv_candidates.h"
+#include "providers/host/conv/conv_candidates.h"
 
 using namespace pl;
 using namespace pltest;

@@ -5,7 +5,7 @@
 
 #include "core/threads.h"
 #include "host_testing.h"
-#include "providers/host/winograd.h"
+#include "providers/host/conv/winograd.h"
 
 using namespace pl;
 using namespace pl::host_testing;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "providers/opencl/opencl_device.h"
+#include "providers/opencl/runtime/opencl_device.h"
 
 namespace pl::testing {
 

@@ -1,0 +1,400 @@
+// Kind attention: blocks of queries against blocks of keys, with a softmax that is corrected as larger scores appear.
+//
+// One task is a head, or a part of its queries.  It brings the keys into panels (transposed, as the product of blocks
+// wants them), and then for each block of queries: scores of a block of keys, their exponentials relative to the
+// largest score so far, and the product of those with the values, added to what earlier blocks gave, scaled down to
+// the new largest score.  Scores exist for one block at a time.
+#include <algorithm>
+#include <cstring>
+
+#include "providers/host/common/host.h"
+#include "providers/host/matmul/block_product.h"
+#include "providers/host/pointwise/vector_math.h"
+#include "providers/host/reorder/transpose.h"
+
+namespace pl::host {
+namespace {
+
+constexpr int64_t kQueryBlock = 32;  // a multiple of BlockProduct::rows
+// Keys of a block: 32 queries' scores fill 64 KB, of the second cache; most models' heads are one block.
+constexpr int64_t kKeyBlock = 512;
+// Functions of rows work on so many elements at a time; n is a multiple of it for the first two.
+constexpr int kLanes = 16;
+constexpr float kPerLn2 = 1.44269504089f;  // 1 / ln 2
+
+// Passes over NaN, which the sum of exponentials then shows.
+PL_INLINE float larger(float a, float b) { return a > b ? a : b; }
+// Of arrays of lanes compilers make sixteen scalars here.
+typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+PL_INLINE const Lanes& lanes_at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
+PL_INLINE Lanes& lanes_at(float* x) { return *reinterpret_cast<Lanes*>(x); }
+// The lanes joined in pairs; the numbers of pairs are constants, so that no loop is left.
+template <bool Sum, int Half = kLanes / 2>
+PL_INLINE float joined(float* lanes) {
+  for (int l = 0; l < Half; ++l) lanes[l] = Sum ? lanes[l + Half] + lanes[l] : larger(lanes[l + Half], lanes[l]);
+  if constexpr (Half > 1)
+    return joined<Sum, Half / 2>(lanes);
+  else
+    return lanes[0];
+}
+PL_VECTORISED float largest_of(const float* x, int64_t n, float largest) {
+  alignas(64) float lanes[kLanes];
+  Lanes most = Lanes{} + largest;
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const Lanes& here = lanes_at(x + i);
+    most = here > most ? here : most;
+  }
+  lanes_at(lanes) = most;
+  return joined<false>(lanes);
+}
+// The same after `mask` was added; n is any number.
+PL_VECTORISED float add_and_largest(const float* mask, float* x, int64_t n, float largest) {
+  alignas(64) float lanes[kLanes];
+  Lanes most = Lanes{} + largest;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Lanes here = lanes_at(x + i) + kPerLn2 * lanes_at(mask + i);
+    lanes_at(x + i) = here;
+    most = here > most ? here : most;
+  }
+  lanes_at(lanes) = most;
+  for (; i < n; ++i) {
+    x[i] += kPerLn2 * mask[i];
+    lanes[0] = larger(x[i], lanes[0]);
+  }
+  return joined<false>(lanes);
+}
+// 2^x for x <= 0: scores are kept in units of ln 2, which saves the range reduction of exp.  Below -126 it is 0.  The
+// polynomial was fitted to 2^f, |f| <= 1/2, by least squares weighted towards the minimax: 1.5 units of the last place.
+PL_INLINE float power_of_two(float x) {
+  const float limited = x < -126.0f ? -126.0f : x;
+  const float shifted = limited + math::kRound;
+  const float f = limited - (shifted - math::kRound);
+  float p = 1.3264726899e-03f;
+  p = p * f + 9.6715126606e-03f;
+  p = p * f + 5.5507337442e-02f;
+  p = p * f + 2.4022242085e-01f;
+  p = p * f + 6.9314697760e-01f;
+  p = p * f + 1.0f;
+  const float result = p * math::from_bits((math::bits_of(shifted) - math::kRoundBits + 127u) << 23);
+  return x < -126.0f ? 0.0f : result;
+}
+// x becomes 2^(x - largest); returns the sum.
+PL_VECTORISED float exponentials(float* x, int64_t n, float largest) {
+  float lanes[kLanes] = {};
+  for (int64_t i = 0; i < n; i += kLanes)
+    for (int l = 0; l < kLanes; ++l) {
+      x[i + l] = power_of_two(x[i + l] - largest);
+      lanes[l] += x[i + l];
+    }
+  return joined<true>(lanes);
+}
+PL_VECTORISED void scale_run(float* x, int64_t n, float factor) {
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+PL_VECTORISED void scale_into(const float* x, int64_t n, float factor, float* y) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
+}
+PL_VECTORISED void add_run(const float* mask, float* x, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) x[i] += kPerLn2 * mask[i];
+}
+PL_VECTORISED void hide_run(const float* mask, float* x, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) x[i] = mask[i] != 0.0f ? x[i] : -math::kInfinity;
+}
+
+int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// A stack of matrices (head, row, column) with unit steps between columns.
+struct Matrices {
+  std::vector<int64_t> heads;  // the offset of each
+  int64_t row_step = 0, column_step = 0;
+
+  // `shape` is what the matrices are repeated to; dimensions of size 1 stand still.
+  Matrices(const TensorDesc& desc, const Dims& shape) : heads{0} {
+    const int rank = shape.size(), added = rank - desc.rank();
+    const auto step = [&](int d) {
+      return d < added || (desc.shape[d - added] == 1 && shape[d] != 1) ? 0 : desc.strides[d - added];
+    };
+    for (int d = 0; d + 2 < rank; ++d) {
+      std::vector<int64_t> grown;
+      for (int64_t offset : heads)
+        for (int64_t i = 0; i < shape[d]; ++i) grown.push_back(offset + i * step(d));
+      heads = std::move(grown);
+    }
+    row_step = step(rank - 2);
+    column_step = step(rank - 1);
+  }
+};
+
+struct AttentionBody {
+  BlockProduct product = block_product();
+  DType dtype;
+  int64_t queries, keys, width, value_width;  // l, s, e, ev
+  Matrices q, k, v, mask, y;
+  bool masked, mask_is_bool, mask_in_place, causal;  // in place: f32 whose rows are read where they lie
+  float scale;
+  LoadRun<float> load, load_mask;
+  StoreRun<float> store;
+  int64_t parts, slots;  // tasks of a head; pieces of the workspace
+
+  // Whole runs of the functions of rows, which need not end in single elements then.
+  int64_t key_block() const { return std::min(kKeyBlock, round_up(keys, kLanes)); }
+  int64_t padded_width() const { return round_up(value_width, product.width); }
+  // Values are read where they lie if their rows are whole vectors, close together.
+  bool values_in_place() const {
+    return dtype == DType::f32 && value_width % product.width == 0 && v.row_step == value_width;
+  }
+
+  // The workspace of one slot, in floats.
+  struct Room {
+    int64_t panels, scores, sums, queries, values, row, statistics, total;
+  };
+  Room room() const {
+    Room room{};
+    int64_t at = 0;
+    const auto take = [&](int64_t floats) {
+      const int64_t begin = at;
+      at += round_up(floats, 16);  // a cache line
+      return begin;
+    };
+    room.panels = take(round_up(keys, product.width) * width);
+    room.scores = take(kQueryBlock * key_block());
+    room.sums = take(kQueryBlock * padded_width());
+    room.queries = take(dtype == DType::f32 ? 0 : kQueryBlock * width);
+    room.values = take(values_in_place() ? 0 : keys * padded_width());
+    room.row = take(std::max(std::max(width, value_width), key_block()));
+    room.statistics = take(2 * kQueryBlock);
+    room.total = at;
+    return room;
+  }
+
+  // panels[j / width][e][j % width] = k[j, e], zero beyond the last key.
+  void pack_keys(const void* data, int64_t head, float* row, float* panels) const {
+    const int64_t panel = product.width;
+    const int64_t rest = keys % panel;
+    if (rest) std::memset(panels + keys / panel * panel * width, 0, size_t(panel * width) * sizeof(float));
+    if (dtype == DType::f32) {
+      static const TransposeRun transpose = transposer(sizeof(float));
+      const float* first = static_cast<const float*>(data) + k.heads[size_t(head)];
+      for (int64_t j = 0; j < keys; j += panel)
+        transpose(first + j * k.row_step, k.row_step, panels + j * width, panel, std::min(panel, keys - j), width);
+      return;
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      load(data, k.heads[size_t(head)] + j * k.row_step, 1, width, row);
+      float* to = panels + j / panel * panel * width + j % panel;
+      for (int64_t e = 0; e < width; ++e) to[e * panel] = row[e];
+    }
+  }
+
+  void copy_values(const void* data, int64_t head, float* values) const {
+    const int64_t padded = padded_width();
+    for (int64_t j = 0; j < keys; ++j) {
+      load(data, v.heads[size_t(head)] + j * v.row_step, 1, value_width, values + j * padded);
+      std::fill(values + j * padded + value_width, values + (j + 1) * padded, 0.0f);
+    }
+  }
+
+  // Adds the mask to the scores of one query, and hides keys after it.
+  void apply_mask(const void* data, int64_t head, int64_t query, int64_t first, int64_t count, float* row,
+                  float* scores) const {
+    if (masked) {
+      load_mask(data, mask.heads[size_t(head)] + query * mask.row_step + first * mask.column_step, mask.column_step,
+                count, row);
+      (mask_is_bool ? hide_run : add_run)(row, scores, count);
+    }
+    if (causal && first + count > query + 1) {
+      const int64_t seen = std::max<int64_t>(0, query + 1 - first);
+      std::fill(scores + seen, scores + count, -math::kInfinity);
+    }
+  }
+
+  void block(const KernelArguments& arguments, int64_t head, int64_t query, int64_t rows, const float* values,
+             int64_t value_step, const Room& room, float* space) const {
+    float* scores = space + room.scores;
+    float* sums = space + room.sums;
+    float* largest = space + room.statistics;
+    float* total = largest + kQueryBlock;
+    const int64_t padded = padded_width();
+    Product first, second;
+    first.rows = second.rows = rows;
+    first.depth = width;
+    first.a = static_cast<const float*>(input(arguments, 0)) + q.heads[size_t(head)] + query * q.row_step;
+    first.a_step = q.row_step;
+    if (dtype != DType::f32) {
+      for (int64_t i = 0; i < rows; ++i)
+        load(input(arguments, 0), q.heads[size_t(head)] + (query + i) * q.row_step, 1, width,
+             space + room.queries + i * width);
+      first.a = space + room.queries;
+      first.a_step = width;
+    }
+    first.b_step = product.width;
+    first.b_panel_step = product.width * width;
+    first.c = scores;
+    first.factor = scale * kPerLn2;
+    second.a = scores;
+    second.b_step = value_step;
+    second.b_panel_step = product.width;
+    second.panels = padded / product.width;
+    second.c = sums;
+    second.c_step = padded;
+    std::fill(largest, largest + rows, -math::kInfinity);
+    std::fill(total, total + rows, 0.0f);
+    const int64_t end = causal ? std::min(keys, query + rows) : keys;
+    for (int64_t j = 0; j < end; j += key_block()) {
+      const int64_t count = std::min(key_block(), end - j);
+      first.b = space + room.panels + j * width;
+      first.panels = (count + product.width - 1) / product.width;
+      const int64_t whole = round_up(count, kLanes);
+      first.c_step = second.a_step = whole;
+      product.run(first);
+      for (int64_t i = 0; i < rows; ++i) {
+        float* row = scores + i * first.c_step;
+        std::fill(row + count, row + whole, -math::kInfinity);
+        float now;
+        if (mask_in_place) {
+          const float* here = static_cast<const float*>(input(arguments, 3)) + mask.heads[size_t(head)];
+          now = add_and_largest(here + (query + i) * mask.row_step + j, row, count, largest[i]);
+        } else {
+          if (masked || causal)
+            apply_mask(masked ? input(arguments, 3) : nullptr, head, query + i, j, count, space + room.row, row);
+          now = largest_of(row, whole, largest[i]);
+        }
+        const float shift = now == -math::kInfinity ? 0.0f : now;
+        const float sum = exponentials(row, whole, shift);
+        if (j > 0) {
+          const float correction = power_of_two(largest[i] - shift);
+          total[i] *= correction;
+          scale_run(sums + i * padded, padded, correction);
+        }
+        total[i] += sum;
+        largest[i] = now;
+      }
+      second.depth = count;
+      second.b = values + j * value_step;
+      second.accumulate = j > 0;
+      product.run(second);
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      float* row = sums + i * padded;
+      const int64_t target = y.heads[size_t(head)] + (query + i) * y.row_step;
+      const bool nothing = end == 0 || total[i] == 0;
+      if (dtype == DType::f32 && !nothing) {
+        scale_into(row, value_width, 1.0f / total[i], static_cast<float*>(output(arguments)) + target);
+        continue;
+      }
+      if (nothing)
+        std::fill(row, row + value_width, 0.0f);
+      else
+        scale_run(row, value_width, 1.0f / total[i]);
+      store(row, value_width, output(arguments), target, 1);
+    }
+  }
+
+  void operator()(const KernelArguments& arguments) const {
+    const Room room = this->room();
+    const int64_t tasks = int64_t(q.heads.size()) * parts;
+    const double nanoseconds = double(tasks) / double(parts) * double(queries) * double(keys) *
+                               (double(width + value_width) * 0.01 + 0.2) / double(slots);
+    parallel_for(slots, nanoseconds, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot) {
+        float* space = static_cast<float*>(arguments.workspace->host()) + slot * room.total;
+        for (int64_t task = slot * tasks / slots; task < (slot + 1) * tasks / slots; ++task) {
+          const int64_t head = task / parts, part = task % parts;
+          const int64_t blocks = (queries + kQueryBlock - 1) / kQueryBlock;
+          const int64_t first = blocks * part / parts * kQueryBlock;
+          const int64_t last = std::min(queries, blocks * (part + 1) / parts * kQueryBlock);
+          pack_keys(input(arguments, 1), head, space + room.row, space + room.panels);
+          const float* values = static_cast<const float*>(input(arguments, 2)) + v.heads[size_t(head)];
+          int64_t value_step = v.row_step;
+          if (!values_in_place()) {
+            copy_values(input(arguments, 2), head, space + room.values);
+            values = space + room.values;
+            value_step = padded_width();
+          }
+          for (int64_t query = first; query < last; query += kQueryBlock)
+            block(arguments, head, query, std::min(kQueryBlock, last - query), values, value_step, room, space);
+        }
+      }
+    });
+  }
+};
+
+AttentionBody make_body(const Op& op, const std::vector<TensorDesc>& inputs, const TensorDesc& y) {
+  const TensorDesc &q = inputs[0], &k = inputs[1], &v = inputs[2];
+  const int rank = q.rank();
+  const bool masked = inputs.size() > 3 && inputs[3].present;
+  Dims scores = q.shape;
+  scores[rank - 1] = k.shape[rank - 2];
+  const TensorDesc mask = masked ? inputs[3] : TensorDesc::dense(DType::f32, Dims{});
+  AttentionBody body{block_product(),
+                     q.dtype,
+                     q.shape[rank - 2],
+                     k.shape[rank - 2],
+                     q.shape[rank - 1],
+                     v.shape[rank - 1],
+                     Matrices(q, q.shape),
+                     Matrices(k, k.shape),
+                     Matrices(v, v.shape),
+                     Matrices(mask, scores),
+                     Matrices(y, y.shape),
+                     masked,
+                     mask.dtype == DType::boolean,
+                     false,
+                     op.attributes.flag("is_causal"),
+                     float(op.attributes.number("scale")),
+                     float_loader(q.dtype),
+                     float_loader(mask.dtype),
+                     float_storer(q.dtype),
+                     1,
+                     1};
+  body.mask_in_place = masked && mask.dtype == DType::f32 && body.mask.column_step == 1 && !body.causal;
+  // Four tasks for each thread, so that they end together, as long as the heads can be parted.
+  const int64_t threads = std::max(1, omp_get_max_threads()),
+                heads = std::max<int64_t>(1, int64_t(body.q.heads.size()));
+  const int64_t blocks = std::max<int64_t>(1, (body.queries + kQueryBlock - 1) / kQueryBlock);
+  if (heads < 4 * threads) body.parts = std::min(blocks, (4 * threads + heads - 1) / heads);
+  body.slots = std::min(threads, heads * body.parts);
+  return body;
+}
+
+// Layouts with unit steps between the columns: as it says, and (n, l, heads, e), with windows (n, windows, l, heads,
+// e), which a view of a linear layer's result has.
+std::vector<Layout> layouts_of(int rank) {
+  std::vector<Layout> layouts{Layout::plain(rank)};
+  if (rank == 4) layouts.push_back(Layout::parse("acbd"));
+  if (rank == 5) layouts.push_back(Layout::parse("abdce"));
+  return layouts;
+}
+
+void list(const Op& op, CandidateList& out) {
+  const int rank = op.in(0).rank();
+  for (const Layout& from : layouts_of(rank))
+    for (const Layout& to : layouts_of(rank)) {
+      std::vector<TensorDesc> inputs;
+      for (int i = 0; i < 3; ++i) inputs.push_back(op.in(i).with_layout(from));
+      if (op.has(3)) inputs.push_back(dense_plain(op.in(3)));
+      for (size_t i = inputs.size(); i < op.inputs.size(); ++i) inputs.emplace_back();
+      const TensorDesc y = op.out().with_layout(to);
+      if (op.has_empty_tensor()) {
+        // No keys: nothing is seen.
+        add_candidate(out, "attention_blocked", Quality::fast, inputs, {y}, [y] {
+          return [y](const KernelArguments& arguments) {
+            if (y.elements()) std::memset(output(arguments), 0, y.size_bytes());
+          };
+        });
+        continue;
+      }
+      AttentionBody body = make_body(op, inputs, y);
+      const size_t bytes = size_t(body.slots * body.room().total) * sizeof(float);
+      add_candidate(out, "attention_blocked", Quality::fast, inputs, {y}, [body = std::move(body)] { return body; });
+      out.candidates.back().workspace_bytes = bytes;
+    }
+}
+PL_HOST_KIND("attention", list);
+
+}  // namespace
+}  // namespace pl::host

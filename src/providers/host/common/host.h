@@ -1,0 +1,92 @@
+// The host provider: every op in plain C++ on the processor, in every layout and dtype, so that the library is
+// whole without an OpenCL runtime.
+//
+// One file for each op kind, which registers itself:
+//   void list(const Op& op, CandidateList& out);   // adds candidates or a refusal
+//   PL_HOST_KIND("softmax", list);
+// Data movement and elementwise kinds are fast; where oneDNN has a good implementation, the loop here is a
+// reference: exact (sums in double), slow, and offered as such.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "providers/host/common/elements.h"
+#include "providers/host/common/nest.h"
+#include "providers/host/common/parallel.h"
+#include "providers/provider.h"
+
+namespace pl::host {
+
+class HostProvider : public Provider {
+ public:
+  std::string name() const override { return "host"; }
+  std::string version() const override;
+  bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool handles_empty() const override { return true; }
+  bool takes_windows(const Op& op) const override;
+  void list(const Op& op, Device& device, CandidateList& out) override;
+};
+
+using HostList = void (*)(const Op& op, CandidateList& out);
+using HostTable = OpTable<HostProvider, HostList>;
+
+#define PL_HOST_KIND(kind, list)                                        \
+  [[maybe_unused]] static const bool PL_JOIN(host_kind_, __COUNTER__) = \
+      ::pl::host::HostTable::instance().add(kind, list)
+
+// A kernel made of a callable: void(const KernelArguments&) const.
+template <class Body>
+class BodyKernel final : public Kernel {
+ public:
+  explicit BodyKernel(Body body) : body_(std::move(body)) {}
+  void run(const KernelArguments& arguments) override { body_(arguments); }
+
+ private:
+  Body body_;
+};
+
+// fast: near what memory gives; fair: vector code that others may well beat; reference: a loop.
+enum class Quality { fast, fair, reference };
+
+// Adds a candidate.  make() is called when the candidate is prepared and returns the kernel's body; it must hold
+// copies of what it needs, as the op is gone by then.
+template <class Make>
+void add_candidate(CandidateList& out, std::string implementation, Quality quality, std::vector<TensorDesc> inputs,
+                   std::vector<TensorDesc> outputs, Make make) {
+  Candidate candidate;
+  candidate.provider = "host";
+  candidate.implementation = std::move(implementation);
+  candidate.inputs = std::move(inputs);
+  candidate.outputs = std::move(outputs);
+  candidate.reference = quality == Quality::reference;
+  candidate.efficiency = quality == Quality::fast ? 0.7 : quality == Quality::fair ? 0.25 : 0.01;
+  candidate.prepare = [make = std::move(make)]() -> std::unique_ptr<Kernel> {
+    auto body = make();
+    return std::make_unique<BodyKernel<decltype(body)>>(std::move(body));
+  };
+  out.add(std::move(candidate));
+}
+
+// The tensor, dense in the layout it has, or in another one.
+inline TensorDesc dense(const TensorDesc& desc) { return desc.present ? desc.with_layout(desc.layout) : desc; }
+// Dense in `layout` if the rank fits, else as it is.
+inline TensorDesc dense_as(const TensorDesc& desc, const Layout& layout) {
+  return desc.present && desc.rank() == layout.rank() ? desc.with_layout(layout) : dense(desc);
+}
+// The same, but a window of a larger tensor in `layout` stays what it is: for kernels that go by strides.
+inline TensorDesc window_as(const TensorDesc& desc, const Layout& layout) {
+  return desc.present && desc.layout == layout && !desc.is_dense() ? desc : dense_as(desc, layout);
+}
+inline TensorDesc dense_plain(const TensorDesc& desc) {
+  return desc.present ? desc.with_layout(Layout::plain(desc.rank())) : desc;
+}
+
+inline void* input(const KernelArguments& arguments, int i) {
+  return arguments.inputs[i] ? arguments.inputs[i]->host() : nullptr;
+}
+inline void* output(const KernelArguments& arguments, int i = 0) { return arguments.outputs[i]->host(); }
+
+}  // namespace pl::host

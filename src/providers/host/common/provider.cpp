@@ -1,0 +1,28 @@
+#include "providers/host/common/host.h"
+#include "pylayout.h"
+
+namespace pl::host {
+namespace {
+
+const ProviderRegistration registration("host", [] { return std::make_unique<HostProvider>(); });
+
+}  // namespace
+
+std::string HostProvider::version() const { return pl_version(); }
+
+bool HostProvider::takes_windows(const Op& op) const {
+  if (op.schema->kind == "pool") return op.in(0).dtype == DType::f32;  // other dtypes are copied first, as a whole
+  for (const char* kind : {"batch_norm", "binary", "conv", "pointwise", "reorder"})
+    if (op.schema->kind == kind) return true;
+  return false;
+}
+
+void HostProvider::list(const Op& op, Device&, CandidateList& out) {
+  const HostList* list = HostTable::instance().find(op.schema->kind);
+  if (list)
+    (*list)(op, out);
+  else
+    out.refuse(name(), op.schema->kind + ": not implemented by the host provider");
+}
+
+}  // namespace pl::host

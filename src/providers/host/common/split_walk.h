@@ -1,0 +1,64 @@
+// SplitWalk: for ops that work along some dimensions and repeat that over the others (reductions, softmax, norms).
+//
+// Offsets of elements are sums over dimensions, so an element lies at the sum of its offsets in two walks: one over
+// the dimensions that are kept, one over those worked along.
+#pragma once
+
+#include <vector>
+
+#include "providers/host/common/elements.h"
+#include "providers/host/common/nest.h"
+
+namespace pl::host {
+
+struct SplitWalk {
+  std::vector<Nest> kept;   // the dimensions worked along stand at 0
+  std::vector<Nest> along;  // the kept ones stand at 0
+  int64_t kept_elements = 0, along_elements = 0;
+
+  // Walks are over `shape`; operand 0 decides the order.
+  SplitWalk(const Dims& shape, const std::vector<bool>& worked_along, const std::vector<Operand>& operands);
+
+  // True when neighbours in memory belong to different results: then results are made side by side, many at a time.
+  bool side_by_side(const Nest& kept_nest) const {
+    return kept_nest.run().stride[0] == 1 && kept_nest.run().size > 1 &&
+           (along.empty() || along[0].run().size == 1 || along[0].run().stride[0] != 1);
+  }
+  // True when a result's elements are one run of neighbours, in operand k.
+  bool contiguous(int k) const {
+    return along.size() == 1 && along[0].loops.size() == 1 && along[0].run().stride[k] == 1;
+  }
+};
+
+// Gathers what lies along the worked dimensions in operand k from `offset` on, in the order of the walk.
+template <class C>
+void gather_row(const SplitWalk& walk, int k, LoadRun<C> load, const void* base, int64_t offset, C* row) {
+  for (const Nest& nest : walk.along)
+    pl::host::walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
+      load(base, offset + offsets[k], nest.run().stride[k], n, row);
+      row += n;
+    });
+}
+template <class C>
+void scatter_row(const SplitWalk& walk, int k, StoreRun<C> store, void* base, int64_t offset, const C* row) {
+  for (const Nest& nest : walk.along)
+    pl::host::walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
+      store(row, n, base, offset + offsets[k], nest.run().stride[k]);
+      row += n;
+    });
+}
+
+// Calls f(offsets) for each kept element, on all cores; `nanoseconds` is the work of one call.
+template <class F>
+void for_each_kept(const SplitWalk& split, double nanoseconds, F&& f) {
+  for (const Nest& nest : split.kept)
+    for_each_run(nest, nanoseconds, [&](const int64_t* offsets, int64_t n) {
+      int64_t own[kMaxOperands];
+      for (int64_t i = 0; i < n; ++i) {
+        for (int k = 0; k < nest.operands; ++k) own[k] = offsets[k] + i * nest.run().stride[k];
+        f(static_cast<const int64_t*>(own));
+      }
+    });
+}
+
+}  // namespace pl::host

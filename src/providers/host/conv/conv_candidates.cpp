@@ -1,0 +1,75 @@
+#include "providers/host/conv/conv_candidates.h"
+
+namespace pl::host {
+
+bool& every_instruction_set() {
+  static bool every = false;
+  return every;
+}
+
+Strides Strides::of(const TensorDesc& desc, int width) {
+  const int64_t channels = desc.shape[1], columns = desc.shape[desc.rank() - 1];
+  const int64_t rows = desc.rank() == 4 ? desc.shape[2] : 1, images = desc.shape[0];
+  const int64_t column_step = desc.strides[desc.rank() - 1], row_step = desc.strides[2], image_step = desc.strides[0];
+  // Dimensions of size one say nothing; their strides here are those that let them be counted as one with their
+  // neighbours.
+  Strides result;
+  if (desc.layout.is_blocked()) {
+    result.pixel = columns > 1 ? column_step : width;
+    result.row = rows > 1 ? row_step : columns * result.pixel;
+    result.vector = channels > width ? desc.strides[1] : rows * result.row;
+    result.image = images > 1 ? image_step : (channels + width - 1) / width * result.vector;
+  } else {
+    result.pixel = columns > 1 ? column_step : rows > 1 ? row_step : images > 1 ? image_step : channels;
+    result.row = rows > 1 ? row_step : columns * result.pixel;
+    result.vector = width;
+    result.image = images > 1 ? image_step : rows * result.row;
+  }
+  return result;
+}
+
+bool suits_conv_kernels(const Op& op) {
+  const int rank = op.in(0).rank();
+  if (op.in(0).dtype != DType::f32 || (rank != 3 && rank != 4) || op.has_empty_tensor()) return false;
+  const Finish finish = Finish::of(op);
+  return finish.kind != Finish::Kind::other || finish.other;
+}
+
+Window rows_of(const Op& op) {
+  if (op.in(0).rank() == 4) return window_of(op, 0);
+  Window one;
+  one.in = one.out = 1;
+  return one;
+}
+Window columns_of(const Op& op) { return window_of(op, op.in(0).rank() - 3); }
+
+Layout filter_layout(int rank, int width) {
+  const Layout plain = Layout::plain(rank);
+  int8_t order[kMaxRank];
+  for (int i = 0; i < rank; ++i) order[i] = int8_t(plain.order(i));
+  const Layout::Block block{0, int16_t(width)};
+  return Layout::make(order, rank, &block, 1);
+}
+
+Result result_of(const Op& op, const TensorDesc& y, int width) {
+  const Strides strides = Strides::of(y, width);
+  Result result;
+  result.channels = y.shape[1];
+  result.image = strides.image;
+  result.row = strides.row;
+  result.pixel = strides.pixel;
+  result.vector = strides.vector;
+  result.has_bias = op.has(2);
+  result.has_residual = op.has(3);
+  result.padded = y.layout.is_blocked();
+  result.finish = Finish::of(op);
+  return result;
+}
+
+void bind(Result& result, const KernelArguments& arguments) {
+  result.y = static_cast<float*>(output(arguments));
+  if (result.has_bias) result.bias = static_cast<const float*>(input(arguments, 2));
+  if (result.has_residual) result.residual = static_cast<const float*>(input(arguments, 3));
+}
+
+}  // namespace pl::host

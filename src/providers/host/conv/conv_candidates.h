@@ -1,0 +1,65 @@
+// Candidates of the kind `conv` by the code of conv_kernels.h, and what making them has in common.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "ops/spatial.h"
+#include "providers/host/common/host.h"
+#include "providers/host/conv/conv_kernels.h"
+
+namespace pl::host {
+
+void list_depthwise(const Op& op, CandidateList& out);  // groups of one channel, or of a few
+void list_pointwise(const Op& op, CandidateList& out);  // 1x1, groups = 1
+
+// The floats of a tensor between neighbouring images, rows, pixels and vectors of channels.
+struct Strides {
+  int64_t image = 0, row = 0, pixel = 0, vector = 0;
+  static Strides of(const TensorDesc& desc, int width);  // channels last or blocked by `width`
+};
+
+// f32, one or two spatial dimensions, no tensor without elements, an activation of this provider.
+bool suits_conv_kernels(const Op& op);
+// Height and width; the height of a 1-D convolution is 1.
+Window rows_of(const Op& op);
+Window columns_of(const Op& op);
+
+// Blocked by the output channel: Abcd16a.
+Layout filter_layout(int rank, int width);
+
+// Everything of the result but the addresses.
+Result result_of(const Op& op, const TensorDesc& y, int width);
+void bind(Result& result, const KernelArguments& arguments);
+
+// Tests ask for the candidates of all instruction sets, not just of the best.
+bool& every_instruction_set();
+
+// Adds one candidate for channels last and one for channels blocked by the kernels' width.  make(kernels, x, y) gives
+// the body; suits(kernels) says whether there is one.
+template <class Suits, class Make>
+void add_conv_candidates(const Op& op, const std::string& name, CandidateList& out, Suits suits, Make make) {
+  const int rank = op.in(0).rank();
+  for (const ConvKernels* const* kernels = all_conv_kernels(); *kernels; ++kernels) {
+    if (!suits(**kernels)) continue;
+    const int width = (*kernels)->width;
+    for (const Layout& layout : {Layout::channels_last(rank), Layout::channels_blocked(rank, width)}) {
+      if (layout.is_blocked() && 2 * std::min(op.in(0).shape[1], op.out().shape[1]) < width) continue;
+      std::vector<TensorDesc> inputs;
+      for (size_t i = 0; i < op.inputs.size(); ++i)
+        inputs.push_back(i == 1   ? op.inputs[i].with_layout(filter_layout(rank, width))
+                         : i == 2 ? dense_plain(op.inputs[i])
+                         : i == 0 ? window_as(op.inputs[i], layout)
+                                  : dense_as(op.inputs[i], layout));
+      const TensorDesc x = inputs[0], y = window_as(op.out(), layout);
+      if (op.has(3) && !y.is_dense()) continue;  // the residual lies as y does
+      add_candidate(out, name + ":" + (*kernels)->isa, Quality::fast, inputs, {y},
+                    [body = make(**kernels, x, y)] { return body; });
+      out.candidates.back().efficiency = 0.8;
+      if (op.has(3)) out.candidates.back().in_place = 1u << 3;  // tiles start from the residual
+    }
+    if (!every_instruction_set()) break;  // the best one
+  }
+}
+
+}  // namespace pl::host

@@ -1,0 +1,87 @@
+// Depthwise convolution, and that of narrow groups (as many channels out as in, a power of two, at most a vector; three
+// columns): f32, channels last or blocked by a vector.
+#include "providers/host/conv/conv_candidates.h"
+
+namespace pl::host {
+namespace {
+
+// Of one vector and one tap, the sums of neighbouring pixels taken together; from bench/layers.py.
+constexpr double kNanoseconds = 0.25;
+// Fewer rows and columns than this: threads divide the channels, as those of a 1x1 convolution do there, so that what
+// one core has written is in its cache for the next layer.
+constexpr int64_t kSmallPlane = 400;
+
+struct DepthwiseBody {
+  const ConvKernels* kernels;
+  Depthwise job;
+  int64_t images, vectors;
+  bool by_channels;  // how threads divide the work
+  double row_ns;     // of all vectors
+
+  void operator()(const KernelArguments& arguments) const {
+    Depthwise call = job;
+    call.x = static_cast<const float*>(input(arguments, 0));
+    call.weights = static_cast<const float*>(input(arguments, 1));
+    bind(call.result, arguments);
+    const int64_t rows = job.out_h;
+    if (by_channels) {
+      parallel_for(
+          images * vectors, row_ns * double(rows) / double(vectors),
+          [&](int64_t begin, int64_t end) {
+            for (int64_t i = begin; i < end; ++i)
+              kernels->depthwise(call, i / vectors, i % vectors, i % vectors + 1, 0, rows);
+          },
+          kAwakeNanoseconds);
+      return;
+    }
+    parallel_for(
+        images * rows, row_ns,
+        [&](int64_t begin, int64_t end) {
+          while (begin < end) {
+            const int64_t image = begin / rows, row = begin % rows;
+            const int64_t count = std::min(rows - row, end - begin);
+            kernels->depthwise(call, image, 0, vectors, row, row + count);
+            begin += count;
+          }
+        },
+        kAwakeNanoseconds);
+  }
+};
+
+}  // namespace
+
+void list_depthwise(const Op& op, CandidateList& out) {
+  if (!suits_conv_kernels(op)) return;
+  const int64_t channels = op.in(0).shape[1], groups = op.attributes.integer("groups"), group = channels / groups;
+  if (op.out().shape[1] != channels || channels < 4 || groups == 1 || (group & (group - 1))) return;
+  const Window rows = rows_of(op), columns = columns_of(op);
+  if (group > 1 && (columns.kernel != 3 || columns.stride > 2 || columns.dilation != 1)) return;
+  const auto suits = [&](const ConvKernels& kernels) {
+    return group == 1 || (kernels.groups && group <= kernels.width);
+  };
+  const std::string name = group == 1 ? "depthwise" : "grouped";
+  add_conv_candidates(op, name, out, suits, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
+    DepthwiseBody body;
+    body.kernels = &kernels;
+    Depthwise& job = body.job;
+    job.group = group;
+    job.in_h = rows.in, job.in_w = columns.in;
+    job.out_h = rows.out, job.out_w = columns.out;
+    job.kernel_h = rows.kernel, job.kernel_w = columns.kernel;
+    job.stride_h = rows.stride, job.stride_w = columns.stride;
+    job.dilation_h = rows.dilation, job.dilation_w = columns.dilation;
+    job.begin_h = rows.begin, job.begin_w = columns.begin;
+    const Strides strides = Strides::of(x, kernels.width);
+    job.x_image = strides.image, job.x_row = strides.row;
+    job.x_pixel = strides.pixel, job.x_vector = strides.vector;
+    job.result = result_of(op, y, kernels.width);
+    body.images = x.shape[0];
+    body.vectors = (channels + kernels.width - 1) / kernels.width;
+    const bool blocked = y.layout.is_blocked();
+    body.by_channels = blocked && (rows.out * columns.out < kSmallPlane || rows.out == 1);
+    body.row_ns = kNanoseconds * double(body.vectors * columns.out * rows.kernel * columns.kernel * group);
+    return body;
+  });
+}
+
+}  // namespace pl::host

@@ -1,0 +1,18 @@
+// conv_micro.h for whatever vectors the architecture has always had; the compiler puts 8 floats together from them.
+
+#include "providers/host/conv/conv_kernels.h"
+
+// Vectors wider than the registers are passed in memory; no such function is called from another file.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+#define PL_CONV_ISA "baseline"
+#define PL_CONV_NAMESPACE baseline
+#define PL_CONV_WIDTH 8
+#define PL_CONV_MASKS 0
+#define PL_CONV_TILES 1, {0, 4, 0, 0, 0}, 4
+#include "providers/host/conv/conv_micro.h"
+
+namespace pl::host {
+const ConvKernels* conv_kernels_baseline() { return &baseline::kKernels; }
+}  // namespace pl::host

@@ -1,0 +1,118 @@
+// 1x1 convolution as a product of pixels and filters: f32, any stride, channels last or blocked by a vector.
+#include "providers/host/conv/conv_candidates.h"
+
+namespace pl::host {
+namespace {
+
+// Cycles of a core, as the choice of tiles and of how to divide the work counts them.  The constants are of a Zen 5
+// (bench/layers.py); on other processors they order the choices no worse.
+struct Cycles {
+  static constexpr double kPerNanosecond = 4;
+  static constexpr double kFarBytes = 8;  // a cycle, from the third-level cache or another core's
+
+  // All tiles of so many pixels and vectors, `group` vectors at a time.
+  static double tiles(const ConvKernels& kernels, double inputs, int64_t pixels, int64_t vectors, int group) {
+    const int64_t groups = (vectors + group - 1) / group;
+    const int64_t v = (vectors + groups - 1) / groups, most = kernels.tile_pixels[v];
+    const int64_t pieces = (pixels + most - 1) / most, p = (pixels + pieces - 1) / pieces;
+    // Two multiply-adds or two loads at once; eight sums at least hide the latency.
+    const double step = std::max({double(p * v) / 2, double(p + v) / 2, 4.0});
+    return double(groups * pieces) * (inputs * step + 40 + 2 * double(p * v));
+  }
+};
+
+// Activations of more bytes than this are fetched ahead.  Smaller ones lie in the second-level cache, and fetching
+// would only compete with reading the weights: 7x7 layers took 1.1 times as long (bench/layers.py).  Nor does a tile of
+// a single vector have loads to spare.
+constexpr int64_t kFarFrom = int64_t(1) << 19;
+
+struct PointwiseBody {
+  const ConvKernels* kernels;
+  Pointwise job;
+  int64_t pixels, vectors;
+  int by_pixels = 1, by_vectors = 1;  // threads
+  int group = 1;                      // vectors at a time
+
+  // Chooses how so many threads divide the work.
+  void divide(int threads) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int tp = 1; tp <= threads; ++tp) {
+      const int tv = threads / tp;
+      if (tp > pixels || tv > vectors) continue;
+      const int64_t own_pixels = (pixels + tp - 1) / tp, own_vectors = (vectors + tv - 1) / tv;
+      const double inputs = double(job.inputs), width = kernels->width;
+      const double bytes = 4 * (inputs * double(own_pixels) + inputs * width * double(own_vectors));
+      for (int g = 1; g <= kernels->tile_vectors; ++g) {
+        const double cycles = Cycles::tiles(*kernels, inputs, own_pixels, own_vectors, g) + bytes / Cycles::kFarBytes;
+        if (cycles < least) least = cycles, by_pixels = tp, by_vectors = tv, group = g;
+      }
+    }
+  }
+
+  void operator()(const KernelArguments& arguments) const {
+    Pointwise call = job;
+    call.x = static_cast<const float*>(input(arguments, 0));
+    call.weights = static_cast<const float*>(input(arguments, 1));
+    bind(call.result, arguments);
+    const int64_t parts = by_pixels * by_vectors;
+    parallel_for(parts, 1e9, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t p = i % by_pixels, v = i / by_pixels;
+        kernels->pointwise(call, pixels * p / by_pixels, pixels * (p + 1) / by_pixels, vectors * v / by_vectors,
+                           vectors * (v + 1) / by_vectors, group);
+      }
+    });
+  }
+};
+
+}  // namespace
+
+void list_pointwise(const Op& op, CandidateList& out) {
+  if (!suits_conv_kernels(op) || op.attributes.integer("groups") != 1) return;
+  const Window rows = rows_of(op), columns = columns_of(op);
+  for (const Window& window : {rows, columns})
+    if (window.kernel != 1 || window.begin || window.end) return;
+  const int64_t inputs = op.in(0).shape[1], outputs = op.out().shape[1];
+  if (inputs < 4 || outputs < 4) return;
+  const auto all = [](const ConvKernels&) { return true; };
+  add_conv_candidates(
+      op, "pointwise", out, all, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
+        PointwiseBody body;
+        body.kernels = &kernels;
+        Pointwise& job = body.job;
+        job.inputs = inputs;
+        const bool blocked = y.layout.is_blocked();
+        const Strides strides = Strides::of(x, kernels.width);
+        job.chunk = blocked ? kernels.width : inputs;
+        job.x_chunk = strides.vector;
+        job.images = x.shape[0], job.rows = rows.out, job.columns = columns.out;
+        job.x_image = strides.image;
+        job.x_row = strides.row * rows.stride;
+        job.x_pixel = strides.pixel * columns.stride;
+        job.result = result_of(op, y, kernels.width);
+        // Rows, and images, that continue each other in x and in y are one long row.
+        const auto continues = [&](int64_t in, int64_t in_pixel, int64_t out) {
+          return in == job.columns * in_pixel && out == job.columns * job.result.pixel;
+        };
+        if (columns.stride == 1 && rows.stride == 1 && continues(job.x_row, job.x_pixel, job.result.row)) {
+          job.columns *= job.rows;
+          job.rows = 1;
+          if (!blocked && continues(job.x_image, job.x_pixel, job.result.image)) {
+            job.columns *= job.images;
+            job.images = 1;
+          }
+        }
+        body.pixels = job.images * job.rows * job.columns;
+        body.vectors = (outputs + kernels.width - 1) / kernels.width;
+        job.far_input = body.vectors > 1 && 4 * inputs * body.pixels > kFarFrom;
+        job.far_result = 4 * outputs * body.pixels > kFarFrom;
+        const double far = 4 * double(inputs) * double(body.pixels + body.vectors * kernels.width);
+        const double cycles =
+            Cycles::tiles(kernels, double(inputs), body.pixels, body.vectors, 1) + far / Cycles::kFarBytes;
+        const double ns = cycles / Cycles::kPerNanosecond;
+        body.divide(threads_for(ns, kAwakeNanoseconds));
+        return body;
+      });
+}
+
+}  // namespace pl::host

@@ -1,0 +1,106 @@
+// Kinds matmul and linear, as references: exact sums in double.
+#include "providers/host/common/reference.h"
+
+namespace pl::host {
+namespace {
+
+// A stack of matrices in a plain array: element (b, i, j) at offset[b] + i * row_step + j * column_step.
+struct Matrices {
+  std::vector<int64_t> offsets;
+  int64_t row_step = 0, column_step = 0;
+};
+
+// The matrices of `shape` for each index of the batch shape, as broadcasting repeats them.
+Matrices matrices_of(const Dims& shape, bool transposed, bool vector_is_row, const Dims& batch) {
+  const int rank = shape.size();
+  Matrices matrices;
+  if (rank == 1) {
+    (vector_is_row ? matrices.column_step : matrices.row_step) = 1;
+  } else {
+    matrices.row_step = transposed ? 1 : shape[rank - 1];
+    matrices.column_step = transposed ? shape[rank - 1] : 1;
+  }
+  matrices.offsets = {0};
+  int64_t step = rank < 2 ? 0 : shape[rank - 2] * shape[rank - 1];
+  std::vector<int64_t> steps(size_t(batch.size()), 0);
+  for (int i = rank - 3; i >= 0; --i) {
+    if (shape[i] != 1) steps[size_t(batch.size() - (rank - 2) + i)] = step;
+    step *= shape[i];
+  }
+  for (int i = 0; i < batch.size(); ++i) {
+    std::vector<int64_t> grown;
+    for (int64_t offset : matrices.offsets)
+      for (int64_t j = 0; j < batch[i]; ++j) grown.push_back(offset + j * steps[size_t(i)]);
+    matrices.offsets = std::move(grown);
+  }
+  return matrices;
+}
+
+struct MatmulBody {
+  std::vector<TensorDesc> inputs;  // a, b, bias, residual
+  TensorDesc y;
+  Matrices a, b;
+  int64_t rows, columns, depth;
+  Activation activation;
+
+  void operator()(const KernelArguments& arguments) const {
+    const auto read = [&](size_t i) {
+      return PlainDoubles::read(input_desc(inputs, i), input_data(inputs, arguments, i));
+    };
+    const auto left = read(0), right = read(1), bias = read(2), residual = read(3);
+    std::vector<double> result(size_t(y.elements()));
+    const int64_t items = int64_t(a.offsets.size()) * rows;
+    parallel_for(items, double(depth * columns), [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) {
+        const size_t batch = size_t(item / rows);
+        const double* row = left.data() + a.offsets[batch] + item % rows * a.row_step;
+        const double* matrix = right.data() + b.offsets[batch];
+        double* out = result.data() + item * columns;
+        for (int64_t j = 0; j < columns; ++j) out[j] = bias.empty() ? 0.0 : bias[size_t(j)];
+        for (int64_t k = 0; k < depth; ++k)
+          add_scaled(row[k * a.column_step], matrix + k * b.row_step, b.column_step, out, 1, columns);
+        if (!residual.empty())
+          for (int64_t j = 0; j < columns; ++j) out[j] += residual[size_t(item * columns + j)];
+        activation.apply(out, columns);
+      }
+    });
+    PlainDoubles::write(y, output(arguments), result);
+  }
+};
+
+void add(const Op& op, CandidateList& out, Matrices a, Matrices b, int64_t rows, int64_t columns, int64_t depth) {
+  MatmulBody body{{}, dense_plain(op.out()), std::move(a), std::move(b), rows, columns, depth, Activation::of(op)};
+  for (const TensorDesc& desc : op.inputs) body.inputs.push_back(dense_plain(desc));
+  const auto inputs = body.inputs;
+  const TensorDesc y = body.y;
+  add_candidate(out, "reference", Quality::reference, inputs, {y}, [body = std::move(body)] { return body; });
+}
+
+void list_matmul(const Op& op, CandidateList& out) {
+  const bool ta = op.attributes.flag("transpose_a"), tb = op.attributes.flag("transpose_b");
+  const Dims &a = op.in(0).shape, &b = op.in(1).shape;
+  const int ra = a.size(), rb = b.size();
+  const int64_t rows = ra == 1 ? 1 : a[ra - (ta ? 1 : 2)], depth = a[ra - (ra > 1 && ta ? 2 : 1)];
+  const int64_t columns = rb == 1 ? 1 : b[rb - (tb ? 2 : 1)];
+  Dims batch;
+  const int batch_rank = std::max(0, std::max(ra, rb) - 2);
+  for (int i = 0; i < batch_rank; ++i) {
+    const int ia = i - (batch_rank - std::max(0, ra - 2)), ib = i - (batch_rank - std::max(0, rb - 2));
+    const int64_t sa = ia < 0 ? 1 : a[ia], sb = ib < 0 ? 1 : b[ib];
+    batch.push_back(sa == 1 ? sb : sa);
+  }
+  add(op, out, matrices_of(a, ta, true, batch), matrices_of(b, tb, false, batch), rows, columns, depth);
+}
+PL_HOST_KIND("matmul", list_matmul);
+
+void list_linear(const Op& op, CandidateList& out) {
+  const Dims &x = op.in(0).shape, &weight = op.in(1).shape;
+  const int64_t depth = weight[1];
+  int64_t rows = 1;
+  for (int i = 0; i + 1 < x.size(); ++i) rows *= x[i];
+  add(op, out, {{0}, depth, 1}, {{0}, 1, depth}, rows, weight[0], depth);
+}
+PL_HOST_KIND("linear", list_linear);
+
+}  // namespace
+}  // namespace pl::host

@@ -1,0 +1,123 @@
+// Kind layer_norm: normalisation over the last dimensions, row by row; statistics in two passes, in double between
+// runs.
+#include <cmath>
+
+#include "providers/host/common/split_walk.h"
+#include "providers/host/normalise/channels.h"
+
+namespace pl::host {
+namespace {
+
+constexpr double kNanoseconds = 0.8;  // work of one element on one core
+constexpr int kLanes = 16;
+
+PL_VECTORISED double sum_of(const float* x, int64_t n) {
+  double total = 0;
+  for (int64_t start = 0; start < n; start += kChunk) {
+    const int64_t end = std::min(n, start + kChunk);
+    float lanes[kLanes] = {};
+    int64_t i = start;
+    for (; i + kLanes <= end; i += kLanes)
+      for (int l = 0; l < kLanes; ++l) lanes[l] += x[i + l];
+    for (; i < end; ++i) lanes[0] += x[i];
+    for (int l = 0; l < kLanes; ++l) total += double(lanes[l]);
+  }
+  return total;
+}
+PL_VECTORISED double sum_of_squares(const float* x, int64_t n, float center) {
+  double total = 0;
+  for (int64_t start = 0; start < n; start += kChunk) {
+    const int64_t end = std::min(n, start + kChunk);
+    float lanes[kLanes] = {};
+    int64_t i = start;
+    for (; i + kLanes <= end; i += kLanes)
+      for (int l = 0; l < kLanes; ++l) lanes[l] += (x[i + l] - center) * (x[i + l] - center);
+    for (; i < end; ++i) lanes[0] += (x[i] - center) * (x[i] - center);
+    for (int l = 0; l < kLanes; ++l) total += double(lanes[l]);
+  }
+  return total;
+}
+PL_VECTORISED void apply(const float* x, float* y, const float* weight, const float* bias, float mean, float inverse,
+                         int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
+}
+
+struct LayerNormBody {
+  DType dtype;
+  double eps;
+  size_t given;  // inputs
+  TensorDesc weight, bias;
+  SplitWalk split;  // over x and y, which lie alike, and a plain parameter
+  LoadRun<float> load;
+  StoreRun<float> store;
+  PaddingZeroer zeroer;
+
+  // In the order in which rows are walked.
+  std::vector<float> parameter(const TensorDesc& desc, const void* data, float fallback) const {
+    std::vector<float> values(size_t(split.along_elements), fallback);
+    if (desc.present) gather_row(split, 2, load, data, 0, values.data());
+    return values;
+  }
+
+  void operator()(const KernelArguments& arguments) const {
+    const void* x = input(arguments, 0);
+    void* y = output(arguments);
+    const int64_t length = split.along_elements;
+    const auto weights = parameter(weight, given > 1 ? input(arguments, 1) : nullptr, 1);
+    const auto biases = parameter(bias, given > 2 ? input(arguments, 2) : nullptr, 0);
+    const bool direct = dtype == DType::f32 && split.contiguous(0);
+    for (const Nest& nest : split.kept) {
+      const int64_t step = nest.run().stride[0];
+      for_each_run(nest, kNanoseconds * double(length) + 10, [&](const int64_t* offsets, int64_t n) {
+        std::vector<float> row(direct ? 0 : size_t(length));
+        for (int64_t i = 0; i < n; ++i) {
+          const int64_t first = offsets[0] + i * step;
+          const float* from = row.data();
+          float* to = row.data();
+          if (direct) {
+            const int64_t at = first + split.along[0].base[0];
+            from = static_cast<const float*>(x) + at;
+            to = static_cast<float*>(y) + at;
+          } else {
+            gather_row(split, 0, load, x, first, row.data());
+          }
+          const float mean = float(sum_of(from, length) / double(length));
+          const float inverse = float(1.0 / std::sqrt(sum_of_squares(from, length, mean) / double(length) + eps));
+          apply(from, to, weights.data(), biases.data(), mean, inverse, length);
+          if (!direct) scatter_row(split, 1, store, y, first, row.data());
+        }
+      });
+    }
+    zeroer.run(y);
+  }
+};
+
+void list(const Op& op, CandidateList& out) {
+  const auto parameter = [&](size_t i) { return op.has(int(i)) ? dense_plain(op.inputs[i]) : TensorDesc(); };
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
+    const TensorDesc weight = parameter(1), bias = parameter(2);
+    std::vector<TensorDesc> inputs = {x};
+    for (size_t i = 1; i < op.inputs.size(); ++i) inputs.push_back(parameter(i));
+    add_candidate(out, "layer_norm", Quality::fast, inputs, {y},
+                  [=, eps = op.attributes.number("eps"), normalized = op.attributes.integers("normalized_shape")] {
+                    std::vector<bool> along(size_t(x.rank()), false);
+                    std::fill(along.end() - int64_t(normalized.size()), along.end(), true);
+                    const TensorDesc row = with_rank(TensorDesc::dense(x.dtype, Dims(normalized)), x.rank());
+                    return LayerNormBody{x.dtype,
+                                         eps,
+                                         inputs.size(),
+                                         weight,
+                                         bias,
+                                         SplitWalk(x.shape, along, {{x, {}}, {y, {}}, {row, {}}}),
+                                         float_loader(x.dtype),
+                                         float_storer(x.dtype),
+                                         PaddingZeroer(y)};
+                  });
+  }
+}
+PL_HOST_KIND("layer_norm", list);
+
+}  // namespace
+}  // namespace pl::host

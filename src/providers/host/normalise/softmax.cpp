@@ -1,0 +1,170 @@
+// Kind softmax: softmax and log_softmax along one dimension.
+//
+// Where that dimension is contiguous each row is done on its own; where its neighbours in memory are other rows,
+// many rows are done side by side.  Any other layout goes through a row gathered into a buffer.
+#include <cmath>
+#include <limits>
+
+#include "providers/host/common/host.h"
+#include "providers/host/common/split_walk.h"
+#include "providers/host/pointwise/vector_math.h"
+
+namespace pl::host {
+namespace {
+
+constexpr double kNanoseconds = 1.5;  // work of one element on one core
+constexpr int kLanes = 16;
+
+// Passes over NaN, which the sum of exponentials then shows; with math::maximum this loop is no vector code.
+PL_INLINE float larger_of(float a, float b) { return a > b ? a : b; }
+PL_VECTORISED float largest_of(const float* x, int64_t n) {
+  float lanes[kLanes];
+  for (int l = 0; l < kLanes; ++l) lanes[l] = -math::kInfinity;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int l = 0; l < kLanes; ++l) lanes[l] = larger_of(x[i + l], lanes[l]);
+  for (; i < n; ++i) lanes[0] = larger_of(x[i], lanes[0]);
+  for (int l = 1; l < kLanes; ++l) lanes[0] = larger_of(lanes[l], lanes[0]);
+  return lanes[0];
+}
+
+PL_VECTORISED float sum_of(const float* x, int64_t n) {
+  float lanes[kLanes] = {}, sum = 0;
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int l = 0; l < kLanes; ++l) lanes[l] += x[i + l];
+  for (; i < n; ++i) sum += x[i];
+  for (int l = 0; l < kLanes; ++l) sum += lanes[l];
+  return sum;
+}
+PL_VECTORISED void exponentials(const float* x, float* y, int64_t n, float largest) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - largest);
+}
+
+PL_VECTORISED void scale(float* y, int64_t n, float factor) {
+  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
+}
+PL_VECTORISED void shift(const float* x, float* y, int64_t n, float largest, float log_sum) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - largest) - log_sum;
+}
+
+void softmax_row(const float* x, float* y, int64_t n, bool log) {
+  const float largest = largest_of(x, n);
+  // Piece by piece, so that the exponentials are still in the first cache when they are summed.
+  double sum = 0;
+  float buffer[kChunk];
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t count = std::min(kChunk, n - i);
+    float* target = log ? buffer : y + i;
+    exponentials(x + i, target, count, largest);
+    sum += double(sum_of(target, count));
+  }
+  if (log)
+    shift(x, y, n, largest, float(std::log(sum)));
+  else
+    scale(y, n, float(1.0 / sum));
+}
+
+// Steps over rows side by side.
+PL_VECTORISED void larger(const float* x, float* largest, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) largest[i] = math::maximum(largest[i], x[i]);
+}
+PL_VECTORISED void add_exponentials(const float* x, const float* largest, float* sum, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) sum[i] += math::exp(x[i] - largest[i]);
+}
+PL_VECTORISED void divide(const float* x, const float* largest, const float* factor, float* y, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - largest[i]) * factor[i];
+}
+PL_VECTORISED void subtract(const float* x, const float* largest, const float* log_sum, float* y, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - largest[i]) - log_sum[i];
+}
+
+struct SoftmaxBody {
+  bool log;
+  DType dtype;
+  SplitWalk split;  // over x and y, which lie alike
+  LoadRun<float> load;
+  StoreRun<float> store;
+  PaddingZeroer zeroer;
+
+  template <class F>
+  void each_along(int64_t first, F&& f) const {
+    for (const Nest& nest : split.along)
+      walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t n) {
+        for (int64_t i = 0; i < n; ++i) f(first + offsets[0] + i * nest.run().stride[0]);
+      });
+  }
+
+  void side_by_side(const void* x, void* y, int64_t first, int64_t n) const {
+    float largest[kChunk], sum[kChunk] = {}, values[kChunk];
+    const bool direct = dtype == DType::f32;
+    const auto values_at = [&](int64_t offset) -> const float* {
+      if (direct) return static_cast<const float*>(x) + offset;
+      load(x, offset, 1, n, values);
+      return values;
+    };
+    std::fill(largest, largest + n, -math::kInfinity);
+    each_along(first, [&](int64_t offset) { larger(values_at(offset), largest, n); });
+    each_along(first, [&](int64_t offset) { add_exponentials(values_at(offset), largest, sum, n); });
+    for (int64_t i = 0; i < n; ++i) sum[i] = log ? std::log(sum[i]) : 1.0f / sum[i];
+    each_along(first, [&](int64_t offset) {
+      float* target = direct ? static_cast<float*>(y) + offset : values;
+      (log ? subtract : divide)(values_at(offset), largest, sum, target, n);
+      if (!direct) store(values, n, y, offset, 1);
+    });
+  }
+
+  void operator()(const KernelArguments& arguments) const {
+    const void* x = input(arguments, 0);
+    void* y = output(arguments);
+    const int64_t length = split.along_elements;
+    const bool direct = dtype == DType::f32 && split.contiguous(0);
+    for (const Nest& nest : split.kept) {
+      const int64_t step = nest.run().stride[0];
+      for_each_run(nest, kNanoseconds * double(length) + 10, [&](const int64_t* offsets, int64_t n) {
+        if (split.side_by_side(nest)) {
+          for (int64_t i = 0; i < n; i += kChunk) side_by_side(x, y, offsets[0] + i, std::min(kChunk, n - i));
+          return;
+        }
+        std::vector<float> row(direct ? 0 : size_t(length));
+        for (int64_t i = 0; i < n; ++i) {
+          const int64_t first = offsets[0] + i * step;
+          if (direct) {
+            const int64_t at = first + split.along[0].base[0];
+            softmax_row(static_cast<const float*>(x) + at, static_cast<float*>(y) + at, length, log);
+          } else {
+            gather_row(split, 0, load, x, first, row.data());
+            softmax_row(row.data(), row.data(), length, log);
+            scatter_row(split, 1, store, y, first, row.data());
+          }
+        }
+      });
+    }
+    zeroer.run(y);
+  }
+};
+
+void list(const Op& op, CandidateList& out) {
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
+    add_candidate(out, "softmax", Quality::fast, {x}, {y},
+                  [=, dim = op.attributes.integer("dim"), log = op.attributes.flag("log")] {
+                    std::vector<bool> along(size_t(x.rank()), false);
+                    along[size_t(dim)] = true;
+                    return SoftmaxBody{log,
+                                       x.dtype,
+                                       SplitWalk(x.shape, along, {{x, {}}, {y, {}}}),
+                                       float_loader(x.dtype),
+                                       float_storer(x.dtype),
+                                       PaddingZeroer(y)};
+                  });
+  }
+}
+PL_HOST_KIND("softmax", list);
+
+}  // namespace
+}  // namespace pl::host

@@ -1,0 +1,133 @@
+// Kind binary: out = activation(f(x, y)), element by element, with NumPy broadcasting.
+#include "providers/host/common/host.h"
+#include "providers/host/movement/periodic.h"
+#include "providers/host/pointwise/functions.h"
+
+namespace pl::host {
+namespace {
+
+constexpr double kNanoseconds = 0.3;  // work of one element on one core
+
+template <class T>
+struct BinaryBody {
+  BinaryRun<T> function;
+  Activation activation;
+  bool direct;  // x, y and out hold T itself
+  LoadRun<T> load;
+  StoreRun<T> store;
+  struct Part {
+    Nest nest;  // over out, x, y
+    int64_t period = 0;
+    int repeated = 0;  // the operand that repeats with that period
+  };
+  std::vector<Part> parts;
+  PaddingZeroer zeroer;
+
+  void set(std::vector<Nest> nests) {
+    for (Nest& nest : nests) {
+      Part part;
+      for (int operand : {2, 1}) {
+        PeriodicNest periodic(nest, operand);
+        if (!periodic.period) continue;
+        part = {std::move(periodic.nest), periodic.period, operand};
+        break;
+      }
+      if (!part.period) part.nest = std::move(nest);
+      parts.push_back(std::move(part));
+    }
+  }
+
+  // Runs of whole periods: everything but the repeated operand is contiguous.
+  void run_periodic(const Part& part, const void* const* inputs, void* out, const int64_t* offsets,
+                    int64_t periods) const {
+    const int64_t total = periods * part.period, chunk = kChunk / part.period * part.period;
+    const int whole = 3 - part.repeated;
+    T repeated[kChunk], values[kChunk];
+    load(inputs[part.repeated], offsets[part.repeated], 1, part.period, repeated);
+    repeat(repeated, part.period, std::min(total, chunk));
+    for (int64_t i = 0; i < total; i += chunk) {
+      const int64_t count = std::min(chunk, total - i);
+      const T* from = static_cast<const T*>(inputs[whole]) + offsets[whole] + i;
+      T* to = static_cast<T*>(out) + offsets[0] + i;
+      if (!direct) {
+        load(inputs[whole], offsets[whole] + i, 1, count, values);
+        from = to = values;
+      }
+      if (part.repeated == 2)
+        function(from, 1, repeated, 1, to, count);
+      else
+        function(repeated, 1, from, 1, to, count);
+      activation.apply(to, count);
+      if (!direct) store(values, count, out, offsets[0] + i, 1);
+    }
+  }
+
+  void operator()(const KernelArguments& arguments) const {
+    const void* inputs[3] = {nullptr, input(arguments, 0), input(arguments, 1)};
+    void* out = output(arguments);
+    for (const Part& part : parts) {
+      if (part.period) {
+        for_each_run(part.nest, kNanoseconds * double(part.period),
+                     [&](const int64_t* offsets, int64_t n) { run_periodic(part, inputs, out, offsets, n); });
+        continue;
+      }
+      const Loop& run = part.nest.run();
+      const int64_t so = run.stride[0], sx = run.stride[1], sy = run.stride[2];
+      const bool in_place = direct && so == 1 && (sx == 0 || sx == 1) && (sy == 0 || sy == 1);
+      for_each_run(part.nest, kNanoseconds, [&](const int64_t* offsets, int64_t n) {
+        if (in_place) {
+          T* result = static_cast<T*>(out) + offsets[0];
+          function(static_cast<const T*>(inputs[1]) + offsets[1], sx, static_cast<const T*>(inputs[2]) + offsets[2], sy,
+                   result, n);
+          activation.apply(result, n);
+          return;
+        }
+        T a[kChunk], b[kChunk];
+        for (int64_t i = 0; i < n; i += kChunk) {
+          const int64_t count = std::min(kChunk, n - i);
+          load(inputs[1], offsets[1] + i * sx, sx, sx ? count : 1, a);
+          load(inputs[2], offsets[2] + i * sy, sy, sy ? count : 1, b);
+          function(a, sx != 0, b, sy != 0, a, count);
+          activation.apply(a, count);
+          store(a, count, out, offsets[0] + i * so, so);
+        }
+      });
+    }
+    zeroer.run(out);
+  }
+};
+
+template <class T>
+void add(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, LoadRun<T> load, StoreRun<T> store) {
+  for (const Layout& layout : layouts_to_try(op, op.out())) {
+    const TensorDesc result = window_as(op.out(), layout);
+    // An operand that is broadcast is small as a rule: it is read as it lies.
+    const auto as_wanted = [&](const TensorDesc& operand) {
+      return operand.shape == result.shape ? window_as(operand, layout) : dense(operand);
+    };
+    const TensorDesc x = as_wanted(op.in(0)), y = as_wanted(op.in(1));
+    add_candidate(out, "binary", Quality::fast, {x, y}, {result}, [=, activation = Activation::of(op)] {
+      const int rank = result.rank();
+      BinaryBody<T> body{function, activation, direct, load, store, {}, PaddingZeroer(result)};
+      body.set(make_nests(result.shape, {{result, {}}, {with_rank(x, rank), {}}, {with_rank(y, rank), {}}}));
+      return body;
+    });
+    out.candidates.back().in_place = 3;
+  }
+}
+
+void list(const Op& op, CandidateList& out) {
+  const std::string& name = op.attributes.text("function");
+  const DType from = op.in(0).dtype, to = op.out().dtype;
+  if (is_floating(from)) {
+    if (const auto function = find_float_binary(name))
+      return add(op, out, function, from == DType::f32 && to == DType::f32, float_loader(from), float_storer(to));
+  } else if (const auto function = find_integer_binary(name)) {
+    return add(op, out, function, from == DType::s64 && to == DType::s64, integer_loader(from), integer_storer(to));
+  }
+  out.refuse("host", concat("binary: ", name, " is not defined on ", name_of(from)));
+}
+PL_HOST_KIND("binary", list);
+
+}  // namespace
+}  // namespace pl::host

@@ -1,0 +1,188 @@
+// Functions of two arguments, on floats and on 64-bit integers.
+#include <cmath>
+
+#include "providers/host/pointwise/functions.h"
+#include "providers/host/pointwise/vector_math.h"
+
+namespace pl::host {
+namespace {
+
+template <class F, class T>
+PL_VECTORISED void run_binary(const T* a, int64_t a_step, const T* b, int64_t b_step, T* out, int64_t n) {
+  if (a_step && b_step) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], b[i]);
+  } else if (a_step) {
+    const T second = *b;
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) out[i] = F::of(a[i], second);
+  } else {
+    const T first = *a;
+    if (b_step) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) out[i] = F::of(first, b[i]);
+    } else {
+      const T value = F::of(first, *b);
+      for (int64_t i = 0; i < n; ++i) out[i] = value;
+    }
+  }
+}
+
+#define PL_FUNCTION(Name, Type, expression)                         \
+  struct Name {                                                     \
+    static PL_INLINE Type of(Type a, Type b) { return expression; } \
+  };
+
+PL_FUNCTION(Add, float, a + b)
+PL_FUNCTION(Sub, float, a - b)
+PL_FUNCTION(Mul, float, a* b)
+PL_FUNCTION(Div, float, a / b)
+PL_FUNCTION(Maximum, float, math::maximum(a, b))
+PL_FUNCTION(Minimum, float, math::minimum(a, b))
+PL_FUNCTION(Eq, float, a == b ? 1.0f : 0.0f)
+PL_FUNCTION(Ne, float, a != b ? 1.0f : 0.0f)
+PL_FUNCTION(Lt, float, a < b ? 1.0f : 0.0f)
+PL_FUNCTION(Le, float, a <= b ? 1.0f : 0.0f)
+PL_FUNCTION(Gt, float, a > b ? 1.0f : 0.0f)
+PL_FUNCTION(Ge, float, a >= b ? 1.0f : 0.0f)
+PL_FUNCTION(And, float, (a != 0.0f ? 1.0f : 0.0f) * (b != 0.0f ? 1.0f : 0.0f))
+PL_FUNCTION(Or, float, (a != 0.0f) ? 1.0f : (b != 0.0f ? 1.0f : 0.0f))
+
+PL_FUNCTION(Xor, float, (a != 0.0f ? 1.0f : 0.0f) != (b != 0.0f ? 1.0f : 0.0f) ? 1.0f : 0.0f)
+PL_FUNCTION(DivTrunc, float, __builtin_truncf(a / b))
+
+PL_FUNCTION(IntegerAdd, int64_t, int64_t(uint64_t(a) + uint64_t(b)))
+PL_FUNCTION(IntegerSub, int64_t, int64_t(uint64_t(a) - uint64_t(b)))
+PL_FUNCTION(IntegerMul, int64_t, int64_t(uint64_t(a) * uint64_t(b)))
+// Neither a divisor of zero nor the one overflow may trap.
+PL_FUNCTION(IntegerDiv, int64_t, b == 0 ? 0 : (b == -1 ? int64_t(0 - uint64_t(a)) : a / b))
+// Where the truncated division leaves a remainder of another sign than the divisor's, the floor lies one below.
+PL_INLINE int64_t truncated_remainder(int64_t a, int64_t b) { return b == 0 ? a : (b == -1 ? 0 : a % b); }
+PL_INLINE bool floor_differs(int64_t remainder, int64_t b) {
+  return b != 0 && remainder != 0 && (remainder < 0) != (b < 0);
+}
+PL_FUNCTION(IntegerDivFloor, int64_t, IntegerDiv::of(a, b) - floor_differs(truncated_remainder(a, b), b))
+PL_FUNCTION(IntegerFmod, int64_t, truncated_remainder(a, b))
+PL_FUNCTION(IntegerRemainder, int64_t,
+            truncated_remainder(a, b) + (floor_differs(truncated_remainder(a, b), b) ? b : 0))
+PL_FUNCTION(IntegerXor, int64_t, (a != 0) != (b != 0))
+PL_FUNCTION(IntegerMaximum, int64_t, a < b ? b : a)
+PL_FUNCTION(IntegerMinimum, int64_t, a > b ? b : a)
+PL_FUNCTION(IntegerEq, int64_t, a == b)
+PL_FUNCTION(IntegerNe, int64_t, a != b)
+PL_FUNCTION(IntegerLt, int64_t, a < b)
+PL_FUNCTION(IntegerLe, int64_t, a <= b)
+PL_FUNCTION(IntegerGt, int64_t, a > b)
+PL_FUNCTION(IntegerGe, int64_t, a >= b)
+PL_FUNCTION(IntegerAnd, int64_t, (a != 0) & (b != 0))
+PL_FUNCTION(IntegerOr, int64_t, (a != 0) | (b != 0))
+#undef PL_FUNCTION
+
+// The C library's pow, with the constant exponents that models use in vector code.
+void run_pow(const float* a, int64_t a_step, const float* b, int64_t b_step, float* out, int64_t n) {
+  const float exponent = *b;
+  if (b_step == 0 && exponent == 2.0f) return run_binary<Mul>(a, a_step, a, a_step, out, n);
+  if (b_step == 0 && exponent == 1.0f) {
+    const float one = 1.0f;
+    return run_binary<Mul>(a, a_step, &one, 0, out, n);
+  }
+  if (b_step == 0 && exponent == -1.0f) {
+    const float one = 1.0f;
+    return run_binary<Div>(&one, 0, a, a_step, out, n);
+  }
+  const float base = *a;  // out may be a: what is broadcast is read once
+  for (int64_t i = 0; i < n; ++i) out[i] = std::pow(a_step ? a[i] : base, b_step ? b[i] : exponent);
+}
+
+// The C library's functions, one element at a time.
+template <class T, T (*Function)(T, T)>
+void run_each(const T* a, int64_t a_step, const T* b, int64_t b_step, T* out, int64_t n) {
+  const T first_a = *a, first_b = *b;  // out may be a or b: what is broadcast is read once
+  for (int64_t i = 0; i < n; ++i) out[i] = Function(a_step ? a[i] : first_a, b_step ? b[i] : first_b);
+}
+float exact_fmod(float a, float b) { return std::fmod(a, b); }
+float exact_remainder(float a, float b) {
+  const float r = std::fmod(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+// The floor of the exact quotient, which a / b may have been rounded up from.
+float exact_div_floor(float a, float b) {
+  if (b == 0) return a / b;
+  const float r = std::fmod(a, b);
+  float quotient = (a - r) / b;
+  if (r != 0 && (r < 0) != (b < 0)) quotient -= 1.0f;
+  return quotient == 0 ? std::copysign(0.0f, a / b) : std::round(quotient);
+}
+int64_t exact_pow(int64_t base, int64_t exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  uint64_t result = 1, square = uint64_t(base);
+  for (; exponent; exponent /= 2, square *= square)
+    if (exponent % 2) result *= square;
+  return int64_t(result);
+}
+
+template <class T>
+struct Named {
+  const char* name;
+  BinaryRun<T> run;
+};
+
+constexpr Named<float> kFloat[] = {
+    {"add", run_binary<Add>},
+    {"sub", run_binary<Sub>},
+    {"mul", run_binary<Mul>},
+    {"div", run_binary<Div>},
+    {"maximum", run_binary<Maximum>},
+    {"minimum", run_binary<Minimum>},
+    {"pow", run_pow},
+    {"eq", run_binary<Eq>},
+    {"ne", run_binary<Ne>},
+    {"lt", run_binary<Lt>},
+    {"le", run_binary<Le>},
+    {"gt", run_binary<Gt>},
+    {"ge", run_binary<Ge>},
+    {"logical_and", run_binary<And>},
+    {"logical_or", run_binary<Or>},
+    {"logical_xor", run_binary<Xor>},
+    {"div_trunc", run_binary<DivTrunc>},
+    {"div_floor", run_each<float, exact_div_floor>},
+    {"fmod", run_each<float, exact_fmod>},
+    {"remainder", run_each<float, exact_remainder>},
+};
+
+constexpr Named<int64_t> kInteger[] = {
+    {"add", run_binary<IntegerAdd>},
+    {"sub", run_binary<IntegerSub>},
+    {"mul", run_binary<IntegerMul>},
+    {"div", run_binary<IntegerDiv>},
+    {"maximum", run_binary<IntegerMaximum>},
+    {"minimum", run_binary<IntegerMinimum>},
+    {"eq", run_binary<IntegerEq>},
+    {"ne", run_binary<IntegerNe>},
+    {"lt", run_binary<IntegerLt>},
+    {"le", run_binary<IntegerLe>},
+    {"gt", run_binary<IntegerGt>},
+    {"ge", run_binary<IntegerGe>},
+    {"logical_and", run_binary<IntegerAnd>},
+    {"logical_or", run_binary<IntegerOr>},
+    {"logical_xor", run_binary<IntegerXor>},
+    {"div_trunc", run_binary<IntegerDiv>},
+    {"div_floor", run_binary<IntegerDivFloor>},
+    {"fmod", run_binary<IntegerFmod>},
+    {"remainder", run_binary<IntegerRemainder>},
+    {"pow", run_each<int64_t, exact_pow>},
+};
+
+template <class T, size_t N>
+BinaryRun<T> find(const Named<T> (&table)[N], std::string_view name) {
+  for (const Named<T>& function : table)
+    if (name == function.name) return function.run;
+  return nullptr;
+}
+
+}  // namespace
+
+BinaryRun<float> find_float_binary(std::string_view name) { return find(kFloat, name); }
+BinaryRun<int64_t> find_integer_binary(std::string_view name) { return find(kInteger, name); }
+
+}  // namespace pl::host

@@ -1,0 +1,78 @@
+// Kinds unary and cast: y = f(x), element by element, in x's own order.
+#include "providers/host/common/host.h"
+#include "providers/host/pointwise/functions.h"
+
+namespace pl::host {
+namespace {
+
+// Work of one element on one core, for the decision to use more cores; within a factor of three for all functions.
+constexpr double kNanoseconds = 0.3;
+
+template <class T>
+struct UnaryBody {
+  UnaryRun<T> function;
+  double alpha, beta;
+  DType from, to;
+  int64_t count;  // padding included
+  LoadRun<T> load;
+  StoreRun<T> store;
+  PaddingZeroer zeroer;
+
+  void operator()(const KernelArguments& arguments) const {
+    const void* x = input(arguments, 0);
+    void* y = output(arguments);
+    if (std::is_same_v<T, float> && from == DType::f32 && to == DType::f32) {
+      parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
+        function(static_cast<const T*>(x) + begin, static_cast<T*>(y) + begin, end - begin, alpha, beta);
+      });
+    } else {
+      parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
+        T buffer[kChunk];
+        for (int64_t i = begin; i < end; i += kChunk) {
+          const int64_t n = std::min(kChunk, end - i);
+          load(x, i, 1, n, buffer);
+          function(buffer, buffer, n, alpha, beta);
+          store(buffer, n, y, i, 1);
+        }
+      });
+    }
+    zeroer.run(y);
+  }
+};
+
+template <class T>
+void add(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load, StoreRun<T> store, double alpha,
+         double beta) {
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
+    add_candidate(out, op.schema->kind, Quality::fast, {x}, {y}, [=] {
+      return UnaryBody<T>{function, alpha,   beta,
+                          x.dtype,  y.dtype, x.elements() ? x.padded_elements() : 0,
+                          load,     store,   PaddingZeroer(y)};
+    });
+    out.candidates.back().in_place = 1;
+  }
+}
+
+void add_named(const Op& op, CandidateList& out, const std::string& name, double alpha, double beta) {
+  const DType from = op.in(0).dtype, to = op.out().dtype;
+  if (is_floating(from)) {
+    if (const auto function = find_float_unary(name))
+      return add(op, out, function, float_loader(from), float_storer(to), alpha, beta);
+  } else if (const auto function = find_integer_unary(name)) {
+    return add(op, out, function, integer_loader(from), integer_storer(to), alpha, beta);
+  }
+  out.refuse("host", concat(op.schema->kind, ": ", name, " is not defined on ", name_of(from)));
+}
+
+void list(const Op& op, CandidateList& out) {
+  add_named(op, out, op.attributes.text("function"), op.attributes.number("alpha"), op.attributes.number("beta"));
+}
+PL_HOST_KIND("unary", list);
+
+// Storing saturates floats and wraps integers around, so that a cast is one or no function.
+void list_cast(const Op& op, CandidateList& out) { add_named(op, out, op.attributes.text("function"), 0, 0); }
+PL_HOST_KIND("cast", list_cast);
+
+}  // namespace
+}  // namespace pl::host

@@ -1,0 +1,223 @@
+// Functions of one argument.  Formulas are those listed in ops/activation.cpp, NaN goes through all of them.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "providers/host/conv/conv_kernels.h"
+#include "providers/host/pointwise/functions.h"
+#include "providers/host/pointwise/vector_math.h"
+
+namespace pl::host {
+namespace {
+
+template <class F>
+PL_VECTORISED void run_float(const float* x, float* y, int64_t n, double alpha, double beta) {
+  const float a = float(alpha), b = float(beta);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], a, b);
+}
+
+struct Named {
+  const char* name;
+  UnaryRun<float> run;
+};
+
+#define PL_FUNCTION(Name, expression)                                                                             \
+  struct Name {                                                                                                   \
+    static PL_INLINE float of(float x, [[maybe_unused]] float a, [[maybe_unused]] float b) { return expression; } \
+  };
+
+PL_FUNCTION(Relu, math::maximum(x, 0.0f))
+PL_FUNCTION(Relu6, math::minimum(math::maximum(x, 0.0f), 6.0f))
+PL_FUNCTION(LeakyRelu, x > 0.0f ? x : a * x)
+PL_FUNCTION(Elu, x > 0.0f ? x : a * math::expm1(x))
+PL_FUNCTION(Selu, 1.0507009873554805f * (x > 0.0f ? x : 1.6732632423543772f * math::expm1(x)))
+PL_FUNCTION(GeluErf, math::gelu_erf(x))
+// 0.5 (1 + tanh(u)) = sigmoid(2 u), without the cancellation at negative x.
+PL_FUNCTION(GeluTanh, x* math::sigmoid(1.5957691216057308f * (x + 0.044715f * x * x * x)))
+PL_FUNCTION(Silu, x / (1.0f + math::exp(-x)))
+PL_FUNCTION(HardSigmoid, math::minimum(math::maximum(x + 3.0f, 0.0f), 6.0f) * (1.0f / 6.0f))
+PL_FUNCTION(HardSwish, (x * kSixth) * (math::minimum(math::maximum(x + 3.0f, 0.0f), 6.0f) * kSixthRest))
+PL_FUNCTION(Sigmoid, math::sigmoid(x))
+PL_FUNCTION(Tanh, math::tanh(x))
+PL_FUNCTION(Clip, math::minimum(math::maximum(x, a), b))
+PL_FUNCTION(Softplus, math::softplus(x, a, b))
+PL_FUNCTION(Mish, math::mish(x))
+PL_FUNCTION(Softsign, x / (1.0f + math::abs(x)))
+PL_FUNCTION(Abs, math::abs(x))
+PL_FUNCTION(Neg, -x)
+PL_FUNCTION(Exp, math::exp(x))
+PL_FUNCTION(Log, math::log(x))
+PL_FUNCTION(Sqrt, __builtin_sqrtf(x))
+PL_FUNCTION(Rsqrt, 1.0f / __builtin_sqrtf(x))
+PL_FUNCTION(Reciprocal, 1.0f / x)
+PL_FUNCTION(Square, x* x)
+PL_FUNCTION(Sin, math::sin(x))
+PL_FUNCTION(Cos, math::cos(x))
+PL_FUNCTION(Erf, math::erf(x))
+PL_FUNCTION(Floor, __builtin_floorf(x))
+PL_FUNCTION(Ceil, __builtin_ceilf(x))
+PL_FUNCTION(Round, __builtin_rintf(x))
+PL_FUNCTION(Sign, x > 0.0f ? 1.0f : (x < 0.0f ? -1.0f : (x == 0.0f ? 0.0f : x)))
+PL_FUNCTION(Trunc, __builtin_truncf(x))
+PL_FUNCTION(Celu, x > 0.0f ? x : a * math::expm1(x / a))
+PL_FUNCTION(Threshold, x <= a ? b : x)
+PL_FUNCTION(Identity, x)
+PL_FUNCTION(IsNan, x != x ? 1.0f : 0.0f)
+PL_FUNCTION(IsInf, math::abs(x) == math::kInfinity ? 1.0f : 0.0f)
+PL_FUNCTION(LogicalNot, x == 0.0f ? 1.0f : 0.0f)
+#undef PL_FUNCTION
+
+// Elements beyond the range of the fast reduction (and infinities) go to the C library.
+template <class F, float (*Exact)(float)>
+void run_trigonometric(const float* x, float* y, int64_t n, double alpha, double beta) {
+  for (int64_t start = 0; start < n; start += 256) {
+    const int64_t count = std::min<int64_t>(256, n - start);
+    float original[256];
+    std::copy(x + start, x + start + count, original);
+    run_float<F>(original, y + start, count, alpha, beta);
+    float largest = 0;
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, math::abs(original[i]));
+    if (largest <= math::kTrigonometricLimit) continue;
+    for (int64_t i = 0; i < count; ++i)
+      if (math::abs(original[i]) > math::kTrigonometricLimit) y[start + i] = Exact(original[i]);
+  }
+}
+float exact_sin(float x) { return std::sin(x); }
+float exact_cos(float x) { return std::cos(x); }
+
+// Functions that networks hardly use, one element at a time.
+template <float (*Exact)(float)>
+void run_library(const float* x, float* y, int64_t n, double, double) {
+  for (int64_t i = 0; i < n; ++i) y[i] = Exact(x[i]);
+}
+
+constexpr Named kFunctions[] = {
+    {"relu", run_float<Relu>},
+    {"relu6", run_float<Relu6>},
+    {"leaky_relu", run_float<LeakyRelu>},
+    {"elu", run_float<Elu>},
+    {"selu", run_float<Selu>},
+    {"gelu_erf", run_float<GeluErf>},
+    {"gelu_tanh", run_float<GeluTanh>},
+    {"silu", run_float<Silu>},
+    {"hardswish", run_float<HardSwish>},
+    {"hardsigmoid", run_float<HardSigmoid>},
+    {"sigmoid", run_float<Sigmoid>},
+    {"tanh", run_float<Tanh>},
+    {"clip", run_float<Clip>},
+    {"softplus", run_float<Softplus>},
+    {"mish", run_float<Mish>},
+    {"softsign", run_float<Softsign>},
+    {"abs", run_float<Abs>},
+    {"neg", run_float<Neg>},
+    {"exp", run_float<Exp>},
+    {"log", run_float<Log>},
+    {"sqrt", run_float<Sqrt>},
+    {"rsqrt", run_float<Rsqrt>},
+    {"reciprocal", run_float<Reciprocal>},
+    {"square", run_float<Square>},
+    {"sin", run_trigonometric<Sin, exact_sin>},
+    {"cos", run_trigonometric<Cos, exact_cos>},
+    {"erf", run_float<Erf>},
+    {"floor", run_float<Floor>},
+    {"ceil", run_float<Ceil>},
+    {"round", run_float<Round>},
+    {"sign", run_float<Sign>},
+    {"trunc", run_float<Trunc>},
+    {"tan", run_library<std::tan>},
+    {"asin", run_library<std::asin>},
+    {"acos", run_library<std::acos>},
+    {"atan", run_library<std::atan>},
+    {"sinh", run_library<std::sinh>},
+    {"cosh", run_library<std::cosh>},
+    {"asinh", run_library<std::asinh>},
+    {"acosh", run_library<std::acosh>},
+    {"atanh", run_library<std::atanh>},
+    {"celu", run_float<Celu>},
+    {"threshold", run_float<Threshold>},
+    {"identity", run_float<Identity>},
+    {"logical_not", run_float<LogicalNot>},
+    {"isnan", run_float<IsNan>},
+    {"isinf", run_float<IsInf>},
+};
+
+// A limit of clip as an integer: rounded inwards, infinities to the ends of the range.
+int64_t integer_limit(double limit, bool lowest) {
+  limit = lowest ? std::ceil(limit) : std::floor(limit);
+  if (limit <= -9.2e18) return std::numeric_limits<int64_t>::min();
+  if (limit >= 9.2e18) return std::numeric_limits<int64_t>::max();
+  return int64_t(limit);
+}
+
+template <class F>
+void run_integer(const int64_t* x, int64_t* y, int64_t n, F&& f) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
+}
+
+}  // namespace
+
+UnaryRun<float> find_float_unary(std::string_view name) {
+  for (const Named& function : kFunctions)
+    if (name == function.name) return function.run;
+  return nullptr;
+}
+
+UnaryRun<int64_t> find_integer_unary(std::string_view name) {
+  using V = int64_t;
+  if (name == "relu")
+    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return std::max<V>(v, 0); }); };
+  if (name == "relu6")
+    return [](const V* x, V* y, V n, double, double) {
+      run_integer(x, y, n, [](V v) { return std::min<V>(std::max<V>(v, 0), 6); });
+    };
+  if (name == "clip")
+    return [](const V* x, V* y, V n, double alpha, double beta) {
+      const V low = integer_limit(alpha, true), high = integer_limit(beta, false);
+      run_integer(x, y, n, [=](V v) { return std::min(std::max(v, low), high); });
+    };
+  if (name == "abs")
+    return [](const V* x, V* y, V n, double, double) {
+      run_integer(x, y, n, [](V v) { return v < 0 ? V(0 - uint64_t(v)) : v; });
+    };
+  if (name == "neg")
+    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return V(0 - uint64_t(v)); }); };
+  if (name == "square")
+    return [](const V* x, V* y, V n, double, double) {
+      run_integer(x, y, n, [](V v) { return V(uint64_t(v) * uint64_t(v)); });
+    };
+  if (name == "floor" || name == "ceil" || name == "round" || name == "trunc" || name == "identity")
+    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return v; }); };
+  if (name == "sign")
+    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return V(v > 0) - V(v < 0); }); };
+  if (name == "logical_not")
+    return [](const V* x, V* y, V n, double, double) { run_integer(x, y, n, [](V v) { return V(v == 0); }); };
+  return nullptr;
+}
+
+Activation Activation::of(const Op& op) {
+  Activation activation;
+  if (!op.attributes.has("activation") || op.attributes.is_none("activation")) return activation;
+  const std::string& name = op.attributes.text("activation");
+  activation.floats = find_float_unary(name);
+  activation.integers = find_integer_unary(name);
+  require(activation.floats != nullptr, Code::internal, op.schema->name, ": activation ", name,
+          " is not known to the host provider");
+  activation.alpha = op.attributes.number("activation_alpha");
+  activation.beta = op.attributes.number("activation_beta");
+  return activation;
+}
+
+void Activation::apply(double* values, int64_t n) const {
+  if (!floats) return;
+  float buffer[256];
+  for (int64_t start = 0; start < n; start += 256) {
+    const int64_t count = std::min<int64_t>(256, n - start);
+    std::copy(values + start, values + start + count, buffer);
+    floats(buffer, buffer, count, alpha, beta);
+    std::copy(buffer, buffer + count, values + start);
+  }
+}
+
+}  // namespace pl::host

@@ -1,0 +1,209 @@
+// Elementary functions without branches or tables, so that loops over them become vector code.
+//
+// Polynomials were fitted for this file by weighted least squares towards the minimax (Lawson's iteration) against
+// 40-digit values.  Error bounds, in units of the last place of f32 unless said otherwise, hold over the whole
+// range (tests/c/test_host.cpp measures them): exp 2, expm1 3, log 2, log1p 3, tanh 3, sigmoid 3, erf 3, sin and cos
+// 2, gelu 2e-7 * |x| absolute.  NaN gives NaN; infinities, overflow and subnormal results are right.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "providers/host/common/simd.h"
+
+namespace pl::host::math {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+PL_INLINE uint32_t bits_of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return bits;
+}
+PL_INLINE float from_bits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+PL_INLINE float abs(float x) { return from_bits(bits_of(x) & 0x7fffffffu); }
+PL_INLINE float copy_sign(float magnitude, float sign) {
+  return from_bits((bits_of(magnitude) & 0x7fffffffu) | (bits_of(sign) & 0x80000000u));
+}
+
+// NaN where one is NaN, as torch.
+PL_INLINE float maximum(float a, float b) { return a != a ? a : (a < b || b != b ? b : a); }
+PL_INLINE float minimum(float a, float b) { return a != a ? a : (a > b || b != b ? b : a); }
+
+// Adding and subtracting this rounds a float of magnitude below 2^22 to the nearest integer, which then lies in
+// the low bits of the sum.
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
+constexpr uint32_t kRoundBits = 0x4b400000u;
+
+// exp(x) = 2^n * e^r with n = round(x / ln 2), |r| <= ln(2) / 2.
+struct Reduced {
+  float r;
+  uint32_t n;  // as a two's complement integer
+};
+PL_INLINE Reduced reduce_exp(float x) {
+  const float shifted = x * 1.44269504089f + kRound;
+  const float n = shifted - kRound;
+  // ln 2 in two parts, the first with zeros at its end, so that n * part is exact.
+  return {(x - n * 0.693359375f) + n * 2.12194440e-4f, bits_of(shifted) - kRoundBits};
+}
+PL_INLINE float exp(float x) {
+  x = x > 89.0f ? 89.0f : x;      // e^89 is infinite in f32
+  x = x < -104.0f ? -104.0f : x;  // e^-104 is zero
+  const auto [r, n] = reduce_exp(x);
+  float p = 1.3950512512e-03f;
+  p = p * r + 8.3689028397e-03f;
+  p = p * r + 4.1666205972e-02f;
+  p = p * r + 1.6666518152e-01f;
+  p = p * r + 0.5f;
+  p = (p * r) * r + r;
+  p += 1.0f;
+  // Two factors, as 2^n alone may be out of range though the product is not.
+  const uint32_t half = uint32_t(int32_t(n) >> 1);
+  return p * from_bits((half + 127u) << 23) * from_bits((n - half + 127u) << 23);
+}
+
+PL_INLINE float expm1(float x) {
+  const float z = exp(x) - 1.0f;
+  const float r = abs(x) < 0.35f ? x : 0.0f;
+  float p = 1.9913568394e-04f;
+  p = p * r + 1.3941003708e-03f;
+  p = p * r + 8.3332741633e-03f;
+  p = p * r + 4.1666354984e-02f;
+  p = p * r + 1.6666667163e-01f;
+  p = p * r + 0.5f;
+  p = (p * r) * r + r;
+  return abs(x) < 0.35f ? p : z;
+}
+
+PL_INLINE float log(float x) {
+  const bool small = x < 1.17549435e-38f;  // subnormal: scaled by 2^23 first
+  const float scaled = small ? x * 8388608.0f : x;
+  const uint32_t bits = bits_of(scaled);
+  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)).
+  const uint32_t shifted = bits - 0x3f3504f3u;
+  const float e = float(int32_t(shifted) >> 23) - (small ? 23.0f : 0.0f);
+  const float f = from_bits((shifted & 0x007fffffu) + 0x3f3504f3u) - 1.0f;
+  float p = -7.8601412475e-02f;
+  p = p * f + 1.2881380320e-01f;
+  p = p * f - 1.3128417730e-01f;
+  p = p * f + 1.4181217551e-01f;
+  p = p * f - 1.6624595225e-01f;
+  p = p * f + 2.0002286136e-01f;
+  p = p * f - 2.5000807643e-01f;
+  p = p * f + 3.3333316445e-01f;
+  const float f2 = f * f;
+  float y = p * f * f2 - e * 2.12194440e-4f - 0.5f * f2;
+  y = (y + f) + e * 0.693359375f;
+  y = x == 0.0f ? -kInfinity : y;
+  y = x < 0.0f ? kNaN : y;
+  return x < kInfinity ? y : x;  // infinity and NaN as they are, minus infinity was NaN already
+}
+
+PL_INLINE float log1p(float x) {
+  const float u = 1.0f + x;
+  const float d = u - 1.0f;
+  // Corrects what was lost in u; W. Kahan's way.
+  const float y = log(u) * (d == 0.0f ? 1.0f : x / d);
+  return d == 0.0f ? x : (u == kInfinity || u == 0.0f ? log(u) : y);
+}
+
+PL_INLINE float tanh(float x) {
+  const float a = abs(x);
+  const float z = x * x;
+  float p = -6.0419803485e-03f;
+  p = p * z + 2.0959109068e-02f;
+  p = p * z - 5.3842790425e-02f;
+  p = p * z + 1.3332715631e-01f;
+  p = p * z - 3.3333328366e-01f;
+  const float near = (p * z) * x + x;
+  const float far = copy_sign(1.0f - 2.0f / (exp(a + a) + 1.0f), x);
+  return a < 0.625f ? near : (x != x ? x : far);
+}
+
+PL_INLINE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
+
+// erfc(x) for x >= 0: t * exp(P(t) - x^2) with t = 1 / (1 + x / 2), the form of C. Hastings' approximations.
+PL_INLINE float erfc_positive(float x) {
+  const float t = 1.0f / (1.0f + 0.5f * x);
+  float p = -8.6429595947e-02f;
+  p = p * t + 4.1169804335e-01f;
+  p = p * t - 5.9825867414e-01f;
+  p = p * t - 1.9039440155e-01f;
+  p = p * t + 1.4611904621e+00f;
+  p = p * t - 1.5436606407e+00f;
+  p = p * t + 6.6751664877e-01f;
+  p = p * t - 3.7013044953e-01f;
+  p = p * t + 1.4725661278e-01f;
+  p = p * t + 3.6603644490e-01f;
+  p = p * t + 1.0007120371e+00f;
+  p = p * t - 1.2655365467e+00f;
+  return t * exp(p - x * x);
+}
+PL_INLINE float erf(float x) {
+  const float a = abs(x);
+  const float z = x * x;
+  float p = 7.8538578236e-05f;
+  p = p * z - 8.0101925414e-04f;
+  p = p * z + 5.1883277483e-03f;
+  p = p * z - 2.6853810996e-02f;
+  p = p * z + 1.1283585429e-01f;
+  p = p * z - 3.7612625957e-01f;
+  p = p * z + 1.1283791065e+00f;
+  const float far = copy_sign(1.0f - erfc_positive(a > 12.0f ? 12.0f : a), x);
+  return a < 1.0f ? p * x : (x != x ? x : far);
+}
+// x * Phi(x), without the cancellation of 1 + erf at negative x.
+PL_INLINE float gelu_erf(float x) {
+  const float a = abs(x) * 0.70710678118f;
+  const float tail = 0.5f * erfc_positive(a > 15.0f ? 15.0f : a);
+  const float y = x * (x > 0.0f ? 1.0f - tail : tail);
+  return x == -kInfinity ? kNaN : y;  // infinity times zero, as in torch
+}
+
+// sin and cos for |x| <= 2^20; the callers hand larger arguments to the C library.  The reduction by pi / 2 is in
+// double, where it is exact enough for every float of that range.
+constexpr float kTrigonometricLimit = 1048576.0f;
+PL_INLINE float sin_quadrant(float x, uint32_t turn) {
+  constexpr double kRound64 = 6755399441055744.0;  // 1.5 * 2^52
+  const double shifted = double(x) * 0.63661977236758134308 + kRound64;
+  const double n = shifted - kRound64;
+  // pi / 2 in two parts; the first has 33 bits, n at most 20, so that their product is exact.
+  const float r = float((double(x) - n * 1.5707963267341256) - n * 6.077100506506192e-11);
+  uint64_t bits;
+  std::memcpy(&bits, &shifted, 8);
+  const uint32_t quadrant = uint32_t(bits) + turn;
+  const float z = r * r;
+  float s = -1.9512380823e-04f;
+  s = s * z + 8.3321435377e-03f;
+  s = s * z - 1.6666653752e-01f;
+  s = s * z * r + r;
+  float c = 2.4433618819e-05f;
+  c = c * z - 1.3887328096e-03f;
+  c = c * z + 4.1666645557e-02f;
+  c = c * z * z - 0.5f * z + 1.0f;
+  const float y = quadrant & 1u ? c : s;
+  return from_bits(bits_of(y) ^ ((quadrant & 2u) << 30));
+}
+PL_INLINE float sin(float x) { return sin_quadrant(x, 0); }
+PL_INLINE float cos(float x) { return sin_quadrant(x, 1); }
+
+PL_INLINE float softplus(float x, float beta, float threshold) {
+  const float scaled = x * beta;
+  return scaled > threshold ? x : log1p(exp(scaled)) / beta;
+}
+
+// x * tanh(log(1 + e^x)) = x * (e^2x + 2 e^x) / (e^2x + 2 e^x + 2)
+PL_INLINE float mish(float x) {
+  const float e = exp(x > 20.0f ? 20.0f : x);
+  const float n = e * (e + 2.0f);
+  return x * (n / (n + 2.0f));
+}
+
+}  // namespace pl::host::math

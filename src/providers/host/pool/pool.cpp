@@ -1,0 +1,191 @@
+// Kinds pool and adaptive_pool: maximum and average of windows.
+#include <limits>
+
+#include "ops/spatial.h"
+#include "providers/host/common/planes.h"
+#include "providers/host/pointwise/vector_math.h"
+
+namespace pl::host {
+namespace {
+
+// The window of one output position along one axis, clipped to the input.
+struct Range {
+  int64_t first, count, step;
+  int64_t full;  // positions it counts for an average that includes padding
+};
+
+std::vector<Range> sliding_ranges(const Op& op, int axis, int64_t in, int64_t out) {
+  const Window window = window_of(op, axis);
+  std::vector<Range> ranges;
+  for (int64_t o = 0; o < out; ++o) {
+    const int64_t start = o * window.stride - window.begin;
+    int64_t first = start, count = 0;
+    for (int64_t k = 0; k < window.kernel; ++k) {
+      const int64_t at = start + k * window.dilation;
+      if (at < 0 || at >= in) continue;
+      if (count++ == 0) first = at;
+    }
+    ranges.push_back({first, count, window.dilation, std::min(start + window.kernel, in + window.end) - start});
+  }
+  return ranges;
+}
+
+std::vector<Range> adaptive_ranges(int64_t in, int64_t out) {
+  std::vector<Range> ranges;
+  for (int64_t o = 0; o < out; ++o) {
+    const int64_t first = o * in / out, last = ((o + 1) * in + out - 1) / out;
+    ranges.push_back({first, last - first, 1, last - first});
+  }
+  return ranges;
+}
+
+template <class C>
+PL_INLINE C join(C a, C b, bool maximum) {
+  if constexpr (std::is_same_v<C, float>) return maximum ? math::maximum(a, b) : a + b;
+  return maximum ? (a < b ? b : a) : a + b;
+}
+
+// Over n neighbours.
+template <class C, bool Maximum>
+PL_VECTORISED C join_run(const C* x, int64_t n, C start) {
+  constexpr int kLanes = 16;
+  C lanes[kLanes], result = start;
+  int64_t i = 0;
+  if (n >= kLanes) {
+    for (int l = 0; l < kLanes; ++l) lanes[l] = x[l];
+    for (i = kLanes; i + kLanes <= n; i += kLanes)
+      for (int l = 0; l < kLanes; ++l) lanes[l] = join(lanes[l], x[i + l], Maximum);
+    for (int l = 0; l < kLanes; ++l) result = join(result, lanes[l], Maximum);
+  }
+  for (; i < n; ++i) result = join(result, x[i], Maximum);
+  return result;
+}
+
+// y[v] = join(y[v], x[v]): one tap for all channels of a pixel.
+template <class C, bool Maximum>
+PL_VECTORISED void join_pixel(const C* __restrict x, C* __restrict y, int64_t n) {
+  for (int64_t v = 0; v < n; ++v) y[v] = join(y[v], x[v], Maximum);
+}
+
+template <class C>
+struct PoolBody {
+  bool maximum, include_padding;
+  TensorDesc x_desc, y_desc;
+  Planes in, out;
+  std::vector<Range> ranges[3];
+  LoadRun<C> load;
+  StoreRun<C> store;
+
+  C start() const {
+    if (!maximum) return C(0);
+    if constexpr (std::is_same_v<C, float>) return -math::kInfinity;
+    return std::numeric_limits<C>::min();
+  }
+
+  // Padded channels hold zeros in x, so they come out as zeros.
+  void pixel(const C* x, C* y, const Range& d, const Range& h, const Range& w) const {
+    const int64_t width = in.width;
+    for (int64_t v = 0; v < width; ++v) y[v] = start();
+    for (int64_t i = 0; i < d.count; ++i)
+      for (int64_t j = 0; j < h.count; ++j) {
+        const C* row = x + (d.first + i * d.step) * in.step[0] + (h.first + j * h.step) * in.step[1];
+        for (int64_t k = 0; k < w.count; ++k) {
+          const C* from = row + (w.first + k * w.step) * in.step[2];
+          maximum ? join_pixel<C, true>(from, y, width) : join_pixel<C, false>(from, y, width);
+        }
+      }
+  }
+
+  // One channel, a window of d by h rows of w neighbours.
+  C single(const C* x, const Range& d, const Range& h, const Range& w) const {
+    C value = start();
+    const bool whole_rows = w.count == in.size[2] && w.step == 1 && h.step == 1;
+    for (int64_t i = 0; i < d.count; ++i) {
+      const C* plane = x + (d.first + i * d.step) * in.step[0] + h.first * in.step[1] + w.first;
+      if (whole_rows || (w.step == 1 && w.count >= 16)) {
+        const int64_t rows = whole_rows ? 1 : h.count, length = whole_rows ? h.count * w.count : w.count;
+        for (int64_t j = 0; j < rows; ++j) {
+          const C* row = plane + j * h.step * in.step[1];
+          value = maximum ? join_run<C, true>(row, length, value) : join_run<C, false>(row, length, value);
+        }
+        continue;
+      }
+      for (int64_t j = 0; j < h.count; ++j)
+        for (int64_t k = 0; k < w.count; ++k) value = join(value, plane[j * h.step * in.step[1] + k * w.step], maximum);
+    }
+    return value;
+  }
+
+  void operator()(const KernelArguments& arguments) const {
+    Staged<C> x(x_desc, input(arguments, 0), load), y(y_desc, output(arguments));
+    const int64_t rows = out.images * out.groups * out.size[0] * out.size[1];
+    double taps = double(in.width) * double(out.size[2]);
+    for (const auto& axis : ranges)
+      if (!axis.empty()) taps *= double(axis[axis.size() / 2].count);
+    const C* source = x.get();
+    C* target = y.get();
+    parallel_for(rows, 0.3 * taps + 20, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const int64_t oh = row % out.size[1], od = row / out.size[1] % out.size[0];
+        const int64_t group = row / out.size[1] / out.size[0] % out.groups,
+                      image = row / out.size[1] / out.size[0] / out.groups;
+        const C* from = source + image * in.image_step + group * in.group_step;
+        C* to = target + image * out.image_step + group * out.group_step + od * out.step[0] + oh * out.step[1];
+        const Range &d = ranges[0][size_t(od)], &h = ranges[1][size_t(oh)];
+        for (int64_t ow = 0; ow < out.size[2]; ++ow, to += out.step[2]) {
+          const Range& w = ranges[2][size_t(ow)];
+          if (in.width == 1)
+            *to = single(from, d, h, w);
+          else
+            pixel(from, to, d, h, w);
+          if (maximum) continue;
+          const int64_t count = include_padding ? d.full * h.full * w.full : d.count * h.count * w.count;
+          for (int64_t v = 0; v < in.width; ++v) to[v] = C(double(to[v]) / double(count));
+        }
+      }
+    });
+    y.commit(store);
+  }
+};
+
+template <class C>
+void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
+  const bool adaptive = op.schema->kind == "adaptive_pool";
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    const TensorDesc x = window_as(op.in(0), layout), y = window_as(op.out(), layout);
+    const auto in = Planes::of(x), result = Planes::of(y);
+    if (!in || !result) continue;
+    PoolBody<C> body{op.attributes.text("mode") == "max",
+                     !adaptive && op.attributes.flag("count_include_pad"),
+                     x,
+                     y,
+                     *in,
+                     *result,
+                     {},
+                     load,
+                     store};
+    const int spatial = x.rank() - 2;
+    for (int i = 0; i < 3; ++i) {
+      const int axis = i - (3 - spatial);
+      if (axis < 0)
+        body.ranges[i] = {{0, 1, 1, 1}};
+      else
+        body.ranges[i] = adaptive ? adaptive_ranges(in->size[i], result->size[i])
+                                  : sliding_ranges(op, axis, in->size[i], result->size[i]);
+    }
+    add_candidate(out, "pool", Quality::fair, {x}, {y}, [body = std::move(body)] { return body; });
+  }
+}
+
+void list(const Op& op, CandidateList& out) {
+  const DType dtype = op.in(0).dtype;
+  if (is_floating(dtype))
+    add<float>(op, out, float_loader(dtype), float_storer(dtype));
+  else
+    add<int64_t>(op, out, integer_loader(dtype), integer_storer(dtype));
+}
+PL_HOST_KIND("pool", list);
+PL_HOST_KIND("adaptive_pool", list);
+
+}  // namespace
+}  // namespace pl::host

@@ -1,0 +1,52 @@
+// scaled_dot_product_attention (kernels/attention/).
+#include "providers/opencl/addressing/rows.h"
+#include "providers/opencl/attention/attention_mma.h"
+#include "providers/opencl/pointwise/pointwise_axes.h"
+#include "providers/opencl/runtime/opencl_provider.h"
+
+namespace pl::opencl {
+namespace {
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+  const TensorDesc &q = candidate.inputs[0], &k = candidate.inputs[1];
+  const int last = q.rank() - 1;
+  const auto rows_of = [&](const Addressing& from) { return as_rows(from, {last}); };
+  const Addressing dst = rows_of(Addressing(candidate.outputs[0]));
+  KernelSource source("attention/attention_rows.cl");
+  source.tensor("Q", rows_of(Addressing(q))).tensor("K", rows_of(Addressing(k)));
+  source.tensor("V", rows_of(Addressing(candidate.inputs[2]))).tensor("DST", dst);
+  if (op.has(3)) {
+    Dims scores = q.shape;
+    scores[last] = k.shape[last - 1];
+    source.tensor("MASK", rows_of(broadcast_to(candidate.inputs[3], scores)));
+    source.define("MASK_IS_BOOL", int(op.in(3).dtype == DType::boolean));
+  }
+  source.define("KEYS", "K_DIM(6)").define("WIDTH", "Q_DIM(7)").define("CAUSAL", int(op.attributes.flag("is_causal")));
+  const int64_t width = dst.dims[7];
+  source.define("VALUES", width <= 1 ? 1 : width <= 4 ? 4 : width <= 16 ? 16 : 64);
+  const int64_t rows = dst.places() / dst.padded(7);
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "attention_rows").input(0, "Q").input(1, "K").input(2, "V");
+  if (op.has(3)) launch.input(3, "MASK");
+  launch.output(0, "DST").scalar(cl_float(op.attributes.number("scale"))).index(rows);
+  launch.global({size_t(rows)}).local({32});
+  return kernel;
+}
+
+void list_attention(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const size_t before = out.candidates.size();
+  if (device.capabilities().gpu) list_attention_mma(op, device, out);
+  if (out.candidates.size() > before) return;  // rows took a hundred times as long (H200, bench/gpu.py)
+  add_per_layout(op, "attention_rows", out, [&](Candidate& candidate) {
+    for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(candidate.inputs[0].layout);
+    if (op.has(3)) candidate.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));
+    candidate.efficiency = 0.02;
+    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    return true;
+  });
+}
+
+PL_OPENCL_OP("attention", list_attention);
+
+}  // namespace
+}  // namespace pl::opencl

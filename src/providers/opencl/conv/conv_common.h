@@ -1,0 +1,81 @@
+// What the implementations of conv share: each fills in a candidate of layouts that add_per_layout chose.
+#pragma once
+
+#include <memory>
+
+#include "providers/opencl/addressing/window.h"
+#include "providers/opencl/program/epilogue.h"
+#include "providers/opencl/runtime/opencl_provider.h"
+#include "providers/opencl/tuning/tuning.h"
+
+namespace pl::opencl {
+
+// The op as a candidate's kernel sees it.  (n, c, d, h, w), whatever the rank of the op.
+struct ConvTensors {
+  Addressing src, wei, dst;
+  Epilogue epilogue;
+  WindowArgument window;
+  int64_t groups = 1;
+  int64_t stack = 1;  // more than 1: that many products, along dimension 2 (d) of all tensors
+
+  ConvTensors() = default;
+  ConvTensors(const Op& op, const Candidate& candidate);
+  int64_t batch() const { return dst.dims[0]; }
+  int64_t channels() const { return src.dims[1]; }
+  int64_t out_channels() const { return dst.dims[1]; }
+  int64_t channels_per_group() const { return channels() / groups; }
+  int64_t out_channels_per_group() const { return out_channels() / groups; }
+  // Of the output; of one product.
+  int64_t pixels() const { return dst.dims[0] * (stack > 1 ? 1 : dst.dims[2]) * dst.dims[3] * dst.dims[4]; }
+  int64_t taps() const { return (stack > 1 ? 1 : wei.dims[2]) * wei.dims[3] * wei.dims[4]; }
+  // SRC, WEI, DST, BIAS, RES, ACTIVATION.
+  void define(KernelSource& source, const Op& op) const;
+};
+
+// The class of a convolution's shape: positions, output channels and terms of one group; its layout's kind in one word,
+// since tuned values differ with it: "window-channels", "pointwise-columns".
+ShapeClass shape_class(const ConvTensors& t);
+
+// True if dst's padding, if it has any, is of channels only: what kernels that do not walk memory can fill.
+bool pads_channels_only(const Addressing& addressing);
+
+// (oc, ic, k...) with the output channels in blocks innermost, then the input channels: OhwI16o.  One vector of
+// output channels for each input channel and position lies side by side, vectors of neighbouring channels follow.
+Layout packed_weights(int rank);
+
+// Gives a candidate whose source, weights and output have their layouts those of the other inputs.
+void complete_conv(const Op& op, Candidate& candidate);
+
+// Of a depthwise convolution: channels that lie side by side, alike in the source and the output, each with one filter;
+// 0 where they do not.
+int64_t depthwise_run(const ConvTensors& t);
+// Whether list_conv_depthwise_rows has candidates for tensors like these, on a CPU.
+bool depthwise_rows_suits(const OpenclDevice& device, const ConvTensors& t);
+
+// A candidate for each layout of the source and the output, its weights as packed_weights() has them.
+std::vector<Candidate> packed_candidates(const Op& op);
+
+// The implementations besides the direct one; each adds candidates where it suits.
+void list_conv_tiled(const Op& op, OpenclDevice& device, CandidateList& out);     // for CPUs
+void list_conv_rows(const Op& op, OpenclDevice& device, CandidateList& out);      // for CPUs
+void list_conv_local(const Op& op, OpenclDevice& device, CandidateList& out);     // for GPUs
+void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out);       // where there are matrix units
+void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out);  // 3x3, for GPUs
+void list_conv_quad(const Op& op, OpenclDevice& device, CandidateList& out);      // few terms, for GPUs
+void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out);
+void list_conv_depthwise_rows(const Op& op, OpenclDevice& device, CandidateList& out);    // for CPUs
+void list_conv_depthwise_window(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
+void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out);            // 1x1, few positions
+
+// Adds a candidate like `base` for each tile worth trying, whose tensors are `t`.
+void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,
+                    CandidateList& out);
+// Adds candidates like `base` for products of few rows, t.pixels(): dense, kernels of one position.
+void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out);
+// Adds a candidate like `base` for each plan worth measuring, whose tensors are `t`, channels innermost.
+void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out);
+// The same by wgmma and work-groups that stay, for constant weights.
+void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,
+                     CandidateList& out);
+
+}  // namespace pl::opencl

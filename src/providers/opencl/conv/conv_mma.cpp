@@ -1,0 +1,104 @@
+// conv on matrix units: an implicit matrix product over channels-last tensors (kernels/conv/conv_fwd_mma.cl).
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/mma.h"
+
+namespace pl::opencl {
+namespace {
+
+bool is_pointwise(const ConvTensors& t) {
+  return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 &&
+         (t.dst.dims[3] - 1) * t.window.stride[1] < t.src.dims[3] &&
+         (t.dst.dims[4] - 1) * t.window.stride[2] < t.src.dims[4];
+}
+
+MmaProblem problem_of(const ConvTensors& t) {
+  MmaProblem problem;
+  problem.dtype = t.src.dtype;
+  problem.rows = t.pixels();
+  problem.columns = t.out_channels_per_group();
+  problem.products = t.groups * t.stack;
+  problem.stacked = t.stack > 1;
+  problem.run = t.channels_per_group();
+  problem.runs = t.taps();
+  if (t.groups == 1 && t.src.block(1) == problem.chunk_elements()) {
+    problem.run = problem.chunk_elements();
+    problem.gathered = true;
+  }
+  problem.in_order = !problem.gathered && is_pointwise(t) && t.src.dims[3] == t.dst.dims[3] &&
+                     t.src.dims[4] == t.dst.dims[4] && t.window.stride[1] == 1 && t.window.stride[2] == 1;
+  return problem;
+}
+
+// (oc, k..., ic) with zeros behind the last channel up to whole blocks of `block`: aB8b, acdB8b.
+Layout padded_weights(int rank, int64_t block) {
+  std::string text = "a";
+  for (int i = 2; i < rank; ++i) text += char('a' + i);
+  return Layout::parse(concat(text, "B", block, "b"));
+}
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const MmaPlan& plan) {
+  const MmaProblem problem = problem_of(t);
+  KernelSource source("conv/conv_fwd_mma.cl");
+  t.define(source, op);
+  plan.define(source, problem, device);
+  source.define("POINTWISE", is_pointwise(t) && !problem.gathered ? 1 : 0);
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "conv_fwd_mma").input(0, "SRC").input(1, "WEI").output(0, "DST");
+  t.epilogue.pass(launch);
+  launch.scalar(t.window).index(t.out_channels_per_group()).index(t.pixels());
+  if (plan.parts > 1) launch.workspace().scalar(cl_int(plan.steps_per_part));
+  plan.size(launch, problem);
+  if (plan.parts > 1) add_sum_of_parts(*kernel, op, t.dst, t.epilogue, problem, plan.parts);
+  return kernel;
+}
+
+}  // namespace
+
+void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const int rank = op.in(0).rank();
+  if (rank > 4) return;  // positions are rows and columns
+  // Pieces of 16 bytes hold channels; of a first layer's few channels each position's are padded to one piece.  Other
+  // channels are copied as they lie, by as many bytes as divide them.
+  const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
+  const bool few = op.in(0).shape[1] <= piece && op.attributes.integer("groups") == 1;
+  const Layout layout = few ? Layout::channels_blocked(rank, int(piece)) : Layout::channels_last(rank);
+  Candidate base = make_candidate(op, "conv_fwd_mma");
+  base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, layout);
+  // Weights are packed, so that theirs are whole pieces whatever the channels are.
+  const bool whole = few || op.in(1).shape[1] % piece == 0;
+  base.inputs[1] = op.in(1).with_layout(whole ? layout : padded_weights(rank, piece));
+  base.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, Layout::channels_last(rank));
+  complete_conv(op, base);
+  add_conv_mma(op, device, base, ConvTensors(op, base), out);
+}
+
+void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
+  const MmaProblem problem = problem_of(t);
+  const auto add = [&](const MmaPlan& plan) {
+    Candidate candidate = base;
+    candidate.implementation = plan.name("conv_fwd_mma");
+    candidate.efficiency = plan.efficiency;
+    candidate.busy_ms = plan.whole_ms / plan.efficiency;
+    candidate.tuning = plan.tuning;
+    candidate.workspace_bytes = plan.parts_bytes(problem);
+    if (plan.right_rounded) candidate.packings = {pack_tf32(device, base.inputs[1], 1)};
+    candidate.prepare = [&device, op, t, plan] { return prepare(device, op, t, plan); };
+    out.add(std::move(candidate));
+  };
+  const bool constant = op.schema->role_of(1) == Role::constant;
+  bool first = true;
+  for (MmaPlan& plan : mma_plans(device, problem, op.math, out.whole_space)) {
+    plan.right_rounded = constant && plan.tf32;
+    add(plan);
+    if (plan.right_rounded && first) {  // for weights that a program computes: less accurate, so tried last
+      plan.right_rounded = false;
+      plan.efficiency *= 0.2;
+      plan.tuning = {};
+      add(plan);
+    }
+    first = false;
+  }
+  add_conv_stream(op, device, base, t, out);
+}
+
+}  // namespace pl::opencl

@@ -1,0 +1,142 @@
+// conv and linear with constant weights on wgmma by work-groups that stay (kernels/conv/conv_fwd_stream.cl).
+#include <algorithm>
+
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/matrix_unit.h"
+#include "providers/opencl/matrix_units/mma.h"
+
+namespace pl::opencl {
+
+int64_t most_stream_groups = INT64_MAX;
+
+namespace {
+
+constexpr int kRows = 128, kChunks = 8, kWarpsDown = 8;  // of a tile
+constexpr int kCopiers = 128;                            // work-items that only copy
+constexpr int64_t kStepBytes = kChunks * 16;             // of one row of factors
+constexpr size_t kMostStarts = 2;                        // the estimates put the fastest of twelve products first
+
+const Family& family() {
+  static const Family family("conv_fwd_stream", {{"TILE_N", {128, 160, 192, 208, 224, 256}}, {"STAGES", {4, 5, 6}}});
+  return family;
+}
+PL_TUNING_FAMILY(family);
+
+// As many stages as the local memory of a unit has room for.  Narrower tiles were never the fastest.
+constexpr int kTiles[][2] = {{128, 6}, {160, 6}, {192, 5}, {208, 5}, {224, 5}, {256, 4}};
+
+int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+struct Product {
+  int64_t rows, columns, steps;
+  explicit Product(const ConvTensors& t)
+      : rows(t.pixels()),
+        columns(t.out_channels()),
+        steps(t.taps() * divided_up(t.channels() * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
+  int64_t tiles(int width) const { return divided_up(rows, kRows) * divided_up(columns, width); }
+};
+
+// Part of the units' rate that tiles of `width` columns reach; see wgmma_efficiency in mma.cpp, to which it is
+// relative. Fitted to 30 times of six products on an H200, most within 5%, in microseconds.
+double efficiency(const Product& product, int width, const OpenclDevice& device, double* busy_ms = nullptr) {
+  constexpr double kStep = 0.62;    // of 256 columns
+  constexpr double kWait = 0.084;   // for a step
+  constexpr double kFinish = 2.4;   // the results of 256 columns
+  constexpr double kFirst = 4.0;    // until the first step is there, and for the last results
+  constexpr double kReached = 0.7;  // as there, and kBlock
+  constexpr double kBlock = 0.6;
+  const auto units = int64_t(std::max(1, int(device.capabilities().compute_units)));
+  const double part = double(width) / 256;
+  const double tile = double(product.steps) * (kStep * part + kWait) + kFinish * part;
+  const double busy = double(divided_up(product.tiles(width), units)) * tile + kFirst;
+  if (busy_ms) *busy_ms = 1e-3 * busy;
+  const double wanted = double(product.rows) * double(product.columns) / (kRows * 256);
+  return kBlock * wanted * double(product.steps) / double(units) / busy / kReached;
+}
+
+bool is_pointwise(const ConvTensors& t) {
+  return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 &&
+         (t.dst.dims[3] - 1) * t.window.stride[1] < t.src.dims[3] &&
+         (t.dst.dims[4] - 1) * t.window.stride[2] < t.src.dims[4];
+}
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Point& point) {
+  const Product product(t);
+  KernelSource source("conv/conv_fwd_stream.cl");
+  t.define(source, op);
+  point.define(source);
+  source.define("TILE_M", kRows).define("WARPS_M", kWarpsDown).define("WARPS_N", 1).define("CHUNKS", kChunks);
+  source.define("PRODUCTS", 1).define("LAG", 1).define("MATRIX_DTYPE", name_of(t.src.dtype));
+  source.define("NVIDIA_PTX", device.capabilities().nvidia ? 2 : 0);
+  source.define("POINTWISE", is_pointwise(t) ? 1 : 0);
+  source.define("WHOLE_STEPS", t.channels() * int64_t(size_of(t.src.dtype)) % kStepBytes == 0 ? 1 : 0);
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "conv_fwd_stream").input(0, "SRC").input(1).output(0, "DST");
+  t.epilogue.pass(launch);
+  launch.scalar(t.window).index(t.pixels());
+  constexpr size_t kItems = kWarpsDown * 32 + kCopiers;
+  const int64_t groups =
+      std::min({product.tiles(point["TILE_N"]), int64_t(device.capabilities().compute_units), most_stream_groups});
+  launch.global({size_t(groups) * kItems}).local({kItems});
+  return kernel;
+}
+
+Packing packing(OpenclDevice& device, const TensorDesc& desc, const ConvTensors& t) {
+  const auto rows = cl_ulong(t.out_channels()), taps = cl_ulong(t.taps());
+  const cl_ulong pieces = desc.size_bytes() / 16 / rows / taps, steps = taps * ((pieces + kChunks - 1) / kChunks);
+  Packing packing;
+  packing.input = 1;
+  packing.form = "stream:" + desc.layout.generic_str();
+  packing.bytes = size_t(steps * rows) * kStepBytes;
+  packing.pack = [&device, rows, taps, pieces, places = size_t(steps * rows) * kChunks](Buffer& from, Buffer& to) {
+    KernelList kernel(device);
+    kernel.add(KernelSource("conv/conv_fwd_stream_pack.cl"), "conv_fwd_stream_pack")
+        .input(0)
+        .output(0)
+        .scalar(rows)
+        .scalar(taps)
+        .scalar(pieces)
+        .global({places})
+        .local({128});
+    Buffer* const inputs[] = {&from};
+    Buffer* const outputs[] = {&to};
+    kernel.run({inputs, outputs, nullptr});
+  };
+  return packing;
+}
+
+}  // namespace
+
+void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,
+                     CandidateList& out) {
+  const int64_t piece = 16 / int64_t(size_of(t.src.dtype));
+  if (op.schema->role_of(1) != Role::constant || size_of(t.src.dtype) != 2 || t.groups != 1 || t.stack != 1) return;
+  if (t.channels() % piece || t.out_channels() % 4 || t.src.block(1) > 1) return;
+  if (!has_wgmma(device) && !(wgmma_tiles_in_plain && !matrix_unit(device.capabilities()))) return;
+  const Product product(t);
+  std::vector<std::pair<double, Point>> all;
+  for (const auto& [width, stages] : kTiles) {
+    if (product.columns <= width / 2) continue;  // more than half would be empty
+    all.emplace_back(efficiency(product, width, device), Point{{"TILE_N", width}, {"STAGES", stages}});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<Point> starts;
+  for (size_t i = 0; i < all.size() && i < std::max(kMostStarts, most_mma_plans / 2); ++i)
+    starts.push_back(all[i].second);
+  const auto listed = [&](const Point& point) {
+    return std::find_if(all.begin(), all.end(), [&](const auto& each) { return each.second == point; });
+  };
+  Candidate like = base;
+  like.implementation = "conv_fwd_stream";
+  like.packings = {packing(device, base.inputs[1], t)};
+  const ShapeClass shapes = shape_class(t);
+  const auto choices = family().choices(
+      device, shapes, starts, [&](const Point& point) { return listed(point) != all.end(); }, out.whole_space);
+  family().add(like, shapes, choices, out, [&](Candidate& candidate, const Point& point) {
+    candidate.efficiency = efficiency(product, point["TILE_N"], device, &candidate.busy_ms);
+    candidate.prepare = [&device, op, t, point] { return prepare(device, op, t, point); };
+    return true;
+  });
+}
+
+}  // namespace pl::opencl

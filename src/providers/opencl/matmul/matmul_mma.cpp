@@ -1,0 +1,178 @@
+// matmul and linear on matrix units: rows are positions, columns output channels (kernels/conv/conv_fwd_mma.cl).
+#include <algorithm>
+#include <optional>
+
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matmul/matmul_common.h"
+
+namespace pl::opencl {
+namespace {
+
+// A matrix as an activation or as weights: rows (n or oc), columns (c), and positions of size 1.
+Addressing as_positions(const TensorDesc& desc, bool transposed = false) {
+  Addressing a(desc);
+  if (transposed) swap_dims(a, 0, 1);
+  return a.insert(2, 3);
+}
+
+// A dense tensor's layout with its last two dimensions in order, or the last one but one innermost; `block`: the
+// innermost one in blocks of so many, which pads it.
+Layout matrices_layout(int rank, bool swapped, int64_t block = 1) {
+  std::string text;
+  for (int i = 0; i < rank; ++i) text += char('a' + i);
+  if (swapped) std::swap(text[size_t(rank) - 2], text[size_t(rank) - 1]);
+  if (block > 1) {
+    const char terms = text.back();
+    text.back() = char(terms - 'a' + 'A');
+    text += concat(block, terms);
+  }
+  return Layout::parse(text);
+}
+
+// Matrices whose terms, the last dimension or the last one but one, lie side by side and fill pieces of `piece`
+// elements, with zeros behind the last of them: as the candidate wants them, and as the kernel sees them, where zeros
+// count as terms.
+struct Factors {
+  TensorDesc wanted, seen;
+  Factors(const TensorDesc& desc, bool swapped, int64_t piece) {
+    const int rank = desc.rank();
+    Dims shape = desc.shape;
+    int64_t& terms = shape[rank - (swapped ? 2 : 1)];
+    const bool whole = terms % piece == 0;
+    terms = (terms + piece - 1) / piece * piece;
+    wanted = desc.with_layout(matrices_layout(rank, swapped, whole ? 1 : piece));
+    seen = TensorDesc::dense(desc.dtype, shape, matrices_layout(rank, swapped));
+  }
+};
+
+// How many matrices: all that the result has, or one for all of them; nothing where only some dimensions are repeated.
+std::optional<int64_t> matrices_of(const Dims& shape, const Dims& result) {
+  int64_t count = 1;
+  bool whole = shape.size() == result.size();
+  for (int i = 0; i + 2 < shape.size(); ++i) {
+    count *= shape[i];
+    whole = whole && shape[i] == result[i];
+  }
+  if (whole || count == 1) return count;
+  return std::nullopt;
+}
+
+// One of `count` dense matrices of `desc` as an activation or as weights, `stack` of them along dimension 2.
+Addressing as_stack(const TensorDesc& desc, bool swapped, bool transposed, int64_t count, int64_t stack) {
+  const int rank = desc.rank();
+  const int64_t rows = desc.shape[rank - 2], columns = desc.shape[rank - 1];
+  Addressing a =
+      as_positions(TensorDesc::dense(desc.dtype, Dims{rows, columns}, matrices_layout(2, swapped)), transposed);
+  a.offset = desc.offset;
+  a.dims[2] = stack;
+  a.strides[2] = count > 1 ? rows * columns : 0;
+  return a;
+}
+
+// Whether left factors of `terms` are taken as they are too: copied by fewer than 16 bytes, which saves their padding.
+bool in_small_pieces(DType dtype, int64_t terms) {
+  const auto bytes = int64_t(size_of(dtype)) * terms;
+  return bytes % 16 != 0 && bytes % 4 == 0;
+}
+
+void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& out);
+
+}  // namespace
+
+void list_matmul_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const int rank = op.in(0).rank();
+  if (rank < 2 || op.in(1).rank() < 2) return;
+  add_matmul(op, device, true, out);
+  const int64_t terms = op.in(0).shape[rank - (op.attributes.flag("transpose_a") ? 2 : 1)];
+  if (in_small_pieces(op.in(0).dtype, terms)) add_matmul(op, device, false, out);
+}
+
+namespace {
+
+// `padded`: left factors have zeros behind their terms up to whole pieces of 16 bytes.
+void add_matmul(const Op& op, OpenclDevice& device, bool padded, CandidateList& out) {
+  const bool transpose_a = op.attributes.flag("transpose_a"), transpose_b = op.attributes.flag("transpose_b");
+  const int rank_a = op.in(0).rank(), rank_b = op.in(1).rank();
+  // A stack of matrices times one matrix is one product of all their rows.
+  const bool one_product = rank_b == 2 && (rank_a == 2 || !transpose_a);
+  const auto count_a = matrices_of(op.in(0).shape, op.out().shape),
+             count_b = matrices_of(op.in(1).shape, op.out().shape);
+  if (!one_product && (!count_a || !count_b)) return;
+  Candidate base = make_candidate(op, "");
+  const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
+  const Factors a(op.in(0), transpose_a, padded ? piece : 1), b(op.in(1), !transpose_b, piece);
+  base.inputs[0] = a.wanted;
+  base.inputs[1] = b.wanted;
+  base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
+  if (op.has(2)) base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  if (op.has(3)) base.inputs[3] = base.outputs[0];
+  ConvTensors t;
+  if (one_product) {
+    t.src = as_positions(as_rows(a.seen), transpose_a);
+    t.wei = as_positions(b.seen, !transpose_b);
+    t.dst = as_positions(as_rows(base.outputs[0]));
+  } else {
+    t.stack = std::max(*count_a, *count_b);
+    t.src = as_stack(a.seen, transpose_a, transpose_a, *count_a, t.stack);
+    t.wei = as_stack(b.seen, !transpose_b, !transpose_b, *count_b, t.stack);
+    t.dst = as_stack(base.outputs[0], false, false, t.stack, t.stack);
+  }
+  if (op.has(2)) {
+    t.epilogue.bias = 2;
+    t.epilogue.bias_desc = base.inputs[2];
+  }
+  if (op.has(3)) {
+    t.epilogue.residual = 3;
+    t.epilogue.residual_at = t.dst;
+  }
+  add_conv_mma(op, device, base, t, out);
+}
+
+// A candidate for linear with its rows as positions and its columns as output channels, and its tensors; terms in
+// pieces of `piece` elements, of the activation of `x_piece`.
+struct LinearAsConv {
+  Candidate base;
+  ConvTensors tensors;
+};
+LinearAsConv linear_as_conv(const Op& op, int64_t piece, int64_t x_piece) {
+  Candidate base = make_candidate(op, "");
+  const Factors x(op.in(0), false, x_piece), weight(op.in(1), false, piece);
+  base.inputs[0] = x.wanted;
+  base.inputs[1] = weight.wanted;
+  base.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
+  if (op.has(2)) base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  if (op.has(3)) base.inputs[3] = base.outputs[0];
+  ConvTensors t;
+  t.src = as_positions(as_rows(x.seen));
+  t.wei = as_positions(weight.seen);
+  t.dst = as_positions(as_rows(base.outputs[0]));
+  if (op.has(2)) {
+    t.epilogue.bias = 2;
+    t.epilogue.bias_desc = base.inputs[2];
+  }
+  if (op.has(3)) {
+    t.epilogue.residual = 3;
+    t.epilogue.residual_at = as_positions(as_rows(base.inputs[3]));
+  }
+  return {std::move(base), std::move(t)};
+}
+
+}  // namespace
+
+void list_linear_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (op.in(0).rank() < 2) return;
+  const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
+  const LinearAsConv conv = linear_as_conv(op, piece, piece);
+  add_conv_mma(op, device, conv.base, conv.tensors, out);
+  if (!in_small_pieces(op.in(0).dtype, op.in(0).shape[op.in(0).rank() - 1])) return;
+  const LinearAsConv as_it_is = linear_as_conv(op, piece, 1);
+  add_conv_mma(op, device, as_it_is.base, as_it_is.tensors, out);
+}
+
+void list_linear_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (op.in(0).rank() < 2) return;
+  const LinearAsConv conv = linear_as_conv(op, 4, 4);  // elements of a load
+  add_skinny(op, device, conv.base, conv.tensors, out);
+}
+
+}  // namespace pl::opencl

@@ -1,0 +1,71 @@
+// Products of few rows (kernels/matmul/matmul_skinny.cl): linear, and 1x1 conv of so few positions.
+#include "providers/opencl/addressing/quads.h"
+#include "providers/opencl/conv/conv_common.h"
+
+namespace pl::opencl {
+namespace {
+
+constexpr int64_t kMostRows = 64;
+constexpr int64_t kWorkItems = 128;  // of a group
+
+struct SkinnyTile {
+  int rows, columns;
+};
+// The smaller one for what has few results, the larger reads each factor less often.
+constexpr SkinnyTile kSkinnyTiles[] = {{4, 2}, {8, 4}};
+
+int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const SkinnyTile& tile,
+                                int64_t lanes) {
+  KernelSource source("matmul/matmul_skinny.cl");
+  t.define(source, op);
+  const int64_t tiles = kWorkItems / lanes, rows = t.pixels(), columns = t.out_channels();
+  source.define("TILE_M", tile.rows).define("TILE_N", tile.columns).define("LANES", lanes).define("TILES", tiles);
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "matmul_skinny").input(0, "SRC").input(1, "WEI").output(0, "DST");
+  t.epilogue.pass(launch);
+  launch.index(rows).index(columns).index(t.channels());
+  launch.global({size_t(lanes), size_t(divided_up(columns, tile.columns)), size_t(divided_up(rows, tile.rows))});
+  launch.local({size_t(lanes), size_t(tiles), 1});
+  return kernel;
+}
+
+}  // namespace
+
+void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
+  const int64_t quads = t.channels() / 4;
+  if (t.pixels() > kMostRows || t.channels() % 4 || quads == 0 || !has_quads(t.src.dtype)) return;
+  if (device.capabilities().max_work_group < size_t(kWorkItems)) return;
+  // A few quads for each: fewer and their sums take longer than they do, more and too few loads are on their way.
+  int64_t lanes = 8;
+  while (lanes < 64 && quads > 4 * lanes) lanes *= 2;
+  for (const SkinnyTile& tile : kSkinnyTiles) {
+    if (tile.rows > 4 && t.pixels() <= 4) continue;
+    Candidate candidate = base;
+    candidate.implementation = concat("matmul_skinny[", tile.rows, "x", tile.columns, ",lanes=", lanes, "]");
+    candidate.efficiency = device.capabilities().cpu ? 0.05 : 0.5;
+    candidate.prepare = [&device, op, t, tile, lanes] { return prepare(device, op, t, tile, lanes); };
+    out.add(std::move(candidate));
+  }
+}
+
+void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const int rank = op.in(0).rank();
+  if (op.attributes.integer("groups") != 1) return;
+  Candidate base = make_candidate(op, "");
+  const Layout layout = Layout::channels_last(rank);
+  base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, layout);
+  base.inputs[1] = op.in(1).with_layout(layout);
+  base.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, layout);
+  complete_conv(op, base);
+  const ConvTensors t(op, base);
+  if (t.taps() != 1 || t.out_channels() == 0) return;
+  for (int axis = 0; axis < 3; ++axis)  // position by position, or only one
+    if (t.window.begin[axis] != 0 || t.src.dims[size_t(2 + axis)] != t.dst.dims[size_t(2 + axis)] ||
+        (t.window.stride[axis] != 1 && t.dst.dims[size_t(2 + axis)] != 1))
+      return;
+  add_skinny(op, device, base, t, out);
+}
+
+}  // namespace pl::opencl

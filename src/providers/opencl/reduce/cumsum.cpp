@@ -1,0 +1,66 @@
+// cumsum (kernels/cumsum/).
+#include "providers/opencl/addressing/quads.h"
+#include "providers/opencl/addressing/row_groups.h"
+#include "providers/opencl/addressing/rows.h"
+#include "providers/opencl/runtime/opencl_provider.h"
+
+namespace pl::opencl {
+namespace {
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+  const int dim = int(op.attributes.integer("dim"));
+  const Addressing dst = as_rows(candidate.outputs[0], {dim});
+  KernelSource source("cumsum/cumsum_rows.cl");
+  source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst);
+  const int64_t rows = dst.places() / dst.padded(7);
+  auto kernel = std::make_unique<KernelList>(device);
+  kernel->add(source, "cumsum_rows").input(0, "SRC").output(0, "DST").index(rows).global({size_t(rows)}).local({64});
+  return kernel;
+}
+
+// By work-groups, on GPUs.
+void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const DType dtype = op.in(0).dtype;
+  if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
+  constexpr int64_t kLocal = 32 << 10;  // bytes: what every GPU has
+  const int dim = int(op.attributes.integer("dim"));
+  RowUse use;
+  use.eights = false;
+  for (const RowWay& way : row_ways(out.whole_space)) {
+    if (way.parts) continue;
+    add_per_layout(op, concat("cumsum_groups", way.name), out, [&](Candidate& candidate) {
+      const TensorDesc& x = candidate.inputs[0];
+      const auto rows = row_groups(device, x, axes_of_rows(x, {dim}, AxisKind::row), way, use);
+      if (!rows) return false;
+      const bool across = rows->pieces.across;
+      const int64_t items = int64_t(rows->run_lanes) * rows->step_lanes * rows->slots;
+      const int64_t numbers = across ? items * rows->vector : items * (rows->kept + 1) * 33 / 32 + 33 * rows->slots;
+      if (numbers * 4 > kLocal) return false;
+      candidate.efficiency = efficiency_of_groups(device, *rows, true);
+      candidate.prepare = [&device, rows = *rows, dtype] {
+        KernelSource source("cumsum/cumsum_groups.cl");
+        source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype));
+        rows.define(source);
+        auto kernel = std::make_unique<KernelList>(device);
+        rows.over_groups(kernel->add(source, "cumsum_groups").input(0).output(0).scalar(cl_int(rows.rows)));
+        return kernel;
+      };
+      return true;
+    });
+  }
+}
+
+void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (!is_floating(op.in(0).dtype)) return out.refuse("opencl", "cumsum: the kernel sums in f32");
+  list_groups(op, device, out);
+  add_per_layout(op, "cumsum_rows", out, [&](Candidate& candidate) {
+    candidate.efficiency = 0.05;
+    candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };
+    return true;
+  });
+}
+
+PL_OPENCL_OP("cumsum", list_cumsum);
+
+}  // namespace
+}  // namespace pl::opencl

@@ -1,0 +1,107 @@
+#include "providers/opencl/runtime/launch.h"
+
+#include <algorithm>
+
+#include "core/threads.h"
+
+namespace pl::opencl {
+
+Launch::Launch(OpenclDevice& device, const KernelSource& source, const std::string& entry)
+    : device_(device), source_(source), entry_(entry), program_(device.build(source)) {
+  cl_int code = CL_SUCCESS;
+  kernel_ = KernelHandle(&device.cl(), device.cl().clCreateKernel(program_->get(), entry.c_str(), &code));
+  check_cl(code, "creating the kernel " + entry + " of " + source.name());
+}
+
+Launch& Launch::slot(Slot kind, int index, BufferRef buffer, const char* tensor) {
+  slots_.push_back({kind, index, next_argument_++, std::move(buffer)});
+  if (tensor) {
+    const std::vector<unsigned char> argument = source_.tensor_argument(tensor);
+    bytes(argument.data(), argument.size());
+  }
+  return *this;
+}
+
+Launch& Launch::input(int index, const char* tensor) { return slot(Slot::input, index, {}, tensor); }
+Launch& Launch::output(int index, const char* tensor) { return slot(Slot::output, index, {}, tensor); }
+Launch& Launch::workspace(const char* tensor) { return slot(Slot::workspace, 0, {}, tensor); }
+Launch& Launch::buffer(BufferRef buffer, const char* tensor) {
+  return slot(Slot::buffer, 0, std::move(buffer), tensor);
+}
+
+Launch& Launch::bytes(const void* data, size_t size) {
+  const cl_uint position = next_argument_++;
+  check_cl(device_.cl().clSetKernelArg(kernel_.get(), position, size, data),
+           concat(source_.name(), ": argument ", position, " of ", entry_, " (", size, " bytes)"));
+  return *this;
+}
+
+Launch& Launch::local_memory(size_t size) { return bytes(nullptr, size); }
+
+Launch& Launch::index(int64_t value) {
+  if (source_.wide()) return scalar(cl_long(value));
+  return scalar(cl_int(value));
+}
+
+Launch& Launch::global(const std::vector<size_t>& sizes) {
+  require(!sizes.empty() && sizes.size() <= 3, Code::internal, entry_, ": a global size of ", sizes.size(),
+          " dimensions");
+  global_ = sizes;
+  rounded_ = global_;
+  if (local_.size() == global_.size())
+    for (size_t i = 0; i < global_.size(); ++i) rounded_[i] = (global_[i] + local_[i] - 1) / local_[i] * local_[i];
+  return *this;
+}
+
+Launch& Launch::local(const std::vector<size_t>& sizes) {
+  for (size_t size : sizes) require(size > 0, Code::internal, entry_, ": a work-group size of 0");
+  local_ = sizes;
+  return global_.empty() ? *this : global(global_);
+}
+
+size_t Launch::max_work_group() const {
+  size_t size = 1;
+  check_cl(device_.cl().clGetKernelWorkGroupInfo(kernel_.get(), device_.id(), CL_KERNEL_WORK_GROUP_SIZE, sizeof size,
+                                                 &size, nullptr),
+           "asking for the work-group limit of " + entry_);
+  return size;
+}
+
+void Launch::run(const KernelArguments& arguments) {
+  require(!global_.empty() && (local_.empty() || local_.size() == global_.size()), Code::internal, entry_,
+          ": its sizes are not set");
+  if (std::find(global_.begin(), global_.end(), size_t(0)) != global_.end()) return;
+  std::lock_guard<std::mutex> guard(lock_);
+  for (const BufferSlot& slot : slots_) {
+    Buffer* buffer = slot.kind == Slot::input       ? arguments.inputs[slot.index]
+                     : slot.kind == Slot::output    ? arguments.outputs[slot.index]
+                     : slot.kind == Slot::workspace ? arguments.workspace
+                                                    : slot.buffer.get();
+    require(buffer != nullptr, Code::internal, entry_, ": argument ", slot.position, " has no buffer");
+    device_.set_buffer_argument(kernel_.get(), slot.position, *buffer);
+  }
+  device_.enqueue(kernel_.get(), cl_uint(global_.size()), rounded_.data(), local_.empty() ? nullptr : local_.data());
+}
+
+KernelList::KernelList(OpenclDevice& device)
+    : device_(std::static_pointer_cast<OpenclDevice>(device.shared_from_this())) {}
+
+Launch& KernelList::add(const KernelSource& source, const std::string& entry) {
+  launches_.push_back(std::make_unique<Launch>(*device_, source, entry));
+  return *launches_.back();
+}
+
+void KernelList::run(const KernelArguments& arguments) {
+  const auto launch_all = [&] {
+    for (const auto& launch : launches_) launch->run(arguments);
+  };
+  const Buffer* any = arguments.outputs ? arguments.outputs[0] : nullptr;
+  if (!any || &any->device() == device_.get()) return launch_all();
+  const auto finish = [&] {
+    launch_all();
+    device_->synchronize();
+  };
+  device_->capabilities().waiting_works ? with_pool_aside(finish) : finish();
+}
+
+}  // namespace pl::opencl

@@ -1,0 +1,88 @@
+// Launch: one kernel with its arguments and sizes; KernelList: a prepared op made of launches.
+//
+//   KernelSource source("conv/conv_fwd_direct.cl");
+//   source.tensor("SRC", candidate.inputs[0]).tensor("DST", candidate.outputs[0]).define("STRIDE_H", 2);
+//   auto kernel = std::make_unique<KernelList>(device);
+//   kernel->add(source, "conv_fwd_direct")
+//       .input(0, "SRC").output(0, "DST").scalar(cl_int(3))   // in the order of the kernel's parameters
+//       .global({width, height, channels}).local({16, 4, 1});
+//   return kernel;
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "providers/opencl/program/kernel_source.h"
+#include "providers/opencl/runtime/opencl_device.h"
+#include "providers/provider.h"
+
+namespace pl::opencl {
+
+class Launch {
+ public:
+  // Builds the program (or takes it from the cache).  Throws Error(device) with the build log.
+  Launch(OpenclDevice& device, const KernelSource& source, const std::string& entry);
+
+  // Arguments, in the order of the kernel's parameters.  A tensor that is named is passed as two: the pointer
+  // and its tensor_arg, for TENSOR_IN and TENSOR_OUT; without a name as the pointer alone.
+  Launch& input(int index, const char* tensor = nullptr);
+  Launch& output(int index, const char* tensor = nullptr);
+  Launch& workspace(const char* tensor = nullptr);
+  Launch& buffer(BufferRef buffer, const char* tensor = nullptr);  // one the kernel owns (tables, packed weights)
+  Launch& local_memory(size_t bytes);
+  template <class T>
+  Launch& scalar(const T& value) {  // cl_int, cl_float...: the size must be the parameter's
+    return bytes(&value, sizeof value);
+  }
+  // A struct passed by value, as its bytes.
+  Launch& raw(const void* data, size_t size) { return bytes(data, size); }
+  // A scalar that is an idx_t in the kernel.
+  Launch& index(int64_t value);
+
+  // Work-items per dimension, 1 to 3 of them, the first one fastest.  global is rounded up to whole work-groups
+  // (the kernel checks its bounds); without local the runtime chooses.
+  Launch& global(const std::vector<size_t>& sizes);
+  Launch& local(const std::vector<size_t>& sizes);
+  size_t max_work_group() const;  // work-items a group of this kernel may have on this device
+
+  // Queues the kernel.  Thread-safe: argument setting and queueing are one step.
+  void run(const KernelArguments& arguments);
+
+ private:
+  enum class Slot { input, output, workspace, buffer };
+  struct BufferSlot {
+    Slot kind;
+    int index;
+    cl_uint position;
+    BufferRef buffer;
+  };
+  Launch& slot(Slot kind, int index, BufferRef buffer, const char* tensor);
+  Launch& bytes(const void* data, size_t size);
+
+  OpenclDevice& device_;
+  KernelSource source_;
+  std::string entry_;
+  ProgramRef program_;
+  KernelHandle kernel_;
+  std::mutex lock_;  // cl_kernel arguments are state
+  std::vector<BufferSlot> slots_;
+  cl_uint next_argument_ = 0;
+  std::vector<size_t> global_, local_, rounded_;
+};
+
+// Runs its launches in order.  For device `cpu` it waits for the last one: work there is done when run returns.
+class KernelList : public Kernel {
+ public:
+  explicit KernelList(OpenclDevice& device);
+  Launch& add(const KernelSource& source, const std::string& entry);
+  void run(const KernelArguments& arguments) override;
+
+ private:
+  std::shared_ptr<OpenclDevice> device_;
+  std::vector<std::unique_ptr<Launch>> launches_;
+};
+
+}  // namespace pl::opencl

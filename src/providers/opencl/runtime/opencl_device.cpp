@@ -1,0 +1,431 @@
+#include "providers/opencl/runtime/opencl_device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "core/threads.h"
+#include "providers/opencl/program/sources.h"
+#include "providers/opencl/tuning/plausible.h"
+
+namespace pl::opencl {
+
+// Everything that is made on first use, shared by the device and its memory pool.
+struct OpenclDevice::Session {
+  const Api& cl;
+  cl_device_id id;
+  std::string fingerprint;
+  bool binaries;     // whether programs are worth keeping on disk as binaries
+  bool eager_pages;  // whether memory must be touched for a failed allocation to show
+  bool profiling = true;
+  std::atomic<bool> declares_builtins;
+  std::once_flag opened;
+  Context context;
+  Queue queue;
+  std::unique_ptr<ProgramCache> programs;
+
+  Session(const Api& cl, cl_device_id id, const Capabilities& capabilities)
+      : cl(cl),
+        id(id),
+        fingerprint(capabilities.platform + "|" + capabilities.platform_version + "|" + capabilities.name + "|" +
+                    capabilities.driver),
+        // PoCL keeps compiled kernels itself, and asking it for a binary compiles every kernel of the program.
+        binaries(capabilities.platform != "Portable Computing Language"),
+        eager_pages(!capabilities.unified_memory),
+        declares_builtins(capabilities.platform == "Portable Computing Language") {}
+
+  // The session of a device of ours: one for the process, never closed.  NVIDIA's driver (580) hangs in the release of
+  // a queue that exited threads have used, and contexts of one process gain from sharing built programs.
+  static std::shared_ptr<Session> of_process(const Platform& platform, cl_device_id id) {
+    static std::mutex lock;
+    static auto* sessions = new std::map<cl_device_id, std::shared_ptr<Session>>();
+    std::lock_guard<std::mutex> guard(lock);
+    std::shared_ptr<Session>& session = (*sessions)[id];
+    if (!session) session = std::make_shared<Session>(*platform.cl, id, read_capabilities(platform, id));
+    return session;
+  }
+
+  void open() {
+    std::call_once(opened, [this] {
+      cl_int code = CL_SUCCESS;
+      if (!context) {
+        context = Context(&cl, cl.clCreateContext(nullptr, 1, &id, nullptr, nullptr, &code));
+        check_cl(code, "creating an OpenCL context");
+      }
+      if (!queue) {
+        queue = Queue(&cl, cl.clCreateCommandQueue(context.get(), id, CL_QUEUE_PROFILING_ENABLE, &code));
+        check_cl(code, "creating an OpenCL command queue");
+      }
+      programs = std::make_unique<ProgramCache>(&cl, context.get(), id, fingerprint, binaries);
+    });
+  }
+
+  std::unique_ptr<Block> allocate(size_t bytes) {
+    open();
+    cl_int code = CL_SUCCESS;
+    Mem memory(&cl, cl.clCreateBuffer(context.get(), CL_MEM_READ_WRITE, bytes, nullptr, &code));
+    if (code == CL_SUCCESS && eager_pages) {
+      cl_mem id_of = memory.get();
+      code = cl.clEnqueueMigrateMemObjects(queue.get(), 1, &id_of, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, nullptr,
+                                           nullptr);
+      if (code == CL_OUT_OF_RESOURCES) code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    }
+    if (is_allocation_failure(code)) return nullptr;
+    check_cl(code, "allocating OpenCL memory");
+    auto block = std::make_unique<Block>();
+    block->handle = memory.release();
+    block->bytes = bytes;
+    return block;
+  }
+};
+
+// ---- timing ---------------------------------------------------------------------------------------------
+
+// The timings that are running in this thread: each keeps the events of what the thread enqueues.
+class OpenclDevice::EventTiming : public Timing {
+ public:
+  EventTiming(std::shared_ptr<Session> session) : session_(std::move(session)), outer_(innermost()) {
+    innermost() = this;
+  }
+  ~EventTiming() override { stop(); }
+  void stop() override {
+    for (EventTiming** link = &innermost(); *link; link = &(*link)->outer_) {
+      if (*link != this) continue;
+      *link = outer_;
+      return;
+    }
+  }
+  double milliseconds() override {
+    cl_ulong total = 0;  // nanoseconds
+    for (Event& event : events_) {
+      cl_event id = event.get();
+      check_cl(session_->cl.clWaitForEvents(1, &id), "waiting for a timed OpenCL command");
+      cl_ulong begin = 0, end = 0;
+      check_cl(session_->cl.clGetEventProfilingInfo(id, CL_PROFILING_COMMAND_START, sizeof begin, &begin, nullptr),
+               "reading an OpenCL event's time");
+      check_cl(session_->cl.clGetEventProfilingInfo(id, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr),
+               "reading an OpenCL event's time");
+      if (end > begin) total += end - begin;
+    }
+    return double(total) * 1e-6;
+  }
+
+  static EventTiming*& innermost() {
+    thread_local EventTiming* timing = nullptr;
+    return timing;
+  }
+  static bool any_of(const Session& session) {
+    for (EventTiming* timing = innermost(); timing; timing = timing->outer_)
+      if (timing->session_.get() == &session) return true;
+    return false;
+  }
+  // Gives one reference of `event` to each timing of this session.
+  static void record(const Session& session, cl_event event) {
+    for (EventTiming* timing = innermost(); timing; timing = timing->outer_)
+      if (timing->session_.get() == &session) timing->events_.push_back(Event::retain(&session.cl, event));
+    session.cl.clReleaseEvent(event);
+  }
+
+ private:
+  std::shared_ptr<Session> session_;
+  EventTiming* outer_;
+  std::vector<Event> events_;
+};
+
+// For queues of host frameworks that were made without profiling.
+class OpenclDevice::WallTiming : public Timing {
+ public:
+  explicit WallTiming(std::shared_ptr<Session> session) : session_(std::move(session)) {
+    session_->cl.clFinish(session_->queue.get());
+    start_ = std::chrono::steady_clock::now();
+  }
+  void stop() override {
+    session_->cl.clFinish(session_->queue.get());
+    end_ = std::chrono::steady_clock::now();
+  }
+  double milliseconds() override { return std::chrono::duration<double, std::milli>(end_ - start_).count(); }
+
+ private:
+  std::shared_ptr<Session> session_;
+  std::chrono::steady_clock::time_point start_, end_;
+};
+
+// Asks for a command's event only while a timing runs:  Recorder r(session); enqueue(..., r.slot()); r.keep();
+class OpenclDevice::Recorder {
+ public:
+  explicit Recorder(const Session& session) : session_(session), wanted_(EventTiming::any_of(session)) {}
+  cl_event* slot() { return wanted_ ? &event_ : nullptr; }
+  void keep() {
+    if (wanted_ && event_) EventTiming::record(session_, event_);
+  }
+
+ private:
+  const Session& session_;
+  bool wanted_;
+  cl_event event_ = nullptr;
+};
+
+// ---- construction ---------------------------------------------------------------------------------------
+
+OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device_id id)
+    : OpenclDevice(std::move(name), platform, id, Session::of_process(platform, id)) {}
+
+OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device_id id,
+                           std::shared_ptr<Session> session)
+    : Device(std::move(name), RawMemory{[session](size_t bytes) { return session->allocate(bytes); },
+                                        [session](std::unique_ptr<Block> block) {
+                                          session->cl.clReleaseMemObject(static_cast<cl_mem>(block->handle));
+                                        }}),
+      cl_(*platform.cl),
+      platform_(platform),
+      id_(id),
+      capabilities_(read_capabilities(platform, id)),
+      session_(std::move(session)) {}
+
+OpenclDevice::~OpenclDevice() = default;
+
+std::shared_ptr<OpenclDevice> OpenclDevice::share(std::string name, cl_context context, cl_command_queue queue) {
+  require(context && queue, Code::invalid_argument, name, ": cl_context or cl_command_queue is null");
+  if (!libraries().platforms.empty()) {
+    const cl_platform_id known = libraries().platforms.front().id;
+    require(plausible(context, known), Code::invalid_argument, "the cl_context ", static_cast<void*>(context),
+            " is none, or was released");
+    require(plausible(queue, known), Code::invalid_argument, "the cl_command_queue ", static_cast<void*>(queue),
+            " is none, or was released");
+  }
+  // Any table can be asked through a loader; a runtime's own table serves its own objects only, so the tables
+  // are tried in turn until one knows the queue's device.
+  for (const Platform& candidate : libraries().platforms) {
+    const Api& cl = *candidate.cl;
+    cl_device_id id = nullptr;
+    cl_platform_id platform = nullptr;
+    if (cl.clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof id, &id, nullptr) != CL_SUCCESS) continue;
+    if (cl.clGetDeviceInfo(id, CL_DEVICE_PLATFORM, sizeof platform, &platform, nullptr) != CL_SUCCESS) continue;
+    if (platform != candidate.id) continue;
+    cl_command_queue_properties properties = 0;
+    check_cl(cl.clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, nullptr),
+             name + ": asking for the queue's properties");
+    require(!(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE), Code::device, name,
+            ": the command queue is out of order, expected an in-order queue");
+    cl_context owner = nullptr;
+    check_cl(cl.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, nullptr),
+             name + ": asking for the queue's context");
+    require(owner == context, Code::invalid_argument, name, ": the command queue belongs to another cl_context");
+    auto session = std::make_shared<Session>(cl, id, read_capabilities(candidate, id));
+    session->context = Context::retain(&cl, context);
+    session->queue = Queue::retain(&cl, queue);
+    session->profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+    return std::shared_ptr<OpenclDevice>(new OpenclDevice(std::move(name), candidate, id, std::move(session)));
+  }
+  fail(Code::device, name, ": no OpenCL library of this process knows the command queue's device");
+}
+
+OpenclDevice::Session& OpenclDevice::session() {
+  refuse_after_fork();
+  session_->open();
+  return *session_;
+}
+
+cl_context OpenclDevice::context() { return session().context.get(); }
+cl_command_queue OpenclDevice::queue() { return session().queue.get(); }
+BufferRef OpenclDevice::zeros(size_t bytes) {
+  constexpr size_t kLeast = 4096;
+  std::lock_guard<std::mutex> guard(zeros_lock_);
+  BufferRef buffer = zeros_.lock();
+  if (buffer && buffer->bytes() >= bytes) return buffer;
+  buffer = allocate(std::max(bytes, kLeast));
+  fill_zero(*buffer, 0, buffer->bytes());
+  zeros_ = buffer;
+  return buffer;
+}
+
+ProgramRef OpenclDevice::build(const KernelSource& source) {
+  if (on_build) on_build(source);
+  const std::string text = build_prelude + source.text(), options = source.options() + build_options;
+  std::atomic<bool>& declares = session().declares_builtins;
+  if (!declares || source.standard() != "CL1.2") return programs().get(source.name(), text, options);
+  try {  // the macro is what guards Clang's opencl-c.h, which PoCL includes
+    static const std::string* builtins = new std::string(expand_source("common/builtins.clh"));
+    return programs().get(source.name(), *builtins + text, options + " -D_OPENCL_H_");
+  } catch (const Error& error) {
+    if (error.code() != Code::device) throw;
+  }
+  ProgramRef program = programs().get(source.name(), text, options);
+  declares = false;
+  return program;
+}
+
+bool OpenclDevice::declares_builtins() { return session().declares_builtins; }
+
+ProgramCache& OpenclDevice::programs() { return *session().programs; }
+// NVIDIA's runtime (driver 580) compiles one program at a time, in no order: eight of conv_fwd_mma took 1.93 s one
+// after another, 1.49 s by eight threads, 1.74 s by as many with a context each (0.26 s by eight processes).  More
+// threads only make what is needed first wait for what is needed last.
+int OpenclDevice::builders() const { return capabilities_.nvidia ? 3 : Device::builders(); }
+
+std::string OpenclDevice::fingerprint() const { return "opencl|" + session_->fingerprint; }
+
+// ---- memory ---------------------------------------------------------------------------------------------
+
+cl_mem OpenclDevice::own(Buffer& buffer, const char* action) const {
+  require(buffer.handle() != nullptr && &buffer.device() == this, Code::device, action, ": the buffer is on ",
+          buffer.device().name(), ", expected ", name());
+  return static_cast<cl_mem>(buffer.handle());
+}
+
+BufferRef OpenclDevice::borrow_handle(void* handle) {
+  auto memory = static_cast<cl_mem>(handle);
+  require(memory != nullptr, Code::invalid_argument, name(), ": the cl_mem is null");
+  require(plausible(handle, platform_.id), Code::invalid_argument, name(), ": the cl_mem ", handle,
+          " is none, or was released");
+  Session& s = session();
+  cl_context owner = nullptr;
+  size_t bytes = 0;
+  check_cl(cl_.clGetMemObjectInfo(memory, CL_MEM_CONTEXT, sizeof owner, &owner, nullptr), "borrowing a cl_mem");
+  require(owner == s.context.get(), Code::device, name(), ": the cl_mem belongs to another cl_context");
+  check_cl(cl_.clGetMemObjectInfo(memory, CL_MEM_SIZE, sizeof bytes, &bytes, nullptr), "borrowing a cl_mem");
+  check_cl(cl_.clRetainMemObject(memory), "borrowing a cl_mem");
+  auto block = std::make_unique<Block>();
+  block->handle = memory;
+  block->bytes = bytes;
+  const Api* cl = &cl_;
+  return std::make_shared<Buffer>(shared_from_this(), std::move(block),
+                                  [cl, memory] { cl->clReleaseMemObject(memory); });
+}
+
+void OpenclDevice::read(Buffer& source, size_t offset, void* destination, size_t bytes) {
+  if (bytes == 0) return;
+  Session& s = session();
+  Recorder recorder(s);
+  check_cl(cl_.clEnqueueReadBuffer(s.queue.get(), own(source, "read"), CL_TRUE, offset, bytes, destination, 0, nullptr,
+                                   recorder.slot()),
+           "reading from an OpenCL buffer");
+  recorder.keep();
+}
+
+void OpenclDevice::write(Buffer& destination, size_t offset, const void* source, size_t bytes) {
+  if (bytes == 0) return;
+  Session& s = session();
+  Recorder recorder(s);
+  check_cl(cl_.clEnqueueWriteBuffer(s.queue.get(), own(destination, "write"), CL_TRUE, offset, bytes, source, 0,
+                                    nullptr, recorder.slot()),
+           "writing to an OpenCL buffer");
+  recorder.keep();
+}
+
+void OpenclDevice::fill_zero(Buffer& destination, size_t offset, size_t bytes) {
+  if (bytes == 0) return;
+  Session& s = session();
+  Recorder recorder(s);
+  const cl_uchar zero = 0;
+  check_cl(cl_.clEnqueueFillBuffer(s.queue.get(), own(destination, "fill"), &zero, 1, offset, bytes, 0, nullptr,
+                                   recorder.slot()),
+           "filling an OpenCL buffer");
+  recorder.keep();
+}
+
+void OpenclDevice::copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
+                        size_t bytes) {
+  if (bytes == 0) return;
+  Session& s = session();
+  Recorder recorder(s);
+  check_cl(cl_.clEnqueueCopyBuffer(s.queue.get(), own(source, "copy"), own(destination, "copy"), source_offset,
+                                   destination_offset, bytes, 0, nullptr, recorder.slot()),
+           "copying between OpenCL buffers");
+  recorder.keep();
+}
+
+void OpenclDevice::synchronize() {
+  check_cl(cl_.clFinish(session().queue.get()), name() + ": waiting for the OpenCL queue");
+}
+
+std::unique_ptr<Timing> OpenclDevice::start_timing() {
+  session();
+  if (session_->profiling) return std::make_unique<EventTiming>(session_);
+  return std::make_unique<WallTiming>(session_);
+}
+
+// ---- host memory in place -------------------------------------------------------------------------------
+
+bool OpenclDevice::shares_host_memory() {
+  std::call_once(probed_, [this] {
+    if (!capabilities_.cpu || !capabilities_.unified_memory) return;
+    if (capabilities_.svm_system) {
+      shares_host_memory_ = true;
+      return;
+    }
+    // No promise of the specification: try whether writes are seen at once on either side.
+    Session& s = session();
+    std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(kHostAlignment, kHostAlignment), &std::free);
+    if (!memory) return;
+    auto* host = static_cast<unsigned char*>(memory.get());
+    std::memset(host, 0, kHostAlignment);
+    cl_int code = CL_SUCCESS;
+    Mem mem(&cl_,
+            cl_.clCreateBuffer(s.context.get(), CL_MEM_USE_HOST_PTR | CL_MEM_READ_WRITE, kHostAlignment, host, &code));
+    if (code != CL_SUCCESS) return;
+    const unsigned char pattern = 0x5a;
+    unsigned char back = 0;
+    if (cl_.clEnqueueFillBuffer(s.queue.get(), mem.get(), &pattern, 1, 0, kHostAlignment, 0, nullptr, nullptr) !=
+            CL_SUCCESS ||
+        cl_.clFinish(s.queue.get()) != CL_SUCCESS)
+      return;
+    if (host[17] != pattern) return;
+    host[17] = 0x33;
+    if (cl_.clEnqueueReadBuffer(s.queue.get(), mem.get(), CL_TRUE, 17, 1, &back, 0, nullptr, nullptr) != CL_SUCCESS)
+      return;
+    shares_host_memory_ = back == 0x33;
+  });
+  return shares_host_memory_;
+}
+
+struct OpenclDevice::HostView {
+  std::shared_ptr<Session> session;
+  Mem memory;
+};
+
+void OpenclDevice::set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& buffer) {
+  if (buffer.handle()) {
+    cl_mem memory = own(buffer, "kernel argument");
+    check_cl(cl_.clSetKernelArg(kernel, index, sizeof memory, &memory), "setting a kernel's buffer argument");
+    return;
+  }
+  require(buffer.host() != nullptr && shares_host_memory(), Code::internal, name(), ": a kernel argument lies on ",
+          buffer.device().name());
+  if (capabilities_.svm_system) {
+    check_cl(cl_.clSetKernelArgSVMPointer(kernel, index, buffer.host()), "setting a kernel's host memory argument");
+    return;
+  }
+  // A cl_mem over the host memory, kept beside it as long as it lives.
+  Block& block = buffer.block();
+  cl_mem id = nullptr;
+  {
+    std::lock_guard<std::mutex> guard(block.companions_lock);
+    std::shared_ptr<void>& companion = block.companions[session_.get()];  // the key lives as long as its value
+    if (!companion) {
+      cl_int code = CL_SUCCESS;
+      Mem made(&cl_, cl_.clCreateBuffer(session().context.get(), CL_MEM_USE_HOST_PTR | CL_MEM_READ_WRITE, block.bytes,
+                                        block.host, &code));
+      check_cl(code, "making host memory an OpenCL buffer");
+      companion = std::make_shared<HostView>(HostView{session_, std::move(made)});
+    }
+    id = static_cast<HostView*>(companion.get())->memory.get();
+  }
+  check_cl(cl_.clSetKernelArg(kernel, index, sizeof id, &id), "setting a kernel's buffer argument");
+}
+
+void OpenclDevice::enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local) {
+  Session& s = session();
+  Recorder recorder(s);
+  check_cl(cl_.clEnqueueNDRangeKernel(s.queue.get(), kernel, dimensions, nullptr, global, local, 0, nullptr,
+                                      recorder.slot()),
+           "starting an OpenCL kernel");
+  recorder.keep();
+}
+
+OpenclDevice* as_opencl(Device& device) { return dynamic_cast<OpenclDevice*>(&device); }
+
+}  // namespace pl::opencl

@@ -1,0 +1,105 @@
+// An OpenCL device as a pl::Device: one context and one in-order queue with profiling.
+//
+// The context, the queue and the program cache are made when they are first needed, so that listing devices
+// costs no driver initialisation; there is one of each for a device in the process.  All members may be called from any
+// thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "core/device.h"
+#include "providers/opencl/program/kernel_source.h"
+#include "providers/opencl/program/program_cache.h"
+#include "providers/opencl/runtime/capabilities.h"
+#include "providers/opencl/runtime/objects.h"
+
+namespace pl::opencl {
+
+class OpenclDevice : public Device {
+ public:
+  // A device of ours.
+  OpenclDevice(std::string name, const Platform& platform, cl_device_id id);
+  // A device over a host framework's context and queue, which are retained.  The queue must be in-order;
+  // without CL_QUEUE_PROFILING_ENABLE times are taken by the host's clock.
+  static std::shared_ptr<OpenclDevice> share(std::string name, cl_context context, cl_command_queue queue);
+  ~OpenclDevice() override;
+
+  std::string fingerprint() const override;
+  std::map<std::string, std::string> properties() const override { return capabilities_.properties(); }
+  bool host_memory() const override { return false; }
+  int builders() const override;
+  void read(Buffer& source, size_t offset, void* destination, size_t bytes) override;
+  void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override;
+  void fill_zero(Buffer& destination, size_t offset, size_t bytes) override;
+  void synchronize() override;
+  std::unique_ptr<Timing> start_timing() override;
+  void copy(Buffer& source, Buffer& destination, size_t bytes) override { copy(source, 0, destination, 0, bytes); }
+  BufferRef borrow_handle(void* memory) override;  // a cl_mem of this device's context; retained
+
+  // Queued, after all earlier work: `bytes` from one buffer of this device to another.
+  void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
+
+  // Appended to the options of every program that a Launch builds from now on, after a space.  For tests.
+  std::string build_options;
+  // Put before the text of every program that a Launch builds from now on; told of each.  For tests.
+  std::string build_prelude;
+  std::function<void(const KernelSource&)> on_build;
+  // Makes kernels be chosen as for a device that says this of itself.  For tests, before the device is used.
+  void pretend(const Capabilities& capabilities) { capabilities_ = capabilities; }
+
+  const Capabilities& capabilities() const { return capabilities_; }
+  const Api& cl() const { return cl_; }
+  cl_device_id id() const { return id_; }
+  cl_context context();
+  cl_command_queue queue();
+  ProgramCache& programs();
+  // The source's program, built with the prelude and the options that tests ask for.
+  ProgramRef build(const KernelSource& source);
+  // Whether build() declares built-in functions itself (kernels/common/builtins.clh), which PoCL then need not.  Ends
+  // with the first program that is built without them alone: it calls others.
+  bool declares_builtins();
+
+  // At least so many bytes of zeros, which kernels share and only read.
+  BufferRef zeros(size_t bytes);
+
+  // The cl_mem of one of this device's buffers, for host frameworks; not retained.
+  static cl_mem handle_of(Buffer& buffer) { return static_cast<cl_mem>(buffer.handle()); }
+
+  // True if kernels of this device work on host memory in place, so that it can serve device `cpu`.
+  // Found out by trying, once.
+  bool shares_host_memory();
+
+  // Sets a kernel argument to a buffer of this device or, where shares_host_memory(), of device `cpu`.
+  void set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& buffer);
+  // Queues a kernel.  `local` null: the runtime chooses.
+  void enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local);
+
+ private:
+  class EventTiming;
+  class WallTiming;
+  class Recorder;
+  struct HostView;  // a cl_mem over host memory
+  struct Session;   // context, queue, programs
+
+  OpenclDevice(std::string name, const Platform& platform, cl_device_id id, std::shared_ptr<Session> session);
+  Session& session();
+  cl_mem own(Buffer& buffer, const char* action) const;
+
+  const Api& cl_;
+  Platform platform_;
+  cl_device_id id_;
+  Capabilities capabilities_;
+  std::shared_ptr<Session> session_;  // the allocator shares it, so that memory can outlive the device object
+  std::mutex zeros_lock_;
+  std::weak_ptr<Buffer> zeros_;  // lives as long as a kernel that uses it
+  std::once_flag probed_;
+  bool shares_host_memory_ = false;
+};
+
+// The device kernels must be prepared for when ops run on `device`: itself if it is an OpenCL device, null else.
+OpenclDevice* as_opencl(Device& device);
+
+}  // namespace pl::opencl
