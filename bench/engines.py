@@ -44,8 +44,8 @@ class Engine:
 
 def _pylayout_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
     import pylayout
-    from pylayout.comparison import split_events
     from pylayout.networks import Network
+    from pylayout.policy_results import split_events
 
     pylayout.set_threads(options["threads"])
     weights = dict(np.load(options["weights"]))

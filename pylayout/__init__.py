@@ -8,7 +8,7 @@
 (1, 4, 6, 6)
 """
 
-from ._load import ffi, lib
+from ._version import __version__
 from .arrays import asarray, from_dlpack
 from .context import configure
 from .creation import (
@@ -72,12 +72,11 @@ from .profile import Profile, profile
 from .query import Query, query, tune
 from .tensor import Tensor, zeros
 from .tuner import tune_device, tuned_values
+from .value import Value
 
 from . import ops  # isort: skip  (after tensor, which it completes)
-from .graph import Graph, Value  # isort: skip
+from .graph import Graph  # isort: skip
 from .plan import Plan, compile, load_plan  # isort: skip
-
-__version__: str = ffi.string(lib.pl_version()).decode()
 
 __all__ = [
     "ArgumentTypeError",

@@ -10,9 +10,8 @@ import numpy
 from . import dlpack
 from ._load import ffi, lib
 from .context import handle as context_handle
-from .context import state as _context
 from .dtypes import ALL, DType, bf16, dtype_of, f32, s64
-from .errors import ArgumentTypeError, DeviceError, InvalidArgumentError, UnsupportedError, check
+from .errors import ArgumentTypeError, InvalidArgumentError, UnsupportedError, check
 from .layout import Layout, shape_array
 from .tensor import Tensor, address_of, adopt, zeros
 from .tensor_methods import Methods
@@ -27,30 +26,6 @@ _owner_keys = itertools.count(1)
 @ffi.def_extern()  # type: ignore[untyped-decorator]
 def pyl_release_owner(user: Any, owners: Any = _owners, integer: Any = int, cast: Any = ffi.cast) -> None:
     owners.pop(integer(cast("uintptr_t", user)), None)
-
-
-def rebuild(array: Any, dtype: str, layout: str | None, device: str) -> Tensor:
-    """What pickle calls. A device that this process has not becomes the CPU."""
-    try:
-        return asarray(array, dtype=dtype, device=device, layout=layout)
-    except DeviceError:
-        if _context.forked:  # an error here would end a worker of multiprocessing in the midst of its queue
-            return Tensor.__new__(_Lost)
-        return asarray(array, dtype=dtype, layout=layout)
-
-
-class _Lost(Tensor):
-    """A tensor that came to a process which cannot hold one: using it says why."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "_handle":
-            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
-        return _context.make()  # raises
-
-    def __del__(self, release: Any = None) -> None:
-        """There is nothing to release."""
 
 
 # NumPy has these by default where a program never chose: they become the nearest type that the library has.

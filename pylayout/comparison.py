@@ -20,17 +20,21 @@ import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["POLICIES", "Comparison", "PolicyRuns", "Settings", "Split", "compare", "split_events"]
+from .arrays import asarray
+from .device import settled, synchronize
+from .policy_results import Comparison, Event, PolicyRuns, split_events
+from .profile import profile
+
+__all__ = ["POLICIES", "Settings", "compare", "relative_error"]
 
 POLICIES = ("per-op", "NCHW", "NHWC", "nChw16c", "auto")
 
-Event = dict[str, Any]
 Progress = Callable[[str, float, float], None]
 
 
@@ -49,104 +53,6 @@ class Settings:
     most_warm_up: int = 200  # at most; `auto` tries chains of ops in several layouts in the first 40 to 90
     warm_up_seconds: float = 40.0  # of each policy, after the least
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Split:
-    """One profiled run: milliseconds by kind, and its reorders."""
-
-    op_ms: float
-    reorder_ms: float
-    activations: tuple[int, float]  # count, bytes
-    weights: tuple[int, float]
-
-
-def is_reorder(event: Event) -> bool:
-    """Whether an event moved data only; the op `reorder`, which a program asked for, is one too."""
-    return event["kind"] in ("reorder", "transfer") or event["op"] == "reorder"
-
-
-def split_events(events: Sequence[Event]) -> Split:
-    """Add up one run's events."""
-    op_ms = reorder_ms = 0.0
-    counts = {"activations": [0, 0.0], "weights": [0, 0.0]}
-    for event in events:
-        if is_reorder(event):
-            reorder_ms += event["ms"]
-            what = counts["weights" if event["role"] == "weights" else "activations"]
-            what[0] += 1
-            what[1] += event["bytes"]
-        else:
-            op_ms += event["ms"]
-    activations, weights = ((int(count), size) for count, size in counts.values())
-    return Split(op_ms, reorder_ms, activations, weights)
-
-
-@dataclass
-class PolicyRuns:
-    """What was measured under one policy."""
-
-    name: str
-    totals: list[float] = field(default_factory=list)  # ms
-    splits: list[Split] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)  # of the profiled run nearest to the median
-    error: float | None = None  # None: not a finite number
-    warm_up: int = 0  # runs before the first that counts
-
-    @property
-    def total_ms(self) -> float:
-        return statistics.median(self.totals)
-
-    def _scaled(self) -> tuple[float, float]:
-        op_ms = statistics.median(split.op_ms for split in self.splits)
-        reorder_ms = statistics.median(split.reorder_ms for split in self.splits)
-        together = op_ms + reorder_ms
-        scale = min(1.0, self.total_ms / together) if together > 0 else 1.0
-        return op_ms * scale, reorder_ms * scale
-
-    @property
-    def op_ms(self) -> float:
-        return self._scaled()[0]
-
-    @property
-    def reorder_ms(self) -> float:
-        return self._scaled()[1]
-
-    def reorders(self, what: str) -> dict[str, int]:
-        """Count and bytes of the reorders of "activations" or "weights" in one run."""
-        pairs = [getattr(split, what) for split in self.splits]
-        return {
-            "count": int(statistics.median_low([count for count, _ in pairs])),
-            "bytes": int(statistics.median_low([size for _, size in pairs])),
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "total_ms": round(self.total_ms, 4),
-            "op_ms": round(self.op_ms, 4),
-            "reorder_ms": round(self.reorder_ms, 4),
-            "reorders": {what: self.reorders(what) for what in ("activations", "weights")},
-            "error": self.error,
-        }
-
-
-@dataclass
-class Comparison:
-    """A network, and what each policy cost it."""
-
-    network: str
-    device: str
-    batch: int
-    policies: dict[str, PolicyRuns]
-    logits: NDArray[Any]  # of the auto run, or of the last policy
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "network": self.network,
-            "device": self.device,
-            "batch": self.batch,
-            "policies": {name: runs.to_json() for name, runs in self.policies.items()},
-        }
 
 
 # In one round, at most: a network that packs weights in every run is shown as it is.
@@ -186,8 +92,6 @@ def compare(
     images: one array, or a tuple of all inputs; their first size is the batch. Several results are compared as one.
     progress: called with (what is going on, done, total).
     """
-    from . import asarray, profile, settled, synchronize
-
     settings = settings or Settings()
     device = network.device
     inputs = images if isinstance(images, tuple) else (images,)

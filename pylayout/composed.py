@@ -1,4 +1,4 @@
-"""Ops made of other ops: functions of pylayout.ops and methods of a Graph like all others, but known to Python only.
+"""Ops made of other ops: functions of pylayout.ops and methods of a Builder like all others, but known to Python only.
 
 Each is written once over `call(op, *arguments)`, which runs an op at once or appends it to a graph.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
@@ -15,11 +15,9 @@ from .arrays import as_input
 from .dtypes import dtype_of
 from .einsum import contract
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, UnsupportedError
+from .value import Builder, graph_of
 
-if TYPE_CHECKING:
-    from .graph import Graph
-
-__all__ = ["COMPOSED", "append", "graph_of", "make", "signature_of"]
+__all__ = ["COMPOSED", "append", "chosen", "make", "signature_of"]
 
 COMPOSED: dict[str, Callable[..., Any]] = {}
 
@@ -27,7 +25,7 @@ COMPOSED: dict[str, Callable[..., Any]] = {}
 class _Call:
     """Runs ops, or appends them to a graph."""
 
-    def __init__(self, op: str, run: Callable[..., Any], graph: Graph | None) -> None:
+    def __init__(self, op: str, run: Callable[..., Any], graph: Builder | None) -> None:
         self.op = op  # what the user called, for messages
         self._run = run
         self._graph = graph
@@ -255,20 +253,6 @@ def signature_of(name: str) -> inspect.Signature:
     return signature.replace(parameters=[*own, *more])
 
 
-def graph_of(values: Any) -> Graph | None:
-    """The graph of the first Value among arguments, lists among them looked through; None where there is none."""
-    from .graph import Value
-
-    for value in values:
-        if isinstance(value, Value):
-            return value.graph
-        if isinstance(value, (list, tuple)):
-            found = graph_of(value)
-            if found is not None:
-                return found
-    return None
-
-
 def _bound(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
     try:
         return signature_of(name).bind(*arguments, **keywords)
@@ -276,7 +260,7 @@ def _bound(name: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> i
         raise ArgumentTypeError(f"{name}: {error}") from None
 
 
-def append(graph: Graph, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], node: str | None) -> Any:
+def append(graph: Builder, name: str, arguments: tuple[Any, ...], keywords: dict[str, Any], node: str | None) -> Any:
     """Append the ops of a composed one to a graph; all nodes have the name given, made unique."""
 
     def run(op: str, *values: Any, **more: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 
+from ._version import __version__
 from .device import describe
 
 __all__ = ["facts"]
@@ -13,8 +14,6 @@ __all__ = ["facts"]
 def facts() -> dict[str, str]:
     """Names and values: devices, libraries, versions, system."""
     import numpy
-
-    from . import __version__
 
     found = describe()
     result = {"pylayout": __version__}

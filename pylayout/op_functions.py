@@ -8,9 +8,10 @@ from typing import Any
 from ._load import ffi, lib
 from .arrays import as_input
 from .calls import as_inputs, finish, keep, run_list, schemas
-from .composed import chosen, graph_of
+from .composed import chosen
 from .context import state as _context
 from .tensor import Tensor
+from .value import Value, graph_of
 
 __all__ = ["default_of", "docstring_of", "make", "signature_of", "source_of"]
 
@@ -198,8 +199,6 @@ def _frozen(values: tuple[Any, ...]) -> Any:
 
 def make(name: str) -> Callable[..., Any]:
     """The function of an op."""
-    from .graph import Value  # which needs this module first
-
     schema = schemas()[name]
     attributes = [p["name"] for p in schema["parameters"] if p["kind"] == "attribute"]
     namespace = {

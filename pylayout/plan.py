@@ -287,9 +287,9 @@ def compile(
     if not isinstance(model, (str, os.PathLike, bytes)) and not hasattr(model, "graph"):
         kind = type(model).__name__
         raise ArgumentTypeError(f"compile: model is {kind}, expected a Graph, a path of an ONNX file or a ModelProto")
-    from . import onnx as front_end
+    from .onnx.model import read  # here: the package onnx is an extra
 
-    parsed = front_end.read(model)  # once: the plans for other shapes share its weights
+    parsed = read(model)  # once: the plans for other shapes share its weights
 
     def build(
         shapes: Mapping[str, Sequence[int]] | None, sizes: Mapping[str, int] | None = None, progress: Any = None

@@ -11,6 +11,7 @@ import numpy
 from . import dlpack
 from ._load import ffi, lib
 from .context import handle as context_handle
+from .context import state as context_state
 from .dtypes import BY_CODE, DType, bf16, bool_, dtype_of, f32, is_dtype
 from .errors import ArgumentTypeError, DeviceError, InvalidArgumentError, LayoutError, check
 from .layout import Layout, shape_array
@@ -219,7 +220,7 @@ class Tensor(Methods):
         """With its elements in row-major order and nothing between them; this tensor itself if they are."""
         if not self.ndim or (self.is_dense and self.layout.is_plain):
             return self
-        return _reordered(self)
+        return self._row_major()
 
     def view(self, *shape: Any) -> Tensor:
         """The same memory in another shape; one size may be -1.
@@ -262,9 +263,7 @@ class Tensor(Methods):
             array = numpy.ascontiguousarray(values, self.dtype.dtype)
             shape = numpy.shape(values)
             if not self.dtype.is_exact_in_numpy:
-                from .arrays import asarray
-
-                return self.write(asarray(array))
+                return self.write(zeros(array.shape, array.dtype).write(array))
         if shape != self.shape:
             raise InvalidArgumentError(f"write: values has shape {shape}, expected {self.shape}")
         check(lib.pl_tensor_write(self._handle, address_of(array), array.nbytes))
@@ -330,10 +329,8 @@ class Tensor(Methods):
         return self.clone()
 
     def __reduce__(self) -> Any:
-        from .arrays import rebuild
-
         plain = self.to(dtype=f32) if not self.dtype.is_exact_in_numpy else self
-        return rebuild, (plain.numpy(), self.dtype.name, self.layout.name if self.ndim else None, self.device)
+        return _rebuild, (plain.numpy(), self.dtype.name, self.layout.name if self.ndim else None, self.device)
 
     # ---- other libraries ----
 
@@ -434,11 +431,29 @@ class Tensor(Methods):
         return operator.index(self.item())
 
 
-def _reordered(tensor: Tensor) -> Tensor:
-    """A copy in row-major order."""
-    from . import ops
+def _rebuild(array: Any, dtype: str, layout: str | None, device: str) -> Tensor:
+    """What unpickling calls. A device that this process has not becomes the CPU."""
+    try:
+        made = zeros(array.shape, dtype, device, layout)
+    except DeviceError:
+        if context_state.forked:  # an error here would end a worker of multiprocessing in the midst of its queue
+            return Tensor.__new__(_Lost)
+        made = zeros(array.shape, dtype, None, layout)
+    return made.write(array)
 
-    return ops.reorder(tensor, "abcdefgh"[: tensor.ndim])
+
+class _Lost(Tensor):
+    """A tensor that came to a process which cannot hold one: using it says why."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "_handle":
+            raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+        return context_state.make()  # raises
+
+    def __del__(self, release: Any = None) -> None:
+        """There is nothing to release."""
 
 
 def _broadcasts(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

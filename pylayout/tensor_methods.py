@@ -126,6 +126,10 @@ class Methods(Operators):
         """Elements along a dimension, an index for each."""
         return _ops.gather(self, dim, index)
 
+    def _row_major(self) -> Self:
+        """A copy in row-major order."""
+        return _ops.reorder(self, "abcdefgh"[: self.ndim])
+
     # ---- shapes ----
 
     def reshape(self, *shape: Any) -> Self:

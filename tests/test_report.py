@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import pylayout as pl
-from pylayout.comparison import Comparison, PolicyRuns, Split, relative_error, split_events
+from pylayout.comparison import relative_error
+from pylayout.policy_results import Comparison, PolicyRuns, Split, split_events
 from pylayout.report import analysis, write_comparison, write_profile_report
 
 EVENTS = json.loads((Path(__file__).parent / "data" / "profile_events.json").read_text("utf-8"))["events"]

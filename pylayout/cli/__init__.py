@@ -16,13 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .errors import UsageError
 from .terminal import style
 
 __all__ = ["UsageError", "main"]
-
-
-class UsageError(Exception):
-    """What was asked for cannot be: exit code 2."""
 
 
 _EPILOG = """\
@@ -86,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # argparse has printed help (0) or what is wrong (2)
         return stop.code if isinstance(stop.code, int) else 2
     if options.version:
-        from .. import __version__
+        from .._version import __version__
 
         print(f"pylayout {__version__}")
         return 0
@@ -123,6 +120,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_own(error: Exception) -> bool:
-    from .. import Error
+    from ..errors import Error
 
     return isinstance(error, Error)

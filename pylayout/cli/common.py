@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from . import UsageError
+from .errors import UsageError
 
 __all__ = ["add_device", "add_threads", "apply_threads", "check_device", "check_folder"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import UsageError
 from .common import add_device, add_threads, apply_threads, check_device, positive
+from .errors import UsageError
 from .terminal import Progress
 
 __all__ = ["add_model", "add_shapes", "add_tuning", "compile_plan", "picture_size", "read_inputs", "read_model"]

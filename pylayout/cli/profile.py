@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from . import UsageError
 from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive, seconds
+from .errors import UsageError
 from .model import add_shapes, add_tuning, read_inputs, read_model
 from .terminal import Progress, Table, bar, bytes_text, ms_text, style
 

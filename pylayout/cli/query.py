@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from . import UsageError
 from .common import add_device, add_threads, apply_threads, check_device
+from .errors import UsageError
 from .terminal import Progress, Table, ms_text, style
 
 __all__ = ["add", "add_call", "parse_input", "parse_value", "run"]

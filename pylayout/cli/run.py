@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..report.plan import batch_text
-from . import UsageError
 from .common import check_folder, positive
+from .errors import UsageError
 from .model import add_model, compile_plan, picture_size, read_inputs
 from .terminal import Progress, Table, bytes_text, ms_text, style
 

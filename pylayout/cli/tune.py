@@ -7,8 +7,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from . import UsageError, query
+from . import query
 from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive, seconds
+from .errors import UsageError
 from .terminal import Progress, Table, ms_text, style
 
 __all__ = ["add", "run"]

@@ -11,14 +11,17 @@ import onnx
 
 from ..dtypes import dtype_of
 from ..errors import Error, InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from ..graph import Graph, Value
+from ..graph import Graph
+from ..value import Value
+from .contents import Contents, array_type, domain_of, initialisers_of, opsets_of
 from .errors import ValueNeeded
 from .fold import BASE_BYTES, BYTES_PER_BYTE, MAX_BYTES, budget
-from .model import Model, _domain, _opsets, array_type, initialisers_of
-from .node import Known, Node, Operand, safe_name
+from .node import Node
+from .operand import Known, Operand, safe_name
 from .registry import LAST_OPSET, find
+from .scope import Scope
 
-__all__ = ["Importer", "Scope"]
+__all__ = ["Importer"]
 
 # Ops that one model may become; loops are unrolled and functions put in place, so a small file can ask for many.
 MAX_OPS = 50_000
@@ -28,63 +31,12 @@ MAX_DEPTH = 32
 _A = onnx.AttributeProto
 
 
-class Scope:
-    """The names that nodes see: of a graph, of a subgraph (and of the graphs around it), or of a function's body."""
-
-    def __init__(
-        self,
-        importer: Importer,
-        opsets: Mapping[str, int],
-        initialisers: Mapping[str, Any],
-        parent: Scope | None = None,
-        attributes: Mapping[str, Any] | None = None,
-        prefix: str = "",
-    ) -> None:
-        self.importer = importer
-        self.opsets = opsets
-        self.initialisers = initialisers
-        self.parent = parent
-        # Of a function's body: the attributes of the call. Subgraphs within it see them too.
-        self.attributes: Mapping[str, Any] | None = attributes
-        if attributes is None and parent is not None:
-            self.attributes = parent.attributes
-        self.prefix = prefix
-        self.values: dict[str, Operand | None] = {}
-
-    def find(self, name: str) -> Operand | None:
-        """What a name stands for; None for an optional input that a function's caller left out."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
-            tensor = scope.initialisers.get(name)
-            if tensor is not None:
-                known = scope.values[name] = self.importer.model.known(tensor)
-                return known
-            scope = scope.parent
-        raise InvalidArgumentError(f"the value {name!r} is used, but no input, initialiser or node before gives it")
-
-    def has(self, name: str) -> bool:
-        here = name in self.values or name in self.initialisers
-        return here or (self.parent is not None and self.parent.has(name))
-
-    def attribute(self, attribute: Any) -> Any:
-        """The attribute itself, or what it refers to in the call of the function around; None if that is absent."""
-        if not attribute.ref_attr_name:
-            return attribute
-        if self.attributes is None:
-            raise InvalidArgumentError(
-                f"attribute {attribute.name} refers to {attribute.ref_attr_name}, expected that in functions only"
-            )
-        return self.attributes.get(attribute.ref_attr_name)
-
-
 class Importer:
     """One import of a model, for concrete shapes."""
 
     def __init__(
         self,
-        model: Model,
+        model: Contents,
         shapes: Mapping[str, Sequence[int]],
         sizes: Mapping[str, int],
         values: Mapping[str, Any],
@@ -158,7 +110,7 @@ class Importer:
         attributes = {attribute.name: attribute for attribute in proto.attribute_proto}
         attributes.update(node.attributes)
         node.ignore(*proto.attribute, *(attribute.name for attribute in proto.attribute_proto))
-        opsets = {**self.model.opsets, **_opsets(proto.opset_import)}
+        opsets = {**self.model.opsets, **opsets_of(proto.opset_import)}
         scope = Scope(self, opsets, {}, attributes=attributes, prefix=node.name)
         given = [*node.inputs, *[None] * (len(proto.input) - len(node.inputs))]
         scope.values.update(zip(proto.input, given, strict=True))
@@ -200,7 +152,7 @@ class Importer:
             raise InvalidArgumentError(f"more than {self._spent} bytes are computed from constants, expected fewer")
 
     def _convert(self, proto: Any, scope: Scope) -> None:
-        domain = _domain(proto.domain)
+        domain = domain_of(proto.domain)
         opset = scope.opsets.get(domain, 0)
         try:
             with budget(self._budget_left()):

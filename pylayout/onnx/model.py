@@ -1,21 +1,19 @@
-"""Model: a parsed ONNX file, checked as far as that is possible without converting it, and its weights."""
+"""Model: an ONNX file that graphs are made of, and how one is read."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
-from ..errors import ArgumentTypeError, FileError, InvalidArgumentError, ShapeError, UnsupportedError
+from ..errors import ArgumentTypeError, FileError, InvalidArgumentError
 from ..graph import Graph
-from .node import Known
-from .registry import FIRST_OPSET, LAST_OPSET
-from .tensors import ExternalData, array_of, checked_sizes, dtype_name, numpy_dtype
+from .contents import Contents, Input
+from .importer import Importer
 
 __all__ = ["Input", "Model", "read"]
 
@@ -23,106 +21,8 @@ __all__ = ["Input", "Model", "read"]
 MAX_FILE_BYTES = 2**31
 
 
-@dataclass(frozen=True)
-class Input:
-    """An input of a model: name, ONNX element type, and its sizes: numbers, names, None where nothing is said.
-
-    `dims` is None where not even the rank is said.
-    """
-
-    name: str
-    element_type: int
-    dims: tuple[int | str | None, ...] | None
-
-    def __str__(self) -> str:
-        sizes = "?" if self.dims is None else ", ".join("?" if dim is None else str(dim) for dim in self.dims)
-        return f"{self.name}: {dtype_name(self.element_type).lower()} ({sizes})"
-
-
-class Model:
+class Model(Contents):
     """An ONNX model whose graph can be made for any shapes; weights are read once and shared by all graphs."""
-
-    def __init__(self, proto: Any, folder: Path | None = None) -> None:
-        self.proto = proto
-        self.files = ExternalData(folder)
-        self.opsets = _opsets(proto.opset_import)
-        if not proto.HasField("graph") or not proto.graph.output:
-            raise InvalidArgumentError("onnx: the model has no graph, or one without outputs")
-        self.functions: dict[tuple[str, str], Any] = {}
-        for function in proto.functions:
-            key = (_domain(function.domain), function.name)
-            if key in self.functions:
-                raise InvalidArgumentError(f"onnx: the function {function.name} is defined twice")
-            self.functions[key] = function
-        self.loaded_bytes = 0  # of the weights that were asked for so far
-        self._known: dict[int, Known] = {}  # by identity of the TensorProto, all of which `proto` keeps alive
-        self.initialisers = initialisers_of(proto.graph)
-        self.inputs = self._inputs()
-        self.outputs = [value.name for value in proto.graph.output]
-        if len(set(self.outputs)) != len(self.outputs):
-            raise InvalidArgumentError(f"onnx: outputs are {self.outputs[:100]}, expected different names")
-
-    def _inputs(self) -> list[Input]:
-        inputs: dict[str, Input] = {}
-        names = set()
-        for value in self.proto.graph.input:
-            if not value.name or value.name in names:
-                raise InvalidArgumentError(f"onnx: two inputs are called {value.name!r}, expected different names")
-            names.add(value.name)
-            if value.name in self.initialisers:  # in old files weights are inputs too
-                continue
-            kind = value.type.WhichOneof("value")
-            if kind != "tensor_type":
-                raise UnsupportedError(f"onnx: input {value.name!r} is of {kind or 'no type'}, expected a tensor")
-            tensor = value.type.tensor_type
-            dims: tuple[int | str | None, ...] | None = None
-            if tensor.HasField("shape"):
-                dims = tuple(_size(dim, value.name) for dim in tensor.shape.dim)
-            inputs[value.name] = Input(value.name, tensor.elem_type, dims)
-        return list(inputs.values())
-
-    def array(self, tensor: Any, what: str) -> Any:
-        """The elements of a TensorProto."""
-        array = array_of(tensor, self.files, what)
-        self.loaded_bytes += array.nbytes
-        return array
-
-    def known(self, tensor: Any) -> Known:
-        """An initialiser; one object for all graphs that are made from this model."""
-        found = self._known.get(id(tensor))
-        if found is None:
-            found = self._known[id(tensor)] = Known(self.array(tensor, f"initialiser {tensor.name!r}"), tensor.name)
-        return found
-
-    def bind(
-        self, shapes: Mapping[str, Sequence[int]], sizes: Mapping[str, int], fixed: Mapping[str, Any]
-    ) -> dict[str, tuple[int, ...]]:
-        """A shape for each input: as given, as the model has it, 1 for a first axis of which nothing is said."""
-        names = [entry.name for entry in self.inputs]
-        for name in (*shapes, *fixed):
-            if name not in names:
-                raise InvalidArgumentError(f"onnx: there is no input {name!r}, expected one of {', '.join(names)}")
-        axes = {dim for entry in self.inputs for dim in entry.dims or () if isinstance(dim, str)}
-        for axis in sizes:
-            if axis not in axes:
-                known = ", ".join(sorted(axes)) or "(none)"
-                raise InvalidArgumentError(f"onnx: no input has an axis {axis!r}, expected one of {known}")
-        bound = {axis: int(size) for axis, size in sizes.items()}
-        given = {**shapes, **{name: array.shape for name, array in fixed.items()}}
-        for entry in self.inputs:  # what is given first: it may name an axis of an input that comes earlier
-            if entry.name in given:
-                _check_given(entry, tuple(int(size) for size in given[entry.name]), bound)
-        result = {}
-        for entry in self.inputs:
-            what = f"onnx: input {entry.name!r}"
-            if entry.name in given:
-                result[entry.name], _ = checked_sizes(given[entry.name], what)
-                continue
-            if entry.dims is None:
-                raise ShapeError(f"{what} has no rank in the model; give its shape")
-            found = [_bound_size(entry, i, bound) for i in range(len(entry.dims))]
-            result[entry.name], _ = checked_sizes(found, what)
-        return result
 
     def graph(
         self,
@@ -131,87 +31,7 @@ class Model:
         values: Mapping[str, Any] | None = None,
     ) -> Graph:
         """The graph for the given shapes of inputs, sizes of named axes, and inputs that are to be constants."""
-        from .importer import Importer
-
         return Importer(self, shapes or {}, sizes or {}, values or {}).run()
-
-
-def _check_given(entry: Input, shape: tuple[int, ...], bound: dict[str, int]) -> None:
-    expected = f"expected {entry}"
-    if any(size < 0 for size in shape):
-        raise ShapeError(f"onnx: input {entry.name!r} is given shape {shape}, expected sizes of at least 0")
-    if entry.dims is None:
-        return
-    if len(entry.dims) != len(shape):
-        raise ShapeError(f"onnx: input {entry.name!r} is given shape {shape}, {expected}")
-    for dim, size in zip(entry.dims, shape, strict=True):
-        wanted = bound.setdefault(dim, size) if isinstance(dim, str) else size if dim is None else dim
-        if wanted != size:
-            also = f" with {dim} = {wanted}" if isinstance(dim, str) else ""
-            raise ShapeError(f"onnx: input {entry.name!r} is given shape {shape}, {expected}{also}")
-
-
-def _bound_size(entry: Input, axis: int, bound: dict[str, int]) -> int:
-    assert entry.dims is not None
-    dim = entry.dims[axis]
-    if isinstance(dim, int):
-        return dim
-    if dim is not None and dim in bound:
-        return bound[dim]
-    if axis == 0:
-        if dim is not None:
-            bound[dim] = 1
-        return 1
-    called = f", called {dim!r}," if dim else ""
-    how = f'sizes={{"{dim}": ...}} or ' if dim else ""
-    raise ShapeError(
-        f"onnx: axis {axis} of input {entry.name!r}{called} has no size in the model; "
-        f'give {how}shapes={{"{entry.name}": (...)}}'
-    )
-
-
-def _size(dim: Any, name: str) -> int | str | None:
-    kind = dim.WhichOneof("value")
-    if kind == "dim_param":
-        return dim.dim_param or None
-    if kind != "dim_value":
-        return None
-    if not 0 <= dim.dim_value < 2**40:
-        raise ShapeError(f"onnx: input {name!r} has a size of {dim.dim_value}, expected 0 to {2**40 - 1}")
-    return int(dim.dim_value)
-
-
-def _domain(domain: str) -> str:
-    return "" if domain == "ai.onnx" else domain
-
-
-def _opsets(imports: Any) -> dict[str, int]:
-    """The opset of each domain. Raises UnsupportedError for one that is too old or too new."""
-    opsets: dict[str, int] = {}
-    for entry in imports:
-        domain = _domain(entry.domain)
-        if opsets.setdefault(domain, entry.version) != entry.version:
-            raise InvalidArgumentError(f"onnx: two opsets of the domain {domain or 'ai.onnx'!r} are imported")
-    newest = min(LAST_OPSET, onnx.defs.onnx_opset_version())
-    if "" in opsets and not FIRST_OPSET <= opsets[""] <= newest:
-        raise UnsupportedError(
-            f"onnx: the model is of opset {opsets['']}, expected {FIRST_OPSET} to {newest} (pylayout knows opsets up "
-            f"to {LAST_OPSET}, onnx {onnx.__version__} up to {onnx.defs.onnx_opset_version()}); "
-            "onnx.version_converter changes a model's opset"
-        )
-    return opsets
-
-
-def initialisers_of(graph: Any) -> dict[str, Any]:
-    """The initialisers of a graph by name."""
-    found: dict[str, Any] = {}
-    for tensor in graph.initializer:
-        if not tensor.name or tensor.name in found:
-            raise InvalidArgumentError(f"onnx: two initialisers are called {tensor.name!r}, expected different names")
-        found[tensor.name] = tensor
-    if graph.sparse_initializer:
-        raise UnsupportedError("onnx: the model has sparse initialisers, expected dense ones")
-    return found
 
 
 def read(model: Any, folder: str | os.PathLike[str] | None = None) -> Model:
@@ -258,8 +78,3 @@ def _guarded(proto: Any, folder: Path | None) -> Model:
         return Model(proto, folder)
     except (UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise InvalidArgumentError(f"onnx: the model is damaged: {error}") from None
-
-
-def array_type(entry: Input) -> Any:
-    """The NumPy dtype of an input."""
-    return numpy_dtype(entry.element_type, f"onnx: input {entry.name!r}")

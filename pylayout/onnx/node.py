@@ -1,72 +1,25 @@
-"""Node: what a converter sees of one ONNX node; Known: a tensor whose elements are known at import."""
+"""Node: what a converter sees of one ONNX node."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy
 import onnx
 
-from ..arrays import as_input
 from ..calls import schemas
 from ..dtypes import DType, dtype_of
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
-from ..graph import Graph, Value
-from ..tensor import Tensor
+from ..value import Value
 from .fold import FOLDS, room
+from .operand import Known, Operand, safe_name
+from .scope import Import, Scope
 from .tensors import dtype_name, numpy_dtype
 
-if TYPE_CHECKING:
-    from .importer import Importer, Scope
-
-__all__ = ["Known", "Node", "Operand", "Result", "safe_name"]
+__all__ = ["Node"]
 
 _A = onnx.AttributeProto
-
-
-def safe_name(name: str) -> str:
-    """A name from a file, as a name in a graph."""
-    return name.replace("\0", "")[:200].encode("utf-8", "replace").decode()
-
-
-class Known:
-    """A tensor whose elements are known at import. It becomes a constant of the graph when an op there needs it."""
-
-    __slots__ = ("array", "name", "tensor")
-
-    def __init__(self, array: Any, name: str = "") -> None:
-        self.array = array
-        self.name = name
-        self.tensor: Tensor | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(self.array.shape)
-
-    @property
-    def ndim(self) -> int:
-        return int(self.array.ndim)
-
-    def value(self, graph: Graph) -> Value:
-        """The constant in the graph: one for all uses, over the array's own memory."""
-        if self.tensor is None:
-            what = f'constant "{self.name}"' if self.name else "a constant"
-            try:
-                dtype_of(self.array.dtype)
-            except UnsupportedError as error:
-                raise UnsupportedError(f"{what}: {error}") from None
-            if self.array.ndim > 8:
-                raise UnsupportedError(f"{what} has rank {self.array.ndim}, expected at most 8")
-            self.tensor = as_input(numpy.require(self.array, requirements="C"), "onnx", what)
-        return graph.constant(self.tensor, safe_name(self.name) or None)
-
-    def __repr__(self) -> str:
-        return f"Known({self.name!r}, {self.array.dtype}, {self.shape})"
-
-
-Operand: TypeAlias = Known | Value
-Result: TypeAlias = Any  # an Operand, an array, or a list of them: one for each output
 
 
 class Node:
@@ -75,7 +28,7 @@ class Node:
     Each attribute that a converter asks for counts as understood; the importer refuses the node if one is left over.
     """
 
-    def __init__(self, importer: Importer, scope: Scope, proto: Any, opset: int, domain: str) -> None:
+    def __init__(self, importer: Import, scope: Scope, proto: Any, opset: int, domain: str) -> None:
         self.importer = importer
         self.scope = scope
         self.proto = proto

@@ -10,7 +10,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..comparison import Comparison, Event, is_reorder
+from ..machine import facts as machine_facts
+from ..policy_results import Comparison, Event, is_reorder
 from . import sections
 
 __all__ = ["write_comparison", "write_profile_report"]
@@ -78,8 +79,6 @@ def write_comparison(
 
 def write_profile_report(profile: Any, path: str | os.PathLike[str], title: str = "pylayout profile") -> None:
     """Write the report of one recording, a `pylayout.Profile`: timeline, dearest reorders, ops by time."""
-    from ..machine import facts as machine_facts
-
     events: Sequence[Event] = profile.events
     moved = [event for event in events if is_reorder(event)]
     reorder_ms = sum(event["ms"] for event in moved)

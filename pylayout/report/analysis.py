@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..comparison import Event, is_reorder
+from ..policy_results import Event, is_reorder
 
 __all__ = ["Description", "OpGroup", "Reorder", "category", "dearest_reorders", "lanes", "ops_by_time", "parse"]
 

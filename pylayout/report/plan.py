@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from ..machine import facts as machine_facts
 from . import _page, sections
 
 __all__ = ["write_plan"]
@@ -200,8 +201,6 @@ def _trials(summary: Mapping[str, Any]) -> str:
 
 def write_plan(path: str | os.PathLike[str], plan: Any, title: str = "plan") -> None:
     """Write the picture of a `pylayout.Plan` as one HTML file that loads nothing from elsewhere."""
-    from ..machine import facts as machine_facts
-
     summary = plan.summary()
     reorders, memory = summary["reorders"], summary["memory"]
     megabytes, ms = sections.megabytes, sections.ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from html import escape
 
-from ..comparison import Comparison, Event, PolicyRuns, is_reorder
+from ..policy_results import Comparison, Event, PolicyRuns, is_reorder
 from . import analysis
 
 __all__ = ["cards", "facts_table", "legend", "megabytes", "ms", "panels", "policy_bars", "policy_table", "section"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from ...errors import ShapeError
-from ..node import Known, Node, Operand, Result, dtype_text
+from ..node import Node, dtype_text
+from ..operand import Known, Operand, Result
 from ..registry import converter
 
 # ONNX ops that are one op of the library, without attributes.

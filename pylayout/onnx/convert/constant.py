@@ -6,7 +6,8 @@ import numpy
 
 from ...errors import InvalidArgumentError, UnsupportedError
 from ..fold import room
-from ..node import Known, Node, Operand, Result, dtype_text, numpy_of
+from ..node import Node, dtype_text, numpy_of
+from ..operand import Known, Operand, Result
 from ..registry import converter
 from ..tensors import numpy_dtype
 

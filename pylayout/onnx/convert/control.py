@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
-from ..node import Known, Node, Operand, Result
+from ..node import Node
+from ..operand import Known, Operand, Result
 from ..registry import converter
 
 # More iterations become more nodes than a plan is good for.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import ShapeError, UnsupportedError
-from ..node import Node, Operand, Result
+from ..node import Node
+from ..operand import Operand, Result
 from ..registry import converter
 from .windows import Window, checked, window_of
 

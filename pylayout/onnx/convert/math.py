@@ -7,7 +7,8 @@ import functools
 import numpy
 
 from ..fold import arange
-from ..node import Known, Node, Operand, Result, dtype_text, is_float, numpy_of
+from ..node import Node, dtype_text, is_float, numpy_of
+from ..operand import Known, Operand, Result
 from ..registry import converter
 
 # ONNX ops of one tensor that are one op of the library.

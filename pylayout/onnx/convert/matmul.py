@@ -6,7 +6,8 @@ import math
 
 from ...einsum import contract
 from ...errors import ShapeError, UnsupportedError
-from ..node import Known, Node, Operand, Result, is_float, numpy_of
+from ..node import Node, is_float, numpy_of
+from ..operand import Known, Operand, Result
 from ..registry import converter
 
 

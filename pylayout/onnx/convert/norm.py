@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...errors import ShapeError, UnsupportedError
 from ..fold import arange
-from ..node import Known, Node, Operand, Result, dtype_text
+from ..node import Node, dtype_text
+from ..operand import Known, Operand, Result
 from ..registry import converter
 
 

@@ -8,7 +8,8 @@ import numpy
 
 from ...errors import UnsupportedError
 from ..fold import room
-from ..node import Known, Node, Operand, Result, is_float, numpy_of
+from ..node import Node, is_float, numpy_of
+from ..operand import Known, Operand, Result
 from ..registry import converter
 from .windows import Window, window_of
 

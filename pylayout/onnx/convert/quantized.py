@@ -6,7 +6,8 @@ import numpy
 
 from ...errors import ShapeError, UnsupportedError
 from ..fold import arange
-from ..node import Known, Node, Operand, Result, dtype_text, numpy_of
+from ..node import Node, dtype_text, numpy_of
+from ..operand import Known, Operand, Result
 from ..registry import converter
 from .conv import convolution
 from .math import cast

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import UnsupportedError
-from ..node import Node, Result
+from ..node import Node
+from ..operand import Result
 from ..registry import converter
 
 # The activations that each op of the library has, for one direction.

@@ -6,7 +6,8 @@ import numpy
 
 from ...errors import ShapeError, UnsupportedError
 from ..fold import arange, topk
-from ..node import Known, Node, Operand, Result, dtype_text, is_float, numpy_of
+from ..node import Node, dtype_text, is_float, numpy_of
+from ..operand import Known, Operand, Result
 from ..registry import converter
 
 _PLAIN = {

@@ -13,7 +13,8 @@ import numpy
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..fold import room
-from ..node import Known, Node, Operand, Result, numpy_of
+from ..node import Node, numpy_of
+from ..operand import Known, Operand, Result
 from ..registry import converter
 
 _COORDINATES = (

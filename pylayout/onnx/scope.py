@@ -1,0 +1,85 @@
+"""Scope: the names that nodes see. Import: what scopes and nodes need of the importer, which is above them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from ..errors import InvalidArgumentError
+from ..graph import Graph
+from ..value import Value
+from .contents import Contents
+from .errors import ValueNeeded
+from .operand import Operand
+
+__all__ = ["Import", "Scope"]
+
+
+class Import(Protocol):
+    """One import of a model."""
+
+    model: Contents
+    graph: Graph
+
+    def run_subgraph(self, proto: Any, outer: Any, inputs: Sequence[Operand], label: str) -> list[Operand]:
+        """The outputs of a subgraph of a node, given the subgraph's inputs."""
+
+    def value_needed(self, operand: Value, what: str) -> ValueNeeded:
+        """The error for a value that is not known at import."""
+
+    def spend(self, array: Any) -> None:
+        """Counts an array that was computed at import."""
+
+    def count_ops(self) -> None:
+        """Counts an op that is appended."""
+
+
+class Scope:
+    """The names that nodes see: of a graph, of a subgraph (and of the graphs around it), or of a function's body."""
+
+    def __init__(
+        self,
+        importer: Import,
+        opsets: Mapping[str, int],
+        initialisers: Mapping[str, Any],
+        parent: Scope | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        prefix: str = "",
+    ) -> None:
+        self.importer = importer
+        self.opsets = opsets
+        self.initialisers = initialisers
+        self.parent = parent
+        # Of a function's body: the attributes of the call. Subgraphs within it see them too.
+        self.attributes: Mapping[str, Any] | None = attributes
+        if attributes is None and parent is not None:
+            self.attributes = parent.attributes
+        self.prefix = prefix
+        self.values: dict[str, Operand | None] = {}
+
+    def find(self, name: str) -> Operand | None:
+        """What a name stands for; None for an optional input that a function's caller left out."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            tensor = scope.initialisers.get(name)
+            if tensor is not None:
+                known = scope.values[name] = self.importer.model.known(tensor)
+                return known
+            scope = scope.parent
+        raise InvalidArgumentError(f"the value {name!r} is used, but no input, initialiser or node before gives it")
+
+    def has(self, name: str) -> bool:
+        here = name in self.values or name in self.initialisers
+        return here or (self.parent is not None and self.parent.has(name))
+
+    def attribute(self, attribute: Any) -> Any:
+        """The attribute itself, or what it refers to in the call of the function around; None if that is absent."""
+        if not attribute.ref_attr_name:
+            return attribute
+        if self.attributes is None:
+            raise InvalidArgumentError(
+                f"attribute {attribute.name} refers to {attribute.ref_attr_name}, expected that in functions only"
+            )
+        return self.attributes.get(attribute.ref_attr_name)
