@@ -1,4 +1,4 @@
-"""The command line: `pylayout devices | query | tune | run | explain | profile | cache`.
+"""The command line: `pylayout devices | query | tune | run | explain | profile | bench | cache`.
 
 Each command is a module with `add(commands)`, which describes its arguments, and `run(options)`, which returns what
 `--json` writes and prints the rest. Exit codes: 0 done, 1 an error (one line on standard error), 2 wrong usage.
@@ -32,12 +32,13 @@ examples:
                                                   search the kernels' parameters for that network on that device
   pylayout run model.onnx --input photo.jpg       run a model of your own
   pylayout explain model.onnx                     why it runs as it does
+  pylayout bench model.onnx                       its speed beside ONNX Runtime, OpenVINO and PyTorch
 `pylayout COMMAND --help` explains each command.
 """
 
 
 def _parser() -> argparse.ArgumentParser:
-    from . import cache, devices, explain, profile, query, run, tune
+    from . import bench, cache, devices, explain, profile, query, run, tune
 
     parser = argparse.ArgumentParser(
         prog="pylayout",
@@ -47,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (devices, query, tune, run, explain, profile, cache):
+    for module in (devices, query, tune, run, explain, profile, bench, cache):
         module.add(commands)
     for command in commands.choices.values():
         command.formatter_class = argparse.RawDescriptionHelpFormatter

@@ -11,7 +11,16 @@ from .common import add_device, add_threads, apply_threads, check_device, positi
 from .errors import UsageError
 from .terminal import Progress
 
-__all__ = ["add_model", "add_shapes", "add_tuning", "compile_plan", "picture_size", "read_inputs", "read_model"]
+__all__ = [
+    "add_layout",
+    "add_model",
+    "add_shapes",
+    "add_tuning",
+    "compile_plan",
+    "picture_size",
+    "read_inputs",
+    "read_model",
+]
 
 
 _NUMPY = {
@@ -50,10 +59,14 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=positive, metavar="N", help="the first size of every input")
     add_device(parser)
     add_threads(parser)
+    add_layout(parser)
+    add_tuning(parser)
+
+
+def add_layout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout", default="auto", metavar="NAME", help="auto (default), or a layout to force: NCHW, NHWC, nChw16c, …"
     )
-    add_tuning(parser)
 
 
 def add_tuning(parser: argparse.ArgumentParser) -> None:
