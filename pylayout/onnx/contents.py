@@ -14,7 +14,7 @@ from .operand import Known
 from .registry import FIRST_OPSET, LAST_OPSET
 from .tensors import ExternalData, array_of, checked_sizes, dtype_name, numpy_dtype
 
-__all__ = ["Contents", "Input", "array_type", "domain_of", "initialisers_of", "opsets_of"]
+__all__ = ["Contents", "Input", "array_type", "check_texts", "domain_of", "initialisers_of", "opsets_of"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Contents:
     """What an ONNX model holds; weights are read once and shared by all graphs that are made of it."""
 
     def __init__(self, proto: Any, folder: Path | None = None) -> None:
+        check_texts(proto)
         self.proto = proto
         self.files = ExternalData(folder)
         self.opsets = opsets_of(proto.opset_import)
@@ -184,6 +185,27 @@ def opsets_of(imports: Any) -> dict[str, int]:
             "onnx.version_converter changes a model's opset"
         )
     return opsets
+
+
+def check_texts(message: Any) -> None:
+    """Raises InvalidArgumentError for a text in a message that is no UTF-8: protobuf gives its bytes.
+
+    Of tensors only the name is looked at, and nodes below the message are left out: each is checked when it is
+    converted.
+    """
+    stack = [message]
+    while stack:
+        message = stack.pop()
+        texts = [message.name] if isinstance(message, onnx.TensorProto) else []
+        for field, value in () if texts else message.ListFields():
+            several = value if field.is_repeated else (value,)
+            if field.type == field.TYPE_STRING:
+                texts += several
+            elif field.message_type is not None and field.message_type is not onnx.NodeProto.DESCRIPTOR:
+                stack += several
+        for text in texts:
+            if not isinstance(text, str):
+                raise InvalidArgumentError(f"onnx: the model is damaged: the text {text[:100]!r} is no UTF-8")
 
 
 def initialisers_of(graph: Any) -> dict[str, Any]:

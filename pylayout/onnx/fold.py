@@ -84,7 +84,21 @@ def _axes(dim: Any, rank: int) -> tuple[int, ...]:
 # ---- element by element ----
 
 
+def _typed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of NumPy; element types that it has not, the difference of bools say, are the model's error."""
+
+    def checked(*arrays: Array, **keywords: Any) -> Any:
+        try:
+            return function(*arrays, **keywords)
+        except TypeError as error:
+            raise InvalidArgumentError(f"{name}: {error}") from None
+
+    return checked
+
+
 def _binary(name: str, function: Callable[..., Any]) -> None:
+    function = _typed(name, function)
+
     def folded(x: Array, y: Array) -> Array:
         _broadcast(name, x, y)
         with numpy.errstate(all="ignore"):
@@ -144,6 +158,8 @@ def div(x: Array, y: Array, rounding_mode: str | None = None) -> Array:
 
 
 def _unary(name: str, function: Callable[..., Any]) -> None:
+    function = _typed(name, function)
+
     def folded(x: Array) -> Array:
         with numpy.errstate(all="ignore"):
             return numpy.asarray(function(x)).astype(x.dtype, copy=False)
@@ -312,6 +328,8 @@ def cast(x: Array, dtype: Any) -> Array:
 
 
 def _reduction(name: str, function: Callable[..., Any]) -> None:
+    function = _typed(name, function)
+
     def folded(x: Array, dim: Any = None, keepdim: bool = False) -> Array:
         axes = _axes(dim, x.ndim)
         if any(not 0 <= axis < x.ndim for axis in axes) or len(set(axes)) != len(axes):

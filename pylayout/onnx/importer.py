@@ -10,10 +10,10 @@ import numpy
 import onnx
 
 from ..dtypes import dtype_of
-from ..errors import Error, InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from ..errors import Error, InternalError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from ..graph import Graph
 from ..value import Value
-from .contents import Contents, array_type, domain_of, initialisers_of, opsets_of
+from .contents import Contents, array_type, check_texts, domain_of, initialisers_of, opsets_of
 from .errors import ValueNeeded
 from .fold import BASE_BYTES, BYTES_PER_BYTE, MAX_BYTES, budget
 from .node import Node
@@ -55,10 +55,10 @@ class Importer:
         try:
             with budget(self._budget_left()):
                 return self._run()
-        except _DAMAGE as error:
-            if isinstance(error, Error):
-                raise
-            raise InvalidArgumentError(f"onnx: the model is not valid: {type(error).__name__}: {error}") from error
+        except Error:
+            raise
+        except Exception as error:
+            raise _prefixed(error, "onnx: the model") from error
 
     def _run(self) -> Graph:
         model = self.model
@@ -152,12 +152,13 @@ class Importer:
             raise InvalidArgumentError(f"more than {self._spent} bytes are computed from constants, expected fewer")
 
     def _convert(self, proto: Any, scope: Scope) -> None:
+        check_texts(proto)
         domain = domain_of(proto.domain)
         opset = scope.opsets.get(domain, 0)
         try:
             with budget(self._budget_left()):
                 self._convert_within(proto, scope, domain, opset)
-        except (Error, *_DAMAGE, MemoryError, RecursionError) as error:
+        except Exception as error:
             if getattr(error, "_located", False):
                 raise
             name = safe_name(proto.name) or ", ".join(proto.output)
@@ -249,21 +250,13 @@ class _Depth:
         self.importer._depth -= 1
 
 
-# What Python and NumPy raise for values that make no sense: the model is wrong, and the node that says so is known.
-_DAMAGE = (
-    ValueError,
-    TypeError,
-    IndexError,
-    KeyError,
-    OverflowError,
-    ZeroDivisionError,
-    AttributeError,
-    AssertionError,
-)
+# What arithmetic with the numbers and texts of a model raises where these make no sense, and what a model does whose
+# parts lie too deep within each other. Everything else that is no Error of the library is a defect of the importer.
+_DAMAGE = (ValueError, IndexError, OverflowError, ZeroDivisionError, RecursionError)
 
 
 def _prefixed(error: BaseException, where: str) -> Error:
-    """The same error, of the same class, with the place before the message."""
+    """The same error with the place before the message: an Error of its class, else one that says whose fault it is."""
     made: Error
     if isinstance(error, ValueNeeded):
         made = ValueNeeded(f"{where}: {error}", error.inputs)
@@ -271,8 +264,13 @@ def _prefixed(error: BaseException, where: str) -> Error:
         made = type(error)(f"{where}: {error}")
     elif isinstance(error, MemoryError):
         made = OutOfMemoryError(f"{where}: {error}")
-    else:
+    elif isinstance(error, _DAMAGE):
         made = InvalidArgumentError(f"{where}: is not valid: {type(error).__name__}: {error}")
+    else:
+        made = InternalError(
+            f"{where}: a defect of pylayout's importer, not of the model; please report it with the model: "
+            f"{type(error).__name__}: {error}"
+        )
     made._located = True  # type: ignore[attr-defined]
     return made
 
@@ -328,9 +326,12 @@ def _body(node: Node, schema: Any) -> Any:
             del proto.attribute[:]
             proto.attribute.extend(node.attributes.values())
             types = [_type_of(operand) for operand in node.inputs]
-            content = schema.get_context_dependent_function_with_opset_version(
-                max(versions), proto.SerializeToString(), types
-            )
+            try:
+                content = schema.get_context_dependent_function_with_opset_version(
+                    max(versions), proto.SerializeToString(), types
+                )
+            except RuntimeError as error:  # onnx cannot make a body for these types and attributes
+                raise InvalidArgumentError(f"is not valid: {error}") from None
     if not content:
         return None
     function = onnx.FunctionProto()
@@ -406,7 +407,7 @@ def _sorted_by_need(order: list[int], needs: dict[int, list[int]], nodes: Any) -
                 state[index] = 1
                 for before in needs[index]:
                     if state.get(before) == 1:
-                        name = nodes[index].name or ", ".join(nodes[index].output)
+                        name = nodes[index].name or ", ".join(map(str, nodes[index].output))
                         raise InvalidArgumentError(f"onnx: the node {name!r} needs its own result: a cycle")
                     if state.get(before) is None:
                         stack.append(before)

@@ -1,5 +1,7 @@
 """Damaged models: whatever a file holds, it is imported or refused by an error of the library, soon, in little memory.
 
+The error says what is wrong with the model: an InternalError would say that something is wrong with the importer.
+
 More examples than a test run has time for: FUZZ_EXAMPLES=20000 pytest tests/onnx/test_fuzz.py
 """
 
@@ -109,6 +111,8 @@ def survives(model):
     start = time.process_time()
     try:
         graph = pylayout.onnx.load(model)
+    except pl.InternalError:
+        raise
     except pl.Error:
         graph = None
     taken = time.process_time() - start

@@ -4,6 +4,7 @@ import doctest
 import itertools
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -16,6 +17,7 @@ from onnx_models import close, helper, model_of, run  # noqa: E402
 
 import pylayout as pl  # noqa: E402
 import pylayout.onnx  # noqa: E402
+from pylayout.onnx import registry  # noqa: E402
 
 FLOAT = onnx.TensorProto.FLOAT
 
@@ -448,3 +450,34 @@ def test_nothing_is_opened_but_the_file(tmp_path, monkeypatch):
     Path("m.onnx").write_bytes(model.SerializeToString())
     pylayout.onnx.load("m.onnx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx"]
+
+
+# ---- whose fault it is ----
+
+
+@pytest.mark.parametrize("error", [AttributeError, AssertionError, TypeError, KeyError, NotImplementedError])
+def test_a_defect_of_the_importer_is_no_fault_of_the_model(monkeypatch, error):
+    def defective(node):
+        raise error("no such thing")
+
+    entry = replace(registry.find("", "Relu", 17), function=defective)
+    monkeypatch.setitem(registry.converters(), ("", "Relu"), [entry])
+    with pytest.raises(pl.InternalError, match=rf'node "y" .*please report it.*{error.__name__}: ') as found:
+        pylayout.onnx.load(relu_of(3))
+    assert type(found.value.__cause__) is error
+
+
+@pytest.mark.parametrize("error", [ValueError, IndexError, OverflowError, ZeroDivisionError])
+def test_what_arithmetic_with_the_models_numbers_raises_is(monkeypatch, error):
+    def damaged(node):
+        raise error("no such number")
+
+    entry = replace(registry.find("", "Relu", 17), function=damaged)
+    monkeypatch.setitem(registry.converters(), ("", "Relu"), [entry])
+    with pytest.raises(pl.InvalidArgumentError, match=rf'node "y" .*is not valid: {error.__name__}: '):
+        pylayout.onnx.load(relu_of(3))
+
+
+def test_types_that_an_op_has_not_are_a_fault_of_the_model():
+    model = model_of([helper.make_node("Sub", ["a", "a"], ["y"])], {}, ["y"], 17, {"a": numpy.array([True])})
+    refused(model, pl.InvalidArgumentError, "sub: numpy boolean subtract")
