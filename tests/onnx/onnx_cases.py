@@ -103,6 +103,11 @@ for equation, shapes in {
 # ---- normalisation ----
 STATS = [positive(5), randn(5), randn(5), positive(5)]
 case("BatchNormalization", randn(2, 5, 3, 4), *STATS, opsets=(14, 15, 17), const=(1, 2, 3, 4), epsilon=1e-3)
+for _x in (randn(2, 5, 3, 4), randn(3, 5), randn(1, 5, 27)):
+    case(
+        "BatchNormalization", _x, *STATS, opsets=(14, 17), const=(1, 2, 3, 4), outputs=3, training_mode=1, momentum=0.75
+    )
+case("BatchNormalization", randn(4, 5, 3), *STATS, const=(0, 1, 2, 3, 4), outputs=3, training_mode=1)
 case("InstanceNormalization", randn(2, 5, 3, 4), positive(5), randn(5), opsets=(9, 22), const=(1, 2))
 case("GroupNormalization", randn(2, 6, 3, 4), positive(6), randn(6), opsets=(21,), const=(1, 2), num_groups=3)
 case("LayerNormalization", randn(2, 3, 8), positive(8), randn(8), const=(1, 2))

@@ -80,6 +80,51 @@ def test_torchvision(name, opset, torchvision_models):
     compare(calibrated(getattr(torchvision_models, name)(**options), x), x, opset)
 
 
+class Standardised(torch.nn.Conv2d):
+    """A convolution whose weights have mean 0 and variance 1 for each output, by a batch norm of themselves."""
+
+    def __init__(self, inputs, outputs, kernel, stride=1, groups=1):
+        super().__init__(inputs, outputs, kernel, stride, kernel // 2, groups=groups)
+        self.gain = torch.nn.Parameter(torch.rand(outputs, 1, 1, 1) + 0.5)
+
+    def forward(self, x):
+        rows = self.weight.reshape(1, self.out_channels, -1)
+        scale = (self.gain * self.weight[0].numel() ** -0.5).view(-1)
+        weight = torch.nn.functional.batch_norm(rows, None, None, weight=scale, training=True, momentum=0.0, eps=1e-6)
+        weight = weight.reshape_as(self.weight)
+        return torch.nn.functional.conv2d(x, weight, self.bias, self.stride, self.padding, groups=self.groups)
+
+
+class NormaliserFree(torch.nn.Module):
+    """A stem and a bottleneck with squeeze and excite, as in NFNet."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Sequential(Standardised(3, 8, 3, 2), torch.nn.GELU(), Standardised(8, 16, 3, 2))
+        self.down, self.shortcut = Standardised(16, 16, 1), Standardised(16, 32, 1)
+        self.middle, self.up = Standardised(16, 16, 3, 2, groups=2), Standardised(16, 32, 1)
+        self.squeeze, self.excite = torch.nn.Conv2d(32, 8, 1), torch.nn.Conv2d(8, 32, 1)
+        self.skip_gain = torch.nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x):
+        x = torch.nn.functional.gelu(self.stem(x)) * 1.7 * 0.9
+        shortcut = self.shortcut(torch.nn.functional.avg_pool2d(x, 2, 2, ceil_mode=True, count_include_pad=False))
+        y = torch.nn.functional.gelu(self.middle(torch.nn.functional.gelu(self.down(x)) * 1.7)) * 1.7
+        y = self.up(y)
+        gate = self.excite(torch.relu(self.squeeze(y.mean((2, 3), keepdim=True)))).sigmoid()
+        return y * gate * 2.0 * 0.2 * self.skip_gain + shortcut
+
+
+@pytest.mark.parametrize("opset", [14, 17])
+def test_weights_standardised_by_batch_norms(opset):
+    model = compare(NormaliserFree(), torch.randn(2, 3, 36, 36), opset)
+    norms = [node for node in model.graph.node if node.op_type == "BatchNormalization"]
+    modes = [attribute.i for node in norms for attribute in node.attribute if attribute.name == "training_mode"]
+    assert modes == [1] * 6  # what torch exports them as
+    plan = pl.compile(pylayout.onnx.load(model), device="cpu", tune="off")
+    assert "batch_norm" not in plan.graph()  # of constants: done once
+
+
 class Encoder(torch.nn.Module):
     """A patch embedding and transformer blocks, as in ViT."""
 

@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
-from ...errors import ShapeError, UnsupportedError
+from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
 from ..fold import arange
 from ..node import Node, dtype_text
 from ..operand import Known, Operand, Result
 from ..registry import converter
+from .math import cast
 
 
-@converter("BatchNormalization", since=7, note="inference only")
-def batch_normalization(node: Node) -> Result:
-    x = node.x(0)
+def _normalised(node: Node, mean: Operand, variance: Operand) -> Operand:
+    made: Operand = node.op(
+        "batch_norm", node.x(0), mean, variance, node.x(1), node.x(2), eps=node.number("epsilon", 1e-5)
+    )
+    return made
+
+
+@converter("BatchNormalization", since=7, note="before opset 14 inference only")
+def batch_normalization_7(node: Node) -> Result:
     if not node.integer("spatial", 1):  # opsets 7 and 8 have it
         raise UnsupportedError("attribute spatial is 0, expected 1")
-    if node.integer("training_mode", 0):
-        raise UnsupportedError("attribute training_mode is 1, expected 0 (inference)")
     node.ignore("momentum")  # of training
     if any(node.wants(i) for i in range(1, 5)):
         raise UnsupportedError("outputs beyond the first are used, which only training has")
-    scale, bias, mean, variance = (node.x(i) for i in range(1, 5))
-    return node.op("batch_norm", x, mean, variance, scale, bias, eps=node.number("epsilon", 1e-5))
+    return _normalised(node, node.x(3), node.x(4))
+
+
+@converter("BatchNormalization", since=14)
+def batch_normalization(node: Node) -> Result:
+    momentum = node.number("momentum", 0.9)
+    if not node.integer("training_mode", 0):
+        if node.wants(1) or node.wants(2):
+            raise InvalidArgumentError("outputs beyond the first are used, which only training_mode=1 has")
+        return _normalised(node, node.x(3), node.x(4))
+    # By the statistics of x itself, as weights are standardised; those given are moved towards them.
+    x = node.x(0)
+    if x.ndim < 2:
+        raise ShapeError(f"x has rank {x.ndim}, expected at least 2")
+    axes = [i for i in range(x.ndim) if i != 1]
+    mean = node.op("mean", x, axes, True)
+    variance = node.op("mean", node.op("square", node.op("sub", x, mean)), axes)
+    mean = node.op("reshape", mean, [x.shape[1]])
+
+    def moved(given: Operand, found: Operand) -> Operand:
+        scalars, dtype = [momentum, 1 - momentum], dtype_text(given)
+        made: Operand = node.op("pointwise", [given, found], "y0 = x0 * s0 + x1 * s1", scalars=scalars, dtype=dtype)
+        return made
+
+    # In the dtype of the scale, which may be wider than that of x.
+    mean, variance = (cast(node, found, dtype_text(node.x(1))) for found in (mean, variance))
+    return [_normalised(node, mean, variance), moved(node.x(3), mean), moved(node.x(4), variance)]
 
 
 @converter("InstanceNormalization", since=6)
