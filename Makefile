@@ -1,4 +1,4 @@
-# One word each, on a fresh Debian 12 or newer: make demo | test | test-intel | sanitize | bench | lint | build | clean
+# One word each, on a fresh Debian 12 or newer: make demo | test | test-intel | sanitize | bench | lint | docs | build | clean
 # Everything is set up in .venv and build/make; system packages come by apt where it can be used (tools/system-packages).
 PYTHON ?= python3
 VENV := .venv
@@ -14,7 +14,7 @@ test test-intel sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= pass
 SOURCES := $(shell find src kernels pylayout cmake tests/c -type f ! -name '*.so*' ! -name '*.pyc' 2>/dev/null) \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo test sanitize bench lint format build clean
+.PHONY: demo test sanitize bench lint format docs build clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -63,6 +63,11 @@ format: $(VENV)/lint.stamp
 	$(BIN)/ruff format .
 	git ls-files 'src/*.cpp' 'src/*.h' 'tests/c/*' 'examples/*.c' | grep -E '\.(c|cpp|h)$$' | xargs $(BIN)/clang-format -i
 
+# The site of docs/, in build/site; links that lead nowhere fail.
+docs: $(VENV)/docs.stamp
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
 build: $(VENV)/build.stamp
 
 # The package is installed as a user would install it, and the build leaves the same libraries in pylayout/, so that
@@ -87,6 +92,10 @@ $(VENV)/venv.stamp: pyproject.toml tools/system-packages tools/requirements
 
 $(VENV)/lint.stamp: $(VENV)/venv.stamp
 	@$(BIN)/python tools/requirements lint | $(BIN)/pip install -q -r /dev/stdin
+	@touch $@
+
+$(VENV)/docs.stamp: $(VENV)/venv.stamp
+	@$(BIN)/python tools/requirements docs | $(BIN)/pip install -q -r /dev/stdin
 	@touch $@
 
 clean:

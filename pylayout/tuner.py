@@ -60,7 +60,7 @@ def tuned_values(device: str) -> list[dict[str, Any]]:
 
 
 def table_text(rows: Iterable[dict[str, Any]], device: str) -> str:
-    """A table of tuned values as the library reads it (kernels/README.md): for each class the values that won.
+    """A table of tuned values as the library reads it (docs/howto/tune.md): for each class the values that won.
 
     device: words that the device's vendor and name contain.
     """

@@ -61,7 +61,7 @@ typedef struct pl_graph_handle* pl_graph;
 typedef struct pl_plan_handle* pl_plan;
 
 /* What a tensor is.  The element (i_0, i_1, ...) of a tensor without inner blocks lies at
- * offset + sum(i_k * strides[k]) elements; see docs/layouts.md for blocked ones. */
+ * offset + sum(i_k * strides[k]) elements; see docs/explanation/layouts.md for blocked ones. */
 typedef struct pl_tensor_info {
   pl_dtype dtype;
   int32_t rank;
@@ -114,7 +114,7 @@ PL_API pl_status pl_context_create(const char* options, pl_context* context);
 /* Changes threads, tune or math. */
 PL_API pl_status pl_context_set(pl_context context, const char* options);
 /* 1 once programs that repeat run as they will from now on: no chain of ops is waiting for its contest, or in the
- * middle of it (docs/architecture.md, "Choosing, one op at a time"); always 1 with tune=off.  A benchmark warms up
+ * middle of it (docs/explanation/choice.md); always 1 with tune=off.  A benchmark warms up
  * until then. */
 PL_API pl_status pl_context_settled(pl_context context, int32_t* settled);
 PL_API pl_status pl_context_release(pl_context context);
@@ -276,7 +276,7 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *                       left of the batch when no `streams` slices of N remain is run at once, on all threads
  *   math=fp32|tf32|fp16 as of pl_context_create; at least the context's
  *   memory_limit=BYTES  of arenas, beside weights: to keep it a batch is cut smaller, then lighter ways are taken
- *   simplify=true|false, without="pass,pass"   the passes of docs/graph.md
+ *   simplify=true|false, without="pass,pass"   the passes of docs/explanation/planning.md
  * progress may be NULL. */
 PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);
 PL_API pl_status pl_plan_release(pl_plan plan);

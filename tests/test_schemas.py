@@ -93,7 +93,7 @@ def test_signatures_are_those_of_torch():
 
 @pytest.mark.parametrize("tool", ["ops_stub", "ops_page"])
 def test_what_is_made_from_the_schemas_is_current(tool):
-    """pylayout/ops.pyi and docs/ops.md: `python tools/<tool>.py` writes them anew."""
+    """pylayout/ops.pyi and docs/reference/ops/: `python tools/<tool>.py` writes them anew."""
     path = Path(__file__).parent.parent / "tools" / f"{tool}.py"
     done = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

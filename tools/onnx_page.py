@@ -1,4 +1,4 @@
-"""Write docs/onnx.md, what of ONNX is supported, from the converters.
+"""Write docs/reference/onnx.md, what of ONNX is supported, from the converters.
 
 python tools/onnx_page.py           writes it
 python tools/onnx_page.py --check   fails if it is not current
@@ -16,7 +16,7 @@ from generated import write_or_check
 from pylayout.onnx.importer import MAX_OPS
 from pylayout.onnx.registry import FIRST_OPSET, LAST_OPSET, converters
 
-PATH = Path(__file__).parent.parent / "docs" / "onnx.md"
+PATH = Path(__file__).parent.parent / "docs" / "reference" / "onnx.md"
 
 HEAD = f"""# ONNX models
 
@@ -102,4 +102,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_check(PATH, page(), "onnx_page.py"))
+    sys.exit(write_or_check({PATH: page()}, "onnx_page.py"))

@@ -1,7 +1,7 @@
-"""Write docs/ops.md, the reference of the ops, from the schemas.
+"""Write docs/reference/ops/, the reference of the ops, from the schemas: a page a family, and an index.
 
-python tools/ops_page.py           writes it
-python tools/ops_page.py --check   fails if it is not current
+python tools/ops_page.py           writes them
+python tools/ops_page.py --check   fails if one is not current
 """
 
 import inspect
@@ -13,19 +13,74 @@ from generated import write_or_check
 
 from pylayout import calls, composed, op_functions, ops
 
-PATH = Path(__file__).parent.parent / "docs" / "ops.md"
+FOLDER = Path(__file__).parent.parent / "docs" / "reference" / "ops"
 
-HEAD = """# Ops
+INDEX_HEAD = """# Ops
 
-Made by `tools/ops_page.py` from the schemas (`src/ops/`), as are the docstrings: not edited by hand.
+Made by `tools/ops_page.py` from the schemas (`src/ops/`), as are the docstrings: do not edit.
 
 Each op is a function of `pylayout.ops`. It takes tensors, NumPy arrays, anything with DLPack or the buffer protocol,
-and numbers; besides what is listed here also `layout` ("auto", "per-op" or a layout to force) and `device`. In C the
-same names go to `pl_op_run`. Shapes are logical, (n, c, d, h, w), whatever the order in memory. dtypes: f32, f16, bf16,
-s8, u8, s32, s64, bool. Given a Value of a `pylayout.Graph`, an op is appended to that graph instead.
-An `activation` is the name of any function of one tensor here
-but `logical_not`, `isnan` and `isinf`; or `gelu_erf` (the same as `gelu`) or `gelu_tanh` (its approximation).
+and numbers. Every op also takes `layout` ("auto", "per-op" or a layout to force) and `device`. In C the same names go
+to `pl_op_run` ([ABI](../abi.md)). Shapes are logical, (n, c, d, h, w), whatever the order in memory. dtypes: f32, f16,
+bf16, s8, u8, s32, s64, bool. Given a Value of a `pylayout.Graph`, an op is appended to that graph instead.
+Which provider runs an op in which dtype and layout: [Support](../support.md).
+
+An `activation` is the name of any function of one tensor but `logical_not`, `isnan` and `isinf`; or `gelu_erf` (the
+same as `gelu`) or `gelu_tanh` (its approximation).
 """
+
+# The pages: file, title, the schemas' kinds. Ops made of other ops have the kind "composed:" and their name.
+FAMILIES = [
+    ("convolution", "Convolution", ["conv", "conv_transpose"]),
+    ("matrix", "Matrix products and attention", ["linear", "matmul", "attention", "composed:einsum"]),
+    ("pooling", "Pooling and resizing", ["pool", "adaptive_pool", "resize"]),
+    ("normalisation", "Normalisation and softmax", ["batch_norm", "layer_norm", "group_norm", "lrn", "softmax"]),
+    ("activation", "Functions of one tensor", ["unary", "prelu", "cast"]),
+    ("arithmetic", "Functions of two tensors and more", ["binary", "where", "pointwise", "composed:masked_fill"]),
+    (
+        "reduction",
+        "Reductions, running sums and selection",
+        ["reduce", "arg_reduce", "cumsum", "topk", "composed:all", "composed:any", "composed:std", "composed:var"],
+    ),
+    (
+        "shape",
+        "Shape and views",
+        [
+            "reshape",
+            "flatten",
+            "squeeze",
+            "unsqueeze",
+            "permute",
+            "transpose",
+            "expand",
+            "slice",
+            "split",
+            "identity",
+            "composed:chunk",
+            "composed:unbind",
+        ],
+    ),
+    (
+        "movement",
+        "Joining, copying and look-up",
+        [
+            "concat",
+            "pad",
+            "tile",
+            "gather",
+            "gather_elements",
+            "reorder",
+            "channel_shuffle",
+            "interleave",
+            "composed:stack",
+            "composed:flip",
+            "composed:one_hot",
+        ],
+    ),
+    ("recurrent", "Recurrent layers", ["recurrent"]),
+    ("quantised", "Quantisation", ["quantize_linear", "dequantize_linear", "quantized_conv", "quantized_matmul"]),
+    ("fused", "Fused blocks", ["squeeze_excite"]),
+]
 
 TYPES = {
     "bool": "bool",
@@ -91,21 +146,52 @@ def own(name: str) -> list[inspect.Parameter]:
     return list(composed.signature_of(name).parameters.values())[:-2]
 
 
-def page() -> str:
-    """The whole file."""
-    schemas = calls.schemas()
-    docs = {name: schema["doc"].strip() for name, schema in schemas.items()}
+def families() -> dict[str, tuple[str, list[str]]]:
+    """By page: its title, and its ops by name. Fails for a kind that no page lists, and for one that is gone."""
+    kinds = {name: schema["kind"] for name, schema in calls.schemas().items()}
+    kinds |= {name: f"composed:{name}" for name in composed.COMPOSED}
+    listed = {kind: page for page, _, of_page in FAMILIES for kind in of_page}
+    wrong = sorted({*kinds.values()} ^ {*listed})
+    if wrong:
+        sys.exit(f"FAMILIES of tools/ops_page.py and the schemas disagree about the kinds {', '.join(wrong)}")
+    return {
+        page: (title, sorted(name for name, kind in kinds.items() if listed[kind] == page))
+        for page, title, _ in FAMILIES
+    }
+
+
+def titles() -> dict[str, str]:
+    """By op: what it does, in a line."""
+    docs = {name: schema["doc"].strip() for name, schema in calls.schemas().items()}
     docs |= {name: inspect.getdoc(function) for name, function in composed.COMPOSED.items()}
-    lines = [HEAD, "| op | |", "|---|---|"]
-    for name, doc in sorted(docs.items()):
-        lines.append(f"| [{cell(name)}](#{name}) | {cell(doc.split(chr(10))[0])} |")
+    return {name: cell(doc.split("\n")[0]) for name, doc in docs.items()}
+
+
+def index_page() -> str:
+    """All ops, by family."""
+    lines = [INDEX_HEAD]
+    for page, (title, names) in families().items():
+        lines += [f"## [{title}]({page}.md)", "", "| op | |", "|---|---|"]
+        lines += [f"| [{cell(name)}]({page}.md#{name}) | {titles()[name]} |" for name in names] + [""]
     aliases = [f"`{alias}` = `{target}`" for alias, target in sorted(ops.ALIASES.items())]
-    lines += ["", f"Other names: {', '.join(aliases)}.", ""]
-    lines.append(
-        "\n\n".join(section(schemas[name]) if name in schemas else composed_section(name) for name in sorted(docs))
-    )
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, f"Other names: {', '.join(aliases)}.", ""])
+
+
+def family_page(title: str, names: list[str]) -> str:
+    """The ops of one family."""
+    schemas = calls.schemas()
+    head = f"# {title}\n\nMade by `tools/ops_page.py`: do not edit. What all ops have in common: [Ops](index.md).\n"
+    sections = [section(schemas[name]) if name in schemas else composed_section(name) for name in names]
+    return "\n".join([head, "\n\n".join(sections)]) + "\n"
+
+
+def pages() -> dict[Path, str]:
+    """Every file of the folder."""
+    made = {FOLDER / "index.md": index_page()}
+    return made | {FOLDER / f"{page}.md": family_page(*of_page) for page, of_page in families().items()}
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_check(PATH, page(), "ops_page.py"))
+    made = pages()
+    stale = [path for path in FOLDER.glob("*.md") if path not in made]
+    sys.exit(write_or_check(made, "ops_page.py", stale))

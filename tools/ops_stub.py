@@ -112,4 +112,4 @@ def stub() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(write_or_check(PATH, stub(), "ops_stub.py"))
+    sys.exit(write_or_check({PATH: stub()}, "ops_stub.py"))

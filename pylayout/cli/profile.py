@@ -32,7 +32,7 @@ examples:
   pylayout profile vgg16 --weights vgg16.safetensors --image cat.jpg
   pylayout profile model.onnx --batch 16 --input cat.jpg
 The first run on a machine measures the ways to run each op, which takes a while; later runs start from those times.
-How to read the report: docs/profiling.md."""
+How to read the report: docs/howto/read-a-profile.md."""
 
 
 def add(commands: Any) -> None:

@@ -19,7 +19,7 @@ _MORE_LINES = re.compile(r": (\d+) more lines")
 
 _DESCRIPTION = """\
 Measure every way to run one op, or every op of a network or a model, on a device, and search the tuning spaces of the
-kernels (kernels/README.md): first the values a program would start from, then all others that the device can run.
+kernels (docs/howto/tune.md): first the values a program would start from, then all others that the device can run.
 Every time is kept in the cost database at once: a search that is interrupted goes on where it was, and programs take
 the fastest from then on. What won also goes into a table in the cache directory, for shapes like those searched."""
 
@@ -123,7 +123,7 @@ def _write_table(path: Path, device: str) -> int:
 
     text = table_text(tuned_values(device), _device_words(device))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("# Written by `pylayout tune`; format: kernels/README.md.\n" + text, "utf-8")
+    path.write_text("# Written by `pylayout tune`; format: docs/howto/tune.md.\n" + text, "utf-8")
     return text.count("\n") - 1
 
 

@@ -55,7 +55,7 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual std::unique_ptr<Timing> start_timing() = 0;
 
   // A part of a buffer of a device with host_memory(), from `offset` on, as a buffer of its own that keeps the whole
-  // alive.  Throws Error(internal) for other devices: see docs/graph.md on why OpenCL's sub-buffers are not used.
+  // alive.  Throws Error(internal) for other devices: docs/explanation/planning.md says why not sub-buffers.
   BufferRef part(const BufferRef& whole, size_t offset, size_t bytes);
 
   // A buffer over somebody else's memory on this device, by its handle (an OpenCL device's cl_mem, retained as

@@ -2,7 +2,7 @@
 //
 // Op by op the layouts of a short op differ by less than what its neighbours do to it: which core wrote its input, what
 // is left in which cache.  So a chain chosen by times taken alone may be several percent slower than the same chain in
-// one layout throughout (docs/architecture.md gives figures).  A contest lets ways of choosing compete:
+// one layout throughout (docs/explanation/choice.md).  A contest lets ways of choosing compete:
 //   - greedy: each op by the dispatcher's sum of op, conversions and consumers;
 //   - each layout that the costs taken alone do not rule out, throughout the chain, as a forced policy has it.
 //

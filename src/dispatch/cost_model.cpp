@@ -21,7 +21,7 @@ double flops_of(const Op& op) {
 
 double estimate_ms(const Op& op, const Candidate& candidate, const Rates& rates) {
   if (candidate.busy_ms > 0) return rates.overhead_ms + std::max(candidate.busy_ms, bytes_of(op) / rates.bytes_per_ms);
-  // A reference loop reaches about a hundredth of what the hardware can do; see docs/performance.md.
+  // A reference loop reaches about a hundredth of the hardware's rate.
   const double efficiency = candidate.reference ? 0.01 : std::clamp(candidate.efficiency, 1e-3, 1.0);
   const double roofline = std::max(flops_of(op) / rates.flops_per_ms, bytes_of(op) / rates.bytes_per_ms);
   return rates.overhead_ms + roofline / efficiency;

@@ -8,8 +8,8 @@ namespace pl {
 class Context;
 
 // The same program with every f32 value between its inputs and outputs, constants included, as f16; sums of products
-// are still f32 (kernels/README.md).  Ops whose results or arguments cannot be f16 keep f32, with casts around them;
-// casts keep the precision that they are given.  Inputs and outputs keep their dtypes.  Every value is rounded to 11
+// are still f32 (docs/explanation/kernels.md).  Ops whose results or arguments cannot be f16 keep f32, with casts
+// around them; casts keep the precision that they are given.  Inputs and outputs keep their dtypes.  Values have 11
 // bits, so each op adds a relative error of up to 2^-11; what exceeds 65504 becomes infinite, what is below 2^-24
 // becomes 0 (IEEE 754 binary16).
 Graph in_half_precision(const Graph& graph, Context& context);

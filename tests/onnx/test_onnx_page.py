@@ -1,4 +1,4 @@
-"""docs/onnx.md says what the converters are."""
+"""docs/reference/onnx.md says what the converters are."""
 
 import subprocess
 import sys

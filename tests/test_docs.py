@@ -1,0 +1,170 @@
+"""The documentation: links hold, every page is found, examples run, commands parse, generated pages are current."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import docs_site  # noqa: E402
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
+EVERYWHERE = ["README.md", "CONTRIBUTING.md", "kernels/README.md", *PAGES]
+LESSONS = ["README.md", *(page for page in PAGES if page.startswith(("docs/tutorial/", "docs/howto/")))]
+
+# What somebody new asks, and a sentence of the answer with the page that holds it: at most two links from README.
+QUESTIONS = [
+    ("How do I install it and see it run?", "README.md", "make demo"),
+    ("How do I run one convolution from Python?", "docs/tutorial/first-op.md", "ops.conv2d("),
+    ("How do I run an ONNX model?", "docs/tutorial/first-model.md", 'pl.compile("model.onnx"'),
+    ("Why does an op run in this layout?", "docs/explanation/choice.md", "candidate with the least sum of"),
+    ("What does nChw16c mean?", "docs/explanation/layouts.md", "nChw16c"),
+    ("Which ops are there, and what does conv2d compute?", "docs/reference/ops/convolution.md", "## conv2d"),
+    ("Which ONNX ops are supported?", "docs/reference/onnx.md", "| Conv |"),
+    ("How do I call it from C?", "docs/howto/embed-in-c.md", "find_package(pylayout"),
+    ("How fast is it, and how was that measured?", "docs/results/index.md", "geometric mean"),
+    ("Where does it keep its cache?", "docs/reference/settings.md", "PYLAYOUT_CACHE_DIR"),
+]
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text("utf-8")
+
+
+def links_from(page: str) -> list[str]:
+    """The files in the repository that a page links to."""
+    targets = [docs_site.target_of(page, link) for link in docs_site.links_of(text_of(page))]
+    return [target for target in targets if target]
+
+
+def slugs(page: str) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.+)$", docs_site.without_blocks(text_of(page)), re.MULTILINE):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", words.replace("\\", "")).replace(" ", "-"))
+    return found
+
+
+@pytest.mark.parametrize("page", EVERYWHERE)
+def test_links_hold(page: str) -> None:
+    for link in docs_site.links_of(text_of(page)):
+        target, anchor = docs_site.target_of(page, link), link.partition("#")[2]
+        if link.startswith("#"):
+            target = page
+        if not target:
+            continue
+        assert (ROOT / target).exists(), f"{page} links to {link}, which is no file"
+        if anchor:
+            assert anchor in slugs(target), f"{page} links to {link}, which is no heading of {target}"
+
+
+def test_every_page_belongs_to_a_section() -> None:
+    assert docs_site.navigation()[1] == [], "link to these pages from the index.md of a section"
+
+
+def test_sections_are_those_of_the_folder() -> None:
+    assert set(docs_site.SECTIONS) == {path.parent.name for path in (ROOT / "docs").glob("*/index.md")}
+
+
+@pytest.mark.parametrize(("question", "page", "answer"), QUESTIONS, ids=[question for question, _, _ in QUESTIONS])
+def test_answers_are_two_clicks_away(question: str, page: str, answer: str) -> None:
+    first = set(links_from("README.md"))
+    second = {target for link in first if link.endswith(".md") for target in links_from(link)}
+    assert page in {"README.md"} | first | second, f"{page} is more than two links from README.md"
+    assert answer in text_of(page)
+
+
+def code_blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text_of(page), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", [page for page in LESSONS if code_blocks(page, "python")])
+def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page's blocks of Python, one after another in one program, beside a small model.onnx and its image.npy."""
+    if "model.onnx" in "".join(code_blocks(page, "python")):
+        write_model(tmp_path)
+    program = "\n".join(code_blocks(page, "python"))
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def write_model(folder: Path) -> None:
+    """A convolution and a mean, as ONNX, and an image for it."""
+    onnx = pytest.importorskip("onnx")
+    rng = np.random.default_rng(0)
+    weight = onnx.numpy_helper.from_array(rng.standard_normal((8, 3, 3, 3)).astype(np.float32), "weight")
+    value = onnx.helper.make_tensor_value_info
+    nodes = [
+        onnx.helper.make_node("Conv", ["image", "weight"], ["h"], pads=[1, 1, 1, 1]),
+        onnx.helper.make_node("Relu", ["h"], ["r"]),
+        onnx.helper.make_node("GlobalAveragePool", ["r"], ["scores"]),
+    ]
+    f32 = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        nodes, "small", [value("image", f32, (1, 3, 32, 32))], [value("scores", f32, (1, 8, 1, 1))], [weight]
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, str(folder / "model.onnx"))
+    np.save(folder / "image.npy", rng.standard_normal((1, 3, 32, 32)).astype(np.float32))
+
+
+COMMANDS = sorted(
+    {
+        (page, line.strip().partition("  #")[0].strip())
+        for page in EVERYWHERE
+        if not page.startswith(("docs/notes/", "docs/reference/"))
+        for line in text_of(page).split("\n")
+        if re.match(r"(    |\$ )pylayout [a-z]", line)
+    }
+)
+
+
+@pytest.mark.parametrize(("page", "command"), COMMANDS)
+def test_commands_parse(page: str, command: str) -> None:
+    """`pylayout …` in the pages, but for what stands for something else: […], … and NAME|NAME."""
+    from pylayout.cli import _parser
+
+    if any(sign in command for sign in "[…|") or command.endswith("\\"):
+        pytest.skip("a pattern, not a command")
+    _parser().parse_args(shlex.split(command)[1:])
+
+
+def test_settings_name_every_environment_variable() -> None:
+    sources = [*(ROOT / "src").rglob("*.cpp"), *(ROOT / "pylayout").rglob("*.py"), *(ROOT / "bench").rglob("*.py")]
+    sources += [*(ROOT / "tests").rglob("*.py"), *(ROOT / "tests").rglob("*.h"), *(ROOT / "tests").rglob("*.cpp")]
+    read = re.compile(r"""(?:getenv\(|variable\(|environ\.get\(|environ\[|environ\.setdefault\()"(PYLAYOUT_\w+)""")
+    used = {name for path in sources for name in read.findall(path.read_text("utf-8"))}
+    listed = set(re.findall(r"^\| `(PYLAYOUT_\w+)`", text_of("docs/reference/settings.md"), re.MULTILINE))
+    assert used == listed
+
+
+@pytest.mark.parametrize("tool", ["abi_page", "cli_page", "support_page"])
+def test_generated_pages_are_current(tool: str) -> None:
+    path = ROOT / "tools" / f"{tool}.py"
+    done = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_site_builds(tmp_path: Path) -> None:
+    pytest.importorskip("material", reason="the extra `docs` is not installed")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
