@@ -311,7 +311,9 @@ PL_API pl_status pl_profile_stop(pl_context context, char** json);
 
 /* ---- measured costs ---- */
 
-/* The cost database: {"path", "records", "stale", "damaged", "rates": {...}}. */
+/* The cost database: {"path", "records", "environments", "stale", "damaged", "writable", "cache_dir"}.  An environment
+ * is a device with its driver, a provider's version and a number of threads; stale records are of one that is not here.
+ */
 PL_API pl_status pl_costs_describe(pl_context context, char** json);
 /* Forgets all measured costs, and choices of plans, in memory and on disk. */
 PL_API pl_status pl_costs_clear(pl_context context);

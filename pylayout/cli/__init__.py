@@ -1,7 +1,8 @@
-"""The command line: `pylayout devices | query | tune | run | explain | profile | bench | cache`.
+"""The command line: `pylayout devices | query | tune | run | explain | profile | bench | doctor | cache`.
 
 Each command is a module with `add(commands)`, which describes its arguments, and `run(options)`, which returns what
-`--json` writes and prints the rest. Exit codes: 0 done, 1 an error (one line on standard error), 2 wrong usage.
+`--json` writes and prints the rest. Exit codes: 0 done, 1 an error (one line on standard error), 2 wrong usage;
+a command may set `options.exit_code` to a number of its own.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ examples:
   pylayout run model.onnx --input photo.jpg       run a model of your own
   pylayout explain model.onnx                     why it runs as it does
   pylayout bench model.onnx                       its speed beside ONNX Runtime, OpenVINO and PyTorch
+  pylayout doctor                                 what is slow on this machine, and why
 `pylayout COMMAND --help` explains each command.
 """
 
 
 def _parser() -> argparse.ArgumentParser:
-    from . import bench, cache, devices, explain, profile, query, run, tune
+    from . import bench, cache, devices, doctor, explain, profile, query, run, tune
 
     parser = argparse.ArgumentParser(
         prog="pylayout",
@@ -48,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (devices, query, tune, run, explain, profile, bench, cache):
+    for module in (devices, query, tune, run, explain, profile, bench, doctor, cache):
         module.add(commands)
     for command in commands.choices.values():
         command.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -101,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.json is not None:
             _write_json(result, options.json)
             sys.stdout.flush()
-        return 0
+        return getattr(options, "exit_code", 0)
     except UsageError as error:
         return _fail(str(error), 2)
     except KeyboardInterrupt:

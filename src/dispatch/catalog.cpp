@@ -110,6 +110,18 @@ std::string Catalog::environment(const Device& device, const std::string& provid
   return hex(seed);
 }
 
+std::set<std::string> Catalog::environments() const {
+  std::set<std::string> found;
+  for (const auto& device : context_.devices()) {
+    std::vector<std::string> measured{"rates"};
+    for (const Provider* provider : context_.providers_of(*device)) measured.push_back(provider->name());
+    const int most = device->is_cpu() ? std::max(available_processors(), int(context_.options().threads)) : 1;
+    for (const std::string& name : measured)
+      for (int threads = 1; threads <= most; ++threads) found.insert(environment(*device, name, threads));
+  }
+  return found;
+}
+
 EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
   Op op = asked;
   if (op.schema->kind != "reorder") {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -129,6 +130,8 @@ class Catalog {
   Rates rates(Device& device);
   Rates calibrate(Device& device);
   std::string environment(const Device& device, const std::string& provider, int threads = 0) const;
+  // Those of every device and provider here, with each number of threads up to the processors'.
+  std::set<std::string> environments() const;
 
   // Grows when a measurement or a newly met consumer may change a choice made before.
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }

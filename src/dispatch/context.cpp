@@ -205,6 +205,7 @@ std::string Context::costs_json() {
       .field("path", status.path)
       .field("records", status.records)
       .field("environments", status.environments)
+      .field("stale", status.records - costs_->count(catalog_->environments()))
       .field("damaged", status.damaged)
       .field("writable", status.writable)
       .field("cache_dir", options_.cache_dir)

@@ -133,6 +133,13 @@ CostDatabase::Status CostDatabase::status() const {
   return {path_, costs_.size(), damaged_, environments.size(), writable_};
 }
 
+size_t CostDatabase::count(const std::set<std::string>& environments) const {
+  std::lock_guard<std::mutex> guard(lock_);
+  size_t found = 0;
+  for (const auto& entry : costs_) found += environments.count(entry.first.substr(0, entry.first.find('\t')));
+  return found;
+}
+
 uint64_t CostDatabase::generation() const {
   std::lock_guard<std::mutex> guard(lock_);
   return generation_;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -42,6 +43,8 @@ class CostDatabase {
     bool writable = true;
   };
   Status status() const;
+  // Keys known of these environments.
+  size_t count(const std::set<std::string>& environments) const;
   // Increased by every record, so that choices made before can be told from those after.
   uint64_t generation() const;
 

@@ -42,6 +42,7 @@ static void test_keeps_records_between_processes() {
   CHECK(!again.find("third env", "op", "way"));  // costs of other circumstances are not used
   CHECK(again.status().records == 2);
   CHECK(again.status().environments == 2);
+  CHECK(again.count({"env", "third env"}) == 1);
   CHECK(again.status().damaged == 0);
   again.clear();
   CHECK(!again.find("env", "op", "way"));
