@@ -1014,6 +1014,15 @@ def reshape(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def rms_norm(
+    x: Input,
+    normalized_shape: int | Sequence[int],
+    weight: Input | None = None,
+    eps: float = 1e-06,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def rnn(
     x: Input,
     w: Input,
@@ -1024,6 +1033,14 @@ def rnn(
     direction: Literal["forward", "reverse", "bidirectional"] = "forward",
     batch_first: bool = False,
     nonlinearity: Literal["tanh", "relu"] = "tanh",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+def rotary_embedding(
+    x: Input,
+    cos: Input,
+    sin: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1047,6 +1064,8 @@ def scaled_dot_product_attention(
     attn_mask: Input | None = None,
     scale: float | None = None,
     is_causal: bool = False,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

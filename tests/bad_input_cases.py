@@ -127,6 +127,16 @@ CASES = {
         SHAPE,
         r"layer_norm: normalized_shape is \(4,\), expected the last sizes of x",
     ),
+    "rms_norm": (
+        lambda: ops.rms_norm(ones(2, 3), [3], ones(2)),
+        SHAPE,
+        r"rms_norm: weight.shape is \(2,\), expected \(3,\)",
+    ),
+    "rotary_embedding": (
+        lambda: ops.rotary_embedding(ones(2, 3, 8), ones(3, 3), ones(3, 3)),
+        SHAPE,
+        "rotary_embedding: cos has 3 columns, expected an even number of at most 8",
+    ),
     "group_norm": (lambda: ops.group_norm(ones(*X), 3), SHAPE, "group_norm: x.c is 4, expected a multiple of 3"),
     "prelu": (lambda: ops.prelu(ones(*X), ones(3)), SHAPE, "prelu: weight has 3 values, expected 1 or 4"),
     "concat": (lambda: ops.concat([ones(2, 3), ones(3, 3)], 1), SHAPE, r"concat: tensors\[1\].shape is \(3, 3\)"),

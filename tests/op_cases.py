@@ -184,6 +184,55 @@ add(_SDPA, normal((2, 2, 3, 5, 7), (2, 2, 3, 9, 7), (2, 2, 3, 9, 1)), attention)
 for _shape, _boolean in (((37, 45), False), ((2, 1, 1, 45), False), ((2, 3, 37, 45), True), ((1, 45), True)):
     add(_SDPA, _masked(_shape, _boolean), attention, name=f"mask {_shape} {'bool' if _boolean else 'f32'}")
 
+
+def _rotated(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    x, cos, sin = t
+    first, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
+    low, high = first.chunk(2, -1)
+    return torch.cat([first * cos + torch.cat([-high, low], -1) * sin, rest], -1)
+
+
+add("rotary_embedding", normal((2, 3, 17, 32), (17, 32), (17, 32)), _rotated)
+add("rotary_embedding", normal((2, 3, 17, 20), (2, 1, 17, 6), (1, 17, 6)), _rotated, name="the first columns only")
+add("rotary_embedding", normal((5, 7, 3), (5, 7, 2), (2,)), _rotated, name="tables of other ranks")
+add(_SDPA, normal((2, 6, 37, 16), (2, 2, 45, 16), (2, 2, 45, 19)), attention, enable_gqa=True)
+add(
+    _SDPA,
+    lambda rng: [*normal((2, 4, 45, 16), (2, 1, 45, 16), (2, 1, 45, 8))(rng), rng.standard_normal((1, 1, 1, 45)) > -1],
+    lambda torch, f, t, a: f.scaled_dot_product_attention(
+        *t[:3], attn_mask=t[3] & torch.ones(45, 45, dtype=torch.bool).tril(), enable_gqa=True
+    ),
+    name="causal and masked, one head of keys",
+    enable_gqa=True,
+    is_causal=True,
+)
+
+
+def _lowest_rows(rng: np.random.Generator) -> list[np.ndarray | None]:
+    mask = np.where(rng.standard_normal((37, 45)) > 0, 0, np.finfo(np.float32).min).astype(np.float32)
+    mask[5] = np.finfo(np.float32).min  # all keys count alike
+    return [*normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19))(rng), mask]
+
+
+add(_SDPA, _lowest_rows, attention, name="mask of the lowest number")
+
+
+def _capped(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    scores = t[0] @ t[1].mT * 3
+    scores = 2.5 * torch.tanh(scores / 2.5)
+    return torch.softmax(scores if len(t) < 4 else scores + t[3], -1) @ t[2]
+
+
+add(_SDPA, normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19)), _capped, scale=3.0, softcap=2.5)
+add(
+    _SDPA,
+    normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19), (37, 45)),
+    _capped,
+    name="softcap before a mask",
+    scale=3.0,
+    softcap=2.5,
+)
+
 # ---- quantised tensors ----
 QCONV = ("x", "weight", "x_scale", "weight_scale", "y_scale", "x_zero_point", "weight_zero_point", "y_zero_point")
 QMATMUL = tuple(name.replace("x", "a").replace("weight", "b") for name in QCONV)
@@ -444,6 +493,19 @@ add(
     normal((2, 5, 33), (33,), (33,)),
     lambda torch, f, t, a: f.layer_norm(t[0], (33,), t[1], t[2]),
     normalized_shape=[33],
+)
+add(
+    "rms_norm",
+    lambda rng: [v + 3 for v in normal((2, 5, 33), (33,))(rng)],  # a mean that must stay
+    lambda torch, f, t, a: f.rms_norm(t[0], (33,), t[1], eps=1e-3),
+    normalized_shape=[33],
+    eps=1e-3,
+)
+add(
+    "rms_norm",
+    normal((2, 3, 5, 6)),
+    lambda torch, f, t, a: f.rms_norm(t[0], (5, 6), eps=1e-6),
+    normalized_shape=[5, 6],
 )
 add("layer_norm", normal((2, 3, 5, 6)), lambda torch, f, t, a: f.layer_norm(t[0], (5, 6)), normalized_shape=[5, 6])
 add(

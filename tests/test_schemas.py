@@ -59,6 +59,7 @@ def test_signatures_are_those_of_torch():
         "adaptive_avg_pool2d": "x output_size",
         "batch_norm": "x running_mean running_var weight bias",
         "layer_norm": "x normalized_shape weight bias eps",
+        "rms_norm": "x normalized_shape weight eps",
         "group_norm": "x num_groups weight bias eps",
         "softmax": "x dim",
         "leaky_relu": "x negative_slope",

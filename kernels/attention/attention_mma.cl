@@ -51,6 +51,9 @@
 #define WIDTH 64
 #define VALUES 64
 #endif
+#ifndef GROUP
+#define GROUP 1  // heads (index 5) of q that share one of k and v
+#endif
 #ifndef CAUSAL
 #define CAUSAL 0  // 1: query i sees keys 0 to i
 #endif
@@ -392,8 +395,8 @@ INLINED void pl_add_values(__local uint4* tiles, const int at, float w[MMA_ROWS]
 }
 #endif
 
-// Without a mask, and with RISING, scores are scaled on their way into the power of 2.
-#if !defined(MASK_DTYPE) && RISING
+// Without a mask and a limit, and with RISING, scores are scaled on their way into the power of 2.
+#if !defined(MASK_DTYPE) && !defined(SOFTCAP) && RISING
 #define FOLDED 1
 #define FACTOR scale
 #else
@@ -401,13 +404,23 @@ INLINED void pl_add_values(__local uint4* tiles, const int at, float w[MMA_ROWS]
 #define FACTOR 1.0f
 #endif
 
+// A scaled score, times log2(e), limited to SOFTCAP where there is such a limit.
+#ifdef SOFTCAP
+#define CAPPED(x) (SOFTCAP * PL_LOG2_E * tanh((x) / (SOFTCAP * PL_LOG2_E)))
+#else
+#define CAPPED(x) (x)
+#endif
 // A score as it counts: scaled, with the mask.
 #ifndef MASK_DTYPE
 #define WITH_MASK(x, query, key) (x)
 #elif MASK_IS_BOOL
 #define WITH_MASK(x, query, key) (LOAD(MASK, mask, MASK_PLACE(query, key)) ? (x) : -INFINITY)
 #else
-#define WITH_MASK(x, query, key) fma(LOAD(MASK, mask, MASK_PLACE(query, key)), PL_LOG2_E, x)
+#define WITH_MASK(x, query, key) fma(pl_added(LOAD(MASK, mask, MASK_PLACE(query, key))), PL_LOG2_E, x)
+// The lowest number of f32, times log2(e), would be -infinity.
+static inline float pl_added(const float mask) {
+    return mask < -2.35e38f && mask != -INFINITY ? -2.35e38f : mask;
+}
 #endif
 #define PL_LOG2_E 1.44269504088896341f
 #define MASK_PLACE(query, key) (mask_at + (query)*MASK_STRIDE(6) + (key)*MASK_STRIDE(7))
@@ -455,7 +468,7 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
     }
 #endif
 #if !FOLDED
-    ALL_SUMS(i, j, columns, e) s[i][j][e] *= scale;
+    ALL_SUMS(i, j, columns, e) s[i][j][e] = CAPPED(s[i][j][e] * scale);
 #endif
 #ifdef MASK_DTYPE
     ALL_SUMS(i, j, columns, e) {
@@ -538,8 +551,9 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     const idx_t i5 = head % DST_DIM(5), rest5 = head / DST_DIM(5), i4 = rest5 % DST_DIM(4), rest4 = rest5 / DST_DIM(4),
                 i3 = rest4 % DST_DIM(3), rest3 = rest4 / DST_DIM(3), i2 = rest3 % DST_DIM(2),
                 rest2 = rest3 / DST_DIM(2), i1 = rest2 % DST_DIM(1), i0 = rest2 / DST_DIM(1);
-    const idx_t q_at = Q_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0), k_at = K_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0),
-                v_at = V_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0), dst_at = DST_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);
+    const idx_t q_at = Q_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0), k_at = K_OFFSET(i0, i1, i2, i3, i4, i5 / GROUP, 0, 0),
+                v_at = V_OFFSET(i0, i1, i2, i3, i4, i5 / GROUP, 0, 0),
+                dst_at = DST_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);
 #ifdef MASK_DTYPE
     const idx_t mask_at = MASK_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);
 #endif
@@ -637,7 +651,7 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
             for (idx_t key = 0; key < keys && !(CAUSAL && key > query); ++key) {
                 float score =
                     scale * product_of_rows(q + (q_at + query * Q_STRIDE(6)), k + (k_at + key * K_STRIDE(6)));
-                score = WITH_MASK(score, query, key);
+                score = WITH_MASK(CAPPED(score), query, key);
                 if (score != -INFINITY)
                     again = fma(pl_power_of_2(score - top[i][h]),
                                 LOAD(V, v, v_at + key * V_STRIDE(6) + column), again);

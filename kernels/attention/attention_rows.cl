@@ -3,6 +3,8 @@
 //   dst[h, i, c] = sum over j of p[j] * v[h, j, c] / sum over j of p[j],   p[j] = exp(s[j] - max over j of s[j]),
 //   s[j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j]
 //
+// With GROUP, k and v have one head for GROUP of q: h there is h / GROUP.  With SOFTCAP, the scaled product x is
+// SOFTCAP * tanh(x / SOFTCAP) before the mask.
 // Tensors: Q, K, V and DST as rows (common/rows.clh, the last dimension last: index 6 counts queries or keys), MASK
 // alike with strides of 0 where it is repeated.  KEYS is the number of keys, WIDTH that of q's columns.
 // One work-item computes one row of dst, padding (as zero) included, VALUES columns of it at a time: for each piece it
@@ -29,6 +31,9 @@
 #ifndef CAUSAL
 #define CAUSAL 0  // 1: query i sees keys 0 to i
 #endif
+#ifndef GROUP
+#define GROUP 1  // heads (index 5) of q that share one of k and v
+#endif
 
 __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #ifdef MASK_DTYPE
@@ -41,7 +46,7 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     ROW_INDICES(DST, i, row)
     int inside = 1;
     for (int d = 0; d < 7; ++d) inside &= i[d] < ROW_DIM_OF(DST, d);
-    const idx_t query = i[6], columns = DST_DIM(7), padded = DST_PADDED(7);
+    const idx_t head = i[5], query = i[6], columns = DST_DIM(7), padded = DST_PADDED(7);
     const idx_t keys = !inside ? 0 : CAUSAL && query + 1 < KEYS ? query + 1 : KEYS;
     for (idx_t first = 0; first < padded; first += VALUES) {
         float sums[VALUES];
@@ -50,14 +55,20 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
         for (idx_t j = 0; j < keys; ++j) {
             float score = 0.0f;
             for (idx_t e = 0; e < WIDTH; ++e) {
+                i[5] = head;
                 i[6] = query;
                 i[7] = e;
                 const float value = LOAD(Q, q, ROW_AT(Q, i));
+                i[5] = head / GROUP;
                 i[6] = j;
                 score += value * LOAD(K, k, ROW_AT(K, i));
             }
             score *= scale;
+#ifdef SOFTCAP
+            score = SOFTCAP * tanh(score / SOFTCAP);
+#endif
 #ifdef MASK_DTYPE
+            i[5] = head;
             i[6] = query;
             i[7] = j;
 #if MASK_IS_BOOL
@@ -75,6 +86,7 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
             }
             const float weight = exp(score - largest);
             total += weight;
+            i[5] = head / GROUP;
             i[6] = j;
             for (int c = 0; c < VALUES; ++c) {
                 if (first + c >= columns) break;
@@ -82,6 +94,7 @@ __kernel void attention_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
                 sums[c] += weight * LOAD(V, v, ROW_AT(V, i));
             }
         }
+        i[5] = head;
         i[6] = query;
         for (int c = 0; c < VALUES; ++c) {
             if (first + c >= padded) break;

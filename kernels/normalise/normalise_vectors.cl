@@ -14,6 +14,9 @@
 #define SRC_DTYPE f32
 #define DST_DTYPE f32
 #endif
+#ifndef CENTRED
+#define CENTRED 1  // 0: RMS norm, whose rows keep their mean: dst = src / sqrt(mean of src^2 + eps) * weight[p]
+#endif
 #ifndef BY_RUN
 #define BY_RUN 1
 #endif
@@ -69,7 +72,14 @@ ROW_KERNEL void normalise_vectors(__global const STORAGE_T(SRC)* restrict src, _
         ROW_SUM_BEGIN
         ROW_WALK(walk, ADD_SQUARE)
         ROW_SUM_END(totals)
-        for (int t = 0; t < ROW_TOTALS; ++t) scale[t] = 1.0f / sqrt(totals[t] / terms_of_row + eps);
+        for (int t = 0; t < ROW_TOTALS; ++t) {
+#if CENTRED
+            scale[t] = 1.0f / sqrt(totals[t] / terms_of_row + eps);
+#else
+            scale[t] = 1.0f / sqrt(totals[t] / terms_of_row + mean[t] * mean[t] + eps);
+            mean[t] = 0.0f;
+#endif
+        }
     }
     ROW_WALK(walk, RESULT)
 }

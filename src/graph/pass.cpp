@@ -26,6 +26,7 @@ const std::vector<Pass>& standard_passes() {
       passes::fuse_interleave(),
       passes::recognise_activation(),
       passes::recognise_norm(),
+      passes::recognise_rotary(),
       passes::recognise_attention(),
       passes::fold_pad(),
       // Products and their neighbours.

@@ -11,12 +11,21 @@ void infer(Op& op) {
   check_float(op, 0);
   const Dims &q = op.in(0).shape, &k = op.in(1).shape, &v = op.in(2).shape;
   const int rank = q.size(), rows = rank - 2, last = rank - 1;
+  const bool grouped = op.attributes.flag("enable_gqa");
+  check(op, !grouped || rank >= 3, Code::shape, "q has rank ", rank, ", expected at least 3 where enable_gqa is true");
   for (int i = 1; i < 3; ++i) {
     check_rank(op, i, rank, rank);
     check_same_dtype(op, i);
-    for (int d = 0; d < rows; ++d)
+    for (int d = 0; d < (grouped ? rows - 1 : rows); ++d)
       check(op, op.in(i).shape[d] == q[d], Code::shape, op.schema->input_parameter(i).name, ".shape is ",
             op.in(i).shape, ", expected ", q[d], " along dimension ", d, " (q has shape ", q, ")");
+  }
+  if (grouped) {
+    const int heads = rows - 1;
+    check(op, k[heads] > 0 ? q[heads] % k[heads] == 0 : q[heads] == 0, Code::shape, "k.shape is ", k,
+          ", expected a divisor of ", q[heads], " along dimension ", heads, " (q has shape ", q, ")");
+    check(op, v[heads] == k[heads], Code::shape, "v.shape is ", v, ", expected ", k[heads], " along dimension ", heads,
+          " (that of k, which has shape ", k, ")");
   }
   check(op, q[last] > 0, Code::shape, "q.shape is ", q, ", expected at least 1 as the last size");
   check(op, k[last] == q[last], Code::shape, "k.shape is ", k, ", expected ", q[last],
@@ -39,6 +48,11 @@ void infer(Op& op) {
   } else {
     check_finite(op, "scale");
   }
+  if (!op.attributes.is_none("softcap")) {
+    check_finite(op, "softcap");
+    const double softcap = op.attributes.number("softcap");
+    check(op, softcap > 0, Code::invalid_argument, "softcap is ", softcap, ", expected more than 0");
+  }
   Dims output = q;
   output[last] = v[last];
   add_output(op, op.in(0).dtype, output);
@@ -60,7 +74,9 @@ Schema scaled_dot_product_attention() {
       "y = softmax(scale * q @ k^T + mask) @ v\n\n"
       "over the last two dimensions; the scores are never kept as a tensor.  Where attn_mask is bool, keys at "
       "False take no part; a floating one is added to the scores.  With is_causal a query sees the keys of "
-      "its own number and before.  A query that sees no key gives zeros.\n\n"
+      "its own number and before.  A query that sees no key gives zeros.  With enable_gqa several heads of q, which "
+      "follow each other, share one of k and v.  A softcap limits the scores before the mask: "
+      "softcap * tanh(scale * q @ k^T / softcap).\n\n"
       "Returns (..., l, ev) in the dtype of q; sums are kept in at least f32.\n\n"
       "Source: A. Vaswani et al., arXiv 1706.03762; semantics of "
       "torch.nn.functional.scaled_dot_product_attention; one pass over blocks of keys: T. Dao et al., arXiv "
@@ -70,7 +86,10 @@ Schema scaled_dot_product_attention() {
       .tensor("v", "values (..., s, ev)")
       .optional("attn_mask", "broadcasts to (..., l, s); bool or the dtype of q")
       .attribute("scale", AttributeType::number, None{}, "factor of the scores; None: 1 / sqrt(e)")
-      .attribute("is_causal", AttributeType::boolean, false, "query i sees keys 0 to i only");
+      .attribute("is_causal", AttributeType::boolean, false, "query i sees keys 0 to i only")
+      .attribute("enable_gqa", AttributeType::boolean, false,
+                 "k and v have fewer heads, the dimension before the last two, whose number divides that of q")
+      .attribute("softcap", AttributeType::number, None{}, "the limit of scores, more than 0; None: there is none");
   schema.infer = infer;
   schema.flops = flops;
   schema.products = true;

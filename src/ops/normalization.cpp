@@ -1,4 +1,4 @@
-// batch_norm (inference), layer_norm, group_norm and instance_norm.
+// batch_norm (inference), layer_norm, rms_norm, group_norm and instance_norm.
 #include "ops/activation.h"
 
 namespace pl {
@@ -56,7 +56,7 @@ void infer_layer_norm(Op& op) {
   for (int i = 0; fits && i < normalized.size(); ++i) fits = x[skipped + i] == normalized[i];
   check(op, fits, Code::shape, "normalized_shape is ", normalized, ", expected the last sizes of x, which has shape ",
         x);
-  for (int i = 1; i <= 2; ++i) check_vector(op, i, normalized, "normalized_shape");
+  for (size_t i = 1; i < op.inputs.size(); ++i) check_vector(op, int(i), normalized, "normalized_shape");
   check_eps(op);
   add_output(op, op.in(0).dtype, x);
 }
@@ -68,13 +68,31 @@ Schema layer_norm() {
                 "with mean and (biased) variance over the last len(normalized_shape) dimensions.\n\n"
                 "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
                 "Source: J. Ba et al., arXiv 1607.06450.");
-  schema.tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
+  schema.constant("centred", true)
+      .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
       .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
       .optional("weight", "normalized_shape; None: ones", Role::constant)
       .optional("bias", "normalized_shape; None: zeros", Role::constant)
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
   schema.infer = infer_layer_norm;
   schema.flops = flops_with_statistics;
+  return schema;
+}
+
+Schema rms_norm() {
+  Schema schema("rms_norm", "layer_norm",
+                "Normalisation by the root mean square over the last dimensions; the mean stays.\n\n"
+                "y = x / sqrt(mean(x^2) + eps) * weight\n"
+                "with the mean over the last len(normalized_shape) dimensions.\n\n"
+                "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
+                "Source: B. Zhang, R. Sennrich, arXiv 1910.07467.");
+  schema.constant("centred", false)
+      .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
+      .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
+      .optional("weight", "normalized_shape; None: ones", Role::constant)
+      .attribute("eps", AttributeType::number, 1e-6, "added to the mean square, at least 0");
+  schema.infer = infer_layer_norm;
+  schema.flops = [](const Op& op) { return 4.0 * double(op.in(0).elements()); };
   return schema;
 }
 
@@ -129,6 +147,7 @@ Schema instance_norm() {
 
 PL_REGISTER_OP(batch_norm);
 PL_REGISTER_OP(layer_norm);
+PL_REGISTER_OP(rms_norm);
 PL_REGISTER_OP(group_norm);
 PL_REGISTER_OP(instance_norm);
 

@@ -110,17 +110,10 @@ def rms_normalization(node: Node) -> Result:
     x, scale = node.x(0), node.x(1)
     node.ignore("stash_type")
     axis = node.axis(node.integer("axis", -1), x.ndim)
-    inverse = node.op(
-        "pointwise",
-        [x],
-        "y0 = x0 * x0",
-        reductions="reduce_y0 += y0; y0 = rsqrt(reduce_y0 / count + s0)",
-        dim=list(range(axis, x.ndim)),
-        keepdim=True,
-        scalars=[node.number("epsilon", 1e-5)],
-        dtype=dtype_text(x),
-    )
-    return node.op("mul", node.op("mul", x, inverse), scale)
+    shape = tuple(x.shape[axis:])
+    fits = scale.shape == shape
+    y = node.op("rms_norm", x, list(shape), scale if fits else None, eps=node.number("epsilon", 1e-5))
+    return y if fits else node.op("mul", y, scale)
 
 
 @converter("LpNormalization", since=1)

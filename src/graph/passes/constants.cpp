@@ -1,8 +1,12 @@
 #include "graph/passes/constants.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 
+#include "core/threads.h"
 #include "dispatch/context.h"
+#include "dispatch/cost_model.h"
 
 namespace pl::passes {
 namespace {
@@ -144,6 +148,65 @@ std::optional<std::vector<double>> along_axis(const Rewriter& rewriter, ValueId 
   std::vector<double> values = numbers_of(rewriter.constant(id));
   if (values.size() == 1) values.resize(size_t(shape[axis]), values[0]);
   return values;
+}
+
+std::vector<TensorRef> computed(Context& context, const Op& op, const std::vector<TensorRef>& inputs) {
+  std::vector<TensorRef> results;
+  if (op.schema->view) {
+    const auto views = op.schema->view(op);
+    if (!views) return {};
+    for (const TensorDesc& view : *views)
+      results.push_back(plain_on_cpu(context, std::make_shared<Tensor>(view, inputs[0]->buffer())));
+    return results;
+  }
+  Device& cpu = context.device("cpu");
+  std::optional<Candidate> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (Provider* provider : context.providers_of(cpu)) {
+    if (op.has_empty_tensor() && !provider->handles_empty()) continue;
+    CandidateList list;
+    provider->list(op, cpu, list);
+    for (Candidate& candidate : list.candidates) {
+      const auto is_plain = [](const TensorDesc& desc) { return !desc.present || desc.layout.is_plain(); };
+      if (!candidate.packings.empty()) continue;
+      if (!std::all_of(candidate.inputs.begin(), candidate.inputs.end(), is_plain)) continue;
+      if (!std::all_of(candidate.outputs.begin(), candidate.outputs.end(), is_plain)) continue;
+      const double ms = estimate_ms(op, candidate, Rates()) * (candidate.reference ? 1000 : 1);
+      if (ms >= least) continue;
+      least = ms;
+      best = std::move(candidate);
+    }
+  }
+  if (!best) return {};
+  std::vector<Buffer*> in, out;
+  for (const TensorRef& input : inputs) in.push_back(input ? input->buffer().get() : nullptr);
+  in.resize(op.inputs.size(), nullptr);
+  for (const TensorDesc& desc : best->outputs) {
+    results.push_back(Tensor::allocate(cpu, desc));
+    out.push_back(results.back()->buffer().get());
+  }
+  const BufferRef workspace = best->workspace_bytes ? cpu.allocate(best->workspace_bytes) : nullptr;
+  use_threads(context.options().threads);
+  best->prepare()->run({in.data(), out.data(), workspace.get()});
+  return results;
+}
+
+TensorRef evaluated(Rewriter& rewriter, Context& context, ValueId id, int depth, int64_t elements) {
+  if (id == kNoValue || rewriter.desc(id).elements() > elements) return nullptr;
+  if (rewriter.is_constant(id)) return plain_on_cpu(context, rewriter.graph().value(id).constant);
+  const int index = rewriter.maker(id);
+  if (index < 0 || depth == 0 || rewriter.node(size_t(index)).inputs.empty()) return nullptr;
+  const Node& node = rewriter.node(size_t(index));
+  std::vector<TensorRef> inputs;
+  std::vector<TensorDesc> descs;
+  for (ValueId input : rewriter.inputs(node)) {
+    inputs.push_back(input == kNoValue ? nullptr : evaluated(rewriter, context, input, depth - 1, elements));
+    if (input != kNoValue && !inputs.back()) return nullptr;
+    descs.push_back(input == kNoValue ? TensorDesc() : inputs.back()->desc());
+  }
+  const std::vector<TensorRef> results = computed(context, make_op(*node.schema, node.attributes, descs), inputs);
+  const int32_t output = rewriter.graph().value(id).output;
+  return size_t(output) < results.size() ? results[size_t(output)] : nullptr;
 }
 
 }  // namespace pl::passes

@@ -30,4 +30,12 @@ TensorRef scaled(Context& context, const Tensor& tensor, const std::function<dou
 // make that tensor larger: its value at each of those indices.  A constant of one element is one such.
 std::optional<std::vector<double>> along_axis(const Rewriter& rewriter, ValueId id, const Dims& shape, int axis);
 
+// The results of an op on the cpu in plain layout, by a provider's cheapest way by its own estimate: an op that runs
+// once is not worth measuring.  Its inputs are dense, plain and on the cpu.  Empty where nothing can run it so.
+std::vector<TensorRef> computed(Context& context, const Op& op, const std::vector<TensorRef>& inputs);
+
+// The data of a value that depends on constants only, through at most `depth` ops with results of at most `elements`
+// elements, whether or not it pays to keep it; null where it does not.
+TensorRef evaluated(Rewriter& rewriter, Context& context, ValueId id, int depth, int64_t elements);
+
 }  // namespace pl::passes

@@ -23,6 +23,7 @@ Pass recognise_activation();
 Pass recognise_attention();
 Pass recognise_channel_shuffle();
 Pass recognise_norm();
+Pass recognise_rotary();
 Pass remove_identity();
 Pass split_linear();
 

@@ -3,10 +3,16 @@
 //
 // What is added to the scores may be several things, with reshapes between them that split and join the dimensions
 // before the last two: the windows of a Swin transformer add a bias by head to (n * windows, heads, l, s), then, seen
-// as (n, windows, heads, l, s), a mask by window.  All of it becomes one mask, for the finest of these views.
+// as (n, windows, heads, l, s), a mask by window.  All of it becomes one mask, for the finest of these views
+// (graph/passes/attention_mask.h).
+//
+// Heads of keys and values that are repeated for groups of queries are given once (enable_gqa), whatever the views
+// between the expand and the product.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
-#include "graph/passes/constants.h"
+#include "graph/passes/attention_mask.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "graph/passes/view_chain.h"
@@ -51,16 +57,48 @@ Attributes swap_last(int rank) {
   return attributes;
 }
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+// Added to a score of f32, a number below this leaves nothing of it.
+constexpr double kAbsorbing = -1e30;
+constexpr int kMostTerms = 8;  // sums, choices and reshapes between the products
+
 struct Scores {
   ValueId q = kNoValue, k = kNoValue;
   bool k_transposed = false;  // k is (..., e, s)
   double scale = 1;
+  std::optional<double> softcap;
+  std::vector<ValueId> row_factors;  // that the scores are multiplied by, the same for all keys
 };
 
-// scale * q @ k^T, if the value is that.
+// The other operand of the product that makes `id`, where it has one factor for each row of it, at most.
+ValueId row_factor(Rewriter& rewriter, ValueId id, ValueId& rest) {
+  const int index = rewriter.sole_maker(id, "binary");
+  if (index < 0 || rewriter.node(size_t(index)).schema->name != "mul" || rewriter.has_activation(size_t(index)))
+    return kNoValue;
+  for (size_t k = 0; k < 2; ++k) {
+    const ValueId factor = rewriter.input(rewriter.node(size_t(index)), 1 - k);
+    rest = rewriter.input(rewriter.node(size_t(index)), k);
+    const Dims& shape = rewriter.shape(factor);
+    if (rewriter.shape(rest) == rewriter.shape(id) && shape.size() > 0 && shape[shape.size() - 1] == 1) return factor;
+  }
+  return kNoValue;
+}
+
+// scale * q @ k^T, limited or not, if the value is that.
 std::optional<Scores> scores_of(Rewriter& rewriter, ValueId id) {
   Scores scores;
   id = without_factor(rewriter, id, scores.scale);
+  if (const int limit = rewriter.sole_maker(id, "unary");
+      limit >= 0 && rewriter.node(size_t(limit)).schema->name == "tanh" && scores.scale > 0) {
+    scores.softcap = scores.scale;
+    id = without_factor(rewriter, rewriter.input(rewriter.node(size_t(limit)), 0), scores.scale);
+  }
+  for (ValueId rest = kNoValue; scores.row_factors.size() < 2;) {
+    const ValueId factor = row_factor(rewriter, id, rest);
+    if (factor == kNoValue) break;
+    scores.row_factors.push_back(factor);
+    id = without_factor(rewriter, rest, scores.scale);
+  }
   const int index = rewriter.sole_maker(id, "matmul");
   if (index < 0 || !is_bare(rewriter, size_t(index))) return std::nullopt;
   const Op op = rewriter.op(size_t(index));
@@ -72,17 +110,10 @@ std::optional<Scores> scores_of(Rewriter& rewriter, ValueId id) {
   return scores;
 }
 
-constexpr int kMostTerms = 8;                       // sums and reshapes between the products
-constexpr int64_t kLargestMask = int64_t(4) << 20;  // elements of a mask that is put together here
-
-struct Term {
-  ValueId mask = kNoValue;
-  Dims scores;  // the shape of what it is added to
-};
-
-// Goes back from the softmax to the first product, over sums (noted in `terms`) and reshapes (their shapes in `views`)
-// that leave the last two dimensions alone.
-std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Term>& terms, std::vector<Dims>& views) {
+// Goes back from the softmax to the first product, over sums and choices (noted in `terms`) and reshapes (their shapes
+// in `views`) that leave the last two dimensions alone.
+std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<MaskTerm>& terms,
+                                  std::vector<Dims>& views) {
   views.push_back(rewriter.shape(id));
   if (auto scores = scores_of(rewriter, id)) return scores;
   if (int(terms.size() + views.size()) > kMostTerms) return std::nullopt;
@@ -95,10 +126,23 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Te
       const ValueId mask = rewriter.input(rewriter.node(size_t(sum)), 1 - k);
       if (rewriter.shape(rest) != shape || rewriter.is_constant(rest)) continue;
       const size_t terms_before = terms.size(), views_before = views.size();
-      terms.push_back({mask, shape});
+      terms.push_back({mask, false, -kInfinity, shape});
       if (auto scores = find_scores(rewriter, rest, terms, views)) return scores;
       terms.resize(terms_before);
       views.resize(views_before);
+    }
+    return std::nullopt;
+  }
+  if (const int choice = rewriter.sole_maker(id, "where"); choice >= 0) {
+    const Node& node = rewriter.node(size_t(choice));
+    const ValueId condition = rewriter.input(node, 0);
+    for (size_t k = 1; k < 3; ++k) {
+      const ValueId rest = rewriter.input(node, k);
+      const auto number = rewriter.number(rewriter.input(node, 3 - k));
+      if (!number || rewriter.shape(rest) != shape) continue;
+      if (*number > kAbsorbing) continue;
+      terms.push_back({condition, k == 2, *number, shape});
+      return find_scores(rewriter, rest, terms, views);
     }
     return std::nullopt;
   }
@@ -113,76 +157,60 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Te
   return find_scores(rewriter, source, terms, views);
 }
 
-// The shape in which a mask of this shape, that broadcasts to `scores`, broadcasts to `fine`, a view of them whose
-// dimensions are the same ones or parts of them.
-std::optional<Dims> mask_for(const Dims& mask, const Dims& scores, const Dims& fine) {
-  Dims result;
-  int next = 0;
-  const int rank = scores.size(), fine_rank = fine.size();
-  for (int d = 0; d < rank; ++d) {
-    const int at = d - (rank - mask.size());
-    const bool broadcast = at < 0 || mask[at] == 1;
-    int64_t product = 1;
-    while (next < fine_rank && (product < scores[d] || (d == rank - 1 && next < fine_rank))) {
-      product *= fine[next];
-      result.push_back(broadcast ? 1 : fine[next]);
-      ++next;
-    }
-    if (product != scores[d]) return std::nullopt;
-  }
-  if (next != fine_rank) return std::nullopt;
-  return result;
+// The softmax that gives the weights, or -1; what is no number in it (rows without any key) may have been made 0.
+int softmax_of(Rewriter& rewriter, ValueId weights) {
+  const int direct = rewriter.sole_maker(weights, "softmax");
+  if (direct >= 0) return direct;
+  const int guard = rewriter.sole_maker(weights, "where");
+  if (guard < 0) return -1;
+  const Node& node = rewriter.node(size_t(guard));
+  const ValueId y = rewriter.input(node, 2);
+  const int test = rewriter.sole_maker(rewriter.input(node, 0), "unary"), made = rewriter.maker(y);
+  if (test < 0 || rewriter.node(size_t(test)).schema->name != "isnan" || made < 0 || rewriter.uses(y) != 2) return -1;
+  if (rewriter.input(rewriter.node(size_t(test)), 0) != y || !rewriter.is_number(rewriter.input(node, 1), 0)) return -1;
+  return rewriter.node(size_t(made)).schema->kind == "softmax" ? made : -1;
 }
 
-// The sum of two constants that broadcast to each other, of rank `rank` both.
-TensorRef sum_of(Context& context, DType dtype, const Dims& a_shape, const std::vector<double>& a, const Dims& b_shape,
-                 const std::vector<double>& b, const Dims& shape) {
-  std::vector<double> values(size_t(shape.product()));
-  for (size_t i = 0; i < values.size(); ++i) {
-    int64_t rest = int64_t(i), in_a = 0, in_b = 0, step_a = 1, step_b = 1;
-    for (int d = shape.size() - 1; d >= 0; --d) {
-      const int64_t at = rest % shape[d];
-      rest /= shape[d];
-      in_a += a_shape[d] == 1 ? 0 : at * step_a;
-      in_b += b_shape[d] == 1 ? 0 : at * step_b;
-      step_a *= a_shape[d];
-      step_b *= b_shape[d];
-    }
-    values[i] = a[size_t(in_a)] + b[size_t(in_b)];
-  }
-  return tensor_of(context, dtype, shape, values);
-}
+// Keys or values whose heads, the dimension before the last two, are repeated: those there are, as steps from `source`.
+struct SharedHeads {
+  ValueId source = kNoValue;
+  std::vector<ViewChain::Step> steps;
+  Dims shape;
+};
 
-// One mask in the place of all terms, broadcasting to `fine`; inserted before node `index`.
-ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, const std::vector<Term>& terms,
-                    const std::vector<Dims>& shapes) {
-  ValueId joined = kNoValue;
-  for (size_t i = 0; i < terms.size(); ++i) {
-    ValueId mask = terms[i].mask;
-    const DType dtype = rewriter.desc(mask).dtype;
-    if (rewriter.shape(mask) != shapes[i]) {
-      if (rewriter.is_constant(mask)) {
-        mask = rewriter.add_constant("mask", tensor_of(context, dtype, shapes[i], numbers_of(rewriter.constant(mask))));
-      } else {
-        Attributes attributes;
-        attributes.set("shape", shapes[i].vector());
-        mask = rewriter.insert(index, "reshape", attributes, {mask}, "");
-      }
-    }
-    if (joined == kNoValue) {
-      joined = mask;
-      continue;
-    }
-    const Dims one = rewriter.shape(joined), other = rewriter.shape(mask);
-    Dims both = one;
-    for (int d = 0; d < both.size(); ++d) both[d] = std::max(one[d], other[d]);
-    if (rewriter.is_constant(joined) && rewriter.is_constant(mask) && both.product() <= kLargestMask)
-      joined = rewriter.add_constant("mask", sum_of(context, dtype, one, numbers_of(rewriter.constant(joined)), other,
-                                                    numbers_of(rewriter.constant(mask)), both));
-    else
-      joined = rewriter.insert(index, "add", Attributes(), {joined, mask}, "");
+std::optional<SharedHeads> shared_heads(Rewriter& rewriter, ValueId id) {
+  constexpr int kMostViews = 3;
+  ValueId repeated;
+  int length;
+  const auto chain = ViewChain::back_from(rewriter, id, kMostViews, repeated, length);
+  const int maker = chain ? rewriter.maker(repeated) : -1;
+  if (maker < 0 || rewriter.node(size_t(maker)).schema->name != "expand") return std::nullopt;
+  SharedHeads found;
+  found.source = rewriter.input(rewriter.node(size_t(maker)), 0);
+  const Dims &before = rewriter.shape(found.source), &after = rewriter.shape(repeated);
+  if (before.size() != after.size()) return std::nullopt;
+  int dim = -1;
+  for (int d = 0; d < before.size(); ++d) {
+    if (before[d] == after[d]) continue;
+    if (dim >= 0) return std::nullopt;
+    dim = d;
   }
-  return joined;
+  int factor = -1;
+  for (size_t f = 0; f < chain->factors().size(); ++f)
+    if (chain->factors()[f].dim == dim) {
+      if (factor >= 0) return std::nullopt;  // the repeats are parted
+      factor = int(f);
+    }
+  const std::vector<std::vector<int>>& dims = chain->dims();
+  if (factor < 0 || dims.size() < 3) return std::nullopt;
+  const std::vector<int>& heads = dims[dims.size() - 3];
+  if (heads.empty() || heads.back() != factor) return std::nullopt;
+  const ViewChain shared = chain->with_size(factor, 1);
+  const auto steps = shared.steps();
+  if (!steps) return std::nullopt;
+  found.steps = *steps;
+  found.shape = shared.shape();
+  return found;
 }
 
 void recognise(Rewriter& rewriter, Context& context, size_t index) {
@@ -190,46 +218,69 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
   const Node& node = rewriter.node(index);
   const Op product = rewriter.op(index);
   if (product.attributes.flag("transpose_a") || product.attributes.flag("transpose_b")) return;
-  const ValueId weights = rewriter.input(node, 0), v = rewriter.input(node, 1);
-  const int softmax = rewriter.sole_maker(weights, "softmax");
+  const ValueId weights = rewriter.input(node, 0);
+  ValueId v = rewriter.input(node, 1);
+  const int softmax = softmax_of(rewriter, weights);
   if (softmax < 0) return;
   const Op normalise = rewriter.op(size_t(softmax));
   const int rank = normalise.in(0).rank();
   if (normalise.attributes.flag("log") || normalise.attributes.integer("dim") != rank - 1) return;
-  std::vector<Term> terms;
+  std::vector<MaskTerm> found;
   std::vector<Dims> views;
-  const auto scores = find_scores(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0), terms, views);
+  const auto scores = find_scores(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0), found, views);
   if (!scores) return;
-  // No broadcasting between q, k and v, and the scores reach the softmax in the shape in which they are made.
-  const Dims q = rewriter.shape(scores->q), k = rewriter.shape(scores->k), values = rewriter.shape(v);
+  // The scores reach the softmax in the shape in which they are made, and q, k and v are as many, but for heads that
+  // are shared.
+  const Dims q = rewriter.shape(scores->q);
+  Dims k = rewriter.shape(scores->k), values = rewriter.shape(v);
   if (rank < 2 || q.size() != rank || k.size() != rank || values.size() != rank || views.back() != views.front() ||
       views.back().product() == 0)
     return;
+  const auto shared_keys = shared_heads(rewriter, scores->k), shared_values = shared_heads(rewriter, v);
+  const bool once = shared_keys && shared_values && shared_keys->shape.size() == rank &&
+                    shared_keys->shape[rank - 3] == shared_values->shape[rank - 3];
+  if (once) {
+    k = shared_keys->shape;
+    values = shared_values->shape;
+  }
   for (int i = 0; i < rank - 2; ++i)
-    if (q[i] != k[i] || q[i] != values[i]) return;
+    if (k[i] != values[i] || (i == rank - 3 ? q[i] % k[i] != 0 : q[i] != k[i])) return;
+  const bool grouped = rank > 2 && q[rank - 3] != k[rank - 3];
+  const MaskTerms masking = simplified_masks(rewriter, context, found);
+  const std::vector<MaskTerm>& terms = masking.terms;
   // The view of most dimensions in which something is added; the scores' own if that will do.
   Dims fine = views.back();
-  for (const Term& term : terms)
+  for (const MaskTerm& term : terms)
     if (term.scores.size() > fine.size()) fine = term.scores;
   std::vector<Dims> masks;
-  for (const Term& term : terms) {
+  for (const MaskTerm& term : terms) {
     const auto shape = mask_for(rewriter.shape(term.mask), term.scores, fine);
     if (!shape) return;
     masks.push_back(*shape);
   }
   const auto whole = mask_for(views.back(), views.back(), fine);  // whether q, k and v can be seen so too
   if (!whole || *whole != fine) return;
+  if (grouped && fine != views.back()) return;
   ValueId mask = kNoValue;
-  if (terms.size() == 1 && fine == views.back())
+  if (terms.size() == 1 && fine == views.back() && !terms[0].inverted && terms[0].hidden == -kInfinity)
     mask = terms[0].mask;
   else if (!terms.empty())
-    mask = joined_mask(rewriter, context, index, terms, masks);
-  ValueId keys = scores->k;
+    mask = joined_mask(rewriter, context, index, rewriter.desc(scores->q).dtype, terms, masks);
+  ValueId keys = scores->k, queries = scores->q;
+  if (once) {
+    keys = insert_steps(rewriter, index, shared_keys->source, shared_keys->steps);
+    v = insert_steps(rewriter, index, shared_values->source, shared_values->steps);
+  }
   if (scores->k_transposed) keys = rewriter.insert(index, "permute", swap_last(rank), {keys}, "");
+  for (ValueId factor : scores->row_factors)
+    queries = rewriter.insert(index, "mul", Attributes(), {queries, factor}, "");
   Attributes attributes;
   attributes.set("scale", scores->scale);
+  if (masking.causal) attributes.set("is_causal", true);
+  if (grouped) attributes.set("enable_gqa", true);
+  if (scores->softcap) attributes.set("softcap", *scores->softcap);
   if (fine == views.back()) {
-    rewriter.rewrite(index, "scaled_dot_product_attention", attributes, {scores->q, keys, v, mask});
+    rewriter.rewrite(index, "scaled_dot_product_attention", attributes, {queries, keys, v, mask});
     return;
   }
   const auto seen = [&](ValueId id) {
@@ -240,7 +291,7 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
     reshape.set("shape", target.vector());
     return rewriter.insert(index, "reshape", reshape, {id}, "");
   };
-  const std::vector<ValueId> parts = {seen(scores->q), seen(keys), seen(v), mask};
+  const std::vector<ValueId> parts = {seen(queries), seen(keys), seen(v), mask};
   const Dims result = rewriter.shape(node.outputs[0]);
   const ValueId attended = rewriter.insert(index, "scaled_dot_product_attention", attributes, parts, node.name);
   Attributes reshape;
@@ -258,9 +309,9 @@ Pass recognise_attention() {
   return {
       "recognise_attention",
       "Recognises softmax(scale * q @ k^T + mask) @ v, the factor in any place, as scaled_dot_product_attention; the "
-      "mask may be several terms, added to the scores in several views of their first dimensions.  A "
-      "result changes by roundings of its dtype; a query whose mask is -infinity throughout gives zeros where it "
-      "gave NaN.",
+      "mask may be several terms, sums or choices, applied to the scores in several views of their first dimensions; "
+      "a triangle becomes is_causal, heads that are repeated enable_gqa, a limit softcap.  A result changes by "
+      "roundings of its dtype; a query whose mask is -infinity throughout gives zeros where it gave NaN.",
       run};
 }
 

@@ -1,4 +1,5 @@
-// recognise_norm: layer normalisation spelled in arithmetic, as ONNX files before opset 17 have it, becomes one op.
+// recognise_norm: layer and RMS normalisation spelled in arithmetic become one op: ONNX has the first from opset 17 on,
+// the second from 23 on.
 #include <algorithm>
 
 #include "graph/passes/passes.h"
@@ -42,10 +43,13 @@ ValueId base_of_square(Rewriter& rewriter, ValueId id) {
 // The variance plus eps if the value is its square root: of div, or of mul with `inverse`.
 ValueId under_root(Rewriter& rewriter, ValueId id, bool inverse) {
   if (inverse) {
+    if (const Node* power = made_by(rewriter, id, "pow"))
+      return rewriter.is_number(rewriter.input(*power, 1), -0.5) ? rewriter.input(*power, 0) : kNoValue;
     if (const Node* rsqrt = made_by(rewriter, id, "rsqrt")) return rewriter.input(*rsqrt, 0);
-    const Node* reciprocal = made_by(rewriter, id, "reciprocal");
-    if (!reciprocal) return kNoValue;
-    id = rewriter.input(*reciprocal, 0);
+    const Node *reciprocal = made_by(rewriter, id, "reciprocal"), *quotient = made_by(rewriter, id, "div");
+    if (quotient && !rewriter.is_number(rewriter.input(*quotient, 0), 1)) return kNoValue;
+    if (!reciprocal && !quotient) return kNoValue;
+    id = reciprocal ? rewriter.input(*reciprocal, 0) : rewriter.input(*quotient, 1);
   }
   const Node* sqrt = made_by(rewriter, id, "sqrt");
   return sqrt ? rewriter.input(*sqrt, 0) : kNoValue;
@@ -84,23 +88,43 @@ std::optional<Normalised> normalised(Rewriter& rewriter, ValueId d, ValueId root
   return std::nullopt;
 }
 
+// x / sqrt(mean(x * x) + eps).
+std::optional<Normalised> normalised_by_root_mean_square(Rewriter& rewriter, ValueId x, ValueId root, bool inverse) {
+  const ValueId under = under_root(rewriter, root, inverse);
+  const Node* sum = under == kNoValue ? nullptr : made_by(rewriter, under, "add");
+  if (!sum) return std::nullopt;
+  for (size_t k = 0; k < 2; ++k) {
+    const auto eps = rewriter.number(rewriter.input(*sum, 1 - k));
+    const Node* mean = eps && *eps >= 0 ? made_by(rewriter, rewriter.input(*sum, k), "mean") : nullptr;
+    if (!mean) continue;
+    const ValueId square = rewriter.input(*mean, 0);
+    if (base_of_square(rewriter, square) != x) continue;
+    const int dims = mean_over_last(rewriter, rewriter.input(*sum, k), square);
+    if (dims > 0) return Normalised{x, dims, *eps};
+  }
+  return std::nullopt;
+}
+
 void recognise(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   const bool divides = node.schema->name == "div";
   if ((!divides && node.schema->name != "mul") || rewriter.has_activation(index)) return;
   for (size_t k = 0; k < (divides ? 1 : 2); ++k) {
-    const auto found = normalised(rewriter, rewriter.input(node, k), rewriter.input(node, 1 - k), !divides);
+    auto found = normalised(rewriter, rewriter.input(node, k), rewriter.input(node, 1 - k), !divides);
+    const bool centred = found.has_value();
+    if (!found)
+      found = normalised_by_root_mean_square(rewriter, rewriter.input(node, k), rewriter.input(node, 1 - k), !divides);
     if (!found) continue;
     const Dims& shape = rewriter.shape(found->x);
     std::vector<int64_t> last(shape.end() - found->dims, shape.end());
     Attributes attributes;
     attributes.set("normalized_shape", last);
     attributes.set("eps", found->eps);
-    return rewriter.rewrite(index, "layer_norm", attributes, {found->x});
+    return rewriter.rewrite(index, centred ? "layer_norm" : "rms_norm", attributes, {found->x});
   }
 }
 
-// layer_norm * weight, layer_norm + bias, with constants of the normalised shape.
+// layer_norm * weight, layer_norm + bias, rms_norm * weight, with constants of the normalised shape.
 void take_constant(Rewriter& rewriter, Context&, size_t index) {
   const Node& node = rewriter.node(index);
   const bool adds = node.schema->name == "add";
@@ -111,14 +135,16 @@ void take_constant(Rewriter& rewriter, Context&, size_t index) {
     if (before < 0 || !rewriter.is_constant(constant)) continue;
     const Node& norm = rewriter.node(size_t(before));
     std::vector<ValueId> inputs = rewriter.inputs(norm);
-    inputs.resize(3, kNoValue);
-    if (inputs[2] != kNoValue || (!adds && inputs[1] != kNoValue)) continue;
+    const bool takes_bias = takes_input(*norm.schema, "bias");
+    inputs.resize(takes_bias ? 3 : 2, kNoValue);
+    if (adds ? !takes_bias || inputs[2] != kNoValue : inputs[1] != kNoValue || (takes_bias && inputs[2] != kNoValue))
+      continue;
     const Op op = rewriter.op(size_t(before));
     if (rewriter.shape(constant) != Dims(op.attributes.integers("normalized_shape"))) continue;
     inputs[adds ? 2 : 1] = constant;
     const Attributes attributes = norm.attributes;
-    const std::string name = norm.name;
-    return rewriter.rewrite(index, "layer_norm", attributes, inputs, name);
+    const std::string name = norm.name, schema = norm.schema->name;
+    return rewriter.rewrite(index, schema, attributes, inputs, name);
   }
 }
 
@@ -135,7 +161,8 @@ int run(Graph& graph, Context& context) {
 Pass recognise_norm() {
   return {"recognise_norm",
           "Recognises (x - mean) / sqrt(mean((x - mean)^2) + eps) over the last dimensions, with a weight and a bias, "
-          "as layer_norm.  A result changes by roundings of its dtype.",
+          "as layer_norm, x / sqrt(mean(x^2) + eps), with a weight, as rms_norm.  A result changes by roundings of its "
+          "dtype.",
           run};
 }
 

@@ -40,6 +40,7 @@ void list_batch_norm(const Op& op, CandidateList& out) {
 }
 
 void list_layer_norm(const Op& op, CandidateList& out) {
+  if (!op.attributes.flag("centred")) return refuse(op, out, "oneDNN 3.2 normalises about the mean only");
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   // The normalised dimensions as one, all others as rows.
   int64_t columns = 1;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "providers/host/attention/head_layouts.h"
 #include "providers/host/common/host.h"
 #include "providers/host/matmul/block_product.h"
 #include "providers/host/pointwise/vector_math.h"
@@ -47,22 +48,40 @@ PL_VECTORISED float largest_of(const float* x, int64_t n, float largest) {
   lanes_at(lanes) = most;
   return joined<false>(lanes);
 }
-// The same after `mask` was added; n is any number.
-PL_VECTORISED float add_and_largest(const float* mask, float* x, int64_t n, float largest) {
+// A lower number, but for -infinity, counts as this in a mask: in units of ln 2 it would overflow, and keys that all
+// have the lowest number of f32 would no longer count alike.
+constexpr float kLowestOfMask = -2.35e38f;
+// The same after `mask` was added, or has hidden what it is 0 for; n is any number.
+template <bool Hides>
+PL_VECTORISED float mask_and_largest(const float* mask, float* x, int64_t n, float largest) {
   alignas(64) float lanes[kLanes];
   Lanes most = Lanes{} + largest;
+  const Lanes nothing = Lanes{} - math::kInfinity, lowest = Lanes{} + kLowestOfMask;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    const Lanes here = lanes_at(x + i) + kPerLn2 * lanes_at(mask + i);
+    Lanes here = lanes_at(x + i);
+    const Lanes added = lanes_at(mask + i);
+    if constexpr (Hides)
+      here = added != Lanes{} ? here : nothing;
+    else
+      here = here + kPerLn2 * (added < lowest && added != nothing ? lowest : added);
     lanes_at(x + i) = here;
     most = here > most ? here : most;
   }
   lanes_at(lanes) = most;
   for (; i < n; ++i) {
-    x[i] += kPerLn2 * mask[i];
+    if constexpr (Hides)
+      x[i] = mask[i] != 0.0f ? x[i] : -math::kInfinity;
+    else
+      x[i] += kPerLn2 * (mask[i] < kLowestOfMask && mask[i] != -math::kInfinity ? kLowestOfMask : mask[i]);
     lanes[0] = larger(x[i], lanes[0]);
   }
   return joined<false>(lanes);
+}
+// x becomes limit * tanh(x).
+PL_VECTORISED void cap_run(float* x, int64_t n, float limit) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) x[i] = limit * math::tanh(x[i]);
 }
 // 2^x for x <= 0: scores are kept in units of ln 2, which saves the range reduction of exp.  Below -126 it is 0.  The
 // polynomial was fitted to 2^f, |f| <= 1/2, by least squares weighted towards the minimax: 1.5 units of the last place.
@@ -96,14 +115,6 @@ PL_VECTORISED void scale_into(const float* x, int64_t n, float factor, float* y)
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
 }
-PL_VECTORISED void add_run(const float* mask, float* x, int64_t n) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) x[i] += kPerLn2 * mask[i];
-}
-PL_VECTORISED void hide_run(const float* mask, float* x, int64_t n) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) x[i] = mask[i] != 0.0f ? x[i] : -math::kInfinity;
-}
 
 int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
@@ -134,8 +145,9 @@ struct AttentionBody {
   DType dtype;
   int64_t queries, keys, width, value_width;  // l, s, e, ev
   Matrices q, k, v, mask, y;
+  int64_t group;                                     // heads of q that share one of k and v
   bool masked, mask_is_bool, mask_in_place, causal;  // in place: f32 whose rows are read where they lie
-  float scale;
+  float scale, softcap;                              // softcap: 0 where there is none
   LoadRun<float> load, load_mask;
   StoreRun<float> store;
   int64_t parts, slots;  // tasks of a head; pieces of the workspace
@@ -148,9 +160,12 @@ struct AttentionBody {
     return dtype == DType::f32 && value_width % product.width == 0 && v.row_step == value_width;
   }
 
+  // All queries of a head have one row of the mask, which is brought into floats once a task.
+  bool shares_mask_row() const { return masked && !mask_in_place && mask.row_step == 0; }
+
   // The workspace of one slot, in floats.
   struct Room {
-    int64_t panels, scores, sums, queries, values, row, statistics, total;
+    int64_t panels, scores, sums, queries, values, row, mask, statistics, total;
   };
   Room room() const {
     Room room{};
@@ -166,12 +181,14 @@ struct AttentionBody {
     room.queries = take(dtype == DType::f32 ? 0 : kQueryBlock * width);
     room.values = take(values_in_place() ? 0 : keys * padded_width());
     room.row = take(std::max(std::max(width, value_width), key_block()));
+    room.mask = take(shares_mask_row() ? keys : 0);
     room.statistics = take(2 * kQueryBlock);
     room.total = at;
     return room;
   }
 
   // panels[j / width][e][j % width] = k[j, e], zero beyond the last key.
+  // `head` counts those of k.
   void pack_keys(const void* data, int64_t head, float* row, float* panels) const {
     const int64_t panel = product.width;
     const int64_t rest = keys % panel;
@@ -198,18 +215,14 @@ struct AttentionBody {
     }
   }
 
-  // Adds the mask to the scores of one query, and hides keys after it.
-  void apply_mask(const void* data, int64_t head, int64_t query, int64_t first, int64_t count, float* row,
-                  float* scores) const {
-    if (masked) {
-      load_mask(data, mask.heads[size_t(head)] + query * mask.row_step + first * mask.column_step, mask.column_step,
-                count, row);
-      (mask_is_bool ? hide_run : add_run)(row, scores, count);
-    }
-    if (causal && first + count > query + 1) {
-      const int64_t seen = std::max<int64_t>(0, query + 1 - first);
-      std::fill(scores + seen, scores + count, -math::kInfinity);
-    }
+  // The mask of one query for `count` keys from `first` on, as floats.
+  const float* mask_of(const KernelArguments& arguments, int64_t head, int64_t query, int64_t first, int64_t count,
+                       const Room& room, float* space) const {
+    if (shares_mask_row()) return space + room.mask + first;
+    const int64_t at = mask.heads[size_t(head)] + query * mask.row_step + first * mask.column_step;
+    if (mask_in_place) return static_cast<const float*>(input(arguments, 3)) + at;
+    load_mask(input(arguments, 3), at, mask.column_step, count, space + room.row);
+    return space + room.row;
   }
 
   void block(const KernelArguments& arguments, int64_t head, int64_t query, int64_t rows, const float* values,
@@ -234,7 +247,7 @@ struct AttentionBody {
     first.b_step = product.width;
     first.b_panel_step = product.width * width;
     first.c = scores;
-    first.factor = scale * kPerLn2;
+    first.factor = softcap != 0 ? scale / softcap : scale * kPerLn2;
     second.a = scores;
     second.b_step = value_step;
     second.b_panel_step = product.width;
@@ -253,14 +266,17 @@ struct AttentionBody {
       product.run(first);
       for (int64_t i = 0; i < rows; ++i) {
         float* row = scores + i * first.c_step;
-        std::fill(row + count, row + whole, -math::kInfinity);
+        // With `causal` the keys after the query are hidden.
+        const int64_t seen = causal ? std::clamp<int64_t>(query + i + 1 - j, 0, count) : count;
+        if (softcap != 0) cap_run(row, seen, softcap * kPerLn2);
         float now;
-        if (mask_in_place) {
-          const float* here = static_cast<const float*>(input(arguments, 3)) + mask.heads[size_t(head)];
-          now = add_and_largest(here + (query + i) * mask.row_step + j, row, count, largest[i]);
+        if (masked) {
+          const float* here = mask_of(arguments, head, query + i, j, seen, room, space);
+          now = mask_is_bool ? mask_and_largest<true>(here, row, seen, largest[i])
+                             : mask_and_largest<false>(here, row, seen, largest[i]);
+          std::fill(row + seen, row + whole, -math::kInfinity);
         } else {
-          if (masked || causal)
-            apply_mask(masked ? input(arguments, 3) : nullptr, head, query + i, j, count, space + room.row, row);
+          std::fill(row + seen, row + whole, -math::kInfinity);
           now = largest_of(row, whole, largest[i]);
         }
         const float shift = now == -math::kInfinity ? 0.0f : now;
@@ -302,19 +318,24 @@ struct AttentionBody {
     parallel_for(slots, nanoseconds, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
         float* space = static_cast<float*>(arguments.workspace->host()) + slot * room.total;
+        int64_t packed = -1;  // the head of k and v that lies in the workspace
         for (int64_t task = slot * tasks / slots; task < (slot + 1) * tasks / slots; ++task) {
           const int64_t head = task / parts, part = task % parts;
           const int64_t blocks = (queries + kQueryBlock - 1) / kQueryBlock;
           const int64_t first = blocks * part / parts * kQueryBlock;
           const int64_t last = std::min(queries, blocks * (part + 1) / parts * kQueryBlock);
-          pack_keys(input(arguments, 1), head, space + room.row, space + room.panels);
-          const float* values = static_cast<const float*>(input(arguments, 2)) + v.heads[size_t(head)];
-          int64_t value_step = v.row_step;
-          if (!values_in_place()) {
-            copy_values(input(arguments, 2), head, space + room.values);
-            values = space + room.values;
-            value_step = padded_width();
+          const int64_t shared = head / group;
+          if (shared != packed) {
+            pack_keys(input(arguments, 1), shared, space + room.row, space + room.panels);
+            if (!values_in_place()) copy_values(input(arguments, 2), shared, space + room.values);
+            packed = shared;
           }
+          if (shares_mask_row())
+            load_mask(input(arguments, 3), mask.heads[size_t(head)], mask.column_step, keys, space + room.mask);
+          const bool direct = values_in_place();
+          const float* values =
+              direct ? static_cast<const float*>(input(arguments, 2)) + v.heads[size_t(shared)] : space + room.values;
+          const int64_t value_step = direct ? v.row_step : padded_width();
           for (int64_t query = first; query < last; query += kQueryBlock)
             block(arguments, head, query, std::min(kQueryBlock, last - query), values, value_step, room, space);
         }
@@ -341,17 +362,19 @@ AttentionBody make_body(const Op& op, const std::vector<TensorDesc>& inputs, con
                      Matrices(v, v.shape),
                      Matrices(mask, scores),
                      Matrices(y, y.shape),
+                     rank > 2 ? q.shape[rank - 3] / k.shape[rank - 3] : 1,
                      masked,
                      mask.dtype == DType::boolean,
                      false,
                      op.attributes.flag("is_causal"),
                      float(op.attributes.number("scale")),
+                     op.attributes.is_none("softcap") ? 0.0f : float(op.attributes.number("softcap")),
                      float_loader(q.dtype),
                      float_loader(mask.dtype),
                      float_storer(q.dtype),
                      1,
                      1};
-  body.mask_in_place = masked && mask.dtype == DType::f32 && body.mask.column_step == 1 && !body.causal;
+  body.mask_in_place = masked && mask.dtype == DType::f32 && body.mask.column_step == 1;
   // Four tasks for each thread, so that they end together, as long as the heads can be parted.
   const int64_t threads = std::max(1, omp_get_max_threads()),
                 heads = std::max<int64_t>(1, int64_t(body.q.heads.size()));
@@ -361,19 +384,10 @@ AttentionBody make_body(const Op& op, const std::vector<TensorDesc>& inputs, con
   return body;
 }
 
-// Layouts with unit steps between the columns: as it says, and (n, l, heads, e), with windows (n, windows, l, heads,
-// e), which a view of a linear layer's result has.
-std::vector<Layout> layouts_of(int rank) {
-  std::vector<Layout> layouts{Layout::plain(rank)};
-  if (rank == 4) layouts.push_back(Layout::parse("acbd"));
-  if (rank == 5) layouts.push_back(Layout::parse("abdce"));
-  return layouts;
-}
-
 void list(const Op& op, CandidateList& out) {
   const int rank = op.in(0).rank();
-  for (const Layout& from : layouts_of(rank))
-    for (const Layout& to : layouts_of(rank)) {
+  for (const Layout& from : head_layouts(rank))
+    for (const Layout& to : head_layouts(rank)) {
       std::vector<TensorDesc> inputs;
       for (int i = 0; i < 3; ++i) inputs.push_back(op.in(i).with_layout(from));
       if (op.has(3)) inputs.push_back(dense_plain(op.in(3)));

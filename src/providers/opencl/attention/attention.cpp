@@ -22,6 +22,8 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
     source.define("MASK_IS_BOOL", int(op.in(3).dtype == DType::boolean));
   }
   source.define("KEYS", "K_DIM(6)").define("WIDTH", "Q_DIM(7)").define("CAUSAL", int(op.attributes.flag("is_causal")));
+  source.define("GROUP", last > 1 ? q.shape[last - 2] / k.shape[last - 2] : 1);
+  if (!op.attributes.is_none("softcap")) source.define("SOFTCAP", op.attributes.number("softcap"));
   const int64_t width = dst.dims[7];
   source.define("VALUES", width <= 1 ? 1 : width <= 4 ? 4 : width <= 16 ? 16 : 64);
   const int64_t rows = dst.places() / dst.padded(7);

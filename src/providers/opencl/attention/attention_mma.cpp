@@ -149,6 +149,9 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   point.define(source);
   source.define("MATRIX_DTYPE", name_of(attention.dtype)).define("PRODUCTS", attention.products);
   source.define("NVIDIA_PTX", attention.unit ? 1 : 0).define("WIDTH", attention.width);
+  const Dims &q = op.in(0).shape, &k = op.in(1).shape;
+  if (!op.attributes.is_none("softcap")) source.define("SOFTCAP", op.attributes.number("softcap"));
+  source.define("GROUP", last > 1 ? q[last - 2] / k[last - 2] : 1);
   source.define("VALUES", attention.values).define("CAUSAL", int(op.attributes.flag("is_causal")));
   source.define("RISING", int(op.attributes.number("scale") > 0))
       .define("PIECES", int(pieces))

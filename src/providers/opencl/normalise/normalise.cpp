@@ -1,4 +1,4 @@
-// layer_norm and group_norm (kernels/normalise/).
+// layer_norm, rms_norm and group_norm (kernels/normalise/).
 #include <numeric>
 
 #include "providers/opencl/addressing/places.h"
@@ -33,6 +33,9 @@ Rows rows_of(const Op& op) {
   return rows;
 }
 
+// 0 for RMS norm, whose rows keep their mean.
+int centred(const Op& op) { return op.schema->kind == "layer_norm" ? int(op.attributes.flag("centred")) : 1; }
+
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Rows rows = rows_of(op);
   const int group = row_group(device, rows.size);
@@ -42,6 +45,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   KernelSource source("normalise/normalise_rows.cl");
   source.tensor("SRC", as_rows(candidate.inputs[0], rows.last)).tensor("DST", dst);
   source.define("GROUP", group).define("ROW_DIMS", int64_t(rows.last.size()));
+  source.define("CENTRED", centred(op));
   source.define("PER_CHANNEL", op.schema->kind == "group_norm" ? 1 : 0);
   const char* const names[] = {"", "WEIGHT", "BIAS"};
   for (int i : {1, 2})
@@ -120,6 +124,7 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
                          weights = weights.value_or(Weights())] {
       KernelSource source("normalise/normalise_vectors.cl");
       source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
+      source.define("CENTRED", centred(op));
       source.define("BY_RUN", weights.by_run).define("BY_ROW", weights.by_row);
       if (op.has(1)) source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype));
       if (op.has(2)) source.define("BIAS_DTYPE", name_of(op.in(2).dtype));
@@ -158,6 +163,7 @@ std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const Op& op, const
                                        const WeightPlaces& places, int64_t groups, int64_t of_group) {
   KernelSource source("normalise/normalise_groups.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
+  source.define("CENTRED", centred(op));
   source.define("WEIGHTS", places.way).define("WEIGHT_BLOCK", places.block).define("WEIGHT_RUN", places.run);
   if (op.has(1)) source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype));
   if (op.has(2)) source.define("BIAS_DTYPE", name_of(op.in(2).dtype));

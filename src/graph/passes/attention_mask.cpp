@@ -1,0 +1,197 @@
+#include "graph/passes/attention_mask.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "graph/passes/constants.h"
+
+namespace pl::passes {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr int64_t kLargestMask = int64_t(4) << 20;  // elements of a mask that is looked at or put together here
+constexpr size_t kMostTerms = 16;                   // of conjunctions
+constexpr int kMostDepth = 16;                      // of ops that make a constant mask
+
+bool is_bool(const Rewriter& rewriter, ValueId id) { return rewriter.desc(id).dtype == DType::boolean; }
+
+// What `id` repeats, if it is an expand of something.
+ValueId without_repeats(Rewriter& rewriter, ValueId id) {
+  for (int index = rewriter.maker(id); index >= 0 && rewriter.node(size_t(index)).schema->name == "expand";
+       index = rewriter.maker(id))
+    id = rewriter.input(rewriter.node(size_t(index)), 0);
+  return id;
+}
+
+// A choice between two numbers, 0 and -infinity: the condition becomes the mask.
+bool take_condition(Rewriter& rewriter, MaskTerm& term) {
+  const int index = rewriter.maker(term.mask);
+  if (index < 0 || is_bool(rewriter, term.mask) || rewriter.node(size_t(index)).schema->name != "where") return false;
+  const Node& node = rewriter.node(size_t(index));
+  const auto chosen = rewriter.number(rewriter.input(node, 1)), other = rewriter.number(rewriter.input(node, 2));
+  if (!chosen || !other) return false;
+  const bool inverted = *chosen == -kInfinity && *other == 0;
+  if (!inverted && !(*chosen == 0 && *other == -kInfinity)) return false;
+  term.mask = rewriter.input(node, 0);
+  term.inverted = inverted;
+  return true;
+}
+
+// Splits off what a bool mask is a conjunction, or a negation, of.
+bool take_apart(Rewriter& rewriter, MaskTerm& term, std::vector<MaskTerm>& more) {
+  const int index = rewriter.maker(term.mask);
+  if (index < 0 || !is_bool(rewriter, term.mask) || rewriter.has_activation(size_t(index))) return false;
+  const Node& node = rewriter.node(size_t(index));
+  const std::string& name = node.schema->name;
+  if (name != "logical_not" && name != "logical_and" && name != "logical_or") return false;
+  for (size_t k = 0; k < node.inputs.size(); ++k)
+    if (!is_bool(rewriter, rewriter.input(node, k))) return false;
+  if (name == "logical_not") {
+    term.mask = rewriter.input(node, 0);
+    term.inverted = !term.inverted;
+    return true;
+  }
+  if (term.hidden != -kInfinity) return false;                // would be added twice
+  if ((name == "logical_or") != term.inverted) return false;  // not (a or b) = not a and not b
+  more.push_back({rewriter.input(node, 1), term.inverted, term.hidden, term.scores});
+  term.mask = rewriter.input(node, 0);
+  return true;
+}
+
+enum class Pattern { other, nothing, causal };
+
+// What a mask does to the keys of each query, if that is known.
+Pattern pattern_of(Rewriter& rewriter, Context& context, const MaskTerm& term) {
+  const Dims& shape = rewriter.shape(term.mask);
+  const int64_t count = shape.product();
+  if (count > kLargestMask || count == 0) return Pattern::other;
+  const TensorRef known = evaluated(rewriter, context, term.mask, kMostDepth, kLargestMask);
+  if (!known) return Pattern::other;
+  const bool boolean = is_bool(rewriter, term.mask);
+  const std::vector<double> values = numbers_of(*known);
+  const auto shows = [&](double value) { return boolean ? (value != 0) != term.inverted : value == 0; };
+  if (std::all_of(values.begin(), values.end(), shows)) return Pattern::nothing;
+  const int rank = shape.size();
+  if (rank < 2) return Pattern::other;
+  const int64_t rows = shape[rank - 1];
+  const Dims& scores = term.scores;
+  if (shape[rank - 2] != rows || count != rows * rows) return Pattern::other;
+  if (scores[scores.size() - 1] != rows || scores[scores.size() - 2] != rows) return Pattern::other;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < rows; ++j) {
+      const double value = values[size_t(i * rows + j)];
+      if (shows(value) != (j <= i) || (j > i && (boolean ? term.hidden : value) != -kInfinity)) return Pattern::other;
+    }
+  return Pattern::causal;
+}
+
+// Calls visit(position, in a, in b) for each element of `shape`, to which both broadcast; all of one rank.
+template <class Visit>
+void walk_together(const Dims& shape, const Dims& a, const Dims& b, Visit&& visit) {
+  const int64_t count = shape.product();
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t rest = i, in_a = 0, in_b = 0, step_a = 1, step_b = 1;
+    for (int d = shape.size() - 1; d >= 0; --d) {
+      const int64_t at = rest % shape[d];
+      rest /= shape[d];
+      in_a += a[d] == 1 ? 0 : at * step_a;
+      in_b += b[d] == 1 ? 0 : at * step_b;
+      step_a *= a[d];
+      step_b *= b[d];
+    }
+    visit(size_t(i), size_t(in_a), size_t(in_b));
+  }
+}
+
+// What two masks do together.
+ValueId both(Rewriter& rewriter, Context& context, size_t index, ValueId a, ValueId b) {
+  const Dims one = rewriter.shape(a), other = rewriter.shape(b);
+  Dims shape = one;
+  for (int d = 0; d < shape.size(); ++d) shape[d] = std::max(one[d], other[d]);
+  if (is_bool(rewriter, b)) std::swap(a, b);  // a bool one comes first
+  const bool hides = is_bool(rewriter, a), only_hides = is_bool(rewriter, b);
+  const DType dtype = rewriter.desc(b).dtype;
+  if (rewriter.is_constant(a) && rewriter.is_constant(b) && shape.product() <= kLargestMask) {
+    const std::vector<double> x = numbers_of(rewriter.constant(a)), y = numbers_of(rewriter.constant(b));
+    std::vector<double> values(size_t(shape.product()));
+    walk_together(shape, rewriter.shape(a), rewriter.shape(b), [&](size_t i, size_t in_a, size_t in_b) {
+      values[i] = only_hides ? double(x[in_a] != 0 && y[in_b] != 0)
+                  : hides    ? (x[in_a] != 0 ? y[in_b] : -kInfinity)
+                             : x[in_a] + y[in_b];
+    });
+    return rewriter.add_constant("mask", tensor_of(context, dtype, shape, values));
+  }
+  if (!hides) return rewriter.insert(index, "add", Attributes(), {a, b}, "");
+  if (only_hides) return rewriter.insert(index, "logical_and", Attributes(), {a, b}, "");
+  const ValueId nothing = rewriter.add_constant("hidden", tensor_of(context, dtype, {}, {-kInfinity}));
+  return rewriter.insert(index, "where", Attributes(), {a, b, nothing}, "");
+}
+
+}  // namespace
+
+MaskTerms simplified_masks(Rewriter& rewriter, Context& context, const std::vector<MaskTerm>& terms) {
+  MaskTerms result;
+  std::vector<MaskTerm> rest(terms.rbegin(), terms.rend());  // the next one last
+  while (!rest.empty()) {
+    MaskTerm term = rest.back();
+    rest.pop_back();
+    do term.mask = without_repeats(rewriter, term.mask);
+    while (take_condition(rewriter, term) ||
+           (result.terms.size() + rest.size() < kMostTerms && take_apart(rewriter, term, rest)));
+    const Pattern pattern = pattern_of(rewriter, context, term);
+    if (pattern == Pattern::causal)
+      result.causal = true;
+    else if (pattern == Pattern::other)
+      result.terms.push_back(term);
+  }
+  return result;
+}
+
+std::optional<Dims> mask_for(const Dims& mask, const Dims& scores, const Dims& fine) {
+  Dims result;
+  int next = 0;
+  const int rank = scores.size(), fine_rank = fine.size();
+  for (int d = 0; d < rank; ++d) {
+    const int at = d - (rank - mask.size());
+    const bool broadcast = at < 0 || mask[at] == 1;
+    int64_t product = 1;
+    while (next < fine_rank && (product < scores[d] || (d == rank - 1 && next < fine_rank))) {
+      product *= fine[next];
+      result.push_back(broadcast ? 1 : fine[next]);
+      ++next;
+    }
+    if (product != scores[d]) return std::nullopt;
+  }
+  if (next != fine_rank) return std::nullopt;
+  return result;
+}
+
+ValueId joined_mask(Rewriter& rewriter, Context& context, size_t index, DType dtype, const std::vector<MaskTerm>& terms,
+                    const std::vector<Dims>& shapes) {
+  ValueId joined = kNoValue;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    ValueId mask = terms[i].mask;
+    if (rewriter.shape(mask) != shapes[i]) {
+      if (rewriter.is_constant(mask)) {
+        mask = rewriter.add_constant(
+            "mask", tensor_of(context, rewriter.desc(mask).dtype, shapes[i], numbers_of(rewriter.constant(mask))));
+      } else {
+        Attributes attributes;
+        attributes.set("shape", shapes[i].vector());
+        mask = rewriter.insert(index, "reshape", attributes, {mask}, "");
+      }
+    }
+    if (terms[i].inverted) mask = rewriter.insert(index, "logical_not", Attributes(), {mask}, "");
+    if (terms[i].hidden != -kInfinity) {
+      const auto number = [&](double value) {
+        return rewriter.add_constant("mask", tensor_of(context, dtype, {}, {value}));
+      };
+      mask = rewriter.insert(index, "where", Attributes(), {mask, number(0), number(terms[i].hidden)}, "");
+    }
+    joined = joined == kNoValue ? mask : both(rewriter, context, index, joined, mask);
+  }
+  return joined;
+}
+
+}  // namespace pl::passes

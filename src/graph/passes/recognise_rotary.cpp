@@ -1,0 +1,133 @@
+// recognise_rotary: rotary position embedding spelled in slices, products and concats becomes one op.
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace pl::passes {
+namespace {
+
+// Columns `start` to `start + count` of `source`: a slice along the last dimension, or a part of a split.
+struct Columns {
+  ValueId source = kNoValue;
+  int64_t start = 0, count = 0;
+};
+
+std::optional<Columns> columns_of(Rewriter& rewriter, ValueId id) {
+  const int index = rewriter.maker(id);
+  if (index < 0) return std::nullopt;
+  const Node& node = rewriter.node(size_t(index));
+  const ValueId source = rewriter.input(node, 0);
+  const int last = rewriter.shape(id).size() - 1;
+  Columns columns{source, 0, last < 0 ? 0 : rewriter.shape(id)[last]};
+  if (node.schema->kind == "slice") {
+    const Op op = rewriter.op(size_t(index));
+    for (int d = 0; d < last; ++d)
+      if (op.in(0).shape[d] != op.out().shape[d] || op.attributes.integers("steps")[size_t(d)] != 1)
+        return std::nullopt;
+    if (op.attributes.integers("steps")[size_t(last)] != 1) return std::nullopt;
+    columns.start = op.attributes.integers("starts")[size_t(last)];
+    return columns;
+  }
+  if (node.schema->kind != "split" || rewriter.op(size_t(index)).attributes.integer("dim") != last) return std::nullopt;
+  for (ValueId part : node.outputs) {
+    if (part == id) return columns;
+    columns.start += rewriter.shape(part)[last];
+  }
+  return std::nullopt;
+}
+
+// A concat of two along the last dimension, used once.
+bool joins_two(Rewriter& rewriter, int index) {
+  if (index < 0) return false;
+  const Node& node = rewriter.node(size_t(index));
+  return node.inputs.size() == 2 &&
+         rewriter.op(size_t(index)).attributes.integer("dim") == rewriter.shape(node.outputs[0]).size() - 1;
+}
+
+// x if the value is x with its halves swapped and the one that comes first then negated.
+ValueId turned(Rewriter& rewriter, ValueId id) {
+  const int concat = rewriter.sole_maker(id, "concat");
+  if (!joins_two(rewriter, concat)) return kNoValue;
+  const Node& node = rewriter.node(size_t(concat));
+  const int negated = rewriter.sole_maker(rewriter.input(node, 0), "unary");
+  if (negated < 0 || rewriter.node(size_t(negated)).schema->name != "neg") return kNoValue;
+  const auto high = columns_of(rewriter, rewriter.input(rewriter.node(size_t(negated)), 0));
+  const auto low = columns_of(rewriter, rewriter.input(node, 1));
+  if (!high || !low || high->source != low->source || high->count != low->count) return kNoValue;
+  const Dims& shape = rewriter.shape(id);
+  const bool halves = low->start == 0 && high->start == low->count && shape == rewriter.shape(low->source);
+  return halves ? low->source : kNoValue;
+}
+
+// The other factor if the value is x times something that may be a table of cosines or sines for it.
+ValueId table_of(Rewriter& rewriter, ValueId id, ValueId x) {
+  const int product = rewriter.sole_maker(id, "binary");
+  if (product < 0 || rewriter.node(size_t(product)).schema->name != "mul" || rewriter.has_activation(size_t(product)))
+    return kNoValue;
+  const Node& node = rewriter.node(size_t(product));
+  for (size_t k = 0; k < 2; ++k) {
+    const ValueId table = rewriter.input(node, 1 - k);
+    if (rewriter.input(node, k) != x) continue;
+    const Dims &shape = rewriter.shape(table), &own = rewriter.shape(x);
+    if (shape.size() > 0 && shape[shape.size() - 1] == own[own.size() - 1] && rewriter.shape(id) == own) return table;
+  }
+  return kNoValue;
+}
+
+// x * cos + turned(x) * sin.
+void recognise(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  if (node.schema->name != "add" || rewriter.has_activation(index) || rewriter.shape(node.outputs[0]).size() < 2)
+    return;
+  for (size_t k = 0; k < 2; ++k) {
+    const ValueId second = rewriter.input(node, 1 - k);
+    const int product = rewriter.sole_maker(second, "binary");
+    if (product < 0) continue;
+    for (size_t j = 0; j < 2; ++j) {
+      const ValueId swapped = rewriter.input(rewriter.node(size_t(product)), j);
+      const ValueId x = swapped == kNoValue ? kNoValue : turned(rewriter, swapped);
+      if (x == kNoValue) continue;
+      const ValueId sines = table_of(rewriter, second, swapped);
+      const ValueId cosines = table_of(rewriter, rewriter.input(node, k), x);
+      if (sines == kNoValue || cosines == kNoValue) continue;
+      return rewriter.rewrite(index, "rotary_embedding", Attributes(), {x, cosines, sines});
+    }
+  }
+}
+
+// The first columns turned, joined to the others: all columns, of which the first are turned.
+void take_rest(Rewriter& rewriter, size_t index) {
+  if (!joins_two(rewriter, int(index))) return;
+  const Node& node = rewriter.node(index);
+  const int rotary = rewriter.sole_maker(rewriter.input(node, 0), "rotary_embedding");
+  const auto rest = columns_of(rewriter, rewriter.input(node, 1));
+  if (rotary < 0 || !rest || rewriter.shape(rest->source) != rewriter.shape(node.outputs[0])) return;
+  const std::vector<ValueId> parts = rewriter.inputs(rewriter.node(size_t(rotary)));
+  const auto first = columns_of(rewriter, parts[0]);
+  if (!first || first->source != rest->source || first->start != 0 || rest->start != first->count) return;
+  const Dims& table = rewriter.shape(parts[1]);
+  if (table[table.size() - 1] != first->count) return;
+  rewriter.rewrite(index, "rotary_embedding", Attributes(), {first->source, parts[1], parts[2]});
+}
+
+int run(Graph& graph, Context&) {
+  return sweep(graph, [](Rewriter& rewriter, size_t index) {
+    if (rewriter.node(index).schema->kind == "binary")
+      recognise(rewriter, index);
+    else if (rewriter.node(index).schema->kind == "concat")
+      take_rest(rewriter, index);
+  });
+}
+
+}  // namespace
+
+Pass recognise_rotary() {
+  return {
+      "recognise_rotary",
+      "Recognises x * cos + concat(-x2, x1) * sin, of all columns or the first ones, as rotary_embedding.  A result "
+      "changes by roundings of its dtype.",
+      run};
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,349 @@
+"""The ways in which exporters spell attention, rotary embedding and RMS norm, and near misses that must stay.
+
+Each spelling is a small graph; `simplify` must find what it is, and the plan must compute what the graph does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pylayout as pl
+
+N, HEADS, GROUP, LENGTH, KEYS, WIDTH = 2, 4, 2, 9, 9, 8
+SDPA = "scaled_dot_product_attention"
+LOWEST = float(np.finfo(np.float32).min)
+TRIANGLE = np.tril(np.ones((LENGTH, KEYS), bool))
+
+Value = Any  # a value of a graph
+
+
+def number(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+class Heads:
+    """A graph with queries, keys and values by head, made of rows as a linear layer gives them."""
+
+    def __init__(self, keys_heads: int = HEADS) -> None:
+        self.g = pl.Graph()
+        self.q = self.heads("q", HEADS)
+        self.k = self.heads("k", keys_heads)
+        self.v = self.heads("v", keys_heads)
+
+    def heads(self, name: str, count: int) -> Value:
+        rows = self.g.input(name, (N, LENGTH, count * WIDTH))
+        return self.g.permute(self.g.reshape(rows, (N, LENGTH, count, WIDTH)), (0, 2, 1, 3))
+
+    def padding(self) -> Value:
+        """A mask of keys that is given, as (n, keys)."""
+        return self.g.input("padding", (N, KEYS), dtype="bool")
+
+    def scores(self, scale: float = 1 / math.sqrt(WIDTH)) -> Value:
+        return self.g.mul(self.g.matmul(self.q, self.g.transpose(self.k, 2, 3)), number(scale))
+
+    def finish(self, weights: Value) -> pl.Graph:
+        y = self.g.permute(self.g.matmul(weights, self.v), (0, 2, 1, 3))
+        self.g.output(self.g.reshape(y, (N, LENGTH, HEADS * WIDTH)), "y")
+        return self.g
+
+
+def chosen(g: pl.Graph, condition: Value, hidden: float) -> Value:
+    """What is added to the scores: nothing where the condition holds, `hidden` elsewhere."""
+    return g.where(condition, number(0), number(hidden))
+
+
+def guarded(g: pl.Graph, scores: Value) -> Value:
+    weights = g.softmax(scores, -1)
+    return g.where(g.isnan(weights), number(0), weights)
+
+
+def scaled_apart() -> pl.Graph:
+    h = Heads()
+    root = number(WIDTH**-0.25)
+    scores = h.g.matmul(h.g.mul(h.q, root), h.g.mul(h.g.transpose(h.k, 2, 3), root))
+    return h.finish(h.g.softmax(scores, -1))
+
+
+def guarded_mask() -> pl.Graph:
+    h = Heads()
+    mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
+    mask = h.g.expand(mask, (N, 1, LENGTH, KEYS))
+    return h.finish(guarded(h.g, h.g.add(h.scores(), chosen(h.g, mask, -math.inf))))
+
+
+def mask_of_the_lowest_number() -> pl.Graph:
+    h = Heads()
+    mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
+    return h.finish(h.g.softmax(h.g.add(chosen(h.g, mask, LOWEST), h.scores()), -1))
+
+
+def filled_scores(hidden: float, inverted: bool) -> pl.Graph:
+    h = Heads()
+    scores, mask = h.scores(), h.g.reshape(h.padding(), (N, 1, 1, KEYS))
+    parts = (number(hidden), scores) if inverted else (scores, number(hidden))
+    return h.finish(h.g.softmax(h.g.where(mask, *parts), -1))
+
+
+def positions(h: Heads) -> Value:
+    """Whether a key comes no later than the query, by comparing numbers of positions."""
+    numbers = np.arange(LENGTH, dtype=np.int64)
+    return h.g.le(numbers.reshape(1, 1, 1, -1), numbers.reshape(1, 1, -1, 1))
+
+
+def causal_positions() -> pl.Graph:
+    h = Heads()
+    mask = h.g.logical_and(np.ones((), bool), positions(h))
+    return h.finish(guarded(h.g, h.g.add(h.scores(), chosen(h.g, mask, -math.inf))))
+
+
+def causal_and_padding() -> pl.Graph:
+    h = Heads()
+    mask = h.g.logical_and(positions(h), h.g.reshape(h.padding(), (N, 1, 1, KEYS)))
+    return h.finish(guarded(h.g, h.g.add(h.scores(), chosen(h.g, mask, -math.inf))))
+
+
+def causal_filled() -> pl.Graph:
+    h = Heads()
+    hidden = h.g.logical_not(TRIANGLE.reshape(1, 1, LENGTH, KEYS))
+    return h.finish(h.g.softmax(h.g.where(hidden, number(-math.inf), h.scores()), -1))
+
+
+def window_of_positions() -> pl.Graph:
+    h = Heads()
+    numbers = np.arange(LENGTH, dtype=np.int64)
+    near = np.abs(numbers[:, None] - numbers[None]) <= 2
+    mask = h.g.logical_and(positions(h), near)
+    return h.finish(guarded(h.g, h.g.add(h.scores(), chosen(h.g, mask, -math.inf))))
+
+
+def bias_and_choice() -> pl.Graph:
+    h = Heads()
+    bias = h.g.input("bias", (1, HEADS, LENGTH, KEYS))
+    mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
+    return h.finish(h.g.softmax(h.g.where(mask, h.g.add(h.scores(), bias), number(-math.inf)), -1))
+
+
+def repeated(h: Heads, x: Value) -> Value:
+    kept = HEADS // GROUP
+    x = h.g.expand(h.g.unsqueeze(x, 2), (N, kept, GROUP, LENGTH, WIDTH))
+    return h.g.reshape(x, (N, HEADS, LENGTH, WIDTH))
+
+
+def grouped_heads() -> pl.Graph:
+    h = Heads(HEADS // GROUP)
+    h.k, h.v = repeated(h, h.k), repeated(h, h.v)
+    return h.finish(h.g.softmax(h.scores(), -1))
+
+
+def one_head_of_keys() -> pl.Graph:
+    h = Heads(1)
+    shape = (N, HEADS, LENGTH, WIDTH)
+    h.k, h.v = h.g.expand(h.k, shape), h.g.expand(h.v, shape)
+    return h.finish(h.g.softmax(h.scores(), -1))
+
+
+def limited() -> pl.Graph:
+    h = Heads()
+    scores = h.g.mul(h.g.tanh(h.g.div(h.scores(), number(3))), number(3))
+    mask = chosen(h.g, h.g.reshape(h.padding(), (N, 1, 1, KEYS)), -math.inf)
+    return h.finish(h.g.softmax(h.g.add(scores, mask), -1))
+
+
+def factors_by_head() -> pl.Graph:
+    h = Heads()
+    scale = np.linspace(0.1, 0.5, HEADS).astype(np.float32).reshape(HEADS, 1, 1)
+    return h.finish(h.g.softmax(h.g.mul(h.scores(1), scale), -1))
+
+
+FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
+    # spelling: graph, attributes that must be found, whether the op has a mask
+    "scaled apart": (scaled_apart, {}, False),
+    "guarded, mask repeated": (guarded_mask, {}, True),
+    "mask of the lowest number": (mask_of_the_lowest_number, {}, True),
+    "scores or -inf": (lambda: filled_scores(-math.inf, False), {}, True),
+    "-inf or scores": (lambda: filled_scores(-math.inf, True), {}, True),
+    "scores or the lowest number": (lambda: filled_scores(LOWEST, False), {}, True),
+    "causal by positions": (causal_positions, {"is_causal": True}, False),
+    "causal and padding": (causal_and_padding, {"is_causal": True}, True),
+    "causal, filled": (causal_filled, {"is_causal": True}, False),
+    "window of positions": (window_of_positions, {}, True),
+    "bias, then choice": (bias_and_choice, {}, True),
+    "grouped heads": (grouped_heads, {"enable_gqa": True}, False),
+    "one head of keys": (one_head_of_keys, {"enable_gqa": True}, False),
+    "limited scores": (limited, {"softcap": 3.0}, True),
+    "factors by head": (factors_by_head, {}, False),
+}
+
+
+def inputs_of(graph: pl.Graph, rng: np.random.Generator, shown: list[bool]) -> list[np.ndarray]:
+    """Random ones; the padding shows keys in turn in image 0, those in image 1 as `shown` says."""
+    values = []
+    for name, value in graph.inputs.items():
+        if name == "padding":
+            values.append(np.stack([np.arange(KEYS) % 2 == 0, np.resize(shown, KEYS)]))
+        else:
+            values.append(rng.standard_normal(value.shape).astype(np.float32))
+    return values
+
+
+def names(graph: pl.Graph) -> Counter[str]:
+    return Counter(node["op"] for node in graph.describe()["nodes"])
+
+
+def agrees(graph: pl.Graph, rng: np.random.Generator) -> None:
+    """The plan of the graph computes what the graph as it is spelled does, and zeros where that gives no numbers."""
+    every = list(graph.simplify().rewrites)
+    spelled = pl.compile(graph, device="cpu", tune="off", without=every)
+    found = pl.compile(graph, device="cpu", tune="off")
+    for shown in ([True, True, False], [True], [False]):
+        values = inputs_of(graph, rng, shown)
+        expected = np.nan_to_num(np.asarray(spelled.run(*values)[0]), nan=0)
+        np.testing.assert_allclose(np.asarray(found.run(*values)[0]), expected, rtol=1e-4, atol=2e-6)
+
+
+@pytest.mark.parametrize("spelling", FOUND)
+def test_attention_is_found(spelling: str, rng: np.random.Generator) -> None:
+    make, attributes, masked = FOUND[spelling]
+    graph = make()
+    simple = graph.simplify()
+    assert names(simple)[SDPA] == 1
+    assert not {"softmax", "matmul", "isnan", "expand"} & set(names(simple))
+    (node,) = (node for node in simple.describe()["nodes"] if node["op"] == SDPA)
+    for name in ("is_causal", "enable_gqa", "softcap"):
+        wanted = attributes.get(name)
+        assert node["attributes"].get(name) in ((wanted,) if wanted else (None, False)), name
+    assert (len(node["inputs"]) > 3 and node["inputs"][3] is not None) == masked
+    agrees(graph, rng)
+
+
+def test_heads_are_strides() -> None:
+    """Queries, keys, values and the result stay where the linear layers have them."""
+    for spelling, (make, _, _) in FOUND.items():
+        if spelling == "factors by head":
+            continue  # the product with the factors stands between
+        plan = pl.compile(make(), device="cpu", tune="off")
+        assert "reorder of" not in plan.explain()
+
+
+def softmax_over_queries() -> pl.Graph:
+    h = Heads()
+    return h.finish(h.g.softmax(h.scores(), 2))
+
+
+def another_guard() -> pl.Graph:
+    h = Heads()
+    weights = h.g.softmax(h.scores(), -1)
+    return h.finish(h.g.where(h.g.isnan(weights), number(0.5), weights))
+
+
+def hidden_by_little() -> pl.Graph:
+    """-100 hides nothing where all keys of a query are hidden."""
+    return filled_scores(-100, False)
+
+
+def two_limits() -> pl.Graph:
+    h = Heads()
+    return h.finish(h.g.softmax(h.g.tanh(h.g.add(h.scores(), number(1))), -1))
+
+
+def factors_by_key() -> pl.Graph:
+    h = Heads()
+    return h.finish(h.g.softmax(h.g.mul(h.scores(), np.linspace(0.5, 1, KEYS).astype(np.float32)), -1))
+
+
+def weights_that_leave() -> pl.Graph:
+    h = Heads()
+    weights = h.g.softmax(h.scores(), -1)
+    g = h.finish(weights)
+    g.output(weights, "weights")
+    return g
+
+
+def heads_repeated_in_turn() -> pl.Graph:
+    """Head h of q would need head h % kept of k, not h / group."""
+    h = Heads(HEADS // GROUP)
+    for name in ("k", "v"):
+        x = h.g.expand(h.g.unsqueeze(getattr(h, name), 1), (N, GROUP, HEADS // GROUP, LENGTH, WIDTH))
+        setattr(h, name, h.g.reshape(x, (N, HEADS, LENGTH, WIDTH)))
+    return h.finish(h.g.softmax(h.scores(), -1))
+
+
+def test_near_misses(rng: np.random.Generator) -> None:
+    for make in (softmax_over_queries, another_guard, hidden_by_little, two_limits, factors_by_key, weights_that_leave):
+        graph = make()
+        assert names(graph.simplify())[SDPA] == 0, make.__name__
+        agrees(graph, rng)
+    # Attention, but of as many heads of keys as of queries, and with a mask where the triangle is another one.
+    graph = heads_repeated_in_turn()
+    (node,) = (node for node in graph.simplify().describe()["nodes"] if node["op"] == SDPA)
+    assert not node["attributes"].get("enable_gqa")
+    agrees(graph, rng)
+    h = Heads()
+    later = h.g.reshape(np.triu(np.ones((LENGTH, KEYS), bool)), (1, 1, LENGTH, KEYS))
+    graph = h.finish(guarded(h.g, h.g.add(h.scores(), chosen(h.g, later, -math.inf))))
+    (node,) = (node for node in graph.simplify().describe()["nodes"] if node["op"] == SDPA)
+    assert not node["attributes"].get("is_causal")
+    agrees(graph, rng)
+
+
+def rotated(width: int, turned: int, swap: bool = False, negate_first: bool = True) -> pl.Graph:
+    """x * cos + concat(-x2, x1) * sin of the first columns, with the others joined."""
+    g = pl.Graph()
+    whole = g.permute(g.reshape(g.input("x", (N, LENGTH, HEADS * width)), (N, LENGTH, HEADS, width)), (0, 2, 1, 3))
+    angles = np.linspace(0, 3, LENGTH * turned).astype(np.float32).reshape(1, 1, LENGTH, turned)
+    x = whole if turned == width else g.slice(whole, [0], [turned], [3])
+    low, high = g.slice(x, [0], [turned // 2], [3]), g.slice(x, [turned // 2], [turned], [3])
+    halves = [g.neg(high), low] if negate_first else [high, g.neg(low)]
+    first, second = g.mul(x, np.cos(angles)), g.mul(g.concat(halves, -1), np.sin(angles))
+    y = g.add(second, first) if swap else g.add(first, second)
+    if turned < width:
+        y = g.concat([y, g.slice(whole, [turned], [width], [3])], -1)
+    g.output(y, "y")
+    return g
+
+
+def test_rotary_embedding(rng: np.random.Generator) -> None:
+    for graph in (rotated(8, 8), rotated(8, 8, swap=True), rotated(10, 6)):
+        assert set(names(graph.simplify())) == {"reshape", "permute", "rotary_embedding"}
+        agrees(graph, rng)
+    graph = rotated(8, 8, negate_first=False)  # turns the other way
+    assert names(graph.simplify())["rotary_embedding"] == 0
+    agrees(graph, rng)
+
+
+def normalised(root: Callable[[pl.Graph, Value], Value], weight: np.ndarray, axis: int = -1) -> pl.Graph:
+    g = pl.Graph()
+    x = g.input("x", (N, LENGTH, WIDTH))
+    y = root(g, g.add(g.mean(g.square(x), [axis], True), number(1e-6)))
+    g.output(g.mul(weight, y if y.shape == x.shape else g.mul(x, y)), "y")
+    return g
+
+
+ROOTS: dict[str, Callable[[pl.Graph, Value], Value]] = {
+    "rsqrt": lambda g, v: g.rsqrt(v),
+    "reciprocal of sqrt": lambda g, v: g.reciprocal(g.sqrt(v)),
+    "1 / sqrt": lambda g, v: g.div(number(1), g.sqrt(v)),
+    "power": lambda g, v: g.pow(v, number(-0.5)),
+}
+
+
+@pytest.mark.parametrize("spelling", ROOTS)
+def test_rms_norm(spelling: str, rng: np.random.Generator) -> None:
+    graph = normalised(ROOTS[spelling], rng.standard_normal(WIDTH).astype(np.float32))
+    assert dict(names(graph.simplify())) == {"rms_norm": 1}
+    agrees(graph, rng)
+
+
+def test_rms_norm_of_other_shapes(rng: np.random.Generator) -> None:
+    graph = normalised(ROOTS["rsqrt"], rng.standard_normal(WIDTH).astype(np.float32), axis=1)
+    assert names(graph.simplify())["rms_norm"] == 0
+    agrees(graph, rng)
+    graph = normalised(ROOTS["rsqrt"], rng.standard_normal((LENGTH, 1)).astype(np.float32))
+    assert dict(names(graph.simplify())) == {"rms_norm": 1, "mul": 1}
+    agrees(graph, rng)
