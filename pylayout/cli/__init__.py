@@ -1,4 +1,4 @@
-"""The command line: `pylayout devices | query | tune | run | explain | profile | bench | doctor | cache`.
+"""The command line: `pylayout COMMAND`.
 
 Each command is a module with `add(commands)`, which describes its arguments, and `run(options)`, which returns what
 `--json` writes and prints the rest. Exit codes: 0 done, 1 an error (one line on standard error), 2 wrong usage;
@@ -40,7 +40,7 @@ examples:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from . import bench, cache, devices, doctor, explain, profile, query, run, tune
+    from . import bench, cache, completion, devices, doctor, explain, profile, query, run, tune
 
     parser = argparse.ArgumentParser(
         prog="pylayout",
@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for module in (devices, query, tune, run, explain, profile, bench, doctor, cache):
         module.add(commands)
+    completion.add(commands, parser_of=_parser)
     for command in commands.choices.values():
         command.formatter_class = argparse.RawDescriptionHelpFormatter
         command.add_argument(
