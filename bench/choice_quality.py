@@ -12,16 +12,15 @@ cases whose 95% confidence interval lies above 1.05 (bench/internals/choice_qual
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
-from pathlib import Path
 from typing import Any
 
 from pylayout.cli.terminal import Table, ms_text
 
 from .programs import program, stream_shapes
+from .record import write
 from .shapes import CONVOLUTIONS
 
 GOOD = 1.05
@@ -110,8 +109,8 @@ def main(arguments: list[str] | None = None) -> None:
             tuned, now = ms_text(row[f"{name}_tuned_ms"]), ms_text(row[f"{name}_ms"])
             print(f"    {row[name]} {now} ms, {tuned} when it was tuned")
     if options.json:
-        result = {"threads": options.threads, "tune": options.tune, "summary": summary, "rows": rows}
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+        more = {"threads": options.threads, "tune": options.tune, "summary": summary}
+        write(options.json, "choice_quality", rows, **more)
 
 
 if __name__ == "__main__":

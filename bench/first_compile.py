@@ -28,6 +28,8 @@ import numpy as np
 
 from pylayout.cli.terminal import Table, ms_text
 
+from .record import write
+
 
 def typical(values: list[float]) -> float:
     """On a busy machine most runs are disturbed; the least alone would reward a single lucky run."""
@@ -136,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"{Path(model).stem}: the worst of {len(rows)} plans takes {worst:.3f} times the best", flush=True)
     table.print()
     if options.json:
-        Path(options.json).write_text(json.dumps(every, indent=1) + "\n", "utf-8")
+        write(options.json, "first_compile", every, threads=options.threads)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,10 @@ unchecked.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +22,8 @@ import numpy as np
 import pylayout as pl
 from pylayout import ops
 from pylayout.cli.terminal import Table, ms_text
+
+from .record import write
 
 
 class Case(NamedTuple):
@@ -215,7 +215,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows += [measure(torch, case, mode, options) for case in cases(options.batch)]
     print_table(rows)
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=1))
+        write(options.json, "gpu", rows, device=options.device)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ faster than dlprimitives.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import re
 import statistics
@@ -35,6 +34,7 @@ from pylayout.context import state as context
 from pylayout.errors import check
 
 from .gpu import first_gpu, milliseconds
+from .record import write
 
 _GEMM = re.compile(r"^\s*([NT])([NT])\s+\d+:\s*(\d+),\s*(\d+),\s*(\d+)\s+([\d.]+) GFlops")
 _CONV = re.compile(
@@ -244,7 +244,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows = [measure(*each, device, options.rounds, waits[i]) for i, each in enumerate(cases)]
     print_table(rows)
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=1))
+        write(options.json, "gpu_dlprimitives", rows, device=device)
 
 
 if __name__ == "__main__":

@@ -15,11 +15,9 @@ and ends the benchmark with an error.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +27,7 @@ from pylayout import ops
 from pylayout.cli.terminal import Table, ms_text
 
 from .gpu import first_gpu, milliseconds
+from .record import write
 
 CHANNELS, HEIGHT, COLUMNS = 256, 56, 1024
 LAYOUTS = ("NCHW", "NHWC", "nChw16c")
@@ -266,7 +265,7 @@ def main(arguments: list[str] | None = None) -> None:
             cells = [f"{row['tb_s']:.3g}", f"{row['of_peak']:.2f}", f"{row['of_copy']:.2f}", " ".join(row["runs"])]
             table.add(row["op"], row["dtype"], row["layout"], ms_text(row["ms"]), *cells, faults(row))
             if options.json:  # after each, for whom it is ended early
-                Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+                write(options.json, "gpu_memory", rows, device=options.device, peak_tb_s=options.peak)
     table.print()
     low = [row for row in rows if row["of_peak"] < 0.8]
     print(f"{len(low)} of {len(rows)} below 0.8 of {options.peak:g} TB/s; a copy has {copy:.3g}")

@@ -25,6 +25,7 @@ import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
 from .gpu import first_gpu
+from .record import write
 from .torchvision_models import NETWORKS, build, images_for, write_onnx
 
 SEEDS = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"]
@@ -170,7 +171,7 @@ def main(arguments: list[str] | None = None) -> None:
         if ratios:
             print(f"{math}: {statistics.geometric_mean(ratios):.3f} over {len(ratios)} rows, least {min(ratios)}")
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        write(options.json, "gpu_models", rows, device=options.device)
 
 
 if __name__ == "__main__":

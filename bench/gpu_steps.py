@@ -23,6 +23,7 @@ import pylayout as pl
 from pylayout.cli.terminal import Table
 
 from .gpu_models import complete, theirs
+from .record import write
 from .torchvision_models import build, images_for, write_onnx
 
 
@@ -120,7 +121,7 @@ def main(arguments: list[str] | None = None) -> None:
                 rows.append({**row, "steps": steps})
                 del plan
         if options.json:
-            Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+            write(options.json, "gpu_steps", rows, device=device)
 
 
 if __name__ == "__main__":

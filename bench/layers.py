@@ -17,12 +17,12 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 from pylayout.cli.terminal import Table
 
 from .programs import program
+from .record import write
 from .shapes import CONVOLUTIONS
 
 Shape = tuple[int, ...]
@@ -77,7 +77,10 @@ def best(result: dict[str, Any], what: str, provider: str) -> tuple[float, str] 
     return min(times, default=None)
 
 
-def report(network: str, shapes: list[Shape], results: list[dict[str, Any]], options: argparse.Namespace) -> None:
+def report(
+    network: str, shapes: list[Shape], results: list[dict[str, Any]], options: argparse.Namespace
+) -> list[dict[str, Any]]:
+    """Print a network's layers; returns the sums by class of layer, each layer reading what the one before wrote."""
     names = (
         "x",
         "layer",
@@ -121,6 +124,18 @@ def report(network: str, shapes: list[Shape], results: list[dict[str, Any]], opt
             total = sum(times * us for times, us in layers if us is not None)
             totals.append(f"{provider} {total:.0f} us" + (f" without {missing} layers" if missing else ""))
         print(f"  chain in {layout}: {', '.join(totals)}")
+    of_classes = {name: by["chain"] for name, by in sums.items()}
+    return [
+        {
+            "network": network,
+            "activation": options.activation,
+            "layers": name,
+            "onednn_us": round(onednn, 1),
+            "host_us": round(host, 1),
+            "ratio": round(onednn / host, 3),
+        }
+        for name, (onednn, host, _) in of_classes.items()
+    ]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -133,14 +148,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--build", metavar="FOLDER", help="a CMake build folder (default: build/bench)")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
+    rows: list[dict[str, Any]] = []
     everything = {}
     for network in options.networks:
         shapes = shapes_of(network)
         results = measure(shapes, options)
-        report(network, shapes, results, options)
+        rows += report(network, shapes, results, options)
         everything[network] = {"shapes": shapes, "results": results}
     if options.json:
-        Path(options.json).write_text(json.dumps(everything, indent=1) + "\n", "utf-8")
+        write(options.json, "layers", rows, threads=options.threads, networks=everything)
 
 
 if __name__ == "__main__":

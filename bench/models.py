@@ -23,6 +23,7 @@ import numpy as np
 from pylayout.cli.terminal import Table, ms_text
 
 from .engines import Engine, take_turns
+from .record import write
 from .torchvision_models import NETWORKS, build, images_for, write_onnx
 
 ENGINES = ["plan", "onnxruntime", "openvino", "torch:channels_last"]
@@ -121,7 +122,7 @@ def main(arguments: list[str] | None = None) -> None:
             f"geometric mean of best peer / pylayout over {len(ratios)} rows: {statistics.geometric_mean(ratios):.3f}"
         )
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=2) + "\n", "utf-8")
+        write(options.json, "models", rows, device=options.device, threads=options.threads)
 
 
 if __name__ == "__main__":

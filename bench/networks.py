@@ -10,7 +10,6 @@ they are left out and the table says so.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 from pathlib import Path
@@ -20,6 +19,7 @@ from pylayout.cli.terminal import Table, ms_text
 from pylayout.networks import NETWORKS
 
 from .engines import Engine, prepare, take_turns
+from .record import write
 
 ENGINES = [
     "pylayout:auto",
@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
             show(row)
             rows.append(row)
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=2) + "\n", "utf-8")
+        write(options.json, "networks", rows, device=options.device, threads=options.threads)
 
 
 if __name__ == "__main__":

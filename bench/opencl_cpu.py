@@ -25,17 +25,16 @@ do. Ratios of the others hold other programs' time: repeat it on a quiet machine
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 from pylayout.cli.terminal import Table
 
 from .programs import program, stream_shapes
+from .record import write
 from .shapes import CONVOLUTIONS, Convolution
 
 TARGET = 0.6
@@ -280,8 +279,8 @@ def main(arguments: list[str] | None = None) -> None:
         print("processors at work, the median op: " + ", ".join(at_work(rows)))
     print(f"by the {clock}'s time on {options.cores} cores; largest difference between results {worst:.1e}")
     if options.json:
-        result = {"devices": known, "cores": options.cores, "clock": clock, "summary": summary, "rows": rows}
-        Path(options.json).write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+        more = {"devices": known, "clock": clock, "summary": summary}
+        write(options.json, "opencl_cpu", rows, threads=options.cores, **more)
 
 
 if __name__ == "__main__":

@@ -1,22 +1,22 @@
 """What one cached call of a tiny op costs from Python, in microseconds: the smallest of many rounds.
 
-    python bench/overhead.py [--json FILE]
+    python -m bench.overhead [--json FILE]
 
 The tensors have 16 elements, so that nearly all of the time is pylayout's. Aim: at most 5 us. Also the time of
 `import pylayout` in a fresh process, with NumPy's share (aim: under 0.2 s). bench/overhead.c measures the same from C.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy
 
 import pylayout as pl
 from pylayout import ops
+
+from .record import write
 
 
 def smallest(call, calls: int = 1000, rounds: int = 100) -> float:
@@ -68,8 +68,9 @@ def main() -> None:
     for name, value in seconds.items():
         print(f"{'import ' + name:30}  {value * 1e3:9.1f} ms")
     if options.json:
-        figures = {"microseconds": microseconds, "import_seconds": seconds}
-        Path(options.json).write_text(json.dumps(figures, indent=1), encoding="utf-8")
+        rows = [{"what": name, "us": round(value, 3)} for name, value in microseconds.items()]
+        rows += [{"what": f"import {name}", "us": round(value * 1e6)} for name, value in seconds.items()]
+        write(options.json, "overhead", rows)
 
 
 if __name__ == "__main__":

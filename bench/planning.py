@@ -12,7 +12,6 @@ five ops before.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from pathlib import Path
@@ -21,6 +20,8 @@ from typing import Any
 import numpy as np
 
 from pylayout.cli.terminal import Table, ms_text
+
+from .record import write
 
 
 def random_graph(ops: int, seed: int = 0) -> Any:
@@ -94,7 +95,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
     table.print()
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        write(options.json, "planning", rows)
 
 
 if __name__ == "__main__":

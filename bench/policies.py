@@ -23,6 +23,8 @@ from typing import Any
 
 from pylayout.cli.terminal import Table, ms_text
 
+from .record import write
+
 _LEAST = 0.97  # asked of the best single layout's time over auto's
 _MIXED = ("auto", "per-op")
 
@@ -86,12 +88,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=30, help="turns of each policy at most (default 30)")
     parser.add_argument("--seconds", type=float, default=20.0, help="start no round after so long (default 20)")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     if "auto" not in options.policies or set(options.policies) <= set(_MIXED):
         parser.error("--policies: expected auto and a layout")
     if options.worker:
         print(json.dumps(compare_here(options)))
         return
+    rows: list[dict[str, Any]] = []
     for network in options.networks:
         forwarded = [network, "--worker", "--batch", str(options.batch), "--rounds", str(options.rounds)]
         forwarded += ["--threads", str(options.threads)]
@@ -109,6 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
                 )
             one = judge(json.loads(done.stdout))
             found.append(one)
+            rows.append({"network": network, "batch": options.batch, **one})
             times = (ms_text(one["tenths"][name]) for name in options.policies)
             table.add(*times, one["best"], f"{one['by_median']:.3f}", f"{one['by_tenth']:.3f}", str(one["differ"]))
         print(f"{network}, batch {options.batch}: a process a line, times are lower tenths")
@@ -116,6 +121,8 @@ def main(arguments: list[str] | None = None) -> None:
         for words, key in (("medians", "by_median"), ("lower tenths", "by_tenth")):
             enough = sum(one[key] >= _LEAST for one in found)
             print(f"{enough} of {len(found)} at least {_LEAST} by {words}")
+    if options.json:
+        write(options.json, "policies", rows, **({"threads": options.threads} if options.threads else {}))
 
 
 if __name__ == "__main__":

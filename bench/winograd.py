@@ -11,15 +11,14 @@ are of its processor's time, which other programs disturb less.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 from pylayout.cli.terminal import Table, ms_text
 
 from .programs import program, stream_shapes
+from .record import write
 from .shapes import CONVOLUTIONS
 
 
@@ -68,7 +67,9 @@ def main(arguments: list[str] | None = None) -> None:
             sys.exit(
                 f"{shape}: no candidate of {'oneDNN' if 'host' in best else 'Winograd'} within four times the best"
             )
-        row["ratio"] = best["onednn"]["ms"] / best["host"]["ms"]
+        row["shape"] = list(shape)
+        row["onednn_ms"], row["winograd_ms"] = best["onednn"]["ms"], best["host"]["ms"]
+        row["ratio"], row["error"] = row["onednn_ms"] / row["winograd_ms"], best["host"]["error"]
         table.add(
             " ".join(map(str, shape)),
             ", ".join(networks),
@@ -80,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
         )
     table.print()
     if options.json:
-        Path(options.json).write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        write(options.json, "winograd", rows, threads=options.threads)
 
 
 if __name__ == "__main__":

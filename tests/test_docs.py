@@ -156,11 +156,48 @@ def test_settings_name_every_environment_variable() -> None:
     assert used == listed
 
 
-@pytest.mark.parametrize("tool", ["abi_page", "cli_page", "support_page"])
+@pytest.mark.parametrize("tool", ["abi_page", "cli_page", "results_page", "support_page"])
 def test_generated_pages_are_current(tool: str) -> None:
     path = ROOT / "tools" / f"{tool}.py"
     done = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_figures_of_readme_follow_the_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another figure in the data makes another README."""
+    import results_page
+
+    devices = results_page.load()
+    before = results_page.figures(devices)
+    assert before in text_of("README.md")
+    for row in devices["zen5"][0]["rows"]:
+        row["ratio"] *= 2
+    assert results_page.figures(devices) != before
+
+
+def test_a_new_record_becomes_a_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a benchmark writes is what the pages are made of, a benchmark without a table of its own included."""
+    import results_page
+    from results_plots import plots_of
+
+    sys.path.insert(0, str(ROOT))
+    from bench.record import record
+
+    monkeypatch.setattr(sys, "argv", ["bench", "winograd", "--batch", "1", "--json", "out.json"])
+    made = record("winograd", [{"shape": [1, 64, 56, 56, 64], "onednn_ms": 2.0, "winograd_ms": 1.0, "ratio": 2.0}])
+    assert made["command"] == "python -m bench.winograd --batch 1"
+    assert made["machine"]["processors"] >= 1 and made["versions"]["pylayout"]
+    made["file"] = "here/winograd"
+    page = results_page.device_page([made], {"here/winograd": plots_of(made)})
+    assert "| 2.00 |" in page and made["command"] in page and made["date"] in page
+
+
+def test_benchmarks_write_records() -> None:
+    """Every benchmark that takes --json writes it by bench/record.py."""
+    for path in (ROOT / "bench").glob("*.py"):
+        text = path.read_text("utf-8")
+        if '"--json"' in text and path.stem != "record":
+            assert "write(options.json" in text, path.name
 
 
 def test_the_site_builds(tmp_path: Path) -> None:
