@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -11,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from pylayout.cli import UsageError, main
+from pylayout.cli.progress import Progress
 from pylayout.cli.query import parse_input, parse_value
-from pylayout.cli.terminal import Progress, Table, bar, bytes_text, ms_text
+from pylayout.cli.terminal import Table, bar, bytes_text, ms_text
 
 CONV = ("conv2d", "--input", "1,8,12,12", "--input", "16,8,3,3", "--set", "padding=1")
 
@@ -436,10 +438,40 @@ def test_units():
     assert [ms_text(ms) for ms in (0.01234, 1.234, 123.4, 1234.5)] == ["0.0123", "1.23", "123.4", "1234"]
 
 
-def test_progress_is_silent_outside_terminals():
+@pytest.mark.parametrize("rich", [True, False])
+def test_progress_is_silent_outside_terminals(rich, monkeypatch):
+    if rich:
+        pytest.importorskip("rich", reason="the package rich is an extra")
+    else:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     stream, terminal = Stream(), Stream(terminal=True)
     for target in (stream, terminal):
-        with Progress(target) as progress:
-            progress.update("weights", 1, 2)
+        with Progress("auto", target) as progress:
+            progress.update("weights [of 3]", 1, 2)
+            progress.update("and then", 0, 0)
     assert stream.text == ""
-    assert "weights" in terminal.text and "50%" in terminal.text and terminal.text.endswith("\x1b[K")
+    assert "weights [of 3]" in terminal.text and "50%" in terminal.text and "and then" in terminal.text
+    assert terminal.text.endswith("\x1b[2K" if rich else "\x1b[K")  # wiped
+    assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h") == rich  # the cursor is back
+    with Progress("none", terminal) as progress:
+        shown = terminal.text
+        progress.update("weights", 1, 2)
+    assert terminal.text == shown
+
+
+def test_progress_in_lines_says_each_stage_once(monkeypatch):
+    clock = itertools.count(0.0, 1.0)
+    monkeypatch.setattr("pylayout.cli.progress.time.monotonic", lambda: next(clock))
+    stream = Stream()
+    with Progress("lines", stream) as progress:
+        for label, done in (("reading", 0), ("reading", 1), ("reading", 2), ("measuring", 1), ("measuring", 3)):
+            progress.update(label, done, 4)
+    lines = stream.text.splitlines()
+    assert [line.split("]")[1] for line in lines] == ["   0% reading", "  25% measuring"]
+    assert all(line.startswith("[") and " s]" in line for line in lines) and "\x1b" not in stream.text
+
+
+def test_commands_say_how_far_they_are_in_lines(capsys):
+    arguments = ["tune", "relu", "--input", "1,8,4,4", "--seconds", "0.1", "--progress", "lines"]
+    assert main(arguments) == 0
+    assert capsys.readouterr().err.startswith("[")

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import UsageError
+from .progress import MODES
 from .terminal import style
 
 __all__ = ["UsageError", "main"]
@@ -61,6 +62,12 @@ def _parser() -> argparse.ArgumentParser:
             nargs="?",
             const="-",
             help="write the result as JSON to FILE; without FILE to standard output, and nothing else there",
+        )
+        command.add_argument(
+            "--progress",
+            choices=MODES,
+            default="auto",
+            help="on standard error: a bar where that is a terminal (auto, default), a line for each stage, or none",
         )
         command.add_argument("--debug", action="store_true", help="on an error, show Python's traceback too")
     return parser

@@ -14,7 +14,8 @@ from ..peers import PEERS, Row, missing, race
 from .common import add_device, add_threads, check_device, check_folder, positive, seconds
 from .errors import UsageError
 from .model import add_layout, add_shapes, add_tuning, read_inputs, read_model
-from .terminal import Progress, Table, ms_text, style
+from .progress import Progress
+from .terminal import Table, ms_text, style
 
 __all__ = ["add", "run"]
 
@@ -195,7 +196,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     model = Path(options.model).name
     rows: list[tuple[int | None, Row]] = []
     for batch in options.batch or [None]:
-        with Progress() as progress:
+        with Progress(options.progress) as progress:
             row = _measure(options, batch, peers, progress)
         rows.append((batch, row))
         print(

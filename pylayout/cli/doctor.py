@@ -9,7 +9,8 @@ from typing import Any
 from ..doctor import Facts, examine, gather
 from .common import add_threads, apply_threads
 from .model import add_shapes, compile_plan
-from .terminal import Progress, style
+from .progress import Progress
+from .terminal import style
 
 __all__ = ["FOUND", "add", "run"]
 
@@ -40,7 +41,7 @@ def add(commands: Any) -> None:
 
 
 def _with_model(facts: Facts, options: argparse.Namespace) -> Facts:
-    with Progress() as progress:
+    with Progress(options.progress) as progress:
         choices = compile_plan(options, progress).summary()["choices"]
     estimated = tuple(choice["node"] for choice in choices if not choice["measured"])
     return replace(facts, estimated=estimated, nodes=len(choices))
@@ -48,7 +49,7 @@ def _with_model(facts: Facts, options: argparse.Namespace) -> Facts:
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     apply_threads(options)
-    with Progress() as progress:
+    with Progress(options.progress) as progress:
         progress.update("looking at what else runs", 0, 1)
         facts = gather()
     if options.model:

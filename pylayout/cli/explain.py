@@ -8,8 +8,9 @@ from typing import Any
 
 from .common import check_folder
 from .model import add_model, compile_plan
+from .progress import Progress
 from .run import print_plan
-from .terminal import Progress, Table, bytes_text, ms_text, style
+from .terminal import Table, bytes_text, ms_text, style
 
 __all__ = ["add", "run"]
 
@@ -104,7 +105,7 @@ def _print_trials(summary: dict[str, Any]) -> None:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     check_folder("--html", options.html)
     check_folder("--dot", options.dot)
-    with Progress() as progress:
+    with Progress(options.progress) as progress:
         plan = compile_plan(options, progress)
     summary = plan.summary()
     print_plan(options.model, plan, summary)

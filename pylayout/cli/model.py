@@ -9,7 +9,7 @@ from typing import Any
 
 from .common import add_device, add_threads, apply_threads, check_device, positive
 from .errors import UsageError
-from .terminal import Progress
+from .progress import Progress
 
 __all__ = [
     "add_layout",

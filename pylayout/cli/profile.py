@@ -10,7 +10,8 @@ from typing import Any
 from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive, seconds
 from .errors import UsageError
 from .model import add_shapes, add_tuning, read_inputs, read_model
-from .terminal import Progress, Table, bar, bytes_text, ms_text, style
+from .progress import Progress
+from .terminal import Table, bar, bytes_text, ms_text, style
 
 __all__ = ["add", "run"]
 
@@ -181,7 +182,7 @@ def _run_network(options: argparse.Namespace, policies: list[str]) -> Any:
     from ..comparison import compare
     from ..networks import Network
 
-    with Progress() as progress:
+    with Progress(options.progress) as progress:
         network = Network(
             options.network,
             options.weights,
@@ -212,7 +213,7 @@ def _run_model(options: argparse.Namespace, policies: list[str]) -> Any:
     from ..comparison import compare
     from ..policies import PlannedModel
 
-    with Progress() as progress:
+    with Progress(options.progress) as progress:
         graph = onnx.load(model, shapes=shapes or None)
         network = PlannedModel(
             graph,

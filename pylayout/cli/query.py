@@ -9,7 +9,8 @@ from typing import Any
 
 from .common import add_device, add_threads, apply_threads, check_device
 from .errors import UsageError
-from .terminal import Progress, Table, ms_text, style
+from .progress import Progress
+from .terminal import Table, ms_text, style
 
 __all__ = ["add", "add_call", "parse_input", "parse_value", "run"]
 
@@ -225,7 +226,7 @@ def run(options: argparse.Namespace) -> Any:
     if options.command == "query":
         answer = pylayout.query(options.op, *positional, **arguments)
     else:
-        with Progress() as progress:
+        with Progress(options.progress) as progress:
             progress.update(f"measuring {options.op}, at most {options.seconds:g} s", 0, 0)
             answer = pylayout.tune(options.op, *positional, seconds=options.seconds, **arguments)
     _print_result(answer.data)

@@ -12,7 +12,8 @@ from ..report.plan import batch_text
 from .common import check_folder, positive
 from .errors import UsageError
 from .model import add_model, compile_plan, picture_size, read_inputs
-from .terminal import Progress, Table, bytes_text, ms_text, style
+from .progress import Progress
+from .terminal import Table, bytes_text, ms_text, style
 
 __all__ = ["add", "print_plan", "run"]
 
@@ -98,7 +99,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     import numpy as np
 
     check_folder("--output", options.output)
-    with Progress() as progress:
+    with Progress(options.progress) as progress:
         plan = compile_plan(options, progress)
         if options.output and Path(options.output).suffix == ".npy" and len(plan.outputs) != 1:
             raise UsageError(f"--output {options.output}: there are {len(plan.outputs)} outputs, expected FILE.npz")

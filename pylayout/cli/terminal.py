@@ -1,17 +1,16 @@
-"""What the commands print: tables, stacked bars and a progress bar, in colour where a terminal shows it."""
+"""What the commands print: tables and stacked bars, in colour where a terminal shows it."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
-import time
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-__all__ = ["Progress", "Table", "bar", "bytes_text", "ms_text", "style"]
+__all__ = ["Table", "bar", "bytes_text", "has_unicode", "ms_text", "style"]
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
@@ -28,7 +27,8 @@ def style(text: str, *names: str, stream: TextIO | None = None) -> str:
     return f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
 
 
-def _unicode(stream: TextIO) -> bool:
+def has_unicode(stream: TextIO) -> bool:
+    """Whether lines and blocks may be drawn with other characters than those of ASCII."""
     return (stream.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
 
 
@@ -76,7 +76,7 @@ class Table:
                 padded.append(gap + cell if heading in right else cell + gap)
             return "  ".join(padded).rstrip()
 
-        rule = ("─" if _unicode(stream) else "-") * min(sum(widths) + 2 * (len(widths) - 1), columns or 100)
+        rule = ("─" if has_unicode(stream) else "-") * min(sum(widths) + 2 * (len(widths) - 1), columns or 100)
         lines = [style(line(self.headings), "bold", stream=stream), style(rule, "dim", stream=stream)]
         for cells, styles in self.rows:
             broken = [_break(cell, width) for cell, width in zip(cells, widths, strict=True)]
@@ -103,7 +103,7 @@ def _break(text: str, width: int) -> list[str]:
 def bar(parts: Sequence[tuple[float, str]], full: float, width: int = 30, stream: TextIO | None = None) -> str:
     """A horizontal bar of (value, colour) parts, `width` columns for the value `full`; parts differ in shade too."""
     stream = stream or sys.stdout
-    marks = "█▒░" if _unicode(stream) else "#=-"
+    marks = "█▒░" if has_unicode(stream) else "#=-"
     text, shown, total = "", 0, 0.0
     for (value, colour), mark in zip(parts, marks, strict=False):
         total += value
@@ -125,43 +125,3 @@ def bytes_text(count: float) -> str:
 def ms_text(ms: float) -> str:
     """Three significant digits, at least."""
     return f"{ms:.0f}" if ms >= 1000 else f"{ms:.1f}" if ms >= 100 else f"{ms:.2f}" if ms >= 1 else f"{ms:.4f}"
-
-
-class Progress:
-    """A progress bar on standard error; nothing where that is no terminal.
-
-    Use as a context manager; the bar is wiped at the end.
-    """
-
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._shown = self._stream.isatty()
-        self._drawn = 0.0
-        self._label = ""
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
-
-    def update(self, label: str, done: float, total: float) -> None:
-        """Show that `done` of `total` of what the label says is done."""
-        now = time.monotonic()
-        changed = label != self._label
-        if not self._shown or (now - self._drawn < 0.05 and not changed):
-            return
-        self._drawn, self._label = now, label
-        width = 30
-        filled = min(width, round(width * done / total)) if total else 0
-        full, empty = ("━", "─") if _unicode(self._stream) else ("#", "-")
-        columns = shutil.get_terminal_size().columns
-        text = f" {label}"[: max(0, columns - width - 8)]
-        drawn = style(full * filled, "green", stream=self._stream) + style(
-            empty * (width - filled), "dim", stream=self._stream
-        )
-        percent = f"{100 * done / total:3.0f}%" if total else ""
-        self._stream.write(f"\r\x1b[K{drawn} {percent}{text}")
-        self._stream.flush()

@@ -10,7 +10,8 @@ from typing import Any
 from . import query
 from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive, seconds
 from .errors import UsageError
-from .terminal import Progress, Table, ms_text, style
+from .progress import Progress
+from .terminal import Table, ms_text, style
 
 __all__ = ["add", "run"]
 
@@ -223,7 +224,7 @@ def run(options: argparse.Namespace) -> Any:
 
     apply_threads(options)
     check_device(options.device)
-    with Progress() as progress:
+    with Progress(options.progress) as progress:
         pylayout.configure(tune="off")
         try:
             _meet_network(options, progress) if network else _meet_model(options, progress)
