@@ -614,6 +614,14 @@ def isnan(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+def l2_normalize(
+    x: Input,
+    normalized_shape: int | Sequence[int],
+    eps: float = 1e-12,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
 def layer_norm(
     x: Input,
     normalized_shape: int | Sequence[int],

@@ -507,6 +507,19 @@ add(
     lambda torch, f, t, a: f.rms_norm(t[0], (5, 6), eps=1e-6),
     normalized_shape=[5, 6],
 )
+add(
+    "l2_normalize",
+    lambda rng: [np.concatenate([rng.standard_normal((2, 4, 33)) + 1, np.zeros((2, 1, 33))], 1).astype(np.float32)],
+    lambda torch, f, t, a: f.normalize(t[0], dim=-1, eps=1e-3),
+    normalized_shape=[33],
+    eps=1e-3,
+)
+add(
+    "l2_normalize",
+    normal((2, 3, 5, 6)),
+    lambda torch, f, t, a: f.normalize(t[0].flatten(2), dim=-1).reshape(t[0].shape),
+    normalized_shape=[5, 6],
+)
 add("layer_norm", normal((2, 3, 5, 6)), lambda torch, f, t, a: f.layer_norm(t[0], (5, 6)), normalized_shape=[5, 6])
 add(
     "group_norm",

@@ -224,11 +224,34 @@ def test_attention_is_found(spelling: str, rng: np.random.Generator) -> None:
 
 def test_heads_are_strides() -> None:
     """Queries, keys, values and the result stay where the linear layers have them."""
-    for spelling, (make, _, _) in FOUND.items():
-        if spelling == "factors by head":
-            continue  # the product with the factors stands between
+    for make, _, _ in FOUND.values():
         plan = pl.compile(make(), device="cpu", tune="off")
         assert "reorder of" not in plan.explain()
+
+
+@pytest.mark.parametrize("order", ["parts, heads", "heads, parts", "split"])
+def test_one_product_for_queries_keys_and_values(order: str, rng: np.random.Generator) -> None:
+    """It is parted where it is used: each part is a dense tensor, and heads are strides of it."""
+    g = pl.Graph()
+    columns = HEADS * WIDTH
+    weight = rng.standard_normal((3 * columns, 24)).astype(np.float32) / 5
+    y = g.linear(g.input("x", (N, LENGTH, 24)), weight, rng.standard_normal(3 * columns).astype(np.float32))
+    if order == "split":
+        parts = [g.reshape(p, (N, LENGTH, HEADS, WIDTH)) for p in g.split(y, columns, -1)]
+    elif order == "parts, heads":
+        parts = [g.squeeze(p, 2) for p in g.split(g.reshape(y, (N, LENGTH, 3, HEADS, WIDTH)), 1, 2)]
+    else:
+        y = g.reshape(y, (N, LENGTH, HEADS, 3 * WIDTH))
+        parts = [g.slice(y, [i * WIDTH], [(i + 1) * WIDTH], [3]) for i in range(3)]
+    q, k, v = (g.permute(part, (0, 2, 1, 3)) for part in parts)
+    scores = g.mul(g.matmul(q, g.transpose(k, 2, 3)), number(0.3))
+    y = g.permute(g.matmul(g.softmax(scores, -1), v), (0, 2, 1, 3))
+    g.output(g.reshape(y, (N, LENGTH, columns)), "y")
+    found = names(g.simplify())
+    assert found["linear"] == 3 and found[SDPA] == 1
+    assert not {"slice", "split"} & set(found)
+    assert "reorder of" not in pl.compile(g, device="cpu", tune="off").explain()
+    agrees(g, rng)
 
 
 def softmax_over_queries() -> pl.Graph:
@@ -292,7 +315,9 @@ def test_near_misses(rng: np.random.Generator) -> None:
     agrees(graph, rng)
 
 
-def rotated(width: int, turned: int, swap: bool = False, negate_first: bool = True) -> pl.Graph:
+def rotated(
+    width: int, turned: int, swap: bool = False, negate_first: bool = True, with_rest: bool = False
+) -> pl.Graph:
     """x * cos + concat(-x2, x1) * sin of the first columns, with the others joined."""
     g = pl.Graph()
     whole = g.permute(g.reshape(g.input("x", (N, LENGTH, HEADS * width)), (N, LENGTH, HEADS, width)), (0, 2, 1, 3))
@@ -302,14 +327,14 @@ def rotated(width: int, turned: int, swap: bool = False, negate_first: bool = Tr
     halves = [g.neg(high), low] if negate_first else [high, g.neg(low)]
     first, second = g.mul(x, np.cos(angles)), g.mul(g.concat(halves, -1), np.sin(angles))
     y = g.add(second, first) if swap else g.add(first, second)
-    if turned < width:
+    if turned < width or with_rest:  # which may have no columns
         y = g.concat([y, g.slice(whole, [turned], [width], [3])], -1)
     g.output(y, "y")
     return g
 
 
 def test_rotary_embedding(rng: np.random.Generator) -> None:
-    for graph in (rotated(8, 8), rotated(8, 8, swap=True), rotated(10, 6)):
+    for graph in (rotated(8, 8), rotated(8, 8, swap=True), rotated(10, 6), rotated(8, 8, with_rest=True)):
         assert set(names(graph.simplify())) == {"reshape", "permute", "rotary_embedding"}
         agrees(graph, rng)
     graph = rotated(8, 8, negate_first=False)  # turns the other way
@@ -323,6 +348,30 @@ def normalised(root: Callable[[pl.Graph, Value], Value], weight: np.ndarray, axi
     y = root(g, g.add(g.mean(g.square(x), [axis], True), number(1e-6)))
     g.output(g.mul(weight, y if y.shape == x.shape else g.mul(x, y)), "y")
     return g
+
+
+def by_length(limit: Callable[[pl.Graph, Value], Value], axis: int = -1) -> pl.Graph:
+    g = pl.Graph()
+    x = g.input("x", (N, LENGTH, WIDTH))
+    g.output(g.div(x, limit(g, g.reduce_l2(x, [axis], True))), "y")
+    return g
+
+
+def test_l2_normalize(rng: np.random.Generator) -> None:
+    limits: list[Callable[[pl.Graph, Value], Value]] = [
+        lambda g, v: g.expand(g.clip(v, 1e-6), (N, LENGTH, WIDTH)),
+        lambda g, v: g.maximum(number(1e-6), v),
+    ]
+    for limit in limits:
+        graph = by_length(limit)
+        assert dict(names(graph.simplify())) == {"l2_normalize": 1}
+        agrees(graph, rng)
+        graph = by_length(limit, axis=1)
+        assert names(graph.simplify())["l2_normalize"] == 0
+        agrees(graph, rng)
+    graph = by_length(lambda g, v: g.clip(v, 1e-6, 10))  # limited from above too
+    assert names(graph.simplify())["l2_normalize"] == 0
+    agrees(graph, rng)
 
 
 ROOTS: dict[str, Callable[[pl.Graph, Value], Value]] = {

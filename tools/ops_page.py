@@ -32,7 +32,11 @@ same as `gelu`) or `gelu_tanh` (its approximation).
 # The pages: file, title, the schemas' kinds. Ops made of other ops have the kind "composed:" and their name.
 FAMILIES = [
     ("convolution", "Convolution", ["conv", "conv_transpose"]),
-    ("matrix", "Matrix products and attention", ["linear", "matmul", "attention", "rotary_embedding", "composed:einsum"]),
+    (
+        "matrix",
+        "Matrix products and attention",
+        ["linear", "matmul", "attention", "rotary_embedding", "composed:einsum"],
+    ),
     ("pooling", "Pooling and resizing", ["pool", "adaptive_pool", "resize"]),
     ("normalisation", "Normalisation and softmax", ["batch_norm", "layer_norm", "group_norm", "lrn", "softmax"]),
     ("activation", "Functions of one tensor", ["unary", "prelu", "cast"]),

@@ -21,9 +21,7 @@
 #define SRC_DTYPE f32
 #define DST_DTYPE f32
 #endif
-#ifndef CENTRED
-#define CENTRED 1  // 0: RMS norm, whose rows keep their mean: dst = src / sqrt(mean of src^2 + eps) * weight[p]
-#endif
+#include "normalise/scale.clh"
 #ifndef WEIGHTS
 #define WEIGHTS 0
 #define WEIGHT_BLOCK 1
@@ -123,12 +121,8 @@ GROUP_KERNEL void normalise_groups(__global const STORAGE_T(SRC)* restrict src, 
     GROUP_LOCAL
     GROUP_BEGIN((idx_t)get_group_id(0))
     GROUP_MOMENTS
-#if CENTRED
-    const stat scale = 1.0f / sqrt(squares / (float)TERMS_OF_PART(0) + eps);
-#else
-    const stat scale = 1.0f / sqrt(squares / (float)TERMS_OF_PART(0) + mean * mean + eps);
-    mean = 0.0f;
-#endif
+    const stat scale = SCALE_OF(squares, mean, TERMS_OF_PART(0));
+    mean = MEAN_OF(mean);
     GROUP_AGAIN(x)
     WRITE(x)
 }
@@ -157,8 +151,8 @@ __kernel void normalise_join(__global float* restrict stats, const idx_t rows, c
     const float whole = (float)TERMS_OF_PART(0) * (PARTS - 1) + (float)TERMS_OF_PART(PARTS - 1);
     SUM_OF_PARTS(mean, p, stats[STATS_AT(p, 0)] * ((float)TERMS_OF_PART(p) / whole))
     SUM_OF_PARTS(squares, p, squares_from(stats[STATS_AT(p, 1)], stats[STATS_AT(p, 0)] - mean, TERMS_OF_PART(p)))
-    stats[STATS_AT(PARTS, 0)] = CENTRED ? mean : 0.0f;
-    stats[STATS_AT(PARTS, 1)] = 1.0f / sqrt(squares / whole + (CENTRED ? 0.0f : mean * mean) + eps);
+    stats[STATS_AT(PARTS, 0)] = MEAN_OF(mean);
+    stats[STATS_AT(PARTS, 1)] = SCALE_OF(squares, mean, whole);
 }
 
 #if LOCAL_KEPT == 0  // of rows in parts

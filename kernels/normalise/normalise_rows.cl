@@ -18,9 +18,7 @@
 #define DST_OFFSET(a, b, c, d, e, f, g, h) (dst_arg.offset + (g)*dst_arg.stride[0] + (h)*dst_arg.stride[1])
 #define DST_DIM(i) ((i) < 6 ? 1 : dst_arg.dim[((i) + 2) % 8])
 #endif
-#ifndef CENTRED
-#define CENTRED 1  // 0: RMS norm, whose rows keep their mean: dst = src / sqrt(mean of src^2 + eps) * weight[p]
-#endif
+#include "normalise/scale.clh"
 #ifndef PER_CHANNEL
 #define PER_CHANNEL 0  // 1: group norm, 0: layer norm
 #endif
@@ -92,12 +90,8 @@ __kernel void normalise_rows(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst),
         MOVE_PART
     }
     sum += part;
-    float square = ROW_SUM(scratch, sum) / size;
-#if !CENTRED
-    square += mean * mean;
-    mean = 0.0f;
-#endif
-    const float scale = 1.0f / sqrt(square + eps);
+    const float scale = SCALE_OF(ROW_SUM(scratch, sum), mean, size);
+    mean = MEAN_OF(mean);
     for (idx_t e = first; e < size; e += GROUP) {
         ELEMENT(e)
         (void)p;

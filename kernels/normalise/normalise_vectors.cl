@@ -14,9 +14,7 @@
 #define SRC_DTYPE f32
 #define DST_DTYPE f32
 #endif
-#ifndef CENTRED
-#define CENTRED 1  // 0: RMS norm, whose rows keep their mean: dst = src / sqrt(mean of src^2 + eps) * weight[p]
-#endif
+#include "normalise/scale.clh"
 #ifndef BY_RUN
 #define BY_RUN 1
 #endif
@@ -73,12 +71,8 @@ ROW_KERNEL void normalise_vectors(__global const STORAGE_T(SRC)* restrict src, _
         ROW_WALK(walk, ADD_SQUARE)
         ROW_SUM_END(totals)
         for (int t = 0; t < ROW_TOTALS; ++t) {
-#if CENTRED
-            scale[t] = 1.0f / sqrt(totals[t] / terms_of_row + eps);
-#else
-            scale[t] = 1.0f / sqrt(totals[t] / terms_of_row + mean[t] * mean[t] + eps);
-            mean[t] = 0.0f;
-#endif
+            scale[t] = SCALE_OF(totals[t], mean[t], terms_of_row);
+            mean[t] = MEAN_OF(mean[t]);
         }
     }
     ROW_WALK(walk, RESULT)

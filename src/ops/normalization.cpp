@@ -1,4 +1,4 @@
-// batch_norm (inference), layer_norm, rms_norm, group_norm and instance_norm.
+// batch_norm (inference), layer_norm, rms_norm, l2_normalize, group_norm and instance_norm.
 #include "ops/activation.h"
 
 namespace pl {
@@ -69,6 +69,7 @@ Schema layer_norm() {
                 "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
                 "Source: J. Ba et al., arXiv 1607.06450.");
   schema.constant("centred", true)
+      .constant("limited", false)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
       .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
       .optional("weight", "normalized_shape; None: ones", Role::constant)
@@ -87,12 +88,30 @@ Schema rms_norm() {
                 "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
                 "Source: B. Zhang, R. Sennrich, arXiv 1910.07467.");
   schema.constant("centred", false)
+      .constant("limited", false)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
       .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
       .optional("weight", "normalized_shape; None: ones", Role::constant)
       .attribute("eps", AttributeType::number, 1e-6, "added to the mean square, at least 0");
   schema.infer = infer_layer_norm;
   schema.flops = [](const Op& op) { return 4.0 * double(op.in(0).elements()); };
+  return schema;
+}
+
+Schema l2_normalize() {
+  Schema schema("l2_normalize", "layer_norm",
+                "Rows, of the last dimensions, brought to length 1.\n\n"
+                "y = x / max(sqrt(sum(x^2)), eps)\n"
+                "with the sum over the last len(normalized_shape) dimensions.\n\n"
+                "Returns the shape and dtype of x; sums are kept in at least f32.\n\n"
+                "Source: semantics of torch.nn.functional.normalize with p=2.");
+  schema.constant("centred", false)
+      .constant("limited", true)
+      .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
+      .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
+      .attribute("eps", AttributeType::number, 1e-12, "the least length that x is divided by, at least 0");
+  schema.infer = infer_layer_norm;
+  schema.flops = [](const Op& op) { return 3.0 * double(op.in(0).elements()); };
   return schema;
 }
 
@@ -148,6 +167,7 @@ Schema instance_norm() {
 PL_REGISTER_OP(batch_norm);
 PL_REGISTER_OP(layer_norm);
 PL_REGISTER_OP(rms_norm);
+PL_REGISTER_OP(l2_normalize);
 PL_REGISTER_OP(group_norm);
 PL_REGISTER_OP(instance_norm);
 

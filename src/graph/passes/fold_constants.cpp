@@ -8,10 +8,10 @@
 namespace pl::passes {
 namespace {
 
-// A result of more elements than its inputs together is kept as an op (an expand costs nothing, its result memory),
-// unless it is small anyway.  One of the same elements in a wider dtype is not: dequantised weights are used in each
-// run.
-constexpr size_t kSmallBytes = 64 << 10;
+// A result of more elements than its inputs together is kept as an op, unless it is small: where it only repeats them,
+// which costs little, or where it is computed (masks and biases made of positions).  One of the same elements in a
+// wider dtype is not: dequantised weights are used in each run.
+constexpr size_t kSmallRepeats = 64 << 10, kSmallResult = 4 << 20;
 
 void fold(Rewriter& rewriter, Context& context, size_t index) {
   const Node& node = rewriter.node(index);
@@ -28,7 +28,8 @@ void fold(Rewriter& rewriter, Context& context, size_t index) {
     after += rewriter.desc(id).elements();
     bytes += rewriter.desc(id).size_bytes();
   }
-  if (after > before && bytes > kSmallBytes) return;
+  const bool repeats = node.schema->view || node.schema->kind == "tile";
+  if (after > before && bytes > (repeats ? kSmallRepeats : kSmallResult)) return;
   std::vector<TensorRef> inputs;
   std::vector<TensorDesc> descs;
   for (size_t k = 0; k < node.inputs.size(); ++k) {
@@ -50,11 +51,11 @@ int run(Graph& graph, Context& context) {
 }  // namespace
 
 Pass fold_constants() {
-  return {"fold_constants",
-          "Computes once what depends on constants only, unless the result is over 64 KiB and has more elements than "
-          "the inputs.  "
-          "As exact as the op.",
-          run};
+  return {
+      "fold_constants",
+      "Computes once what depends on constants only, unless the result has more elements than the inputs and is over "
+      "4 MiB, one that repeats them over 64 KiB.  As exact as the op.",
+      run};
 }
 
 }  // namespace pl::passes

@@ -209,6 +209,33 @@ void behind_slice(Rewriter& rewriter, size_t index) {
   rewrite_as_steps(rewriter, index, part, *steps);
 }
 
+// A split of what is a view of linear becomes slices, which know how to move.
+void as_slices(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  const ValueId x = rewriter.input(node, 0);
+  ValueId source;
+  int length;
+  const auto chain = ViewChain::back_from(rewriter, x, 3, source, length);
+  const int made = chain ? rewriter.maker(source) : -1;
+  if (made < 0 || rewriter.node(size_t(made)).schema->kind != "linear") return;
+  const Op op = rewriter.op(index);
+  const int64_t dim = op.attributes.integer("dim");
+  const std::vector<ValueId> parts = node.outputs;
+  const std::string title = node.name;
+  int64_t start = 0;
+  for (ValueId part : parts) {
+    const int64_t count = rewriter.shape(part)[int(dim)];
+    if (rewriter.uses(part) > 0) {
+      Attributes attributes;
+      attributes.set("axes", std::vector<int64_t>{dim});
+      attributes.set("starts", std::vector<int64_t>{start});
+      attributes.set("ends", std::vector<int64_t>{start + count});
+      rewriter.redirect(part, rewriter.insert(index, "slice", attributes, {x}, title));
+    }
+    start += count;
+  }
+}
+
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     const std::string& kind = rewriter.node(index).schema->kind;
@@ -218,6 +245,8 @@ int run(Graph& graph, Context&) {
       before_unary(rewriter, index);
     } else if (kind == "slice") {
       behind_slice(rewriter, index);
+    } else if (kind == "split") {
+      as_slices(rewriter, index);
     } else {
       behind_rows(rewriter, index);
     }
@@ -229,7 +258,8 @@ int run(Graph& graph, Context&) {
 Pass move_views() {
   return {"move_views",
           "Moves arithmetic and activations before the view of a product's result, permutations of rows behind linear "
-          "and layer_norm, and slices of linear's channels before views, so that other passes find neighbours.  Exact.",
+          "and layer_norm, and slices and splits of linear's channels before views, so that other passes find "
+          "neighbours.  Exact.",
           run};
 }
 

@@ -299,8 +299,50 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
   rewriter.rewrite(index, "reshape", reshape, {attended});
 }
 
+// mul(permute(x), factor), an input of an attention, perhaps in another shape, becomes permute(mul(x, factor')): the
+// attention reads x where it lies.  The factor has fewer elements than x.
+void before_permute(Rewriter& rewriter, size_t index) {
+  for (size_t k = 0; k < 2; ++k) {
+    ValueId id = rewriter.input(rewriter.node(index), k);
+    for (int view = rewriter.maker(id); view >= 0 && rewriter.uses(id) == 1 && is_reshape(rewriter.node(size_t(view)));
+         view = rewriter.maker(id))
+      id = rewriter.input(rewriter.node(size_t(view)), 0);
+    const int product = rewriter.sole_maker(id, "binary");
+    if (product < 0 || rewriter.node(size_t(product)).schema->name != "mul") continue;
+    if (rewriter.has_activation(size_t(product))) continue;
+    for (size_t j = 0; j < 2; ++j) {
+      const ValueId viewed = rewriter.input(rewriter.node(size_t(product)), j);
+      const ValueId factor = rewriter.input(rewriter.node(size_t(product)), 1 - j);
+      const int view = rewriter.maker(viewed);
+      if (view < 0 || rewriter.uses(viewed) != 1 || !is_permute(rewriter.node(size_t(view)))) continue;
+      const Dims shape = rewriter.shape(id), small = rewriter.shape(factor);
+      if (rewriter.shape(viewed) != shape || small == shape) continue;
+      const std::vector<int64_t> dims = rewriter.op(size_t(view)).attributes.integers("dims");
+      std::vector<int64_t> whole(size_t(shape.size() - small.size()), 1), inverse(dims.size());
+      whole.insert(whole.end(), small.begin(), small.end());
+      for (size_t i = 0; i < dims.size(); ++i) inverse[size_t(dims[i])] = int64_t(i);
+      Attributes reshape, permute, back;
+      reshape.set("shape", whole);
+      permute.set("dims", inverse);
+      back.set("dims", dims);
+      const std::string title = rewriter.node(size_t(product)).name;
+      const ValueId seen = rewriter.insert(size_t(product), "reshape", reshape, {factor}, "");
+      const ValueId turned = rewriter.insert(size_t(product), "permute", permute, {seen}, "");
+      const ValueId x = rewriter.input(rewriter.node(size_t(view)), 0);
+      const ValueId y = rewriter.insert(size_t(product), "mul", Attributes(), {x, turned}, title);
+      rewriter.rewrite(size_t(product), "permute", back, {y}, title + ".view");
+      break;
+    }
+  }
+}
+
 int run(Graph& graph, Context& context) {
-  return sweep(graph, [&](Rewriter& rewriter, size_t index) { recognise(rewriter, context, index); });
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+    if (rewriter.node(index).schema->kind == "attention")
+      before_permute(rewriter, index);
+    else
+      recognise(rewriter, context, index);
+  });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // recognise_norm: layer and RMS normalisation spelled in arithmetic become one op: ONNX has the first from opset 17 on,
 // the second from 23 on.
 #include <algorithm>
+#include <cmath>
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
@@ -8,18 +9,22 @@
 namespace pl::passes {
 namespace {
 
-// The number of last dimensions that a mean goes over, keeping them; 0 if it is not such a mean of `x`.
-int mean_over_last(Rewriter& rewriter, ValueId id, ValueId x) {
-  const int index = rewriter.maker(id);
-  if (index < 0 || rewriter.node(size_t(index)).schema->name != "mean") return 0;
-  if (rewriter.input(rewriter.node(size_t(index)), 0) != x) return 0;
-  const Op op = rewriter.op(size_t(index));
+// The number of last dimensions that a reduction goes over, keeping them; 0 if it goes over others.
+int last_dimensions(Rewriter& rewriter, size_t index) {
+  const Op op = rewriter.op(index);
   if (!op.attributes.flag("keepdim")) return 0;
   const std::vector<int64_t>& dims = op.attributes.integers("dim");  // sorted
-  const int rank = rewriter.shape(x).size();
+  const int rank = op.in(0).rank();
   for (size_t i = 0; i < dims.size(); ++i)
     if (dims[i] != rank - int64_t(dims.size()) + int64_t(i)) return 0;
   return int(dims.size());
+}
+
+// The same of a mean of `x`; 0 if the value is no such mean.
+int mean_over_last(Rewriter& rewriter, ValueId id, ValueId x) {
+  const int index = rewriter.maker(id);
+  if (index < 0 || rewriter.node(size_t(index)).schema->name != "mean") return 0;
+  return rewriter.input(rewriter.node(size_t(index)), 0) == x ? last_dimensions(rewriter, size_t(index)) : 0;
 }
 
 // A node of this name that makes the value, without activation, or null.
@@ -105,22 +110,53 @@ std::optional<Normalised> normalised_by_root_mean_square(Rewriter& rewriter, Val
   return std::nullopt;
 }
 
+// x / max(sqrt(sum(x * x)), eps), the divisor repeated or not.
+std::optional<Normalised> normalised_by_length(Rewriter& rewriter, ValueId x, ValueId divisor) {
+  if (const Node* repeats = made_by(rewriter, divisor, "expand")) divisor = rewriter.input(*repeats, 0);
+  Normalised found{x, 0, 0};
+  ValueId length = kNoValue;
+  if (const Node* clip = made_by(rewriter, divisor, "clip")) {
+    const Activation limits = activation_of(rewriter.op(size_t(rewriter.maker(divisor))));
+    if (!(limits.alpha >= 0) || !std::isinf(limits.beta)) return std::nullopt;
+    length = rewriter.input(*clip, 0);
+    found.eps = limits.alpha;
+  } else if (const Node* most = made_by(rewriter, divisor, "maximum")) {
+    for (size_t k = 0; k < 2; ++k) {
+      const auto eps = rewriter.number(rewriter.input(*most, k));
+      if (!eps || !(*eps >= 0)) continue;
+      length = rewriter.input(*most, 1 - k);
+      found.eps = *eps;
+    }
+  }
+  const Node* norm = length == kNoValue ? nullptr : made_by(rewriter, length, "reduce_l2");
+  if (!norm || rewriter.input(*norm, 0) != x) return std::nullopt;
+  found.dims = last_dimensions(rewriter, size_t(rewriter.maker(length)));
+  if (found.dims == 0) return std::nullopt;
+  return found;
+}
+
 void recognise(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   const bool divides = node.schema->name == "div";
   if ((!divides && node.schema->name != "mul") || rewriter.has_activation(index)) return;
   for (size_t k = 0; k < (divides ? 1 : 2); ++k) {
     auto found = normalised(rewriter, rewriter.input(node, k), rewriter.input(node, 1 - k), !divides);
-    const bool centred = found.has_value();
-    if (!found)
+    const char* schema = "layer_norm";
+    if (!found && divides) {
+      schema = "l2_normalize";
+      found = normalised_by_length(rewriter, rewriter.input(node, k), rewriter.input(node, 1 - k));
+    }
+    if (!found) {
+      schema = "rms_norm";
       found = normalised_by_root_mean_square(rewriter, rewriter.input(node, k), rewriter.input(node, 1 - k), !divides);
+    }
     if (!found) continue;
     const Dims& shape = rewriter.shape(found->x);
     std::vector<int64_t> last(shape.end() - found->dims, shape.end());
     Attributes attributes;
     attributes.set("normalized_shape", last);
     attributes.set("eps", found->eps);
-    return rewriter.rewrite(index, centred ? "layer_norm" : "rms_norm", attributes, {found->x});
+    return rewriter.rewrite(index, schema, attributes, {found->x});
   }
 }
 
@@ -135,6 +171,7 @@ void take_constant(Rewriter& rewriter, Context&, size_t index) {
     if (before < 0 || !rewriter.is_constant(constant)) continue;
     const Node& norm = rewriter.node(size_t(before));
     std::vector<ValueId> inputs = rewriter.inputs(norm);
+    if (!takes_input(*norm.schema, "weight")) continue;
     const bool takes_bias = takes_input(*norm.schema, "bias");
     inputs.resize(takes_bias ? 3 : 2, kNoValue);
     if (adds ? !takes_bias || inputs[2] != kNoValue : inputs[1] != kNoValue || (takes_bias && inputs[2] != kNoValue))
@@ -161,8 +198,8 @@ int run(Graph& graph, Context& context) {
 Pass recognise_norm() {
   return {"recognise_norm",
           "Recognises (x - mean) / sqrt(mean((x - mean)^2) + eps) over the last dimensions, with a weight and a bias, "
-          "as layer_norm, x / sqrt(mean(x^2) + eps), with a weight, as rms_norm.  A result changes by roundings of its "
-          "dtype.",
+          "as layer_norm, x / sqrt(mean(x^2) + eps), with a weight, as rms_norm, x / max(sqrt(sum(x^2)), eps) as "
+          "l2_normalize.  A result changes by roundings of its dtype.",
           run};
 }
 

@@ -83,8 +83,21 @@ ValueId unchanged(Rewriter& rewriter, size_t index) {
   return kNoValue;
 }
 
+// Parts of a concat that hold nothing.
+void drop_empty_parts(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  std::vector<ValueId> parts;
+  for (ValueId part : rewriter.inputs(node))
+    if (rewriter.desc(part).elements() > 0) parts.push_back(part);
+  if (parts.empty() || parts.size() == node.inputs.size()) return;
+  const std::string schema = node.schema->name;
+  const Attributes attributes = node.attributes;
+  rewriter.rewrite(index, schema, attributes, parts);
+}
+
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
+    if (rewriter.node(index).schema->kind == "concat") drop_empty_parts(rewriter, index);
     const ValueId x = unchanged(rewriter, index);
     if (x != kNoValue) rewriter.redirect(rewriter.node(index).outputs[0], x);
   });
@@ -95,7 +108,7 @@ int run(Graph& graph, Context&) {
 Pass remove_identity() {
   return {"remove_identity",
           "Removes identities, dropout, casts to the same dtype, views that change no shape, pools of one element, x * "
-          "1, x - 0, relu of relu.  Exact.",
+          "1, x - 0, relu of relu, parts of a concat without elements.  Exact.",
           run};
 }
 

@@ -1,5 +1,5 @@
-// Kind layer_norm (layer_norm and rms_norm): normalisation over the last dimensions, row by row; statistics in two
-// passes, of RMS norm in one, in double between runs.
+// Kind layer_norm (layer_norm, rms_norm, l2_normalize): normalisation over the last dimensions, row by row; statistics
+// in two passes, without the mean in one, in double between runs.
 #include <cmath>
 
 #include "providers/host/common/split_walk.h"
@@ -46,6 +46,7 @@ PL_VECTORISED void apply(const float* x, float* y, const float* weight, const fl
 struct LayerNormBody {
   DType dtype;
   bool centred;  // about the mean
+  bool limited;  // by the length, of eps at least
   double eps;
   size_t given;  // inputs
   TensorDesc weight, bias;
@@ -84,7 +85,9 @@ struct LayerNormBody {
             gather_row(split, 0, load, x, first, row.data());
           }
           const float mean = centred ? float(sum_of(from, length) / double(length)) : 0.0f;
-          const float inverse = float(1.0 / std::sqrt(sum_of_squares(from, length, mean) / double(length) + eps));
+          const double squares = sum_of_squares(from, length, mean);
+          const float inverse =
+              float(1.0 / (limited ? std::max(std::sqrt(squares), eps) : std::sqrt(squares / double(length) + eps)));
           apply(from, to, weights.data(), biases.data(), mean, inverse, length);
           if (!direct) scatter_row(split, 1, store, y, first, row.data());
         }
@@ -102,13 +105,14 @@ void list(const Op& op, CandidateList& out) {
     std::vector<TensorDesc> inputs = {x};
     for (size_t i = 1; i < op.inputs.size(); ++i) inputs.push_back(parameter(i));
     add_candidate(out, "layer_norm", Quality::fast, inputs, {y},
-                  [=, centred = op.attributes.flag("centred"), eps = op.attributes.number("eps"),
-                   normalized = op.attributes.integers("normalized_shape")] {
+                  [=, centred = op.attributes.flag("centred"), limited = op.attributes.flag("limited"),
+                   eps = op.attributes.number("eps"), normalized = op.attributes.integers("normalized_shape")] {
                     std::vector<bool> along(size_t(x.rank()), false);
                     std::fill(along.end() - int64_t(normalized.size()), along.end(), true);
                     const TensorDesc row = with_rank(TensorDesc::dense(x.dtype, Dims(normalized)), x.rank());
                     return LayerNormBody{x.dtype,
                                          centred,
+                                         limited,
                                          eps,
                                          inputs.size(),
                                          weight,

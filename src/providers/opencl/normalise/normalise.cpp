@@ -33,8 +33,12 @@ Rows rows_of(const Op& op) {
   return rows;
 }
 
-// 0 for RMS norm, whose rows keep their mean.
-int centred(const Op& op) { return op.schema->kind == "layer_norm" ? int(op.attributes.flag("centred")) : 1; }
+// CENTRED and LIMITED of kernels/normalise/scale.clh.
+void define_scale(const Op& op, KernelSource& source) {
+  const bool rows = op.schema->kind == "layer_norm";
+  source.define("CENTRED", rows ? int(op.attributes.flag("centred")) : 1);
+  source.define("LIMITED", rows ? int(op.attributes.flag("limited")) : 0);
+}
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const Rows rows = rows_of(op);
@@ -45,7 +49,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   KernelSource source("normalise/normalise_rows.cl");
   source.tensor("SRC", as_rows(candidate.inputs[0], rows.last)).tensor("DST", dst);
   source.define("GROUP", group).define("ROW_DIMS", int64_t(rows.last.size()));
-  source.define("CENTRED", centred(op));
+  define_scale(op, source);
   source.define("PER_CHANNEL", op.schema->kind == "group_norm" ? 1 : 0);
   const char* const names[] = {"", "WEIGHT", "BIAS"};
   for (int i : {1, 2})
@@ -124,7 +128,7 @@ void list_vectors(const Op& op, OpenclDevice& device, CandidateList& out) {
                          weights = weights.value_or(Weights())] {
       KernelSource source("normalise/normalise_vectors.cl");
       source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
-      source.define("CENTRED", centred(op));
+      define_scale(op, source);
       source.define("BY_RUN", weights.by_run).define("BY_ROW", weights.by_row);
       if (op.has(1)) source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype));
       if (op.has(2)) source.define("BIAS_DTYPE", name_of(op.in(2).dtype));
@@ -163,7 +167,7 @@ std::unique_ptr<Kernel> prepare_groups(OpenclDevice& device, const Op& op, const
                                        const WeightPlaces& places, int64_t groups, int64_t of_group) {
   KernelSource source("normalise/normalise_groups.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
-  source.define("CENTRED", centred(op));
+  define_scale(op, source);
   source.define("WEIGHTS", places.way).define("WEIGHT_BLOCK", places.block).define("WEIGHT_RUN", places.run);
   if (op.has(1)) source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype));
   if (op.has(2)) source.define("BIAS_DTYPE", name_of(op.in(2).dtype));
