@@ -1,35 +1,76 @@
 """The ops' signatures, made by tools/ops_stub.py from the schemas: not edited by hand."""
 
+from array import array
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, overload
 
 from .device import Device
 from .dtypes import DType
 from .layout import Layout
 from .tensor import Tensor
+from .value import Value
 
 ALIASES: dict[str, str]
 
-Input: TypeAlias = Any  # a Tensor, an array, anything with DLPack or the buffer protocol, a number
+class HasDLPack(Protocol):
+    def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any: ...
 
+class HasArray(Protocol):
+    def __array__(self, *arguments: Any, **keywords: Any) -> Any: ...
+
+# What becomes a tensor. A Value of a graph among the arguments makes the result a Value, which the overloads say.
+Input: TypeAlias = (
+    Tensor
+    | HasDLPack
+    | HasArray
+    | float
+    | list[Any]
+    | tuple[Any, ...]
+    | bytes
+    | bytearray
+    | memoryview
+    | array[Any]
+)
+
+@overload
+def abs(
+    x: Value,
+) -> Value: ...
+@overload
 def abs(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def acos(
+    x: Value,
+) -> Value: ...
+@overload
 def acos(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def acosh(
+    x: Value,
+) -> Value: ...
+@overload
 def acosh(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def adaptive_avg_pool1d(
+    x: Value,
+    output_size: int | Sequence[int],
+) -> Value: ...
+@overload
 def adaptive_avg_pool1d(
     x: Input,
     output_size: int | Sequence[int],
@@ -37,6 +78,12 @@ def adaptive_avg_pool1d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def adaptive_avg_pool2d(
+    x: Value,
+    output_size: int | Sequence[int],
+) -> Value: ...
+@overload
 def adaptive_avg_pool2d(
     x: Input,
     output_size: int | Sequence[int],
@@ -44,6 +91,12 @@ def adaptive_avg_pool2d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def adaptive_avg_pool3d(
+    x: Value,
+    output_size: int | Sequence[int],
+) -> Value: ...
+@overload
 def adaptive_avg_pool3d(
     x: Input,
     output_size: int | Sequence[int],
@@ -51,6 +104,12 @@ def adaptive_avg_pool3d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def adaptive_max_pool1d(
+    x: Value,
+    output_size: int | Sequence[int],
+) -> Value: ...
+@overload
 def adaptive_max_pool1d(
     x: Input,
     output_size: int | Sequence[int],
@@ -58,6 +117,12 @@ def adaptive_max_pool1d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def adaptive_max_pool2d(
+    x: Value,
+    output_size: int | Sequence[int],
+) -> Value: ...
+@overload
 def adaptive_max_pool2d(
     x: Input,
     output_size: int | Sequence[int],
@@ -65,6 +130,12 @@ def adaptive_max_pool2d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def adaptive_max_pool3d(
+    x: Value,
+    output_size: int | Sequence[int],
+) -> Value: ...
+@overload
 def adaptive_max_pool3d(
     x: Input,
     output_size: int | Sequence[int],
@@ -72,6 +143,23 @@ def adaptive_max_pool3d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def add(
+    x: Value,
+    y: Input | Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def add(
+    x: Input | Value,
+    y: Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def add(
     x: Input,
     y: Input,
@@ -82,6 +170,13 @@ def add(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def all(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def all(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -90,6 +185,13 @@ def all(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def amax(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def amax(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -98,6 +200,13 @@ def amax(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def amin(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def amin(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -106,6 +215,13 @@ def amin(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def any(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def any(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -114,6 +230,13 @@ def any(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def argmax(
+    x: Value,
+    dim: int | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def argmax(
     x: Input,
     dim: int | None = None,
@@ -122,6 +245,13 @@ def argmax(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def argmin(
+    x: Value,
+    dim: int | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def argmin(
     x: Input,
     dim: int | None = None,
@@ -130,30 +260,60 @@ def argmin(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def asin(
+    x: Value,
+) -> Value: ...
+@overload
 def asin(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def asinh(
+    x: Value,
+) -> Value: ...
+@overload
 def asinh(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def atan(
+    x: Value,
+) -> Value: ...
+@overload
 def atan(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def atanh(
+    x: Value,
+) -> Value: ...
+@overload
 def atanh(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def avg_pool1d(
+    x: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Value: ...
+@overload
 def avg_pool1d(
     x: Input,
     kernel_size: int | Sequence[int],
@@ -165,6 +325,16 @@ def avg_pool1d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def avg_pool2d(
+    x: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Value: ...
+@overload
 def avg_pool2d(
     x: Input,
     kernel_size: int | Sequence[int],
@@ -176,6 +346,16 @@ def avg_pool2d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def avg_pool3d(
+    x: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Value: ...
+@overload
 def avg_pool3d(
     x: Input,
     kernel_size: int | Sequence[int],
@@ -187,6 +367,43 @@ def avg_pool3d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def batch_norm(
+    x: Value,
+    running_mean: Input | Value,
+    running_var: Input | Value,
+    weight: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    eps: float = 1e-05,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def batch_norm(
+    x: Input | Value,
+    running_mean: Value,
+    running_var: Input | Value,
+    weight: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    eps: float = 1e-05,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def batch_norm(
+    x: Input | Value,
+    running_mean: Input | Value,
+    running_var: Value,
+    weight: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    eps: float = 1e-05,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def batch_norm(
     x: Input,
     running_mean: Input,
@@ -201,6 +418,12 @@ def batch_norm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def cast(
+    x: Value,
+    dtype: str,
+) -> Value: ...
+@overload
 def cast(
     x: Input,
     dtype: str,
@@ -208,12 +431,23 @@ def cast(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def ceil(
+    x: Value,
+) -> Value: ...
+@overload
 def ceil(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def celu(
+    x: Value,
+    alpha: float = 1.0,
+) -> Value: ...
+@overload
 def celu(
     x: Input,
     alpha: float = 1.0,
@@ -221,6 +455,12 @@ def celu(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def channel_shuffle(
+    x: Value,
+    groups: int,
+) -> Value: ...
+@overload
 def channel_shuffle(
     x: Input,
     groups: int,
@@ -228,6 +468,13 @@ def channel_shuffle(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def chunk(
+    x: Value,
+    chunks: int,
+    dim: int = 0,
+) -> tuple[Value, ...]: ...
+@overload
 def chunk(
     x: Input,
     chunks: int,
@@ -236,6 +483,13 @@ def chunk(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> tuple[Tensor, ...]: ...
+@overload
+def clip(
+    x: Value,
+    min: float | None = None,
+    max: float | None = None,
+) -> Value: ...
+@overload
 def clip(
     x: Input,
     min: float | None = None,
@@ -244,6 +498,12 @@ def clip(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def concat(
+    tensors: Sequence[Value],
+    dim: int = 0,
+) -> Value: ...
+@overload
 def concat(
     tensors: Sequence[Input],
     dim: int = 0,
@@ -251,6 +511,35 @@ def concat(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def conv1d(
+    x: Value,
+    weight: Input | Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def conv1d(
+    x: Input | Value,
+    weight: Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def conv1d(
     x: Input,
     weight: Input,
@@ -267,6 +556,35 @@ def conv1d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def conv2d(
+    x: Value,
+    weight: Input | Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def conv2d(
+    x: Input | Value,
+    weight: Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def conv2d(
     x: Input,
     weight: Input,
@@ -283,6 +601,35 @@ def conv2d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def conv3d(
+    x: Value,
+    weight: Input | Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def conv3d(
+    x: Input | Value,
+    weight: Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def conv3d(
     x: Input,
     weight: Input,
@@ -299,6 +646,29 @@ def conv3d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def conv_integer(
+    x: Value,
+    weight: Input | Value,
+    x_zero_point: Input | Value | None = None,
+    weight_zero_point: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Value: ...
+@overload
+def conv_integer(
+    x: Input | Value,
+    weight: Value,
+    x_zero_point: Input | Value | None = None,
+    weight_zero_point: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Value: ...
+@overload
 def conv_integer(
     x: Input,
     weight: Input,
@@ -312,6 +682,35 @@ def conv_integer(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def conv_transpose1d(
+    x: Value,
+    weight: Input | Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def conv_transpose1d(
+    x: Input | Value,
+    weight: Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def conv_transpose1d(
     x: Input,
     weight: Input,
@@ -328,6 +727,35 @@ def conv_transpose1d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def conv_transpose2d(
+    x: Value,
+    weight: Input | Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def conv_transpose2d(
+    x: Input | Value,
+    weight: Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def conv_transpose2d(
     x: Input,
     weight: Input,
@@ -344,6 +772,35 @@ def conv_transpose2d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def conv_transpose3d(
+    x: Value,
+    weight: Input | Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def conv_transpose3d(
+    x: Input | Value,
+    weight: Value,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    output_padding: int | Sequence[int] = 0,
+    groups: int = 1,
+    dilation: int | Sequence[int] = 1,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def conv_transpose3d(
     x: Input,
     weight: Input,
@@ -360,18 +817,34 @@ def conv_transpose3d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def cos(
+    x: Value,
+) -> Value: ...
+@overload
 def cos(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def cosh(
+    x: Value,
+) -> Value: ...
+@overload
 def cosh(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def cumsum(
+    x: Value,
+    dim: int,
+) -> Value: ...
+@overload
 def cumsum(
     x: Input,
     dim: int,
@@ -379,6 +852,21 @@ def cumsum(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def dequantize_linear(
+    x: Value,
+    scale: Input | Value,
+    zero_point: Input | Value | None = None,
+    axis: int = 1,
+) -> Value: ...
+@overload
+def dequantize_linear(
+    x: Input | Value,
+    scale: Value,
+    zero_point: Input | Value | None = None,
+    axis: int = 1,
+) -> Value: ...
+@overload
 def dequantize_linear(
     x: Input,
     scale: Input,
@@ -388,6 +876,25 @@ def dequantize_linear(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def div(
+    x: Value,
+    y: Input | Value,
+    rounding_mode: Literal["trunc", "floor"] | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def div(
+    x: Input | Value,
+    y: Value,
+    rounding_mode: Literal["trunc", "floor"] | None = None,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def div(
     x: Input,
     y: Input,
@@ -399,6 +906,13 @@ def div(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def dropout(
+    x: Value,
+    p: float = 0.5,
+    training: bool = False,
+) -> Value: ...
+@overload
 def dropout(
     x: Input,
     p: float = 0.5,
@@ -407,12 +921,24 @@ def dropout(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def einsum(
+    equation: str,
+    *tensors: Value,
+) -> Value: ...
+@overload
 def einsum(
     equation: str,
     *tensors: Input,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def elu(
+    x: Value,
+    alpha: float = 1.0,
+) -> Value: ...
+@overload
 def elu(
     x: Input,
     alpha: float = 1.0,
@@ -420,6 +946,17 @@ def elu(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def embedding(
+    index: Value,
+    weight: Input | Value,
+) -> Value: ...
+@overload
+def embedding(
+    index: Input | Value,
+    weight: Value,
+) -> Value: ...
+@overload
 def embedding(
     index: Input,
     weight: Input,
@@ -427,6 +964,17 @@ def embedding(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def eq(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def eq(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def eq(
     x: Input,
     y: Input,
@@ -434,18 +982,34 @@ def eq(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def erf(
+    x: Value,
+) -> Value: ...
+@overload
 def erf(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def exp(
+    x: Value,
+) -> Value: ...
+@overload
 def exp(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def expand(
+    x: Value,
+    shape: int | Sequence[int],
+) -> Value: ...
+@overload
 def expand(
     x: Input,
     shape: int | Sequence[int],
@@ -453,6 +1017,13 @@ def expand(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def flatten(
+    x: Value,
+    start_dim: int = 0,
+    end_dim: int = -1,
+) -> Value: ...
+@overload
 def flatten(
     x: Input,
     start_dim: int = 0,
@@ -461,6 +1032,12 @@ def flatten(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def flip(
+    x: Value,
+    dims: int | Sequence[int],
+) -> Value: ...
+@overload
 def flip(
     x: Input,
     dims: int | Sequence[int],
@@ -468,12 +1045,34 @@ def flip(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def floor(
+    x: Value,
+) -> Value: ...
+@overload
 def floor(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def fmod(
+    x: Value,
+    y: Input | Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def fmod(
+    x: Input | Value,
+    y: Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def fmod(
     x: Input,
     y: Input,
@@ -484,6 +1083,19 @@ def fmod(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def gather(
+    x: Value,
+    dim: int,
+    index: Input | Value,
+) -> Value: ...
+@overload
+def gather(
+    x: Input | Value,
+    dim: int,
+    index: Value,
+) -> Value: ...
+@overload
 def gather(
     x: Input,
     dim: int,
@@ -492,6 +1104,17 @@ def gather(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def ge(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def ge(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def ge(
     x: Input,
     y: Input,
@@ -499,6 +1122,12 @@ def ge(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def gelu(
+    x: Value,
+    approximate: Literal["none", "tanh"] = "none",
+) -> Value: ...
+@overload
 def gelu(
     x: Input,
     approximate: Literal["none", "tanh"] = "none",
@@ -506,18 +1135,37 @@ def gelu(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def global_avg_pool(
+    x: Value,
+) -> Value: ...
+@overload
 def global_avg_pool(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def global_max_pool(
+    x: Value,
+) -> Value: ...
+@overload
 def global_max_pool(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def group_norm(
+    x: Value,
+    num_groups: int,
+    weight: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
 def group_norm(
     x: Input,
     num_groups: int,
@@ -528,6 +1176,43 @@ def group_norm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def gru(
+    x: Value,
+    w: Input | Value,
+    r: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+) -> Value: ...
+@overload
+def gru(
+    x: Input | Value,
+    w: Value,
+    r: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+) -> Value: ...
+@overload
+def gru(
+    x: Input | Value,
+    w: Input | Value,
+    r: Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+) -> Value: ...
+@overload
 def gru(
     x: Input,
     w: Input,
@@ -542,6 +1227,17 @@ def gru(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def gt(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def gt(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def gt(
     x: Input,
     y: Input,
@@ -549,24 +1245,52 @@ def gt(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def hardsigmoid(
+    x: Value,
+) -> Value: ...
+@overload
 def hardsigmoid(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def hardswish(
+    x: Value,
+) -> Value: ...
+@overload
 def hardswish(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def identity(
+    x: Value,
+) -> Value: ...
+@overload
 def identity(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def index_select(
+    x: Value,
+    dim: int,
+    index: Input | Value,
+) -> Value: ...
+@overload
+def index_select(
+    x: Input | Value,
+    dim: int,
+    index: Value,
+) -> Value: ...
+@overload
 def index_select(
     x: Input,
     dim: int,
@@ -575,6 +1299,14 @@ def index_select(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def instance_norm(
+    x: Value,
+    weight: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
 def instance_norm(
     x: Input,
     weight: Input | None = None,
@@ -584,6 +1316,19 @@ def instance_norm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def interleave(
+    x: Value,
+    y: Input | Value,
+    sections: int | Sequence[int] | None = None,
+) -> tuple[Value, ...]: ...
+@overload
+def interleave(
+    x: Input | Value,
+    y: Value,
+    sections: int | Sequence[int] | None = None,
+) -> tuple[Value, ...]: ...
+@overload
 def interleave(
     x: Input,
     y: Input,
@@ -592,6 +1337,15 @@ def interleave(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> tuple[Tensor, ...]: ...
+@overload
+def interpolate(
+    x: Value,
+    size: int | Sequence[int] | None = None,
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Literal["nearest", "linear", "bilinear", "trilinear"] = "nearest",
+    align_corners: bool = False,
+) -> Value: ...
+@overload
 def interpolate(
     x: Input,
     size: int | Sequence[int] | None = None,
@@ -602,18 +1356,35 @@ def interpolate(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def isinf(
+    x: Value,
+) -> Value: ...
+@overload
 def isinf(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def isnan(
+    x: Value,
+) -> Value: ...
+@overload
 def isnan(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def l2_normalize(
+    x: Value,
+    normalized_shape: int | Sequence[int],
+    eps: float = 1e-12,
+) -> Value: ...
+@overload
 def l2_normalize(
     x: Input,
     normalized_shape: int | Sequence[int],
@@ -622,6 +1393,15 @@ def l2_normalize(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def layer_norm(
+    x: Value,
+    normalized_shape: int | Sequence[int],
+    weight: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
 def layer_norm(
     x: Input,
     normalized_shape: int | Sequence[int],
@@ -632,6 +1412,17 @@ def layer_norm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def le(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def le(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def le(
     x: Input,
     y: Input,
@@ -639,6 +1430,12 @@ def le(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def leaky_relu(
+    x: Value,
+    negative_slope: float = 0.01,
+) -> Value: ...
+@overload
 def leaky_relu(
     x: Input,
     negative_slope: float = 0.01,
@@ -646,6 +1443,27 @@ def leaky_relu(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def linear(
+    x: Value,
+    weight: Input | Value,
+    bias: Input | Value | None = None,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def linear(
+    x: Input | Value,
+    weight: Value,
+    bias: Input | Value | None = None,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def linear(
     x: Input,
     weight: Input,
@@ -658,6 +1476,15 @@ def linear(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def local_response_norm(
+    x: Value,
+    size: int,
+    alpha: float = 0.0001,
+    beta: float = 0.75,
+    k: float = 1.0,
+) -> Value: ...
+@overload
 def local_response_norm(
     x: Input,
     size: int,
@@ -668,12 +1495,23 @@ def local_response_norm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def log(
+    x: Value,
+) -> Value: ...
+@overload
 def log(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def log_softmax(
+    x: Value,
+    dim: int,
+) -> Value: ...
+@overload
 def log_softmax(
     x: Input,
     dim: int,
@@ -681,6 +1519,17 @@ def log_softmax(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def logical_and(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def logical_and(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def logical_and(
     x: Input,
     y: Input,
@@ -688,12 +1537,28 @@ def logical_and(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def logical_not(
+    x: Value,
+) -> Value: ...
+@overload
 def logical_not(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def logical_or(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def logical_or(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def logical_or(
     x: Input,
     y: Input,
@@ -701,6 +1566,17 @@ def logical_or(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def logical_xor(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def logical_xor(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def logical_xor(
     x: Input,
     y: Input,
@@ -708,6 +1584,46 @@ def logical_xor(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def lstm(
+    x: Value,
+    w: Input | Value,
+    r: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    initial_c: Input | Value | None = None,
+    p: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+) -> Value: ...
+@overload
+def lstm(
+    x: Input | Value,
+    w: Value,
+    r: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    initial_c: Input | Value | None = None,
+    p: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+) -> Value: ...
+@overload
+def lstm(
+    x: Input | Value,
+    w: Input | Value,
+    r: Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    initial_c: Input | Value | None = None,
+    p: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+) -> Value: ...
+@overload
 def lstm(
     x: Input,
     w: Input,
@@ -723,6 +1639,17 @@ def lstm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def lt(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def lt(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def lt(
     x: Input,
     y: Input,
@@ -730,6 +1657,19 @@ def lt(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def masked_fill(
+    x: Value,
+    mask: Input | Value,
+    value: float,
+) -> Value: ...
+@overload
+def masked_fill(
+    x: Input | Value,
+    mask: Value,
+    value: float,
+) -> Value: ...
+@overload
 def masked_fill(
     x: Input,
     mask: Input,
@@ -738,6 +1678,31 @@ def masked_fill(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def matmul(
+    a: Value,
+    b: Input | Value,
+    bias: Input | Value | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def matmul(
+    a: Input | Value,
+    b: Value,
+    bias: Input | Value | None = None,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    activation: str | None = None,
+    residual: Input | Value | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def matmul(
     a: Input,
     b: Input,
@@ -752,6 +1717,21 @@ def matmul(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def matmul_integer(
+    a: Value,
+    b: Input | Value,
+    a_zero_point: Input | Value | None = None,
+    b_zero_point: Input | Value | None = None,
+) -> Value: ...
+@overload
+def matmul_integer(
+    a: Input | Value,
+    b: Value,
+    a_zero_point: Input | Value | None = None,
+    b_zero_point: Input | Value | None = None,
+) -> Value: ...
+@overload
 def matmul_integer(
     a: Input,
     b: Input,
@@ -761,6 +1741,16 @@ def matmul_integer(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def max_pool1d(
+    x: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
 def max_pool1d(
     x: Input,
     kernel_size: int | Sequence[int],
@@ -772,6 +1762,16 @@ def max_pool1d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def max_pool2d(
+    x: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
 def max_pool2d(
     x: Input,
     kernel_size: int | Sequence[int],
@@ -783,6 +1783,16 @@ def max_pool2d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def max_pool3d(
+    x: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
 def max_pool3d(
     x: Input,
     kernel_size: int | Sequence[int],
@@ -794,6 +1804,23 @@ def max_pool3d(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def maximum(
+    x: Value,
+    y: Input | Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def maximum(
+    x: Input | Value,
+    y: Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def maximum(
     x: Input,
     y: Input,
@@ -804,6 +1831,13 @@ def maximum(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def mean(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def mean(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -812,6 +1846,23 @@ def mean(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def minimum(
+    x: Value,
+    y: Input | Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def minimum(
+    x: Input | Value,
+    y: Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def minimum(
     x: Input,
     y: Input,
@@ -822,12 +1873,34 @@ def minimum(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def mish(
+    x: Value,
+) -> Value: ...
+@overload
 def mish(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def mul(
+    x: Value,
+    y: Input | Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def mul(
+    x: Input | Value,
+    y: Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def mul(
     x: Input,
     y: Input,
@@ -838,6 +1911,17 @@ def mul(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def ne(
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def ne(
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def ne(
     x: Input,
     y: Input,
@@ -845,12 +1929,24 @@ def ne(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def neg(
+    x: Value,
+) -> Value: ...
+@overload
 def neg(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def one_hot(
+    index: Value,
+    num_classes: int,
+    dtype: str | DType = "s64",
+) -> Value: ...
+@overload
 def one_hot(
     index: Input,
     num_classes: int,
@@ -859,6 +1955,14 @@ def one_hot(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def pad(
+    x: Value,
+    pad: int | Sequence[int],
+    mode: Literal["constant", "reflect", "replicate"] = "constant",
+    value: float = 0.0,
+) -> Value: ...
+@overload
 def pad(
     x: Input,
     pad: int | Sequence[int],
@@ -868,6 +1972,12 @@ def pad(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def permute(
+    x: Value,
+    dims: int | Sequence[int],
+) -> Value: ...
+@overload
 def permute(
     x: Input,
     dims: int | Sequence[int],
@@ -887,6 +1997,23 @@ def pointwise(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Any: ...
+@overload
+def pow(
+    x: Value,
+    y: Input | Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def pow(
+    x: Input | Value,
+    y: Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def pow(
     x: Input,
     y: Input,
@@ -897,6 +2024,17 @@ def pow(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def prelu(
+    x: Value,
+    weight: Input | Value,
+) -> Value: ...
+@overload
+def prelu(
+    x: Input | Value,
+    weight: Value,
+) -> Value: ...
+@overload
 def prelu(
     x: Input,
     weight: Input,
@@ -904,6 +2042,13 @@ def prelu(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def prod(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def prod(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -912,6 +2057,92 @@ def prod(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def qlinear_conv(
+    x: Value,
+    weight: Input | Value,
+    x_scale: Input | Value,
+    weight_scale: Input | Value,
+    y_scale: Input | Value,
+    x_zero_point: Input | Value | None = None,
+    weight_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
+def qlinear_conv(
+    x: Input | Value,
+    weight: Value,
+    x_scale: Input | Value,
+    weight_scale: Input | Value,
+    y_scale: Input | Value,
+    x_zero_point: Input | Value | None = None,
+    weight_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
+def qlinear_conv(
+    x: Input | Value,
+    weight: Input | Value,
+    x_scale: Value,
+    weight_scale: Input | Value,
+    y_scale: Input | Value,
+    x_zero_point: Input | Value | None = None,
+    weight_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
+def qlinear_conv(
+    x: Input | Value,
+    weight: Input | Value,
+    x_scale: Input | Value,
+    weight_scale: Value,
+    y_scale: Input | Value,
+    x_zero_point: Input | Value | None = None,
+    weight_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
+def qlinear_conv(
+    x: Input | Value,
+    weight: Input | Value,
+    x_scale: Input | Value,
+    weight_scale: Input | Value,
+    y_scale: Value,
+    x_zero_point: Input | Value | None = None,
+    weight_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    bias: Input | Value | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
 def qlinear_conv(
     x: Input,
     weight: Input,
@@ -931,6 +2162,67 @@ def qlinear_conv(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def qlinear_matmul(
+    a: Value,
+    b: Input | Value,
+    a_scale: Input | Value,
+    b_scale: Input | Value,
+    y_scale: Input | Value,
+    a_zero_point: Input | Value | None = None,
+    b_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
+def qlinear_matmul(
+    a: Input | Value,
+    b: Value,
+    a_scale: Input | Value,
+    b_scale: Input | Value,
+    y_scale: Input | Value,
+    a_zero_point: Input | Value | None = None,
+    b_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
+def qlinear_matmul(
+    a: Input | Value,
+    b: Input | Value,
+    a_scale: Value,
+    b_scale: Input | Value,
+    y_scale: Input | Value,
+    a_zero_point: Input | Value | None = None,
+    b_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
+def qlinear_matmul(
+    a: Input | Value,
+    b: Input | Value,
+    a_scale: Input | Value,
+    b_scale: Value,
+    y_scale: Input | Value,
+    a_zero_point: Input | Value | None = None,
+    b_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
+def qlinear_matmul(
+    a: Input | Value,
+    b: Input | Value,
+    a_scale: Input | Value,
+    b_scale: Input | Value,
+    y_scale: Value,
+    a_zero_point: Input | Value | None = None,
+    b_zero_point: Input | Value | None = None,
+    y_zero_point: Input | Value | None = None,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
 def qlinear_matmul(
     a: Input,
     b: Input,
@@ -945,6 +2237,23 @@ def qlinear_matmul(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def quantize_linear(
+    x: Value,
+    scale: Input | Value,
+    zero_point: Input | Value | None = None,
+    axis: int = 1,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
+def quantize_linear(
+    x: Input | Value,
+    scale: Value,
+    zero_point: Input | Value | None = None,
+    axis: int = 1,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
 def quantize_linear(
     x: Input,
     scale: Input,
@@ -955,12 +2264,24 @@ def quantize_linear(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def reciprocal(
+    x: Value,
+) -> Value: ...
+@overload
 def reciprocal(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def reduce_l1(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def reduce_l1(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -969,6 +2290,13 @@ def reduce_l1(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def reduce_l2(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def reduce_l2(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -977,6 +2305,13 @@ def reduce_l2(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def reduce_sum_square(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def reduce_sum_square(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -985,18 +2320,45 @@ def reduce_sum_square(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def relu(
+    x: Value,
+) -> Value: ...
+@overload
 def relu(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def relu6(
+    x: Value,
+) -> Value: ...
+@overload
 def relu6(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def remainder(
+    x: Value,
+    y: Input | Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def remainder(
+    x: Input | Value,
+    y: Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def remainder(
     x: Input,
     y: Input,
@@ -1007,6 +2369,13 @@ def remainder(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def reorder(
+    x: Value,
+    target: str,
+    dtype: str | None = None,
+) -> Value: ...
+@overload
 def reorder(
     x: Input,
     target: str,
@@ -1015,6 +2384,12 @@ def reorder(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def reshape(
+    x: Value,
+    shape: int | Sequence[int],
+) -> Value: ...
+@overload
 def reshape(
     x: Input,
     shape: int | Sequence[int],
@@ -1022,6 +2397,14 @@ def reshape(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def rms_norm(
+    x: Value,
+    normalized_shape: int | Sequence[int],
+    weight: Input | Value | None = None,
+    eps: float = 1e-06,
+) -> Value: ...
+@overload
 def rms_norm(
     x: Input,
     normalized_shape: int | Sequence[int],
@@ -1031,6 +2414,43 @@ def rms_norm(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def rnn(
+    x: Value,
+    w: Input | Value,
+    r: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+) -> Value: ...
+@overload
+def rnn(
+    x: Input | Value,
+    w: Value,
+    r: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+) -> Value: ...
+@overload
+def rnn(
+    x: Input | Value,
+    w: Input | Value,
+    r: Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+) -> Value: ...
+@overload
 def rnn(
     x: Input,
     w: Input,
@@ -1045,6 +2465,25 @@ def rnn(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def rotary_embedding(
+    x: Value,
+    cos: Input | Value,
+    sin: Input | Value,
+) -> Value: ...
+@overload
+def rotary_embedding(
+    x: Input | Value,
+    cos: Value,
+    sin: Input | Value,
+) -> Value: ...
+@overload
+def rotary_embedding(
+    x: Input | Value,
+    cos: Input | Value,
+    sin: Value,
+) -> Value: ...
+@overload
 def rotary_embedding(
     x: Input,
     cos: Input,
@@ -1053,18 +2492,62 @@ def rotary_embedding(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def round(
+    x: Value,
+) -> Value: ...
+@overload
 def round(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def rsqrt(
+    x: Value,
+) -> Value: ...
+@overload
 def rsqrt(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def scaled_dot_product_attention(
+    q: Value,
+    k: Input | Value,
+    v: Input | Value,
+    attn_mask: Input | Value | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+) -> Value: ...
+@overload
+def scaled_dot_product_attention(
+    q: Input | Value,
+    k: Value,
+    v: Input | Value,
+    attn_mask: Input | Value | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+) -> Value: ...
+@overload
+def scaled_dot_product_attention(
+    q: Input | Value,
+    k: Input | Value,
+    v: Value,
+    attn_mask: Input | Value | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+) -> Value: ...
+@overload
 def scaled_dot_product_attention(
     q: Input,
     k: Input,
@@ -1078,42 +2561,81 @@ def scaled_dot_product_attention(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def selu(
+    x: Value,
+) -> Value: ...
+@overload
 def selu(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def sigmoid(
+    x: Value,
+) -> Value: ...
+@overload
 def sigmoid(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def sign(
+    x: Value,
+) -> Value: ...
+@overload
 def sign(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def silu(
+    x: Value,
+) -> Value: ...
+@overload
 def silu(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def sin(
+    x: Value,
+) -> Value: ...
+@overload
 def sin(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def sinh(
+    x: Value,
+) -> Value: ...
+@overload
 def sinh(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def slice(
+    x: Value,
+    starts: int | Sequence[int],
+    ends: int | Sequence[int],
+    axes: int | Sequence[int] | None = None,
+    steps: int | Sequence[int] | None = None,
+) -> Value: ...
+@overload
 def slice(
     x: Input,
     starts: int | Sequence[int],
@@ -1124,6 +2646,12 @@ def slice(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def softmax(
+    x: Value,
+    dim: int,
+) -> Value: ...
+@overload
 def softmax(
     x: Input,
     dim: int,
@@ -1131,6 +2659,13 @@ def softmax(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def softplus(
+    x: Value,
+    beta: float = 1.0,
+    threshold: float = 20.0,
+) -> Value: ...
+@overload
 def softplus(
     x: Input,
     beta: float = 1.0,
@@ -1139,12 +2674,24 @@ def softplus(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def softsign(
+    x: Value,
+) -> Value: ...
+@overload
 def softsign(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def split(
+    x: Value,
+    split_size_or_sections: int | Sequence[int],
+    dim: int = 0,
+) -> tuple[Value, ...]: ...
+@overload
 def split(
     x: Input,
     split_size_or_sections: int | Sequence[int],
@@ -1153,18 +2700,34 @@ def split(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> tuple[Tensor, ...]: ...
+@overload
+def sqrt(
+    x: Value,
+) -> Value: ...
+@overload
 def sqrt(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def square(
+    x: Value,
+) -> Value: ...
+@overload
 def square(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def squeeze(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+) -> Value: ...
+@overload
 def squeeze(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -1172,6 +2735,57 @@ def squeeze(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def squeeze_excite(
+    x: Value,
+    weight1: Input | Value,
+    bias1: Input | Value,
+    weight2: Input | Value,
+    bias2: Input | Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite(
+    x: Input | Value,
+    weight1: Value,
+    bias1: Input | Value,
+    weight2: Input | Value,
+    bias2: Input | Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite(
+    x: Input | Value,
+    weight1: Input | Value,
+    bias1: Value,
+    weight2: Input | Value,
+    bias2: Input | Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite(
+    x: Input | Value,
+    weight1: Input | Value,
+    bias1: Input | Value,
+    weight2: Value,
+    bias2: Input | Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
+def squeeze_excite(
+    x: Input | Value,
+    weight1: Input | Value,
+    bias1: Input | Value,
+    weight2: Input | Value,
+    bias2: Value,
+    hidden: Literal["relu", "silu", "hardswish"] = "relu",
+    gate: Literal["sigmoid", "hardsigmoid"] = "sigmoid",
+) -> Value: ...
+@overload
 def squeeze_excite(
     x: Input,
     weight1: Input,
@@ -1184,6 +2798,12 @@ def squeeze_excite(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def stack(
+    tensors: Sequence[Value],
+    dim: int = 0,
+) -> Value: ...
+@overload
 def stack(
     tensors: Sequence[Input],
     dim: int = 0,
@@ -1191,6 +2811,14 @@ def stack(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def std(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    correction: float = 1,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def std(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -1200,6 +2828,23 @@ def std(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def sub(
+    x: Value,
+    y: Input | Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
+def sub(
+    x: Input | Value,
+    y: Value,
+    activation: str | None = None,
+    activation_alpha: float | None = None,
+    activation_beta: float | None = None,
+) -> Value: ...
+@overload
 def sub(
     x: Input,
     y: Input,
@@ -1210,6 +2855,13 @@ def sub(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def sum(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def sum(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -1218,18 +2870,35 @@ def sum(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def tan(
+    x: Value,
+) -> Value: ...
+@overload
 def tan(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def tanh(
+    x: Value,
+) -> Value: ...
+@overload
 def tanh(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def threshold(
+    x: Value,
+    threshold: float,
+    value: float,
+) -> Value: ...
+@overload
 def threshold(
     x: Input,
     threshold: float,
@@ -1238,6 +2907,12 @@ def threshold(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def tile(
+    x: Value,
+    dims: int | Sequence[int],
+) -> Value: ...
+@overload
 def tile(
     x: Input,
     dims: int | Sequence[int],
@@ -1245,6 +2920,15 @@ def tile(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def topk(
+    x: Value,
+    k: int,
+    dim: int = -1,
+    largest: bool = True,
+    sorted: bool = True,
+) -> Value: ...
+@overload
 def topk(
     x: Input,
     k: int,
@@ -1255,6 +2939,13 @@ def topk(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def transpose(
+    x: Value,
+    dim0: int,
+    dim1: int,
+) -> Value: ...
+@overload
 def transpose(
     x: Input,
     dim0: int,
@@ -1263,12 +2954,23 @@ def transpose(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def trunc(
+    x: Value,
+) -> Value: ...
+@overload
 def trunc(
     x: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def unbind(
+    x: Value,
+    dim: int = 0,
+) -> tuple[Value, ...]: ...
+@overload
 def unbind(
     x: Input,
     dim: int = 0,
@@ -1276,6 +2978,12 @@ def unbind(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> tuple[Tensor, ...]: ...
+@overload
+def unsqueeze(
+    x: Value,
+    dim: int,
+) -> Value: ...
+@overload
 def unsqueeze(
     x: Input,
     dim: int,
@@ -1283,6 +2991,14 @@ def unsqueeze(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def var(
+    x: Value,
+    dim: int | Sequence[int] | None = None,
+    correction: float = 1,
+    keepdim: bool = False,
+) -> Value: ...
+@overload
 def var(
     x: Input,
     dim: int | Sequence[int] | None = None,
@@ -1292,6 +3008,25 @@ def var(
     layout: str | Layout = "auto",
     device: str | Device | None = None,
 ) -> Tensor: ...
+@overload
+def where(
+    condition: Value,
+    x: Input | Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def where(
+    condition: Input | Value,
+    x: Value,
+    y: Input | Value,
+) -> Value: ...
+@overload
+def where(
+    condition: Input | Value,
+    x: Input | Value,
+    y: Value,
+) -> Value: ...
+@overload
 def where(
     condition: Input,
     x: Input,

@@ -15,17 +15,37 @@ PATH = Path(__file__).parent.parent / "pylayout" / "ops.pyi"
 
 HEAD = '''"""The ops' signatures, made by tools/ops_stub.py from the schemas: not edited by hand."""
 
+from array import array
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, overload
 
 from .device import Device
 from .dtypes import DType
 from .layout import Layout
 from .tensor import Tensor
+from .value import Value
 
 ALIASES: dict[str, str]
 
-Input: TypeAlias = Any  # a Tensor, an array, anything with DLPack or the buffer protocol, a number
+class HasDLPack(Protocol):
+    def __dlpack__(self, *arguments: Any, **keywords: Any) -> Any: ...
+
+class HasArray(Protocol):
+    def __array__(self, *arguments: Any, **keywords: Any) -> Any: ...
+
+# What becomes a tensor. A Value of a graph among the arguments makes the result a Value, which the overloads say.
+Input: TypeAlias = (
+    Tensor
+    | HasDLPack
+    | HasArray
+    | float
+    | list[Any]
+    | tuple[Any, ...]
+    | bytes
+    | bytearray
+    | memoryview
+    | array[Any]
+)
 '''
 
 TYPES = {
@@ -62,25 +82,42 @@ def result(schema: dict) -> str:
     return "Any" if schema["kind"] == "pointwise" else "Tensor"
 
 
+def functions(name: str, parameters: list[str], result: str) -> str:
+    """The overloads of one function: a Value in the place of each tensor in turn, then tensors alone.
+
+    Beside one Value others may be Values too. A graph takes no layout and no device.
+    """
+    taken = [i for i, text in enumerate(parameters) if text.endswith((": Input", ": Sequence[Input]"))]
+    versions = []
+    for place in taken if "Tensor" in result else []:
+        changed = [
+            text.replace("Input", "Value" if i == place else "Input | Value")
+            for i, text in enumerate(parameters)
+            if not text.startswith(("layout:", "device:"))
+        ]
+        versions.append((changed[:-1] if changed[-1] == "*" else changed, result.replace("Tensor", "Value")))
+    versions.append((parameters, result))
+    mark = "@overload\n" if len(versions) > 1 else ""
+    return "\n".join(
+        "\n".join([f"{mark}def {name}(", *(f"    {text}," for text in texts), f") -> {given}: ..."])
+        for texts, given in versions
+    )
+
+
 def declaration(schema: dict) -> str:
-    """One function."""
-    lines = [f"def {schema['name']}("]
+    """One op."""
+    parameters = []
     for parameter, (name, default) in zip(schema["parameters"], op_functions.signature_of(schema), strict=True):
         value = default.replace("'", '"')
-        lines.append(f"    {name}: {annotation(parameter)}" + (f" = {value}," if value else ","))
-    lines += [
-        "    *,",
-        '    layout: str | Layout = "auto",',
-        "    device: str | Device | None = None,",
-        f") -> {result(schema)}: ...",
-    ]
-    return "\n".join(lines)
+        parameters.append(f"{name}: {annotation(parameter)}" + (f" = {value}" if value else ""))
+    parameters += ["*", 'layout: str | Layout = "auto"', "device: str | Device | None = None"]
+    return functions(schema["name"], parameters, result(schema))
 
 
 def composed_declaration(name: str) -> str:
     """One function made of other ops, in the words of its own signature."""
     signature = composed.signature_of(name)
-    lines = [f"def {name}("]
+    parameters = []
     keywords_begun = False
     for parameter in signature.parameters.values():
         text = str(parameter)
@@ -89,14 +126,12 @@ def composed_declaration(name: str) -> str:
             text = f"*{parameter.name}: Input"
         elif parameter.kind is parameter.KEYWORD_ONLY and not keywords_begun:
             keywords_begun = True
-            lines.append("    *,")
+            parameters.append("*")
         text = text.replace("'", "") if parameter.name != "layout" else 'layout: str | Layout = "auto"'
         text = text.replace("dtype: Any = s64", 'dtype: str | DType = "s64"')
         text = text.replace("Sequence[Any]", "Sequence[Input]")
-        text = text.replace(": Any", ": Input")
-        lines.append(f"    {text},")
-    several = name in ("chunk", "unbind")
-    return "\n".join([*lines, f") -> {'tuple[Tensor, ...]' if several else 'Tensor'}: ..."])
+        parameters.append(text.replace(": Any", ": Input"))
+    return functions(name, parameters, "tuple[Tensor, ...]" if name in ("chunk", "unbind") else "Tensor")
 
 
 def stub() -> str:
