@@ -6,8 +6,8 @@
 Each process has an empty cost database and does what `pylayout profile` does: policies warm up one after another, then
 take turns in random order. Ratios are the best single layout's time over auto's, above 1 auto is faster: by medians, as
 `pylayout profile` reports them, and by lower tenths, which other programs on the machine disturb less. "choices" counts
-the ops in which auto differs from that layout (implementation, layouts): where it is 0 the two did the same, and what a
-ratio differs from 1 is the machine.
+the ops in which auto differs from that layout (implementation, layouts): where it is 0 both ran the same
+program, and their ratio shows how much the machine varies.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def section_pages(folder: str, root: Path = ROOT) -> list[str]:
 
 
 def navigation(root: Path = ROOT) -> tuple[list[dict[str, Any]], list[str]]:
-    """mkdocs' `nav`, and the pages that belong to no section (none, or something is to be mended)."""
+    """mkdocs' `nav`, and the pages that belong to no section (none, unless a link is missing)."""
     glossary = "docs/glossary.md"
     seen = {glossary}
     nav: list[dict[str, Any]] = [{"Home": "index.md"}]

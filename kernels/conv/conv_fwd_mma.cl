@@ -93,8 +93,9 @@
 #endif
 #endif
 #define COPY_ROW(j) (item / CHUNKS + (j) * (MMA_GROUP / CHUNKS))  // a multiple of 8 apart: slots MMA_GROUP apart
-// Of left factors neighbours copy neighbouring parts.  Rows that are no multiple of MMA_SLOT_ROWS apart begin in
-// several ways, `left_copies`, and those of each way are.
+// Left factors: neighbouring work-items copy neighbouring parts.  A work-item's rows are LEFT_APART apart.  Where that
+// is not a multiple of MMA_SLOT_ROWS, its slots follow LEFT_WAYS patterns in turn; `left_copies` holds where each begins,
+// and slots of one pattern are a constant distance apart.
 #define LEFT_APART (MMA_GROUP / (CHUNKS * LEFT_PARTS))
 #define LEFT_ROW(j) (item / (CHUNKS * LEFT_PARTS) + (j)*LEFT_APART)
 #if LEFT_APART % MMA_SLOT_ROWS == 0

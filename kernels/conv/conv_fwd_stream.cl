@@ -1,5 +1,5 @@
-// Convolution as an implicit matrix product on NVIDIA's wgmma, work-groups that stay: as many as the device has units,
-// each taking tile after tile, while some of its work-items do nothing but copy.
+// Convolution as an implicit matrix product on NVIDIA's wgmma by persistent work-groups: one on each multiprocessor
+// takes tile after tile.  Some of its work-items only copy, the others only multiply.
 //
 //   dst[n, o, q] = activation(sum over i, k of src[n, i, q * stride - begin + k * dilation] * wei[o, i, k]
 //                             + bias[o] + res[n, o, q])
@@ -15,11 +15,11 @@
 // COPIERS more copy: STAGES steps are on their way or multiplied at a time, across the end of a tile too, so that
 // results are finished while the next tile's first steps arrive.  A stage is handed over by two barriers in local
 // memory (mbarrier): `full` when its copies are there, `empty` when all warps have multiplied it.
-// Every wait ends.  Both kinds of work-items count tiles and steps alike, from arguments alone.  A copier waits for the
-// stage's last step to be multiplied, which needs copies that were started before, by itself and by others that wait
-// for nothing else; so the earliest step that is not done always goes on.  Copies go by themselves, from places within
-// the tensors; one that cannot be made is a fault, which ends the kernel like any access outside of memory, its waits
-// too.
+// No wait is for ever.  Both kinds of work-items count the same tiles and steps, from the kernel's arguments.  A copier
+// waits until the last step in its stage is multiplied.  That step needs only copies that were started earlier, by
+// copiers that wait for nothing else; so the earliest unfinished step can always proceed.  Copies complete by
+// themselves, from addresses within the tensors.  A copy that cannot be made is a fault, which ends the kernel and its
+// waits, like any access outside of memory.
 // Work-groups do not wait for each other, so that it does not matter how many of them run at a time.
 // Tiles are taken in the order of SUPER_M rows of them, column by column.
 // Without NVIDIA_PTX 2 the same in plain OpenCL C, one step after the other.

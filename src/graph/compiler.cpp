@@ -12,15 +12,15 @@
 namespace pl {
 namespace {
 
-// Parts of the time: for measuring ops alone, and by when the contest ends, which leaves something for what it may
-// overrun.
+// Shares of the time that the caller allows.  Measuring ops alone ends at kForOps, the contest at kForAll; the rest is
+// kept for rounds that take longer than expected.
 constexpr double kForOps = 0.55, kForAll = 0.85;
-constexpr size_t kSome = 4;                      // ways of each op that are measured after the first before any other
-constexpr int64_t kSeveral = 4;                  // images that read the weights together
+constexpr size_t kSome = 4;                      // candidates of each op measured after its first, before the others
+constexpr int64_t kSeveral = 4;                  // images of a slice that share one reading of the weights
 constexpr int kLeastTurns = 5, kMostTurns = 15;  // of whole plans in the last contest
 
-// Ways that the time was too short to compile and to measure are not chosen by their estimates alone: making a program
-// would compile them all.
+// Leaves out candidates that there was no time to compile and measure.  To choose one by its estimate alone would mean
+// to compile its kernel when the program is made, after the time is up.
 void leave_out_uncompiled(std::vector<NodeStates>& nodes) {
   const auto unknown = [](const State& state) { return state.way && state.way->compiles && !state.way->measured; };
   for (NodeStates& node : nodes) {
@@ -30,8 +30,8 @@ void leave_out_uncompiled(std::vector<NodeStates>& nodes) {
   }
 }
 
-// What is merely estimated counts for more beside what was measured of the same op: making a program would compile it,
-// and of many estimates the least is too low.  (Those of matrix units are off by 0.7 to 1.4 on an H200.)
+// Raises estimates beside measured candidates of the same op: the least of many estimates is usually too low (those of
+// matrix units take 0.7 to 1.4 of the time that is measured on an H200), and a chosen one has to be compiled.
 void distrust_estimates(std::vector<NodeStates>& nodes) {
   constexpr double kDistrust = 1.5;
   for (NodeStates& node : nodes) {
@@ -121,8 +121,8 @@ void Plan::Compiler::provide(std::vector<External>& list, size_t index, const Te
 
 // ---- measuring ops and assigning layouts ----
 
-// By what all uses of each would take, in case the time runs out; those with windows, which cost about what they do
-// without, last.
+// The order in which ops are measured, in case the time runs out: the op whose uses take the most time in all comes
+// first.  Ops on strided views come last, because they take about the time of the same op on dense tensors.
 std::vector<std::pair<double, EntryRef>> Plan::Compiler::dearest_first(const std::map<EntryRef, int>& counts,
                                                                        const std::set<EntryRef>& windowed) const {
   std::vector<std::pair<double, EntryRef>> order;

@@ -1,4 +1,4 @@
-// conv and linear by work-groups that stay (conv_fwd_stream.cl) against loops in double precision, on devices without
+// conv and linear by persistent work-groups (conv_fwd_stream.cl) against loops in double precision, on devices without
 // wgmma too, where the kernel has no instructions of theirs.  Of each case some points, others each time.
 #include "opencl_conv_cases.h"
 #include "opencl_matmul_cases.h"

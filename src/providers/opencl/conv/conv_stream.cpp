@@ -1,4 +1,4 @@
-// conv and linear with constant weights on wgmma by work-groups that stay (kernels/conv/conv_fwd_stream.cl).
+// conv and linear with constant weights on wgmma by persistent work-groups (kernels/conv/conv_fwd_stream.cl).
 #include <algorithm>
 
 #include "providers/opencl/conv/conv_common.h"

@@ -265,8 +265,8 @@ Point point_of(const MmaTile& tile, int fill) {
           {"WGMMA", tile.wgmma},        {"FILL", fill}};
 }
 
-// `window`s of a convolution, `product`s of matrices, `first` layers of few channels; an s: several of them.  For f32
-// with the way in which it is multiplied.
+// The kind is "window" (convolution), "product" (matrices) or "first" (a first layer, few channels), with an "s" where
+// there are several groups or matrices, and for f32 with the math: "windows-tf32".
 ShapeClass shape_class(const MmaProblem& problem, bool tf32) {
   std::string kind = problem.gathered ? "first" : problem.runs > 1 ? "window" : "product";
   if (problem.products > 1) kind += "s";
