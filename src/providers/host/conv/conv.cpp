@@ -1,5 +1,5 @@
 // Kinds conv and conv_transpose, as references: exact sums in double, any layout, dtype and shape.  The fast candidates
-// of conv lie in conv_depthwise.cpp and conv_pointwise.cpp.
+// of conv lie in conv_depthwise.cpp, conv_pointwise.cpp, conv_direct.cpp and winograd.cpp.
 #include "ops/spatial.h"
 #include "providers/host/common/reference.h"
 #include "providers/host/conv/conv_candidates.h"
@@ -95,6 +95,7 @@ void list(const Op& op, CandidateList& out) {
   if (!transposed) {
     list_depthwise(op, out);
     list_pointwise(op, out);
+    list_direct(op, out);
     list_winograd(op, *winograd_isas().list[0], out);
   }
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {

@@ -12,6 +12,7 @@ namespace pl::host {
 
 void list_depthwise(const Op& op, CandidateList& out);  // groups of one channel, or of a few
 void list_pointwise(const Op& op, CandidateList& out);  // 1x1, groups = 1
+void list_direct(const Op& op, CandidateList& out);     // larger kernels, groups = 1
 
 // The floats of a tensor between neighbouring images, rows, pixels and vectors of channels.
 struct Strides {

@@ -1,5 +1,5 @@
 // Convolutions of this provider's own: the jobs that the vector code does, and the table of that code by instruction
-// set.  conv_pointwise.cpp and conv_depthwise.cpp make the jobs, conv_micro.h does them.
+// set.  conv_pointwise.cpp, conv_direct.cpp and conv_depthwise.cpp make the jobs, conv_micro.h does them.
 //
 // Vectors hold `width` consecutive channels of one pixel.  Activations are channels-last (the vectors of a pixel lie
 // side by side, the last one cut off) or blocked by `width` (the pixels of a vector lie side by side, the last vector
@@ -56,6 +56,20 @@ struct Pointwise {
   Result result;
 };
 
+// Any kernel, one group, on a copy of what a tile of y reads of x: a plane for each channel, zeros where the padding
+// is, and the columns in an order in which neighbouring pixels of y read neighbouring floats.  y[pixel, o] = sum over t
+// of x[row of y * x_row + column of y + taps[t]] * w[o, t].
+struct Direct {
+  const float* x = nullptr;
+  const float* weights = nullptr;  // vector v, tap t at (v * inputs + t) * width
+  const int32_t* taps = nullptr;   // all of a filter's: channel, kernel row, kernel column
+  int64_t inputs = 0;              // the number of taps
+  int64_t rows = 0, columns = 0;   // of the tile
+  int64_t x_row = 0;               // between what neighbouring rows of y read
+  bool far_result = false;         // more than second-level caches hold: fetched ahead
+  Result result;                   // y and residual begin at the tile's first pixel
+};
+
 // One filter for each channel, or one for each channel of a narrow group.  For output row oh the input rows are oh *
 // stride_h - begin_h + k * dilation_h, and so for columns; x counts as zero outside its bounds.
 struct Depthwise {
@@ -74,7 +88,7 @@ struct Depthwise {
 struct ConvKernels {
   const char* isa;
   int width;             // floats a vector
-  int tile_vectors;      // vectors of output channels that a tile of Pointwise spans at most, up to 4
+  int tile_vectors;      // vectors of output channels that a tile of Pointwise or Direct spans at most, up to 4
   int tile_pixels[5];    // and pixels, by its number of vectors
   int depthwise_pixels;  // pixels of a tile of Depthwise
   bool groups;           // Depthwise::group may be more than 1
@@ -82,6 +96,8 @@ struct ConvKernels {
   // output, `tile` of them at a time.
   void (*pointwise)(const Pointwise& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector,
                     int tile);
+  // All rows and columns of the tile; vectors as above.
+  void (*direct)(const Direct& job, int64_t first_vector, int64_t last_vector, int tile);
   // Rows [first, last) of one image, of vectors [first_vector, last_vector).
   void (*depthwise)(const Depthwise& job, int64_t image, int64_t first_vector, int64_t last_vector, int64_t first,
                     int64_t last);

@@ -120,12 +120,17 @@ __attribute__((noinline)) void activate(const Result& result, float* y, int64_t 
   } else if (finish.kind == Finish::Kind::silu) {
     each_stored<Silu>(result, y, pixels, vectors, part);
   } else {
-    for (int v = 0; v < vectors; ++v, y += result.vector) {
-      const int count = part && v == vectors - 1 ? part : kWidth;
-      const bool together = count == kWidth && result.pixel == kWidth;
+    // In runs as long as memory allows: channels of one pixel lie side by side in channels last (`vector` is the width
+    // there), pixels of one vector where it is the distance of pixels.
+    const bool side_by_side = result.vector == kWidth;
+    const int runs = side_by_side ? 1 : vectors;
+    for (int v = 0; v < runs; ++v, y += result.vector) {
+      const bool last = side_by_side || v == vectors - 1;
+      const int64_t count = int64_t(side_by_side ? vectors : 1) * kWidth - (part && last ? kWidth - part : 0);
+      const bool together = count == result.pixel;
       for (int64_t p = 0; p < (together ? 1 : pixels); ++p) {
         float* to = y + p * result.pixel;
-        finish.other(to, to, together ? pixels * kWidth : count, finish.alpha, finish.beta);
+        finish.other(to, to, together ? pixels * count : count, finish.alpha, finish.beta);
       }
     }
   }
@@ -235,7 +240,7 @@ void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_
 
 using PointwiseTile = void (*)(const Pointwise&, const float*, int64_t, int64_t, int, const float*, bool);
 
-constexpr ConvKernels kTiles = {"", kWidth, PL_CONV_TILES, false, nullptr, nullptr};
+constexpr ConvKernels kTiles = {"", kWidth, PL_CONV_TILES, false, nullptr, nullptr, nullptr};
 constexpr int kMostPixels = 32;
 
 struct PointwiseTiles {
@@ -293,6 +298,71 @@ void pointwise(const Pointwise& job, int64_t first, int64_t last, int64_t first_
           --fetches;
         }
         at += run;
+      }
+    }
+  }
+}
+
+// ---- direct -----------------------------------------------------------------------------------------
+
+// P neighbouring pixels of a row by V vectors of output channels, all taps.
+template <int P, int V>
+void direct_tile(const Direct& job, const float* x, int64_t offset, int64_t vector, int part) {
+  Vec sums[P][V];
+  start<P, V>(sums, job.result, offset, vector, part);
+  if (job.far_result) fetch_following<P, V>(job.result, offset);
+  const int64_t w_vector = job.inputs * kWidth;
+  const float* w = job.weights + vector * w_vector;
+  const int32_t* taps = job.taps;
+  for (const int32_t* end = taps + job.inputs; taps != end; ++taps, w += kWidth) {
+    const float* from = x + *taps;
+    Vec filter[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) filter[v] = load(w + v * w_vector);
+#pragma GCC unroll 32
+    for (int p = 0; p < P; ++p) {
+      const Vec value = all(from[p]);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[p][v] += value * filter[v];
+    }
+  }
+  end<P, V>(sums, job.result, offset, part);
+}
+
+using DirectTile = void (*)(const Direct&, const float*, int64_t, int64_t, int);
+struct DirectTiles {
+  DirectTile tile[5][kMostPixels + 1] = {};  // by vectors, then pixels
+};
+template <int V, int P>
+constexpr void fill_direct_pixels(DirectTiles& tiles) {
+  tiles.tile[V][P] = direct_tile<P, V>;
+  if constexpr (P > 1) fill_direct_pixels<V, P - 1>(tiles);
+}
+template <int V>
+constexpr DirectTiles fill_direct(DirectTiles tiles) {
+  fill_direct_pixels<V, kTiles.tile_pixels[V]>(tiles);
+  if constexpr (V > 1)
+    return fill_direct<V - 1>(tiles);
+  else
+    return tiles;
+}
+constexpr DirectTiles kDirect = fill_direct<kTiles.tile_vectors>({});
+
+void direct(const Direct& job, int64_t first_vector, int64_t last_vector, int tile) {
+  const int64_t vectors = (job.result.channels + kWidth - 1) / kWidth;
+  const int rest = int(job.result.channels % kWidth);
+  const int64_t count = last_vector - first_vector, groups = (count + tile - 1) / tile;
+  for (int64_t group = 0; group < groups; ++group) {
+    const int64_t vector = first_vector + count * group / groups;
+    const int v = int(first_vector + count * (group + 1) / groups - vector);
+    const int part = vector + v == vectors ? rest : 0;
+    const int64_t pieces = (job.columns + kTiles.tile_pixels[v] - 1) / kTiles.tile_pixels[v];
+    for (int64_t row = 0; row < job.rows; ++row) {
+      const float* x = job.x + row * job.x_row;
+      const int64_t offset = row * job.result.row + vector * job.result.vector;
+      for (int64_t piece = 0; piece < pieces; ++piece) {
+        const int64_t from = job.columns * piece / pieces, pixels = job.columns * (piece + 1) / pieces - from;
+        kDirect.tile[v][pixels](job, x + from, offset + from * job.result.pixel, vector, part);
       }
     }
   }
@@ -468,7 +538,7 @@ void depthwise(const Depthwise& job, int64_t image, int64_t first_vector, int64_
   }
 }
 
-constexpr ConvKernels kKernels = {PL_CONV_ISA, kWidth, PL_CONV_TILES, PL_CONV_MASKS != 0, pointwise, depthwise};
+constexpr ConvKernels kKernels = {PL_CONV_ISA, kWidth, PL_CONV_TILES, PL_CONV_MASKS != 0, pointwise, direct, depthwise};
 
 #undef PL_ALWAYS
 

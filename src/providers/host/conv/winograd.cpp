@@ -35,6 +35,7 @@ namespace pl::host {
 namespace {
 
 constexpr int64_t kMostPixels = 1 << 30;
+constexpr int kFewChannels = kLanes / 2;
 constexpr int kLateBlocks = 2;  // of input channels transformed at once: 36 * 32 * 64 weights are 295 KB, within L2
 constexpr int kMostBlocks = 8;  // of input channels multiplied at once: a panel of 128 x 64 weights is 32 KB, within L1
 
@@ -361,8 +362,8 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
     reason = concat("x is larger than ", kMostPixels, " pixels along an axis");
   else if (groups != 1)
     reason = concat("groups is ", groups, ", expected 1");
-  else if (x.shape[1] < kLanes || weight.shape[0] < kLanes)
-    reason = concat("x.c is ", x.shape[1], " and weight.oc is ", weight.shape[0], ", expected at least ", kLanes,
+  else if (x.shape[1] < kFewChannels || weight.shape[0] < kFewChannels)
+    reason = concat("x.c is ", x.shape[1], " and weight.oc is ", weight.shape[0], ", expected at least ", kFewChannels,
                     ": with fewer channels the transforms cost more than they save");
   if (!reason.empty()) {
     out.refuse("host", op.schema->name + ": Winograd: " + reason);
@@ -399,7 +400,8 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
         candidate.inputs.push_back(i == 0 ? g.x : i == 3 ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
       candidate.outputs = {g.y};
       candidate.workspace_bytes = Body::workspace_floats(g, cut) * sizeof(float);
-      candidate.efficiency = 1;
+      // What the lanes beyond the last channels leave.
+      candidate.efficiency = double(g.ic * g.oc) / double(g.ic_blocks() * g.oc_blocks() * kLanes * kLanes);
       if (g.residual) candidate.in_place = 1u << 3;  // added to each output as it is stored
       // The panels' width decides the order of the weights.
       const std::string name = concat(late ? "winograd_late:" : "winograd:", g.most_blocks * kLanes);

@@ -1,5 +1,5 @@
 // The inner loops of winograd.h for one instruction set.  Included by winograd_<isa>.cpp, which chooses the
-// instructions (a pragma, so this file includes nothing) and defines
+// instructions (a pragma, so this file includes nothing; with a width of 16, <immintrin.h> comes before) and defines
 //     PL_WINOGRAD_ISA      "avx512"
 //     PL_WINOGRAD_WIDTH    floats in a vector: 16, 8 or 4
 //     PL_WINOGRAD_PANEL    blocks of 16 output channels in a panel
@@ -21,6 +21,41 @@ typedef float InMemory __attribute__((vector_size(kWidth * 4), aligned(4), may_a
 
 PL_WINOGRAD_INLINE Vector load(const float* from) { return *reinterpret_cast<const InMemory*>(from); }
 PL_WINOGRAD_INLINE void store(float* to, Vector value) { *reinterpret_cast<InMemory*>(to) = value; }
+
+// Of `lanes` channels those that fall into part `part` of a block.
+PL_WINOGRAD_INLINE int part_lanes(int lanes, int part) {
+  const int left = lanes - part * kWidth;
+  return left < 0 ? 0 : left < kWidth ? left : kWidth;
+}
+// `value`, with zeros from lane `count` on.
+PL_WINOGRAD_INLINE Vector first_lanes(Vector value, int count) {
+  Integers lane;
+  for (int i = 0; i < kWidth; ++i) lane[i] = i;
+  return reinterpret_cast<Vector>(reinterpret_cast<Integers>(value) & (lane < count));
+}
+// Part `part` of a block of which only `lanes` channels exist in memory; zeros for the others.
+PL_WINOGRAD_INLINE Vector load_lanes(const float* from, int lanes, int part) {
+  const int count = part_lanes(lanes, part);
+  if (count == kWidth) return load(from + part * kWidth);
+#if PL_WINOGRAD_WIDTH == 16
+  return _mm512_maskz_loadu_ps(__mmask16((1u << count) - 1), from);
+#else
+  Vector value{};
+  for (int i = 0; i < kWidth; ++i)
+    if (i < count) value[i] = from[part * kWidth + i];
+  return value;
+#endif
+}
+PL_WINOGRAD_INLINE void store_lanes(float* to, Vector value, int lanes, int part) {
+  const int count = part_lanes(lanes, part);
+  if (count == kWidth) return store(to + part * kWidth, value);
+#if PL_WINOGRAD_WIDTH == 16
+  _mm512_mask_storeu_ps(to, __mmask16((1u << count) - 1), value);
+#else
+  for (int i = 0; i < kWidth; ++i)
+    if (i < count) to[part * kWidth + i] = value[i];
+#endif
+}
 
 // The transforms of one dimension.  The points are 0, a and -a, b and -b, and infinity.
 constexpr float a = 0.625f, b = 1.5f, a2 = a * a, b2 = b * b;
@@ -126,8 +161,9 @@ __attribute__((noinline)) void input_tail(const float* image, const Span& rows, 
   float window[kWindow * kWindow * kLanes] = {};
   for (int i = rows.begin; i < rows.end; ++i)
     for (int j = columns.begin; j < columns.end; ++j)
-      for (int lane = 0; lane < lanes; ++lane)
-        window[(i * kWindow + j) * kLanes + lane] = image[rows.offset[i] + columns.offset[j] + lane];
+      for (int part = 0; part < kParts; ++part)
+        store(window + (i * kWindow + j) * kLanes + part * kWidth,
+              load_lanes(image + rows.offset[i] + columns.offset[j], lanes, part));
   input_whole(window, kWindow * kLanes, kLanes, v, v_point);
 }
 
@@ -340,34 +376,49 @@ PL_WINOGRAD_INLINE void output_part(const float* p, int64_t point, Vector (&y)[k
 // Blocks that are incomplete, and activations that are functions: by way of a copy of the tile.
 __attribute__((noinline)) void output_block(const WinogradTarget& target, int64_t offset, int block, int rows,
                                             int columns, const float* p, int64_t point) {
-  float tile[kTile * kTile * kLanes];
+  float tile[kTile * kTile * kLanes], bias[kLanes] = {};
   const int lanes = block + 1 < target.blocks ? kLanes : target.last_lanes;
-  const int written = target.pad ? kLanes : lanes;
+  for (int lane = 0; lane < lanes; ++lane) bias[lane] = target.bias[block * kLanes + lane];
   for (int part = 0; part < kParts; ++part) {
     Vector y[kTile][kTile];
     output_part(p + part * kWidth, point, y);
+    const Vector shift = load(bias + part * kWidth);
+#pragma GCC unroll 4
     for (int i = 0; i < kTile; ++i)
-      for (int j = 0; j < kTile; ++j) store(tile + (i * kTile + j) * kLanes + part * kWidth, y[i][j]);
-  }
-  for (int i = 0; i < kTile; ++i)
-    for (int j = 0; j < kTile; ++j) {
-      float* values = tile + (i * kTile + j) * kLanes;
-      const bool exists = i < rows && j < columns;
-      const float* residual =
-          target.residual && exists ? target.residual + offset + i * target.row + j * target.column : nullptr;
-      for (int lane = 0; lane < kLanes; ++lane) {
-        // What does not exist must not be slow or raise anything in the activation.
-        float value = exists && lane < lanes ? values[lane] + target.bias[block * kLanes + lane] : 0.0f;
-        if (residual && lane < lanes) value += residual[lane];
-        values[lane] = target.relu && value < 0.0f ? 0.0f : value;
+#pragma GCC unroll 4
+      for (int j = 0; j < kTile; ++j) {
+        Vector value = y[i][j] + shift;
+        if (target.relu && !target.residual) value = value < 0.0f ? Vector{} : value;
+        store(tile + (i * kTile + j) * kLanes + part * kWidth, value);
       }
-    }
+  }
+  if (target.residual) {
+    for (int i = 0; i < rows; ++i)
+      for (int j = 0; j < columns; ++j) {
+        float* values = tile + (i * kTile + j) * kLanes;
+        const float* added = target.residual + offset + i * target.row + j * target.column;
+        for (int part = 0; part < kParts; ++part) {
+          Vector value = load(values + part * kWidth) + load_lanes(added, lanes, part);
+          if (target.relu) value = value < 0.0f ? Vector{} : value;
+          store(values + part * kWidth, value);
+        }
+      }
+  }
+  // Places beside the image hold sums like the others, as does what follows the last channel: zeros.
   if (target.activation) target.activation(tile, tile, kTile * kTile * kLanes, target.alpha, target.beta);
   for (int i = 0; i < rows; ++i)
-    for (int j = 0; j < columns; ++j)
-      for (int lane = 0; lane < written; ++lane)
-        target.y[offset + i * target.row + j * target.column + lane] =
-            lane < lanes ? tile[(i * kTile + j) * kLanes + lane] : 0.0f;
+    for (int j = 0; j < columns; ++j) {
+      const float* values = tile + (i * kTile + j) * kLanes;
+      float* to = target.y + offset + i * target.row + j * target.column;
+      for (int part = 0; part < kParts; ++part) {
+        const Vector value = load(values + part * kWidth);
+        if (target.pad)
+          store(to + part * kWidth,
+                part_lanes(lanes, part) < kWidth ? first_lanes(value, part_lanes(lanes, part)) : value);
+        else
+          store_lanes(to, value, lanes, part);
+      }
+    }
 }
 
 // Blocks [first, last) that are complete, finished in registers.

@@ -114,17 +114,19 @@ PL_INLINE float log1p(float x) {
   return d == 0.0f ? x : (u == kInfinity || u == 0.0f ? log(u) : y);
 }
 
+// e / (e + 2) with e = expm1(2 |x|): the same steps for all x, one division.
 PL_INLINE float tanh(float x) {
-  const float a = abs(x);
-  const float z = x * x;
-  float p = -6.0419803485e-03f;
-  p = p * z + 2.0959109068e-02f;
-  p = p * z - 5.3842790425e-02f;
-  p = p * z + 1.3332715631e-01f;
-  p = p * z - 3.3333328366e-01f;
-  const float near = (p * z) * x + x;
-  const float far = copy_sign(1.0f - 2.0f / (exp(a + a) + 1.0f), x);
-  return a < 0.625f ? near : (x != x ? x : far);
+  float a = abs(x);
+  a = a > 9.02f ? 9.02f : a;  // from where on the result is 1 in f32
+  const auto [r, n] = reduce_exp(a + a);
+  float p = 1.3950512512e-03f;  // those of exp
+  p = p * r + 8.3689028397e-03f;
+  p = p * r + 4.1666205972e-02f;
+  p = p * r + 1.6666518152e-01f;
+  p = p * r + 0.5f;
+  p = (p * r) * r + r;
+  const float scale = from_bits((n + 127u) << 23), e = p * scale + (scale - 1.0f);
+  return copy_sign(e / (e + 2.0f), x);
 }
 
 PL_INLINE float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }

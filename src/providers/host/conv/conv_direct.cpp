@@ -1,0 +1,241 @@
+// Convolution of one group by its definition: f32, any kernel, stride and dilation, channels last or blocked by a
+// vector.
+//
+// The result is cut into tiles of some rows and columns.  For each, what it reads of x is copied into planes, one for
+// each channel, with zeros where the padding is.  For a stride of s the columns of a plane lie in s runs, column c in
+// run c % s.  Then neighbouring pixels of y read neighbouring floats for every tap of the filter, whatever the layout
+// of x, the stride and the dilation; no channel of x is filled up to a vector, and no tap lies beside the image.  The
+// copy is read kernel_h * kernel_w * oc / width times.
+#include "core/threads.h"
+#include "providers/host/conv/conv_candidates.h"
+#include "providers/host/reorder/transpose.h"
+
+namespace pl::host {
+namespace {
+
+// Of a tile's planes: half of the smallest second-level caches, beside the filters.
+constexpr int64_t kPlaneBytes = 128 << 10;
+// Fewer columns than this make the copies of what neighbouring tiles share a burden.
+constexpr int64_t kFewColumns = 64;
+// So many tiles for each thread even out threads that are disturbed, without more rows copied twice than need be.
+constexpr int64_t kTilesOfThread = 4;
+// Results of more bytes are fetched ahead, see conv_pointwise.cpp.
+constexpr int64_t kFarFrom = int64_t(1) << 19;
+constexpr double kCyclesOfNanosecond = 4;  // as conv_pointwise.cpp counts them
+
+int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// The multiply-adds of all tiles and what they cost besides, in cycles of a core with two vector units.
+struct Cycles {
+  double products = 0, all = 0;
+
+  static Cycles of(const ConvKernels& kernels, int64_t taps, int64_t pixels, int64_t columns, int64_t vectors) {
+    const int64_t groups = divide_up(vectors, kernels.tile_vectors), v = divide_up(vectors, groups);
+    const int64_t most = kernels.tile_pixels[v], pieces = divide_up(columns, most), p = divide_up(columns, pieces);
+    const double step = std::max({double(p * v) / 2, double(p + v + 1) / 2, 4.0});
+    const double tiles = double(pixels) / double(columns) * double(pieces * groups);
+    return {tiles * double(taps * p * v) / 2, tiles * (double(taps) * step + 40 + 2 * double(p * v))};
+  }
+};
+
+struct DirectBody {
+  const ConvKernels* kernels;
+  Direct job;  // of a tile as large as possible
+  Window rows, columns;
+  int64_t images = 1, channels = 1, vectors = 1;
+  int64_t x_image = 0, x_row = 0, x_pixel = 0, x_channel = 0;  // strides of x within a block of channels
+  int64_t block = 1, x_block = 0;                              // channels of a block, and the stride of blocks
+  int64_t row_tiles = 1, column_tiles = 1, vector_parts = 1;
+  int64_t run = 1, plane_row = 1, plane = 1;  // floats of the copy: a run of columns, a row, a plane
+  int threads = 1;                            // at most
+  double nanoseconds = 0;                     // of all
+  std::vector<int32_t> taps;
+
+  int64_t most_rows() const { return divide_up(rows.out, row_tiles); }
+  int64_t most_columns() const { return divide_up(columns.out, column_tiles); }
+  static int64_t reached(const Window& window, int64_t out) { return (out - 1) * window.stride + window.reach(); }
+
+  // How the result is cut.
+  void divide(int processors) {
+    const int64_t bytes = 4 * channels;
+    const int64_t room = std::max<int64_t>(kPlaneBytes / (bytes * rows.reach()) - columns.reach(), 0) / columns.stride;
+    column_tiles = divide_up(columns.out, std::max(room, std::min(kFewColumns, columns.out)));
+    const int64_t row_bytes = bytes * reached(columns, most_columns());
+    const int64_t fit = std::max<int64_t>((kPlaneBytes / row_bytes - rows.reach()) / rows.stride + 1, 1);
+    row_tiles = divide_up(rows.out, std::min(fit, rows.out));
+    // As many for each thread.
+    const auto count = [&] { return images * row_tiles * column_tiles; };
+    const auto uneven = [&] { return count() < processors * kTilesOfThread && count() % processors != 0; };
+    while (uneven() && row_tiles < rows.out) ++row_tiles;
+    while (uneven() && columns.out / (column_tiles + 1) >= kFewColumns) ++column_tiles;
+    if (count() < processors) vector_parts = std::min(vectors, divide_up(processors, count()));
+    threads = int(std::min<int64_t>(processors, count() * vector_parts));
+  }
+
+  void place_taps() {
+    run = divide_up(reached(columns, most_columns()), columns.stride);
+    plane_row = divide_up(run * columns.stride, 16) * 16;
+    // An odd number of lines: the planes would otherwise compete for the same sets of the first-level cache.
+    plane = (plane_row * reached(rows, most_rows()) / 16 | 1) * 16;
+    for (int64_t i = 0; i < channels; ++i)
+      for (int64_t kh = 0; kh < rows.kernel; ++kh)
+        for (int64_t kw = 0; kw < columns.kernel; ++kw) {
+          const int64_t column = kw * columns.dilation;
+          taps.push_back(int32_t(i * plane + kh * rows.dilation * plane_row + column % columns.stride * run +
+                                 column / columns.stride));
+        }
+  }
+
+  // Copies `count` channels of one row of x, from `from` on, into planes: of columns [first, first + width) those that
+  // exist; zeros elsewhere.
+  void copy_row(const float* from, float* to, int64_t count, int64_t first, int64_t width) const {
+    static const TransposeRun transpose = transposer(4);
+    for (int64_t phase = 0; phase < columns.stride; ++phase, to += run) {
+      // Places [begin, end) of the run lie in the image.
+      const int64_t places = divide_up(width - phase, columns.stride), start = first + phase;
+      const int64_t begin = std::clamp<int64_t>(divide_up(std::max<int64_t>(-start, 0), columns.stride), 0, places);
+      const int64_t end =
+          std::clamp<int64_t>(divide_up(std::max<int64_t>(columns.in - start, 0), columns.stride), begin, places);
+      for (int64_t i = 0; i < count; ++i) {
+        std::fill(to + i * plane, to + i * plane + begin, 0.0f);
+        std::fill(to + i * plane + end, to + i * plane + places, 0.0f);
+      }
+      if (begin == end) continue;
+      const float* source = from + (start + begin * columns.stride) * x_pixel;
+      const int64_t step = columns.stride * x_pixel;
+      if (x_channel == 1 && count > 1) {
+        transpose(source, step, to + begin, plane, end - begin, count);
+      } else {
+        for (int64_t i = 0; i < count; ++i) {
+          const float* values = source + i * x_channel;
+          float* target = to + i * plane + begin;
+          if (step == 1)
+            std::copy(values, values + (end - begin), target);
+          else
+            for (int64_t place = 0; place < end - begin; ++place) target[place] = values[place * step];
+        }
+      }
+    }
+  }
+
+  void copy(const float* x, float* to, int64_t first_row, int64_t height, int64_t first_column, int64_t width) const {
+    for (int64_t i = 0; i < channels; i += block) {
+      const int64_t count = std::min(block, channels - i);
+      for (int64_t row = 0; row < height; ++row) {
+        float* target = to + i * plane + row * plane_row;
+        const int64_t from = first_row + row;
+        if (from >= 0 && from < rows.in)
+          copy_row(x + i / block * x_block + from * x_row, target, count, first_column, width);
+        else
+          for (int64_t k = 0; k < count; ++k) std::fill(target + k * plane, target + k * plane + plane_row, 0.0f);
+      }
+    }
+  }
+
+  void operator()(const KernelArguments& arguments) const {
+    const float* x = static_cast<const float*>(input(arguments, 0));
+    Direct whole = job;
+    whole.weights = static_cast<const float*>(input(arguments, 1));
+    whole.taps = taps.data();
+    bind(whole.result, arguments);
+    float* workspace = static_cast<float*>(arguments.workspace->host());
+    const int64_t items = images * row_tiles * column_tiles * vector_parts;
+    const int team_size = std::min(threads_for(nanoseconds, kAwakeNanoseconds), threads);
+#pragma omp parallel num_threads(team_size) if (team_size > 1)
+    {
+      const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
+      float* planes = workspace + rank * plane * channels;
+      for (int64_t item = items * rank / team; item < items * (rank + 1) / team; ++item) {
+        const int64_t part = item % vector_parts, tile = item / vector_parts;
+        const int64_t across = tile % column_tiles, line = tile / column_tiles;
+        const int64_t image = line / row_tiles, down = line % row_tiles;
+        const int64_t row = rows.out * down / row_tiles, column = columns.out * across / column_tiles;
+        Direct call = whole;
+        call.rows = rows.out * (down + 1) / row_tiles - row;
+        call.columns = columns.out * (across + 1) / column_tiles - column;
+        copy(x + image * x_image, planes, row * rows.stride - rows.begin, reached(rows, call.rows),
+             column * columns.stride - columns.begin, reached(columns, call.columns));
+        call.x = planes;
+        const int64_t offset = image * call.result.image + row * call.result.row + column * call.result.pixel;
+        call.result.y += offset;
+        if (call.result.residual) call.result.residual += offset;
+        const int64_t first = vectors * part / vector_parts, last = vectors * (part + 1) / vector_parts;
+        kernels->direct(call, first, last, kernels->tile_vectors);
+      }
+    }
+  }
+};
+
+DirectBody direct_body(const Op& op, const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
+  DirectBody body;
+  body.kernels = &kernels;
+  body.rows = rows_of(op), body.columns = columns_of(op);
+  const Window &rows = body.rows, &columns = body.columns;
+  const int64_t outputs = y.shape[1];
+  body.images = x.shape[0], body.channels = x.shape[1];
+  body.vectors = divide_up(outputs, kernels.width);
+  const Strides strides = Strides::of(x, kernels.width);
+  body.x_image = strides.image, body.x_row = strides.row, body.x_pixel = strides.pixel;
+  body.block = x.layout.is_blocked() ? kernels.width : body.channels;
+  body.x_block = strides.vector;
+  body.x_channel = x.layout.is_plain() && body.channels > 1 ? x.strides[1] : 1;
+
+  Direct& job = body.job;
+  job.inputs = body.channels * rows.kernel * columns.kernel;
+  job.result = result_of(op, y, kernels.width);
+  const int64_t pixels = body.images * rows.out * columns.out;
+  job.far_result = 4 * outputs * pixels > kFarFrom;
+  body.nanoseconds = Cycles::of(kernels, job.inputs, pixels, columns.out, body.vectors).all / kCyclesOfNanosecond;
+  body.divide(available_processors());
+  body.place_taps();
+  job.x_row = rows.stride * body.plane_row;
+  return body;
+}
+
+}  // namespace
+
+void list_direct(const Op& op, CandidateList& out) {
+  if (!suits_conv_kernels(op) || op.attributes.integer("groups") != 1) return;
+  const Window rows = rows_of(op), columns = columns_of(op);
+  if (rows.kernel * columns.kernel == 1) return;  // a product of x as it lies
+  const int rank = op.in(0).rank();
+  const int64_t inputs = op.in(0).shape[1], outputs = op.out().shape[1];
+  for (const ConvKernels* const* kernels = all_conv_kernels(); *kernels; ++kernels) {
+    const int width = (*kernels)->width;
+    std::vector<std::pair<Layout, Layout>> layouts;  // of x and y
+    const Layout last = Layout::channels_last(rank), blocked = Layout::channels_blocked(rank, width);
+    const bool fill_y = 2 * outputs >= width;
+    layouts.emplace_back(last, last);
+    if (fill_y && 2 * inputs >= width) layouts.emplace_back(blocked, blocked);
+    if (inputs <= 4) {  // the first convolution of a network
+      layouts.emplace_back(Layout::plain(rank), last);
+      if (fill_y) layouts.emplace_back(Layout::plain(rank), blocked);
+    }
+    for (const auto& [x_layout, y_layout] : layouts) {
+      std::vector<TensorDesc> descs;
+      for (size_t i = 0; i < op.inputs.size(); ++i)
+        descs.push_back(i == 1   ? op.inputs[i].with_layout(filter_layout(rank, width))
+                        : i == 2 ? dense_plain(op.inputs[i])
+                        : i == 0 ? window_as(op.inputs[i], x_layout)
+                                 : dense_as(op.inputs[i], y_layout));
+      const TensorDesc y = window_as(op.out(), y_layout);
+      if (op.has(3) && !y.is_dense()) continue;  // the residual lies as y does
+      DirectBody body = direct_body(op, **kernels, descs[0], y);
+      const int64_t pixels = body.images * body.rows.out * body.columns.out;
+      if (body.plane * body.channels > std::numeric_limits<int32_t>::max()) continue;
+      const Cycles cycles = Cycles::of(**kernels, body.job.inputs, pixels, body.columns.out, body.vectors);
+      const size_t workspace = size_t(body.threads * body.plane * body.channels) * sizeof(float);
+      add_candidate(out, std::string("direct:") + (*kernels)->isa, Quality::fast, descs, {y},
+                    [body = std::move(body)] { return body; });
+      Candidate& candidate = out.candidates.back();
+      // What the lanes beyond the last channel and the ends of tiles leave.
+      candidate.efficiency =
+          0.8 * cycles.products / cycles.all * double(outputs) / double(divide_up(outputs, width) * width);
+      candidate.workspace_bytes = workspace;
+      if (op.has(3)) candidate.in_place = 1u << 3;  // tiles start from the residual
+    }
+    if (!every_instruction_set()) break;  // the best one
+  }
+}
+
+}  // namespace pl::host
