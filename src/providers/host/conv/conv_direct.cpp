@@ -6,6 +6,9 @@
 // run c % s.  Then neighbouring pixels of y read neighbouring floats for every tap of the filter, whatever the layout
 // of x, the stride and the dilation; no channel of x is filled up to a vector, and no tap lies beside the image.  The
 // copy is read kernel_h * kernel_w * oc / width times.
+//
+// A vector holds channels of y, or columns of it: of few channels (one to four at the end of a network that makes
+// images or sound) most lanes would hold none.  Then y is plain.
 #include "core/threads.h"
 #include "providers/host/conv/conv_candidates.h"
 #include "providers/host/reorder/transpose.h"
@@ -21,7 +24,8 @@ constexpr int64_t kFewColumns = 64;
 constexpr int64_t kTilesOfThread = 4;
 // Results of more bytes are fetched ahead, see conv_pointwise.cpp.
 constexpr int64_t kFarFrom = int64_t(1) << 19;
-constexpr double kCyclesOfNanosecond = 4;  // as conv_pointwise.cpp counts them
+constexpr int64_t kMostChannels = std::size(ConvKernels{}.column_vectors) - 1;  // of a tile of columns
+constexpr double kCyclesOfNanosecond = 4;                                       // as conv_pointwise.cpp counts them
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -29,47 +33,69 @@ int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 struct Cycles {
   double products = 0, all = 0;
 
-  static Cycles of(const ConvKernels& kernels, int64_t taps, int64_t pixels, int64_t columns, int64_t vectors) {
+  // Of `count` tiles of so many vectors for each of so many single values, which take `loads` for each tap.
+  static Cycles tiles(double count, int64_t taps, int64_t values, int64_t vectors, int64_t loads) {
+    const double sums = double(values * vectors), step = std::max({sums / 2, double(loads) / 2, 4.0});
+    return {count * double(taps) * sums / 2, count * (double(taps) * step + 40 + 2 * sums)};
+  }
+  static Cycles of_channels(const ConvKernels& kernels, int64_t taps, double rows, int64_t columns, int64_t channels) {
+    const int64_t vectors = divide_up(channels, kernels.width);
     const int64_t groups = divide_up(vectors, kernels.tile_vectors), v = divide_up(vectors, groups);
-    const int64_t most = kernels.tile_pixels[v], pieces = divide_up(columns, most), p = divide_up(columns, pieces);
-    const double step = std::max({double(p * v) / 2, double(p + v + 1) / 2, 4.0});
-    const double tiles = double(pixels) / double(columns) * double(pieces * groups);
-    return {tiles * double(taps * p * v) / 2, tiles * (double(taps) * step + 40 + 2 * double(p * v))};
+    const int64_t pieces = divide_up(columns, kernels.tile_pixels[v]), p = divide_up(columns, pieces);
+    return tiles(rows * double(pieces * groups), taps, p, v, p + v + 1);
+  }
+  // Most vectors of columns lie across two lines of the cache, which takes two loads.
+  static Cycles of_columns(const ConvKernels& kernels, int64_t taps, double rows, int64_t columns, int64_t channels) {
+    const int64_t groups = divide_up(channels, kMostChannels), p = divide_up(channels, groups);
+    const int64_t vectors = divide_up(columns, kernels.width);
+    const int64_t pieces = divide_up(vectors, kernels.column_vectors[p]), v = divide_up(vectors, pieces);
+    return tiles(rows * double(pieces * groups), taps, p, v, p + 2 * v + 1);
   }
 };
 
 struct DirectBody {
   const ConvKernels* kernels;
-  Direct job;  // of a tile as large as possible
+  bool by_columns = false;  // what vectors hold
+  Direct job;               // of a tile as large as possible
   Window rows, columns;
-  int64_t images = 1, channels = 1, vectors = 1;
+  int64_t images = 1, channels = 1;
+  int64_t outputs = 1;  // that threads may divide: vectors of channels, or channels
   int64_t x_image = 0, x_row = 0, x_pixel = 0, x_channel = 0;  // strides of x within a block of channels
   int64_t block = 1, x_block = 0;                              // channels of a block, and the stride of blocks
-  int64_t row_tiles = 1, column_tiles = 1, vector_parts = 1;
+  int64_t row_tiles = 1, column_tiles = 1, output_parts = 1;
   int64_t run = 1, plane_row = 1, plane = 1;  // floats of the copy: a run of columns, a row, a plane
   int threads = 1;                            // at most
-  double nanoseconds = 0;                     // of all
+  Cycles cycles;
   std::vector<int32_t> taps;
 
+  // A thread's copy; what is read behind the last row belongs to it.
+  int64_t copied_floats() const { return plane * channels + kernels->width; }
   int64_t most_rows() const { return divide_up(rows.out, row_tiles); }
   int64_t most_columns() const { return divide_up(columns.out, column_tiles); }
   static int64_t reached(const Window& window, int64_t out) { return (out - 1) * window.stride + window.reach(); }
 
   // How the result is cut.
   void divide(int processors) {
-    const int64_t bytes = 4 * channels;
-    const int64_t room = std::max<int64_t>(kPlaneBytes / (bytes * rows.reach()) - columns.reach(), 0) / columns.stride;
-    column_tiles = divide_up(columns.out, std::max(room, std::min(kFewColumns, columns.out)));
-    const int64_t row_bytes = bytes * reached(columns, most_columns());
-    const int64_t fit = std::max<int64_t>((kPlaneBytes / row_bytes - rows.reach()) / rows.stride + 1, 1);
-    row_tiles = divide_up(rows.out, std::min(fit, rows.out));
+    // As many columns as make the least of what neighbouring tiles both copy.
+    const auto most_fit = [&](int64_t tiles) {
+      const int64_t row_bytes = 4 * channels * reached(columns, divide_up(columns.out, tiles));
+      const int64_t fit = std::max<int64_t>(kPlaneBytes / row_bytes - rows.reach(), 0) / rows.stride + 1;
+      return std::min(fit, rows.out);
+    };
+    double least = std::numeric_limits<double>::infinity();
+    for (int64_t tiles = 1; tiles == 1 || columns.out / tiles >= kFewColumns; ++tiles) {
+      const int64_t down = divide_up(rows.out, most_fit(tiles)), height = divide_up(rows.out, down);
+      const int64_t width = divide_up(columns.out, tiles);
+      const double copied = double(down * reached(rows, height)) * double(tiles * reached(columns, width));
+      if (copied < least) least = copied, row_tiles = down, column_tiles = tiles;
+    }
     // As many for each thread.
     const auto count = [&] { return images * row_tiles * column_tiles; };
     const auto uneven = [&] { return count() < processors * kTilesOfThread && count() % processors != 0; };
     while (uneven() && row_tiles < rows.out) ++row_tiles;
     while (uneven() && columns.out / (column_tiles + 1) >= kFewColumns) ++column_tiles;
-    if (count() < processors) vector_parts = std::min(vectors, divide_up(processors, count()));
-    threads = int(std::min<int64_t>(processors, count() * vector_parts));
+    if (count() < processors) output_parts = std::min(outputs, divide_up(processors, count()));
+    threads = int(std::min<int64_t>(processors, count() * output_parts));
   }
 
   void place_taps() {
@@ -139,14 +165,14 @@ struct DirectBody {
     whole.taps = taps.data();
     bind(whole.result, arguments);
     float* workspace = static_cast<float*>(arguments.workspace->host());
-    const int64_t items = images * row_tiles * column_tiles * vector_parts;
-    const int team_size = std::min(threads_for(nanoseconds, kAwakeNanoseconds), threads);
+    const int64_t items = images * row_tiles * column_tiles * output_parts;
+    const int team_size = std::min(threads_for(cycles.all / kCyclesOfNanosecond, kAwakeNanoseconds), threads);
 #pragma omp parallel num_threads(team_size) if (team_size > 1)
     {
       const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
-      float* planes = workspace + rank * plane * channels;
+      float* planes = workspace + rank * copied_floats();
       for (int64_t item = items * rank / team; item < items * (rank + 1) / team; ++item) {
-        const int64_t part = item % vector_parts, tile = item / vector_parts;
+        const int64_t part = item % output_parts, tile = item / output_parts;
         const int64_t across = tile % column_tiles, line = tile / column_tiles;
         const int64_t image = line / row_tiles, down = line % row_tiles;
         const int64_t row = rows.out * down / row_tiles, column = columns.out * across / column_tiles;
@@ -156,11 +182,15 @@ struct DirectBody {
         copy(x + image * x_image, planes, row * rows.stride - rows.begin, reached(rows, call.rows),
              column * columns.stride - columns.begin, reached(columns, call.columns));
         call.x = planes;
-        const int64_t offset = image * call.result.image + row * call.result.row + column * call.result.pixel;
+        const int64_t column_step = by_columns ? 1 : call.result.pixel;
+        const int64_t offset = image * call.result.image + row * call.result.row + column * column_step;
         call.result.y += offset;
         if (call.result.residual) call.result.residual += offset;
-        const int64_t first = vectors * part / vector_parts, last = vectors * (part + 1) / vector_parts;
-        kernels->direct(call, first, last, kernels->tile_vectors);
+        const int64_t first = outputs * part / output_parts, last = outputs * (part + 1) / output_parts;
+        if (by_columns)
+          kernels->direct_columns(call, first, last);
+        else
+          kernels->direct(call, first, last, kernels->tile_vectors);
       }
     }
   }
@@ -169,11 +199,12 @@ struct DirectBody {
 DirectBody direct_body(const Op& op, const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
   DirectBody body;
   body.kernels = &kernels;
+  body.by_columns = y.layout.is_plain();
   body.rows = rows_of(op), body.columns = columns_of(op);
   const Window &rows = body.rows, &columns = body.columns;
   const int64_t outputs = y.shape[1];
   body.images = x.shape[0], body.channels = x.shape[1];
-  body.vectors = divide_up(outputs, kernels.width);
+  body.outputs = body.by_columns ? outputs : divide_up(outputs, kernels.width);
   const Strides strides = Strides::of(x, kernels.width);
   body.x_image = strides.image, body.x_row = strides.row, body.x_pixel = strides.pixel;
   body.block = x.layout.is_blocked() ? kernels.width : body.channels;
@@ -183,9 +214,10 @@ DirectBody direct_body(const Op& op, const ConvKernels& kernels, const TensorDes
   Direct& job = body.job;
   job.inputs = body.channels * rows.kernel * columns.kernel;
   job.result = result_of(op, y, kernels.width);
-  const int64_t pixels = body.images * rows.out * columns.out;
-  job.far_result = 4 * outputs * pixels > kFarFrom;
-  body.nanoseconds = Cycles::of(kernels, job.inputs, pixels, columns.out, body.vectors).all / kCyclesOfNanosecond;
+  if (body.by_columns) job.result.pixel = y.strides[1], job.result.vector = kernels.width;
+  job.far_result = 4 * outputs * body.images * rows.out * columns.out > kFarFrom;
+  const auto cycles_of = body.by_columns ? Cycles::of_columns : Cycles::of_channels;
+  body.cycles = cycles_of(kernels, job.inputs, double(body.images * rows.out), columns.out, outputs);
   body.divide(available_processors());
   body.place_taps();
   job.x_row = rows.stride * body.plane_row;
@@ -204,33 +236,41 @@ void list_direct(const Op& op, CandidateList& out) {
     const int width = (*kernels)->width;
     std::vector<std::pair<Layout, Layout>> layouts;  // of x and y
     const Layout last = Layout::channels_last(rank), blocked = Layout::channels_blocked(rank, width);
-    const bool fill_y = 2 * outputs >= width;
+    const Layout plain = Layout::plain(rank);
+    const bool fill_x = 2 * inputs >= width, fill_y = 2 * outputs >= width;
     layouts.emplace_back(last, last);
-    if (fill_y && 2 * inputs >= width) layouts.emplace_back(blocked, blocked);
+    if (fill_x && fill_y) layouts.emplace_back(blocked, blocked);
     if (inputs <= 4) {  // the first convolution of a network
-      layouts.emplace_back(Layout::plain(rank), last);
-      if (fill_y) layouts.emplace_back(Layout::plain(rank), blocked);
+      layouts.emplace_back(plain, last);
+      if (fill_y) layouts.emplace_back(plain, blocked);
+    }
+    if (!fill_y) {  // the last one
+      layouts.emplace_back(plain, plain);
+      layouts.emplace_back(last, plain);
+      if (fill_x) layouts.emplace_back(blocked, plain);
     }
     for (const auto& [x_layout, y_layout] : layouts) {
+      const Layout weights = y_layout.is_plain() ? plain : filter_layout(rank, width);
       std::vector<TensorDesc> descs;
       for (size_t i = 0; i < op.inputs.size(); ++i)
-        descs.push_back(i == 1   ? op.inputs[i].with_layout(filter_layout(rank, width))
+        descs.push_back(i == 1   ? op.inputs[i].with_layout(weights)
                         : i == 2 ? dense_plain(op.inputs[i])
                         : i == 0 ? window_as(op.inputs[i], x_layout)
                                  : dense_as(op.inputs[i], y_layout));
       const TensorDesc y = window_as(op.out(), y_layout);
       if (op.has(3) && !y.is_dense()) continue;  // the residual lies as y does
+      if (y_layout.is_plain() && y.shape[rank - 1] > 1 && y.strides[rank - 1] != 1) continue;
       DirectBody body = direct_body(op, **kernels, descs[0], y);
-      const int64_t pixels = body.images * body.rows.out * body.columns.out;
-      if (body.plane * body.channels > std::numeric_limits<int32_t>::max()) continue;
-      const Cycles cycles = Cycles::of(**kernels, body.job.inputs, pixels, body.columns.out, body.vectors);
-      const size_t workspace = size_t(body.threads * body.plane * body.channels) * sizeof(float);
-      add_candidate(out, std::string("direct:") + (*kernels)->isa, Quality::fast, descs, {y},
-                    [body = std::move(body)] { return body; });
+      if (body.copied_floats() > std::numeric_limits<int32_t>::max()) continue;
+      const size_t workspace = size_t(body.threads * body.copied_floats()) * sizeof(float);
+      // What the lanes beyond the last channel, or column, and the ends of tiles leave.
+      const int64_t lanes = body.by_columns ? columns.out : outputs;
+      const double efficiency =
+          0.8 * body.cycles.products / body.cycles.all * double(lanes) / double(divide_up(lanes, width) * width);
+      add_candidate(out, concat(body.by_columns ? "direct_columns:" : "direct:", (*kernels)->isa), Quality::fast, descs,
+                    {y}, [body = std::move(body)] { return body; });
       Candidate& candidate = out.candidates.back();
-      // What the lanes beyond the last channel and the ends of tiles leave.
-      candidate.efficiency =
-          0.8 * cycles.products / cycles.all * double(outputs) / double(divide_up(outputs, width) * width);
+      candidate.efficiency = efficiency;
       candidate.workspace_bytes = workspace;
       if (op.has(3)) candidate.in_place = 1u << 3;  // tiles start from the residual
     }

@@ -59,9 +59,12 @@ struct Pointwise {
 // Any kernel, one group, on a copy of what a tile of y reads of x: a plane for each channel, zeros where the padding
 // is, and the columns in an order in which neighbouring pixels of y read neighbouring floats.  y[pixel, o] = sum over t
 // of x[row of y * x_row + column of y + taps[t]] * w[o, t].
+//
+// Vectors hold channels of y; or, for results of few channels, columns of it.  Then the weights are as the user has
+// them, and in `result` the pixels are the channels, the vectors those of columns.
 struct Direct {
   const float* x = nullptr;
-  const float* weights = nullptr;  // vector v, tap t at (v * inputs + t) * width
+  const float* weights = nullptr;  // vector v, tap t at (v * inputs + t) * width; of columns: o * inputs + t
   const int32_t* taps = nullptr;   // all of a filter's: channel, kernel row, kernel column
   int64_t inputs = 0;              // the number of taps
   int64_t rows = 0, columns = 0;   // of the tile
@@ -87,17 +90,20 @@ struct Depthwise {
 
 struct ConvKernels {
   const char* isa;
-  int width;             // floats a vector
-  int tile_vectors;      // vectors of output channels that a tile of Pointwise or Direct spans at most, up to 4
-  int tile_pixels[5];    // and pixels, by its number of vectors
-  int depthwise_pixels;  // pixels of a tile of Depthwise
-  bool groups;           // Depthwise::group may be more than 1
+  int width;              // floats a vector
+  int tile_vectors;       // vectors of output channels that a tile of Pointwise or Direct spans at most, up to 4
+  int tile_pixels[5];     // and pixels, by its number of vectors
+  int depthwise_pixels;   // pixels of a tile of Depthwise
+  int column_vectors[5];  // vectors of columns that a tile of Direct spans at most, by its number of channels
+  bool groups;            // Depthwise::group may be more than 1
   // Pixels [first, last) counted through images, rows and columns; vectors [first_vector, last_vector) of the
   // output, `tile` of them at a time.
   void (*pointwise)(const Pointwise& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector,
                     int tile);
   // All rows and columns of the tile; vectors as above.
   void (*direct)(const Direct& job, int64_t first_vector, int64_t last_vector, int tile);
+  // Channels [first, last) of y in vectors of columns.  Up to a vector behind each row of x is read, and not used.
+  void (*direct_columns)(const Direct& job, int64_t first, int64_t last);
   // Rows [first, last) of one image, of vectors [first_vector, last_vector).
   void (*depthwise)(const Depthwise& job, int64_t image, int64_t first_vector, int64_t last_vector, int64_t first,
                     int64_t last);

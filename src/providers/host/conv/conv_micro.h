@@ -1,7 +1,7 @@
 // The vector code of conv_kernels.h, compiled once for each instruction set.
 //
 // The file that includes this sets the instruction set (#pragma GCC target), then PL_CONV_NAMESPACE, PL_CONV_WIDTH
-// (floats a vector) and PL_CONV_TILES (the three numbers of ConvKernels that speak of tiles); everything here lies in
+// (floats a vector) and PL_CONV_TILES (the numbers of ConvKernels that speak of tiles); everything here lies in
 // that namespace.  Nothing of the standard library may be instantiated here: the linker keeps one copy of a template
 // function for all files, and it could be the one that older processors cannot run.
 //
@@ -169,10 +169,10 @@ PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int 
     const Vec low = all(result.finish.low), high = all(result.finish.high);
 #pragma GCC unroll 32
     for (int p = 0; p < P; ++p)
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int v = 0; v < V; ++v) sums[p][v] = at_most(at_least(sums[p][v], low), high);
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int v = 0; v < V; ++v) {
     float* to = y + v * result.vector;
     if (part && v == V - 1) {
@@ -240,8 +240,9 @@ void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_
 
 using PointwiseTile = void (*)(const Pointwise&, const float*, int64_t, int64_t, int, const float*, bool);
 
-constexpr ConvKernels kTiles = {"", kWidth, PL_CONV_TILES, false, nullptr, nullptr, nullptr};
+constexpr ConvKernels kTiles = {"", kWidth, PL_CONV_TILES, false, nullptr, nullptr, nullptr, nullptr};
 constexpr int kMostPixels = 32;
+constexpr int kMostChannels = 4;  // of a tile of columns
 
 struct PointwiseTiles {
   PointwiseTile tile[5][kMostPixels + 1] = {};  // by vectors, then pixels
@@ -366,6 +367,73 @@ void direct(const Direct& job, int64_t first_vector, int64_t last_vector, int ti
       }
     }
   }
+}
+
+// P channels by V vectors of neighbouring columns, all taps.  `part`: the columns in the last vector; 0 if it is whole.
+template <int P, int V>
+void columns_tile(const Direct& job, const float* x, int64_t offset, int64_t channel, int part) {
+  Vec sums[P][V];
+#pragma GCC unroll 4
+  for (int p = 0; p < P; ++p) {
+    const Vec bias = all(job.result.bias ? job.result.bias[channel + p] : 0.0f);
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) sums[p][v] = bias;
+    if (!job.result.residual) continue;
+    const float* from = job.result.residual + offset + p * job.result.pixel;
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v)
+      sums[p][v] += part && v == V - 1 ? load_part(from + v * kWidth, part) : load(from + v * kWidth);
+  }
+  const float* w = job.weights + channel * job.inputs;
+  for (int64_t tap = 0; tap < job.inputs; ++tap, ++w) {
+    const float* from = x + job.taps[tap];
+    Vec columns[V];
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) columns[v] = load(from + v * kWidth);
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) {
+      const Vec filter = all(w[p * job.inputs]);
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) sums[p][v] += columns[v] * filter;
+    }
+  }
+  end<P, V>(sums, job.result, offset, part);
+}
+
+struct ColumnsTiles {
+  DirectTile tile[5][9] = {};  // by channels, then vectors
+};
+template <int P, int V>
+constexpr void fill_columns_vectors(ColumnsTiles& tiles) {
+  tiles.tile[P][V] = columns_tile<P, V>;
+  if constexpr (V > 1) fill_columns_vectors<P, V - 1>(tiles);
+}
+template <int P>
+constexpr ColumnsTiles fill_columns(ColumnsTiles tiles) {
+  fill_columns_vectors<P, kTiles.column_vectors[P]>(tiles);
+  if constexpr (P > 1)
+    return fill_columns<P - 1>(tiles);
+  else
+    return tiles;
+}
+constexpr ColumnsTiles kColumns = fill_columns<kMostChannels>({});
+
+void direct_columns(const Direct& job, int64_t first, int64_t last) {
+  const int64_t count = last - first, groups = (count + kMostChannels - 1) / kMostChannels;
+  const int64_t vectors = (job.columns + kWidth - 1) / kWidth;
+  const int rest = int(job.columns % kWidth);
+  const auto group_from = [&](int64_t group) { return first + count * group / groups; };
+  const int64_t most = kTiles.column_vectors[(count + groups - 1) / groups], pieces = (vectors + most - 1) / most;
+  for (int64_t row = 0; row < job.rows; ++row)
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      const int64_t vector = vectors * piece / pieces, v = vectors * (piece + 1) / pieces - vector;
+      const float* x = job.x + row * job.x_row + vector * kWidth;
+      for (int64_t group = 0; group < groups; ++group) {
+        const int64_t channel = group_from(group), p = group_from(group + 1) - channel;
+        const int64_t offset = row * job.result.row + vector * kWidth + channel * job.result.pixel;
+        kColumns.tile[p][v](job, x, offset, channel, vector + v == vectors ? rest : 0);
+      }
+    }
 }
 
 // ---- depthwise ------------------------------------------------------------------------------------
@@ -538,7 +606,8 @@ void depthwise(const Depthwise& job, int64_t image, int64_t first_vector, int64_
   }
 }
 
-constexpr ConvKernels kKernels = {PL_CONV_ISA, kWidth, PL_CONV_TILES, PL_CONV_MASKS != 0, pointwise, direct, depthwise};
+constexpr ConvKernels kKernels = {PL_CONV_ISA, kWidth, PL_CONV_TILES,  PL_CONV_MASKS != 0,
+                                  pointwise,   direct, direct_columns, depthwise};
 
 #undef PL_ALWAYS
 

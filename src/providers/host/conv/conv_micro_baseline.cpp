@@ -10,7 +10,8 @@
 #define PL_CONV_NAMESPACE baseline
 #define PL_CONV_WIDTH 8
 #define PL_CONV_MASKS 0
-#define PL_CONV_TILES 1, {0, 4, 0, 0, 0}, 4
+#define PL_CONV_TILES \
+  1, {0, 4, 0, 0, 0}, 4, { 0, 4, 2, 1, 1 }
 #include "providers/host/conv/conv_micro.h"
 
 namespace pl::host {
