@@ -14,7 +14,17 @@ from pathlib import Path
 from .programs import program
 
 _FOLDER = Path(__file__).resolve().parent
-_ASIDE = {"__init__", "__main__", "derive_shapes", "engines", "programs", "record", "shapes", "torchvision_models"}
+_ASIDE = {
+    "__init__",
+    "__main__",
+    "derive_shapes",
+    "engines",
+    "programs",
+    "record",
+    "shapes",
+    "super_resolution",
+    "torchvision_models",
+}
 _SHORT = {
     "choice_quality": ["--every", "5"],
     "gpu": ["--batch", "4", "--rounds", "3"],

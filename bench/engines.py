@@ -82,16 +82,17 @@ def _pylayout_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], A
 def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
     import torch
 
-    from .torchvision_models import build, import_torchvision
+    from . import super_resolution, torchvision_models
 
     torch.set_num_threads(options["threads"])
     torch.set_grad_enabled(False)
     if "weights" in options:
-        module = getattr(import_torchvision(), options["network"])().eval()
+        module = getattr(torchvision_models.import_torchvision(), options["network"])().eval()
         weights = np.load(options["weights"])
         module.load_state_dict({key: torch.from_numpy(weights[key]) for key in weights}, strict=False)
     else:
-        module = build(options["network"])
+        models = super_resolution if options["network"] in super_resolution.NETWORKS else torchvision_models
+        module = models.build(options["network"])
     x = torch.from_numpy(np.load(options["images"]))
     if name == "torch:channels_last":
         module = module.to(memory_format=torch.channels_last)

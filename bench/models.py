@@ -1,11 +1,13 @@
 """Whole models from ONNX files: pylayout's plans against ONNX Runtime, OpenVINO and PyTorch, in one run.
 
     python -m bench.models resnet50 mobilenet_v2 --batch 1 16 --json out.json
+    python -m bench.models espcn_x3 srcnn
     python -m bench.models model.onnx
 
 A network of torchvision is exported with seeded weights, its batch norms calibrated by one forward pass, so that
-activations stay near unit scale; or give an ONNX file of your own. Peers that are not installed are left out, and the
-table says so. The last line is the geometric mean of the best peer's time over pylayout's: above 1, pylayout is faster.
+activations stay near unit scale; those of super_resolution.py are seeded too; or give an ONNX file of your own. Peers
+that are not installed are left out, and the table says so. The last line is the geometric mean of the best peer's
+time over pylayout's: above 1, pylayout is faster.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ import numpy as np
 
 from pylayout.cli.terminal import Table, ms_text
 
+from . import super_resolution, torchvision_models
 from .engines import Engine, take_turns
 from .record import write
-from .torchvision_models import NETWORKS, build, images_for, write_onnx
+from .torchvision_models import NETWORKS, write_onnx
 
 ENGINES = ["plan", "onnxruntime", "openvino", "torch:channels_last"]
 
@@ -33,7 +36,8 @@ def export(network: str, batch: int, folder: Path) -> dict[str, Any]:
     """The files that engines read: the model, its input and PyTorch's output. Runs in a process of its own."""
     import torch
 
-    module, x = build(network), images_for(network, batch)
+    models = super_resolution if network in super_resolution.NETWORKS else torchvision_models
+    module, x = models.build(network), models.images_for(network, batch)
     files = {key: str(folder / f"{key}{suffix}") for key, suffix in _FILES.items()}
     write_onnx(module, x, Path(files["model"]))
     with torch.no_grad():
@@ -98,8 +102,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     for name in options.networks:
-        if name not in NETWORKS and not name.endswith(".onnx"):
-            parser.error(f"no network named {name!r}, expected an ONNX file or one of {', '.join(NETWORKS)}")
+        known = NETWORKS + super_resolution.NETWORKS
+        if name not in known and not name.endswith(".onnx"):
+            parser.error(f"no network named {name!r}, expected an ONNX file or one of {', '.join(known)}")
     rows = []
     table = Table(
         ("network", "batch", *options.engines, "ratio", "error"), ("batch", *options.engines, "ratio", "error")

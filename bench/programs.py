@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pylayout.cli.terminal import Progress
+from pylayout.cli.progress import Progress
 
 __all__ = ["program", "stream_shapes"]
 
