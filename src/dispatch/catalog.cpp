@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <map>
 #include <numeric>
 
@@ -71,6 +72,9 @@ std::string key_of(const Device& device, int threads, const std::string& text) {
 }
 
 // GPUs' is that of a larger product, which the other key never was.
+// The database keeps what was found wrong beside the times, under the candidate's key with this before it.
+constexpr const char* kWrong = "wrong ";
+
 const char* flops_key(const Device& device) { return device.is_gpu() ? "large_flops_per_ms" : "flops_per_ms"; }
 
 bool same_layouts(const Candidate& a, const Candidate& b) {
@@ -257,6 +261,9 @@ void Catalog::price(Entry& entry) {
   bool all = true;
   for (Way& way : entry.ways) {
     way.environment = environment(*entry.device, way.candidate.provider, entry.threads);
+    const auto error = costs_.find(way.environment, entry.text, kWrong + way.key);
+    if (error && way.usable) refuse_wrong(entry, way, *error);
+    if (!error && way.wrong > 0) way.wrong = 0, way.usable = true;  // the database was cleared
     const auto known = costs_.find(way.environment, entry.text, way.key);
     way.measured = known.has_value();
     if (known) {
@@ -397,12 +404,24 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
   options.interrupt = &context_.interrupt();
   for (size_t i = 0; i < entry.op.inputs.size(); ++i)
     options.constants.push_back(entry.op.schema->role_of(int(i)) == Role::constant);
+  options.witnesses = [&] { return witnesses(entry); };
+  bool overturned = false;
   {
     std::lock_guard<std::mutex> one(measuring_);
     if (entry.device->is_cpu()) use_threads(entry.threads);
-    pl::measure(*entry.device, contenders, options);
+    options.agreed = &entry.agreed;
+    const std::vector<double> before = entry.agreed.values;
+    pl::measure(*entry.device, entry.op, contenders, options);
+    overturned = !before.empty() && difference(before, entry.agreed.values) > agreement_bound(entry.op);
   }
   std::lock_guard<std::mutex> guard(entry.lock);
+  if (overturned)  // what was measured before agreed on another result
+    for (Way& way : entry.ways)
+      if (way.agrees) {
+        way.agrees = false;
+        refuse_wrong(entry, way, 1);
+        costs_.record(way.environment, entry.text, kWrong + way.key, way.wrong);
+      }
   for (size_t i = 0; i < places.size(); ++i) {
     Way& way = entry.ways[places[i]];
     if (contenders[i].failed) {
@@ -410,12 +429,63 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
       entry.refusals.push_back({way.candidate.provider, way.candidate.implementation + ": failed when it was run"});
       continue;
     }
+    if (contenders[i].wrong) {
+      refuse_wrong(entry, way, contenders[i].error);
+      costs_.record(way.environment, entry.text, kWrong + way.key, way.wrong);
+      continue;
+    }
+    way.agrees = contenders[i].agrees;
     way.ms = contenders[i].ms;
     way.measured = true;
     // What was hardly ever left alone serves this process, as the best that is known, and is not handed on to others.
     if (!contenders[i].doubtful) costs_.record(way.environment, entry.text, way.key, way.ms);
   }
   bump_epoch();
+}
+
+// With the entry's lock, or before others see the entry.
+void Catalog::refuse_wrong(Entry& entry, Way& way, double error) {
+  way.usable = false;
+  way.wrong = std::isfinite(error) ? std::max(error, 1e-9) : 1e9;  // the database keeps finite numbers
+  char text[64];
+  std::snprintf(text, sizeof text, "%.1e, bound %.1e", way.wrong, agreement_bound(entry.op));
+  entry.refusals.push_back(
+      {way.candidate.provider,
+       concat(way.candidate.implementation, " ", way.candidate.outputs[0].layout.str(),
+              ": wrong: its result stands against the other candidates' (relative difference ", text, ")")});
+}
+
+// Ways that are not measured, and plain loops where they take no more than a second or so.
+std::vector<Witness> Catalog::witnesses(Entry& entry) {
+  constexpr size_t kMost = 3;
+  constexpr double kReferenceFlops = 1e9;
+  std::vector<Witness> found;
+  const auto add = [&](const Candidate& candidate) {
+    try {
+      found.push_back({candidate, candidate.prepare()});
+    } catch (const Error&) {  // one that cannot be prepared is none
+    }
+  };
+  if (entry.op.schema->flops(entry.op) <= kReferenceFlops) {
+    CandidateList list;
+    for (Provider* provider : context_.providers_of(*entry.device)) provider->list(entry.op, *entry.device, list);
+    for (const Candidate& candidate : list.candidates)
+      if (candidate.reference && found.empty()) add(candidate);
+  }
+  for (const Way& way : entry.ways)
+    if (found.size() < kMost && way.usable && !way.measured && !way.kernel) add(way.candidate);
+  return found;
+}
+
+std::vector<CostDatabase::Record> Catalog::found_wrong(const Device& device, const std::string& provider) const {
+  std::vector<CostDatabase::Record> found;
+  const std::string mark = kWrong;
+  for (CostDatabase::Record& record : costs_.records(environment(device, provider), "")) {
+    if (record.candidate.compare(0, mark.size(), mark) != 0) continue;
+    record.candidate.erase(0, mark.size());
+    found.push_back(std::move(record));
+  }
+  return found;
 }
 
 std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {

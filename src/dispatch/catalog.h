@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/setting.h"
+#include "dispatch/cost_database.h"
 #include "dispatch/cost_model.h"
 #include "dispatch/measure.h"
 #include "dispatch/options.h"
@@ -24,7 +25,6 @@
 namespace pl {
 
 class Context;
-class CostDatabase;
 struct Chain;  // dispatch/contest.h
 struct Entry;
 using EntryRef = std::shared_ptr<Entry>;
@@ -38,7 +38,9 @@ struct Way {
   // Read by choices without the entry's lock, while another thread may measure.
   Setting<double> ms{0};  // measured, else estimated
   Setting<bool> measured{false};
-  Setting<bool> usable{true};  // false: preparing it failed
+  Setting<bool> usable{true};  // false: preparing it failed, or it is wrong
+  double wrong = 0;            // how far its result was from the others', of a way that is not used for that
+  bool agrees = false;         // its result was held against the others' in this process, and is theirs
   std::shared_ptr<Kernel> kernel;
 };
 
@@ -60,6 +62,7 @@ struct Entry {
 
   std::mutex lock;  // guards what follows and the mutable parts of ways
   bool all_measured = false;
+  AgreedResult agreed;  // of the ways measured in this process
   std::atomic<uint32_t> runs{0};
   std::vector<Consumer> consumers;
 
@@ -126,6 +129,10 @@ class Catalog {
   // it what each provider says.
   std::string why_nothing_runs(Entry& entry, const std::string& where = "");
 
+  // What was found wrong on a device by measuring, in this process or before: op, candidate, and in place of a time how
+  // far its result was from the others'.
+  std::vector<CostDatabase::Record> found_wrong(const Device& device, const std::string& provider) const;
+
   // The rates of a device, measured once for each environment.
   Rates rates(Device& device);
   Rates calibrate(Device& device);
@@ -144,6 +151,8 @@ class Catalog {
   EntryRef reorder_entry(const TensorDesc& from, const TensorDesc& to, Device& device, int threads);
   EntryRef make(const Op& op, Device& device, int threads, bool whole_space);
   void price(Entry& entry);
+  void refuse_wrong(Entry& entry, Way& way, double error);
+  std::vector<Witness> witnesses(Entry& entry);
 
   Context& context_;
   CostDatabase& costs_;

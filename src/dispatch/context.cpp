@@ -102,6 +102,16 @@ std::string Context::devices_json() const {
         .field("version", provider->version())
         .field("notes", provider->notes())
         .end();
+  json.end().key("wrong").list();
+  for (const auto& device : devices())
+    for (Provider* provider : providers_of(*device))
+      for (const CostDatabase::Record& record : catalog_->found_wrong(*device, provider->name()))
+        json.object()
+            .field("device", device->name())
+            .field("op", record.op)
+            .field("candidate", record.candidate)
+            .field("difference", record.ms)
+            .end();
   json.end().field("threads", int(options_.threads)).field("cache_dir", options_.cache_dir).end();
   return json.str();
 }

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
-#include <map>
-#include <random>
+#include <tuple>
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #endif
 
 #include "core/threads.h"
+#include "dispatch/sample_data.h"
 
 namespace pl {
 namespace {
@@ -30,37 +29,6 @@ constexpr int kTieRounds = 12;
 
 using Clock = std::chrono::steady_clock;
 
-// Values in [0.5, 1.5): no denormals, positive (variances), and finite through any op here.  Integers are zero
-// or one, valid as indices wherever there is anything to index.
-std::vector<char> random_bytes(DType dtype, size_t bytes) {
-  std::vector<char> data(bytes);
-  std::minstd_rand random(1);
-  constexpr size_t kPeriod = 8191;  // elements generated; repeated, since only the timing matters
-  const size_t unit = size_of(dtype);
-  const size_t count = bytes / unit;
-  for (size_t i = 0; i < std::min(count, kPeriod); ++i) {
-    const float value = 0.5f + float(random() % 65536) / 65536.0f;
-    char* at = data.data() + i * unit;
-    switch (dtype) {
-      case DType::f32: std::memcpy(at, &value, 4); break;
-      case DType::f16: {
-        const uint16_t half = float_to_half(value);
-        std::memcpy(at, &half, 2);
-        break;
-      }
-      case DType::bf16: {
-        const uint16_t half = float_to_bfloat16(value);
-        std::memcpy(at, &half, 2);
-        break;
-      }
-      default: *at = 0; break;  // little-endian zero of any width: an index that is always valid
-    }
-  }
-  for (size_t done = std::min(count, kPeriod) * unit; done > 0 && done < count * unit; done *= 2)
-    std::memcpy(data.data() + done, data.data(), std::min(done, count * unit - done));
-  return data;
-}
-
 // Whatever disturbs a run makes it longer, never shorter, so the lower quartile is nearer the truth than the median
 // on a busy machine; the minimum would reward a single lucky run.
 double lower_quartile(std::vector<double> values) {
@@ -79,6 +47,7 @@ struct Runner {
   double shortest = INFINITY;          // of all samples
   int repeat = 1;
 
+  bool out() const { return contender->failed || contender->wrong; }
   void run_once() { contender->kernel->run({inputs.data(), outputs.data(), workspace}); }
   // One sample; false if another program took a processor away meanwhile, which costs whole time slices.
   bool sample(Device& device, double& ms) {
@@ -128,12 +97,12 @@ bool alike(const Candidate& a, const Candidate& b, const std::vector<bool>& cons
 // same: the time becomes the fastest's, times the mean of what this one takes relative to the least, near and cold.
 void break_ties(Device& device, std::vector<Runner>& runners, const MeasureOptions& options) {
   for (Runner& fastest : runners) {
-    if (fastest.contender->failed || fastest.evicted.empty()) continue;
+    if (fastest.out() || fastest.evicted.empty()) continue;
     const double near = fastest.ms();
     std::vector<Runner> tied;
     bool leads = true;
     for (Runner& runner : runners) {
-      if (runner.contender->failed || runner.evicted.empty() ||
+      if (runner.out() || runner.evicted.empty() ||
           !alike(*runner.contender->candidate, *fastest.contender->candidate, options.constants))
         continue;
       leads = leads && (near < runner.ms() || (near == runner.ms() && &fastest <= &runner));
@@ -175,69 +144,163 @@ void evict([[maybe_unused]] const Buffer& buffer) {
 #endif
 }
 
-void measure(Device& device, std::vector<Contender>& contenders, const MeasureOptions& options) {
-  // Buffers are shared between contenders: they only need the largest size that any of them wants.
-  std::map<std::pair<int, int>, size_t> sizes;  // (0 input | 1 output, index) -> bytes
-  size_t workspace_bytes = 0;
-  for (const Contender& contender : contenders) {
-    const Candidate& candidate = *contender.candidate;
-    const auto grow = [&](int side, const std::vector<TensorDesc>& descs) {
-      for (size_t i = 0; i < descs.size(); ++i)
-        if (descs[i].present) {
-          size_t& bytes = sizes[{side, int(i)}];
-          bytes = std::max(bytes, descs[i].size_bytes());
-        }
-    };
-    grow(0, candidate.inputs);
-    grow(1, candidate.outputs);
-    workspace_bytes = std::max(workspace_bytes, candidate.workspace_bytes);
+namespace {
+
+// What input `input` of the op holds while it is measured.  Weights of sums have either sign, so that a term too many
+// or too few stands out of the sum.
+SampleRange range_of(const Op& op, int input) {
+  SampleRange range;
+  if (op.schema->products && op.schema->role_of(input) == Role::constant) range.low = -1, range.high = 1;
+  const DType dtype = op.in(input).dtype;
+  if (dtype == DType::s8 || dtype == DType::u8)
+    range.largest = 127;
+  else if (op.schema->integers && (dtype == DType::s32 || dtype == DType::s64))
+    std::tie(range.least, range.largest) = op.schema->integers(op, input);
+  return range;
+}
+
+// The buffers that contenders take turns in: of each input and output one, of the largest size that any wants.
+class Buffers {
+ public:
+  Buffers(Device& device, const Op& op) : device_(device), op_(op), held_(op.inputs.size()) {}
+
+  // Makes room for what the candidate wants; before any is run.
+  void grow(const Candidate& candidate) {
+    grow(inputs_, candidate.inputs);
+    grow(outputs_, candidate.outputs);
+    if (candidate.workspace_bytes > (workspace_ ? workspace_->bytes() : 0))
+      workspace_ = device_.allocate(candidate.workspace_bytes);
   }
-  std::map<std::pair<int, int>, BufferRef> buffers;
-  for (const auto& [place, bytes] : sizes) {
-    buffers[place] = device.allocate(bytes);
-    if (place.first == 0) {
-      DType dtype = DType::f32;
-      for (const Contender& contender : contenders) dtype = contender.candidate->inputs[size_t(place.second)].dtype;
-      const std::vector<char> data = random_bytes(dtype, bytes);
-      device.write(*buffers[place], 0, data.data(), bytes);
+  // Writes the inputs as the candidate states them, where they are not there yet, and binds what it runs on.
+  void bind(const Candidate& candidate, std::vector<Buffer*>& inputs, std::vector<Buffer*>& outputs,
+            Buffer*& workspace) {
+    for (size_t i = 0; i < candidate.inputs.size(); ++i) {
+      const TensorDesc& desc = candidate.inputs[i];
+      inputs.push_back(desc.present ? inputs_[i].get() : nullptr);
+      if (!desc.present || (held_[i].present && same_memory(held_[i], desc))) continue;
+      Buffer& buffer = *inputs_[i];
+      if (buffer.host()) {
+        write_sample(desc, range_of(op_, int(i)), unsigned(i) + 1, static_cast<char*>(buffer.host()));
+      } else {
+        staging_.resize(std::max(staging_.size(), desc.size_bytes()));
+        write_sample(desc, range_of(op_, int(i)), unsigned(i) + 1, staging_.data());
+        device_.write(buffer, 0, staging_.data(), desc.size_bytes());
+      }
+      held_[i] = desc;
     }
+    for (size_t i = 0; i < candidate.outputs.size(); ++i)
+      outputs.push_back(candidate.outputs[i].present ? outputs_[i].get() : nullptr);
+    if (candidate.workspace_bytes) workspace = workspace_.get();
   }
-  const BufferRef workspace = workspace_bytes ? device.allocate(workspace_bytes) : nullptr;
+
+ private:
+  void grow(std::vector<BufferRef>& buffers, const std::vector<TensorDesc>& descs) {
+    buffers.resize(std::max(buffers.size(), descs.size()));
+    for (size_t i = 0; i < descs.size(); ++i)
+      if (descs[i].present && (!buffers[i] || buffers[i]->bytes() < descs[i].size_bytes())) {
+        buffers[i] = nullptr;
+        buffers[i] = device_.allocate(descs[i].size_bytes());
+        if (&buffers == &inputs_) held_[i] = {};
+      }
+  }
+
+  Device& device_;
+  const Op& op_;
+  std::vector<BufferRef> inputs_, outputs_;
+  BufferRef workspace_;
+  std::vector<TensorDesc> held_;  // what each input's buffer holds
+  std::vector<char> staging_;
+};
+
+// Positions at which results are compared: reading one from a device that is not the host takes some 10 us.
+constexpr int kHostPositions = 256, kDevicePositions = 48;
+
+// Holds the results of the contenders' first runs against each other; empty ones are of those that failed.
+void compare(Device& device, const Op& op, const Probe& probe, Buffers& buffers, std::vector<Contender>& contenders,
+             std::vector<std::vector<double>> results, const MeasureOptions& options) {
+  const double bound = agreement_bound(op);
+  std::vector<int> weights(results.size(), 1);
+  if (options.agreed && options.agreed->weight > 0) {
+    results.push_back(options.agreed->values);
+    weights.push_back(options.agreed->weight);
+  }
+  Agreement agreement = agree(results, weights, bound);
+  if (agreement.representative < 0 && options.witnesses) {
+    for (const Witness& witness : options.witnesses()) {
+      std::vector<Buffer*> inputs, outputs;
+      Buffer* workspace = nullptr;
+      try {
+        buffers.grow(witness.candidate);
+        buffers.bind(witness.candidate, inputs, outputs, workspace);
+        const std::vector<BufferRef> packed = pack_inputs(device, witness.candidate, inputs);
+        probe.poison(device, witness.candidate.outputs, outputs);
+        witness.kernel->run({inputs.data(), outputs.data(), workspace});
+        device.synchronize();
+        results.push_back(probe.read(device, witness.candidate.outputs, outputs));
+        weights.push_back(witness.candidate.reference ? 2 : 1);  // plain loops are right where others differ
+      } catch (const Error&) {                                   // it says nothing, then
+      }
+    }
+    agreement = agree(results, weights, bound);
+  }
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    contenders[i].error = agreement.error[i];
+    contenders[i].wrong = agreement.outlier[i];
+    contenders[i].agrees = agreement.representative >= 0 && !results[i].empty() && !agreement.outlier[i];
+  }
+  if (!options.agreed || agreement.representative < 0) return;
+  options.agreed->values = results[size_t(agreement.representative)];
+  options.agreed->weight = 0;
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!results[i].empty() && !agreement.outlier[i]) options.agreed->weight += weights[i];
+}
+
+}  // namespace
+
+void measure(Device& device, const Op& op, std::vector<Contender>& contenders, const MeasureOptions& options) {
+  Buffers buffers(device, op);
+  for (const Contender& contender : contenders) buffers.grow(*contender.candidate);
+  const Probe probe(op, device.host_memory() ? kHostPositions : kDevicePositions);
+  std::vector<std::vector<double>> results(contenders.size());
 
   std::vector<Runner> runners;
   for (Contender& contender : contenders) {
     Runner runner;
     runner.contender = &contender;
-    const auto bind = [&](int side, const std::vector<TensorDesc>& descs, std::vector<Buffer*>& to) {
-      for (size_t i = 0; i < descs.size(); ++i)
-        to.push_back(descs[i].present ? buffers[{side, int(i)}].get() : nullptr);
-    };
-    bind(0, contender.candidate->inputs, runner.inputs);
-    bind(1, contender.candidate->outputs, runner.outputs);
-    if (contender.candidate->workspace_bytes) runner.workspace = workspace.get();
+    const Candidate& candidate = *contender.candidate;
+    buffers.bind(candidate, runner.inputs, runner.outputs, runner.workspace);
+    if (options.interrupt) options.interrupt->poll();
     try {
-      runner.packed = pack_inputs(device, *contender.candidate, runner.inputs);
+      runner.packed = pack_inputs(device, candidate, runner.inputs);
     } catch (const Error& error) {
       if (error.code() == Code::out_of_memory) throw;
       contender.failed = true;
     }
+    try {  // touches memory, builds what is built late: not timed
+      if (!contender.failed) {
+        probe.poison(device, candidate.outputs, runner.outputs);
+        runner.run_once();
+        results[runners.size()] = probe.read(device, candidate.outputs, runner.outputs);
+      }
+    } catch (const Error&) {
+      contender.failed = true;
+    }
     for (size_t i = 0; i < runner.inputs.size(); ++i) {
-      const Packing* packing = contender.candidate->packing_of(int(i));
+      const Packing* packing = candidate.packing_of(int(i));
       if (i < options.constants.size() && options.constants[i] && runner.inputs[i] && runner.inputs[i]->host() &&
-          comes_from_afar(packing ? packing->bytes : contender.candidate->inputs[i].size_bytes()))
+          comes_from_afar(packing ? packing->bytes : candidate.inputs[i].size_bytes()))
         runner.evicted.push_back(runner.inputs[i]);
     }
     runners.push_back(std::move(runner));
   }
+  compare(device, op, probe, buffers, contenders, std::move(results), options);
 
   const auto began = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
   for (Runner& runner : runners) {
-    if (runner.contender->failed) continue;
+    if (runner.out()) continue;
     if (options.interrupt) options.interrupt->poll();
-    runner.take_sample(device);  // touches memory, builds what is built late: not counted
-    runner.forget();
-    if (!runner.contender->failed) runner.take_sample(device);
+    runner.take_sample(device);
     if (runner.evicted.empty())
       runner.repeat = std::clamp(int(0.02 / std::max(runner.shortest, 1e-6)), 1, 1000);  // samples of at least 20 us
   }
@@ -248,7 +311,7 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
     for (size_t i = 0; i < runners.size(); ++i) {
       Runner& runner = runners[(first + i) % runners.size()];
       if (options.interrupt) options.interrupt->poll();
-      if (!runner.contender->failed && races(runner)) runner.take_sample(device);
+      if (!runner.out() && races(runner)) runner.take_sample(device);
     }
   };
   for (int round = 1; round < options.rounds; ++round) {
@@ -273,7 +336,7 @@ void measure(Device& device, std::vector<Contender>& contenders, const MeasureOp
     if (seconds() > options.seconds * 2) break;
     double best = INFINITY;
     for (const Runner& runner : runners)
-      if (!runner.contender->failed) best = std::min(best, runner.ms());
+      if (!runner.out()) best = std::min(best, runner.ms());
     const auto close = [&](const Runner& runner) { return runner.ms() <= kClose * best; };
     if (std::count_if(runners.begin(), runners.end(), close) < 2) break;
     take_round(close);

@@ -3,13 +3,19 @@
 // Ties, of ops with large weights, are decided by what the contenders take with all of their memory evicted as well.
 // Samples during which another program took a processor away are taken again, so that a busy machine delays a
 // measurement more than it falsifies it.
+//
+// The first run of each, which is not timed, is on the same values for all, and its result is held against the others'
+// (dispatch/agreement.h): what stands against them is wrong, and is not timed.
 #pragma once
 
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "core/device.h"
 #include "core/interrupt.h"
+#include "dispatch/agreement.h"
 #include "providers/provider.h"
 
 namespace pl {
@@ -21,10 +27,23 @@ struct Contender {
   // a tie it says, too, what each takes when everything is cold; see break_ties.
   double ms = 0;
   bool failed = false;    // out: it threw
+  bool wrong = false;     // out: its result stands against that of most others
+  bool agrees = false;    // out: it is one of those most
+  double error = 0;       // out: how far its result is from theirs (difference() of dispatch/agreement.h)
   bool doubtful = false;  // out: it is short, and was disturbed in nearly all samples
 };
 
+// A candidate that is run once, untimed, to decide between results that differ.
+struct Witness {
+  Candidate candidate;
+  std::shared_ptr<Kernel> kernel;
+};
+
 struct MeasureOptions {
+  // Asked for where results differ and no group of them is the largest.
+  std::function<std::vector<Witness>()> witnesses;
+  // In: the result of those measured earlier; out: the one that is right.  Null: only these are compared.
+  AgreedResult* agreed = nullptr;
   // Inputs that come from far away in a program: by the time a layer runs again, the weights of the others have pushed
   // its own out of the caches.  Large ones are evicted before each run; other inputs were written just before.
   std::vector<bool> constants;
@@ -43,6 +62,6 @@ bool comes_from_afar(size_t constant_bytes);
 void evict(const Buffer& buffer);
 
 // Runs the contenders of one op on random data in buffers of its own.
-void measure(Device& device, std::vector<Contender>& contenders, const MeasureOptions& options);
+void measure(Device& device, const Op& op, std::vector<Contender>& contenders, const MeasureOptions& options);
 
 }  // namespace pl

@@ -2,6 +2,8 @@
 //
 // Negative indices count from the end.  An index out of range is an error where the host can check it cheaply;
 // elsewhere the elements it would have fetched are zero.
+#include <algorithm>
+
 #include "ops/op.h"
 
 namespace pl {
@@ -26,6 +28,13 @@ void check_not_empty(const Op& op, int table, int dim, int index) {
         ", expected elements along dimension ", dim, " to choose from");
 }
 
+// Every element of the dimension that is looked up.
+std::pair<int64_t, int64_t> any_index(const Op& op, int input) {
+  if (op.schema->input_parameter(input).name != "index") return {0, 0};
+  const TensorDesc& table = op.in(1 - input);
+  return {0, std::max<int64_t>(0, table.shape[int(op.attributes.integer("dim"))] - 1)};
+}
+
 void infer_index_select(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   check_dtype(op, 1, {DType::s64, DType::s32});
@@ -46,6 +55,7 @@ Schema index_select() {
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
       .tensor("index", concat("any shape, ", kIndices));
   schema.infer = infer_index_select;
+  schema.integers = any_index;
   return schema;
 }
 
@@ -66,6 +76,7 @@ Schema embedding() {
       .tensor("index", concat("any shape, ", kIndices))
       .tensor("weight", "(rows, features), any dtype", Role::constant);
   schema.infer = infer_embedding;
+  schema.integers = any_index;
   return schema;
 }
 
@@ -93,6 +104,7 @@ Schema gather() {
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
       .tensor("index", concat("the rank of x, sizes at most those of x but along dim; ", kIndices));
   schema.infer = infer_gather;
+  schema.integers = any_index;
   return schema;
 }
 

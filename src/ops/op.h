@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/attributes.h"
@@ -77,6 +78,9 @@ struct Schema {
   // Arithmetic operations of the call (a multiply-add counts two).  Never null once registered: the default is
   // one per output element.
   std::function<double(const Op&)> flops;
+  // The least and the largest value that makes sense in an integer input (s32, s64) of the call: an index into a
+  // dimension, a number of steps.  Measurements draw from it.  Null: zero is all that is known to make sense.
+  std::function<std::pair<int64_t, int64_t>(const Op&, int input)> integers;
   // For ops that may only rename memory (reshape, transpose, slice): the outputs as views of input 0, or
   // nothing when this input layout does not permit a view.  Such ops need no provider.
   std::function<std::optional<std::vector<TensorDesc>>(const Op&)> view;

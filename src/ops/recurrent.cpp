@@ -81,6 +81,11 @@ Schema recurrent(const char* name, int64_t gates, const char* title, const char*
                    {"forward", "reverse", "bidirectional"});
   schema.attribute("batch_first", AttributeType::boolean, false, "the batch is the first dimension of x, y and states");
   schema.infer = infer;
+  schema.integers = [](const Op& op, int input) -> std::pair<int64_t, int64_t> {
+    if (input != kLengths) return {0, 0};
+    const int64_t steps = op.in(kX).shape[op.attributes.flag("batch_first") ? 1 : 0];
+    return {steps, steps};
+  };
   schema.flops = flops;
   return schema;
 }

@@ -1,7 +1,10 @@
 #include "providers/onednn/candidates.h"
 
+#include <algorithm>
+
 #include "core/status.h"
 #include "oneapi/dnnl/dnnl_debug.h"
+#include "providers/onednn/faults.h"
 
 namespace pl::onednn {
 namespace {
@@ -36,6 +39,29 @@ double efficiency_of(std::string_view name, bool reference) {
   if (starts_with(name, "gemm")) return 0.35;
   return 0.3;
 }
+
+bool has_post_ops(const_dnnl_primitive_desc_t pd) {
+  const_dnnl_primitive_attr_t attributes = nullptr;
+  const_dnnl_post_ops_t post_ops = nullptr;
+  return dnnl_primitive_desc_get_attr(pd, &attributes) == dnnl_success &&
+         dnnl_primitive_attr_get_post_ops(attributes, &post_ops) == dnnl_success && dnnl_post_ops_len(post_ops) > 0;
+}
+
+// A primitive, and after it another over its result.
+class TwoPrimitives final : public Kernel {
+ public:
+  TwoPrimitives(PrimitiveDesc first, std::vector<Argument> first_arguments, const Lister::Step& second,
+                const std::string& label)
+      : first_(std::move(first), std::move(first_arguments), label),
+        second_(second.description, second.arguments, label) {}
+  void run(const KernelArguments& arguments) override {
+    first_.run(arguments);
+    second_.run(arguments);
+  }
+
+ private:
+  PrimitiveKernel first_, second_;
+};
 
 bool same(const Candidate& a, const Candidate& b) {
   if (a.implementation != b.implementation) return false;
@@ -146,6 +172,15 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
     if (reference && (outcome.fast > 0 || !references)) continue;
     if (is_superseded(info, names, op_.schema->kind)) continue;
     names.insert(info);
+    const bool has_bias = std::any_of(bindings.begin(), bindings.end(),
+                                      [](const Binding& binding) { return binding.argument == DNNL_ARG_BIAS; });
+    // With the step that applies them apart, only those are wanted that cannot apply them rightly.
+    const KnownFault* fault = fault_of(op_, info, step_ || has_bias || has_post_ops(iterator.get()));
+    if (step_ ? !fault : fault != nullptr) {
+      if (fault) refuse(op_, out_, concat(info, ": ", fault->str()));
+      outcome.faulty += fault != nullptr;
+      continue;
+    }
     dnnl_primitive_desc_t copy = nullptr;
     expect_success(dnnl_primitive_desc_clone(&copy, iterator.get()), "dnnl_primitive_desc_clone");
     if (add(copy, bindings, prefix + info)) {
@@ -203,6 +238,9 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
     if (candidate.workspace_bytes)
       arguments.push_back({DNNL_ARG_SCRATCHPAD, Argument::Source::workspace, 0, 0, {clone(md).release(), Destroy()}});
   }
+  for (size_t i = 0; step_ && i < step_->arguments.size(); ++i)
+    if (const Argument& argument = step_->arguments[i]; argument.source == Argument::Source::input)
+      candidate.inputs[size_t(argument.index)] = op_.in(argument.index);
   // Layouts of tensors with one channel or one pixel differ in name only; and questions overlap.
   for (size_t i = first_; i < out_.candidates.size(); ++i)
     if (same(out_.candidates[i], candidate)) return true;
@@ -219,7 +257,14 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
       candidate.in_place |= 1u << binding.index;
   }
   std::string label = concat(op_.schema->name, ": onednn/", name);
-  candidate.prepare = [description, arguments = std::move(arguments), label = std::move(label)] {
+  if (step_) {
+    for (const Argument& argument : step_->arguments)
+      if (argument.source == Argument::Source::workspace)
+        candidate.workspace_bytes = std::max(candidate.workspace_bytes, dnnl_memory_desc_get_size(argument.md.get()));
+  }
+  candidate.prepare = [description, arguments = std::move(arguments), label = std::move(label),
+                       step = step_]() -> std::unique_ptr<Kernel> {
+    if (step) return std::make_unique<TwoPrimitives>(description, arguments, *step, label);
     return std::unique_ptr<Kernel>(std::make_unique<PrimitiveKernel>(description, arguments, label));
   };
   out_.add(std::move(candidate));

@@ -75,10 +75,19 @@ class Lister {
     int added = 0;
     int fast = 0;        // of those, the ones that are not reference implementations
     int unnameable = 0;  // implementations whose layouts have no Layout
+    int faulty = 0;      // implementations left out for a known fault (faults.h)
     dnnl_status_t status = dnnl_success;
   };
   Outcome walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create, const std::vector<Binding>& bindings,
                const std::string& prefix = "", bool references = true);
+
+  // From now on candidates run `step` after the primitive: what the primitive is asked without, because of a fault.
+  // Nothing ends this.  Implementations that the fault does not concern are then left out.
+  struct Step {
+    PrimitiveDesc description;
+    std::vector<Argument> arguments;
+  };
+  void then(std::optional<Step> step) { step_ = std::move(step); }
 
   // A reason that is reported if no candidate was found at all when finish() is called.
   void reason(std::string text) { reasons_.insert(std::move(text)); }
@@ -94,6 +103,7 @@ class Lister {
   size_t first_;  // candidates before are of other providers
   std::set<std::string> reasons_;
   int added_ = 0, unnameable_ = 0;
+  std::optional<Step> step_;
 };
 
 // A tensor of the op in another layout of it, dense.  False refusals: throws nothing, null md if oneDNN cannot name it.

@@ -7,6 +7,49 @@
 namespace pl::onednn {
 namespace {
 
+Argument argument(int id, Argument::Source source, int index, const_dnnl_memory_desc_t md) {
+  return {id, source, index, 0, {clone(md).release(), Destroy()}};
+}
+
+// Bias and activation as a primitive of its own, over the result in place: for implementations that cannot apply them
+// (kStridedPostOps).
+Lister::Step post_ops_apart(const Op& op, const Described& y) {
+  using Source = Argument::Source;
+  const dnnl_memory_desc_t md = y.md.get();
+  dnnl_primitive_desc_t made = nullptr;
+  Lister::Step step;
+  step.arguments = {argument(DNNL_ARG_DST, Source::output, 0, md)};
+  const bool active = !op.attributes.is_none("activation");
+  const std::vector<Eltwise> chain =
+      active ? eltwise_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
+                          op.attributes.number("activation_beta"))
+             : std::vector<Eltwise>{};
+  PostOps post_ops;
+  if (op.has(2)) {
+    std::vector<int64_t> sizes(size_t(op.out().rank()), 1);
+    sizes[1] = op.in(2).shape[0];
+    const MemoryDesc bias = plain_md(to_dnnl(op.in(2).dtype), sizes);
+    post_ops.eltwise(chain);
+    expect_success(dnnl_binary_primitive_desc_create(&made, cpu_engine(), dnnl_binary_add, md, bias.get(), md,
+                                                     post_ops.attributes()),
+                   "dnnl_binary_primitive_desc_create");
+    step.arguments.push_back(argument(DNNL_ARG_SRC_0, Source::output, 0, md));
+    step.arguments.push_back(argument(DNNL_ARG_SRC_1, Source::input, 2, bias.get()));
+  } else {
+    post_ops.eltwise({chain.begin() + 1, chain.end()});
+    expect_success(
+        dnnl_eltwise_forward_primitive_desc_create(&made, cpu_engine(), dnnl_forward_inference, chain[0].algorithm, md,
+                                                   md, chain[0].alpha, chain[0].beta, post_ops.attributes()),
+        "dnnl_eltwise_forward_primitive_desc_create");
+    step.arguments.push_back(argument(DNNL_ARG_SRC, Source::output, 0, md));
+  }
+  step.description = PrimitiveDesc(made, Destroy());
+  const auto scratchpad = dnnl_primitive_desc_query_md(made, dnnl_query_exec_arg_md, DNNL_ARG_SCRATCHPAD);
+  if (scratchpad && dnnl_memory_desc_get_size(scratchpad))
+    step.arguments.push_back(argument(DNNL_ARG_SCRATCHPAD, Source::workspace, 0, scratchpad));
+  return step;
+}
+
 void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const TensorDesc &x = op.in(0), &weight = op.in(1);
@@ -53,20 +96,32 @@ void list(const Op& op, CandidateList& out) {
       bindings.push_back(input(DNNL_ARG_BIAS, 2, op.in(2)));
     }
     const dnnl_primitive_attr_t attributes = post_ops.attributes();
-    const auto ask = [&](const MemoryDesc& weights, const Binding& binding) {
+    const auto ask = [&](const MemoryDesc& weights, const Binding& binding, bool apart) {
       auto all = bindings;
+      if (apart) all.resize(2);  // without the bias
       all.push_back(binding);
+      PostOps none;
+      const dnnl_primitive_attr_t applied = apart ? none.attributes() : attributes;
       return lister.walk(
           [&](dnnl_primitive_desc_t* pd) {
             return dnnl_deconvolution_forward_primitive_desc_create(
                 pd, cpu_engine(), dnnl_forward_inference, dnnl_deconvolution_direct, source.md.get(), weights.get(),
-                bias.get(), y.md.get(), windows.stride.data(), windows.dilation.data(), windows.begins.data(),
-                windows.ends.data(), attributes);
+                apart ? nullptr : bias.get(), y.md.get(), windows.stride.data(), windows.dilation.data(),
+                windows.begins.data(), windows.ends.data(), applied);
           },
-          all);
+          all, apart ? "then_post_ops:" : "");
     };
-    if (ask(any_md(type, sizes), free_weights).unnameable)
-      ask(strided_md(type, sizes, strides), input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(weight.dtype, weight.shape)));
+    const auto ask_all = [&](bool apart) {
+      const Lister::Outcome free = ask(any_md(type, sizes), free_weights, apart);
+      if (free.unnameable)
+        ask(strided_md(type, sizes, strides), input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(weight.dtype, weight.shape)),
+            apart);
+      return free.faulty > 0;
+    };
+    if (!ask_all(false)) continue;
+    lister.then(post_ops_apart(op, y));
+    ask_all(true);
+    lister.then(std::nullopt);
   }
   lister.finish();
 }

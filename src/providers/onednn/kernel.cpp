@@ -46,8 +46,8 @@ bool is_of(dnnl_primitive_t primitive, const_dnnl_primitive_desc_t description,
   return true;
 }
 
-// oneDNN 3.2's primitive cache can take two implementations of one op for the same: an inner product as gemm then came
-// back as brgemm, which reads its weights in another layout.  Such a primitive is made again without the cache.
+// Against the fault kPrimitiveCache (faults.h): a primitive that is not the one asked for is made again without the
+// cache.
 Owned<dnnl_primitive_t> create_primitive(const_dnnl_primitive_desc_t description,
                                          const std::vector<Argument>& arguments, const std::string& label) {
   Owned<dnnl_primitive_t> primitive = create(description, label);

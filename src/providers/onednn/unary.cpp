@@ -1,16 +1,9 @@
 // Functions of one argument, element by element.
 #include "providers/onednn/candidates.h"
+#include "providers/onednn/faults.h"
 
 namespace pl::onednn {
 namespace {
-
-// oneDNN 3.2's vector code for these ends in a minimum or maximum, and NaN comes out as a number.  A NaN that
-// disappears hides the defect that made it; only as fused activations, which cannot be had otherwise, are they taken.
-bool loses_nan(const std::string& function) {
-  for (const char* name : {"relu", "relu6", "clip", "exp", "hardsigmoid"})
-    if (function == name) return true;
-  return false;
-}
 
 void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
@@ -18,7 +11,8 @@ void list(const Op& op, CandidateList& out) {
   const auto chain = eltwise_of(function, op.attributes.number("alpha"), op.attributes.number("beta"));
   if (chain.size() != 1) return refuse(op, out, "oneDNN has no eltwise algorithm for it");
   const Eltwise& step = chain[0];
-  if (loses_nan(function)) return refuse(op, out, "oneDNN's result for NaN is a number");
+  // A NaN that disappears hides the defect that made it.
+  if (loses_nan(function)) return refuse(op, out, kNanBecomesNumber.str());
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout), y = describe(op.out(), layout);

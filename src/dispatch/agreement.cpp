@@ -1,0 +1,198 @@
+#include "dispatch/agreement.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+namespace pl {
+namespace {
+
+constexpr double kEpsilonF32 = 5.96e-8;  // half a unit in the last place of 1
+// Of a sum's rounding errors.  Winograd's transforms, the worst that is right, reach 5 times a plain sum's; the faults
+// that were met in libraries are 100 times above.
+constexpr double kSafety = 32;
+// Approximations of exp, tanh and their kin, and of estimated reciprocals, in f32.
+constexpr double kApproximation = 4e-5;
+// Of an 8-bit result a difference of one is a matter of rounding; of these wider ones, a few in a hundred may be ties.
+constexpr double kTies = 0.05;
+
+double epsilon_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return 1.0 / 256;
+    case DType::f16: return 1.0 / 2048;
+    default: return kEpsilonF32;
+  }
+}
+
+double load(DType dtype, const char* at) {
+  switch (dtype) {
+    case DType::f32: {
+      float value;
+      std::memcpy(&value, at, 4);
+      return value;
+    }
+    case DType::f16:
+    case DType::bf16: {
+      uint16_t half;
+      std::memcpy(&half, at, 2);
+      return dtype == DType::f16 ? half_to_float(half) : bfloat16_to_float(half);
+    }
+    case DType::s32: {
+      int32_t value;
+      std::memcpy(&value, at, 4);
+      return value;
+    }
+    case DType::s64: {
+      int64_t value;
+      std::memcpy(&value, at, 8);
+      return double(value);
+    }
+    case DType::s8: return *reinterpret_cast<const int8_t*>(at);
+    case DType::u8:
+    case DType::boolean: return *reinterpret_cast<const uint8_t*>(at);
+  }
+  return 0;
+}
+
+// The number of terms in the longest sums, as far as the description tells.
+double terms_of(const Op& op) {
+  double outputs = 0, longest = 1;
+  for (const TensorDesc& desc : op.outputs) outputs += double(desc.elements());
+  for (const TensorDesc& desc : op.inputs)
+    for (int d = 0; desc.present && d < desc.rank(); ++d) longest = std::max(longest, double(desc.shape[d]));
+  return std::max(longest, outputs > 0 ? op.schema->flops(op) / (2 * outputs) : 1.0);
+}
+
+}  // namespace
+
+Probe::Probe(const Op& op, int count) {
+  std::mt19937 random(7);
+  for (size_t o = 0; o < op.outputs.size(); ++o) {
+    const Dims& shape = op.outputs[o].shape;
+    if (shape.product() == 0) continue;
+    for (int i = 0; i < count; ++i) {
+      Dims index = Dims::filled(shape.size(), 0);
+      for (int d = 0; d < shape.size(); ++d) {
+        const int64_t anywhere = int64_t(random() % uint64_t(shape[d]));
+        switch (random() % 4) {
+          case 0: index[d] = 0; break;
+          case 1: index[d] = shape[d] - 1; break;
+          case 2:
+            index[d] = std::min(shape[d] - 1, anywhere / 16 * 16 + (random() % 2 ? 15 : 0));
+            break;  // blocks' edges
+          default: index[d] = anywhere;
+        }
+      }
+      positions_.push_back({int(o), index});
+    }
+  }
+}
+
+void Probe::poison(Device& device, const std::vector<TensorDesc>& outputs, const std::vector<Buffer*>& buffers) const {
+  for (size_t o = 0; o < outputs.size(); ++o)
+    if (buffers[o] && !buffers[o]->host()) device.fill_zero(*buffers[o], 0, outputs[o].size_bytes());
+  for (const Position& position : positions_) {
+    const TensorDesc& desc = outputs[size_t(position.output)];
+    Buffer* buffer = buffers[size_t(position.output)];
+    if (!buffer || !buffer->host()) continue;
+    const size_t unit = size_of(desc.dtype);  // all bits set: NaN, -1
+    std::memset(static_cast<char*>(buffer->host()) + size_t(desc.offset_of(position.index)) * unit, 0xff, unit);
+  }
+}
+
+std::vector<double> Probe::read(Device& device, const std::vector<TensorDesc>& outputs,
+                                const std::vector<Buffer*>& buffers) const {
+  std::vector<double> values;
+  values.reserve(positions_.size());
+  for (const Position& position : positions_) {
+    const TensorDesc& desc = outputs[size_t(position.output)];
+    Buffer* buffer = buffers[size_t(position.output)];
+    if (!buffer) continue;
+    const size_t unit = size_of(desc.dtype), offset = size_t(desc.offset_of(position.index)) * unit;
+    char bytes[8];
+    const char* at = bytes;
+    if (buffer->host())
+      at = static_cast<const char*>(buffer->host()) + offset;
+    else
+      device.read(*buffer, offset, bytes, unit);
+    values.push_back(load(desc.dtype, at));
+  }
+  return values;
+}
+
+double agreement_bound(const Op& op) {
+  double epsilon = kEpsilonF32;
+  bool integers = false;
+  for (const auto* list : {&op.inputs, &op.outputs})
+    for (const TensorDesc& desc : *list)
+      if (desc.present && is_floating(desc.dtype)) epsilon = std::max(epsilon, epsilon_of(desc.dtype));
+  for (const TensorDesc& desc : op.outputs) integers = integers || !is_floating(desc.dtype);
+  if (op.schema->products && op.math != Math::fp32) epsilon = std::max(epsilon, 1.0 / 2048);
+  const double rounding = kSafety * kEpsilonF32 * std::sqrt(terms_of(op));
+  const double coarse = epsilon > kEpsilonF32 ? 8 * epsilon : 0;
+  return std::max({rounding, coarse, kApproximation, integers ? kTies : 0.0});
+}
+
+double difference(const std::vector<double>& result, const std::vector<double>& expected) {
+  if (result.size() != expected.size()) return std::numeric_limits<double>::infinity();
+  double squares = 0, scale = 0, largest = 0;
+  size_t count = 0;
+  for (size_t i = 0; i < result.size(); ++i) {
+    const double a = result[i], b = expected[i];
+    if (!std::isfinite(a) || !std::isfinite(b)) {
+      if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+      return std::numeric_limits<double>::infinity();
+    }
+    squares += (a - b) * (a - b);
+    scale += b * b;
+    largest = std::max(largest, std::fabs(a - b));
+    ++count;
+  }
+  if (count == 0 || squares == 0) return 0;
+  if (scale == 0) return std::numeric_limits<double>::infinity();
+  const double unit = std::sqrt(scale / double(count));
+  return std::max(std::sqrt(squares / double(count)), largest / 16) / unit;
+}
+
+Agreement agree(const std::vector<std::vector<double>>& results, const std::vector<int>& weights, double bound) {
+  struct Group {
+    size_t leader;
+    int weight;
+  };
+  std::vector<Group> groups;
+  std::vector<int> group_of(results.size(), -1);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].empty()) continue;
+    for (size_t g = 0; g < groups.size() && group_of[i] < 0; ++g)
+      if (difference(results[i], results[groups[g].leader]) <= bound) group_of[i] = int(g);
+    if (group_of[i] < 0) {
+      group_of[i] = int(groups.size());
+      groups.push_back({i, 0});
+    }
+    groups[size_t(group_of[i])].weight += weights[i];
+  }
+  Agreement agreement;
+  agreement.outlier.assign(results.size(), false);
+  agreement.error.assign(results.size(), 0);
+  int largest = -1, weight = 0;
+  bool tie = false;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].weight > weight) {
+      largest = int(g), weight = groups[g].weight, tie = false;
+    } else if (groups[g].weight == weight) {
+      tie = true;
+    }
+  }
+  if (largest < 0 || tie) return agreement;
+  agreement.representative = int(groups[size_t(largest)].leader);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (group_of[i] < 0) continue;
+    agreement.error[i] = difference(results[i], results[size_t(agreement.representative)]);
+    agreement.outlier[i] = group_of[i] != largest;
+  }
+  return agreement;
+}
+
+}  // namespace pl

@@ -1,0 +1,82 @@
+#include "providers/onednn/faults.h"
+
+#include <numeric>
+
+#include "providers/onednn/engine.h"
+
+namespace pl::onednn {
+
+// The implementation walks the kernel's taps in depth and height, of all or of one row at a time, whichever its
+// estimate of the caches prefers: with many input channels the latter.  A row of taps that the stride leaves out is an
+// empty product, and for an empty product it applies the post-ops to what the destination holds.  Where sums are kept
+// in a buffer apart (bf16, f16), the destination is written again at the end, and the result is right.
+const KnownFault kStridedPostOps{
+    "onednn-strided-post-ops",
+    "oneDNN",
+    "3.1",
+    "3.3",
+    "a transposed convolution by brgconv_strided, of f32, with a bias or an activation, whose kernel is larger than "
+    "its "
+    "stride in depth or height",
+    "bias and activation are applied once for each row of taps that the stride leaves out",
+    "oneDNN 3.2 on Zen 4 and Sapphire Rapids: conv_transpose2d of 1024 channels, kernel 4, stride 2, in NHWC: relative "
+    "error 1; oneDNN mended it in \"fix kd/kh blocking for brg deconv\"",
+    "the implementation is used without them, and a second primitive applies them",
+};
+
+const KnownFault kNanBecomesNumber{
+    "onednn-nan-becomes-number",
+    "oneDNN",
+    "",
+    "",
+    "relu, relu6, clip, exp and hardsigmoid as primitives of their own, by vector code",
+    "they end in a minimum or maximum, and NaN comes out as a number",
+    "oneDNN 3.2",
+    "these functions run elsewhere; only as fused activations, which cannot be had otherwise, they are oneDNN's",
+};
+
+const KnownFault kPrimitiveCache{
+    "onednn-primitive-cache",
+    "oneDNN",
+    "",
+    "",
+    "two primitives of one op in one process, by two implementations or with strides that differ in dimensions of size "
+    "1",
+    "the cache takes one for the other: an inner product as gemm came back as brgemm, which reads its weights in "
+    "another "
+    "layout, and a primitive needed another scratchpad than its description said",
+    "oneDNN 3.2",
+    "each primitive's description is compared with the one asked for, and made again without the cache where they "
+    "differ",
+};
+
+static const KnownFaultRegistration registered[] = {KnownFaultRegistration(kStridedPostOps),
+                                                    KnownFaultRegistration(kNanBecomesNumber),
+                                                    KnownFaultRegistration(kPrimitiveCache)};
+
+bool has(const KnownFault& fault) {
+  static const std::string version = library_version();
+  return fault.concerns(version);
+}
+
+const KnownFault* fault_of(const Op& op, std::string_view implementation, bool post_ops) {
+  if (op.schema->kind == "conv_transpose" && post_ops && op.out().dtype == DType::f32 &&
+      implementation.substr(0, 8) == "brg_conv" && implementation.find("brgconv_strided") != std::string_view::npos &&
+      has(kStridedPostOps)) {
+    const auto &stride = op.attributes.integers("stride"), &dilation = op.attributes.integers("dilation");
+    for (size_t i = 0; i + 1 < stride.size(); ++i) {                       // not along the width
+      const int64_t every = stride[i] / std::gcd(stride[i], dilation[i]);  // taps between two that meet an input
+      if (every > 1 && op.in(1).shape[2 + int(i)] > every) return &kStridedPostOps;
+    }
+  }
+  return nullptr;
+}
+
+bool loses_nan(std::string_view function) {
+  if (!has(kNanBecomesNumber)) return false;
+  for (const char* name : {"relu", "relu6", "clip", "exp", "hardsigmoid"})
+    if (function == name) return true;
+  return false;
+}
+
+}  // namespace pl::onednn

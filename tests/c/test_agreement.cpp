@@ -1,0 +1,233 @@
+// Dispatch that checks itself: one logical tensor in every layout, results held against each other, and candidates
+// with injected faults, none of which may ever be chosen.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "candidates.h"
+#include "check.h"
+#include "dispatch/agreement.h"
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "dispatch/cost_database.h"
+#include "dispatch/sample_data.h"
+
+using namespace pl;
+
+static Schema make_negated() {
+  Schema schema("test_negated", "test_negated", "y = -x");
+  schema.tensor("x", "any");
+  schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
+  return schema;
+}
+PL_REGISTER_OP(make_negated);
+
+// What is wrong with a candidate of the op.
+enum class Fault { none, everywhere, last_channel, unwritten, not_a_number };
+
+class NegatedKernel : public Kernel {
+ public:
+  NegatedKernel(TensorDesc desc, Fault fault, int work) : desc_(std::move(desc)), fault_(fault), work_(work) {}
+  void run(const KernelArguments& arguments) override {
+    const float* x = static_cast<const float*>(arguments.inputs[0]->host());
+    float* y = static_cast<float*>(arguments.outputs[0]->host());
+    for (int pass = 0; pass < work_; ++pass) {
+      if (fault_ == Fault::unwritten) continue;
+      for (int64_t i = 0; i < desc_.extent(); ++i) y[i] = fault_ == Fault::everywhere ? -1.01f * x[i] : -x[i];
+    }
+    if (fault_ != Fault::last_channel && fault_ != Fault::not_a_number) return;
+    pltest::for_each(desc_.shape, [&](const Dims& index, size_t) {
+      if (index[1] + 1 == desc_.shape[1])
+        y[desc_.offset_of(index)] = fault_ == Fault::not_a_number ? NAN : 2 * y[desc_.offset_of(index)];
+    });
+  }
+
+ private:
+  TensorDesc desc_;
+  Fault fault_;
+  int work_;
+};
+
+struct Offer {
+  const char* layout;
+  Fault fault;
+  int work = 8;  // passes: the more, the slower
+  bool reference = false;
+};
+static std::vector<Offer> offers;
+
+class NegatingProvider : public Provider {
+ public:
+  std::string name() const override { return "negating"; }
+  std::string version() const override { return "1"; }
+  bool serves(const Device& device) const override { return device.is_cpu(); }
+  void list(const Op& op, Device&, CandidateList& out) override {
+    if (op.schema->kind != "test_negated") return;
+    for (size_t i = 0; i < offers.size(); ++i) {
+      const Offer& offer = offers[i];
+      Candidate candidate;
+      candidate.provider = name();
+      candidate.implementation = "way" + std::to_string(i);
+      candidate.reference = offer.reference;
+      candidate.inputs = {op.in(0).with_layout(Layout::parse(offer.layout))};
+      candidate.outputs = {op.out(0).with_layout(Layout::parse(offer.layout))};
+      candidate.prepare = [desc = candidate.inputs[0], offer] {
+        return std::make_unique<NegatedKernel>(desc, offer.fault, offer.work);
+      };
+      out.add(candidate);
+    }
+  }
+};
+static const ProviderRegistration registered("negating", [] { return std::make_unique<NegatingProvider>(); });
+
+// "/proc/none": nothing on disk.
+static std::shared_ptr<Context> context_in(const std::string& directory) {
+  ContextOptions options;
+  options.cache_dir = directory;
+  options.tuning = Tuning::full;
+  options.opencl = false;
+  return Context::create(options);
+}
+
+static EntryRef entry_of(Context& context) {
+  const Op op = make_op(*find_schema("test_negated"), {}, {TensorDesc::dense(DType::f32, {2, 35, 24, 24})});
+  return context.catalog().entry(op, context.device("cpu"));
+}
+
+static size_t refused(const Entry& entry) {
+  size_t count = 0;
+  for (const Refusal& refusal : entry.refusals) count += refusal.reason.find("wrong") != std::string::npos;
+  return count;
+}
+
+static void test_one_tensor_in_every_layout() {
+  const Dims shape{3, 35, 9, 5};
+  for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64}) {
+    SampleRange range;
+    range.least = 2, range.largest = 90;
+    std::vector<double> plain;
+    for (const char* name : {"NCHW", "NHWC", "nChw16c", "nChw8c", "cdba", "ABcd4b2a8b"}) {
+      const TensorDesc desc = TensorDesc::dense(dtype, shape, Layout::parse(name));
+      std::vector<char> bytes(desc.size_bytes() + 8, char(0x5a));
+      write_sample(desc, range, 3, bytes.data());
+      std::vector<double> values;
+      double padding = 0, total = 0;
+      pltest::for_each(shape, [&](const Dims& index, size_t) {
+        values.push_back(pltest::load(dtype, bytes.data() + size_t(desc.offset_of(index)) * size_of(dtype)));
+      });
+      for (int64_t i = 0; i < desc.extent(); ++i)
+        total += pltest::load(dtype, bytes.data() + size_t(i) * size_of(dtype));
+      for (double value : values) padding -= value;
+      if (plain.empty()) plain = values;
+      CHECK(values == plain);
+      CHECK(std::fabs(padding + total) < 1e-3);  // padding is zero
+      for (size_t i = desc.size_bytes(); i < bytes.size(); ++i) CHECK(bytes[i] == 0x5a);
+      for (double value : values)
+        CHECK(is_floating(dtype) ? value >= 0.49 && value <= 1.51 : value >= 2 && value <= 90);
+    }
+    const double first = plain[0];
+    size_t different = 0;
+    for (double value : plain) different += value != first;
+    CHECK(different > plain.size() / 2);
+  }
+}
+
+static void test_a_strided_tensor_keeps_what_lies_between() {
+  const TensorDesc dense = TensorDesc::dense(DType::f32, {4, 6});
+  TensorDesc strided = TensorDesc::strided(DType::f32, {4, 6}, {20, 2});
+  strided.offset = 3;
+  std::vector<float> a(24), b(size_t(strided.extent()), -7);
+  write_sample(dense, {}, 1, reinterpret_cast<char*>(a.data()));
+  write_sample(strided, {}, 1, reinterpret_cast<char*>(b.data()));
+  size_t untouched = 0;
+  for (float value : b) untouched += value == -7;
+  CHECK(untouched == b.size() - 24);
+  for (int64_t i = 0; i < 4; ++i)
+    for (int64_t j = 0; j < 6; ++j) CHECK(a[size_t(i * 6 + j)] == b[size_t(strided.offset_of({i, j}))]);
+}
+
+static void test_groups() {
+  const std::vector<double> right{1, 2, 3}, near{1.000001, 2, 3}, wrong{1, 2, 4}, broken{1, NAN, 3};
+  Agreement a = agree({right, wrong, near, {}}, {1, 1, 1, 1}, 1e-4);
+  CHECK(a.representative == 0 && a.outlier == std::vector<bool>({false, true, false, false}) && a.error[1] > 0.1);
+  CHECK(agree({right, wrong}, {1, 1}, 1e-4).representative == -1);
+  CHECK(agree({wrong, right}, {1, 2}, 1e-4).representative == 1);
+  a = agree({right, broken, near}, {1, 1, 1}, 1e-4);
+  CHECK(a.outlier[1] && std::isinf(a.error[1]));
+  CHECK(difference(broken, broken) == 0);
+}
+
+// Whichever candidate is wrong, in whatever way and however fast it is, it is refused with its figures.
+static void test_a_wrong_candidate_is_never_chosen() {
+  for (Fault fault : {Fault::everywhere, Fault::last_channel, Fault::unwritten, Fault::not_a_number})
+    for (size_t bad = 0; bad < 4; ++bad) {
+      offers = {{"NCHW", Fault::none}, {"NHWC", Fault::none}, {"nChw16c", Fault::none}, {"NCHW", Fault::none}};
+      offers[bad].fault = fault;
+      offers[bad].work = 1;
+      const auto context = context_in("/proc/none");
+      const EntryRef entry = entry_of(*context);
+      context->catalog().measure(*entry, Tuning::full);
+      for (size_t i = 0; i < entry->ways.size(); ++i) CHECK(bool(entry->ways[i].usable) == (i != bad));
+      CHECK(refused(*entry) == 1);
+    }
+}
+
+// Two that differ: plain loops decide, or candidates that were not to be measured.
+static void test_two_that_differ() {
+  for (size_t bad : {0, 1}) {
+    offers = {{"NCHW", Fault::none}, {"NHWC", Fault::none}, {"NCHW", Fault::none, 50, true}};
+    offers[bad].fault = Fault::last_channel;
+    const auto context = context_in("/proc/none");
+    const EntryRef entry = entry_of(*context);
+    context->catalog().measure(*entry, Tuning::full);
+    CHECK(entry->ways.size() == 2 && !entry->ways[bad].usable && entry->ways[1 - bad].usable);
+  }
+}
+
+// The first is measured alone, and what comes later shows that it is wrong.
+static void test_what_was_measured_alone_is_judged_later() {
+  offers = {{"NCHW", Fault::everywhere}, {"NHWC", Fault::none}, {"nChw16c", Fault::none}};
+  const auto context = context_in("/proc/none");
+  const EntryRef entry = entry_of(*context);
+  context->catalog().measure(*entry, std::vector<size_t>{0}, MeasureOptions());
+  CHECK(entry->ways[0].usable);
+  context->catalog().measure(*entry, std::vector<size_t>{1, 2}, MeasureOptions());
+  CHECK(!entry->ways[0].usable && entry->ways[1].usable && entry->ways[2].usable);
+}
+
+// Other processes know it from the database, until that is cleared.
+static void test_the_database_keeps_it() {
+  const std::string directory = std::filesystem::temp_directory_path() / "pylayout-agreement-XXXXXX";
+  std::vector<char> name(directory.begin(), directory.end());
+  name.push_back(0);
+  CHECK(mkdtemp(name.data()) != nullptr);
+  offers = {{"NCHW", Fault::none}, {"NHWC", Fault::last_channel}, {"nChw16c", Fault::none}};
+  {
+    const auto context = context_in(name.data());
+    context->catalog().measure(*entry_of(*context), Tuning::full);
+  }
+  const auto context = context_in(name.data());
+  const EntryRef entry = entry_of(*context);
+  CHECK(entry->ways[0].usable && !entry->ways[1].usable && entry->ways[2].usable);
+  CHECK(refused(*entry) == 1);
+  const auto found = context->catalog().found_wrong(context->device("cpu"), "negating");
+  CHECK(found.size() == 1 && found[0].candidate.find("negating/way1") == 0 && found[0].ms > 0.01);
+  CHECK(context->devices_json().find("negating/way1") != std::string::npos);
+  context->costs().clear();
+  context->catalog().forget_costs();
+  CHECK(entry->ways[1].usable);
+  std::filesystem::remove_all(name.data());
+}
+
+int main() {
+  test_one_tensor_in_every_layout();
+  test_a_strided_tensor_keeps_what_lies_between();
+  test_groups();
+  test_a_wrong_candidate_is_never_chosen();
+  test_two_that_differ();
+  test_what_was_measured_alone_is_judged_later();
+  test_the_database_keeps_it();
+  return 0;
+}

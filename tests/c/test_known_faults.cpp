@@ -1,0 +1,158 @@
+// The table of known faults: each entry is complete, and has a test here that its effect does not come out.
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <string>
+
+#include "candidates.h"
+#include "check.h"
+#include "providers/known_faults.h"
+#include "providers/onednn/engine.h"
+#include "providers/onednn/faults.h"
+
+using namespace pl;
+
+struct Fixture {
+  std::shared_ptr<Device> device = make_cpu_device();
+  std::unique_ptr<Provider> onednn;
+  Fixture() {
+    for (auto& provider : make_providers())
+      if (provider->name() == "onednn") onednn = std::move(provider);
+  }
+};
+
+// conv_transpose of a rank, in double precision.
+static pltest::Values transposed(const pltest::Argument& x, const pltest::Argument& w, const pltest::Argument& bias,
+                                 const Dims& out, int64_t stride, int64_t padding, bool relu) {
+  pltest::Values y(size_t(out.product()), 0);
+  const int spatial = out.size() - 2;
+  const Dims taps(w.desc.shape.begin() + 2, size_t(spatial)), places(x.desc.shape.begin() + 2, size_t(spatial));
+  const int64_t ic = x.desc.shape[1], oc = out[1], area = places.product(), window = taps.product();
+  for (int64_t n = 0; n < out[0]; ++n)
+    pltest::for_each(places, [&](const Dims& place, size_t p) {
+      pltest::for_each(taps, [&](const Dims& tap, size_t t) {
+        Dims to{n, 0};
+        for (int d = 0; d < spatial; ++d) {
+          to.push_back(place[d] * stride + tap[d] - padding);
+          if (to[d + 2] < 0 || to[d + 2] >= out[d + 2]) return;
+        }
+        const size_t base = pltest::at(out, to), step = size_t(out.product() / out[0] / oc);
+        for (int64_t i = 0; i < ic; ++i) {
+          const double value = x.values[size_t((n * ic + i) * area) + p];
+          for (int64_t o = 0; o < oc; ++o)
+            y[base + size_t(o) * step] += value * w.values[size_t((i * oc + o) * window) + t];
+        }
+      });
+    });
+  pltest::for_each(out, [&](const Dims& index, size_t i) {
+    if (bias.desc.present) y[i] += bias.values[size_t(index[1])];
+    if (relu) y[i] = std::max(y[i], 0.0);
+  });
+  return y;
+}
+
+// The sizes at which oneDNN walks one row of taps at a time, and others; with and without bias and activation, in the
+// types that have such implementations.
+static void check_strided_post_ops() {
+  struct Case {
+    int spatial;
+    int64_t ic, oc, size, kernel, stride, padding;
+  };
+  Fixture f;
+  for (const Case& c : {Case{2, 1024, 32, 4, 4, 2, 1}, Case{2, 512, 48, 6, 4, 2, 1}, Case{2, 1024, 16, 3, 2, 2, 0},
+                        Case{2, 768, 17, 4, 5, 3, 1}, Case{3, 512, 16, 2, 4, 2, 1}})
+    for (DType dtype : {DType::f32, DType::bf16, DType::f16})
+      for (bool biased : {false, true})
+        for (bool relu : {false, true}) {
+          Dims x_shape{1, c.ic}, w_shape{c.ic, c.oc};
+          for (int d = 0; d < c.spatial; ++d) x_shape.push_back(c.size), w_shape.push_back(c.kernel);
+          const auto x = pltest::random_argument(dtype, x_shape, 1, -1, 1);
+          const auto w = pltest::random_argument(dtype, w_shape, 2, -0.1, 0.1);
+          const auto bias = biased ? pltest::random_argument(dtype, {c.oc}, 3, 1, 2) : pltest::absent();
+          const std::string name = "conv_transpose" + std::to_string(c.spatial) + "d";
+          const std::string attributes =
+              concat("stride=", c.stride, " padding=", c.padding, relu ? " activation=relu" : "");
+          const Op op = make_op(*find_schema(name), Attributes::parse(attributes), {x.desc, w.desc, bias.desc});
+          const auto expected = transposed(x, w, bias, op.out().shape, c.stride, c.padding, relu);
+          pltest::Tolerance tolerance = pltest::tolerance_of(dtype);
+          if (dtype == DType::f32) tolerance.absolute = 1e-4;  // sums of some thousand terms
+          if (dtype != DType::f32) tolerance.absolute *= 4;
+          const auto outcome =
+              pltest::check_candidates(*f.onednn, *f.device, name, attributes, {x, w, bias}, expected, tolerance);
+          bool apart = false;
+          for (const std::string& key : outcome.keys) apart = apart || key.find("then_post_ops:") != std::string::npos;
+          const bool strikes = dtype == DType::f32 && (biased || relu) && c.kernel > c.stride;
+          if (apart) CHECK(strikes && onednn::has(onednn::kStridedPostOps));
+        }
+  // By name, whatever this processor has.
+  const auto op_of = [](const char* attributes, const Dims& kernel) {
+    const TensorDesc x = TensorDesc::dense(DType::f32, {1, 8, 6, 6});
+    return make_op(*find_schema("conv_transpose2d"), Attributes::parse(attributes),
+                   {x, TensorDesc::dense(DType::f32, {8, 8, kernel[0], kernel[1]}), TensorDesc()});
+  };
+  const char* strided = "brg_conv:avx2+brgconv_strided:avx2";
+  const bool here = onednn::has(onednn::kStridedPostOps);
+  CHECK((onednn::fault_of(op_of("stride=2", {4, 4}), strided, true) != nullptr) == here);
+  CHECK(!onednn::fault_of(op_of("stride=2", {4, 4}), strided, false));
+  CHECK(!onednn::fault_of(op_of("stride=2", {2, 4}), strided, true));
+  CHECK(!onednn::fault_of(op_of("stride=2 dilation=2", {4, 4}), strided, true));
+  CHECK(!onednn::fault_of(op_of("stride=[1,2]", {4, 4}), strided, true));
+  CHECK(!onednn::fault_of(op_of("stride=2", {4, 4}), "conv:any+brgconv_strided:avx512_core", true));
+}
+
+static void check_nan_stays() {
+  Fixture f;
+  for (const char* name : {"relu", "relu6", "exp", "tanh", "gelu", "hardswish"}) {
+    pltest::Argument x = pltest::random_argument(DType::f32, {1, 16, 4, 5}, 5);
+    x.values[7] = std::numeric_limits<double>::quiet_NaN();
+    const Op op = make_op(*find_schema(name), {}, {x.desc});
+    CandidateList list;
+    f.onednn->list(op, *f.device, list);
+    for (const Candidate& candidate : list.candidates) {
+      BufferRef in = pltest::place(*f.device, candidate.inputs[0], &x.values);
+      BufferRef out = pltest::place(*f.device, candidate.outputs[0], nullptr);
+      std::memset(out->host(), 0, candidate.outputs[0].size_bytes());
+      BufferRef workspace = candidate.workspace_bytes ? f.device->allocate(candidate.workspace_bytes) : nullptr;
+      Buffer *inputs[] = {in.get()}, *outputs[] = {out.get()};
+      candidate.prepare()->run({inputs, outputs, workspace.get()});
+      CHECK(std::isnan(static_cast<float*>(out->host())[candidate.outputs[0].offset_of({0, 0, 1, 2})]));
+    }
+  }
+}
+
+// Every implementation of a product, prepared in one process one after the other, twice: each is what it was asked for.
+static void check_primitive_cache() {
+  Fixture f;
+  const auto x = pltest::random_argument(DType::f32, {3, 1, 40}, 1),
+             w = pltest::random_argument(DType::f32, {24, 40}, 2);
+  pltest::Values y(3 * 24, 0);
+  for (size_t i = 0; i < 3; ++i)
+    for (size_t o = 0; o < 24; ++o)
+      for (size_t k = 0; k < 40; ++k) y[i * 24 + o] += x.values[i * 40 + k] * w.values[o * 40 + k];
+  for (int pass = 0; pass < 2; ++pass)
+    CHECK(pltest::check_candidates(*f.onednn, *f.device, "linear", "", {x, w, pltest::absent()}, y, {1e-4, 1e-4})
+              .candidates > 1);
+}
+
+int main() {
+  const std::map<std::string, std::function<void()>> tests{
+      {"onednn-strided-post-ops", check_strided_post_ops},
+      {"onednn-nan-becomes-number", check_nan_stays},
+      {"onednn-primitive-cache", check_primitive_cache},
+  };
+  std::map<std::string, int> seen;
+  for (const KnownFault* fault : known_faults()) {
+    for (const char* text : {fault->id, fault->library, fault->condition, fault->effect, fault->seen, fault->instead})
+      CHECK(*text);
+    CHECK(++seen[fault->id] == 1);
+    CHECK(tests.count(fault->id));  // each has a test
+  }
+  for (const auto& [id, test] : tests) CHECK(seen.count(id));
+  KnownFault fault{"", "", "3.1", "3.3", "", "", "", ""};
+  CHECK(fault.concerns("3.1") && fault.concerns("3.2.0") && fault.concerns("oneDNN 3.2.1 (commit 12)"));
+  CHECK(!fault.concerns("3.0.9") && !fault.concerns("3.3.0") && !fault.concerns("4.0"));
+  for (const auto& [id, test] : tests) test();
+  return pltest::failures() ? 1 : 0;
+}
