@@ -73,6 +73,7 @@ class Plot:
             if self.kind == "stacked":
                 left = [a + b for a, b in zip(left, numbers, strict=True)]
         axes.set_yticks(range(len(self.rows)), self.rows, fontsize=8)
+        axes.margins(y=0.01)
         axes.invert_yaxis()
         axes.set_xlabel(self.axis, fontsize=9)
         axes.set_title(self.title, fontsize=10)
