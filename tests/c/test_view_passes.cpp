@@ -415,6 +415,29 @@ static void test_gather_rows() {
     b.finish({b.add("concat", {even, x, even}, "dim=0")});
     expect_pass(pass, b.graph, "layer_norm reshape index_select reshape");
   }
+  // Patch merging: the rows of four neighbours joined.  Of a sum of rows, but not of one of images.
+  const auto merged = [](Builder& b, ValueId image) {
+    std::vector<ValueId> parts;
+    for (const char* starts : {"starts=[0,0]", "starts=[1,0]", "starts=[0,1]", "starts=[1,1]"})
+      parts.push_back(b.add("slice", {image}, concat("axes=[1,2] ends=[4,6] steps=[2,2] ", starts)));
+    return b.add("reshape", {b.add("concat", parts, "dim=-1")}, "shape=[2,6,20]");
+  };
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId rows = b.add("add", {b.input({2, 24, 5}), b.input({2, 24, 5})});
+                return b.add("relu", {merged(b, b.add("reshape", {rows}, "shape=[2,4,6,5]"))});
+              }),
+              "add reshape index_select reshape relu");
+  expect_pass(pass, graph_of([&](Builder& b) {
+                return merged(b, b.add("add", {b.input({2, 4, 6, 5}), b.input({2, 4, 6, 5})}));
+              }),
+              "add slice slice slice slice concat reshape");
+  // The order of joined rows is kept where they are parted again and permuted.
+  expect_pass(pass, graph_of([&](Builder& b) {
+                const ValueId rows = b.add("layer_norm", {b.input({2, 24, 5})}, "normalized_shape=5");
+                const ValueId joined = merged(b, b.add("reshape", {rows}, "shape=[2,4,6,5]"));
+                return b.add("relu", {b.add("permute", {joined}, "dims=[1,0,2]")});
+              }),
+              "layer_norm reshape index_select reshape relu");
   const auto unchanged = [&](const std::function<ValueId(Builder&, ValueId)>& what, const char* source,
                              const std::string& ops) {
     Builder b;

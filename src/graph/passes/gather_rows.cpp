@@ -1,7 +1,8 @@
 // gather_rows: rolls, and the windows that an image is parted into or put together from, become one look-up of rows.
 //
 // A shifted window of a Swin transformer is two rolls, each a concat of two slices, and a permutation: as many copies.
-// Where slices, concats, reshapes and permutations leave the last dimension alone, what they do is a list of rows.
+// Where slices, concats, reshapes and permutations leave the last dimension alone, what they do is a list of rows. Rows
+// may be joined to longer ones, as those of the four neighbours that patch merging makes one of.
 #include <numeric>
 
 #include "dispatch/context.h"
@@ -15,7 +16,7 @@ namespace {
 constexpr int64_t kMostRows = 1 << 18;  // a list of 2 MB
 constexpr int kMostNodes = 64;          // of one pattern
 
-// What a value is: rows of `source`, in row-major order of all dimensions but the last.
+// What a value is: rows of `source`, in the order of the value's elements; each of its own rows is one of them or some.
 struct Rows {
   ValueId source = kNoValue;
   std::vector<int64_t> list;
@@ -23,10 +24,12 @@ struct Rows {
 
 int64_t columns_of(const Dims& shape) { return shape[shape.size() - 1]; }
 
-// The rows that `taken`, a list of positions among the rows of a whole, are; positions in row-major order.
-std::vector<int64_t> picked(const std::vector<int64_t>& list, const std::vector<int64_t>& taken) {
-  std::vector<int64_t> result(taken.size());
-  for (size_t i = 0; i < taken.size(); ++i) result[i] = list[size_t(taken[i])];
+// What `taken`, a list of positions among the rows of a whole, are, where each row of it is `pieces` of the list;
+// positions in row-major order.
+std::vector<int64_t> picked(const std::vector<int64_t>& list, const std::vector<int64_t>& taken, int64_t pieces) {
+  std::vector<int64_t> result;
+  result.reserve(taken.size() * size_t(pieces));
+  for (int64_t row : taken) result.insert(result.end(), list.begin() + row * pieces, list.begin() + (row + 1) * pieces);
   return result;
 }
 
@@ -50,13 +53,18 @@ std::vector<int64_t> row_steps(const Dims& shape) {
   return steps;
 }
 
-bool is_rowwise(const Node& node) { return node.schema->kind == "linear" || node.schema->kind == "layer_norm"; }
+// Products and normalisations of rows, and sums of such results: of three dimensions, (n, rows, columns), which no
+// image has.
+bool makes_rows(const Node& node, const Dims& shape) {
+  const std::string& kind = node.schema->kind;
+  return kind == "linear" || kind == "layer_norm" || (kind == "binary" && shape.size() == 3);
+}
 
 class Finder {
  public:
   explicit Finder(Rewriter& rewriter) : rewriter_(rewriter) {}
 
-  // Nothing where the rows do not all come from one result of a product or a normalisation.
+  // Nothing where the rows do not all come from one result that makes_rows().
   std::optional<Rows> find(ValueId id) {
     if (++nodes_ > kMostNodes) return std::nullopt;
     const int maker = rewriter_.maker(id);
@@ -65,7 +73,7 @@ class Finder {
     const Dims shape = rewriter_.shape(id);
     const int64_t elements = rewriter_.desc(id).elements();
     if (shape.size() < 2 || elements == 0 || elements / columns_of(shape) > kMostRows) return std::nullopt;
-    if (is_rowwise(node)) {
+    if (makes_rows(node, shape)) {
       Rows rows{id, std::vector<int64_t>(size_t(elements / columns_of(shape)))};
       std::iota(rows.list.begin(), rows.list.end(), int64_t(0));
       return rows;
@@ -75,7 +83,8 @@ class Finder {
     if (!slices && !permutes && !is_reshape(node)) return std::nullopt;
     const ValueId x = rewriter_.input(node, 0);
     const Dims from = rewriter_.shape(x);
-    if (from.size() < 2 || columns_of(from) != columns_of(shape)) return std::nullopt;
+    if (from.size() < 2) return std::nullopt;
+    if ((slices || permutes) && columns_of(from) != columns_of(shape)) return std::nullopt;
     const Op op = rewriter_.op(size_t(maker));
     const size_t last = size_t(from.size() - 1);
     std::vector<int64_t> steps = row_steps(from), dims;
@@ -91,13 +100,15 @@ class Finder {
       if (dims[last] != int64_t(last)) return std::nullopt;
     }
     auto rows = find(x);
-    if (!rows || (!slices && !permutes)) return rows;
+    if (!rows || columns_of(shape) % columns_of(rewriter_.shape(rows->source))) return std::nullopt;
+    if (!slices && !permutes) return rows;
     std::vector<int64_t> sizes, ordered;
     for (size_t d = 0; d < last; ++d) {
       sizes.push_back(shape[int(d)]);
       ordered.push_back(steps[permutes ? size_t(dims[d]) : d]);
     }
-    rows->list = picked(rows->list, positions(sizes, ordered, first));
+    rows->list = picked(rows->list, positions(sizes, ordered, first),
+                        columns_of(shape) / columns_of(rewriter_.shape(rows->source)));
     return rows;
   }
 
@@ -105,7 +116,6 @@ class Finder {
   std::optional<Rows> joined(const Node& node, size_t index) {
     const Dims shape = rewriter_.shape(node.outputs[0]);
     const int dim = int(rewriter_.op(index).attributes.integer("dim"));
-    if (dim == shape.size() - 1) return std::nullopt;
     int64_t outer = 1;
     for (int d = 0; d < dim; ++d) outer *= shape[d];
     Rows result;
@@ -155,7 +165,7 @@ void gather(Rewriter& rewriter, Context& context, size_t index, const std::vecto
   const auto rows = Finder(rewriter).find(y);
   if (!rows) return;
   const Dims shape = rewriter.shape(y);
-  const int64_t columns = columns_of(shape), count = int64_t(rows->list.size());
+  const int64_t columns = columns_of(rewriter.shape(rows->source)), count = int64_t(rows->list.size());
   const TensorRef list = Tensor::allocate(context.device("cpu"), TensorDesc::dense(DType::s64, Dims{count}));
   context.write(list, rows->list.data(), rows->list.size() * sizeof(int64_t));
   Attributes flat, along, back;
@@ -177,10 +187,12 @@ int run(Graph& graph, Context& context) {
 }  // namespace
 
 Pass gather_rows() {
-  return {"gather_rows",
-          "Makes slices, concats, reshapes and permutations that only bring a product's or normalisation's rows into "
-          "another order, as the rolls of shifted windows, one look-up of rows.  Exact.",
-          run};
+  return {
+      "gather_rows",
+      "Makes slices, concats, reshapes and permutations that only bring rows of a product, a normalisation or a sum "
+      "into another order, as the rolls of shifted windows, or join them, as patch merging does, one look-up of "
+      "rows.  Exact.",
+      run};
 }
 
 }  // namespace pl::passes
