@@ -133,7 +133,7 @@ def test_devices(run):
 
 def test_devices_json(run, cache, tmp_path):
     found = result(run("devices", "--json"))
-    assert sorted(found) == ["cache_dir", "devices", "providers", "threads"]
+    assert sorted(found) == ["cache_dir", "devices", "providers", "threads", "wrong"]
     assert found["devices"][0]["name"] == "cpu"
     assert "onednn" in found["devices"][0]["providers"]
     assert found["cache_dir"] == str(cache)
