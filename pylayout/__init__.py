@@ -75,6 +75,7 @@ from .tuner import tune_device, tuned_values
 from .value import Value
 
 from . import ops  # isort: skip  (after tensor, which it completes)
+from . import array_api  # isort: skip
 from .graph import Graph  # isort: skip
 from .plan import Plan, compile, load_plan  # isort: skip
 
@@ -100,6 +101,7 @@ __all__ = [
     "Value",
     "__version__",
     "arange",
+    "array_api",
     "asarray",
     "bf16",
     "bfloat16",

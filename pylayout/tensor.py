@@ -410,6 +410,20 @@ class Tensor(Methods):
 
         return pyopencl.Buffer.from_int_ptr(int(ffi.cast("uintptr_t", memory[0])), retain=True)
 
+    # ---- the array API standard ----
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """`pylayout.array_api`: the functions of the Python array API standard, those that the library has."""
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"__array_namespace__: api_version is {api_version!r}, expected 2021.12 to 2024.12")
+        return _namespace
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """On a device, as the array API standard calls it."""
+        if stream is not None:
+            raise ArgumentTypeError(f"to_device: stream is {stream!r}, expected None: a device has one queue")
+        return self.to(device=device)
+
     # ---- as a Python number ----
 
     def __bool__(self) -> bool:
@@ -429,6 +443,15 @@ class Tensor(Methods):
                 f"index: tensor is {self.dtype} of shape {self.shape}, expected an integer of shape ()"
             )
         return operator.index(self.item())
+
+
+_namespace: Any = None
+
+
+def set_namespace(module: Any) -> None:
+    """Called by `array_api`, which needs this module first."""
+    global _namespace
+    _namespace = module
 
 
 def _rebuild(array: Any, dtype: str, layout: str | None, device: str) -> Tensor:
