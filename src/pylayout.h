@@ -4,10 +4,11 @@
  * exception crosses this boundary.  After a status other than PL_OK, pl_last_error() of the same thread says
  * which op and argument, what was expected and what came; outputs are then unchanged.
  *
- * Handles (pl_context, pl_tensor, pl_attributes, pl_graph, pl_plan) are counted references: each one that a function
- * returns is yours to release.  A handle that was released, or never was one, is answered PL_ERROR_INVALID_ARGUMENT,
- * not with a crash.  All functions may be called from any thread, on shared handles too; releasing a handle while
- * another thread passes the same handle to a call is safe (the call either completes or reports it released).
+ * Handles (pl_context, pl_tensor, pl_attributes, pl_graph, pl_plan, pl_candidates) are counted references: each one
+ * that a function returns is yours to release.  A handle that was released, or never was one, is answered
+ * PL_ERROR_INVALID_ARGUMENT, not with a crash.  All functions may be called from any thread, on shared handles too;
+ * releasing a handle while another thread passes the same handle to a call is safe (the call either completes or
+ * reports it released).
  *
  * Shapes are logical, (n, c, h, w) whatever the order in memory; sizes are in elements unless named bytes.
  * Strings are UTF-8.  Strings that a function returns through `char **` are freed with pl_string_free.
@@ -59,6 +60,7 @@ typedef struct pl_tensor_handle* pl_tensor;
 typedef struct pl_attributes_handle* pl_attributes;
 typedef struct pl_graph_handle* pl_graph;
 typedef struct pl_plan_handle* pl_plan;
+typedef struct pl_candidates_handle* pl_candidates;
 
 /* What a tensor is.  The element (i_0, i_1, ...) of a tensor without inner blocks lies at
  * offset + sum(i_k * strides[k]) elements; see docs/explanation/layouts.md for blocked ones. */
@@ -224,6 +226,27 @@ PL_API pl_status pl_tune(pl_context context, const char* device, double seconds,
                          char** json);
 /* The values that searches on this device found the fastest: [{"family", "shapes", "values", "op", "ms"}]. */
 PL_API pl_status pl_tuned(pl_context context, const char* device, char** json);
+
+/* ---- candidates, one by one ---- */
+
+/* Every candidate of a call, to be run on the same inputs whichever would be chosen: for checks.  options is NULL or
+ * attribute text:
+ *   input_window=true output_window=true   the first input, the only output is the part of a larger tensor
+ *   window_layout=NHWC                     with more channels in that layout
+ *   every_point=true                       also the points of tuning spaces that only pl_tune tries
+ * The inputs must not change until the handle is released. */
+PL_API pl_status pl_op_candidates(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
+                                  size_t input_count, const char* options, pl_candidates* candidates);
+PL_API pl_status pl_candidates_release(pl_candidates candidates);
+/* {"op", "description", "device", "math", "view", "candidates": [{"key", "provider", "implementation", "inputs",
+ * "outputs"}], "refusals": [{"provider", "reason"}]}. */
+PL_API pl_status pl_candidates_describe(pl_candidates candidates, char** json);
+/* Runs the candidate with that place in the list, on memory of its own: outputs and workspace are poisoned before, and
+ * so are the bytes around every tensor.  outputs: room for `capacity` handles, set to new plain tensors on `cpu`, or to
+ * NULL where it gave no result.  json: {"prepared", "ms", "damage": ["output 0: wrote byte 3 behind its end"]};
+ * `damage` is what it did beside giving results, or why it could not run.  output_count may be NULL. */
+PL_API pl_status pl_candidates_run(pl_candidates candidates, size_t index, pl_tensor* outputs, size_t capacity,
+                                   size_t* output_count, char** json);
 
 /* ---- graphs ---- */
 

@@ -32,6 +32,7 @@ examples:
                                                   every way to run that convolution, best first
   pylayout tune resnet50 --device opencl:0 --batch 16
                                                   search the kernels' parameters for that network on that device
+  pylayout verify --device opencl:0               check every implementation there against exact results
   pylayout run model.onnx --input photo.jpg       run a model of your own
   pylayout explain model.onnx                     why it runs as it does
   pylayout bench model.onnx                       its speed beside ONNX Runtime, OpenVINO and PyTorch
@@ -41,7 +42,7 @@ examples:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from . import bench, cache, completion, devices, doctor, explain, profile, query, run, tune
+    from . import bench, cache, completion, devices, doctor, explain, profile, query, run, tune, verify
 
     parser = argparse.ArgumentParser(
         prog="pylayout",
@@ -51,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (devices, query, tune, run, explain, profile, bench, doctor, cache):
+    for module in (devices, query, tune, verify, run, explain, profile, bench, doctor, cache):
         module.add(commands)
     completion.add(commands, parser_of=_parser)
     for command in commands.choices.values():

@@ -42,6 +42,11 @@ HandleTable<PlanRef>& plans() {
   return table;
 }
 
+HandleTable<CandidatesRef>& candidate_sets() {
+  static auto& table = *new HandleTable<CandidatesRef>(6, "pl_candidates");
+  return table;
+}
+
 std::vector<TensorRef> tensors_of(const Context& context, const std::string& what, const pl_tensor* handles,
                                   size_t count, const char* function, const char* argument) {
   require(count == 0 || handles != nullptr, Code::invalid_argument, function, ": ", argument, " is NULL, expected ",

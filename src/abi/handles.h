@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "dispatch/candidate_runs.h"
 #include "dispatch/context.h"
 #include "graph/plan.h"
 #include "pylayout.h"
@@ -195,11 +196,21 @@ struct GraphEntry {
 
 using PlanRef = std::shared_ptr<Plan>;
 
+// Candidates of one call; the lock makes runs from several threads take turns.
+struct CandidatesState {
+  CandidatesState(ContextRef owner, CandidateRuns made) : context(std::move(owner)), runs(std::move(made)) {}
+  ContextRef context;
+  std::mutex lock;
+  CandidateRuns runs;
+};
+using CandidatesRef = std::shared_ptr<CandidatesState>;
+
 HandleTable<ContextRef>& contexts();
 HandleTable<TensorEntry>& tensors();
 HandleTable<AttributesEntry>& attribute_sets();
 HandleTable<GraphEntry>& graphs();
 HandleTable<PlanRef>& plans();
+HandleTable<CandidatesRef>& candidate_sets();
 
 inline uintptr_t value_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
 
@@ -219,6 +230,10 @@ inline GraphEntry graph_of(pl_graph handle, const char* function) {
 std::string graph_text(const Graph& graph, const char* format, const char* function);
 inline PlanRef plan_of(pl_plan handle, const char* function) {
   return plans().read(value_of(handle), function, "plan", [](const PlanRef& plan) { return plan; });
+}
+inline CandidatesRef candidates_of(pl_candidates handle, const char* function) {
+  return candidate_sets().read(value_of(handle), function, "candidates",
+                               [](const CandidatesRef& candidates) { return candidates; });
 }
 inline pl_tensor new_handle(TensorEntry entry) { return reinterpret_cast<pl_tensor>(tensors().add(std::move(entry))); }
 

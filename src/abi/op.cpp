@@ -6,6 +6,7 @@
 #include "abi/guard.h"
 #include "abi/handles.h"
 #include "abi/schema.h"
+#include "core/json.h"
 
 using namespace pl;
 using namespace pl::abi;
@@ -147,6 +148,65 @@ pl_status pl_op_tune(pl_context context, const char* op, pl_attributes attribute
     const Call call(context, op, attributes, inputs, input_count, "pl_op_tune");
     const std::string text = call.context->tune_json(call.schema, call.attributes, call.inputs, seconds);
     *json = copied_string(text.data(), text.size());
+  });
+}
+
+pl_status pl_op_candidates(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
+                           size_t input_count, const char* options, pl_candidates* candidates) {
+  return guarded([&] {
+    const char* function = "pl_op_candidates";
+    require_pointer(candidates, function, "candidates");
+    const Call call(context, op, attributes, inputs, input_count, function);
+    const auto parsed = CandidateOptions::parse(options ? Attributes::parse(options) : Attributes());
+    CandidateRuns runs(*call.context, call.schema, *call.attributes, call.inputs, parsed);
+    auto state = std::make_shared<CandidatesState>(call.context, std::move(runs));
+    *candidates = reinterpret_cast<pl_candidates>(candidate_sets().add(std::move(state)));
+  });
+}
+
+pl_status pl_candidates_release(pl_candidates candidates) {
+  return guarded([&] { candidate_sets().remove(value_of(candidates), "pl_candidates_release", "candidates"); });
+}
+
+pl_status pl_candidates_describe(pl_candidates candidates, char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_candidates_describe", "json");
+    const CandidatesRef self = candidates_of(candidates, "pl_candidates_describe");
+    const std::string text = self->runs.json();
+    *json = copied_string(text.data(), text.size());
+  });
+}
+
+pl_status pl_candidates_run(pl_candidates candidates, size_t index, pl_tensor* outputs, size_t capacity,
+                            size_t* output_count, char** json) {
+  return guarded([&] {
+    const char* function = "pl_candidates_run";
+    require_pointer(json, function, "json");
+    require(capacity == 0 || outputs != nullptr, Code::invalid_argument, function,
+            ": outputs is NULL, expected room for ", capacity, " handles");
+    const CandidatesRef self = candidates_of(candidates, function);
+    std::lock_guard<std::mutex> guard(self->lock);
+    CandidateRuns::Run run = self->runs.run(index);
+    if (output_count) *output_count = run.outputs.size();  // also when they do not fit: so much room is needed
+    require(run.outputs.size() <= capacity, Code::invalid_argument, function, ": outputs has room for ", capacity,
+            ", expected ", run.outputs.size());
+    Json report;
+    report.object().field("prepared", run.prepared).field("ms", run.ms).field("damage", run.damage).end();
+    char* text = copied_string(report.str().data(), report.str().size());
+    size_t made = 0;
+    try {
+      for (size_t i = 0; i < capacity; ++i) outputs[i] = nullptr;
+      for (; made < run.outputs.size(); ++made)
+        outputs[made] = new_handle({std::move(run.outputs[made]), self->context});
+    } catch (...) {
+      while (made-- > 0) {
+        tensors().remove(value_of(outputs[made]), function, "outputs");
+        outputs[made] = nullptr;
+      }
+      pl_string_free(text);
+      throw;
+    }
+    *json = text;
   });
 }
 

@@ -134,6 +134,15 @@ EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
   return find_or_make(op, device, threads);
 }
 
+EntryRef Catalog::unlisted(const Op& asked, Device& device, bool every_point) {
+  Op op = asked;
+  if (op.schema->kind != "reorder")
+    for (TensorDesc& desc : op.inputs)
+      if (!has_windows(asked) || !is_window(desc)) desc = standardised(desc);
+  op.math = std::max<Math>(op.math, context_.options().math);
+  return make(op, device, context_.options().threads, every_point);
+}
+
 EntryRef Catalog::windowed(const Op& asked, Device& device, int threads) {
   Op op = asked;
   for (TensorDesc& desc : op.inputs)

@@ -97,6 +97,9 @@ class Catalog {
   // The entry for a copy to another place, of a tensor that need not be dense.
   EntryRef copy(const TensorDesc& desc, Device& device, int threads = 0);
 
+  // The same as entry(), or windowed() where a tensor is a window, but not among the entries: for checks, which look at
+  // more ops than a program has.  every_point: with every point of the tuning spaces.
+  EntryRef unlisted(const Op& op, Device& device, bool every_point);
   // What the tuner works on: a description with every point of the tuning spaces, not among the entries.
   EntryRef whole_space(const Entry& entry);
   // Lists the ways of an entry anew, after its `space` was searched; later choices see the new entry.  `entry` lives

@@ -1,0 +1,154 @@
+"""Exact results of ops that move elements, and of resizing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bounds import UNIT
+from .reference import Full, register
+
+Array = NDArray[Any]
+
+
+class Moved(Full):
+    """Elements as they are, elsewhere."""
+
+    def compute(self) -> Any:
+        parts = self.moved([t for t in self.tensors if t is not None])
+        dtype = (self.case.specs()[1] or ("", ()))[0] if self.case.op == "embedding" else self.dtype
+        return [(part, 0.0, dtype) for part in parts]
+
+    def moved(self, given: list[Array]) -> list[Array]:
+        raise NotImplementedError
+
+
+@register("concat")
+class Concat(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        return [np.concatenate(given, axis=int(self.attribute("dim", 0)))]
+
+
+@register("interleave")
+class Interleave(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        x, y = given
+        z = np.stack([x, y], axis=2).reshape(x.shape[0], 2 * x.shape[1], *x.shape[2:])
+        sections = self.attribute("sections")
+        if sections is None:
+            return [z]
+        listed = list(sections) if isinstance(sections, (list, tuple)) else [sections]
+        return np.split(z, np.cumsum(listed)[:-1], axis=1)
+
+
+@register("channel_shuffle")
+class ChannelShuffle(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        x, groups = given[0], int(self.attribute("groups"))
+        grouped = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+        return [np.swapaxes(grouped, 1, 2).reshape(x.shape)]
+
+
+@register("gather", "index_select")
+class Gather(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        x, index = given
+        dim = int(self.attribute("dim"))
+        if self.case.op == "index_select":
+            return [np.take(x, index, axis=dim)]
+        return [np.take_along_axis(x, np.where(index < 0, index + x.shape[dim], index), axis=dim)]
+
+
+@register("embedding")
+class Embedding(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        return [given[1][given[0]]]
+
+
+@register("pad")
+class Pad(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        x, pads = given[0], list(self.attribute("pad"))
+        width = [(0, 0)] * x.ndim
+        for i in range(len(pads) // 2):
+            width[x.ndim - 1 - i] = (int(pads[2 * i]), int(pads[2 * i + 1]))
+        mode = str(self.attribute("mode", "constant"))
+        cut = tuple(
+            slice(max(0, -before), size + min(0, after)) for (before, after), size in zip(width, x.shape, strict=True)
+        )
+        x, width = x[cut], [(max(0, before), max(0, after)) for before, after in width]
+        if mode == "constant":
+            return [np.pad(x, width, constant_values=self.attribute("value", 0.0))]
+        return [np.pad(x, width, mode="edge" if mode == "replicate" else "reflect")]
+
+
+@register("tile")
+class Tile(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        return [np.tile(given[0], self.attribute("dims"))]
+
+
+@register("expand")
+class Expand(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        shape = list(self.attribute("shape"))
+        rank = given[0].ndim
+        sizes = [given[0].shape[i - (len(shape) - rank)] if size == -1 else size for i, size in enumerate(shape)]
+        return [np.broadcast_to(given[0], sizes)]
+
+
+@register("reorder", "identity")
+class Same(Moved):
+    def moved(self, given: list[Array]) -> list[Array]:
+        return [given[0]]
+
+
+@register("interpolate")
+class Interpolate(Full):
+    def compute(self) -> Any:
+        x = self.double(0)
+        assert x is not None
+        sizes = x.shape[2:]
+
+        def listed(name: str) -> list[Any] | None:
+            value = self.attribute(name)
+            if value is None:
+                return None
+            each = list(value) if isinstance(value, (list, tuple)) else [value]
+            return each * len(sizes) if len(each) == 1 else each
+
+        size, factor = listed("size"), listed("scale_factor")
+        output = (
+            [int(s) for s in size] if size else [math.floor(n * f) for n, f in zip(sizes, factor or [], strict=True)]
+        )
+        aligned = bool(self.attribute("align_corners", False))
+        linear = str(self.attribute("mode", "nearest")) != "nearest"
+        y, bound = x, np.zeros((1,) * x.ndim)
+        for d, (n, o) in enumerate(zip(sizes, output, strict=True)):
+            p = np.arange(o, dtype=np.float64)
+            scale = n / o if size else 1 / float((factor or [])[d])
+            if aligned:
+                scale = (n - 1) / (o - 1) if o > 1 else 0.0
+            if not linear:
+                y = np.take(y, np.minimum(np.floor(p * scale).astype(int), n - 1), axis=2 + d)
+                continue
+            source = p * scale if aligned else np.maximum((p + 0.5) * scale - 0.5, 0)
+            low = np.minimum(np.floor(source).astype(int), n - 1)
+            share = (source - low).reshape(-1, *(1,) * (x.ndim - 3 - d))
+            first, second = np.take(y, low, axis=2 + d), np.take(y, np.minimum(low + 1, n - 1), axis=2 + d)
+            y = first * (1 - share) + second * share
+            # A position is off by some units of itself, and the result by the difference of neighbours times that.
+            off = 8 * UNIT * (1 + source.reshape(-1, *(1,) * (x.ndim - 3 - d)))
+            bound = (
+                np.abs(second - first) * off + bound
+                if bound.size == 1
+                else np.abs(second - first) * off
+                + (np.take(bound, low, axis=2 + d) + np.take(bound, np.minimum(low + 1, n - 1), axis=2 + d))
+            )
+        return y, bound + 8 * UNIT * np.abs(y), self.dtype
+
+
+__all__ = ["Interpolate", "Moved"]

@@ -1,0 +1,254 @@
+"""`pylayout verify`: its exact results against PyTorch, its bounds, its judgement of wrong candidates, its command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from op_cases import CASES
+from op_cases import Case as OpCase
+
+import pylayout as pl
+from pylayout.calls import schemas
+from pylayout.verify import (
+    Case,
+    Outcome,
+    Session,
+    Settings,
+    bounds,
+    check,
+    check_case,
+    network_cases,
+    random_case,
+    summary_rows,
+)
+from pylayout.verify.case import parse_spec, rounded
+from pylayout.verify.reference import REFERENCES, Accuracy, reference_of
+
+_NAMES = {"float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32", "int64": "s64", "bool": "bool"}
+
+
+def spec_of(array: np.ndarray | None) -> str | None:
+    return None if array is None else f"{_NAMES[array.dtype.name]}:{'x'.join(map(str, array.shape))}"
+
+
+def is_view(op: str) -> bool:
+    return op in ("dropout", "flatten", "permute", "reshape", "slice", "split", "squeeze", "transpose", "unsqueeze")
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not is_view(case.op)], ids=lambda case: case.name)
+def test_exact_results_are_pytorchs(case: OpCase) -> None:
+    torch = pytest.importorskip("torch", reason="the other float64 reference is PyTorch's")
+    from test_ops import as_list
+    from test_ops import reference as by_pytorch
+
+    assert torch
+    tensors = case.make(seed=3)
+    attributes = dict(case.attributes)
+    names = [p["name"] for p in schemas()[case.op]["parameters"] if p["kind"] != "attribute"]
+    given = tensors if case.variadic else tensors[: len(names)]
+    own = Case(case.op, tuple(spec_of(t) for t in given), attributes)
+    reference = reference_of(own, list(given), Accuracy())
+    for output, wanted in enumerate(as_list(by_pytorch(case, tensors))):
+        shape, _ = reference.outputs[output]
+        assert tuple(shape) == wanted.shape
+        where = np.arange(wanted.size)
+        values, bound = reference.expected(output, where)
+        difference = np.abs(np.asarray(values, np.float64) - wanted.reshape(-1).astype(np.float64))
+        difference = np.where(np.isnan(wanted.reshape(-1)) & np.isnan(np.asarray(values, np.float64)), 0, difference)
+        scale = max(1.0, float(np.abs(wanted).max(initial=0)))
+        # PyTorch gives f16 and integers where the op does: as far off as rounding.
+        allowed = (1e-3 if "f16" in str(attributes) else 1e-9) * scale
+        assert difference.max(initial=0) <= allowed + (bound.max(initial=0) if wanted.dtype.kind in "iu" else 0)
+        assert np.all(bound >= 0)
+
+
+def test_every_op_that_computes_has_a_reference() -> None:
+    assert set(REFERENCES) == {name for name in schemas() if not is_view(name)}
+
+
+def test_every_op_that_computes_has_cases() -> None:
+    """From networks or at random."""
+    ops = {case.op for case in network_cases()}
+    for name in {name for name in schemas() if not is_view(name)} - ops:
+        assert random_case(5, 0, frozenset([name])).op == name
+
+
+def test_random_cases_are_valid_and_the_same_again() -> None:
+    for number in range(300):
+        case = random_case(11, number)
+        again = random_case(11, number)
+        assert case == again == Case.from_json(json.loads(json.dumps(case.to_json())))
+        for spec in case.specs():
+            assert spec is None or int(np.prod(spec[1])) <= 1 << 23
+
+
+def test_channels_lie_on_both_sides_of_blocks() -> None:
+    channels = set()
+    for number in range(600):
+        case = random_case(3, number)
+        if case.op.startswith("conv"):
+            spec = parse_spec(case.inputs[0])
+            assert spec
+            channels.add(spec[1][1])
+    assert channels & {255, 256, 257} and channels & {511, 512, 513} and max(channels) >= 2048
+
+
+def test_rounding_is_to_even() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    values = np.random.default_rng(0).standard_normal(10000).astype(np.float32)
+    values[:2] = 1 + 2.0**-8, 1 + 3 * 2.0**-8
+    np.testing.assert_array_equal(rounded(values, "bf16"), values.astype(ml_dtypes.bfloat16).astype(np.float32))
+    np.testing.assert_array_equal(rounded(values, "f16"), values.astype(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize("mean", [0.0, 1.0])
+def test_the_deviation_is_that_of_a_float32_loop(mean: float) -> None:
+    """The yardstick of bounds.py, measured: and the worst of 4,000 loops lies within SPREAD times it."""
+    rng = np.random.default_rng(7)
+    terms = 2000
+    products = ((rng.standard_normal((4000, terms)) + mean) * (rng.standard_normal((4000, terms)) + mean)).astype("f4")
+    loop = np.cumsum(products, axis=1, dtype=np.float32)[:, -1].astype(np.float64)
+    exact = products.astype(np.float64)
+    error = loop - exact.sum(axis=1)
+    predicted = bounds.deviation(terms, exact.sum(axis=1), (exact * exact).sum(axis=1))
+    ratio = float(np.sqrt(np.mean((error / predicted) ** 2)))
+    assert 0.7 < ratio < 1.4
+    assert np.abs(error / predicted).max() < bounds.SPREAD * 1.3
+
+
+CONV = Case("conv2d", ("f32:1x256x6x6", "f32:33x256x3x3", "f32:33", "f32:1x33x6x6"), {"padding": [1, 1]})
+
+
+def outcome_for(change: Any) -> Outcome:
+    """How the judge sees the exact result of CONV in f32 after a change."""
+    tensors = CONV.tensors()
+    reference = reference_of(CONV, tensors, Accuracy())
+    shape, _ = reference.outputs[0]
+    values = reference.expected(0, np.arange(int(np.prod(shape))))[0].reshape(shape).astype(np.float32)
+    judge = check._Judge(reference, np.random.default_rng(0))
+    outcome = Outcome("test", "changed", [], [])
+    judge.judge(outcome, [(change(values.copy(), tensors), "f32")])
+    return outcome
+
+
+def test_the_exact_result_passes() -> None:
+    outcome = outcome_for(lambda y, tensors: y)
+    assert not outcome.wrong and 0 < outcome.ratio < 0.5
+
+
+def _without_a_term(y: np.ndarray, tensors: Any) -> np.ndarray:
+    y[0, 32, 3, 3] -= tensors[0][0, 255, 3, 3] * tensors[1][32, 255, 1, 1]
+    return y
+
+
+def _twice_the_bias(y: np.ndarray, tensors: Any) -> np.ndarray:
+    return y + tensors[2].reshape(1, -1, 1, 1)
+
+
+def _not_written(y: np.ndarray, tensors: Any) -> np.ndarray:
+    y[0, 31, 5, 5] = np.nan
+    return y
+
+
+@pytest.mark.parametrize("change", [_without_a_term, _twice_the_bias, _not_written])
+def test_small_faults_are_found(change: Any) -> None:
+    """One product of 2,304 that is missing in one result, a bias added twice, one element not written."""
+    assert outcome_for(change).wrong
+
+
+def test_candidates_are_compared_where_no_exact_value_is() -> None:
+    """An element that the sample leaves out is wrong in one of two results: exact values decide which."""
+    case = Case("conv2d", ("f32:1x64x40x40", "f32:200x64x1x1"))
+    tensors = case.tensors()
+    reference = reference_of(case, tensors, Accuracy())
+    judge = check._Judge(reference, np.random.default_rng(0))
+    sampled = set(judge.samples[0][0].tolist())
+    shape, _ = reference.outputs[0]
+    size = int(np.prod(shape))
+    good = np.concatenate([reference.expected(0, part)[0] for part in np.array_split(np.arange(size), 8)])
+    good = good.astype(np.float32).reshape(shape)
+    bad = good.copy()
+    bad.reshape(-1)[next(i for i in range(size) if i not in sampled)] += 0.01
+    for order in ((good, bad), (bad, good)):
+        judge = check._Judge(reference, np.random.default_rng(0))
+        outcomes = [Outcome("test", str(i), [], []) for i in range(2)]
+        for outcome, result in zip(outcomes, order, strict=True):
+            judge.judge(outcome, [(result, "f32")])
+        assert [outcome.wrong for outcome in outcomes] == [result is bad for result in order]
+
+
+def test_every_candidate_runs(device: str) -> None:
+    case = Case("conv2d", ("f32:1x32x7x7", "f32:48x32x3x3", "f32:48"), {"padding": [1, 1], "activation": "relu"})
+    checked = check_case(case, device)
+    tensors = [np.zeros(spec[1], "f4") for spec in case.specs() if spec]
+    known = pl.query("conv2d", *tensors, padding=1, activation="relu", device=device).candidates
+    ran = {(o.provider, o.implementation, *(i for i in o.inputs if i != "-")) for o in checked.outcomes}
+    assert ran >= {(c["provider"], c["implementation"], *(i for i in c["inputs"] if i != "-")) for c in known}
+    assert checked.outcomes and not checked.wrong
+
+
+def test_windows_are_checked() -> None:
+    case = Case("conv2d", ("f32:2x32x5x5", "f32:32x32x1x1"), window="both NHWC")
+    checked = check_case(case)
+    assert checked.outcomes and not checked.wrong
+    assert all(outcome.inputs[0] == outcome.outputs[0] == "NHWC" for outcome in checked.outcomes)
+
+
+def test_a_session_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    settings = Settings(seed=4, ops=("relu", "softmax"))
+    whole = Session(settings)
+    whole.run(checks=12)
+    first = Session.resume(settings, path)
+    first.run(checks=5)
+    assert path.exists() and first.next > 0
+    second = Session.resume(settings, path)
+    assert (second.next, second.checks) == (first.next, first.checks)
+    while second.next < whole.next:
+        second.run(checks=1)
+    assert second.rows == whole.rows
+    assert [row["op"] for row in summary_rows(second)] == [row["op"] for row in summary_rows(whole)]
+    with pytest.raises(ValueError, match="settings"):
+        Session.resume(Settings(seed=5), path)
+
+
+def test_a_run_that_ended_the_process_is_a_failure(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    session = Session.resume(Settings(ops=("relu",)), path)
+    case = session.case(0)
+    candidate = {"provider": "host", "implementation": "unary[4]", "inputs": [], "outputs": []}
+    session.save({"op": "relu", "case": case.to_json(), "candidate": candidate})
+    again = Session.resume(Settings(ops=("relu",)), path)
+    assert again.next == 1 and len(again.failures) == 1
+    assert "process ended" in again.failures[0]["problem"]
+
+
+def command(*arguments: str) -> int:
+    from pylayout.cli import main
+
+    return main(["verify", *arguments])
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("--ops", "relu,linear", "--checks", "6", "--seed", "3", "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["checks"] >= 6 and not data["failures"]
+    assert {row["op"] for row in data["rows"]} <= {"relu", "linear"}
+    case = json.dumps(random_case(3, 1, frozenset(["linear"])).to_json())
+    assert command("--case", case) == 0
+    assert "linear" in capsys.readouterr().out
+    assert command("--ops", "no_such_op") == 2
+
+
+def test_a_wrong_result_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With bounds of almost nothing each result is wrong."""
+    monkeypatch.setattr(bounds, "LOOP", 1e-9)
+    monkeypatch.setattr(bounds, "ROUNDINGS", 1e-9)
+    monkeypatch.setattr(bounds, "UNIT", 1e-30)
+    assert command("--ops", "matmul", "--checks", "3", "--seed", "3") == 1
+    printed = capsys.readouterr().out
+    assert "times the bound" in printed and "--case" in printed
