@@ -221,7 +221,11 @@ def test_a_run_that_ended_the_process_is_a_failure(tmp_path: Path) -> None:
     session = Session.resume(Settings(ops=("relu",)), path)
     case = session.case(0)
     candidate = {"provider": "host", "implementation": "unary[4]", "inputs": [], "outputs": []}
-    session.save({"op": "relu", "case": case.to_json(), "candidate": candidate})
+    running = {"op": "relu", "case": case.to_json(), "candidate": candidate}
+    session.save({**running, "again": False})
+    again = Session.resume(Settings(ops=("relu",)), path)
+    assert again.next == 0 and not again.failures  # an accident, for all that is known
+    again.save({**running, "again": True})
     again = Session.resume(Settings(ops=("relu",)), path)
     assert again.next == 1 and len(again.failures) == 1
     assert "process ended" in again.failures[0]["problem"]

@@ -67,6 +67,7 @@ class Session:
     failures: list[dict[str, Any]] = field(default_factory=list)
     path: Path | None = None
     _networks: list[Case] | None = None
+    _ended: dict[str, Any] | None = None  # what was run when the process before this one ended
 
     # ---- the order of cases ----
 
@@ -142,10 +143,12 @@ class Session:
             setattr(session, name, data[name])
         for key, row in data["rows"].items():
             session.rows[key] = _Row(**{**row, "ratio": float(row["ratio"]), "error": float(row["error"])})
-        if data["running"]:
-            running = data["running"]
+        running = data["running"]
+        session._ended = running
+        if running and running["again"]:  # at the same run as before: no accident
             session.next += 1
-            session.failures.append({**running, "problem": "the process ended while this was run"})
+            session._ended = None
+            session.failures.append({**running, "problem": "the process ended while this was run, twice"})
             session._row(
                 running["op"], running["candidate"]["provider"], running["candidate"]["implementation"]
             ).wrong += 1
@@ -182,7 +185,9 @@ class Session:
     def _check(self, case: Case) -> Checked:
         def began(candidate: dict[str, Any]) -> None:
             described = {name: candidate[name] for name in ("provider", "implementation", "inputs", "outputs")}
-            self.save({"op": case.op, "case": case.to_json(), "candidate": described})
+            running = {"op": case.op, "case": case.to_json(), "candidate": described}
+            again = self._ended is not None and all(self._ended[name] == value for name, value in running.items())
+            self.save({**running, "again": again})
 
         def wanted(candidate: dict[str, Any]) -> bool:
             return not self.settings.providers or candidate["provider"] in self.settings.providers
