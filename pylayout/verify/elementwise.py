@@ -42,8 +42,7 @@ class Unary(Full):
         if name in _EXACT_UNARY:
             return y, 0.0, dtype
         moved = _moved(lambda value: functions.apply(name, value, alpha, beta), x)  # type: ignore[arg-type]
-        own = FUNCTION * UNIT * (np.abs(y) + np.minimum(1.0, np.abs(x)))  # type: ignore[arg-type]
-        return y, FUNCTION * moved / 2 + own, dtype
+        return y, FUNCTION * moved / 2 + functions.error(name, x, y), dtype  # type: ignore[arg-type]
 
 
 for _name in functions.UNARY:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BINARY", "UNARY", "apply", "erf", "parameters"]
+from .bounds import FUNCTION, UNIT
+
+__all__ = ["BINARY", "UNARY", "apply", "erf", "error", "parameters"]
 
 Array = NDArray[Any]
 Function = Callable[[Array, float, float], Array]
@@ -131,6 +133,13 @@ def parameters(name: str, attributes: dict[str, Any], prefix: str = "") -> tuple
         if attributes.get(key) is not None:
             found[i] = float(attributes[key])
     return found[0], found[1]
+
+
+def error(name: str, x: Array, y: Array) -> Array:
+    """How far off y = f(x) may be computed: some units of y, and of 1 where exponentials cancel; see bounds.py."""
+    times_x = name in ("gelu", "gelu_erf", "gelu_tanh", "silu", "mish")  # x times a function whose values reach 1
+    units: Array = FUNCTION * UNIT * (np.abs(y) + (np.abs(x) if times_x else np.minimum(1.0, np.abs(x))))
+    return units
 
 
 def apply(name: str, x: Array, alpha: float = 0.0, beta: float = 0.0) -> Array:

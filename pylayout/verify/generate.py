@@ -65,10 +65,12 @@ def _epilogue(rng: Generator, attributes: dict[str, Any]) -> None:
             attributes.update(activation_alpha=-0.5, activation_beta=0.75)
 
 
-def _window(rng: Generator, share: float) -> str:
+def _window(rng: Generator, share: float, *channels: int) -> str:
+    """Blocked windows begin and end with a block."""
     if not _chance(rng, share):
         return ""
-    return f"{rng.choice(['input', 'output', 'both'])} {rng.choice(['NHWC', 'nChw16c', 'nChw8c'])}"
+    layouts = ["NHWC"] + [f"nChw{block}c" for block in (8, 16) if all(c % block == 0 for c in channels)]
+    return f"{rng.choice(['input', 'output', 'both'])} {rng.choice(layouts)}"
 
 
 def _conv(rng: Generator, transposed: bool = False) -> Case | None:
@@ -139,7 +141,7 @@ def _conv(rng: Generator, transposed: bool = False) -> Case | None:
         if _chance(rng, 0.25):
             inputs.append(_spec(dtype, n, oc, *output))
         else:
-            window = _window(rng, 0.15 if dtype == "f32" else 0)
+            window = _window(rng, 0.15 if dtype == "f32" else 0, ic, oc)
     if n * ic * np.prod(sizes) > _ELEMENTS:
         return None
     name = f"conv{'_transpose' if transposed else ''}{spatial}d"
@@ -227,7 +229,7 @@ def _norm(rng: Generator) -> Case | None:
     if kind == "batch_norm":
         attributes: dict[str, Any] = {}
         _epilogue(rng, attributes)
-        return Case(kind, (_spec(dtype, *shape), c, c, c, c), attributes, _window(rng, 0.2), "random")
+        return Case(kind, (_spec(dtype, *shape), c, c, c, c), attributes, _window(rng, 0.2, shape[1]), "random")
     if kind == "local_response_norm":
         return Case(kind, (_spec(dtype, *shape),), {"size": int(rng.choice([3, 5]))}, "", "random")
     attributes = {}
@@ -280,7 +282,9 @@ def _pool(rng: Generator) -> Case | None:
     if _chance(rng, 0.2):
         attributes["ceil_mode"] = True
     name = f"{'max' if largest else 'avg'}_pool{spatial}d"
-    return Case(name, (_spec(dtype, *shape),), attributes, _window(rng, 0.2 if dtype == "f32" else 0), "random")
+    return Case(
+        name, (_spec(dtype, *shape),), attributes, _window(rng, 0.2 if dtype == "f32" else 0, shape[1]), "random"
+    )
 
 
 def _elementwise(rng: Generator) -> Case | None:
@@ -303,7 +307,7 @@ def _elementwise(rng: Generator) -> Case | None:
     attributes: dict[str, Any] = {}
     if name in ("add", "mul"):
         _epilogue(rng, attributes)
-    window = _window(rng, 0.15) if name in ("add", "mul") and dtype == "f32" else ""
+    window = _window(rng, 0.15, shape[1]) if name in ("add", "mul") and dtype == "f32" else ""
     return Case(name, (_spec(dtype, *shape), _spec(dtype, *other)), attributes, window, "random")
 
 

@@ -195,9 +195,15 @@ def _super_resolution() -> Iterator[Case]:
 def _in_windows(cases: list[Case]) -> Iterator[Case]:
     """Some of the convolutions of networks once more where their tensors are parts of concats."""
     for number, case in enumerate(case for case in cases if case.op == "conv2d" and len(case.inputs) < 4):
-        if number % 4 == 0 and not case.window:
-            window = f"{('input', 'output', 'both')[number // 4 % 3]} {('NHWC', 'nChw16c')[number // 12 % 2]}"
-            yield Case(case.op, case.inputs, case.attributes, window, case.origin)
+        if number % 4 or case.window:
+            continue
+        weight = case.specs()[1]
+        assert weight is not None
+        groups = int(case.attributes.get("groups", 1))
+        blocks = weight[1][0] % 16 == 0 and weight[1][1] * groups % 16 == 0  # windows begin and end with one
+        layout = "nChw16c" if blocks and number % 8 == 4 else "NHWC"
+        which = ("input", "output", "both")[number // 4 % 3]
+        yield Case(case.op, case.inputs, case.attributes, f"{which} {layout}", case.origin)
 
 
 def network_cases() -> list[Case]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import functions
-from .bounds import FUNCTION, UNIT, sum_bound
+from .bounds import FUNCTION, LOGARITHM, UNIT, sum_bound
 from .products import convolved_geometry
 from .reference import Full, activated, register
 
@@ -107,7 +107,7 @@ class Softmax(Full):
             y = e / total
             return y, relative * y + 2.0**-126, self.dtype
         y = shifted - np.log(total)
-        return y, relative + 2 * UNIT * (np.abs(y) + np.abs(x)), self.dtype
+        return y, relative + LOGARITHM * UNIT * (1 + np.abs(np.log(total))) + 2 * UNIT * np.abs(x), self.dtype
 
 
 @register("local_response_norm")

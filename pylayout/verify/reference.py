@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import functions
-from .bounds import FUNCTION, UNIT, rounding
+from .bounds import UNIT, rounding
 from .case import Case
 
 __all__ = ["REFERENCES", "Accuracy", "Full", "Reference", "activated", "load", "reference_of", "register"]
@@ -96,7 +96,7 @@ def activated(case: Case, sums: Array, bound: Array, dtype: str) -> tuple[Array,
     alpha, beta = functions.parameters(name, case.attributes, "activation_")
     y = functions.apply(name, sums, alpha, beta)
     moved = [np.abs(functions.apply(name, sums + sign * bound, alpha, beta) - y) for sign in (-1, 1)]
-    own = FUNCTION * UNIT * (np.abs(y) + np.minimum(1.0, np.abs(sums))) if name not in _EXACT else 0.0
+    own = functions.error(name, sums, y) if name not in _EXACT else 0.0
     return y, np.maximum(*moved) + own
 
 

@@ -81,6 +81,8 @@ void by_size(DType dtype, const Function& function) {
 TensorDesc window_of(const TensorDesc& desc, const Layout& family, int64_t before, int64_t after) {
   require(desc.rank() >= 2, Code::unsupported, "windows are of tensors with channels, not of ", desc.str());
   const Layout layout = family.for_rank(desc.rank());
+  require(desc.shape[1] % layout.block_of(1) == 0, Code::unsupported, "windows in ", layout,
+          " are of whole blocks, not of ", desc.shape[1], " channels");
   Dims sizes = desc.shape;
   sizes[1] += before + after;
   TensorDesc window = TensorDesc::dense(desc.dtype, sizes, layout);
@@ -225,7 +227,11 @@ const CandidateRuns::Placed& CandidateRuns::placed_input(size_t input, const Ten
   const bool window = options_.input_window && input == 0;
   Placed placed = reserve(desc, window, beside(options_.window_layout), true);
   placed.input = input;
-  const void* values = values_[input]->buffer()->host();
+  // A candidate may want another dtype, f32 for the statistics of a bf16 tensor; such a conversion is exact.
+  Device& cpu = context_.device("cpu");
+  const TensorDesc plain = TensorDesc::dense(desc.dtype, desc.shape);
+  const TensorRef given = context_.runner().convert(values_[input], cpu, plain, "activation", "candidates", false);
+  const void* values = given->buffer()->host();
   by_size(desc.dtype,
           [&](auto element) { scatter<decltype(element)>(desc, values, placed.bytes.data() + placed.first); });
   write(placed);
