@@ -38,7 +38,8 @@ def pytest_report_header() -> list[str]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "device" in metafunc.fixturenames:
-        metafunc.parametrize("device", device_names())
+        only = os.environ.get("PYLAYOUT_TEST_DEVICE")  # "opencl:0": tests of every device run there alone
+        metafunc.parametrize("device", [name for name in device_names() if only in (None, name)])
 
 
 @pytest.fixture

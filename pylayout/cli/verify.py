@@ -10,7 +10,8 @@ from typing import Any
 
 from . import UsageError
 from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive
-from .terminal import Progress, Table, style
+from .progress import Progress
+from .terminal import Table, style
 
 __all__ = ["add", "run"]
 
@@ -135,7 +136,7 @@ def _many(options: argparse.Namespace) -> Any:
         session = Session(settings)
     minutes = options.minutes or (float("inf") if options.checks or options.sources == "networks" else 10.0)
     interrupted = False
-    with Progress() as progress:
+    with Progress(options.progress) as progress:
         try:
             session.run(minutes, options.checks, lambda what, share: progress.update(what, share, 1))
         except KeyboardInterrupt:

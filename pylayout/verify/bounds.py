@@ -32,7 +32,18 @@ from numpy.typing import NDArray
 
 from .case import PRECISION
 
-__all__ = ["FUNCTION", "LOGARITHM", "LOOP", "ROUNDINGS", "SPREAD", "UNIT", "deviation", "rounding", "sum_bound", "unit_of"]
+__all__ = [
+    "FUNCTION",
+    "LOGARITHM",
+    "LOOP",
+    "ROUNDINGS",
+    "SPREAD",
+    "UNIT",
+    "deviation",
+    "rounding",
+    "sum_bound",
+    "unit_of",
+]
 
 Array = NDArray[Any]
 

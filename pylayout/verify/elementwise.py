@@ -95,6 +95,20 @@ class Prelu(Full):
         return y, 2 * UNIT * np.abs(y), self.dtype
 
 
+@register("rotary_embedding")
+class RotaryEmbedding(Full):
+    def compute(self) -> Any:
+        x, cos, sin = (self.double(i) for i in range(3))
+        assert x is not None and cos is not None and sin is not None
+        columns = cos.shape[-1]
+        part, half = x[..., :columns], columns // 2
+        turned = np.concatenate([-part[..., half:], part[..., :half]], axis=-1)
+        y, bound = x.copy(), np.zeros(x.shape)
+        y[..., :columns] = part * cos + turned * sin
+        bound[..., :columns] = 4 * UNIT * (np.abs(part * cos) + np.abs(turned * sin))
+        return y, bound, self.dtype
+
+
 @register("cast")
 class Cast(Full):
     def compute(self) -> Any:

@@ -197,8 +197,13 @@ def _attention(rng: Generator) -> Case | None:
         return None
     n = int(rng.choice([1, 1, 2]))
     attributes: dict[str, Any] = {"is_causal": True} if _chance(rng, 0.3) else {}
-    inputs = [_spec(dtype, n, heads, queries, e), _spec(dtype, n, heads, keys, e), _spec(dtype, n, heads, keys, e)]
-    if not attributes and _chance(rng, 0.4):
+    shared = heads
+    if heads % 4 == 0 and _chance(rng, 0.25):
+        attributes["enable_gqa"], shared = True, heads // 4
+    if _chance(rng, 0.1):
+        attributes["softcap"] = 5.0
+    inputs = [_spec(dtype, n, heads, queries, e), _spec(dtype, n, shared, keys, e), _spec(dtype, n, shared, keys, e)]
+    if "is_causal" not in attributes and _chance(rng, 0.4):
         shape = (1, 1, queries, keys) if _chance(rng, 0.5) else (n, 1, 1, keys)
         inputs.append(_spec("bool" if _chance(rng, 0.5) else dtype, *shape))
     return Case("scaled_dot_product_attention", tuple(inputs), attributes, "", "random")
@@ -219,7 +224,12 @@ def _rows(rng: Generator) -> tuple[int, ...]:
 
 def _norm(rng: Generator) -> Case | None:
     dtype = _dtype(rng)
-    kind = str(rng.choice(["batch_norm", "layer_norm", "group_norm", "instance_norm", "local_response_norm"]))
+    kinds = ["batch_norm", "layer_norm", "group_norm", "instance_norm", "local_response_norm"]
+    kind = str(rng.choice([*kinds, "rms_norm", "l2_normalize"]))
+    if kind in ("rms_norm", "l2_normalize"):
+        shape = _rows(rng)
+        weight = (_spec(dtype, shape[-1]),) if kind == "rms_norm" else ()
+        return Case(kind, (_spec(dtype, *shape), *weight), {"normalized_shape": [shape[-1]]}, "", "random")
     if kind == "layer_norm":
         shape = _rows(rng)
         optional = [_spec(dtype, shape[-1])] * 2 if _chance(rng, 0.8) else [None, None]
@@ -282,9 +292,8 @@ def _pool(rng: Generator) -> Case | None:
     if _chance(rng, 0.2):
         attributes["ceil_mode"] = True
     name = f"{'max' if largest else 'avg'}_pool{spatial}d"
-    return Case(
-        name, (_spec(dtype, *shape),), attributes, _window(rng, 0.2 if dtype == "f32" else 0, shape[1]), "random"
-    )
+    share = 0.2 if dtype == "f32" else 0
+    return Case(name, (_spec(dtype, *shape),), attributes, _window(rng, share, shape[1]), "random")
 
 
 def _elementwise(rng: Generator) -> Case | None:
@@ -429,7 +438,7 @@ def _rare(rng: Generator) -> Case | None:
     """Ops that networks seldom have."""
     shape, dtype = _image(rng, 1 << 17), _dtype(rng)
     x = _spec(dtype, *shape)
-    kind = int(rng.integers(0, 9))
+    kind = int(rng.integers(0, 10))
     if kind == 0:
         expressions, reductions = _EXPRESSIONS[int(rng.integers(len(_EXPRESSIONS)))]
         attributes: dict[str, Any] = {"expressions": expressions, "scalars": [0.75]}
@@ -458,6 +467,11 @@ def _rare(rng: Generator) -> Case | None:
     if kind == 7:
         name = str(rng.choice(["prod", "reduce_sum_square"]))
         return Case(name, (x,), {"dim": [int(rng.integers(0, len(shape)))]})
+    if kind == 8 and len(shape) > 2:
+        rows = _rows(rng)
+        columns = max(2, rows[-1] // 2 * 2)
+        table = _spec(dtype, rows[-2], columns)
+        return Case("rotary_embedding", (_spec(dtype, *rows[:-1], max(2, rows[-1])), table, table))
     name = str(rng.choice(["acosh", "isnan", "isinf", "threshold", "identity"]))
     return Case(name, (x,), {"threshold": 0.25, "value": -1.5} if name == "threshold" else {})
 

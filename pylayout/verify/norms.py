@@ -73,6 +73,24 @@ class LayerNorm(Full):
         return y, bound, self.dtype
 
 
+@register("rms_norm", "l2_normalize")
+class RmsNorm(Full):
+    def compute(self) -> Any:
+        x, weight = self.double(0), self.double(1)
+        assert x is not None
+        shape = self.attribute("normalized_shape")
+        axes = tuple(range(x.ndim - (len(shape) if isinstance(shape, (list, tuple)) else 1), x.ndim))
+        count = int(np.prod([x.shape[axis] for axis in axes]))
+        squares = (x * x).sum(axis=axes, keepdims=True)
+        if self.case.op == "rms_norm":
+            length = np.sqrt(squares / count + float(self.attribute("eps", 1e-6)))
+        else:
+            length = np.maximum(np.sqrt(squares), float(self.attribute("eps", 1e-12)))
+        y = x / length * (1 if weight is None else weight)
+        of_sum = sum_bound(count, squares, (x**4).sum(axis=axes, keepdims=True)) / np.maximum(squares, 1e-300)
+        return y, np.abs(y) * (of_sum + FUNCTION * UNIT), self.dtype
+
+
 @register("group_norm", "instance_norm")
 class GroupNorm(Full):
     def compute(self) -> Any:

@@ -291,8 +291,12 @@ class Attention(Reference):
     def _rows(self, head: int, rows: Array) -> tuple[Array, Array]:
         """Some queries of one head: results and bounds."""
         at = np.unravel_index(head, self.heads) if self.heads else ()
-        q, k, v = (self.double(i)[at] for i in range(3))  # type: ignore[index]
-        q = q[rows]
+        q, k, v = (self.double(i) for i in range(3))
+        assert q is not None and k is not None and v is not None
+        shared = at
+        if self.attribute("enable_gqa", False):  # several heads of q share one of k and v
+            shared = (*at[:-1], at[-1] // (q.shape[-3] // k.shape[-3]))
+        q, k, v = q[at][rows], k[shared], v[shared]
         scale = float(self.attribute("scale", q.shape[-1] ** -0.5))
         scores = q @ k.T
         unit = self.accuracy.unit
@@ -300,6 +304,10 @@ class Attention(Reference):
             abs(scale) * LOOP * SPREAD * deviation(q.shape[-1], scores, (q * q) @ (k * k).T, unit, self.accuracy.tf32)
         )
         scores = scores * scale
+        softcap = self.attribute("softcap")
+        if softcap is not None:
+            scores = softcap * np.tanh(scores / softcap)
+            error = error + 16 * unit * np.abs(softcap)
         mask = self.tensors[3] if len(self.tensors) > 3 else None
         if mask is not None:
             full = np.broadcast_to(mask, (*self.heads, self.outputs[0][0][-2], k.shape[0]))[at][rows]
