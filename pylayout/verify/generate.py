@@ -500,7 +500,7 @@ def random_case(seed: int, number: int, ops: frozenset[str] = frozenset()) -> Ca
     """Case `number` of that seed: the same on every machine. ops: of these alone, where any is given."""
     rng = np.random.default_rng([seed, number])
     names = list(FAMILIES)
-    shares = np.array([FAMILIES[name][0] for name in names])
+    shares = np.array([1.0 if ops else FAMILIES[name][0] for name in names])
     for _ in range(10000):
         case = FAMILIES[str(rng.choice(names, p=shares / shares.sum()))][1](rng)
         if case is None or (ops and case.op not in ops):

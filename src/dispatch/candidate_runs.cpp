@@ -224,7 +224,7 @@ std::vector<char> CandidateRuns::read_back(const Placed& placed) const {
 const CandidateRuns::Placed& CandidateRuns::placed_input(size_t input, const TensorDesc& desc) {
   for (const Placed& known : inputs_)
     if (known.input == input && known.desc == desc) return known;
-  const bool window = options_.input_window && input == 0;
+  const bool window = options_.input_window && input == 0 && !desc.is_dense();
   Placed placed = reserve(desc, window, beside(options_.window_layout), true);
   placed.input = input;
   // A candidate may want another dtype, f32 for the statistics of a bf16 tensor; such a conversion is exact.
@@ -253,7 +253,7 @@ CandidateRuns::Run CandidateRuns::run(size_t index) {
   }
   std::vector<Placed> results;
   for (const TensorDesc& desc : candidate.outputs) {
-    const bool window = options_.output_window;
+    const bool window = options_.output_window && !desc.is_dense();
     results.push_back(reserve(desc, window, 2 * beside(options_.window_layout), false));
     write(results.back());
     out.push_back(results.back().buffer.get());
@@ -296,7 +296,7 @@ CandidateRuns::Run CandidateRuns::run(size_t index) {
     });
     run.outputs.push_back(std::move(values));
     // What is neither an element nor padding keeps its poison; padding is zero.
-    const bool window = options_.output_window;
+    const bool window = options_.output_window && !desc.is_dense();
     const size_t extent = size_t(desc.extent());
     std::vector<bool> written;
     if (window || desc.has_padding()) {
