@@ -161,6 +161,21 @@ def factors_by_head() -> pl.Graph:
     return h.finish(h.g.softmax(h.g.mul(h.scores(1), scale), -1))
 
 
+def heads_joined_to_images() -> pl.Graph:
+    """Products of (n * heads, l, e), masks and softmax of (n, heads, l, s)."""
+    h = Heads()
+    joined, apart = (N * HEADS, LENGTH, WIDTH), (N, HEADS, LENGTH, KEYS)
+    q, k, v = (h.g.reshape(x, joined) for x in (h.q, h.k, h.v))
+    bias = h.g.input("bias", (N * HEADS, 1, KEYS))
+    scores = h.g.add(h.g.mul(h.g.matmul(q, h.g.transpose(k, 1, 2)), number(0.3)), bias)
+    mask = h.g.reshape(h.padding(), (N, 1, 1, KEYS))
+    weights = h.g.softmax(h.g.where(mask, h.g.reshape(scores, apart), number(LOWEST)), -1)
+    y = h.g.matmul(h.g.reshape(weights, (N * HEADS, LENGTH, KEYS)), v)
+    y = h.g.permute(h.g.reshape(y, (N, HEADS, LENGTH, WIDTH)), (0, 2, 1, 3))
+    h.g.output(h.g.reshape(y, (N, LENGTH, HEADS * WIDTH)), "y")
+    return h.g
+
+
 FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
     # spelling: graph, attributes that must be found, whether the op has a mask
     "scaled apart": (scaled_apart, {}, False),
@@ -178,6 +193,7 @@ FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
     "one head of keys": (one_head_of_keys, {"enable_gqa": True}, False),
     "limited scores": (limited, {"softcap": 3.0}, True),
     "factors by head": (factors_by_head, {}, False),
+    "heads joined to images": (heads_joined_to_images, {}, True),
 }
 
 

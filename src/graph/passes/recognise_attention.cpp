@@ -157,6 +157,17 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Ma
   return find_scores(rewriter, source, terms, views);
 }
 
+// What a reshape that is used once shows in other dimensions before the last two; else the value itself.
+ValueId before_view_of_heads(Rewriter& rewriter, ValueId id) {
+  const int view = rewriter.maker(id);
+  if (view < 0 || rewriter.uses(id) != 1 || !is_reshape(rewriter.node(size_t(view)))) return id;
+  const ValueId x = rewriter.input(rewriter.node(size_t(view)), 0);
+  const Dims &from = rewriter.shape(x), &to = rewriter.shape(id);
+  if (from.size() < 2 || to.size() < 2) return id;
+  const bool same = from[from.size() - 1] == to[to.size() - 1] && from[from.size() - 2] == to[to.size() - 2];
+  return same ? x : id;
+}
+
 // The softmax that gives the weights, or -1; what is no number in it (rows without any key) may have been made 0.
 int softmax_of(Rewriter& rewriter, ValueId weights) {
   const int direct = rewriter.sole_maker(weights, "softmax");
@@ -220,20 +231,20 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
   if (product.attributes.flag("transpose_a") || product.attributes.flag("transpose_b")) return;
   const ValueId weights = rewriter.input(node, 0);
   ValueId v = rewriter.input(node, 1);
-  const int softmax = softmax_of(rewriter, weights);
+  const int softmax = softmax_of(rewriter, before_view_of_heads(rewriter, weights));
   if (softmax < 0) return;
   const Op normalise = rewriter.op(size_t(softmax));
-  const int rank = normalise.in(0).rank();
-  if (normalise.attributes.flag("log") || normalise.attributes.integer("dim") != rank - 1) return;
+  if (normalise.attributes.flag("log") || normalise.attributes.integer("dim") != normalise.in(0).rank() - 1) return;
   std::vector<MaskTerm> found;
   std::vector<Dims> views;
   const auto scores = find_scores(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0), found, views);
   if (!scores) return;
-  // The scores reach the softmax in the shape in which they are made, and q, k and v are as many, but for heads that
-  // are shared.
+  // The weights are used in the shape in which scores are made, whatever that of the softmax, and q, k and v are as
+  // many, but for heads that are shared.
   const Dims q = rewriter.shape(scores->q);
+  const int rank = q.size();
   Dims k = rewriter.shape(scores->k), values = rewriter.shape(v);
-  if (rank < 2 || q.size() != rank || k.size() != rank || values.size() != rank || views.back() != views.front() ||
+  if (rank < 2 || k.size() != rank || values.size() != rank || views.back() != rewriter.shape(weights) ||
       views.back().product() == 0)
     return;
   const auto shared_keys = shared_heads(rewriter, scores->k), shared_values = shared_heads(rewriter, v);
