@@ -93,7 +93,8 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A page's blocks of Python, one after another in one program, beside a small model.onnx and its image.npy."""
     if "model.onnx" in "".join(code_blocks(page, "python")):
         write_model(tmp_path)
-    program = "\n".join(code_blocks(page, "python"))
+    # Nothing is measured: what the examples show does not depend on it.
+    program = "\n".join(['import pylayout; pylayout.configure(tune="off")', *code_blocks(page, "python")])
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,
