@@ -103,7 +103,7 @@ def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any]
 def _plan_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
     import pylayout
 
-    plan = pylayout.compile(options["model"], device=options["device"], threads=options["threads"])
+    plan = pylayout.compile(options["model"], device=options["device"], threads=options["threads"], seconds=60)
     images = np.load(options["images"])
 
     def details() -> dict[str, Any]:

@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
         for size in map(parse, options.slice):
             largest = max(size.values()) if isinstance(size, dict) else size
             streams = options.streams if largest * options.streams <= batch else 1
-            plans.append(pl.compile(model, slice=size, streams=streams))
+            plans.append(pl.compile(model, slice=size, streams=streams, seconds=60))
     rng = np.random.default_rng(1)
     inputs = [pl.asarray(rng.standard_normal(item["shape"]).astype("float32")) for item in plans[0].inputs]
     clock: list[list[float]] = [[] for _ in plans]

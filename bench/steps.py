@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> None:
         for i in range(steps):  # two ops in turn, which no pass makes one
             value = graph.tanh(value) if i % 2 else graph.softmax(value, 1)
         graph.output(value, "y")
-        plan = pl.compile(graph, device="cpu")
+        plan = pl.compile(graph, device="cpu", seconds=60)
         x = pl.asarray(np.linspace(-1, 1, 16, dtype="float32").reshape(1, 16))
         samples = []
         for _ in range(50):

@@ -24,7 +24,13 @@ def lower_quartile(values: list[float]) -> float:
 
 
 def compare(lever: str, model: str, options: argparse.Namespace) -> None:
-    fixed: dict[str, Any] = {"device": "cpu", "threads": 1, "layout": options.layout, "tune": options.tune}
+    fixed: dict[str, Any] = {
+        "device": "cpu",
+        "threads": 1,
+        "layout": options.layout,
+        "tune": options.tune,
+        "seconds": 60,
+    }
     probe = pl.compile(model, device="cpu", tune="off").inputs
     shapes = {entry["name"]: (options.batch or entry["shape"][0], *entry["shape"][1:]) for entry in probe}
     plans = [pl.compile(model, shapes=shapes, without=lever, **fixed), pl.compile(model, shapes=shapes, **fixed)]

@@ -52,7 +52,8 @@ class Plan:
         self._rebuild = rebuild  # makes a plan for other shapes, where the model has named axes
         self._max_plans = max_plans
         self._others: OrderedDict[tuple[tuple[int, ...], ...], Plan] = OrderedDict()  # the latest used last
-        self._lock = threading.Lock()  # of _others
+        self._frozen = False
+        self._lock = threading.Lock()  # of _others and _frozen
         self._making = threading.Lock()  # held while one is made: compilations measure, so they take turns
         text = ffi.new("char **")
         check(lib.pl_plan_describe(handle, text))
@@ -124,6 +125,8 @@ class Plan:
             plan = self._rebuild(dict(zip(names, shapes, strict=True)))
             let_go = []  # released without the lock; a run that goes on keeps its plan alive
             with self._lock:
+                if self._frozen:
+                    plan.freeze()
                 self._others[shapes] = plan
                 while len(self._others) > self._max_plans:
                     let_go.append(self._others.popitem(last=False))
@@ -135,6 +138,26 @@ class Plan:
             if plan is not None:
                 self._others.move_to_end(shapes)
             return plan
+
+    # ---- live runs ----
+
+    def settled(self) -> bool:
+        """Whether no run changes the choices any more: of this plan and those that it made for other sizes."""
+        settled = ffi.new("int32_t *")
+        check(lib.pl_plan_settled(self._handle, settled))
+        return bool(settled[0]) and all(plan.settled() for plan in self._known_plans())
+
+    def freeze(self) -> None:
+        """Keep what was chosen so far: nothing competes in runs from here on, also of plans for other sizes."""
+        check(lib.pl_plan_freeze(self._handle))
+        with self._lock:
+            self._frozen = True
+        for plan in self._known_plans():
+            plan.freeze()
+
+    def _known_plans(self) -> list[Plan]:
+        with self._lock:
+            return list(self._others.values())
 
     # ---- keeping ----
 
@@ -162,6 +185,8 @@ class Plan:
         """In figures: steps, choices, reorders (count, bytes, ms), memory, the programs that were timed, the passes.
 
         recalled: whether choices and trials are those of an earlier compilation of the same graph.
+        tuning: "state": "live" while others compete in runs, then "settled", or "pinned" (`freeze`); how many were
+        "tried", and the ms that this cost ("spent_ms").
         choices: for each node what was chosen, its `next` best and the margin: what the whole would cost more with it.
         """
         text = ffi.new("char **")
@@ -220,6 +245,7 @@ def compile(
     math: str | None = None,
     memory_limit: int | None = None,
     max_plans: int = MAX_PLANS,
+    deterministic: bool = False,
     simplify: bool = True,
     without: str | Sequence[str] | None = None,
     progress: Progress | None = None,
@@ -227,11 +253,14 @@ def compile(
     """Compile a Graph, an ONNX file or an `onnx.ModelProto` into a Plan.
 
     device: "auto" (a GPU if there is one, else the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
-    comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures what matters, "off" runs
-    nothing, "full" measures every candidate; seconds: at most so long (default 60; 0: no limit). What was chosen is
-    kept on disk, and taken when "auto" compiles the same graph again. shapes: of a model's inputs, by name; sizes: of
-    axes that it names; values: arrays that make inputs constants. slice, streams: images at a time and slices at the
-    same time; default: chosen by measurement.
+    comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures nothing here on the CPU: known
+    costs and estimates decide, then other programs compete with the plan in its runs, for 5% of their time at most,
+    until `plan.settled()`; "off" is the same without that; "full" measures every candidate before the first run.
+    seconds: given, "auto" measures what matters before the first run, too, for so long (default of "full" and on
+    OpenCL devices: 60; 0: no limit). deterministic: nothing competes in runs, as after `plan.freeze()`. What was
+    chosen is kept on disk, and taken when "auto" compiles the same graph again.
+    shapes: of a model's inputs, by name; sizes: of axes that it names; values: arrays that make inputs constants.
+    slice, streams: images at a time and slices at the same time; default: chosen by measurement.
     What is left of the batch when no `streams` slices remain is run at once, on all threads.
     slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
     math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" where an OpenCL device may hold values
@@ -275,6 +304,7 @@ def compile(
         "streams": streams,
         "math": math,
         "memory_limit": memory_limit,
+        "deterministic": deterministic or None,
         "simplify": simplify,
         "without": without,
     }

@@ -47,6 +47,8 @@ class PlannedModel:
         self._eager = EagerGraph(graph.simplify()) if "per-op" in policies else None
         planned = [name for name in dict.fromkeys(["NCHW", *policies]) if name != "per-op"]
         for number, name in enumerate(planned):
+            if tune in (None, "auto") and seconds is None:
+                seconds = 60.0  # each is at its best before the first run
 
             def tell(stage: str, fraction: float, name: str = name, number: int = number) -> None:
                 progress(f"{name}: {stage}", number + fraction, len(planned))

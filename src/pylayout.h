@@ -116,8 +116,8 @@ PL_API pl_status pl_context_create(const char* options, pl_context* context);
 /* Changes threads, tune or math. */
 PL_API pl_status pl_context_set(pl_context context, const char* options);
 /* 1 once programs that repeat run as they will from now on: no chain of ops is waiting for its contest, or in the
- * middle of it (docs/explanation/choice.md); always 1 with tune=off.  A benchmark warms up
- * until then. */
+ * middle of it (docs/explanation/choice.md; always so with tune=off), and no plan that ran within the last second has
+ * others competing in its runs (pl_plan_settled).  A benchmark warms up until then. */
 PL_API pl_status pl_context_settled(pl_context context, int32_t* settled);
 PL_API pl_status pl_context_release(pl_context context);
 /* Lets the caller end calls that take long because they measure, search or compile: pl_plan_compile and pl_plan_load,
@@ -288,13 +288,15 @@ PL_API pl_status pl_graph_simplify(pl_graph graph, const char* without, pl_graph
 /* Called now and then while a plan is made, in the calling thread: what is done, and how far it is, 0 to 1. */
 typedef void (*pl_progress)(void* user, const char* stage, double fraction);
 
-/* A graph with every choice made: simplified, implementations measured, layouts assigned, weights packed, memory
- * planned.  The graph itself does not change, and may be released.  options is NULL or attribute text:
+/* A graph with every choice made: simplified, layouts and implementations assigned, weights packed, memory planned.  The graph itself does not change, and may be released.  options is NULL or attribute text:
  *   device=NAME         where to run; auto (default): a GPU if there is one, else cpu
  *   layout=NAME         auto (default), or one to force for comparison
  *   threads=N           of ops on cpu; 0 (default): the context's
- *   tune=auto|off|full  as of pl_context_create; off runs nothing: known costs and estimates
- *   seconds=S           for measuring (default 60; 0: no limit)
+ *   tune=auto|off|full  off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and then
+ *                       others compete in the plan's runs (docs/explanation/planning.md); full: every implementation is
+ *                       measured before.  On OpenCL devices auto measures before, too
+ *   seconds=S           for measuring before the first run (default 60; 0: no limit); given, auto measures then, too
+ *   deterministic=true|false  true: nothing competes in live runs (default false)
  *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement.  What is
  *                       left of the batch when no `streams` slices of N remain is run at once, on all threads
  *   math=fp32|tf32|fp16 as of pl_context_create; at least the context's
@@ -315,6 +317,10 @@ PL_API pl_status pl_plan_save(pl_plan plan, const char* path);
  * plan made for other hardware, software or numbers of threads is compiled anew with these options, or refused with
  * PL_ERROR_UNSUPPORTED (default).  A damaged file gives PL_ERROR_INVALID_ARGUMENT. */
 PL_API pl_status pl_plan_load(pl_context context, const char* path, const char* options, pl_plan* plan);
+/* 1 once no run changes the plan's choices any more. */
+PL_API pl_status pl_plan_settled(pl_plan plan, int32_t* settled);
+/* What was chosen so far stays: nothing competes in the plan's runs from here on. */
+PL_API pl_status pl_plan_freeze(pl_plan plan);
 /* The inputs and outputs as JSON: {"inputs": [{"name", "dtype", "shape", "layout"}], "outputs": [...]}. */
 PL_API pl_status pl_plan_describe(pl_plan plan, char** json);
 /* For people: for each op what was chosen, the runner-up and its margin; each reorder and what made it necessary. */

@@ -14,7 +14,7 @@ import pylayout as pl
 from pylayout import ops
 
 
-@pytest.mark.parametrize("tune", ["off", "auto"])
+@pytest.mark.parametrize("tune", ["off", "auto", "full"])
 @pytest.mark.parametrize("layout", ["auto", "NCHW", "NHWC", "nChw16c", "nChw8c"])
 def test_every_policy_gives_the_same_results(device, layout, tune):
     plan = pl.compile(graph_of(), device=device, layout=layout, tune=tune)
@@ -245,10 +245,10 @@ def test_half_precision_keeps_what_is_no_float(opencl_device):
 
 
 def test_a_plan_gives_its_memory_back(device):
-    pl.compile(graph_of(), device=device, tune="auto").run(image())  # kernels stay for other plans, with what they own
+    pl.compile(graph_of(), device=device, seconds=60).run(image())  # kernels stay for other plans, with what they own
     before = pl.memory(device)["in_use"]
-    for _ in range(3):  # the contest of tune="auto" makes and drops several programs
-        plan = pl.compile(graph_of(), device=device, tune="auto")
+    for seconds in (60, None, 60):  # the contest makes and drops several programs
+        plan = pl.compile(graph_of(), device=device, seconds=seconds)
         assert_same(plan.run(image()), image())
         del plan
     assert pl.memory(device)["in_use"] <= before

@@ -129,9 +129,21 @@ pl_status pl_plan_graph(pl_plan plan, const char* format, char** text) {
   return guarded([&] {
     const PlanRef self = plan_of(plan, "pl_plan_graph");
     require_pointer(text, "pl_plan_graph", "text");
-    const std::string made = graph_text(self->graph(), format, "pl_plan_graph");
+    const std::string made = graph_text(self->snapshot(), format, "pl_plan_graph");
     *text = copied_string(made.data(), made.size());
   });
+}
+
+pl_status pl_plan_settled(pl_plan plan, int32_t* settled) {
+  return guarded([&] {
+    const PlanRef self = plan_of(plan, "pl_plan_settled");
+    require_pointer(settled, "pl_plan_settled", "settled");
+    *settled = self->settled();
+  });
+}
+
+pl_status pl_plan_freeze(pl_plan plan) {
+  return guarded([&] { plan_of(plan, "pl_plan_freeze")->freeze(); });
 }
 
 }  // extern "C"

@@ -77,6 +77,8 @@ constexpr const char* kWrong = "wrong ";
 
 const char* flops_key(const Device& device) { return device.is_gpu() ? "large_flops_per_ms" : "flops_per_ms"; }
 
+std::string within_key(const Way& way) { return "within " + way.key; }
+
 bool same_layouts(const Candidate& a, const Candidate& b) {
   return a.inputs == b.inputs && a.outputs == b.outputs && a.packings.empty() && b.packings.empty();
 }
@@ -265,7 +267,12 @@ EntryRef Catalog::reorder_entry(const TensorDesc& from, const TensorDesc& to, De
   return find_or_make(op, device, threads);
 }
 
-// Fills in what is known: measured costs from the database, estimates for the rest.
+void Catalog::record_within(const Entry& entry, const Way& way, double ms) {
+  costs_.record(way.environment, entry.text, within_key(way), ms);
+}
+
+// Fills in what is known: measured costs from the database, or else what was seen within programs, estimates for the
+// rest.
 void Catalog::price(Entry& entry) {
   bool all = true;
   for (Way& way : entry.ways) {
@@ -275,8 +282,13 @@ void Catalog::price(Entry& entry) {
     if (!error && way.wrong > 0) way.wrong = 0, way.usable = true;  // the database was cleared
     const auto known = costs_.find(way.environment, entry.text, way.key);
     way.measured = known.has_value();
+    way.within = false;
     if (known) {
       way.ms = *known;
+    } else if (const auto within = costs_.find(way.environment, entry.text, within_key(way))) {
+      all = false;
+      way.within = true;
+      way.ms = *within;
     } else {
       all = false;
       // The rates themselves are measured through entries of a few ops, which must not ask for rates.
@@ -370,7 +382,7 @@ void Catalog::correct_estimates(const std::vector<EntryRef>& entries) {
     const Rates known = rates(*entry->device);
     std::lock_guard<std::mutex> guard(entry->lock);
     for (const Way& way : entry->ways) {
-      if (!way.measured || !way.usable) continue;
+      if (!(way.measured || way.within) || !way.usable) continue;
       const double ratio = way.ms / estimate_ms(entry->op, way.candidate, known);
       if (!(ratio > 0)) continue;
       errors[op_of(*entry)].add(ratio);
@@ -381,7 +393,7 @@ void Catalog::correct_estimates(const std::vector<EntryRef>& entries) {
     const Rates known = rates(*entry->device);
     std::lock_guard<std::mutex> guard(entry->lock);
     for (Way& way : entry->ways) {
-      if (way.measured || !way.usable) continue;
+      if (way.measured || way.within || !way.usable) continue;
       auto error = errors.find(family_of(*entry, way));
       if (error == errors.end()) error = errors.find(op_of(*entry));
       const double factor = error == errors.end() ? 1 : std::max(1.0, error->second.factor());

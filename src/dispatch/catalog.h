@@ -38,9 +38,10 @@ struct Way {
   // Read by choices without the entry's lock, while another thread may measure.
   Setting<double> ms{0};  // measured, else estimated
   Setting<bool> measured{false};
-  Setting<bool> usable{true};  // false: preparing it failed, or it is wrong
-  double wrong = 0;            // how far its result was from the others', of a way that is not used for that
-  bool agrees = false;         // its result was held against the others' in this process, and is theirs
+  Setting<bool> within{false};  // ms is not measured, but what it took within a program
+  Setting<bool> usable{true};   // false: preparing it failed, or it is wrong
+  double wrong = 0;             // how far its result was from the others', of a way that is not used for that
+  bool agrees = false;          // its result was held against the others' in this process, and is theirs
   std::shared_ptr<Kernel> kernel;
 };
 
@@ -113,6 +114,10 @@ class Catalog {
                double prepare_seconds = INFINITY);
   // The key under which the database keeps that the space of an op was searched.
   static constexpr const char* kSearched = "searched";
+
+  // Records what a way took within a program: better than an estimate until it is measured alone.  Its cost here and
+  // now stays as it is.
+  void record_within(const Entry& entry, const Way& way, double ms);
 
   // Measures ways that matter: in automatic tuning those whose estimate lies within twice the best one, in
   // full tuning all.  Does nothing where that was done before.

@@ -249,7 +249,13 @@ std::string Context::calibrate_json(Device& device) {
   return json.str();
 }
 
-bool Context::settled() { return dispatcher_->settled(); }
+bool Context::settled() {
+  using Clock = std::chrono::steady_clock;
+  const Clock::duration since = Clock::now().time_since_epoch() - Clock::duration(last_live_run_.load());
+  return dispatcher_->settled() && (!last_live_run_.load() || since > std::chrono::seconds(1));
+}
+
+void Context::note_live_run() { last_live_run_ = std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 void Context::release_caches() {
   dispatcher_->forget_decisions();

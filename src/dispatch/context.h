@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -64,7 +65,9 @@ class Context : public std::enable_shared_from_this<Context> {
   std::string choices_directory() const;
   std::string calibrate_json(Device& device);
   void release_caches();
-  bool settled();  // Dispatcher::settled
+  // Dispatcher::settled, and nothing competes in the runs of a plan that ran within the last second.
+  bool settled();
+  void note_live_run();  // of a plan in whose runs others compete
 
   CostDatabase& costs() { return *costs_; }
   Profile& profile() { return *profile_; }
@@ -86,6 +89,7 @@ class Context : public std::enable_shared_from_this<Context> {
   std::unique_ptr<Conversions> conversions_;
   std::unique_ptr<Runner> runner_;
   std::unique_ptr<Dispatcher> dispatcher_;
+  std::atomic<std::chrono::steady_clock::rep> last_live_run_{0};  // by steady_clock; 0: none
 };
 
 }  // namespace pl

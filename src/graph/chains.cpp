@@ -235,7 +235,8 @@ void Chains::finish() {
   if (between_.bytes) free_.push_back(home_.allocate(between_.bytes));
 }
 
-void Chains::run(const std::vector<External>& inputs, const std::vector<External>& outputs) {
+bool Chains::run(const std::vector<External>& inputs, const std::vector<External>& outputs,
+                 std::vector<double>* step_ms, const GoOn* go_on) {
   BufferRef memory;
   if (between_.bytes) {
     const std::lock_guard<std::mutex> guard(lock_);
@@ -268,9 +269,12 @@ void Chains::run(const std::vector<External>& inputs, const std::vector<External
                                           : External{memory.get(), places_.at(chain.outputs[i])});
       out.back().offset += chain.offset(chain.output_bytes[i]);
     }
+    if (chains_.size() == 1 && chain.share.slices == 1)
+      return chain.program->run(in.data(), out.data(), step_ms, go_on);
     run_slices(*chain.program, chain.share.slices, chain.share.streams, in, out, chain.input_bytes, chain.output_bytes,
-               nullptr);
+               chains_.size() == 1 ? step_ms : nullptr);
   }
+  return true;
 }
 
 }  // namespace pl

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/clock.h"
 #include "graph/batch.h"
 #include "graph/compiler.h"
 
@@ -61,12 +62,13 @@ std::string PlanChoices::misfit(const Graph& graph) const {
 }
 
 PlanChoices Plan::chosen() const {
+  const BodyRef current = body();
   PlanChoices result;
   const auto add = [](const Variant& variant, std::vector<std::string>& keys) {
     for (size_t i = 0; i < variant.nodes.size(); ++i)
       keys.push_back(key_of(variant.nodes[i].states[size_t(variant.assignment.states[i])]));
   };
-  for (const auto& part : parts_) {
+  for (const auto& part : current->parts) {
     result.cuts.push_back({part->first, part->slice, part->streams, part->threads});
     add(*part, result.ways);
     if (part->rest) add(*part->rest, result.rests);
@@ -82,7 +84,9 @@ std::string Plan::take(const PlanChoices& choices) {
   // Nodes [first, end) as keys[at], ... say; false: one is not offered.
   std::string missing;
   const auto choose = [&](Variant& variant, size_t first, size_t end, const std::vector<std::string>& keys, size_t at) {
+    const double before = thread_ms();
     variant.nodes = states_of(variant);
+    listing_ms_ = thread_ms() - before;
     variant.assignment.states.assign(variant.nodes.size(), 0);
     for (size_t i = first; i < end; ++i, ++at) {
       const auto& all = variant.nodes[i].states;
@@ -113,13 +117,12 @@ std::string Plan::take(const PlanChoices& choices) {
     }
     if (!good) return "what it chose for \"" + missing + "\" is not offered any more";
   }
-  PackedConstants constants(*context_);
   std::vector<std::unique_ptr<Variant>> parts;
   std::map<Maker, Layout> layouts;
   for (size_t p = 0; p < cuts.size(); ++p)
-    parts.push_back(part_of(*variants[p], cuts[p].first, end_of(p), layouts, constants));
-  packing_seconds_ = constants.seconds();
-  adopt(std::move(parts));
+    parts.push_back(part_of(*variants[p], cuts[p].first, end_of(p), layouts, *constants_));
+  packing_seconds_ = constants_->seconds();
+  adopt(body_of(std::move(parts)));
   return {};
 }
 

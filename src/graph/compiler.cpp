@@ -5,8 +5,11 @@
 #include <limits>
 #include <set>
 
+#include "core/clock.h"
 #include "graph/batch.h"
 #include "graph/half_precision.h"
+#include "graph/lessons.h"
+#include "graph/live.h"
 #include "graph/samples.h"
 
 namespace pl {
@@ -18,17 +21,6 @@ constexpr double kForOps = 0.55, kForAll = 0.85;
 constexpr size_t kSome = 4;                      // candidates of each op measured after its first, before the others
 constexpr int64_t kSeveral = 4;                  // images of a slice that share one reading of the weights
 constexpr int kLeastTurns = 5, kMostTurns = 15;  // of whole plans in the last contest
-
-// Leaves out candidates that there was no time to compile and measure.  To choose one by its estimate alone would mean
-// to compile its kernel when the program is made, after the time is up.
-void leave_out_uncompiled(std::vector<NodeStates>& nodes) {
-  const auto unknown = [](const State& state) { return state.way && state.way->compiles && !state.way->measured; };
-  for (NodeStates& node : nodes) {
-    auto& states = node.states;
-    if (!node.device->is_cpu() || std::all_of(states.begin(), states.end(), unknown)) continue;
-    states.erase(std::remove_if(states.begin(), states.end(), unknown), states.end());
-  }
-}
 
 // Raises estimates beside measured candidates of the same op: the least of many estimates is usually too low (those of
 // matrix units take 0.7 to 1.4 of the time that is measured on an H200), and a chosen one has to be compiled.
@@ -58,13 +50,22 @@ int64_t several_images(int64_t batch, int streams) {
 
 }  // namespace
 
+void leave_out_uncompiled(std::vector<NodeStates>& nodes) {
+  const auto unknown = [](const State& state) { return state.way && state.way->compiles && !state.way->measured; };
+  for (NodeStates& node : nodes) {
+    auto& states = node.states;
+    if (!node.device->is_cpu() || std::all_of(states.begin(), states.end(), unknown)) continue;
+    states.erase(std::remove_if(states.begin(), states.end(), unknown), states.end());
+  }
+}
+
 void queue_build(Builders& builders, const State& state) {
   if (state.way && !state.entry->device->is_cpu())
     builders.add(state.entry, size_t(state.way - state.entry->ways.data()));
 }
 
 Plan::Compiler::Compiler(Plan& plan, const PlanOptions& options)
-    : plan_(plan), options_(options), context_(*plan.context_), constants_(context_) {}
+    : plan_(plan), options_(options), context_(*plan.context_), tuning_(options.tuning), constants_(*plan.constants_) {}
 
 void Plan::Compiler::report(const char* stage, double fraction) const {
   if (options_.progress) options_.progress(stage, std::min(1.0, std::max(0.0, fraction)));
@@ -75,7 +76,10 @@ double Plan::Compiler::elapsed() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
 }
 
-double Plan::Compiler::remaining() const { return options_.seconds > 0 ? options_.seconds - elapsed() : 1e9; }
+double Plan::Compiler::remaining() const {
+  const double seconds = options_.seconds.value_or(kDefaultSeconds);
+  return seconds > 0 ? seconds - elapsed() : 1e9;
+}
 
 // ---- running ----
 
@@ -138,7 +142,10 @@ std::vector<std::pair<double, EntryRef>> Plan::Compiler::dearest_first(const std
 }
 
 void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
-  if (options_.tuning == Tuning::off) return leave_out_uncompiled(variant.nodes);
+  if (tuning_ == Tuning::off) {
+    if (options_.tuning != Tuning::off) correct_estimates(variant.nodes);
+    return leave_out_uncompiled(variant.nodes);
+  }
   Catalog& catalog = context_.catalog();
   std::map<EntryRef, int> counts;
   std::set<EntryRef> windowed;
@@ -172,7 +179,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
     if (builders_)
       for (const auto& [ms, entry] : order) {
         if (entry->device->is_cpu()) continue;
-        std::vector<size_t>& ways = building[entry] = catalog.to_measure(*entry, options_.tuning);
+        std::vector<size_t>& ways = building[entry] = catalog.to_measure(*entry, tuning_);
         if (ways.size() > passes[p].ways) ways.resize(passes[p].ways);
         for (size_t way : ways) builders_->add(entry, way);
       }
@@ -195,7 +202,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
         break;
       }
       const uint64_t before = catalog.epoch();
-      catalog.measure(*entry, options_.tuning, limits);
+      catalog.measure(*entry, tuning_, limits);
       measured_ = measured_ || catalog.epoch() != before;
     }
     if (builders_) builders_->clear();
@@ -206,6 +213,16 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   refresh_costs(variant.nodes);
   leave_out_uncompiled(variant.nodes);
   distrust_estimates(variant.nodes);
+}
+
+// By what is known already of ops like these: of many estimates beside measured times the least is too low.
+void Plan::Compiler::correct_estimates(std::vector<NodeStates>& nodes) {
+  std::set<EntryRef> entries;
+  for (const NodeStates& node : nodes)
+    for (const State& state : node.states)
+      if (state.entry) entries.insert(state.entry);
+  context_.catalog().correct_estimates({entries.begin(), entries.end()});
+  refresh_costs(nodes);
 }
 
 void Plan::Compiler::build_ahead(const Variant& variant, const Assignment& assignment) {
@@ -222,9 +239,11 @@ void Plan::Compiler::build_ahead(const Variant& variant, const Assignment& assig
 Assignment Plan::Compiler::settle(Variant& variant, const std::vector<NodeStates>& nodes, bool measure, double noise) {
   Assignment assignment;
   for (int round = 0; round < 8; ++round) {
+    const double before = thread_ms();
     assignment = assign(variant.graph, nodes, *plan_.home_, *variant.costs, PbqpLimits{}, noise);
+    plan_.assigning_ms_ = thread_ms() - before;
     bool news = false;
-    if (measure && options_.tuning != Tuning::off && elapsed() < stop_)
+    if (measure && tuning_ != Tuning::off && elapsed() < stop_)
       for (const Use& use : conversions_of(variant.graph, nodes, *plan_.home_, assignment))
         news = variant.costs->measure(use.given, *use.source, use.wanted, *use.target) || news;
     if (!news) break;
@@ -235,7 +254,9 @@ Assignment Plan::Compiler::settle(Variant& variant, const std::vector<NodeStates
 void Plan::Compiler::prepare(Variant& variant, double seconds) {
   end_ = elapsed() + seconds;
   stop_ = elapsed() + kForAll * seconds;
+  const double before = thread_ms();
   variant.nodes = plan_.states_of(variant);
+  plan_.listing_ms_ = thread_ms() - before;
   variant.costs = std::make_unique<ConversionCosts>(*plan_.conversions_, variant.threads);
   if (options_.layout != "auto") {
     variant.nodes = restricted_to(variant.nodes, Layout::parse(options_.layout));
@@ -246,8 +267,19 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
                                   variant.threads, *plan_.conversions_, constants_, options_.in_place);
     return;
   }
-  measure_ops(variant, kForOps * seconds);
-  contest(variant);
+  std::optional<Assignment> untuned;
+  if (tuning_ != Tuning::off && plan_.home_->is_cpu()) {
+    std::vector<NodeStates> unmeasured = variant.nodes;
+    leave_out_uncompiled(unmeasured);
+    Assignment assignment = settle(variant, unmeasured, false, kNoise);
+    measure_ops(variant, kForOps * seconds);
+    assignment = translated(assignment, unmeasured, variant.nodes);
+    const auto& states = assignment.states;
+    if (std::find(states.begin(), states.end(), -1) == states.end()) untuned = std::move(assignment);
+  } else {
+    measure_ops(variant, kForOps * seconds);
+  }
+  contest(variant, std::move(untuned));
   short_of_time_ = short_of_time_ || elapsed() >= stop_;
 }
 
@@ -395,16 +427,31 @@ void Plan::Compiler::compile() {
   if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && !plan_.home_->is_cpu())
     plan_.graph_ = in_half_precision(plan_.graph_, context_);
   plan_.graph_.verify();
-  if (options_.tuning == Tuning::automatic && plan_.recall()) {
-    plan_.seconds_ = elapsed();
-    return report("done", 1);
+  const bool automatic = options_.tuning == Tuning::automatic;
+  // Programs on other devices cannot be left in the midst of a run, and their kernels have to be compiled first.
+  const bool live = automatic && !options_.seconds && plan_.home_->is_cpu() && options_.chains.empty();
+  if (automatic) {
+    const Recalled recalled = plan_.recall(!live);
+    if (recalled == Recalled::unsettled) {
+      std::vector<Cut> others;
+      const BodyRef body = plan_.body();
+      for (const auto& variant : variants())
+        if (variant->slice != body->parts[0]->slice || variant->streams != body->parts[0]->streams)
+          others.push_back({variant->slice, variant->streams, variant->threads});
+      return finish(live, std::move(others));
+    }
+    if (recalled == Recalled::settled) return finish(false, {});
   }
-  if (!plan_.home_->host_memory() && options_.tuning != Tuning::off)
+  if (live) tuning_ = Tuning::off;
+  if (!plan_.home_->host_memory() && tuning_ != Tuning::off)
     builders_ = std::make_unique<Builders>(context_.catalog(), context_.interrupt(), plan_.home_->builders());
   std::vector<std::unique_ptr<Variant>> list = variants();
   // Without measuring, the last one: the whole batch at once, unless that takes too much memory.
-  if (options_.tuning == Tuning::off && !options_.memory_limit && options_.chains.empty())
+  std::vector<Cut> others;
+  if (tuning_ == Tuning::off && !options_.memory_limit && options_.chains.empty()) {
+    for (size_t i = 0; i + 1 < list.size(); ++i) others.push_back({list[i]->slice, list[i]->streams, list[i]->threads});
     list.erase(list.begin(), list.end() - 1);
+  }
   const std::vector<std::shared_ptr<Variant>> rests = add_rests(list);
   std::vector<Variant*> all;
   for (const auto& rest : rests) all.push_back(rest.get());
@@ -436,7 +483,7 @@ void Plan::Compiler::compile() {
   if (chained) candidates.insert(candidates.begin(), std::move(*chained));  // the last one is the simplest
   add_lighter(candidates);
   keep_within_memory(candidates);
-  const bool choose = candidates.size() > 1 && options_.tuning != Tuning::off;
+  const bool choose = candidates.size() > 1 && tuning_ != Tuning::off;
   if (!choose) candidates.erase(candidates.begin(), candidates.end() - 1);
   size_t best = 0;
   if (choose) {
@@ -446,10 +493,18 @@ void Plan::Compiler::compile() {
     for (const Candidate& candidate : candidates)
       if (candidate.parts.size() > 1) plan_.trials_.push_back({candidate.name, typical(candidate.totals)});
   }
-  plan_.adopt(std::move(candidates[best].parts));
-  plan_.seconds_ = elapsed();
+  plan_.adopt(plan_.body_of(std::move(candidates[best].parts)));
   plan_.packing_seconds_ = constants_.seconds();
-  if (options_.tuning != Tuning::off) plan_.remember(!short_of_time_, disturbed_);
+  if (tuning_ != Tuning::off) plan_.remember(!short_of_time_, disturbed_);
+  finish(live, std::move(others));
+}
+
+void Plan::Compiler::finish(bool live, std::vector<Cut> others) {
+  if (live && !options_.deterministic)
+    plan_.live_ = std::make_unique<Live>(plan_, std::move(others));
+  else
+    plan_.release_constants();
+  plan_.seconds_ = elapsed();
   report("done", 1);
 }
 

@@ -4,14 +4,22 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "dispatch/builders.h"
 #include "graph/chains.h"
 #include "graph/plan.h"
+#include "graph/step_times.h"
 
 namespace pl {
+
+// How a batch may be cut: slices of so many images, as many at the same time, each on so many threads.
+struct Plan::Cut {
+  int64_t slice = 0;
+  int streams = 1, threads = 1;
+};
 
 // How a batch is cut, with everything chosen for one slice of it; or a part of that, for some of the nodes.
 struct Plan::Variant {
@@ -31,6 +39,13 @@ struct Plan::Variant {
   std::shared_ptr<Variant> rest;  // for the images after the last whole round of `streams` slices; null: there are none
 };
 
+// Leaves out candidates that have to be compiled and were not measured.  To choose one by its estimate alone would mean
+// to compile its kernel when the program is made.
+void leave_out_uncompiled(std::vector<NodeStates>& nodes);
+
+// Up to which costs of ops are known (graph/assign.h): what samples of one thing may differ by and count as steady.
+constexpr double kNoise = kSteady - 1;
+
 // Has the kernel of a state's way, if it is compiled, prepared on another thread.
 void queue_build(Builders& builders, const State& state);
 
@@ -41,20 +56,15 @@ class Plan::Compiler {
 
  private:
   // A program in the contest.
-  struct Contender {
+  struct Contender : StepTimes {
     std::string name;
     Assignment assignment;
     std::unique_ptr<Program> program;
-    std::vector<double> totals;                // of whole runs, ms
-    std::vector<std::vector<double>> samples;  // by step, where steps are timed
-    int rounds = 0;                            // of those run at present
-    bool uniform = false;                      // one layout throughout
-    double ms() const;                         // what it typically takes: the sum over the steps, or of totals
-    bool steady() const;                       // its times agree
-    bool reliable() const;                     // enough and undisturbed enough to be judged by
-    double least() const;                      // the same if nothing disturbed any step
-    double variance() const;                   // of ms(), as its samples tell; ms squared
-    size_t conversions() const;                // how many steps are no ops
+    int rounds = 0;              // of those run at present
+    bool uniform = false;        // one layout throughout
+    bool steady() const;         // its times agree
+    bool reliable() const;       // enough and undisturbed enough to be judged by
+    size_t conversions() const;  // how many steps are no ops
   };
 
   // A whole plan in the last contest: one variant, or parts of several.
@@ -66,6 +76,7 @@ class Plan::Compiler {
     size_t bytes() const;        // of memory beside weights
   };
 
+  void finish(bool live, std::vector<Cut> others);  // the plan has its body; `others` may compete with it
   void report(const char* stage, double fraction) const;
   double elapsed() const;
   double remaining() const;  // seconds of the budget
@@ -83,11 +94,12 @@ class Plan::Compiler {
   std::vector<std::pair<double, EntryRef>> dearest_first(const std::map<EntryRef, int>& counts,
                                                          const std::set<EntryRef>& windowed) const;
   void measure_ops(Variant& variant, double seconds);
+  void correct_estimates(std::vector<NodeStates>& nodes);
   // Has the kernels of an assignment's ops built on other threads meanwhile.
   void build_ahead(const Variant& variant, const Assignment& assignment);
   Assignment settle(Variant& variant, const std::vector<NodeStates>& nodes, bool measure, double noise = 0);
   // Trials: graph/trials.cpp.
-  void contest(Variant& variant);
+  void contest(Variant& variant, std::optional<Assignment> untuned);
   bool add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name, Assignment assignment);
   void add_uniform(Variant& variant, std::vector<Contender>& list, const char* layout);
   void add_siblings(Variant& variant, std::vector<Contender>& list, const Assignment& of);
@@ -110,7 +122,8 @@ class Plan::Compiler {
   Plan& plan_;
   const PlanOptions& options_;
   Context& context_;
-  PackedConstants constants_;
+  Tuning tuning_;  // what is measured here and now; off where live runs do it (graph/live.h)
+  PackedConstants& constants_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   // elapsed() after which nothing more is begun for the present variant, and after which it runs no more than it must.
   double stop_ = 1e9, end_ = 1e9;
@@ -121,11 +134,6 @@ class Plan::Compiler {
   std::vector<BufferRef> data_;  // inputs and outputs for timing, of the whole batch
   std::vector<External> inputs_, outputs_;
   std::unique_ptr<Builders> builders_;  // of devices whose kernels are compiled as they are met
-  // Times of a way within programs.
-  struct Seen {
-    double sum = 0;
-    int count = 0;
-  };
 };
 
 }  // namespace pl

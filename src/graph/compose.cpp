@@ -123,18 +123,33 @@ std::unique_ptr<Chains> Plan::chains_of(const std::vector<std::unique_ptr<Varian
   return chains;
 }
 
-void Plan::adopt(std::vector<std::unique_ptr<Variant>> parts) {
-  parts_ = std::move(parts);
-  chains_ = chains_of(parts_);
+Plan::BodyRef Plan::body_of(std::vector<std::unique_ptr<Variant>> parts) const {
+  auto body = std::make_shared<Body>();
+  body->chains = chains_of(parts);
   const auto whole = [&](const TensorDesc& desc, const Variant& part) {
     if (!part.slice) return desc;
     Dims shape = desc.shape;
     shape[0] = batch();
     return TensorDesc::dense(desc.dtype, shape, desc.layout);
   };
-  for (const GraphInput& input : graph_.inputs()) input_forms_.push_back(graph_.value(input.value).desc);
-  output_forms_.resize(graph_.outputs().size());
-  // From here on the packed constants serve; the originals are let go.
+  body->output_forms.resize(graph_.outputs().size());
+  for (const auto& part : parts) {
+    const std::vector<TensorDesc>& outputs = part->program->outputs();
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (part->results[i] >= 0) body->output_forms[size_t(part->results[i])] = whole(outputs[i], *part);
+  }
+  body->parts = std::move(parts);
+  return body;
+}
+
+void Plan::adopt(BodyRef body) {
+  std::lock_guard<std::mutex> guard(changing_);
+  body_.swap(body);
+}
+
+void Plan::release_constants() {
+  const std::lock_guard<std::mutex> explaining(explaining_);
+  const std::lock_guard<std::mutex> guard(changing_);
   std::map<std::string, TensorRef> by_name;
   const auto let_go = [&](Variant& variant) {
     for (const auto& [id, tensor] : variant.program->constants()) {
@@ -142,17 +157,14 @@ void Plan::adopt(std::vector<std::unique_ptr<Variant>> parts) {
       variant.graph.replace_constant(id, tensor);
     }
   };
-  for (const auto& part : parts_) {
-    const std::vector<TensorDesc>& outputs = part->program->outputs();
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      if (part->results[i] >= 0) output_forms_[size_t(part->results[i])] = whole(outputs[i], *part);
-    }
+  for (const auto& part : body_->parts) {
     if (part->rest) let_go(*part->rest);
     let_go(*part);
   }
   for (size_t i = 0; i < graph_.values().size(); ++i)
     if (const auto it = by_name.find(graph_.values()[i].name); graph_.is_constant(ValueId(i)) && it != by_name.end())
       graph_.replace_constant(ValueId(i), it->second);
+  constants_.reset();
 }
 
 // ---- where to change from one variant to another ----

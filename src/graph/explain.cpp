@@ -170,18 +170,19 @@ std::string Plan::explain() const {
                : std::string();
   };
   std::string text = concat("plan for ", home_->name(), home_->is_cpu() ? concat(", ", threads_, " threads") : "");
-  if (parts_.size() == 1)
-    text += cut(*parts_[0]);
+  const BodyRef current = body();
+  const auto& parts = current->parts;
+  if (parts.size() == 1)
+    text += cut(*parts[0]);
   else
-    text += concat(", in ", parts_.size(), " chains, ", chains_->bytes_between(), " bytes between them");
+    text += concat(", in ", parts.size(), " chains, ", current->chains->bytes_between(), " bytes between them");
   text += "\n";
   if (recalled_) text += "  chosen by an earlier compilation (tune=\"full\" measures anew)\n";
-  for (const Trial& trial : trials_) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    if (parts_.size() > 1)
-      text += concat("chain ", i + 1, ": ", parts_[i]->nodes.size(), " nodes", cut(*parts_[i]), "\n");
-    text += explain(*parts_[i]);
-    if (parts_[i]->rest) text += explain_rest(*parts_[i]);
+  for (const Trial& trial : trials()) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts.size() > 1) text += concat("chain ", i + 1, ": ", parts[i]->nodes.size(), " nodes", cut(*parts[i]), "\n");
+    text += explain(*parts[i]);
+    if (parts[i]->rest) text += explain_rest(*parts[i]);
   }
   return text;
 }
@@ -245,7 +246,7 @@ std::string Plan::explain(const Variant& variant) const {
 
 // [{"node", "op", "kind", "provider", "implementation", "inputs", "outputs", "ms", "measured", "next"}], for every
 // node.
-void Plan::write_choices(Json& json) const {
+void Plan::write_choices(Json& json, const Body& body) const {
   const std::lock_guard<std::mutex> guard(explaining_);
   const auto state_fields = [&](const Schema& schema, const State& state) {
     if (state.way) {
@@ -271,7 +272,7 @@ void Plan::write_choices(Json& json) const {
     json.end();
   };
   json.list();
-  for (const auto& part : parts_) {
+  for (const auto& part : body.parts) {
     const Variant& variant = *part;
     const std::vector<Choice> all = choices(variant);
     for (size_t i = 0; i < all.size(); ++i) {

@@ -9,6 +9,7 @@
 #include "core/json.h"
 #include "dispatch/runner.h"
 #include "graph/compiler.h"
+#include "graph/live.h"
 
 namespace pl {
 namespace {
@@ -63,9 +64,10 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
     } else if (key == "seconds") {
       const auto* number = std::get_if<double>(&value);
       const auto* whole = std::get_if<int64_t>(&value);
-      options.seconds = number ? *number : whole ? double(*whole) : -1;
-      require(options.seconds >= 0 && std::isfinite(options.seconds), Code::invalid_argument, "compile: seconds is ",
-              to_text(value), ", expected 0 (no limit) or more");
+      const double seconds = number ? *number : whole ? double(*whole) : -1;
+      require(seconds >= 0 && std::isfinite(seconds), Code::invalid_argument, "compile: seconds is ", to_text(value),
+              ", expected 0 (no limit) or more");
+      options.seconds = seconds;
     } else if (key == "slice" && std::holds_alternative<std::string>(value)) {
       options.chains = parse_chains(std::get<std::string>(value));
     } else if (key == "slice") {
@@ -76,11 +78,11 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
       options.math = parse_math(text(key, value));
     } else if (key == "memory_limit") {
       options.memory_limit = size_t(integer(key, value, int64_t(1) << 50));
-    } else if (key == "simplify") {
+    } else if (key == "simplify" || key == "deterministic") {
       const auto* flag = std::get_if<bool>(&value);
-      require(flag != nullptr, Code::invalid_argument, "compile: simplify is ", to_text(value),
+      require(flag != nullptr, Code::invalid_argument, "compile: ", key, " is ", to_text(value),
               ", expected true or false");
-      options.simplify = *flag;
+      (key == "simplify" ? options.simplify : options.deterministic) = *flag;
     } else if (key == "without") {
       // Names of passes, separated by commas; "windows" and "in_place" are no passes.
       std::string name;
@@ -100,14 +102,31 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
       }
     } else {
       fail(Code::invalid_argument, "compile: there is no option \"", key,
-           "\"; expected one of device, layout, threads, tune, seconds, slice, streams, math, memory_limit, simplify, "
-           "without");
+           "\"; expected one of device, layout, threads, tune, seconds, slice, streams, math, memory_limit, "
+           "deterministic, simplify, without");
     }
   }
   return options;
 }
 
+Plan::Plan() = default;
 Plan::~Plan() = default;
+
+Plan::BodyRef Plan::body() const {
+  std::lock_guard<std::mutex> guard(changing_);
+  return body_;
+}
+
+Graph Plan::snapshot() const {
+  std::lock_guard<std::mutex> guard(changing_);
+  return graph_;
+}
+
+bool Plan::settled() const { return !live_ || live_->settled(); }
+
+void Plan::freeze() {
+  if (live_) live_->freeze();
+}
 
 std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Graph& graph, const PlanOptions& options) {
   require(!graph.outputs().empty(), Code::invalid_argument, "compile: the graph has no outputs");
@@ -116,6 +135,7 @@ std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Grap
   plan->graph_ = graph;
   plan->options_ = options;
   plan->conversions_ = std::make_unique<Conversions>(*plan->context_, plan->context_->catalog());
+  plan->constants_ = std::make_unique<PackedConstants>(*plan->context_);
   Compiler(*plan, options).compile();
   plan->options_.progress = nullptr;
   return plan;
@@ -139,7 +159,7 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
             desc.shape);
     require(given.dtype == desc.dtype, Code::invalid_argument, "plan: input \"", name, "\" is ", name_of(given.dtype),
             ", expected ", name_of(desc.dtype));
-    const TensorDesc& form = input_forms_[i];
+    const TensorDesc& form = desc;
     TensorRef tensor = inputs[i];
     if (&tensor->device() != home_ || !same_memory(given, form))
       tensor = context_->runner().convert(tensor, *home_, form, "activation", "plan: input " + name, false);
@@ -147,23 +167,36 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
     kept.push_back(std::move(tensor));
   }
   std::vector<TensorRef> results;
-  for (size_t i = 0; i < output_forms_.size(); ++i) {
-    const TensorDesc& form = output_forms_[i];
-    TensorRef result;
-    if (i < destinations.size() && destinations[i]) {
-      const TensorDesc& target = destinations[i]->desc();
-      require(target.shape == form.shape && target.dtype == form.dtype, Code::shape, "plan: output \"",
-              graph_.outputs()[i].name, "\" is ", target, ", expected ", name_of(form.dtype), " ", form.shape);
-      bool direct = &destinations[i]->device() == home_ && same_memory(target, form);
-      for (const TensorRef& input : kept) direct = direct && input->buffer() != destinations[i]->buffer();
-      for (size_t k = 0; k < i; ++k) direct = direct && results[k]->buffer() != destinations[i]->buffer();
-      if (direct) result = destinations[i];
+  const auto place_results = [&](const Body& body) {
+    results.clear();
+    out.clear();
+    for (size_t i = 0; i < body.output_forms.size(); ++i) {
+      const TensorDesc& form = body.output_forms[i];
+      TensorRef result;
+      if (i < destinations.size() && destinations[i]) {
+        const TensorDesc& target = destinations[i]->desc();
+        require(target.shape == form.shape && target.dtype == form.dtype, Code::shape, "plan: output \"",
+                graph_.outputs()[i].name, "\" is ", target, ", expected ", name_of(form.dtype), " ", form.shape);
+        bool direct = &destinations[i]->device() == home_ && same_memory(target, form);
+        for (const TensorRef& input : kept) direct = direct && input->buffer() != destinations[i]->buffer();
+        for (size_t k = 0; k < i; ++k) direct = direct && results[k]->buffer() != destinations[i]->buffer();
+        if (direct) result = destinations[i];
+      }
+      if (!result) result = Tensor::allocate(*home_, form);
+      out.push_back({result->buffer().get(), 0});
+      results.push_back(std::move(result));
     }
-    if (!result) result = Tensor::allocate(*home_, form);
-    out.push_back({result->buffer().get(), 0});
-    results.push_back(std::move(result));
+  };
+  if (live_) {
+    live_->run([&](const Body& body, std::vector<double>* step_ms, const GoOn* go_on) {
+      place_results(body);
+      return body.chains->run(in, out, step_ms, go_on);
+    });
+  } else {
+    const BodyRef current = body();
+    place_results(*current);
+    current->chains->run(in, out);
   }
-  chains_->run(in, out);
   for (size_t i = 0; i < destinations.size() && i < results.size(); ++i) {
     if (!destinations[i]) continue;
     if (destinations[i] == results[i]) {
@@ -176,6 +209,11 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
   return results;
 }
 
+std::vector<Plan::Trial> Plan::trials() const {
+  std::lock_guard<std::mutex> guard(changing_);
+  return trials_;
+}
+
 // ---- saying why ----
 
 std::string Plan::summary_json() const {
@@ -186,9 +224,10 @@ std::string Plan::summary_json() const {
   Assignment total;
   total.exact = true;
   ProgramMemory memory;
-  memory.arena_bytes = chains_->bytes_between();
-  memory.lower_bound = chains_->least_between();
-  for (const auto& part : parts_) {
+  const BodyRef current = body();
+  memory.arena_bytes = current->chains->bytes_between();
+  memory.lower_bound = current->chains->least_between();
+  for (const auto& part : current->parts) {
     for (size_t i = 0; i < part->nodes.size(); ++i) {
       const NodeStates& node = part->nodes[i];
       views += node.kind == NodeStates::Kind::view;
@@ -210,7 +249,7 @@ std::string Plan::summary_json() const {
   json.object().field("device", home_->name()).field("threads", threads_);
   json.field("slices", slices).field("streams", streams);
   json.key("chains").list();
-  for (const auto& part : parts_) {
+  for (const auto& part : current->parts) {
     json.object().field("first", part->nodes.empty() ? std::string() : part->graph.node(0).name);
     json.field("nodes", int64_t(part->nodes.size())).field("slice", part->slice);
     json.field("slices", slices_of(*part) + (part->rest != nullptr))
@@ -219,7 +258,7 @@ std::string Plan::summary_json() const {
   }
   json.end();
   json.key("steps").list();
-  for (const auto& part : parts_)
+  for (const auto& part : current->parts)
     for (const Program::Step& step : part->program->steps()) {
       const bool op = step.kind == Program::Step::Kind::op;
       const double bytes = step.outputs.empty() ? 0 : double(step.outputs[0].bytes);
@@ -259,9 +298,11 @@ std::string Plan::summary_json() const {
   json.field("arena_bytes", memory.arena_bytes).field("lower_bound_bytes", memory.lower_bound);
   json.field("constant_bytes", memory.constant_bytes).end();
   json.key("choices");
-  write_choices(json);
+  write_choices(json, *current);
+  json.key("tuning").object().field("state", live_ ? live_->state() : std::string(options_.deterministic ? "pinned" : "settled"));
+  json.field("tried", live_ ? live_->tried() : 0).field("spent_ms", live_ ? live_->spent_ms() : 0.0).end();
   json.key("trials").list();
-  for (const Trial& trial : trials_) json.object().field("name", trial.name).field("ms", trial.ms).end();
+  for (const Trial& trial : trials()) json.object().field("name", trial.name).field("ms", trial.ms).end();
   json.end().key("passes").object();
   for (const PassReport& pass : passes_) json.field(pass.name, pass.rewrites);
   json.end().field("recalled", recalled_).field("seconds", seconds_).field("packing_seconds", packing_seconds_).end();

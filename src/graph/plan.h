@@ -1,10 +1,13 @@
 // Plan: a graph with every choice made: implementations, layouts, reorders, memory.  Runs any number of times, from any
 // number of threads at once.
 //
-// Making one: passes simplify the graph; the ways of its ops are measured as far as the time allows; layouts are
-// assigned (graph/assign.h); then programs are run: one in each uniform layout and the assigned one, each step timed
-// where it stands.  Times taken within a program replace those taken alone, layouts are assigned again, and the fastest
-// program by the clock is kept, so that a plan is never slower than a uniform layout would have been.
+// Making one: passes simplify the graph, and layouts are assigned by what costs are known or estimated
+// (graph/assign.h).  Nothing is measured: others compete with that plan in its runs (graph/live.h).
+//
+// Where measuring here and now is asked for (tune=full, or seconds), the ways of ops are measured first, as far as the
+// time allows; then programs are run: one in each uniform layout and the assigned one, each step timed where it stands.
+// Times taken within a program replace those taken alone, layouts are assigned again, and the fastest program by the
+// clock is kept, so that a plan is never slower than a uniform layout, or than what measures nothing, would have been.
 //
 // A large batch may be run in slices of a few images, which keeps activations in the caches, and several slices at the
 // same time, each on threads of its own, which saves the threads from waiting for each other.  Images that are left
@@ -14,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,13 +33,17 @@ class Json;
 struct PlanChoices;
 
 struct PlanOptions {
-  std::string device = "auto";        // auto: a GPU if there is one, else cpu
-  std::string layout = "auto";        // or a layout to force: NCHW, NHWC, nChw16c, ...
-  int threads = 0;                    // of ops on `cpu`; 0: the context's
-  Tuning tuning = Tuning::automatic;  // off: known costs and estimates, nothing is run
-  double seconds = 60;                // for measuring; 0: no limit
-  int64_t slice = 0;                  // images at a time; 0: chosen by measurement
-  int streams = 0;                    // slices at the same time; 0: chosen by measurement
+  std::string device = "auto";  // auto: a GPU if there is one, else cpu
+  std::string layout = "auto";  // or a layout to force: NCHW, NHWC, nChw16c, ...
+  int threads = 0;              // of ops on `cpu`; 0: the context's
+  // off: known costs and estimates; automatic: the same, then others compete in live runs; full: every way is measured
+  // before.
+  Tuning tuning = Tuning::automatic;
+  // For measuring before the first run; 0: no limit.  Given: automatic measures ways that matter before it, too.
+  std::optional<double> seconds;
+  bool deterministic = false;  // what was chosen stays: nothing competes in live runs
+  int64_t slice = 0;           // images at a time; 0: chosen by measurement
+  int streams = 0;             // slices at the same time; 0: chosen by measurement
   // Slices by the node (of the simplified graph) that they begin with, in order, the first of them ""; then `slice` is
   // 0.
   std::vector<std::pair<std::string, int64_t>> chains;
@@ -53,6 +61,8 @@ struct PlanOptions {
   static PlanOptions parse(const Attributes& attributes);
 };
 
+constexpr double kDefaultSeconds = 60;  // for measuring
+
 class Plan {
  public:
   static std::shared_ptr<Plan> compile(std::shared_ptr<Context> context, const Graph& graph,
@@ -60,7 +70,9 @@ class Plan {
   ~Plan();
 
   const std::shared_ptr<Context>& context() const { return context_; }
-  const Graph& graph() const { return graph_; }  // simplified
+  // Simplified.  The tensors of constants may change: see snapshot().
+  const Graph& graph() const { return graph_; }
+  Graph snapshot() const;
   Device& home() const { return *home_; }
 
   // Inputs in the order of the graph's, of its shapes and dtypes; other layouts and devices are converted.  Where
@@ -75,18 +87,33 @@ class Plan {
   static std::shared_ptr<Plan> load(std::shared_ptr<Context> context, const std::string& path, bool replan,
                                     const PlanOptions& options);
 
+  // True once no run changes the choices any more.
+  bool settled() const;
+  // Ends what competes in live runs: what was chosen so far stays.
+  void freeze();
+
   std::string explain() const;       // for people: each choice, its runner-up, each reorder and what made it necessary
   std::string summary_json() const;  // the whole in figures
 
  private:
   struct Variant;  // how a batch is cut: its graph, states, assignment and program
   class Compiler;
+  struct Cut;
+  class Live;
+  // What runs; live tuning puts another in its place.
+  struct Body {
+    std::vector<std::unique_ptr<Variant>> parts;  // most often one
+    std::unique_ptr<Chains> chains;               // that runs them
+    std::vector<TensorDesc> output_forms;         // in which outputs are given
+  };
+  using BodyRef = std::shared_ptr<const Body>;
   struct Choice;  // of a node: its state and the next best
-  Plan() = default;
+  Plan();
+  BodyRef body() const;
   std::vector<Choice> choices(const Variant& variant) const;  // by node; explaining_ must be held
   std::string explain(const Variant& variant) const;          // the same
   std::string explain_rest(const Variant& variant) const;     // where its rest chose otherwise; the same
-  void write_choices(Json& json) const;                       // as JSON
+  void write_choices(Json& json, const Body& body) const;     // as JSON
   // What may be chosen for the nodes of a variant, compiled or loaded.
   std::vector<NodeStates> states_of(const Variant& variant) const;
   int64_t batch() const;                            // where it is cut
@@ -100,8 +127,10 @@ class Plan {
   std::unique_ptr<Variant> part_of(const Variant& variant, size_t first, size_t end, std::map<Maker, Layout>& layouts,
                                    PackedConstants& constants) const;
   std::unique_ptr<Chains> chains_of(const std::vector<std::unique_ptr<Variant>>& parts) const;
-  void adopt(std::vector<std::unique_ptr<Variant>> parts);  // the last step of making a plan
-  std::string environment() const;                          // what the choices depend on
+  BodyRef body_of(std::vector<std::unique_ptr<Variant>> parts) const;
+  void adopt(BodyRef body);
+  void release_constants();         // from here on those that the body has packed serve: the last step of making a plan
+  std::string environment() const;  // what the choices depend on
   // Choices without measuring (graph/choices.h): what was chosen; making a plan of that, or saying why it does not
   // hold.
   PlanChoices chosen() const;
@@ -110,7 +139,15 @@ class Plan {
   std::string memory_path() const;  // of the file for this graph; empty: there is none
   // Whether the time for measuring was enough, and whether the machine was too busy to measure.
   void remember(bool enough, bool disturbed) const;
-  bool recall();  // false: nothing is known that holds
+  void remember_live(bool settled) const;  // what live runs have found so far
+  void write_memory(const std::string& spent) const;
+  enum class Recalled {
+    nothing,    // that holds
+    unsettled,  // choices that live runs may improve
+    settled,
+  };
+  // `measured`: choices of live runs are not taken, nor of those that were given less time than this plan is.
+  Recalled recall(bool measured);
 
   std::shared_ptr<Context> context_;
   Graph graph_;
@@ -118,20 +155,23 @@ class Plan {
   Device* home_ = nullptr;
   int threads_ = 1;
   std::unique_ptr<Conversions> conversions_;
-  std::vector<std::unique_ptr<Variant>> parts_;         // most often one
-  std::unique_ptr<Chains> chains_;                      // that runs them
-  std::vector<TensorDesc> input_forms_, output_forms_;  // in which inputs are taken and outputs given
+  mutable std::mutex changing_;  // guards the body, the trials, and the constants of the graph
+  BodyRef body_;
+  std::unique_ptr<PackedConstants> constants_;  // while programs are made; then null
+  std::unique_ptr<Live> live_;                  // null: nothing competes
   std::vector<PassReport> passes_;
   struct Trial {
     std::string name;  // "auto", "NHWC", "nChw16c in slices of 1, 2 at a time"
     double ms = 0;     // of the whole batch; where some images are left over, as if they took as long as the others
   };
   std::vector<Trial> trials_;
-  int disturbed_before_ = 0;       // compilations of this graph in a row
-  bool recalled_ = false;          // choices and trials are those of an earlier compilation
-  mutable std::mutex explaining_;  // guards the costs of conversions, which are kept as they are asked for
-  double seconds_ = 0;             // that compiling took
-  double packing_seconds_ = 0;     // of these, for bringing constants into the forms that kernels want
+  std::vector<Trial> trials() const;
+  int disturbed_before_ = 0;                  // compilations of this graph in a row
+  bool recalled_ = false;                     // choices and trials are those of an earlier compilation
+  mutable std::mutex explaining_;             // guards the costs of conversions, which are kept as they are asked for
+  double seconds_ = 0;                        // that compiling took
+  double listing_ms_ = 0, assigning_ms_ = 0;  // what listing the states of all nodes took, and assigning them
+  double packing_seconds_ = 0;                // of these, for bringing constants into the forms that kernels want
 };
 
 }  // namespace pl

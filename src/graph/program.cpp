@@ -33,14 +33,15 @@ std::string constant_key(const TensorRef& constant, const std::string& form, con
   return concat(static_cast<const void*>(constant.get()), '\t', form, '\t', device.name());
 }
 
+std::string tensor_form(const TensorDesc& wanted) { return wanted.str() + wanted.layout.generic_str(); }
+
 }  // namespace
 
 // ---- constants ----
 
 TensorRef PackedConstants::tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device,
                                   const std::string& why) {
-  TensorRef& known =
-      tensors_[constant_key(graph.value(value).constant, wanted.str() + wanted.layout.generic_str(), device)];
+  TensorRef& known = tensors_[constant_key(graph.value(value).constant, tensor_form(wanted), device)];
   const Stopwatch watch(known ? nullptr : &seconds_);
   if (!known)
     known = context_.runner().convert(graph.value(value).constant, device, wanted, "weights", why, false, true);
@@ -55,6 +56,25 @@ BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candi
   if (!known)
     known = context_.runner().packed(graph.value(value).constant, device, candidate, packing, why, false, true);
   return known;
+}
+
+bool PackedConstants::has_tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device) const {
+  const TensorRef& constant = graph.value(value).constant;
+  return (&constant->device() == &device && same_memory(constant->desc(), wanted)) ||
+         tensors_.count(constant_key(constant, tensor_form(wanted), device));
+}
+
+bool PackedConstants::has_packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
+                                 Device& device) const {
+  return packed_.count(constant_key(graph.value(value).constant, candidate.provider + "/" + packing.form, device));
+}
+
+// A program holds buffers, and a tensor for some of its constants.
+void PackedConstants::release_unused() {
+  for (auto it = tensors_.begin(); it != tensors_.end();)
+    it = it->second.use_count() == 1 && it->second->buffer().use_count() == 1 ? tensors_.erase(it) : std::next(it);
+  for (auto it = packed_.begin(); it != packed_.end();)
+    it = it->second.use_count() == 1 ? packed_.erase(it) : std::next(it);
 }
 
 // ---- making ----
@@ -231,7 +251,7 @@ void Program::record(const Step& step, Buffer* const* slots) {
   profile.add(std::move(event));
 }
 
-void Program::run(const External* inputs, const External* outputs, std::vector<double>* step_ms) {
+bool Program::run(const External* inputs, const External* outputs, std::vector<double>* step_ms, const GoOn* go_on) {
   std::unique_ptr<Instance> instance;
   {
     std::lock_guard<std::mutex> guard(lock_);
@@ -272,14 +292,20 @@ void Program::run(const External* inputs, const External* outputs, std::vector<d
   } else if (step_ms) {
     using Clock = std::chrono::steady_clock;
     step_ms->resize(steps_.size());
+    double sum = 0;
     for (size_t i = 0; i < steps_.size(); ++i) {
       const auto start = Clock::now();
       run_step(steps_[i], slots + instance->first_slot[i]);
       (*step_ms)[i] = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+      sum += (*step_ms)[i];
+      if (!go_on || i + 1 == steps_.size() || (*go_on)(i + 1, sum)) continue;
+      step_ms->resize(i + 1);
+      return false;
     }
   } else {
     for (size_t i = 0; i < steps_.size(); ++i) run_step(steps_[i], slots + instance->first_slot[i]);
   }
+  return true;
 }
 
 }  // namespace pl

@@ -4,6 +4,7 @@
 // arenas are kept for the next run.  Constants are packed when the program is made.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,7 +16,7 @@
 
 namespace pl {
 
-// Constants as kernels want them, shared by the programs that are tried while a plan is made.
+// Constants as kernels want them, shared by the programs of a plan and those that are tried for it.
 class PackedConstants {
  public:
   explicit PackedConstants(Context& context) : context_(context) {}
@@ -23,6 +24,12 @@ class PackedConstants {
   BufferRef packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
                    Device& device, const std::string& why);
   double seconds() const { return seconds_; }  // that making them took
+  // Whether that was made before; of tensors that lie in that description already, true.
+  bool has_tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device) const;
+  bool has_packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
+                  Device& device) const;
+  // Lets go what no program holds.
+  void release_unused();
 
  private:
   double seconds_ = 0;
@@ -30,6 +37,9 @@ class PackedConstants {
   std::map<std::string, TensorRef> tensors_;
   std::map<std::string, BufferRef> packed_;
 };
+
+// Asked after each step of a run: how many are done, and what they took in ms.  False: the others are left out.
+using GoOn = std::function<bool(size_t done, double ms)>;
 
 // Somebody else's memory for an input or output of a program.
 struct External {
@@ -83,8 +93,10 @@ class Program {
   size_t constant_bytes_beside(const Program& other) const;
 
   // One run.  Externals are as inputs() and outputs() describe them.  `step_ms`, if given, gets the time of every step
-  // (the host's clock: for devices that work at once).
-  void run(const External* inputs, const External* outputs, std::vector<double>* step_ms = nullptr);
+  // that was run (the host's clock: for devices that work at once), and `go_on`, if given, is asked.  False if that
+  // ended the run early: then outputs hold nothing of use.
+  bool run(const External* inputs, const External* outputs, std::vector<double>* step_ms = nullptr,
+           const GoOn* go_on = nullptr);
 
  private:
   friend class Lowering;

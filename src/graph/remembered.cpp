@@ -7,14 +7,16 @@
 //
 //   pylayout choices 1 <newline>
 //     spent   seconds that were given for measuring (0: no limit), whether that was enough, how many compilations in a
-//             row were disturbed
+//             row were disturbed; or instead
+//     live    whether the contest in live runs (graph/live.h) came to its end
 //     trial   name, ms: a program that was timed
 //     part, choice   as in a saved plan (graph/choices.h)
 //   end <tab> checksum
 //
 // A compilation that ran out of time is continued by one that is given more; one on a machine so busy that the clock
-// said nothing is made anew, though not for ever.  A file that is damaged, or whose choices are not offered any more,
-// is as good as none.
+// said nothing is made anew, though not for ever.  A contest that the end of its process cut short goes on in the next
+// one, from what it had found; a compilation that is to measure takes nothing of it.  A file that is damaged, or whose
+// choices are not offered any more, is as good as none.
 #include <algorithm>
 #include <charconv>
 
@@ -70,18 +72,25 @@ std::string Plan::memory_path() const {
 }
 
 void Plan::remember(bool enough, bool disturbed) const {
+  write_memory(
+      record("spent", options_.seconds.value_or(kDefaultSeconds), int(enough), disturbed ? disturbed_before_ + 1 : 0));
+}
+
+void Plan::remember_live(bool settled) const { write_memory(record("live", int(settled))); }
+
+void Plan::write_memory(const std::string& spent) const {
   const std::string path = memory_path();
   if (path.empty() || !make_directories(context_->choices_directory())) return;
   std::string text(kMagic);
-  text += record("spent", options_.seconds, int(enough), disturbed ? disturbed_before_ + 1 : 0);
-  for (const Trial& trial : trials_) text += record("trial", trial.name, trial.ms);
+  text += spent;
+  for (const Trial& trial : trials()) text += record("trial", trial.name, trial.ms);
   write_file_atomically(path, sealed(text + chosen().records()));  // not written: measured again next time
 }
 
-bool Plan::recall() {
+Plan::Recalled Plan::recall(bool measured) {
   const std::string path = memory_path();
   std::optional<std::string> bytes = path.empty() ? std::nullopt : read_file(path);
-  if (!bytes) return false;
+  if (!bytes) return Recalled::nothing;
   PlanChoices choices;
   std::vector<Trial> trials;
   bool enough = false;
@@ -92,23 +101,27 @@ bool Plan::recall() {
         reader.expect_fields(line, 4);
         disturbed_before_ = int(reader.integer(line[3], 0, INT32_MAX - 1, "compilations"));
         const std::optional<double> spent = number(line[1]);
-        const bool as_long = spent && (*spent == 0 || (options_.seconds > 0 && *spent >= options_.seconds));
+        const double seconds = options_.seconds.value_or(kDefaultSeconds);
+        const bool as_long = spent && (*spent == 0 || (seconds > 0 && *spent >= seconds));
         enough = disturbed_before_ ? disturbed_before_ >= kMostDisturbed : as_long || line[2] == "1";
+      } else if (line[0] == "live") {
+        reader.expect_fields(line, 2);
+        enough = line[1] == "1" && !measured;
       } else if (line[0] == "trial") {
         reader.expect_fields(line, 3);
         trials.push_back({line[1], number(line[2]).value_or(0)});
       } else if (!choices.take(reader, line)) {
-        return false;
+        return Recalled::nothing;
       }
     }
-    if (!enough || !choices.misfit(graph_).empty() || !take(choices).empty()) return false;
+    if ((measured && !enough) || !choices.misfit(graph_).empty() || !take(choices).empty()) return Recalled::nothing;
   } catch (const Error& problem) {  // damaged, or a kernel that cannot be made any more
     if (problem.code() == Code::out_of_memory) throw;
-    return false;
+    return Recalled::nothing;
   }
   trials_ = std::move(trials);
   recalled_ = true;
-  return true;
+  return enough ? Recalled::settled : Recalled::unsettled;
 }
 
 }  // namespace pl

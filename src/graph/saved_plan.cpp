@@ -47,16 +47,17 @@ void Plan::save(const std::string& path) const {
   std::string data;
   header += record("environment", environment());
   header += record("plan", home_->name(), threads_, int(options_.math));
-  for (const GraphInput& input : graph_.inputs()) {
-    const Value& value = graph_.value(input.value);
+  const Graph graph = snapshot();
+  for (const GraphInput& input : graph.inputs()) {
+    const Value& value = graph.value(input.value);
     std::string axes;
     for (size_t i = 0; i < input.axes.size(); ++i) axes += (i ? "," : "") + input.axes[i];
     header += record("input", input.value, value.name, name_of(value.desc.dtype), joined(value.desc.shape.vector()),
                      value.desc.layout.generic_str(), int(input.pinned), axes);
   }
-  const std::vector<int32_t> uses = graph_.use_counts();
-  for (size_t i = 0; i < graph_.values().size(); ++i) {
-    const Value& value = graph_.values()[i];
+  const std::vector<int32_t> uses = graph.use_counts();
+  for (size_t i = 0; i < graph.values().size(); ++i) {
+    const Value& value = graph.values()[i];
     if (!value.constant || !uses[i]) continue;
     const TensorDesc& desc = value.constant->desc();
     data.resize((data.size() + kAlignment - 1) / kAlignment * kAlignment);
@@ -66,12 +67,12 @@ void Plan::save(const std::string& path) const {
     data.resize(at + bytes);
     if (bytes) context_->read(value.constant, data.data() + at, bytes);
   }
-  for (const Node& node : graph_.nodes()) {
+  for (const Node& node : graph.nodes()) {
     std::vector<int64_t> inputs(node.inputs.begin(), node.inputs.end());
     header += record("node", node.name, node.schema->name, node.attributes.str(), joined(inputs), node.outputs[0],
                      node.outputs.size());
   }
-  for (const GraphOutput& output : graph_.outputs())
+  for (const GraphOutput& output : graph.outputs())
     header += record("output", output.value, output.name, output.layout ? output.layout->generic_str() : "any");
   header += chosen().records();
   header += record("data", data.size(), hex(checksum(data)));
@@ -183,11 +184,15 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
   } else {
     plan->home_ = &plan->context_->device(device);
     plan->conversions_ = std::make_unique<Conversions>(*plan->context_, plan->context_->catalog());
+    plan->constants_ = std::make_unique<PackedConstants>(*plan->context_);
     reason = plan->environment() == environment
                  ? plan->take(choices)
                  : "it was made for \"" + environment + "\", this is \"" + plan->environment() + "\"";
   }
-  if (reason.empty()) return plan;
+  if (reason.empty()) {
+    plan->release_constants();
+    return plan;
+  }
   require(replan, Code::unsupported, "plan file ", path, ": ", reason, "; expected to be compiled anew (replan)");
   return compile(plan->context_, plan->graph_, options);
 }

@@ -11,6 +11,7 @@
 
 #include "core/threads.h"
 #include "graph/compiler.h"
+#include "graph/lessons.h"
 #include "graph/samples.h"
 
 namespace pl {
@@ -27,43 +28,9 @@ constexpr double kSuspicious = 1.6;     // between times alone and within: one o
 constexpr double kReliable = 1.3;       // between typical and least times: beyond, they say more about other programs
 constexpr double kPromising = 1.2;      // times what costs say of the assignment of all layouts
 constexpr size_t kMostSuspects = 24;
-// Up to which costs of ops are known (graph/assign.h): what samples of one thing may differ by and count as steady.
-constexpr double kNoise = kSteady - 1;
 constexpr double kEqual = 0.01;  // of the fastest program's time: what saving conversions may cost at most
 
-bool same_layouts(const Graph& graph, const Node& node, const State& a, const State& b) {
-  for (size_t i = 0; i < a.inputs.size(); ++i) {
-    if (a.inputs[i].present != b.inputs[i].present) return false;
-    const bool constant = i < node.inputs.size() && node.inputs[i] != kNoValue && graph.is_constant(node.inputs[i]);
-    if (a.inputs[i].present && !constant && !same_memory(a.inputs[i], b.inputs[i])) return false;
-  }
-  for (size_t i = 0; i < a.outputs.size(); ++i)
-    if (!same_memory(a.outputs[i], b.outputs[i])) return false;
-  return true;
-}
-
 }  // namespace
-
-double Plan::Compiler::Contender::ms() const {
-  if (samples.empty()) return typical(totals);
-  double sum = 0;
-  for (const auto& step : samples) sum += typical(step);
-  return sum;
-}
-
-double Plan::Compiler::Contender::least() const {
-  if (samples.empty()) return least_of(totals);
-  double sum = 0;
-  for (const auto& step : samples) sum += least_of(step);
-  return sum;
-}
-
-// Steps are disturbed independently; the second least of a few samples is off by about what it lies above the least.
-double Plan::Compiler::Contender::variance() const {
-  double sum = 0;
-  for (const auto& step : samples) sum += std::pow(typical(step) - least_of(step), 2);
-  return sum;
-}
 
 size_t Plan::Compiler::Contender::conversions() const {
   return size_t(std::count_if(program->steps().begin(), program->steps().end(),
@@ -95,15 +62,7 @@ void Plan::Compiler::add_uniform(Variant& variant, std::vector<Contender>& list,
   Assignment uniform = settle(variant, only, false);
   // Where kernels are compiled for it, a program that would be hopeless is not worth making.
   if (builders_ && uniform.ms > kHopelessUniform * list[0].assignment.ms) return;
-  // As states of the unrestricted nodes.
-  for (size_t i = 0; i < only.size(); ++i) {
-    const State& state = only[i].states[size_t(uniform.states[i])];
-    const auto& all = variant.nodes[i].states;
-    for (size_t s = 0; s < all.size(); ++s)
-      if (all[s].way == state.way && all[s].inputs == state.inputs && all[s].outputs == state.outputs)
-        uniform.states[i] = int(s);
-  }
-  if (add_contender(variant, list, layout, std::move(uniform))) list.back().uniform = true;
+  if (add_contender(variant, list, layout, translated(uniform, only, variant.nodes))) list.back().uniform = true;
 }
 
 // Programs with the layouts of `of` and everywhere an implementation that was not tried there yet, the cheapest first.
@@ -162,66 +121,17 @@ void Plan::Compiler::run_rounds(Variant& variant, std::vector<Contender>& list) 
       if (elapsed() > end_) return;
       if (!races(contender)) continue;
       if (at_once) wake_together();
-      contender.totals.push_back(run_once(variant, *contender.program, at_once ? &step_ms : nullptr));
+      const double total = run_once(variant, *contender.program, at_once ? &step_ms : nullptr);
+      contender.add(total, step_ms);
       ++contender.rounds;
-      if (!at_once) continue;
-      contender.samples.resize(step_ms.size());
-      for (size_t i = 0; i < step_ms.size(); ++i) contender.samples[i].push_back(step_ms[i]);
     }
   }
 }
 
-// Times taken within programs take the place of those taken alone; ways not run there are scaled by what the others of
-// their node turned out to cost.
 void Plan::Compiler::learn(Variant& variant, const std::vector<Contender>& list) {
-  std::map<std::pair<size_t, int>, double> at_node;  // least of the contenders' times, by node and state
-  std::map<Way*, Seen> anywhere;
-  std::map<Way*, double> moved;  // by reorder, least of the contenders' times
-  for (const Contender& contender : list)
-    for (size_t i = 0; i < contender.samples.size(); ++i) {
-      const Program::Step& step = contender.program->steps()[i];
-      const double ms = typical(contender.samples[i]);
-      if (step.kind == Program::Step::Kind::reorder) {
-        // Alone it finds its input in the caches, and nobody waits for its result.
-        double& least = moved.try_emplace(step.way, ms).first->second;
-        least = std::min(least, ms);
-        variant.costs->set(step.input_descs[0], *step.device, step.output_descs[0], *step.device, least);
-      }
-      if (step.kind != Program::Step::Kind::op) continue;
-      const int state = contender.assignment.states[size_t(step.node)];
-      auto [it, added] = at_node.try_emplace({size_t(step.node), state}, ms);
-      if (!added) it->second = std::min(it->second, ms);
-      Seen& seen = anywhere[step.way];
-      seen.sum += ms;
-      ++seen.count;
-    }
-  for (size_t n = 0; n < variant.nodes.size(); ++n) {
-    NodeStates& node = variant.nodes[n];
-    if (node.kind != NodeStates::Kind::op) continue;
-    double log_ratio = 0;
-    int known = 0;
-    std::vector<bool> seen(node.states.size(), false);
-    for (size_t s = 0; s < node.states.size(); ++s) {
-      State& state = node.states[s];
-      if (!state.way) continue;
-      double ms = kInfinity;
-      if (const auto it = at_node.find({n, int(s)}); it != at_node.end())
-        ms = it->second;
-      else if (const auto other = anywhere.find(state.way); other != anywhere.end())
-        ms = other->second.sum / other->second.count;
-      if (std::isinf(ms)) continue;
-      seen[s] = true;
-      if (state.way->ms > 0 && ms > 0) {
-        log_ratio += std::log(ms / state.way->ms);
-        ++known;
-      }
-      state.ms = ms;
-    }
-    // Never below what was measured alone: nothing runs faster for being less known.
-    const double ratio = known ? std::max(1.0, std::exp(log_ratio / known)) : 1.0;
-    for (size_t s = 0; s < node.states.size(); ++s)
-      if (!seen[s] && node.states[s].way) node.states[s].ms = cost_of(node.states[s]) * ratio;
-  }
+  Lessons lessons;
+  for (const Contender& contender : list) lessons.add(*contender.program, contender.assignment, contender);
+  lessons.apply(variant.nodes, *variant.costs);
 }
 
 // What each node took in the winning program, its conversions included.  Steps were timed in one slice of each stream.
@@ -282,13 +192,14 @@ size_t Plan::Compiler::winner_of(const std::vector<Contender>& list) const {
   return best;
 }
 
-void Plan::Compiler::contest(Variant& variant) {
+void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned) {
   std::vector<Contender> list;
   build_seconds_ = 0;
   const bool host = plan_.home_->host_memory();
   const double noise = host ? kNoise : 0;
   add_contender(variant, list, "auto", settle(variant, variant.nodes, true, noise));
-  if (options_.tuning != Tuning::off) {
+  if (tuning_ != Tuning::off) {
+    if (untuned) add_contender(variant, list, "untuned", std::move(*untuned));
     for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"})
       if (elapsed() < stop_) add_uniform(variant, list, layout);
     run_rounds(variant, list);
@@ -306,7 +217,7 @@ void Plan::Compiler::contest(Variant& variant) {
   }
   // Where the machine was so busy that the clock says nothing, costs decide.
   size_t best = winner_of(list);
-  if (host && options_.tuning != Tuning::off && !list[best].reliable()) {
+  if (host && tuning_ != Tuning::off && !list[best].reliable()) {
     disturbed_ = disturbed_ || !list[best].steady();
     best = 0;
   }
