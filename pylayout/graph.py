@@ -53,6 +53,12 @@ class Graph:
         if getattr(self, "_handle", None) is not None:
             release(self._handle)
 
+    def _let_go(self) -> None:
+        """Release the graph and its constants now: values refer to their graph, so it would wait for the collector."""
+        self._constants.clear()
+        handle, self._handle = self._handle, None
+        lib.pl_graph_release(handle)
+
     # ---- building ----
 
     def input(

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -14,7 +15,16 @@ from ._load import ffi, lib
 from .arrays import as_input, asarray
 from .calls import attribute_text
 from .context import handle as context_handle
-from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, keep_raised, take_json, take_raised
+from .errors import (
+    ArgumentTypeError,
+    FileError,
+    InvalidArgumentError,
+    ShapeError,
+    check,
+    keep_raised,
+    take_json,
+    take_raised,
+)
 from .graph import Graph
 from .tensor import Tensor, adopt
 
@@ -319,15 +329,34 @@ def compile(
         raise ArgumentTypeError(f"compile: model is {kind}, expected a Graph, a path of an ONNX file or a ModelProto")
     from .onnx.model import read  # here: the package onnx is an extra
 
-    parsed = read(model)  # once: the plans for other shapes share its weights
+    found = _stamp(model)
 
     def build(
         shapes: Mapping[str, Sequence[int]] | None, sizes: Mapping[str, int] | None = None, progress: Any = None
     ) -> Plan:
+        # Read each time: kept, it would hold all weights as long as the plan lives.
+        if _stamp(model) != found:
+            raise FileError(f"compile: {os.fspath(model)} has changed since the plan was compiled; compile it again")
+        parsed = read(model)
         graph = parsed.graph(shapes, sizes, values)
-        return Plan(_compile_graph(graph, options, progress), build, max_plans)
+        try:
+            return Plan(_compile_graph(graph, options, progress), build, max_plans)
+        finally:
+            graph._let_go()
+            parsed.files.leave_pages()
 
     return build(shapes, sizes, progress)
+
+
+def _stamp(model: Any) -> tuple[int, int] | None:
+    """What changes when a model's file does."""
+    if not isinstance(model, (str, os.PathLike)):
+        return None
+    try:
+        status = Path(model).stat()
+    except (OSError, ValueError):  # reading it says why
+        return None
+    return status.st_mtime_ns, status.st_size
 
 
 def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:

@@ -36,10 +36,10 @@ class Input:
 class Contents:
     """What an ONNX model holds; weights are read once and shared by all graphs that are made of it."""
 
-    def __init__(self, proto: Any, folder: Path | None = None) -> None:
+    def __init__(self, proto: Any, folder: Path | None = None, own: Any = None) -> None:
         check_texts(proto)
         self.proto = proto
-        self.files = ExternalData(folder)
+        self.files = ExternalData(folder, own)
         self.opsets = opsets_of(proto.opset_import)
         if not proto.HasField("graph") or not proto.graph.output:
             raise InvalidArgumentError("onnx: the model has no graph, or one without outputs")

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
@@ -14,6 +15,7 @@ from ..errors import ArgumentTypeError, FileError, InvalidArgumentError
 from ..graph import Graph
 from .contents import Contents, Input
 from .importer import Importer
+from .mapped import without_weights
 
 __all__ = ["Input", "Model", "read"]
 
@@ -51,18 +53,21 @@ def read(model: Any, folder: str | os.PathLike[str] | None = None) -> Model:
             size = path.stat().st_size
             if size >= MAX_FILE_BYTES:
                 raise FileError(f"onnx: {path} has {size} bytes, expected less than {MAX_FILE_BYTES}")
-            content = path.read_bytes()
+            own = numpy.memmap(path, "uint8", "r") if size else None
+            content = None if own is None else without_weights(own)
+            if content is None:
+                own, content = None, path.read_bytes()
         except (OSError, ValueError) as error:
             if isinstance(error, FileError):
                 raise
             raise FileError(f"onnx: {path} cannot be read: {error}") from None
-        return _parsed(content, str(path), path.parent if where is None else where)
+        return _parsed(content, str(path), path.parent if where is None else where, own)
     if isinstance(model, (bytes, bytearray, memoryview)):
         return _parsed(bytes(model), "the given content", where)
     raise ArgumentTypeError(f"onnx: model is {type(model).__name__}, expected a path, bytes or an onnx.ModelProto")
 
 
-def _parsed(content: bytes, name: str, folder: Path | None) -> Model:
+def _parsed(content: bytes, name: str, folder: Path | None, own: Any = None) -> Model:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(content)
@@ -70,11 +75,11 @@ def _parsed(content: bytes, name: str, folder: Path | None) -> Model:
         raise FileError(f"onnx: {name} is no ONNX model, or is damaged: {error}") from None
     if not proto.HasField("graph"):
         raise FileError(f"onnx: {name} is no ONNX model: it has no graph")
-    return _guarded(proto, folder)
+    return _guarded(proto, folder, own)
 
 
-def _guarded(proto: Any, folder: Path | None) -> Model:
+def _guarded(proto: Any, folder: Path | None, own: Any = None) -> Model:
     try:
-        return Model(proto, folder)
+        return Model(proto, folder, own)
     except (UnicodeDecodeError, OverflowError, RecursionError) as error:
         raise InvalidArgumentError(f"onnx: the model is damaged: {error}") from None

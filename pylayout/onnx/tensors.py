@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy
 import onnx
 
 from ..errors import FileError, InvalidArgumentError, UnsupportedError
+from .mapped import OWN_FILE
 
 __all__ = ["ExternalData", "array_of", "checked_sizes", "dtype_name", "numpy_dtype"]
 
@@ -73,13 +75,26 @@ def checked_sizes(sizes: Any, what: str) -> tuple[tuple[int, ...], int]:
 
 
 class ExternalData:
-    """The files beside a model that hold tensors, mapped into memory when first asked for."""
+    """The files beside a model that hold tensors, mapped into memory when first asked for.
 
-    def __init__(self, folder: Path | None) -> None:
+    own: the model's own file, mapped, where its large weights were left in it (mapped.py).
+    """
+
+    def __init__(self, folder: Path | None, own: Any = None) -> None:
         self.folder = None if folder is None else folder.resolve()
+        self._own = own
         self._maps: dict[Path, Any] = {}
 
+    def leave_pages(self) -> None:
+        """Let go of the memory in which pages of the files lie; what is read again comes from the file."""
+        for data in (self._own, *self._maps.values()):
+            pages = getattr(data, "_mmap", None)
+            if pages is not None and hasattr(mmap, "MADV_DONTNEED"):
+                pages.madvise(mmap.MADV_DONTNEED)
+
     def _map(self, location: str, what: str) -> Any:
+        if location == OWN_FILE and self._own is not None:
+            return self._own
         if self.folder is None:
             raise InvalidArgumentError(
                 f"{what} lies in the file {location!r}, but the model's folder is not known; "

@@ -504,6 +504,7 @@ void Plan::Compiler::finish(bool live, std::vector<Cut> others) {
     plan_.live_ = std::make_unique<Live>(plan_, std::move(others));
   else
     plan_.release_constants();
+  plan_.home_->release_cache();  // blocks of what was tried, and in which weights lay on their way
   plan_.seconds_ = elapsed();
   report("done", 1);
 }
