@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "check.h"
 #include "core/device.h"
 #include "ops/op.h"
 #include "providers/provider.h"
@@ -114,10 +115,6 @@ struct Outcome {
   int candidates = 0, references = 0;
   std::vector<std::string> keys;
 };
-inline int& failures() {
-  static int count = 0;
-  return count;
-}
 
 inline Outcome check_candidates(Provider& provider, Device& device, const std::string& name,
                                 const std::string& attributes, const std::vector<Argument>& arguments,
@@ -134,7 +131,7 @@ inline Outcome check_candidates(Provider& provider, Device& device, const std::s
     if (verbose) std::printf("  refused: %s\n", refusal.reason.c_str());
   const auto failed = [&](const std::string& key, const std::string& what) {
     std::printf("FAILED %s\n  %s: %s\n", op.str().c_str(), key.c_str(), what.c_str());
-    ++failures();
+    check_count_failure();
   };
   for (Candidate& candidate : list.candidates) {
     const std::string key = candidate.key();

@@ -150,13 +150,13 @@ inline double difference(const std::vector<double>& a, const std::vector<double>
 
 inline void compare(const Graph& before, const Graph& after, double tolerance, const char* what) {
   const auto expected = evaluate(before), actual = evaluate(after);
-  CHECK(expected.size() == actual.size());
+  REQUIRE(expected.size() == actual.size());
   for (size_t i = 0; i < expected.size(); ++i) {
     const double found = difference(expected[i], actual[i]);
     if (found <= tolerance) continue;
     std::fprintf(stderr, "%s: output %zu differs by %g, allowed %g\nbefore:\n%safter:\n%s", what, i, found, tolerance,
                  before.str().c_str(), after.str().c_str());
-    std::exit(1);
+    end_test();
   }
 }
 
@@ -169,7 +169,7 @@ inline void expect_pass(const Pass& pass, const Graph& before, const std::string
   if (ops_of(after) != ops || (rewrites == 0) != (ops_of(before) == ops)) {
     std::fprintf(stderr, "%s: %d rewrites gave\n  %s\nexpected\n  %s\nfrom\n%s", pass.name, rewrites,
                  ops_of(after).c_str(), ops.c_str(), before.str().c_str());
-    std::exit(1);
+    end_test();
   }
   compare(before, after, tolerance, pass.name);
 }

@@ -70,12 +70,12 @@ inline Values fetch(const TensorDesc& desc, const std::vector<char>& bytes, cons
   for (size_t i = 0; i < seen.size(); ++i)
     if (!seen[i] && get(bytes.data(), desc.dtype, int64_t(i)) != 0) {
       std::fprintf(stderr, "%s: padding element %zu is not zero\n", what.c_str(), i);
-      std::exit(1);
+      end_test();
     }
   for (size_t i = desc.size_bytes(); i < bytes.size(); ++i)
     if (bytes[i] != 0x5a) {
       std::fprintf(stderr, "%s: byte %zu behind the output was written\n", what.c_str(), i);
-      std::exit(1);
+      end_test();
     }
   return values;
 }
@@ -116,7 +116,7 @@ inline Op op_of(const char* name, const char* attributes, const std::vector<Inpu
   const Schema* schema = find_schema(name);
   if (!schema) {
     std::fprintf(stderr, "op %s does not exist\n", name);
-    std::exit(1);
+    end_test();
   }
   std::vector<TensorDesc> descs;
   for (const Input& input : inputs) descs.push_back(input.desc);
@@ -133,7 +133,7 @@ inline int run_all(const char* name, const char* attributes, const std::vector<I
   if (list.candidates.empty()) {
     std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
                  list.refusals.empty() ? "" : list.refusals[0].reason.c_str());
-    std::exit(1);
+    end_test();
   }
   for (const Candidate& candidate : list.candidates) {
     const std::string what = op.str() + " by " + candidate.key();
@@ -174,14 +174,14 @@ inline void compare(const Values& result, const Values& expected, double relativ
                     const std::string& what) {
   if (result.size() != expected.size()) {
     std::fprintf(stderr, "%s: %zu elements, expected %zu\n", what.c_str(), result.size(), expected.size());
-    std::exit(1);
+    end_test();
   }
   for (size_t i = 0; i < result.size(); ++i) {
     if (std::isnan(result[i]) && std::isnan(expected[i])) continue;
     if (result[i] == expected[i]) continue;
     if (!(std::fabs(result[i] - expected[i]) <= absolute + relative * std::fabs(expected[i]))) {
       std::fprintf(stderr, "%s: element %zu is %.9g, expected %.9g\n", what.c_str(), i, result[i], expected[i]);
-      std::exit(1);
+      end_test();
     }
   }
 }

@@ -98,7 +98,7 @@ inline double activated(const Op& op, double x) {
   if (name == "clip") return std::min(std::max(x, alpha), beta);
   if (name == "exp") return std::exp(x);
   std::fprintf(stderr, "no reference for the activation %s\n", name.c_str());
-  std::exit(1);
+  end_test();
 }
 
 class Candidates {
@@ -150,7 +150,7 @@ class Candidates {
   void check(const char* name, const Attributes& attributes, DType dtype, const std::vector<Array>& inputs,
              const std::function<Array(const Op&)>& reference) {
     const Schema* schema = find_schema(name);
-    CHECK(schema != nullptr);
+    REQUIRE(schema != nullptr);
     std::vector<TensorDesc> descs;
     for (const Array& input : inputs)
       descs.push_back(input.given() ? TensorDesc::dense(dtype, input.shape) : TensorDesc());
@@ -165,7 +165,7 @@ class Candidates {
       for (opencl::OpenclList add : more)
         if (opencl::OpenclDevice* target = opencl::as_opencl(*device)) add(op, *target, list);
       for (const Refusal& refusal : list.refusals) std::fprintf(stderr, "refused: %s\n", refusal.reason.c_str());
-      CHECK(!list.candidates.empty());
+      REQUIRE(!list.candidates.empty());
       begin();
       for (Candidate& candidate : list.candidates)
         if (filter(candidate) && !left_out(*device, candidate)) run(op, *device, candidate, inputs, expected);
@@ -191,7 +191,7 @@ class Candidates {
     const auto give_up = [&](const std::string& what) {
       std::fprintf(stderr, "%s on %s, %s: %s\n", candidate.key().c_str(), device.name().c_str(), op.str().c_str(),
                    what.c_str());
-      std::exit(1);
+      end_test();
     };
     std::vector<BufferRef> buffers;
     std::vector<Buffer*> in;

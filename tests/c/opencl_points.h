@@ -44,7 +44,7 @@ class EachPointOnce {
     const auto parsed = opencl::parse_tuned(
         "test", concat("device x\n", point.family, " ", point.shapes, ": ", point.values), problems);
     for (const std::string& problem : problems) std::fprintf(stderr, "%s\n", problem.c_str());
-    CHECK(parsed.size() == 1);
+    REQUIRE(parsed.size() == 1);
     bool inside = false;
     for (const opencl::Family* family : opencl::Family::all())
       inside |= family->name() == point.family && family->contains(parsed[0].point);

@@ -55,7 +55,7 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
     if (list.candidates.empty()) {
       std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
                    list.refusals.empty() ? "" : list.refusals[0].reason.c_str());
-      std::exit(1);
+      end_test();
     }
     for (const Candidate& candidate : list.candidates) {
       if (wanted && !wanted(candidate)) continue;
@@ -86,7 +86,7 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
         for (int repetition = 0; repetition < 2; ++repetition) kernel->run({in.data(), out.data(), workspace.get()});
       } catch (const Error& error) {
         std::fprintf(stderr, "%s: %s\n", what.c_str(), error.what());
-        std::exit(1);
+        end_test();
       }
       std::vector<Values> results;
       for (size_t i = 0; i < out.size(); ++i) {

@@ -48,23 +48,29 @@ static void test_import(pl_context context) {
   pl_tensor_info info;
   OK(pl_tensor_from_dlpack(context, &source, &tensor));
   OK(pl_tensor_describe(tensor, &info));
-  CHECK(info.is_borrowed && info.rank == 2 && info.shape[1] == 3 && info.dtype == PL_F32);
+  CHECK(info.is_borrowed);
+  CHECK_EQUAL(info.rank, 2);
+  CHECK_EQUAL(info.shape[1], 3);
+  CHECK_EQUAL(info.dtype, PL_F32);
   OK(pl_tensor_read(tensor, back, sizeof back));
   CHECK(!memcmp(data, back, sizeof back));
   OK(pl_tensor_retain(tensor, &copy));
   OK(pl_tensor_release(tensor));
-  CHECK(deleted == 0);
+  CHECK_EQUAL(deleted, 0);
   OK(pl_tensor_release(copy));
-  CHECK(deleted == 1);
+  CHECK_EQUAL(deleted, 1);
 
   /* Strides and an offset in bytes. */
   source.tensor.strides = strides;
   source.tensor.byte_offset = 2 * sizeof(float);
   OK(pl_tensor_from_dlpack(context, &source, &tensor));
   OK(pl_tensor_read(tensor, back, sizeof back));
-  CHECK(back[0] == 2 && back[1] == 4 && back[3] == 3 && back[5] == 7);
+  CHECK_EQUAL(back[0], 2);
+  CHECK_EQUAL(back[1], 4);
+  CHECK_EQUAL(back[3], 3);
+  CHECK_EQUAL(back[5], 7);
   OK(pl_tensor_release(tensor));
-  CHECK(deleted == 2);
+  CHECK_EQUAL(deleted, 2);
 
   /* Refused: the caller keeps it. */
   tensor = NULL;
@@ -90,7 +96,8 @@ static void test_import(pl_context context) {
   source.tensor.byte_offset = 0;
   source.tensor.data = NULL;
   FAILS(PL_ERROR_INVALID_ARGUMENT, "data is NULL", pl_tensor_from_dlpack(context, &source, &tensor));
-  CHECK(deleted == 2 && tensor == NULL);
+  CHECK_EQUAL(deleted, 2);
+  CHECK(tensor == NULL);
 
   /* Empty tensors have no data; scalars no shape; the deleter may be absent. */
   shape[0] = 0;
@@ -101,9 +108,9 @@ static void test_import(pl_context context) {
   source = describe(data + 5, 0, NULL, NULL);
   OK(pl_tensor_from_dlpack(context, &source, &tensor));
   OK(pl_tensor_read(tensor, back, sizeof back[0]));
-  CHECK(back[0] == 5);
+  CHECK_EQUAL(back[0], 5);
   OK(pl_tensor_release(tensor));
-  CHECK(deleted == 3);
+  CHECK_EQUAL(deleted, 3);
 }
 
 static void test_export(pl_context context) {
@@ -117,16 +124,23 @@ static void test_export(pl_context context) {
   OK(pl_tensor_to_dlpack(tensor, (void**)&exported));
   OK(pl_tensor_convert(tensor, NULL, "nChw8c", NULL, &blocked));
   OK(pl_tensor_release(tensor));
-  CHECK(exported->tensor.device.type == 1 && exported->tensor.device.id == 0 && exported->tensor.ndim == 4);
-  CHECK(exported->tensor.dtype.code == 2 && exported->tensor.dtype.bits == 32 && exported->tensor.dtype.lanes == 1);
-  CHECK(exported->tensor.shape[1] == 3 && exported->tensor.strides[1] == 1 && exported->tensor.strides[3] == 3);
+  CHECK_EQUAL(exported->tensor.device.type, 1);
+  CHECK_EQUAL(exported->tensor.device.id, 0);
+  CHECK_EQUAL(exported->tensor.ndim, 4);
+  CHECK_EQUAL(exported->tensor.dtype.code, 2);
+  CHECK_EQUAL(exported->tensor.dtype.bits, 32);
+  CHECK_EQUAL(exported->tensor.dtype.lanes, 1);
+  CHECK_EQUAL(exported->tensor.shape[1], 3);
+  CHECK_EQUAL(exported->tensor.strides[1], 1);
+  CHECK_EQUAL(exported->tensor.strides[3], 3);
   data = (float*)((char*)exported->tensor.data + exported->tensor.byte_offset);
-  CHECK(data[1] == values[4] && data[3] == values[1]);
+  CHECK_EQUAL(data[1], values[4]);
+  CHECK_EQUAL(data[3], values[1]);
 
   /* What was exported can be imported again: no copy. */
   OK(pl_tensor_from_dlpack(context, exported, &tensor));
   OK(pl_tensor_data(tensor, (void**)&data));
-  CHECK(data[1] == values[4]);
+  CHECK_EQUAL(data[1], values[4]);
   OK(pl_tensor_release(tensor)); /* calls the deleter */
 
   exported = NULL;
@@ -135,14 +149,13 @@ static void test_export(pl_context context) {
   OK(pl_tensor_release(blocked));
 }
 
-int main(void) {
+TEST("all") {
   pl_context context = make_context();
   pl_memory_info memory;
-  CHECK(sizeof(managed) == 64);
+  CHECK_EQUAL(sizeof(managed), 64);
   test_import(context);
   test_export(context);
   OK(pl_memory(context, "cpu", &memory));
-  CHECK(memory.in_use == 0);
+  CHECK_EQUAL(memory.in_use, 0);
   OK(pl_context_release(context));
-  return 0;
 }

@@ -242,7 +242,7 @@ static void test_values(void) {
   }
 }
 
-int main(void) {
+TEST("all") {
   CHECK(!strcmp(pl_last_error(), ""));
   context = make_context();
   tensor = make_tensor(context, 4, kShape, NULL, NULL, 0);
@@ -251,5 +251,4 @@ int main(void) {
   test_values();
   OK(pl_tensor_release(tensor));
   OK(pl_context_release(context));
-  return 0;
 }

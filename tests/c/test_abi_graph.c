@@ -24,7 +24,7 @@ static pl_graph build(pl_context context) {
   OK(pl_graph_constant(graph, "filter", weights, &inputs[1]));
   OK(pl_tensor_release(weights));
   OK(pl_graph_op(graph, "conv2d", NULL, inputs, 2, "double", &y, &count));
-  CHECK(count == 1);
+  CHECK_EQUAL(count, 1);
   OK(pl_graph_op(graph, "relu", NULL, &y, 1, NULL, &y, NULL));
   inputs[0] = y, inputs[1] = x;
   OK(pl_graph_op(graph, "add", NULL, inputs, 2, NULL, &y, NULL));
@@ -87,9 +87,11 @@ static void test_texts(pl_graph graph) {
   pl_string_free(text);
   FAILS(PL_ERROR_INVALID_ARGUMENT, "xml", pl_graph_describe(graph, "xml", &text));
   OK(pl_graph_value(graph, 1, &info));
-  CHECK(info.rank == 4 && info.shape[0] == C && strcmp(info.device, "cpu") == 0);
+  CHECK_EQUAL(info.rank, 4);
+  CHECK_EQUAL(info.shape[0], C);
+  CHECK(strcmp(info.device, "cpu") == 0);
   OK(pl_graph_value_tensor(graph, 1, &tensor));
-  CHECK(tensor != NULL);
+  REQUIRE(tensor != NULL);
   OK(pl_tensor_release(tensor));
   OK(pl_graph_value_tensor(graph, 0, &tensor));
   CHECK(tensor == NULL);
@@ -141,11 +143,13 @@ static void test_run_errors(void) {
 }
 
 static void count_calls(void* user, const char* stage, double fraction) {
-  CHECK(stage != NULL && fraction >= 0 && fraction <= 1);
+  REQUIRE(stage != NULL);
+  CHECK(fraction >= 0);
+  CHECK(fraction <= 1);
   ++*(int*)user;
 }
 
-int main(void) {
+TEST("all") {
   pthread_t threads[THREADS];
   pl_graph graph, larger;
   pl_plan read;
@@ -158,7 +162,7 @@ int main(void) {
   test_errors(graph);
   OK(pl_graph_bind(graph, "n=3", &larger));
   OK(pl_graph_value(larger, 0, &info));
-  CHECK(info.shape[0] == 3);
+  CHECK_EQUAL(info.shape[0], 3);
   OK(pl_graph_release(larger));
 
   OK(pl_plan_compile(graph, "device=cpu", count_calls, &calls, &plan));
@@ -167,7 +171,8 @@ int main(void) {
   run_once(1);
   test_run_errors();
   OK(pl_plan_describe(plan, &text));
-  CHECK(strstr(text, "\"inputs\": [{\"name\": \"x\"") && strstr(text, "\"outputs\": [{\"name\": \"y\""));
+  CHECK(strstr(text, "\"inputs\": [{\"name\": \"x\""));
+  CHECK(strstr(text, "\"outputs\": [{\"name\": \"y\""));
   pl_string_free(text);
   OK(pl_plan_explain(plan, &text));
   CHECK(strstr(text, "conv2d"));
@@ -179,8 +184,8 @@ int main(void) {
   CHECK(strstr(text, "activation=relu")); /* a pass has fused it */
   pl_string_free(text);
 
-  for (i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, run_many, (void*)(size_t)(i * 3)) == 0);
-  for (i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (i = 0; i < THREADS; i++) REQUIRE(pthread_create(&threads[i], NULL, run_many, (void*)(size_t)(i * 3)) == 0);
+  for (i = 0; i < THREADS; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
 
   OK(pl_plan_save(plan, "abi-test.plan"));
   FAILS(PL_ERROR_IO, "no-such-folder", pl_plan_save(plan, "no-such-folder/abi-test.plan"));
@@ -193,6 +198,5 @@ int main(void) {
   OK(pl_plan_release(plan));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "released", pl_plan_explain(plan, &text));
   OK(pl_context_release(context));
-  CHECK(remove("abi-test.plan") == 0);
-  return 0;
+  CHECK_EQUAL(remove("abi-test.plan"), 0);
 }

@@ -21,7 +21,7 @@ void expect(pl_status status, const std::string& text, Throw thrower) {
   CHECK(std::string(pl_last_error()).find(text) != std::string::npos);
 }
 
-void test_statuses() {
+TEST("statuses") {
   for (int code = 1; code <= 8; ++code)
     expect(pl_status(code), "message " + std::to_string(code),
            [&] { throw Error(Code(code), "message " + std::to_string(code)); });
@@ -40,7 +40,7 @@ void test_statuses() {
   CHECK(std::strlen(pl_last_error()) == 4094);
 }
 
-void test_handle_table() {
+TEST("handle_table") {
   HandleTable<std::shared_ptr<int>> table(9, "number");
   const auto copy = [](const std::shared_ptr<int>& value) { return value; };
   std::set<uintptr_t> seen;
@@ -72,9 +72,3 @@ void test_handle_table() {
 }
 
 }  // namespace
-
-int main() {
-  test_statuses();
-  test_handle_table();
-  return 0;
-}

@@ -17,13 +17,21 @@ static void test_tensor(pl_context context) {
   for (i = 0; i < COUNT; i++) values[i] = (float)(i + 1);
   plain = make_tensor(context, 4, kShape, NULL, values, COUNT);
   OK(pl_tensor_describe(plain, &info));
-  CHECK(info.dtype == PL_F32 && info.rank == 4 && info.is_dense && !info.is_borrowed && info.offset == 0);
-  CHECK(info.shape[1] == 3 && info.strides[1] == 20 && info.storage_bytes == sizeof values);
-  CHECK(!strcmp(info.layout, "NCHW") && !strcmp(info.device, "cpu"));
+  CHECK_EQUAL(info.dtype, PL_F32);
+  CHECK_EQUAL(info.rank, 4);
+  CHECK(info.is_dense);
+  CHECK(!info.is_borrowed);
+  CHECK_EQUAL(info.offset, 0);
+  CHECK_EQUAL(info.shape[1], 3);
+  CHECK_EQUAL(info.strides[1], 20);
+  CHECK_EQUAL(info.storage_bytes, sizeof values);
+  CHECK(!strcmp(info.layout, "NCHW"));
+  CHECK(!strcmp(info.device, "cpu"));
 
   OK(pl_tensor_convert(plain, NULL, "nChw16c", NULL, &blocked));
   OK(pl_tensor_describe(blocked, &info));
-  CHECK(!strcmp(info.layout, "nChw16c") && info.storage_bytes == 2 * 16 * 20 * sizeof(float));
+  CHECK(!strcmp(info.layout, "nChw16c"));
+  CHECK_EQUAL(info.storage_bytes, 2 * 16 * 20 * sizeof(float));
   OK(pl_tensor_read(blocked, back, sizeof back));
   CHECK(!memcmp(values, back, sizeof back));
   {
@@ -31,8 +39,8 @@ static void test_tensor(pl_context context) {
     OK(pl_tensor_data(blocked, (void**)&data));
     for (i = 0; i < 2 * 16 * 20; i++) sum += data[i];
     for (i = 0; i < COUNT; i++) expected += values[i];
-    CHECK(sum == expected); /* padding is zero */
-    CHECK(data[1] == values[20]);
+    CHECK_EQUAL(sum, expected); /* padding is zero */
+    CHECK_EQUAL(data[1], values[20]);
   }
 
   /* A reference of its own: the tensor lives until the last one is released. */
@@ -46,7 +54,7 @@ static void test_tensor(pl_context context) {
   /* A new tensor is zero, padding included. */
   OK(pl_tensor_create(context, "cpu", PL_F32, 4, kShape, "nChw8c", &plain));
   OK(pl_tensor_read(plain, back, sizeof back));
-  for (i = 0; i < COUNT; i++) CHECK(back[i] == 0.0f);
+  for (i = 0; i < COUNT; i++) CHECK_EQUAL(back[i], 0.0f);
   OK(pl_tensor_release(plain));
 }
 
@@ -60,18 +68,19 @@ static void test_borrowed(pl_context context) {
   for (i = 0; i < COUNT; i++) memory[i] = (float)i;
   OK(pl_tensor_borrow(context, PL_F32, 4, kShape, "NHWC", NULL, memory, count_release, &released, &tensor));
   OK(pl_tensor_describe(tensor, &info));
-  CHECK(info.is_borrowed && !strcmp(info.layout, "NHWC"));
+  CHECK(info.is_borrowed);
+  CHECK(!strcmp(info.layout, "NHWC"));
   OK(pl_tensor_read(tensor, back, sizeof back));
-  CHECK(back[20] == memory[1]); /* channel 1 of the first pixel */
+  CHECK_EQUAL(back[20], memory[1]); /* channel 1 of the first pixel */
   OK(pl_tensor_convert(tensor, NULL, "NCHW", NULL, &converted));
   OK(pl_tensor_read(converted, back, sizeof back));
-  CHECK(back[0] == 0.0f);
+  CHECK_EQUAL(back[0], 0.0f);
   OK(pl_tensor_release(converted));
   memory[0] = 100.0f;
   OK(pl_tensor_touch(tensor)); /* the kept copy is made anew */
   OK(pl_tensor_convert(tensor, NULL, "NCHW", NULL, &converted));
   OK(pl_tensor_read(converted, back, sizeof back));
-  CHECK(back[0] == 100.0f);
+  CHECK_EQUAL(back[0], 100.0f);
   OK(pl_tensor_release(converted));
 
   /* A view shares the storage, so the memory is in use until the view goes as well. */
@@ -80,16 +89,19 @@ static void test_borrowed(pl_context context) {
   OK(pl_op_run(context, "permute", attributes, &tensor, 1, &view, 1, NULL));
   OK(pl_attributes_release(attributes));
   OK(pl_tensor_release(tensor));
-  CHECK(released == 0);
+  CHECK_EQUAL(released, 0);
   OK(pl_tensor_read(view, back, sizeof back));
   CHECK(!memcmp(memory, back, sizeof back));
   OK(pl_tensor_release(view));
-  CHECK(released == 1);
+  CHECK_EQUAL(released, 1);
 
   /* Strides: a column-major 3 x 2 matrix. */
   OK(pl_tensor_borrow(context, PL_F32, 2, rows, NULL, transposed, memory, NULL, NULL, &tensor));
   OK(pl_tensor_read(tensor, back, 6 * sizeof(float)));
-  CHECK(back[0] == 100.0f && back[1] == 3.0f && back[2] == 1.0f && back[5] == 5.0f);
+  CHECK_EQUAL(back[0], 100.0f);
+  CHECK_EQUAL(back[1], 3.0f);
+  CHECK_EQUAL(back[2], 1.0f);
+  CHECK_EQUAL(back[5], 5.0f);
   OK(pl_tensor_release(tensor));
 
   /* A failed call leaves the memory with the caller. */
@@ -97,7 +109,7 @@ static void test_borrowed(pl_context context) {
         pl_tensor_borrow(context, PL_F32, 4, kShape, "NCW", NULL, memory, count_release, &released, &tensor));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "at most one",
         pl_tensor_borrow(context, PL_F32, 2, rows, "ab", transposed, memory, count_release, &released, &tensor));
-  CHECK(released == 1);
+  CHECK_EQUAL(released, 1);
 }
 
 static void test_op(pl_context context) {
@@ -115,9 +127,11 @@ static void test_op(pl_context context) {
   OK(pl_attributes_set_ints(attributes, "stride", stride, 2));
   OK(pl_attributes_set_text(attributes, "layout", "NHWC"));
   OK(pl_op_run(context, "conv2d", attributes, inputs, 3, &output, 1, &count)); /* no bias: NULL */
-  CHECK(count == 1);
+  CHECK_EQUAL(count, 1);
   OK(pl_tensor_describe(output, &info));
-  CHECK(info.rank == 4 && info.shape[1] == 1 && info.shape[2] == 3);
+  CHECK_EQUAL(info.rank, 4);
+  CHECK_EQUAL(info.shape[1], 1);
+  CHECK_EQUAL(info.shape[2], 3);
   OK(pl_tensor_read(output, y_values, sizeof y_values));
   CHECK(fabsf(y_values[4] - 153.0f) < 1e-4f); /* the sum of all inputs */
   CHECK(fabsf(y_values[0] - (0 + 1 + 3 + 4 + 9 + 10 + 12 + 13)) < 1e-4f);
@@ -139,10 +153,13 @@ static void test_op(pl_context context) {
   OK(pl_attributes_create("split_size_or_sections=1 dim=2", &attributes));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "expected 3",
         pl_op_run(context, "split", attributes, inputs, 1, outputs, 2, &count));
-  CHECK(count == 3 && !outputs[0] && !outputs[1]);
+  CHECK_EQUAL(count, 3);
+  CHECK(!outputs[0]);
+  CHECK(!outputs[1]);
   OK(pl_op_run(context, "split", attributes, inputs, 1, outputs, 3, &count));
   OK(pl_tensor_read(outputs[2], y_values, 6 * sizeof(float)));
-  CHECK(y_values[0] == x_values[6] && y_values[3] == x_values[15]);
+  CHECK_EQUAL(y_values[0], x_values[6]);
+  CHECK_EQUAL(y_values[3], x_values[15]);
   for (i = 0; i < 3; i++) OK(pl_tensor_release(outputs[i]));
   OK(pl_attributes_release(attributes));
   OK(pl_tensor_release(destination));
@@ -158,13 +175,15 @@ static void test_texts(pl_context context) {
   pl_tensor_info info;
   pl_memory_info memory;
   OK(pl_ops(&json));
-  CHECK(strstr(json, "\"name\": \"conv2d\"") && json[0] == '[');
+  CHECK(strstr(json, "\"name\": \"conv2d\""));
+  CHECK_EQUAL(json[0], '[');
   pl_string_free(json);
   OK(pl_devices(context, &json));
   CHECK(strstr(json, "\"name\": \"cpu\""));
   pl_string_free(json);
   OK(pl_op_query(context, "relu", NULL, &tensor, 1, &json));
-  CHECK(strstr(json, "\"candidates\": [{") && strstr(json, "\"refusals\""));
+  CHECK(strstr(json, "\"candidates\": [{"));
+  CHECK(strstr(json, "\"refusals\""));
   pl_string_free(json);
   OK(pl_op_tune(context, "relu", NULL, &tensor, 1, 0.2, &json));
   CHECK(strstr(json, "\"measured\": true"));
@@ -179,21 +198,27 @@ static void test_texts(pl_context context) {
   pl_string_free(json);
   pl_string_free(NULL);
   OK(pl_layout_parse("OIhw16i16o", &rank, name, generic));
-  CHECK(rank == 4 && !strcmp(generic, "ABcd16b16a") && name[0]);
+  CHECK_EQUAL(rank, 4);
+  CHECK(!strcmp(generic, "ABcd16b16a"));
+  CHECK(name[0]);
   OK(pl_layout_parse("NHWC", NULL, NULL, NULL));
   OK(pl_layout_describe("nChw16c", PL_BF16, 4, kShape, &info, padded));
-  CHECK(padded[1] == 16 && info.storage_bytes == 2 * 2 * 16 * 20 && info.strides[1] == 320 && info.is_dense);
+  CHECK_EQUAL(padded[1], 16);
+  CHECK_EQUAL(info.storage_bytes, 2 * 2 * 16 * 20);
+  CHECK_EQUAL(info.strides[1], 320);
+  CHECK(info.is_dense);
   OK(pl_memory(context, "cpu", &memory));
-  CHECK(memory.in_use >= 2 * COUNT * sizeof(float) && memory.peak >= memory.in_use);
+  CHECK(memory.in_use >= 2 * COUNT * sizeof(float));
+  CHECK(memory.peak >= memory.in_use);
   OK(pl_memory_release_caches(context));
   OK(pl_memory(context, "cpu", &memory));
-  CHECK(memory.cached == 0);
+  CHECK_EQUAL(memory.cached, 0);
   OK(pl_synchronize(context, NULL));
   OK(pl_synchronize(context, "cpu"));
   OK(pl_context_set(context, "threads=1 tune=auto"));
   settled = 0;
   OK(pl_context_settled(context, &settled));
-  CHECK(settled == 1); /* single ops have no contests */
+  CHECK_EQUAL(settled, 1); /* single ops have no contests */
   OK(pl_costs_clear(context));
   OK(pl_tensor_release(output));
   OK(pl_tensor_release(tensor));
@@ -215,7 +240,7 @@ static void test_pool_order(pl_context context) {
   OK(pl_tensor_release(again));
 }
 
-int main(void) {
+TEST("all") {
   pl_context context = make_context();
   pl_tensor survivor;
   float values[COUNT] = {1.0f}, back[COUNT];
@@ -227,7 +252,7 @@ int main(void) {
   test_pool_order(context);
   OK(pl_memory_release_caches(context));
   OK(pl_memory(context, "cpu", &memory));
-  CHECK(memory.in_use == 0);
+  CHECK_EQUAL(memory.in_use, 0);
 
   /* A tensor keeps what it needs of its context. */
   survivor = make_tensor(context, 4, kShape, "NHWC", values, COUNT);
@@ -235,5 +260,4 @@ int main(void) {
   OK(pl_tensor_read(survivor, back, sizeof back));
   CHECK(!memcmp(values, back, sizeof back));
   OK(pl_tensor_release(survivor));
-  return 0;
 }

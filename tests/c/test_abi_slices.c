@@ -44,9 +44,9 @@ static void check_run(pl_context context, pl_plan plan) {
   OK(pl_plan_run(plan, &x, 1, &y, 1));
   for (i = 0; i < COUNT + 2 * GUARD; i++) {
     const float value = (float)(i * 7 % 11 - 5);
-    CHECK(in[i] == value);
+    CHECK_EQUAL(in[i], value);
     if (i < GUARD || i >= GUARD + COUNT)
-      CHECK(out[i] == 1e9f);
+      CHECK_EQUAL(out[i], 1e9f);
     else
       CHECK(out[i] == (value > 0 ? 2 * value : 0) + value);
   }
@@ -54,7 +54,7 @@ static void check_run(pl_context context, pl_plan plan) {
   OK(pl_tensor_release(y));
 }
 
-int main(void) {
+TEST("all") {
   static const char* const options[] = {"device=cpu slice=4", "device=cpu slice=4 streams=2",
                                         "device=cpu slice=3 streams=2", "device=cpu slice=7", "device=cpu"};
   pl_context context = make_context();
@@ -80,6 +80,5 @@ int main(void) {
         pl_plan_compile(graph, "device=cpu slice=6 streams=2", NULL, NULL, &plan));
   OK(pl_graph_release(graph));
   OK(pl_context_release(context));
-  CHECK(remove("abi-slices-test.plan") == 0);
-  return 0;
+  CHECK_EQUAL(remove("abi-slices-test.plan"), 0);
 }

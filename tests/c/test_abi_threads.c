@@ -39,7 +39,7 @@ static void* run_ops(void* argument) {
     inputs[0] = inputs[1] = shared;
     OK(pl_op_run(context, "add", attributes, inputs, 2, &sum, 1, NULL));
     OK(pl_tensor_read(sum, values, kCount * sizeof(float)));
-    for (i = 0; i < kCount; i++) CHECK(values[i] == 2.0f * (float)i);
+    for (i = 0; i < kCount; i++) CHECK_EQUAL(values[i], 2.0f * (float)i);
     FAILS(PL_ERROR_DEVICE, expected, pl_synchronize(context, expected + 8)); /* none0" and so on */
     OK(pl_tensor_convert(shared, NULL, round % 2 ? "nChw8c" : "NHWC", NULL, &converted));
     CHECK(strstr(pl_last_error(), expected)); /* what others do does not change it */
@@ -76,7 +76,11 @@ static void* use_contested(void* argument) {
     if (!tensor) continue;
     status = pl_tensor_describe(tensor, &info);
     CHECK(status == PL_OK || status == PL_ERROR_INVALID_ARGUMENT);
-    if (status == PL_OK) CHECK(info.rank == 4 && info.is_borrowed && ++*completed);
+    if (status == PL_OK) {
+      CHECK_EQUAL(info.rank, 4);
+      CHECK(info.is_borrowed);
+      CHECK(++*completed);
+    }
     status = pl_tensor_retain(tensor, &same);
     CHECK(status == PL_OK || status == PL_ERROR_INVALID_ARGUMENT);
     if (status == PL_OK) OK(pl_tensor_release(same));
@@ -127,10 +131,10 @@ static void* change_options(void* argument) {
 
 static void join_all(pthread_t* threads, int count) {
   int i;
-  for (i = 0; i < count; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (i = 0; i < count; i++) REQUIRE(pthread_join(threads[i], NULL) == 0);
 }
 
-int main(void) {
+TEST("all") {
   pthread_t threads[THREADS + 1];
   float values[kCount];
   int completed[THREADS] = {0}, i, round;
@@ -138,34 +142,33 @@ int main(void) {
   for (i = 0; i < kCount; i++) values[i] = (float)i;
   shared = make_tensor(context, 4, kShape, NULL, values, kCount);
 
-  for (i = 0; i < THREADS; i++) CHECK(!pthread_create(&threads[i], NULL, run_ops, (void*)(size_t)i));
-  CHECK(!pthread_create(&threads[THREADS], NULL, change_options, NULL));
+  for (i = 0; i < THREADS; i++) REQUIRE(!pthread_create(&threads[i], NULL, run_ops, (void*)(size_t)i));
+  REQUIRE(!pthread_create(&threads[THREADS], NULL, change_options, NULL));
   join_all(threads, THREADS + 1);
 
-  for (i = 0; i < THREADS; i++) CHECK(!pthread_create(&threads[i], NULL, use_contested, &completed[i]));
-  CHECK(!pthread_create(&threads[THREADS], NULL, release_contested, NULL));
+  for (i = 0; i < THREADS; i++) REQUIRE(!pthread_create(&threads[i], NULL, use_contested, &completed[i]));
+  REQUIRE(!pthread_create(&threads[THREADS], NULL, release_contested, NULL));
   join_all(threads, THREADS + 1);
-  CHECK(LOAD(releases) == 20 * ROUNDS); /* each memory was given back, once */
+  CHECK_EQUAL(LOAD(releases), 20 * ROUNDS); /* each memory was given back, once */
 
   for (round = 0; round < ROUNDS; round++) {
     pl_tensor tensor = make_tensor(context, 4, kShape, NULL, NULL, 0);
     size_t succeeded = 0;
-    for (i = 0; i < THREADS; i++) CHECK(!pthread_create(&threads[i], NULL, release_once, tensor));
+    for (i = 0; i < THREADS; i++) REQUIRE(!pthread_create(&threads[i], NULL, release_once, tensor));
     for (i = 0; i < THREADS; i++) {
       void* result;
-      CHECK(!pthread_join(threads[i], &result));
+      REQUIRE(!pthread_join(threads[i], &result));
       succeeded += (size_t)result;
     }
-    CHECK(succeeded == 1);
+    CHECK_EQUAL(succeeded, 1);
   }
 
   OK(pl_attributes_create("negative_slope=0.5", &changing));
-  CHECK(!pthread_create(&threads[0], NULL, change_attributes, NULL));
-  for (i = 1; i < THREADS; i++) CHECK(!pthread_create(&threads[i], NULL, call_with_attributes, NULL));
+  REQUIRE(!pthread_create(&threads[0], NULL, change_attributes, NULL));
+  for (i = 1; i < THREADS; i++) REQUIRE(!pthread_create(&threads[i], NULL, call_with_attributes, NULL));
   join_all(threads, THREADS);
   OK(pl_attributes_release(changing));
 
   OK(pl_tensor_release(shared));
   OK(pl_context_release(context));
-  return 0;
 }

@@ -16,7 +16,9 @@
 
 using namespace pl;
 
-static Schema make_negated() {
+namespace {
+
+Schema make_negated() {
   Schema schema("test_negated", "test_negated", "y = -x");
   schema.tensor("x", "any");
   schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
@@ -56,7 +58,7 @@ struct Offer {
   int work = 8;  // passes: the more, the slower
   bool reference = false;
 };
-static std::vector<Offer> offers;
+std::vector<Offer> offers;
 
 class NegatingProvider : public Provider {
  public:
@@ -80,10 +82,10 @@ class NegatingProvider : public Provider {
     }
   }
 };
-static const ProviderRegistration registered("negating", [] { return std::make_unique<NegatingProvider>(); });
+const ProviderRegistration registered("negating", [] { return std::make_unique<NegatingProvider>(); });
 
 // "/proc/none": nothing on disk.
-static std::shared_ptr<Context> context_in(const std::string& directory) {
+std::shared_ptr<Context> context_in(const std::string& directory) {
   ContextOptions options;
   options.cache_dir = directory;
   options.tuning = Tuning::full;
@@ -91,18 +93,18 @@ static std::shared_ptr<Context> context_in(const std::string& directory) {
   return Context::create(options);
 }
 
-static EntryRef entry_of(Context& context) {
+EntryRef entry_of(Context& context) {
   const Op op = make_op(*find_schema("test_negated"), {}, {TensorDesc::dense(DType::f32, {2, 35, 24, 24})});
   return context.catalog().entry(op, context.device("cpu"));
 }
 
-static size_t refused(const Entry& entry) {
+size_t refused(const Entry& entry) {
   size_t count = 0;
   for (const Refusal& refusal : entry.refusals) count += refusal.reason.find("wrong") != std::string::npos;
   return count;
 }
 
-static void test_one_tensor_in_every_layout() {
+TEST("one_tensor_in_every_layout") {
   const Dims shape{3, 35, 9, 5};
   for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64}) {
     SampleRange range;
@@ -134,7 +136,7 @@ static void test_one_tensor_in_every_layout() {
   }
 }
 
-static void test_a_strided_tensor_keeps_what_lies_between() {
+TEST("a_strided_tensor_keeps_what_lies_between") {
   const TensorDesc dense = TensorDesc::dense(DType::f32, {4, 6});
   TensorDesc strided = TensorDesc::strided(DType::f32, {4, 6}, {20, 2});
   strided.offset = 3;
@@ -148,19 +150,22 @@ static void test_a_strided_tensor_keeps_what_lies_between() {
     for (int64_t j = 0; j < 6; ++j) CHECK(a[size_t(i * 6 + j)] == b[size_t(strided.offset_of({i, j}))]);
 }
 
-static void test_groups() {
+TEST("groups") {
   const std::vector<double> right{1, 2, 3}, near{1.000001, 2, 3}, wrong{1, 2, 4}, broken{1, NAN, 3};
   Agreement a = agree({right, wrong, near, {}}, {1, 1, 1, 1}, 1e-4);
-  CHECK(a.representative == 0 && a.outlier == std::vector<bool>({false, true, false, false}) && a.error[1] > 0.1);
+  CHECK(a.representative == 0);
+  CHECK(a.outlier == std::vector<bool>({false, true, false, false}));
+  CHECK(a.error[1] > 0.1);
   CHECK(agree({right, wrong}, {1, 1}, 1e-4).representative == -1);
   CHECK(agree({wrong, right}, {1, 2}, 1e-4).representative == 1);
   a = agree({right, broken, near}, {1, 1, 1}, 1e-4);
-  CHECK(a.outlier[1] && std::isinf(a.error[1]));
+  CHECK(a.outlier[1]);
+  CHECK(std::isinf(a.error[1]));
   CHECK(difference(broken, broken) == 0);
 }
 
 // Whichever candidate is wrong, in whatever way and however fast it is, it is refused with its figures.
-static void test_a_wrong_candidate_is_never_chosen() {
+TEST("a_wrong_candidate_is_never_chosen") {
   for (Fault fault : {Fault::everywhere, Fault::last_channel, Fault::unwritten, Fault::not_a_number})
     for (size_t bad = 0; bad < 4; ++bad) {
       offers = {{"NCHW", Fault::none}, {"NHWC", Fault::none}, {"nChw16c", Fault::none}, {"NCHW", Fault::none}};
@@ -175,34 +180,38 @@ static void test_a_wrong_candidate_is_never_chosen() {
 }
 
 // Two that differ: plain loops decide, or candidates that were not to be measured.
-static void test_two_that_differ() {
+TEST("two_that_differ") {
   for (size_t bad : {0, 1}) {
     offers = {{"NCHW", Fault::none}, {"NHWC", Fault::none}, {"NCHW", Fault::none, 50, true}};
     offers[bad].fault = Fault::last_channel;
     const auto context = context_in("/proc/none");
     const EntryRef entry = entry_of(*context);
     context->catalog().measure(*entry, Tuning::full);
-    CHECK(entry->ways.size() == 2 && !entry->ways[bad].usable && entry->ways[1 - bad].usable);
+    REQUIRE(entry->ways.size() == 2);
+    CHECK(!entry->ways[bad].usable);
+    CHECK(entry->ways[1 - bad].usable);
   }
 }
 
 // The first is measured alone, and what comes later shows that it is wrong.
-static void test_what_was_measured_alone_is_judged_later() {
+TEST("what_was_measured_alone_is_judged_later") {
   offers = {{"NCHW", Fault::everywhere}, {"NHWC", Fault::none}, {"nChw16c", Fault::none}};
   const auto context = context_in("/proc/none");
   const EntryRef entry = entry_of(*context);
   context->catalog().measure(*entry, std::vector<size_t>{0}, MeasureOptions());
   CHECK(entry->ways[0].usable);
   context->catalog().measure(*entry, std::vector<size_t>{1, 2}, MeasureOptions());
-  CHECK(!entry->ways[0].usable && entry->ways[1].usable && entry->ways[2].usable);
+  CHECK(!entry->ways[0].usable);
+  CHECK(entry->ways[1].usable);
+  CHECK(entry->ways[2].usable);
 }
 
 // Other processes know it from the database, until that is cleared.
-static void test_the_database_keeps_it() {
+TEST("the_database_keeps_it") {
   const std::string directory = std::filesystem::temp_directory_path() / "pylayout-agreement-XXXXXX";
   std::vector<char> name(directory.begin(), directory.end());
   name.push_back(0);
-  CHECK(mkdtemp(name.data()) != nullptr);
+  REQUIRE(mkdtemp(name.data()) != nullptr);
   offers = {{"NCHW", Fault::none}, {"NHWC", Fault::last_channel}, {"nChw16c", Fault::none}};
   {
     const auto context = context_in(name.data());
@@ -210,10 +219,14 @@ static void test_the_database_keeps_it() {
   }
   const auto context = context_in(name.data());
   const EntryRef entry = entry_of(*context);
-  CHECK(entry->ways[0].usable && !entry->ways[1].usable && entry->ways[2].usable);
+  CHECK(entry->ways[0].usable);
+  CHECK(!entry->ways[1].usable);
+  CHECK(entry->ways[2].usable);
   CHECK(refused(*entry) == 1);
   const auto found = context->catalog().found_wrong(context->device("cpu"), "negating");
-  CHECK(found.size() == 1 && found[0].candidate.find("negating/way1") == 0 && found[0].ms > 0.01);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].candidate.find("negating/way1") == 0);
+  CHECK(found[0].ms > 0.01);
   CHECK(context->devices_json().find("negating/way1") != std::string::npos);
   context->costs().clear();
   context->catalog().forget_costs();
@@ -221,13 +234,4 @@ static void test_the_database_keeps_it() {
   std::filesystem::remove_all(name.data());
 }
 
-int main() {
-  test_one_tensor_in_every_layout();
-  test_a_strided_tensor_keeps_what_lies_between();
-  test_groups();
-  test_a_wrong_candidate_is_never_chosen();
-  test_two_that_differ();
-  test_what_was_measured_alone_is_judged_later();
-  test_the_database_keeps_it();
-  return 0;
-}
+}  // namespace

@@ -14,8 +14,10 @@ using pl::ArenaBuffer;
 using pl::ArenaPlan;
 using pl::plan_arena;
 
-static void check_valid(const std::vector<ArenaBuffer>& buffers, const ArenaPlan& plan) {
-  CHECK(plan.offsets.size() == buffers.size());
+namespace {
+
+void check_valid(const std::vector<ArenaBuffer>& buffers, const ArenaPlan& plan) {
+  REQUIRE(plan.offsets.size() == buffers.size());
   size_t top = 0;
   for (size_t a = 0; a < buffers.size(); ++a) {
     CHECK(plan.offsets[a] % buffers[a].alignment == 0);
@@ -41,7 +43,7 @@ static void check_valid(const std::vector<ArenaBuffer>& buffers, const ArenaPlan
   CHECK(plan.bytes >= plan.lower_bound);
 }
 
-static std::vector<ArenaBuffer> random_buffers(unsigned seed) {
+std::vector<ArenaBuffer> random_buffers(unsigned seed) {
   std::mt19937 engine(seed);
   const auto below = [&](int n) { return std::uniform_int_distribution<int>(0, n - 1)(engine); };
   std::vector<ArenaBuffer> out(size_t(below(60)));
@@ -56,7 +58,7 @@ static std::vector<ArenaBuffer> random_buffers(unsigned seed) {
   return out;
 }
 
-static void test_random() {
+TEST("random") {
   double ratios = 0;
   int counted = 0;
   for (unsigned seed = 0; seed < 2000; ++seed) {
@@ -67,18 +69,21 @@ static void test_random() {
     if (plan.lower_bound > 100000) ratios += double(plan.bytes) / double(plan.lower_bound), ++counted;
   }
   std::printf("random: %.4f of the bound on average\n", ratios / counted);
-  CHECK(counted > 500 && ratios / counted < 1.05);
+  CHECK(counted > 500);
+  CHECK(ratios / counted < 1.05);
 }
 
 // Whole blocks that buffers take turns in.
-static void test_slots() {
+TEST("slots") {
   double ratios = 0;
   int counted = 0;
   for (unsigned seed = 0; seed < 2000; ++seed) {
     const std::vector<ArenaBuffer> buffers = random_buffers(seed);
     const pl::SlotPlan plan = pl::plan_slots(buffers);
-    CHECK(plan.slots == pl::plan_slots(buffers).slots && plan.slots.size() == buffers.size());
-    CHECK(plan.lower_bound == plan_arena(buffers).lower_bound && plan.bytes >= plan.lower_bound);
+    CHECK(plan.slots == pl::plan_slots(buffers).slots);
+    REQUIRE(plan.slots.size() == buffers.size());
+    CHECK(plan.lower_bound == plan_arena(buffers).lower_bound);
+    CHECK(plan.bytes >= plan.lower_bound);
     size_t sum = 0;
     for (size_t bytes : plan.slot_bytes) sum += bytes;
     CHECK(sum == plan.bytes);
@@ -93,17 +98,19 @@ static void test_slots() {
     if (plan.lower_bound > 100000) ratios += double(plan.bytes) / double(plan.lower_bound), ++counted;
   }
   std::printf("slots: %.4f of the bound on average\n", ratios / counted);
-  CHECK(counted > 500 && ratios / counted < 1.2);
+  CHECK(counted > 500);
+  CHECK(ratios / counted < 1.2);
   CHECK(pl::plan_slots({}).slot_bytes.empty());
   CHECK(pl::plan_slots({{0, 0, 5}}).slot_bytes.empty());
   CHECK(pl::plan_slots({{100, 0, 1}, {50, 1, 2}, {70, 2, 3}}).slots == std::vector<int>({0, 1, 0}));
 }
 
-static void test_edges() {
+TEST("edges") {
   CHECK(plan_arena({}).bytes == 0);
   CHECK(plan_arena({{0, 0, 5}}).bytes == 0);
   const ArenaPlan pair = plan_arena({{100, 0, 1}, {100, 1, 2}});  // both are alive at step 1
-  CHECK(pair.bytes == 228 && pair.lower_bound == 200);            // 100, up to the next 64, 100
+  CHECK(pair.bytes == 228);
+  CHECK(pair.lower_bound == 200);  // 100, up to the next 64, 100
   CHECK(plan_arena({{100, 0, 1}, {100, 2, 3}}).bytes == 100);
   CHECK(plan_arena({{100, -7, -3}, {50, -4, INT32_MAX}}).lower_bound == 150);
   const auto refused = [](const std::vector<ArenaBuffer>& buffers, pl::Code code) {
@@ -132,7 +139,7 @@ struct Network {
   }
 };
 
-static Network resnet50() {
+Network resnet50() {
   Network net;
   int x = net.op(3, 224, {});
   x = net.op(64, 112, {x});
@@ -152,7 +159,7 @@ static Network resnet50() {
   return net;
 }
 
-static Network unet() {
+Network unet() {
   Network net;
   std::vector<int> skips;
   int x = net.op(3, 256, {});
@@ -175,7 +182,7 @@ static Network unet() {
 }
 
 // Inception-like: four branches of unlike sizes from each tensor, then their concat.
-static Network inception() {
+Network inception() {
   Network net;
   int x = net.op(192, 28, {});
   for (size_t block = 0; block < 9; ++block) {
@@ -190,7 +197,7 @@ static Network inception() {
 }
 
 // Dense blocks: every result stays alive to the end of its block.
-static Network densenet() {
+Network densenet() {
   Network net;
   int x = net.op(64, 56, {});
   const size_t depths[] = {6, 12, 24, 16};
@@ -206,7 +213,7 @@ static Network densenet() {
   return net;
 }
 
-static void test_networks() {
+TEST("networks") {
   struct Case {
     const char* name;
     Network net;
@@ -219,7 +226,7 @@ static void test_networks() {
   }
 }
 
-static void test_fast_enough() {
+TEST("fast_enough") {
   std::mt19937 engine(1);
   for (int longest : {20, 300, 10000}) {
     std::vector<ArenaBuffer> buffers(10000);
@@ -239,11 +246,4 @@ static void test_fast_enough() {
   }
 }
 
-int main() {
-  test_edges();
-  test_random();
-  test_slots();
-  test_networks();
-  test_fast_enough();
-  return 0;
-}
+}  // namespace

@@ -15,7 +15,9 @@
 
 using namespace pl;
 
-static const double kInf = std::numeric_limits<double>::infinity();
+namespace {
+
+const double kInf = std::numeric_limits<double>::infinity();
 
 struct Random {
   explicit Random(unsigned seed) : engine(seed) {}
@@ -25,7 +27,7 @@ struct Random {
 };
 
 constexpr int kLayouts = 8;
-static std::vector<Layout> layouts() {
+std::vector<Layout> layouts() {
   std::vector<Layout> list;
   for (const char* text : {"NCHW", "NHWC", "nChw16c", "nChw8c", "nChw4c", "nwhc", "nhcw", "ncwh"})
     list.push_back(Layout::parse(text));
@@ -146,7 +148,7 @@ class Enumeration {
   static int index(const Layout& layout) {
     const std::vector<Layout> all = layouts();
     const auto found = std::find(all.begin(), all.end(), layout);
-    CHECK(found != all.end());
+    REQUIRE(found != all.end());
     return int(found - all.begin());
   }
   const std::vector<int>& chosen(const std::vector<int>& choice, int node) const {
@@ -162,7 +164,7 @@ class Enumeration {
 
 // Ops of one input, of two, and concats of two or three; each reads what was made before, rather the latest.  Every
 // value has 16 channels or a multiple, and may be wanted in so many layouts.
-static Case random_case(Random& random, Device& home, double scale, int count) {
+Case random_case(Random& random, Device& home, double scale, int count) {
   Case c;
   const auto all = layouts();
   const int shape = random.below(5);  // chain, fan-out, diamonds, alternating affinities, anything
@@ -223,7 +225,7 @@ static Case random_case(Random& random, Device& home, double scale, int count) {
 }
 
 // Eight ops in a row whose best layouts alternate; in the other one each takes `gain` longer.
-static size_t conversions_in_a_row(Device& home, ConversionCosts& costs, double op_ms, double gain, double noise) {
+size_t conversions_in_a_row(Device& home, ConversionCosts& costs, double op_ms, double gain, double noise) {
   Case c;
   ValueId x = c.graph.input("x", TensorDesc::dense(DType::f32, {1, 16, 8, 8}));
   for (int n = 0; n < 8; ++n) {
@@ -243,11 +245,12 @@ static size_t conversions_in_a_row(Device& home, ConversionCosts& costs, double 
   }
   c.graph.output(x, "", std::nullopt);
   const Assignment found = assign(c.graph, c.nodes, home, costs, {}, noise);
-  CHECK(found.exact && std::abs(found.ms - found.lower_bound) < 1e-9 * found.ms);
+  CHECK(found.exact);
+  CHECK(std::abs(found.ms - found.lower_bound) < 1e-9 * found.ms);
   return conversions_of(c.graph, c.nodes, home, found).size();
 }
 
-int main() {
+TEST("all") {
   ContextOptions options;
   options.cache_dir = "/proc/none";  // nothing on disk
   options.tuning = Tuning::off;      // conversions have estimated costs: the same ones for both
@@ -258,7 +261,8 @@ int main() {
   ConversionCosts costs(conversions, 1);
   const TensorDesc x = TensorDesc::dense(DType::f32, {1, 16, 8, 8});
   const double scale = costs.ms(x, cpu, x.with_layout(Layout::channels_last(4)), cpu);
-  CHECK(scale > 0 && scale < kInf);
+  CHECK(scale > 0);
+  CHECK(scale < kInf);
   // A conversion that pays for itself, but by less than the noise of its op's costs; then by more.
   const double gain = 3 * scale, op_ms = 100 * scale;
   CHECK(conversions_in_a_row(cpu, costs, op_ms, gain, 0) == 7);
@@ -276,7 +280,7 @@ int main() {
     if (!found.exact || judged > best + slack || std::abs(found.ms - own) > slack) {
       std::fprintf(stderr, "seed %u: says %.12g (exact %d), costs %.12g, the best costs %.12g\n%s", seed, found.ms,
                    found.exact, judged, best, c.graph.str().c_str());
-      CHECK(false);
+      REQUIRE(false);
     }
     // The conversions listed are those counted, once for each consumer.
     std::map<std::pair<ValueId, std::string>, double> each;
@@ -293,6 +297,9 @@ int main() {
   }
   // The cases are worth something only if conversions, shared ones too, are part of the best choices.
   std::printf("%d with conversions, %d with shared ones, %d with copies\n", converted, shared, copied);
-  CHECK(converted > 3000 && shared > 100 && copied > 100);
-  return 0;
+  CHECK(converted > 3000);
+  CHECK(shared > 100);
+  CHECK(copied > 100);
 }
+
+}  // namespace

@@ -8,10 +8,12 @@
 using namespace pl;
 using namespace pltest;
 
+namespace {
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // relu, a sum with its input, a product with something that is the same for every image, another sum.
-static Graph diamond() {
+Graph diamond() {
   Graph graph;
   const ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {4, 3}));
   const ValueId c = graph.constant("c", random_tensor({1, 3}, 1));
@@ -28,19 +30,22 @@ static Graph diamond() {
   return graph;
 }
 
-static void test_values_across() {
+TEST("values_across") {
   const auto across = values_across(diamond(), 2);
-  CHECK(across.size() == 6);
-  CHECK(across[0].empty() && across[5].empty());
+  REQUIRE(across.size() == 6);
+  CHECK(across[0].empty());
+  CHECK(across[5].empty());
   CHECK(across[1] == std::vector<Maker>({{0, 0}}));
   CHECK(across[2] == std::vector<Maker>({{0, 0}, {1, 0}}));
   CHECK(across[3] == std::vector<Maker>({{2, 0}}));
   CHECK(across[4].empty());  // what node 3 makes has no images
   const auto few = values_across(diamond(), 1);
-  CHECK(few[1].size() == 1 && few[2].empty() && few[3].size() == 1);
+  REQUIRE(few[1].size() == 1);
+  CHECK(few[2].empty());
+  REQUIRE(few[3].size() == 1);
 }
 
-static void test_cut_out() {
+TEST("cut_out") {
   const Graph graph = diamond();
   std::map<Maker, Layout> layouts;
   const CutGraph first = cut_out(graph, 0, 2, layouts);
@@ -59,14 +64,15 @@ static void test_cut_out() {
   CHECK(second.results == std::vector<int>({0}));
   CHECK(second.graph.nodes().size() == 3);
   // What is known of a result's layout is kept to: the rest of a batch lies as its other images do.
-  CHECK(!first.graph.outputs()[1].layout && !first.graph.outputs()[2].layout);
+  CHECK(!first.graph.outputs()[1].layout);
+  CHECK(!first.graph.outputs()[2].layout);
   const CutGraph again = cut_out(graph, 0, 2, layouts);
-  CHECK(again.graph.outputs()[1].layout == Layout::parse("ba") &&
-        again.graph.outputs()[2].layout == Layout::parse("ab"));
+  CHECK(again.graph.outputs()[1].layout == Layout::parse("ba"));
+  CHECK(again.graph.outputs()[2].layout == Layout::parse("ab"));
 }
 
 // Against all ways of giving six nodes to three variants.
-static void test_cheapest_segments() {
+TEST("cheapest_segments") {
   std::mt19937 generator(3);
   std::uniform_int_distribution<int> cost(0, 20);
   for (int trial = 0; trial < 300; ++trial) {
@@ -95,19 +101,16 @@ static void test_cheapest_segments() {
     double sum = 0;
     size_t end = 0;
     for (size_t i = 0; i < segments.size(); ++i) {
-      CHECK(segments[i].first == end && segments[i].end > end);
+      CHECK(segments[i].first == end);
+      CHECK(segments[i].end > end);
       if (i) CHECK(segments[i].variant != segments[i - 1].variant);
       if (i) sum += change[segments[i - 1].variant][segments[i].variant][end];
       end = segments[i].end;
       for (size_t n = segments[i].first; n < end; ++n) sum += ms[segments[i].variant][n];
     }
-    CHECK(end == kNodes && sum == best);
+    CHECK(end == kNodes);
+    CHECK(sum == best);
   }
 }
 
-int main() {
-  test_values_across();
-  test_cut_out();
-  test_cheapest_segments();
-  return 0;
-}
+}  // namespace

@@ -16,18 +16,20 @@
 namespace fs = std::filesystem;
 using pl::CostDatabase;
 
-static std::string fresh_directory() {
+namespace {
+
+std::string fresh_directory() {
   std::string name = (fs::temp_directory_path() / "pylayout-costs-XXXXXX").string();
-  CHECK(mkdtemp(name.data()) != nullptr);
+  REQUIRE(mkdtemp(name.data()) != nullptr);
   return name;
 }
 
-static std::string read_file(const fs::path& path) {
+std::string read_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-static void test_keeps_records_between_processes() {
+TEST("keeps_records_between_processes") {
   const std::string directory = fresh_directory();
   {
     CostDatabase costs(directory);
@@ -50,7 +52,7 @@ static void test_keeps_records_between_processes() {
   fs::remove_all(directory);
 }
 
-static void test_every_damaged_byte_costs_at_most_one_record() {
+TEST("every_damaged_byte_costs_at_most_one_record") {
   const std::string directory = fresh_directory();
   {
     CostDatabase costs(directory);
@@ -87,13 +89,13 @@ static void test_every_damaged_byte_costs_at_most_one_record() {
   fs::remove_all(directory);
 }
 
-static void test_processes_write_at_once_and_are_killed() {
+TEST("processes_write_at_once_and_are_killed") {
   const std::string directory = fresh_directory();
   constexpr int kWriters = 4, kRecords = 200;
   std::vector<pid_t> writers;
   for (int w = 0; w < kWriters; ++w) {
     const pid_t child = fork();
-    CHECK(child >= 0);
+    REQUIRE(child >= 0);
     if (child == 0) {
       CostDatabase costs(directory);
       for (int i = 0; i < kRecords; ++i) costs.record("e", std::to_string(w) + "/" + std::to_string(i), "w", i);
@@ -102,17 +104,18 @@ static void test_processes_write_at_once_and_are_killed() {
     writers.push_back(child);
   }
   const pid_t victim = fork();  // writes for ever, and is killed in the middle
-  CHECK(victim >= 0);
+  REQUIRE(victim >= 0);
   if (victim == 0) {
     CostDatabase costs(directory);
     for (int i = 0;; ++i) costs.record("victim", std::string(2000, 'x') + std::to_string(i), "w", i);
   }
   for (pid_t writer : writers) {
     int state = 0;
-    CHECK(waitpid(writer, &state, 0) == writer && state == 0);
+    REQUIRE(waitpid(writer, &state, 0) == writer);
+    CHECK(state == 0);
   }
   CHECK(kill(victim, SIGKILL) == 0);
-  CHECK(waitpid(victim, nullptr, 0) == victim);
+  REQUIRE(waitpid(victim, nullptr, 0) == victim);
   CostDatabase costs(directory);
   for (int w = 0; w < kWriters; ++w)
     for (int i = 0; i < kRecords; ++i)
@@ -121,7 +124,7 @@ static void test_processes_write_at_once_and_are_killed() {
   fs::remove_all(directory);
 }
 
-static void test_works_without_a_place_to_write() {
+TEST("works_without_a_place_to_write") {
   CostDatabase nowhere("");
   nowhere.record("e", "op", "w", 3);
   CHECK(nowhere.find("e", "op", "w") == 3.0);
@@ -132,10 +135,4 @@ static void test_works_without_a_place_to_write() {
   CHECK(!forbidden.status().writable);
 }
 
-int main() {
-  test_keeps_records_between_processes();
-  test_every_damaged_byte_costs_at_most_one_record();
-  test_processes_write_at_once_and_are_killed();
-  test_works_without_a_place_to_write();
-  return 0;
-}
+}  // namespace

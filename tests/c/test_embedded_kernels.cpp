@@ -11,7 +11,9 @@
 namespace fs = std::filesystem;
 using namespace pl::opencl;
 
-int main() {
+namespace {
+
+TEST("all") {
   const fs::path root = fs::path(PYLAYOUT_SOURCE_DIR) / "kernels";
   std::size_t on_disk = 0;
   if (fs::exists(root)) {
@@ -24,12 +26,13 @@ int main() {
   for (std::size_t i = 0; i < embedded_file_count; ++i) {
     const EmbeddedFile& file = embedded_files[i];
     std::ifstream in(root / file.path, std::ios::binary);
-    CHECK(in.good());
+    REQUIRE(in.good());
     const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     CHECK(text == file.text);
     CHECK(i == 0 || std::strcmp(embedded_files[i - 1].path, file.path) < 0);
   }
   CHECK(embedded_files[embedded_file_count].path == nullptr);
   CHECK(embedded_files[embedded_file_count].text == nullptr);
-  return 0;
 }
+
+}  // namespace

@@ -3,36 +3,46 @@
 
 using namespace pltest;
 
+namespace {
+
 template <class Body>
-static void expect_error(Code code, const std::string& part, Body&& body) {
+void expect_error(Code code, const std::string& part, Body&& body) {
   try {
     body();
   } catch (const Error& error) {
     if (error.code() == code && std::string(error.what()).find(part) != std::string::npos) return;
     std::fprintf(stderr, "error %d \"%s\", expected code %d and \"%s\"\n", int(error.code()), error.what(), int(code),
                  part.c_str());
-    std::exit(1);
+    end_test();
   }
   std::fprintf(stderr, "no error, expected \"%s\"\n", part.c_str());
-  std::exit(1);
+  end_test();
 }
 
-static const TensorDesc kImage = TensorDesc::dense(DType::f32, {1, 4, 6, 6});
+const TensorDesc kImage = TensorDesc::dense(DType::f32, {1, 4, 6, 6});
 
-static void test_building() {
+TEST("building") {
   Graph graph;
   const ValueId x = graph.input("x", kImage, {"n", "", "", ""});
   const ValueId w = graph.constant("w", random_tensor({8, 4, 3, 3}, 1));
   const Schema& conv = *find_schema("conv2d");
   const ValueId y = graph.add(conv, Attributes::parse("padding=1"), {x, w, kNoValue, kNoValue}, "first")[0];
-  CHECK(graph.node(0).name == "first" && graph.node(0).inputs.size() == 2);  // absent ones at the end are dropped
-  CHECK((graph.value(y).desc.shape == Dims{1, 8, 6, 6}) && graph.maker(y) == &graph.node(0));
-  CHECK(graph.maker(x) == nullptr && graph.maker(w) == nullptr && graph.maker(kNoValue) == nullptr);
-  CHECK(graph.is_constant(w) && !graph.is_constant(x) && !graph.is_constant(kNoValue));
+  CHECK(graph.node(0).name == "first");
+  CHECK(graph.node(0).inputs.size() == 2);  // absent ones at the end are dropped
+  CHECK((graph.value(y).desc.shape == Dims{1, 8, 6, 6}));
+  CHECK(graph.maker(y) == &graph.node(0));
+  CHECK(graph.maker(x) == nullptr);
+  CHECK(graph.maker(w) == nullptr);
+  CHECK(graph.maker(kNoValue) == nullptr);
+  CHECK(graph.is_constant(w));
+  CHECK(!graph.is_constant(x));
+  CHECK(!graph.is_constant(kNoValue));
   const std::vector<ValueId> parts =
       graph.add(*find_schema("split"), Attributes::parse("split_size_or_sections=[3,5] dim=1"), {y});
-  CHECK(parts.size() == 2 && parts[1] == parts[0] + 1);
-  CHECK((graph.value(parts[1]).desc.shape == Dims{1, 5, 6, 6}) && graph.value(parts[1]).output == 1);
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[1] == parts[0] + 1);
+  CHECK((graph.value(parts[1]).desc.shape == Dims{1, 5, 6, 6}));
+  CHECK(graph.value(parts[1]).output == 1);
   // Names stay unique, whoever asked for them.
   const ValueId again = graph.add(conv, Attributes::parse("padding=1"), {x, w}, "first")[0];
   CHECK(graph.value(again).name != graph.value(y).name);
@@ -40,16 +50,20 @@ static void test_building() {
   graph.output(sum, "", std::nullopt);
   graph.output(sum, "", Layout::parse("NHWC"));
   graph.output(parts[1], "part", std::nullopt);
-  CHECK(graph.outputs()[0].name != graph.outputs()[1].name && graph.outputs()[2].name == "part");
+  CHECK(graph.outputs()[0].name != graph.outputs()[1].name);
+  CHECK(graph.outputs()[2].name == "part");
   graph.verify();
   const std::vector<int32_t> uses = graph.use_counts();
-  CHECK(uses[size_t(y)] == 3 && uses[size_t(sum)] == 2 && uses[size_t(parts[0])] == 0 && uses[size_t(w)] == 2);
+  CHECK(uses[size_t(y)] == 3);
+  CHECK(uses[size_t(sum)] == 2);
+  CHECK(uses[size_t(parts[0])] == 0);
+  CHECK(uses[size_t(w)] == 2);
   const auto consumers = graph.consumers();
-  CHECK((consumers[size_t(y)] == std::vector<int32_t>{1, 3, 3}));
+  CHECK(consumers[size_t(y)] == std::vector<int32_t>{1, 3, 3});
   CHECK(graph.op(graph.node(0)).attributes.integers("stride") == (std::vector<int64_t>{1, 1}));
 }
 
-static void test_errors() {
+TEST("errors") {
   Graph graph;
   const ValueId x = graph.input("x", kImage, {"n", "", "", ""});
   const Schema& conv = *find_schema("conv2d");
@@ -74,22 +88,23 @@ static void test_errors() {
   expect_error(Code::layout, "of rank 4 is wanted in layout", [&] { graph.output(x, "y", Layout::parse("NC")); });
 }
 
-static void test_binding() {
+TEST("binding") {
   Builder b;
   const ValueId x = b.graph.input("x", kImage, {"n", "", "h", ""});
   const ValueId mask = b.graph.input("mask", TensorDesc::dense(DType::f32, {1, 1, 6, 1}), {"n", "", "h", ""}, false);
   const ValueId y = b.add("conv2d", {b.add("mul", {x, mask}), b.constant({4, 4, 3, 3})}, "padding=1");
   b.finish({b.add("flatten", {y}, "start_dim=1")});
-  CHECK((b.graph.axes() == std::map<std::string, int64_t>{{"n", 1}, {"h", 6}}));
+  CHECK(b.graph.axes() == std::map<std::string, int64_t>{{"n", 1}, {"h", 6}});
   const Graph larger = b.graph.bound({{"n", 5}, {"h", 9}});
   larger.verify();
-  CHECK((larger.value(larger.outputs()[0].value).desc.shape == Dims{5, 4 * 9 * 6}));
-  CHECK((larger.axes() == std::map<std::string, int64_t>{{"n", 5}, {"h", 9}}));
-  CHECK(!larger.inputs()[1].pinned && larger.outputs()[0].name == b.graph.outputs()[0].name);
-  CHECK((larger.bound({{"n", 1}}).axes() == std::map<std::string, int64_t>{{"n", 1}, {"h", 9}}));
+  CHECK(larger.value(larger.outputs()[0].value).desc.shape == Dims{5, 4 * 9 * 6});
+  CHECK(larger.axes() == std::map<std::string, int64_t>{{"n", 5}, {"h", 9}});
+  CHECK(!larger.inputs()[1].pinned);
+  CHECK(larger.outputs()[0].name == b.graph.outputs()[0].name);
+  CHECK(larger.bound({{"n", 1}}).axes() == std::map<std::string, int64_t>{{"n", 1}, {"h", 9}});
   CHECK(larger.bound({{"n", 1}, {"h", 6}}).str() == b.graph.str());
   evaluate(larger);
-  CHECK((b.graph.bound({{"n", 0}}).value(b.graph.outputs()[0].value).desc.shape == Dims{0, 4 * 36}));
+  CHECK(b.graph.bound({{"n", 0}}).value(b.graph.outputs()[0].value).desc.shape == Dims{0, 4 * 36});
   expect_error(Code::invalid_argument, "no axis \"m\"; expected one of h, n", [&] { b.graph.bound({{"m", 2}}); });
   expect_error(Code::shape, "axis \"n\" is given size -1", [&] { b.graph.bound({{"n", -1}}); });
   // Sizes that an op does not permit: the message names the node.
@@ -100,30 +115,40 @@ static void test_binding() {
   expect_error(Code::shape, "(node \"", [&] { fixed.graph.bound({{"n", 2}}); });
 }
 
-static void test_rewriting() {
+TEST("rewriting") {
   Builder b;
   const ValueId x = b.input({2, 3}), y = b.add("neg", {x}), z = b.add("relu", {y}), other = b.add("abs", {y});
   const ValueId unused = b.add("exp", {other}), weight = b.constant({2, 3});
   b.add("add", {unused, weight});
   b.finish({z, other});
   Graph& graph = b.graph;
-  CHECK(graph.tidy() == 2 && ops_of(graph) == "neg relu abs");
-  CHECK(!graph.is_constant(weight) && graph.value(weight).constant == nullptr);  // its data is gone
+  CHECK(graph.tidy() == 2);
+  CHECK(ops_of(graph) == "neg relu abs");
+  CHECK(!graph.is_constant(weight));
+  CHECK(graph.value(weight).constant == nullptr);  // its data is gone
   CHECK(graph.tidy() == 0);
 
   graph.rewrite(1, *find_schema("clip"), Attributes::parse("min=0"), {x}, "renamed");
-  CHECK(graph.node(1).name == "renamed" && graph.node(1).inputs == std::vector<ValueId>{x});
+  CHECK(graph.node(1).name == "renamed");
+  CHECK(graph.node(1).inputs == std::vector<ValueId>{x});
   const ValueId inserted = graph.insert(1, *find_schema("square"), {}, {y}, "inserted")[0];
-  CHECK(graph.maker(inserted) != nullptr && graph.maker(inserted)->schema->name == "square");
+  REQUIRE(graph.maker(inserted) != nullptr);
+  CHECK(graph.maker(inserted)->schema->name == "square");
   graph.rewrite(1, *find_schema("clip"), Attributes::parse("min=0"), {inserted});
   graph.redirect(other, z);
-  CHECK(graph.resolved(other) == z && graph.resolved(z) == z && graph.resolved(kNoValue) == kNoValue);
+  CHECK(graph.resolved(other) == z);
+  CHECK(graph.resolved(z) == z);
+  CHECK(graph.resolved(kNoValue) == kNoValue);
   expect_error(Code::internal, "redirected to itself", [&] { graph.redirect(z, other); });
   expect_error(Code::internal, "before tidy()", [&] { graph.verify(); });
-  CHECK(graph.tidy() == 1 && ops_of(graph) == "neg square clip");
+  CHECK(graph.tidy() == 1);
+  CHECK(ops_of(graph) == "neg square clip");
   graph.verify();
-  CHECK(graph.outputs()[0].value == z && graph.outputs()[1].value == z && graph.maker(z) == &graph.node(2));
-  CHECK(graph.maker(inserted) == &graph.node(1) && graph.maker(other) == nullptr);
+  CHECK(graph.outputs()[0].value == z);
+  CHECK(graph.outputs()[1].value == z);
+  CHECK(graph.maker(z) == &graph.node(2));
+  CHECK(graph.maker(inserted) == &graph.node(1));
+  CHECK(graph.maker(other) == nullptr);
 
   // What does not fit is refused, and changes nothing.
   expect_error(Code::internal, "is made after it", [&] { graph.rewrite(0, *find_schema("relu"), {}, {inserted}); });
@@ -153,7 +178,7 @@ static void test_rewriting() {
   CHECK(chain.graph.outputs()[0].value == all[0]);
 }
 
-static void test_texts() {
+TEST("texts") {
   Builder b;
   const ValueId x = b.graph.input("photo \"x\"", kImage, {"n", "", "", ""}, false);
   const ValueId y = b.graph.add(*find_schema("conv2d"), Attributes::parse("padding=1 activation=relu"),
@@ -165,19 +190,14 @@ static void test_texts() {
         "layer = conv2d(photo \"x\", c1) activation=relu padding=1: f32 (1, 8, 6, 6)\n", "output y = layer as NHWC\n"})
     CHECK(text.find(part) != std::string::npos);
   const std::string dot = b.graph.dot();
-  CHECK(dot.find("digraph") == 0 && dot.find("photo \\\"x\\\"") != std::string::npos);
-  CHECK(dot.find("v0 -> n0") != std::string::npos && dot.find("n0 -> o0") != std::string::npos);
+  CHECK(dot.find("digraph") == 0);
+  CHECK(dot.find("photo \\\"x\\\"") != std::string::npos);
+  CHECK(dot.find("v0 -> n0") != std::string::npos);
+  CHECK(dot.find("n0 -> o0") != std::string::npos);
   const std::string json = b.graph.json();
   for (const char* part : {"\"inputs\"", "\"axes\"", "\"n\"", "\"constants\"", "\"conv2d\"", "\"layer\"", "\"NHWC\"",
                            "\"photo \\\"x\\\"\""})
     CHECK(json.find(part) != std::string::npos);
 }
 
-int main() {
-  test_building();
-  test_errors();
-  test_binding();
-  test_rewriting();
-  test_texts();
-  return 0;
-}
+}  // namespace

@@ -7,8 +7,10 @@
 using namespace pl;
 using namespace pl::host_testing;
 
+namespace {
+
 // Every count of rows and panels that ends in another tile; what lies around the result stays as it was.
-static void test_block_products() {
+TEST("block_products") {
   for (const host::BlockProduct& block : host::block_products())
     for (int64_t rows = 1; rows <= 2 * block.rows + 1; ++rows)
       for (int64_t panels = 0; panels <= 8; ++panels)
@@ -46,7 +48,7 @@ static void test_block_products() {
         }
 }
 
-static void test_attention() {
+TEST("attention") {
   struct Case {
     const char* attributes;
     Dims q, k, v, mask;
@@ -98,8 +100,4 @@ static void test_attention() {
     }
 }
 
-int main() {
-  test_block_products();
-  test_attention();
-  return 0;
-}
+}  // namespace

@@ -10,14 +10,15 @@
 using namespace pl;
 using namespace pltest;
 
+namespace {
+
 struct Case {
   Dims x, weight;
   std::string attributes;
   bool bias = true, residual = false;
 };
 
-static Values reference(const Op& op, const Values& x, const Values& weight, const Values& bias,
-                        const Values& residual) {
+Values reference(const Op& op, const Values& x, const Values& weight, const Values& bias, const Values& residual) {
   const Dims xs = op.in(0).shape, ws = op.in(1).shape, ys = op.out().shape;
   const bool flat = xs.size() == 3;
   const Window columns = window_of(op, flat ? 0 : 1), rows = flat ? Window{1, 1} : window_of(op, 0);
@@ -55,7 +56,7 @@ static Values reference(const Op& op, const Values& x, const Values& weight, con
 }
 
 // Returns the number of candidates that are no reference.
-static int run(const Case& c) {
+int run(const Case& c) {
   static const auto cpu = make_cpu_device();
   static host::HostProvider provider;
   static unsigned seed = 1;
@@ -73,115 +74,137 @@ static int run(const Case& c) {
   return outcome.candidates - outcome.references;
 }
 
-static void expect_some(const Case& c) {
+void expect_some(const Case& c) {
   if (run(c) > 0) return;
   std::printf("FAILED %s: only the reference runs it\n", c.attributes.c_str());
-  ++failures();
+  check_count_failure();
 }
 
-static const char* const kActivations[] = {"",
-                                           " activation=relu",
-                                           " activation=relu6",
-                                           " activation=hardswish",
-                                           " activation=silu",
-                                           " activation=sigmoid",
-                                           " activation=tanh",
-                                           " activation=clip activation_alpha=-0.5 activation_beta=1.5",
-                                           " activation=leaky_relu activation_alpha=0.1"};
+const char* const kActivations[] = {"",
+                                    " activation=relu",
+                                    " activation=relu6",
+                                    " activation=hardswish",
+                                    " activation=silu",
+                                    " activation=sigmoid",
+                                    " activation=tanh",
+                                    " activation=clip activation_alpha=-0.5 activation_beta=1.5",
+                                    " activation=leaky_relu activation_alpha=0.1"};
+
+SETUP() {
+  const host::ConvKernels* const* kernels = host::all_conv_kernels();
+  for (; *kernels; ++kernels) std::printf("%s, width %d\n", (*kernels)->isa, (*kernels)->width);
+  host::every_instruction_set() = true;
+}
 
 // sigmoid(0) is no zero: padded channels must not keep it.
-static void test_activations() {
-  for (const char* activation : kActivations)
-    for (bool residual : {false, true}) {
-      expect_some({{2, 21, 5, 9}, {21, 1, 3, 3}, std::string("groups=21 padding=1") + activation, true, residual});
-      expect_some({{2, 20, 5, 9}, {37, 20, 1, 1}, activation, true, residual});
-      expect_some({{2, 5, 5, 9}, {37, 5, 3, 2}, std::string("padding=1") + activation, true, residual});
-    }
+TEST("activations") {
+  for (int threads : {2, 1, 5}) {
+    use_threads(threads);
+    for (const char* activation : kActivations)
+      for (bool residual : {false, true}) {
+        expect_some({{2, 21, 5, 9}, {21, 1, 3, 3}, std::string("groups=21 padding=1") + activation, true, residual});
+        expect_some({{2, 20, 5, 9}, {37, 20, 1, 1}, activation, true, residual});
+        expect_some({{2, 5, 5, 9}, {37, 5, 3, 2}, std::string("padding=1") + activation, true, residual});
+      }
+  }
 }
 
-static void test_depthwise() {
-  for (int64_t c : {8, 13, 16, 24, 40})
-    for (const char* geometry : {"padding=1", "stride=2 padding=1", "stride=[2,1] padding=[1,0,2,3]",
-                                 "padding=2 dilation=2", "stride=3 padding=[0,2,1,0] dilation=[1,3]", ""})
-      for (int64_t w : {7, 14, 17, 33})
-        expect_some({{1, c, 6 + w % 4, w}, {c, 1, 3, 3}, concat("groups=", c, " ", geometry)});
-  for (int64_t w : {7, 14, 30})
-    for (const char* geometry : {"padding=2", "stride=2 padding=2", "stride=2 padding=[1,1,2,2]"})
-      for (int64_t c : {16, 19}) expect_some({{2, c, w, w}, {c, 1, 5, 5}, concat("groups=", c, " ", geometry)});
-  // Kernels that reach beyond the image on both sides, of even size, of one row; more padding than kernel.
-  expect_some({{1, 16, 2, 1}, {16, 1, 5, 5}, "groups=16 padding=2"});
-  expect_some({{1, 16, 3, 3}, {16, 1, 7, 7}, "groups=16 padding=3", false});
-  expect_some({{3, 17, 9, 8}, {17, 1, 2, 4}, "groups=17 padding=[0,1,1,2]", false, true});
-  expect_some({{1, 16, 4, 4}, {16, 1, 3, 3}, "groups=16 padding=5"});
-  expect_some({{1, 12, 4, 4}, {12, 1, 1, 1}, "groups=12 stride=2 padding=1"});
-  expect_some({{2, 18, 19}, {18, 1, 5}, "groups=18 padding=2 stride=2"});
-  expect_some({{2, 32, 41}, {32, 1, 3}, "groups=32 padding=1", true, true});
-  expect_some({{5, 35, 21, 23}, {35, 1, 3, 3}, "groups=35 padding=1 activation=relu", true, true});
+TEST("depthwise") {
+  for (int threads : {2, 1, 5}) {
+    use_threads(threads);
+    for (int64_t c : {8, 13, 16, 24, 40})
+      for (const char* geometry : {"padding=1", "stride=2 padding=1", "stride=[2,1] padding=[1,0,2,3]",
+                                   "padding=2 dilation=2", "stride=3 padding=[0,2,1,0] dilation=[1,3]", ""})
+        for (int64_t w : {7, 14, 17, 33})
+          expect_some({{1, c, 6 + w % 4, w}, {c, 1, 3, 3}, concat("groups=", c, " ", geometry)});
+    for (int64_t w : {7, 14, 30})
+      for (const char* geometry : {"padding=2", "stride=2 padding=2", "stride=2 padding=[1,1,2,2]"})
+        for (int64_t c : {16, 19}) expect_some({{2, c, w, w}, {c, 1, 5, 5}, concat("groups=", c, " ", geometry)});
+    // Kernels that reach beyond the image on both sides, of even size, of one row; more padding than kernel.
+    expect_some({{1, 16, 2, 1}, {16, 1, 5, 5}, "groups=16 padding=2"});
+    expect_some({{1, 16, 3, 3}, {16, 1, 7, 7}, "groups=16 padding=3", false});
+    expect_some({{3, 17, 9, 8}, {17, 1, 2, 4}, "groups=17 padding=[0,1,1,2]", false, true});
+    expect_some({{1, 16, 4, 4}, {16, 1, 3, 3}, "groups=16 padding=5"});
+    expect_some({{1, 12, 4, 4}, {12, 1, 1, 1}, "groups=12 stride=2 padding=1"});
+    expect_some({{2, 18, 19}, {18, 1, 5}, "groups=18 padding=2 stride=2"});
+    expect_some({{2, 32, 41}, {32, 1, 3}, "groups=32 padding=1", true, true});
+    expect_some({{5, 35, 21, 23}, {35, 1, 3, 3}, "groups=35 padding=1 activation=relu", true, true});
+  }
 }
 
-static void test_grouped() {
-  for (int64_t group : {2, 4, 8})
-    for (int64_t c : {16, 24, 48, 56})
-      for (const char* geometry : {"padding=1", "stride=2 padding=1", "stride=[2,1] padding=[1,0,2,3]", ""})
-        for (int64_t w : {3, 7, 16, 21})
-          expect_some({{2, c, 5, w}, {c, group, 3, 3}, concat("groups=", c / group, " ", geometry)});
-  run({{1, 64, 9, 9}, {64, 16, 3, 3}, "groups=4 padding=1 activation=relu", true, true});
-  expect_some({{1, 40, 9, 9}, {40, 8, 3, 3}, "groups=5 padding=1 activation=sigmoid", true, true});
-  expect_some({{1, 16, 9, 9}, {16, 8, 5, 3}, "groups=2 padding=1 dilation=[2,1]", true, true});
-  expect_some({{2, 24, 31}, {24, 4, 3}, "groups=6 padding=1 stride=2"});
+TEST("grouped") {
+  for (int threads : {2, 1, 5}) {
+    use_threads(threads);
+    for (int64_t group : {2, 4, 8})
+      for (int64_t c : {16, 24, 48, 56})
+        for (const char* geometry : {"padding=1", "stride=2 padding=1", "stride=[2,1] padding=[1,0,2,3]", ""})
+          for (int64_t w : {3, 7, 16, 21})
+            expect_some({{2, c, 5, w}, {c, group, 3, 3}, concat("groups=", c / group, " ", geometry)});
+    run({{1, 64, 9, 9}, {64, 16, 3, 3}, "groups=4 padding=1 activation=relu", true, true});
+    expect_some({{1, 40, 9, 9}, {40, 8, 3, 3}, "groups=5 padding=1 activation=sigmoid", true, true});
+    expect_some({{1, 16, 9, 9}, {16, 8, 5, 3}, "groups=2 padding=1 dilation=[2,1]", true, true});
+    expect_some({{2, 24, 31}, {24, 4, 3}, "groups=6 padding=1 stride=2"});
+  }
 }
 
-static void test_pointwise() {
-  for (int64_t inputs : {4, 8, 16, 17, 24, 40, 70})
-    for (int64_t outputs : {4, 8, 15, 16, 24, 33, 64, 80, 96, 112, 130})
-      for (int64_t size : {1, 3, 7}) expect_some({{1, inputs, size, size}, {outputs, inputs, 1, 1}, "activation=relu"});
-  for (int64_t pixels = 1; pixels <= 40; ++pixels) expect_some({{1, 19, 1, pixels}, {67, 19, 1, 1}, "", true, true});
-  expect_some({{2, 24, 9, 11}, {40, 24, 1, 1}, "stride=2", true, true});
-  expect_some({{3, 13, 8, 7}, {30, 13, 1, 1}, "stride=[3,1] activation=relu6", false});
-  expect_some({{2, 16, 8, 7}, {16, 16, 1, 1}, "stride=[1,2]", false, true});
-  expect_some({{4, 33, 20, 21}, {70, 33, 1, 1}, "activation=relu", true, true});
-  expect_some({{2, 300, 14, 14}, {48, 300, 1, 1}, "", true, false});
-  expect_some({{1, 48, 60, 60}, {200, 48, 1, 1}, "", true, true});  // several blocks
-  expect_some({{2, 18, 23}, {20, 18, 1}, "stride=2", true, true});
-  expect_some({{2, 18, 23}, {20, 18, 1}, "", true, true});
+TEST("pointwise") {
+  for (int threads : {2, 1, 5}) {
+    use_threads(threads);
+    for (int64_t inputs : {4, 8, 16, 17, 24, 40, 70})
+      for (int64_t outputs : {4, 8, 15, 16, 24, 33, 64, 80, 96, 112, 130})
+        for (int64_t size : {1, 3, 7})
+          expect_some({{1, inputs, size, size}, {outputs, inputs, 1, 1}, "activation=relu"});
+    for (int64_t pixels = 1; pixels <= 40; ++pixels) expect_some({{1, 19, 1, pixels}, {67, 19, 1, 1}, "", true, true});
+    expect_some({{2, 24, 9, 11}, {40, 24, 1, 1}, "stride=2", true, true});
+    expect_some({{3, 13, 8, 7}, {30, 13, 1, 1}, "stride=[3,1] activation=relu6", false});
+    expect_some({{2, 16, 8, 7}, {16, 16, 1, 1}, "stride=[1,2]", false, true});
+    expect_some({{4, 33, 20, 21}, {70, 33, 1, 1}, "activation=relu", true, true});
+    expect_some({{2, 300, 14, 14}, {48, 300, 1, 1}, "", true, false});
+    expect_some({{1, 48, 60, 60}, {200, 48, 1, 1}, "", true, true});  // several blocks
+    expect_some({{2, 18, 23}, {20, 18, 1}, "stride=2", true, true});
+    expect_some({{2, 18, 23}, {20, 18, 1}, "", true, true});
+  }
 }
 
-static void test_direct() {
-  // Channels that leave lanes, tiles of pixels that leave some, in every geometry.
-  for (int64_t inputs : {1, 3, 20})
-    for (int64_t outputs : {1, 3, 9, 33, 70})
-      for (const char* geometry : {"padding=1", "stride=2 padding=1", "stride=[2,3] padding=[1,0,2,3]",
-                                   "padding=2 dilation=2", "stride=[1,3] padding=[0,2,1,0] dilation=[1,2]", ""})
-        expect_some({{2, inputs, 6, 19 - outputs % 4}, {outputs, inputs, 3, 3}, geometry});
-  for (int64_t w = 1; w <= 36; ++w) expect_some({{1, 2, 2, w}, {18, 2, 3, 3}, "padding=1", true, true});
-  // Vectors of columns: every number of them, and of channels of a tile.
-  for (int64_t w = 1; w <= 150; w += w < 40 ? 1 : 9)
-    expect_some({{1, 3, 2, w}, {w % 7 + 1, 3, 3, 3}, "padding=1 activation=relu", true, true});
-  for (const char* activation : kActivations)
-    expect_some({{2, 5, 5, 21}, {3, 5, 3, 3}, std::string("padding=1 stride=2") + activation, true, true});
-  expect_some({{1, 1, 20, 33}, {64, 1, 5, 5}, "padding=2 activation=tanh"});
-  expect_some({{1, 3, 30, 31}, {24, 3, 7, 7}, "stride=2 padding=3 activation=relu", false});
-  expect_some({{1, 1, 24, 40}, {56, 1, 9, 9}, "padding=4", true, true});
-  expect_some({{1, 3, 32, 32}, {20, 3, 16, 16}, "stride=16"});
-  // Kernels that reach beyond the image on both sides, of even size, of one row; more padding than kernel.
-  expect_some({{1, 18, 2, 1}, {17, 18, 5, 5}, "padding=2"});
-  expect_some({{3, 17, 9, 8}, {17, 17, 2, 4}, "padding=[0,1,1,2]", false, true});
-  expect_some({{1, 16, 4, 4}, {16, 16, 3, 3}, "padding=5"});
-  expect_some({{1, 6, 4, 4}, {16, 6, 2, 2}, "stride=5 padding=3"});
-  expect_some({{1, 5, 1, 90}, {7, 5, 1, 11}, "padding=[0,5]", true, true});
-  expect_some({{1, 5, 90, 1}, {7, 5, 11, 1}, "padding=[5,0]", true, true});
-  // Planes of more than a tile: several in rows, in columns, in vectors of channels.
-  expect_some({{1, 160, 20, 70}, {9, 160, 3, 2}, "padding=1 activation=relu", true, true});
-  expect_some({{2, 40, 9, 150}, {7, 40, 3, 3}, "padding=2 dilation=2", true, true});
-  expect_some({{1, 300, 3, 3}, {70, 300, 2, 3}, "padding=1", true, true});
-  // One dimension.
-  expect_some({{2, 18, 23}, {20, 18, 5}, "stride=2 padding=3", true, true});
-  expect_some({{1, 33, 700}, {33, 33, 7}, "padding=9 dilation=3 activation=leaky_relu activation_alpha=0.1", true});
-  expect_some({{1, 32, 500}, {1, 32, 7}, "padding=3 activation=tanh"});
+TEST("direct") {
+  for (int threads : {2, 1, 5}) {
+    use_threads(threads);
+    // Channels that leave lanes, tiles of pixels that leave some, in every geometry.
+    for (int64_t inputs : {1, 3, 20})
+      for (int64_t outputs : {1, 3, 9, 33, 70})
+        for (const char* geometry : {"padding=1", "stride=2 padding=1", "stride=[2,3] padding=[1,0,2,3]",
+                                     "padding=2 dilation=2", "stride=[1,3] padding=[0,2,1,0] dilation=[1,2]", ""})
+          expect_some({{2, inputs, 6, 19 - outputs % 4}, {outputs, inputs, 3, 3}, geometry});
+    for (int64_t w = 1; w <= 36; ++w) expect_some({{1, 2, 2, w}, {18, 2, 3, 3}, "padding=1", true, true});
+    // Vectors of columns: every number of them, and of channels of a tile.
+    for (int64_t w = 1; w <= 150; w += w < 40 ? 1 : 9)
+      expect_some({{1, 3, 2, w}, {w % 7 + 1, 3, 3, 3}, "padding=1 activation=relu", true, true});
+    for (const char* activation : kActivations)
+      expect_some({{2, 5, 5, 21}, {3, 5, 3, 3}, std::string("padding=1 stride=2") + activation, true, true});
+    expect_some({{1, 1, 20, 33}, {64, 1, 5, 5}, "padding=2 activation=tanh"});
+    expect_some({{1, 3, 30, 31}, {24, 3, 7, 7}, "stride=2 padding=3 activation=relu", false});
+    expect_some({{1, 1, 24, 40}, {56, 1, 9, 9}, "padding=4", true, true});
+    expect_some({{1, 3, 32, 32}, {20, 3, 16, 16}, "stride=16"});
+    // Kernels that reach beyond the image on both sides, of even size, of one row; more padding than kernel.
+    expect_some({{1, 18, 2, 1}, {17, 18, 5, 5}, "padding=2"});
+    expect_some({{3, 17, 9, 8}, {17, 17, 2, 4}, "padding=[0,1,1,2]", false, true});
+    expect_some({{1, 16, 4, 4}, {16, 16, 3, 3}, "padding=5"});
+    expect_some({{1, 6, 4, 4}, {16, 6, 2, 2}, "stride=5 padding=3"});
+    expect_some({{1, 5, 1, 90}, {7, 5, 1, 11}, "padding=[0,5]", true, true});
+    expect_some({{1, 5, 90, 1}, {7, 5, 11, 1}, "padding=[5,0]", true, true});
+    // Planes of more than a tile: several in rows, in columns, in vectors of channels.
+    expect_some({{1, 160, 20, 70}, {9, 160, 3, 2}, "padding=1 activation=relu", true, true});
+    expect_some({{2, 40, 9, 150}, {7, 40, 3, 3}, "padding=2 dilation=2", true, true});
+    expect_some({{1, 300, 3, 3}, {70, 300, 2, 3}, "padding=1", true, true});
+    // One dimension.
+    expect_some({{2, 18, 23}, {20, 18, 5}, "stride=2 padding=3", true, true});
+    expect_some({{1, 33, 700}, {33, 33, 7}, "padding=9 dilation=3 activation=leaky_relu activation_alpha=0.1", true});
+    expect_some({{1, 32, 500}, {1, 32, 7}, "padding=3 activation=tanh"});
+  }
 }
 
 // NaN goes through activations, as it does in the ops of their names.
-static void test_nan() {
+TEST("nan") {
   for (const char* activation : kActivations) {
     for (const char* kind : {"pointwise", "depthwise", "direct"}) {
       const bool depthwise = kind == std::string("depthwise"), direct = kind == std::string("direct");
@@ -205,7 +228,7 @@ static void test_nan() {
 }
 
 // Memory of exactly so many bytes: nothing may be touched before it, or behind it.
-static BufferRef fenced(const std::shared_ptr<Device>& device, size_t bytes, bool behind) {
+BufferRef fenced(const std::shared_ptr<Device>& device, size_t bytes, bool behind) {
   const size_t page = size_t(sysconf(_SC_PAGESIZE)), inner = (bytes + page - 1) / page * page;
   char* map =
       static_cast<char*>(mmap(nullptr, inner + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -219,7 +242,7 @@ static BufferRef fenced(const std::shared_ptr<Device>& device, size_t bytes, boo
 }
 
 // An access outside the tensors ends the program.
-static void test_bounds() {
+TEST("bounds") {
   const auto cpu = make_cpu_device();
   host::HostProvider provider;
   const Case cases[] = {{{1, 21, 9, 9}, {21, 1, 3, 3}, "groups=21 padding=1"},
@@ -264,13 +287,13 @@ static void test_bounds() {
       }
     if (list.candidates.empty()) {
       std::printf("FAILED %s: no candidate\n", c.attributes.c_str());
-      ++failures();
+      check_count_failure();
     }
   }
 }
 
 // Ops that are left to others, and none that is listed for both kernels.
-static void test_refusals() {
+TEST("refusals") {
   const Case left[] = {{{1, 16, 5, 5}, {32, 1, 3, 3}, "groups=16"},
                        {{1, 3, 5, 5}, {8, 3, 1, 1}, ""},
                        {{1, 16, 5, 5}, {16, 8, 1, 1}, "groups=2"},
@@ -279,25 +302,8 @@ static void test_refusals() {
   for (const Case& c : left)
     if (run(c) != 0) {
       std::printf("FAILED %s: a fast candidate is listed\n", c.attributes.c_str());
-      ++failures();
+      check_count_failure();
     }
 }
 
-int main() {
-  const host::ConvKernels* const* kernels = host::all_conv_kernels();
-  for (; *kernels; ++kernels) std::printf("%s, width %d\n", (*kernels)->isa, (*kernels)->width);
-  host::every_instruction_set() = true;
-  for (int threads : {2, 1, 5}) {
-    use_threads(threads);
-    test_activations();
-    test_depthwise();
-    test_grouped();
-    test_pointwise();
-    test_direct();
-  }
-  test_bounds();
-  test_nan();
-  test_refusals();
-  if (failures()) std::printf("%d failures\n", failures());
-  return failures() != 0;
-}
+}  // namespace

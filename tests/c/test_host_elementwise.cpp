@@ -10,7 +10,9 @@
 using namespace pl;
 using namespace pl::host_testing;
 
-static void test_unary() {
+namespace {
+
+TEST("unary") {
   for (const Schema* schema : all_schemas()) {
     if (schema->kind != "unary") continue;
     for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64}) {
@@ -33,7 +35,7 @@ static void test_unary() {
 }
 
 // The largest error over many floats of a range, in units of the last place of the exact result.
-static double ulps(const char* name, float low, float high, double alpha = 0, double beta = 0) {
+double ulps(const char* name, float low, float high, double alpha = 0, double beta = 0) {
   const auto run = host::find_float_unary(name);
   constexpr int n = 400000;
   std::vector<float> x(n), y(n);
@@ -54,14 +56,14 @@ static double ulps(const char* name, float low, float high, double alpha = 0, do
   return worst;
 }
 
-static void check_ulps(const char* name, float low, float high, double limit, double alpha = 0, double beta = 0) {
+void check_ulps(const char* name, float low, float high, double limit, double alpha = 0, double beta = 0) {
   const double found = ulps(name, low, high, alpha, beta);
   std::printf("%-12s [%g, %g]: %.2f ulp, limit %.1f\n", name, double(low), double(high), found, limit);
   CHECK(found <= limit);
 }
 
 // Rounding errs to both sides; a constant that is off by half a unit errs to one side in every layer of a network.
-static void test_no_bias() {
+TEST("no_bias") {
   constexpr int n = 100000;
   std::vector<float> x(n), y(n);
   for (int i = 0; i < n; ++i) x[size_t(i)] = 0.01f + 8.0f * float(i) / n;
@@ -72,7 +74,7 @@ static void test_no_bias() {
   CHECK(std::fabs(sum / n) < 4e-9);
 }
 
-static void test_accuracy() {
+TEST("accuracy") {
   check_ulps("exp", -88, 88.7f, 2);
   check_ulps("exp", -110, -80, 2);
   check_ulps("exp", -1, 1, 2);
@@ -96,7 +98,7 @@ static void test_accuracy() {
   check_ulps("silu", -80, 80, 4);
 }
 
-static void test_special_values() {
+TEST("special_values") {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const auto of = [](const char* name, float x, double alpha = 0, double beta = 0) {
     // Alone and inside a vector.
@@ -110,31 +112,50 @@ static void test_special_values() {
     if (!function.activation) continue;
     CHECK(std::isnan(of(function.name, nan, function.alpha, function.beta)));
   }
-  CHECK(of("exp", infinity) == infinity && of("exp", -infinity) == 0 && of("exp", 0) == 1);
-  CHECK(of("log", 0) == -infinity && std::isnan(of("log", -1)) && of("log", infinity) == infinity);
+  CHECK(of("exp", infinity) == infinity);
+  CHECK(of("exp", -infinity) == 0);
+  CHECK(of("exp", 0) == 1);
+  CHECK(of("log", 0) == -infinity);
+  CHECK(std::isnan(of("log", -1)));
+  CHECK(of("log", infinity) == infinity);
   CHECK(std::isnan(of("log", -infinity)));
-  CHECK(of("tanh", infinity) == 1 && of("tanh", -infinity) == -1);
-  CHECK(of("sigmoid", infinity) == 1 && of("sigmoid", -infinity) == 0);
-  CHECK(of("erf", infinity) == 1 && of("erf", -infinity) == -1);
-  CHECK(of("gelu_erf", infinity) == infinity && of("gelu_erf", -40) == 0 && std::isnan(of("gelu_erf", -infinity)));
-  CHECK(of("softplus", infinity, 1, 20) == infinity && of("softplus", -infinity, 1, 20) == 0);
-  CHECK(of("relu", -infinity) == 0 && of("relu", infinity) == infinity);
-  CHECK(of("round", 0.5f) == 0 && of("round", 1.5f) == 2 && of("round", -2.5f) == -2);
-  CHECK(std::isnan(of("sin", infinity)) && std::isnan(of("cos", -infinity)));
+  CHECK(of("tanh", infinity) == 1);
+  CHECK(of("tanh", -infinity) == -1);
+  CHECK(of("sigmoid", infinity) == 1);
+  CHECK(of("sigmoid", -infinity) == 0);
+  CHECK(of("erf", infinity) == 1);
+  CHECK(of("erf", -infinity) == -1);
+  CHECK(of("gelu_erf", infinity) == infinity);
+  CHECK(of("gelu_erf", -40) == 0);
+  CHECK(std::isnan(of("gelu_erf", -infinity)));
+  CHECK(of("softplus", infinity, 1, 20) == infinity);
+  CHECK(of("softplus", -infinity, 1, 20) == 0);
+  CHECK(of("relu", -infinity) == 0);
+  CHECK(of("relu", infinity) == infinity);
+  CHECK(of("round", 0.5f) == 0);
+  CHECK(of("round", 1.5f) == 2);
+  CHECK(of("round", -2.5f) == -2);
+  CHECK(std::isnan(of("sin", infinity)));
+  CHECK(std::isnan(of("cos", -infinity)));
   CHECK(of("clip", 5, 3, 1) == 1);  // min > max: max
-  CHECK(std::isnan(of("sqrt", -1)) && of("rsqrt", 0) == infinity && of("reciprocal", 0) == infinity);
+  CHECK(std::isnan(of("sqrt", -1)));
+  CHECK(of("rsqrt", 0) == infinity);
+  CHECK(of("reciprocal", 0) == infinity);
 
   const auto run = host::find_float_binary("maximum");
   float a[2] = {nan, 1}, b[2] = {1, nan}, c[2];
   run(a, 1, b, 1, c, 2);
-  CHECK(std::isnan(c[0]) && std::isnan(c[1]));
+  CHECK(std::isnan(c[0]));
+  CHECK(std::isnan(c[1]));
   const auto divide = host::find_integer_binary("div");
   int64_t x[3] = {7, -7, std::numeric_limits<int64_t>::min()}, y[3] = {0, 2, -1}, z[3];
   divide(x, 1, y, 1, z, 3);
-  CHECK(z[0] == 0 && z[1] == -3 && z[2] == std::numeric_limits<int64_t>::min());
+  CHECK(z[0] == 0);
+  CHECK(z[1] == -3);
+  CHECK(z[2] == std::numeric_limits<int64_t>::min());
 }
 
-static void test_binary() {
+TEST("binary") {
   const std::pair<Dims, Dims> shapes[] = {{{2, 17, 3, 5}, {2, 17, 3, 5}},
                                           {{2, 17, 3, 5}, {1, 17, 1, 1}},
                                           {{1, 17, 1, 5}, {2, 1, 3, 1}},
@@ -187,7 +208,7 @@ static void test_binary() {
   });
 }
 
-static void test_reorder() {
+TEST("reorder") {
   const char* layouts[] = {"abcd",        "acdb", "aBcd16b",  "aBcd8b", "ABcd16b16a",
                            "ABcd8b16a2b", "dcba", "AcdB4a2b", "aBcd3b"};
   const DType dtypes[] = {DType::f32, DType::f16, DType::bf16, DType::s8,
@@ -228,7 +249,7 @@ static void test_reorder() {
 }
 
 // The vector conversions against the scalar ones of core/dtype.h, on every half and on awkward floats.
-static void test_conversions() {
+TEST("conversions") {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const uint16_t half = uint16_t(bits);
     float a, b;
@@ -252,13 +273,4 @@ static void test_conversions() {
   }
 }
 
-int main() {
-  test_conversions();
-  test_accuracy();
-  test_no_bias();
-  test_special_values();
-  test_unary();
-  test_binary();
-  test_reorder();
-  return 0;
-}
+}  // namespace

@@ -7,20 +7,20 @@
 using namespace pl;
 using namespace pl::host_testing;
 
-static const DType kDtypes[] = {DType::f32, DType::f16, DType::bf16, DType::s8,
-                                DType::u8,  DType::s32, DType::s64,  DType::boolean};
-static const DType kFloats[] = {DType::f32, DType::f16, DType::bf16};
+namespace {
 
-static double at(const Input& input, const Dims& index) {
-  return input.values[size_t(linear(input.desc.shape, index))];
-}
-static std::string list(const std::vector<int64_t>& values) {
+const DType kDtypes[] = {DType::f32, DType::f16, DType::bf16, DType::s8,
+                         DType::u8,  DType::s32, DType::s64,  DType::boolean};
+const DType kFloats[] = {DType::f32, DType::f16, DType::bf16};
+
+double at(const Input& input, const Dims& index) { return input.values[size_t(linear(input.desc.shape, index))]; }
+std::string list(const std::vector<int64_t>& values) {
   std::string text = "[";
   for (size_t i = 0; i < values.size(); ++i) text += (i ? "," : "") + std::to_string(values[i]);
   return text + "]";
 }
 
-static void test_concat() {
+TEST("concat") {
   struct Case {
     std::vector<Dims> shapes;
     int dim;
@@ -50,7 +50,7 @@ static void test_concat() {
     }
 }
 
-static void test_pad() {
+TEST("pad") {
   struct Case {
     Dims shape;
     std::vector<int64_t> pad;
@@ -95,7 +95,7 @@ static void test_pad() {
   run_all("pad", "pad=[1,1,2,1] value=2.5", {nothing}, expect(Values(12, 2.5)));
 }
 
-static void test_where() {
+TEST("where") {
   const std::vector<Dims> shapes[] = {{{2, 17, 3, 5}, {2, 17, 3, 5}, {2, 17, 3, 5}},
                                       {{1, 17, 1, 1}, {2, 17, 3, 5}, {5}},
                                       {{2, 1, 3, 5}, {}, {1, 17, 1, 1}},
@@ -119,14 +119,14 @@ static void test_where() {
     }
 }
 
-static Input random_index(DType dtype, const Dims& shape, int64_t size) {
+Input random_index(DType dtype, const Dims& shape, int64_t size) {
   Input index{TensorDesc::dense(dtype, shape), {}};
   std::uniform_int_distribution<int64_t> random(-size, size - 1);
   for (int64_t i = 0; i < shape.product(); ++i) index.values.push_back(double(random(generator())));
   return index;
 }
 
-static bool refused(const char* name, const char* attributes, const std::vector<Input>& inputs) {
+bool refused(const char* name, const char* attributes, const std::vector<Input>& inputs) {
   try {
     run_all(name, attributes, inputs, [](const Op&, const std::vector<Values>&, const std::string&) {});
     return false;
@@ -135,7 +135,7 @@ static bool refused(const char* name, const char* attributes, const std::vector<
   }
 }
 
-static void test_gather() {
+TEST("gather") {
   const Dims table{3, 20, 4, 5};
   for (DType dtype : kDtypes)
     for (DType index_type : {DType::s64, DType::s32})
@@ -192,7 +192,7 @@ static void test_gather() {
   CHECK(refused("gather", "dim=0", {random_input(DType::f32, table), one}));
 }
 
-static void test_resize() {
+TEST("resize") {
   struct Case {
     Dims shape;
     const char* attributes;
@@ -247,11 +247,4 @@ static void test_resize() {
   run_all("interpolate", "scale_factor=[1.0,1.0] mode=nearest", {bytes}, expect(bytes.values));
 }
 
-int main() {
-  test_concat();
-  test_pad();
-  test_where();
-  test_gather();
-  test_resize();
-  return 0;
-}
+}  // namespace

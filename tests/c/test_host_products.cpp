@@ -7,12 +7,12 @@
 using namespace pl;
 using namespace pl::host_testing;
 
-static double at(const Input& input, const Dims& index) {
-  return input.values[size_t(linear(input.desc.shape, index))];
-}
-static std::vector<int64_t> ints(const Op& op, const char* name) { return op.attributes.integers(name); }
+namespace {
 
-static void test_conv() {
+double at(const Input& input, const Dims& index) { return input.values[size_t(linear(input.desc.shape, index))]; }
+std::vector<int64_t> ints(const Op& op, const char* name) { return op.attributes.integers(name); }
+
+TEST("conv") {
   struct Case {
     const char* name;
     const char* attributes;
@@ -61,7 +61,7 @@ static void test_conv() {
     }
 }
 
-static void test_conv_transpose() {
+TEST("conv_transpose") {
   struct Case {
     const char* name;
     const char* attributes;
@@ -106,7 +106,7 @@ static void test_conv_transpose() {
   }
 }
 
-static void test_matmul() {
+TEST("matmul") {
   struct Case {
     Dims a, b;
     const char* attributes;
@@ -165,20 +165,14 @@ static void test_matmul() {
 }
 
 // Every kind that a schema names and that is no view has a candidate here.
-static void test_completeness() {
+TEST("completeness") {
   for (const Schema* schema : all_schemas()) {
     if (schema->view) continue;
     if (!host::HostTable::instance().find(schema->kind)) {
       std::fprintf(stderr, "op %s: kind %s has no host implementation\n", schema->name.c_str(), schema->kind.c_str());
-      std::exit(1);
+      end_test();
     }
   }
 }
 
-int main() {
-  test_completeness();
-  test_conv();
-  test_conv_transpose();
-  test_matmul();
-  return 0;
-}
+}  // namespace

@@ -9,16 +9,16 @@
 using namespace pl;
 using namespace pl::host_testing;
 
-static const DType kFloats[] = {DType::f32, DType::f16, DType::bf16};
-static const double kNaN = std::numeric_limits<double>::quiet_NaN();
+namespace {
 
-static double at(const Input& input, const Dims& index) {
-  return input.values[size_t(linear(input.desc.shape, index))];
-}
+const DType kFloats[] = {DType::f32, DType::f16, DType::bf16};
+const double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+double at(const Input& input, const Dims& index) { return input.values[size_t(linear(input.desc.shape, index))]; }
 
 // Calls f(kept index at the reduced dims 0, element index) for each element.
-static Values reduced(const Op& op, const Input& x, const std::vector<int64_t>& dims, double start,
-                      const std::function<double(double, double)>& join) {
+Values reduced(const Op& op, const Input& x, const std::vector<int64_t>& dims, double start,
+               const std::function<double(double, double)>& join) {
   Dims shape = x.desc.shape;
   for (int64_t d : dims) shape[int(d)] = 1;
   Values result(size_t(shape.product()), start);
@@ -32,7 +32,7 @@ static Values reduced(const Op& op, const Input& x, const std::vector<int64_t>& 
   return result;
 }
 
-static void test_reduce() {
+TEST("reduce") {
   const char* attributes[] = {"",
                               "dim=[1]",
                               "dim=[2,3] keepdim=true",
@@ -88,7 +88,7 @@ static void test_reduce() {
   run_all("sum", "", {overflow}, expect({-2147483648.0}));
 }
 
-static void test_arg_reduce() {
+TEST("arg_reduce") {
   for (const char* name : {"argmax", "argmin"})
     for (DType dtype : {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64})
       for (const char* text : {"", "dim=0", "dim=1", "dim=1 keepdim=true", "dim=2", "dim=3"}) {
@@ -118,7 +118,7 @@ static void test_arg_reduce() {
       }
 }
 
-static void test_softmax() {
+TEST("softmax") {
   for (const char* name : {"softmax", "log_softmax"})
     for (DType dtype : kFloats)
       for (const Dims& shape :
@@ -148,7 +148,7 @@ static void test_softmax() {
         }
 }
 
-static void test_norms() {
+TEST("norms") {
   for (DType dtype : kFloats)
     for (const Dims& shape : {Dims{2, 24, 3, 5}, Dims{3, 6, 7}, Dims{1, 36, 2, 3, 4}, Dims{2, 12, 40, 30}}) {
       const int64_t c = shape[1];
@@ -242,7 +242,7 @@ static void test_norms() {
     }
 }
 
-static void test_pool() {
+TEST("pool") {
   struct Case {
     const char* name;
     const char* attributes;
@@ -307,11 +307,12 @@ static void test_pool() {
   Input poisoned = random_input(DType::f32, {1, 20, 4, 4});
   for (size_t i = 0; i < 16; ++i) poisoned.values[i] = i == 5 ? kNaN : 1;
   run_all("global_max_pool", "", {poisoned}, [](const Op&, const std::vector<Values>& out, const std::string&) {
-    CHECK(std::isnan(out[0][0]) && !std::isnan(out[0][1]));
+    CHECK(std::isnan(out[0][0]));
+    CHECK(!std::isnan(out[0][1]));
   });
 }
 
-static void test_pointwise() {
+TEST("pointwise") {
   const Dims shape{2, 19, 3, 40};
   for (DType dtype : kFloats) {
     const Input a = random_input(dtype, shape), b = random_input(dtype, {1, 19, 1, 1}), c = random_input(dtype, {40});
@@ -325,7 +326,7 @@ static void test_pointwise() {
                 first.push_back(std::exp(-std::fabs(x0)) * 0.5 + x1 * x2);
                 second.push_back(x0 > x1 ? std::min(std::max(x2, -1.0), 1.0) : x0);
               });
-              CHECK(out.size() == 3);
+              REQUIRE(out.size() == 3);
               expect(first, 2, 2e-6)(op, out, what);
               expect(second, 1)(op, {out[1]}, what);
               compare(out[2], Values(first.size(), 7), 0, 0, what);
@@ -373,7 +374,7 @@ static void test_pointwise() {
 }
 
 // What the parser refuses, and where it says the fault is.
-static void test_pointwise_errors() {
+TEST("pointwise_errors") {
   const auto message = [](const char* expressions, const char* reductions, int scalars = 1) -> std::string {
     try {
       pointwise::parse("pointwise", expressions, reductions, 2, scalars, pointwise::Arithmetic::f32);
@@ -411,13 +412,4 @@ static void test_pointwise_errors() {
   CHECK(has(message(deep.c_str(), ""), "nested too deeply"));
 }
 
-int main() {
-  test_reduce();
-  test_arg_reduce();
-  test_softmax();
-  test_norms();
-  test_pool();
-  test_pointwise();
-  test_pointwise_errors();
-  return 0;
-}
+}  // namespace

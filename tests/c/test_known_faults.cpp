@@ -14,6 +14,8 @@
 
 using namespace pl;
 
+namespace {
+
 struct Fixture {
   std::shared_ptr<Device> device = make_cpu_device();
   std::unique_ptr<Provider> onednn;
@@ -24,8 +26,8 @@ struct Fixture {
 };
 
 // conv_transpose of a rank, in double precision.
-static pltest::Values transposed(const pltest::Argument& x, const pltest::Argument& w, const pltest::Argument& bias,
-                                 const Dims& out, int64_t stride, int64_t padding, bool relu) {
+pltest::Values transposed(const pltest::Argument& x, const pltest::Argument& w, const pltest::Argument& bias,
+                          const Dims& out, int64_t stride, int64_t padding, bool relu) {
   pltest::Values y(size_t(out.product()), 0);
   const int spatial = out.size() - 2;
   const Dims taps(w.desc.shape.begin() + 2, size_t(spatial)), places(x.desc.shape.begin() + 2, size_t(spatial));
@@ -55,7 +57,7 @@ static pltest::Values transposed(const pltest::Argument& x, const pltest::Argume
 
 // The sizes at which oneDNN walks one row of taps at a time, and others; with and without bias and activation, in the
 // types that have such implementations.
-static void check_strided_post_ops() {
+void check_strided_post_ops() {
   struct Case {
     int spatial;
     int64_t ic, oc, size, kernel, stride, padding;
@@ -84,7 +86,10 @@ static void check_strided_post_ops() {
           bool apart = false;
           for (const std::string& key : outcome.keys) apart = apart || key.find("then_post_ops:") != std::string::npos;
           const bool strikes = dtype == DType::f32 && (biased || relu) && c.kernel > c.stride;
-          if (apart) CHECK(strikes && onednn::has(onednn::kStridedPostOps));
+          if (apart) {
+            REQUIRE(strikes);
+            CHECK(onednn::has(onednn::kStridedPostOps));
+          }
         }
   // By name, whatever this processor has.
   const auto op_of = [](const char* attributes, const Dims& kernel) {
@@ -102,7 +107,7 @@ static void check_strided_post_ops() {
   CHECK(!onednn::fault_of(op_of("stride=2", {4, 4}), "conv:any+brgconv_strided:avx512_core", true));
 }
 
-static void check_nan_stays() {
+void check_nan_stays() {
   Fixture f;
   for (const char* name : {"relu", "relu6", "exp", "tanh", "gelu", "hardswish"}) {
     pltest::Argument x = pltest::random_argument(DType::f32, {1, 16, 4, 5}, 5);
@@ -123,7 +128,7 @@ static void check_nan_stays() {
 }
 
 // Every implementation of a product, prepared in one process one after the other, twice: each is what it was asked for.
-static void check_primitive_cache() {
+void check_primitive_cache() {
   Fixture f;
   const auto x = pltest::random_argument(DType::f32, {3, 1, 40}, 1),
              w = pltest::random_argument(DType::f32, {24, 40}, 2);
@@ -136,7 +141,7 @@ static void check_primitive_cache() {
               .candidates > 1);
 }
 
-int main() {
+TEST("all") {
   const std::map<std::string, std::function<void()>> tests{
       {"onednn-strided-post-ops", check_strided_post_ops},
       {"onednn-nan-becomes-number", check_nan_stays},
@@ -151,8 +156,13 @@ int main() {
   }
   for (const auto& [id, test] : tests) CHECK(seen.count(id));
   KnownFault fault{"", "", "3.1", "3.3", "", "", "", ""};
-  CHECK(fault.concerns("3.1") && fault.concerns("3.2.0") && fault.concerns("oneDNN 3.2.1 (commit 12)"));
-  CHECK(!fault.concerns("3.0.9") && !fault.concerns("3.3.0") && !fault.concerns("4.0"));
+  CHECK(fault.concerns("3.1"));
+  CHECK(fault.concerns("3.2.0"));
+  CHECK(fault.concerns("oneDNN 3.2.1 (commit 12)"));
+  CHECK(!fault.concerns("3.0.9"));
+  CHECK(!fault.concerns("3.3.0"));
+  CHECK(!fault.concerns("4.0"));
   for (const auto& [id, test] : tests) test();
-  return pltest::failures() ? 1 : 0;
 }
+
+}  // namespace

@@ -21,7 +21,7 @@ Outcome check(const std::string& name, const std::string& attributes, const std:
   if (outcome.candidates < at_least) {
     std::printf("FAILED %s %s: %d candidates, expected at least %d\n", name.c_str(), attributes.c_str(),
                 outcome.candidates, at_least);
-    ++failures();
+    check_count_failure();
   }
   return outcome;
 }
@@ -122,7 +122,15 @@ void check_conv(const ConvCase& c, bool transpose = false) {
   check((transpose ? "conv_transpose" : "conv") + std::to_string(c.spatial) + "d", text, arguments, y, c.at_least);
 }
 
-void test_conv() {
+SETUP() {
+  for (auto& made : make_providers())
+    if (made->name() == "onednn") provider = std::move(made);
+  REQUIRE(provider != nullptr);
+  device = make_cpu_device();
+  for (const std::string& note : provider->notes()) std::printf("%s\n%s\n", provider->version().c_str(), note.c_str());
+}
+
+TEST("conv") {
   using V = std::vector<int64_t>;
   check_conv(
       {2, {1, 3, 17, 19}, {64, 3, 7, 7}, V{2, 2}, V{3, 3, 3, 3}, V{1, 1}, 1, true, false, "relu", DType::f32, 4});
@@ -159,7 +167,7 @@ void test_conv() {
 
 // ---- elementwise
 
-void test_unary() {
+TEST("unary") {
   struct Case {
     const char* name;
     const char* attributes;
@@ -210,7 +218,7 @@ double combine(const std::string& f, double x, double y) {
   return x >= y;
 }
 
-void test_binary() {
+TEST("binary") {
   for (const char* name : {"add", "sub", "mul", "div", "eq", "ne", "lt", "le", "gt", "ge"}) {
     const std::vector<std::pair<Dims, Dims>> shapes{{{2, 13, 3, 5}, {2, 13, 3, 5}},
                                                     {{2, 13, 3, 5}, {1, 13, 1, 1}},
@@ -246,7 +254,7 @@ void test_binary() {
 
 // ---- pooling
 
-void test_pool() {
+TEST("pool") {
   struct Case {
     int spatial;
     const char* mode;
@@ -311,7 +319,7 @@ void test_pool() {
 
 // ---- matrix products
 
-void test_matmul() {
+TEST("matmul") {
   for (const auto dtype : {DType::f32, DType::bf16})
     for (const Dims& shape : {Dims{1, 64}, Dims{5, 33}, Dims{2, 3, 64}, Dims{64}})
       for (const char* activation : {"", "relu"}) {
@@ -392,7 +400,7 @@ void test_matmul() {
 
 // ---- reorders
 
-void test_reorder() {
+TEST("reorder") {
   const char* layouts[] = {"NCHW", "NHWC", "nChw16c", "nChw8c"};
   for (int64_t channels : {3, 16, 17})
     for (const char* from : layouts)
@@ -424,11 +432,11 @@ void test_reorder() {
 }
 
 // Four threads, one kernel, different buffers.
-void test_threads() {
+TEST("threads") {
   const TensorDesc desc = TensorDesc::dense(DType::f32, {1, 16, 8, 8});
   CandidateList list;
   provider->list(make_op(*find_schema("abs"), {}, {desc}), *device, list);
-  CHECK(!list.candidates.empty());
+  REQUIRE(!list.candidates.empty());
   const auto kernel = list.candidates[0].prepare();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
@@ -446,20 +454,3 @@ void test_threads() {
 }
 
 }  // namespace
-
-int main() {
-  for (auto& made : make_providers())
-    if (made->name() == "onednn") provider = std::move(made);
-  CHECK(provider != nullptr);
-  device = make_cpu_device();
-  for (const std::string& note : provider->notes()) std::printf("%s\n%s\n", provider->version().c_str(), note.c_str());
-  test_conv();
-  test_unary();
-  test_binary();
-  test_pool();
-  test_matmul();
-  test_reorder();
-  test_threads();
-  std::printf("%d failures\n", failures());
-  return failures() != 0;
-}

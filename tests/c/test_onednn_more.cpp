@@ -22,7 +22,7 @@ void check(const std::string& name, const std::string& attributes, const std::ve
   if (outcome.candidates < at_least || (impossible && outcome.candidates > 0)) {
     std::printf("FAILED %s %s: %d candidates, expected at least %d\n", name.c_str(), attributes.c_str(),
                 outcome.candidates, at_least);
-    ++failures();
+    check_count_failure();
   }
 }
 
@@ -81,7 +81,14 @@ void check_conv_transpose(const DeconvCase& c) {
   check("conv_transpose" + std::to_string(spatial) + "d", text, {x, w, bias}, y);
 }
 
-void test_conv_transpose() {
+SETUP() {
+  for (auto& made : make_providers())
+    if (made->name() == "onednn") provider = std::move(made);
+  REQUIRE(provider != nullptr);
+  device = make_cpu_device();
+}
+
+TEST("conv_transpose") {
   using V = std::vector<int64_t>;
   check_conv_transpose({{1, 16, 5, 6}, {16, 24, 3, 3}, V{2, 2}, V{1, 1, 1, 1}, V{1, 1}, V{1, 1}, 1, true, "relu"});
   check_conv_transpose({{1, 64, 7, 7}, {64, 32, 2, 2}, V{2, 2}, V{0, 0, 0, 0}, V{0, 0}, V{1, 1}, 1, true, nullptr});
@@ -96,7 +103,7 @@ void test_conv_transpose() {
 
 // ---- normalisation
 
-void test_batch_norm() {
+TEST("batch_norm") {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const Dims& shape : {Dims{2, 13, 4, 5}, Dims{1, 32, 3, 3}, Dims{2, 17, 6}, Dims{1, 9, 2, 3, 4}, Dims{4, 5}})
       for (int form = 0; form < 4; ++form)
@@ -119,7 +126,7 @@ void test_batch_norm() {
         }
 }
 
-void test_layer_norm() {
+TEST("layer_norm") {
   for (const DType dtype : {DType::f32, DType::bf16})
     for (const Dims& shape : {Dims{3, 5, 20}, Dims{2, 64}, Dims{37}})
       for (int dims = 1; dims <= std::min(2, shape.size()); ++dims)
@@ -159,7 +166,7 @@ void for_each_line(const Dims& shape, int dim, const std::function<void(const st
   });
 }
 
-void test_softmax_and_lrn() {
+TEST("softmax_and_lrn") {
   for (const Dims& shape : {Dims{2, 13, 3, 5}, Dims{2, 32, 3, 3}, Dims{4, 100}, Dims{7}, Dims{2, 3, 17}})
     for (int dim = 0; dim < shape.size(); ++dim)
       for (const bool log : {false, true}) {
@@ -190,7 +197,7 @@ void test_softmax_and_lrn() {
 
 // ---- the rest
 
-void test_prelu() {
+TEST("prelu") {
   for (const Dims& shape : {Dims{2, 13, 3, 5}, Dims{1, 32, 4, 4}, Dims{2, 9, 5}, Dims{3, 6}})
     for (const int64_t slopes : {int64_t(1), shape[1]}) {
       const Argument x = random_argument(DType::f32, shape, 1), w = random_argument(DType::f32, {slopes}, 2);
@@ -202,7 +209,7 @@ void test_prelu() {
     }
 }
 
-void test_reduce() {
+TEST("reduce") {
   for (const char* name : {"sum", "mean", "prod", "reduce_l1", "reduce_l2", "reduce_sum_square"})
     for (const std::vector<int64_t>& dims : std::vector<std::vector<int64_t>>{{2, 3}, {1}, {3}, {0, 1, 2, 3}, {0, 2}})
       for (const bool keepdim : {false, true})
@@ -232,7 +239,7 @@ void test_reduce() {
         }
 }
 
-void test_concat() {
+TEST("concat") {
   for (const DType dtype : {DType::f32, DType::bf16, DType::u8})
     for (const std::vector<int64_t>& channels : std::vector<std::vector<int64_t>>{{16, 32}, {3, 13, 17}, {8, 24, 9}})
       for (int dim : {0, 1, 2}) {
@@ -259,7 +266,7 @@ void test_concat() {
       }
 }
 
-void test_resize() {
+TEST("resize") {
   struct Case {
     Dims x;
     std::vector<int64_t> size;
@@ -306,7 +313,7 @@ void test_resize() {
 }
 
 // NaN goes through, infinities and overflow are right; what cannot promise that is refused.
-void test_special_values() {
+TEST("special_values") {
   const double nan = NAN, inf = HUGE_VAL;
   const auto repeated = [](const Values& values) {
     Values all;
@@ -352,21 +359,3 @@ void test_special_values() {
 }
 
 }  // namespace
-
-int main() {
-  for (auto& made : make_providers())
-    if (made->name() == "onednn") provider = std::move(made);
-  CHECK(provider != nullptr);
-  device = make_cpu_device();
-  test_conv_transpose();
-  test_batch_norm();
-  test_layer_norm();
-  test_softmax_and_lrn();
-  test_prelu();
-  test_reduce();
-  test_concat();
-  test_resize();
-  test_special_values();
-  std::printf("%d failures\n", failures());
-  return failures() != 0;
-}

@@ -64,7 +64,8 @@ void check_bool(Provider& provider, Device& device) {
     return results;
   };
   const auto booleans = run(op, seen.data(), seen.size()), numbers = run(added, sums.data(), sums.size() * 4);
-  CHECK(!booleans.empty() && booleans.size() == numbers.size());
+  REQUIRE(!booleans.empty());
+  REQUIRE(booleans.size() == numbers.size());
   for (size_t i = 0; i < booleans.size(); ++i)
     for (size_t e = 0; e < booleans[i].size(); ++e) {
       CHECK(std::fabs(booleans[i][e] - numbers[i][e]) < 1e-6f);
@@ -83,12 +84,10 @@ void check_drift(Candidates& candidates) {
                    [&](const Op& op) { return attended(op, inputs); });
 }
 
-}  // namespace
-
-int main() {
+TEST("all") {
   Candidates candidates;
   candidates.unoptimised_on_cpus();
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   // Building programs takes most of the time: on processors, of the tiles every third, another third each time. Each of
   // them: test_opencl_points_attention.
   bool gpu = false;
@@ -110,5 +109,6 @@ int main() {
     if (provider->name() == "opencl")
       for (const auto& device : provider->devices()) check_bool(*provider, *device);
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
-  return 0;
 }
+
+}  // namespace

@@ -39,11 +39,9 @@ const Case cases[] = {
     {"conv_transpose3d", {1, 4, 3, 4, 3}, {4, 16, 2, 3, 2}, "stride=[2,1,2] padding=1"},
 };
 
-}  // namespace
-
-int main() {
+TEST("all") {
   Candidates candidates;
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   // Building programs takes most of the time, so a case runs every third candidate of its list, which starts anew
   // with the device; another third the next time.
   size_t number = 0, turn = 0;
@@ -123,5 +121,6 @@ int main() {
   for (int i : {0, 4}) check(candidates, few[i], DType::f32, true);
   CHECK(quads >= 32);
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
-  return 0;
 }
+
+}  // namespace

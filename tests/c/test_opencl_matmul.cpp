@@ -4,9 +4,11 @@
 using namespace pl;
 using namespace pl::testing;
 
-int main() {
+namespace {
+
+TEST("all") {
   Candidates candidates;
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   // Building programs takes most of the time: of the plans for matrix units every third, another third each time.
   size_t number = 0;
   candidates.filter = [&](const Candidate& candidate) {
@@ -54,5 +56,6 @@ int main() {
                f32);
   check_linear(candidates, {3, 40, 12}, 6, "", false, true, f32);
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
-  return 0;
 }
+
+}  // namespace

@@ -61,27 +61,33 @@ void check_recognition() {
   };
   for (const auto& [name, kind] : names) {
     const MatrixUnit unit = matrix_unit(amd(name));
-    CHECK(bool(unit) == (kind != 0) && unit.amd_matrix == kind);
+    CHECK(bool(unit) == (kind != 0));
+    CHECK(unit.amd_matrix == kind);
     CHECK(bool(unit) == unit.reason.empty());
     if (unit) CHECK(unit.lanes == (kind >= 4 ? 32 : 64));
   }
   const MatrixUnit cdna3 = matrix_unit(amd("gfx942")), cdna2 = matrix_unit(amd("gfx90a")),
                    rdna3 = matrix_unit(amd("gfx1100"));
   for (const Math math : {Math::fp32, Math::tf32, Math::fp16}) {
-    CHECK(cdna2.refusal(DType::f32, math).empty() && cdna3.refusal(DType::f32, math).empty());
+    CHECK(cdna2.refusal(DType::f32, math).empty());
+    CHECK(cdna3.refusal(DType::f32, math).empty());
     CHECK(rdna3.refusal(DType::f32, math).find("f16 and bf16, not f32") != std::string::npos);
     CHECK(rdna3.refusal(DType::bf16, math).empty());
   }
-  CHECK(cdna3.tf32 && !cdna2.tf32);
+  CHECK(cdna3.tf32);
+  CHECK(!cdna2.tf32);
   CHECK(!cdna3.refusal(DType::s8, Math::fp32).empty());
 
   CHECK(matrix_unit(intel(8, kMad)).intel_matrix == 8);
   const MatrixUnit xe2 = matrix_unit(intel(16, kMad + "cl_intel_subgroup_matrix_multiply_accumulate_tf32"));
-  CHECK(xe2.intel_matrix == 16 && xe2.tf32 && !xe2.block_reads);
+  CHECK(xe2.intel_matrix == 16);
+  CHECK(xe2.tf32);
+  CHECK(!xe2.block_reads);
   CHECK(xe2.refusal(DType::f32, Math::tf32).empty());
   CHECK(xe2.refusal(DType::f32, Math::fp32).find("tf32 only") != std::string::npos);
   const MatrixUnit alchemist = matrix_unit(intel(8, kMad + "cl_intel_subgroup_matrix_multiply_accumulate_tf32"));
-  CHECK(!alchemist.tf32 && !alchemist.refusal(DType::f32, Math::tf32).empty());
+  CHECK(!alchemist.tf32);
+  CHECK(!alchemist.refusal(DType::f32, Math::tf32).empty());
   CHECK(matrix_unit(intel(16, kMad + "cl_intel_subgroup_local_block_io cl_intel_subgroups_short")).block_reads);
   CHECK(matrix_unit(intel(16, "cl_intel_subgroups")).reason.find("does not report") != std::string::npos);
   CHECK(matrix_unit(intel(32, kMad)).reason.find("8 or 16") != std::string::npos);
@@ -96,7 +102,8 @@ void check_recognition() {
   Capabilities mali;
   mali.vendor = "ARM";
   mali.gpu = true;
-  CHECK(!matrix_unit(mali) && !matrix_unit(Capabilities()));
+  CHECK(!matrix_unit(mali));
+  CHECK(!matrix_unit(Capabilities()));
 }
 
 // How clang is asked for a unit's target; empty: it does not know it, or there is no clang.
@@ -126,7 +133,7 @@ struct Compiler {
     std::ifstream in(log);
     std::fprintf(stderr, "%s\n%s\n", line.c_str(),
                  std::string{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()}.c_str());
-    std::exit(1);
+    end_test();
   }
 };
 
@@ -147,26 +154,25 @@ const Case cases[] = {
     {"conv2d", {1, 58, 6, 7}, {62, 58, 1, 1}, "", true, true},
 };
 
-}  // namespace
+TEST("recognition") { check_recognition(); }
 
-int main() {
-  check_recognition();
+TEST("all") {
   Candidates candidates;
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   opencl::OpenclDevice* device = nullptr;  // one of the host's processor, where there is one
   for (const auto& each : candidates.devices()) {
     opencl::OpenclDevice* const target = opencl::as_opencl(*each);
     if (target && (!device || (target->capabilities().cpu && !device->capabilities().cpu))) device = target;
   }
-  CHECK(device != nullptr);
+  REQUIRE(device != nullptr);
   candidates.only(*device);
   const Capabilities own = device->capabilities();
   std::ifstream in(PYLAYOUT_SOURCE_DIR "/tests/c/kernels/emulated_matrix_units.clh");
   device->build_prelude = std::string{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  CHECK(!device->build_prelude.empty());
+  REQUIRE(!device->build_prelude.empty());
   unoptimised_on_cpus(*device);
   std::string folder = (std::filesystem::temp_directory_path() / "pylayout-units-XXXXXX").string();
-  CHECK(mkdtemp(folder.data()) != nullptr);
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
   opencl::most_mma_plans = 1000;
 
   const std::string amdgcn = "-target amdgcn-amd-amdhsa -nogpulib -O1 -S -o /dev/null -mcpu=";
@@ -227,7 +233,8 @@ int main() {
       check_matmul(candidates, {9, 24}, {24, 40}, "", 40, dtype);
     };
     run(DType::f16, Math::fp32);
-    CHECK(seen.size() >= size_t(unit.whole ? 11 : 4) && parts);
+    CHECK(seen.size() >= size_t(unit.whole ? 11 : 4));
+    CHECK(parts);
     step = unit.whole ? 3 : 6;
     run(DType::bf16, Math::fp32);
     if (found.fp32) run(DType::f32, Math::fp32);
@@ -236,5 +243,6 @@ int main() {
                 compiler.command.empty() ? size_t(0) : compiled.size());
   }
   std::filesystem::remove_all(folder);
-  return 0;
 }
+
+}  // namespace

@@ -38,7 +38,9 @@ Dims spatial_part(const Dims& shape) {
 
 // ---- pooling
 
-void test_pool() {
+SETUP() { unoptimised_on_pocl(); }
+
+TEST("pool") {
   const auto check = [](const char* name, const char* attributes, const Input& x) {
     run(
         name, attributes, {x}, [&](const Op& op, const Dims& index) { return pooled(op, x, index); }, 4, 1e-6);
@@ -77,7 +79,7 @@ Input low_input(const Dims& shape) {
   return x;
 }
 
-void test_adaptive_pool() {
+TEST("adaptive_pool") {
   const auto check = [](const char* name, const char* attributes, const Input& x) {
     run(
         name, attributes, {x},
@@ -119,7 +121,7 @@ void test_adaptive_pool() {
 
 // ---- normalisation
 
-void test_batch_norm() {
+TEST("batch_norm") {
   const std::pair<DType, Dims> cases[] = {{DType::f32, {2, 9, 3, 2}},   {DType::bf16, {2, 9, 5}},
                                           {DType::f32, {2, 12, 7, 5}},  {DType::bf16, {3, 20, 5}},
                                           {DType::f16, {2, 136, 3, 3}}, {DType::f32, {37, 8}}};
@@ -169,7 +171,7 @@ double normalised(const Input& x, const Dims& index, double eps,
   return (at(x, index) - mean) / std::sqrt(squares / count + eps);
 }
 
-void test_layer_norm() {
+TEST("layer_norm") {
   const auto check = [](const Input& x, int kept, const char* attributes, bool affine) {
     Dims shape;
     for (int d = kept; d < x.desc.rank(); ++d) shape.push_back(x.desc.shape[d]);
@@ -195,7 +197,7 @@ void test_layer_norm() {
   check(random_input(DType::f32, {2, 1, 2, 1, 2, 1, 2, 2}), 0, "normalized_shape=[2,1,2,1,2,1,2,2]", false);
 }
 
-void test_group_norm() {
+TEST("group_norm") {
   const auto check = [](const char* name, const char* attributes, const Input& x, int64_t groups, bool affine) {
     const int64_t size = x.desc.shape[1] / groups;
     std::vector<Input> inputs{x};
@@ -216,7 +218,7 @@ void test_group_norm() {
   check("instance_norm", "", random_input(DType::f32, {2, 9, 2, 2, 3}), 9, true);
 }
 
-void test_softmax() {
+TEST("softmax") {
   const auto check = [](const char* attributes, int dim, const Input& x) {
     const auto sum_of = [&](const Dims& i) {
       double best = -kInf, sum = 0;
@@ -242,7 +244,7 @@ void test_softmax() {
   check("dim=0", 0, random_input(DType::bf16, {70}));
 }
 
-void test_lrn() {
+TEST("lrn") {
   const auto check = [](const char* attributes, int64_t size, double alpha, double beta, double k, const Input& x) {
     run(
         "local_response_norm", attributes, {x},
@@ -258,7 +260,7 @@ void test_lrn() {
   check("size=50 alpha=0.5", 50, 0.5, 0.75, 1, random_input(DType::f16, {2, 9, 5}));
 }
 
-void test_squeeze_excite() {
+TEST("squeeze_excite") {
   const auto check = [](const char* attributes, const Input& x, int64_t squeezed, bool matrices = false) {
     const int64_t n = x.desc.shape[0], c = x.desc.shape[1], positions = x.desc.elements() / (n * c);
     const DType dtype = x.desc.dtype;
@@ -299,7 +301,7 @@ void test_squeeze_excite() {
 
 // ---- arg reductions
 
-void test_arg_reduce() {
+TEST("arg_reduce") {
   const auto check = [](const char* name, const char* attributes, const Input& x, int dim) {
     run(name, attributes, {x}, [&](const Op& op, const Dims& out) {
       const bool keep = op.attributes.flag("keepdim"), min = std::string(name) == "argmin";
@@ -336,7 +338,7 @@ void test_arg_reduce() {
 
 // ---- resizing
 
-void test_resize() {
+TEST("resize") {
   const auto check = [](const char* attributes, const Input& x) {
     const Dims in = spatial_part(x.desc.shape);
     const bool linear = std::string(attributes).find("linear") != std::string::npos;
@@ -388,7 +390,7 @@ void test_resize() {
 constexpr DType kAll[] = {DType::f32, DType::f16, DType::bf16, DType::s8,
                           DType::u8,  DType::s32, DType::s64,  DType::boolean};
 
-void test_concat() {
+TEST("concat") {
   const auto check = [](const char* attributes, int dim, const std::vector<Input>& inputs) {
     run("concat", attributes, inputs, [&](const Op&, const Dims& index) {
       int64_t from = index[dim];
@@ -414,7 +416,7 @@ void test_concat() {
 }
 
 // Few channels to one block of them, and casts on the way.
-void test_reorder_pieces() {
+TEST("reorder_pieces") {
   for (int64_t channels : {1, 3, 4, 7})
     for (const char* attributes :
          {"target=aBcd4b", "target=aBcd8b", "target=aBcd8b dtype=f16", "target=aBcd4b dtype=bf16"}) {
@@ -427,7 +429,7 @@ void test_reorder_pieces() {
     run("cast", attributes, {image}, [&](const Op&, const Dims& index) { return at(image, index); });
 }
 
-void test_pad() {
+TEST("pad") {
   const auto check = [](const char* attributes, const Input& x) {
     run("pad", attributes, {x}, [&](const Op& op, const Dims& out) {
       const std::string mode = op.attributes.text("mode");
@@ -464,7 +466,7 @@ double taken(const Input& x, const Dims& index, int dim, double wanted) {
   return wanted < 0 || wanted >= size ? 0 : at(x, with(index, dim, int64_t(wanted)));
 }
 
-void test_gather() {
+TEST("gather") {
   const auto select = [](const char* attributes, int dim, const Input& x, const Input& index) {
     run("index_select", attributes, {x, index}, [&](const Op&, const Dims& out) {
       Dims place, chosen;
@@ -494,22 +496,3 @@ void test_gather() {
 }
 
 }  // namespace
-
-int main() {
-  unoptimised_on_pocl();
-  test_pool();
-  test_adaptive_pool();
-  test_batch_norm();
-  test_layer_norm();
-  test_group_norm();
-  test_softmax();
-  test_lrn();
-  test_squeeze_excite();
-  test_arg_reduce();
-  test_resize();
-  test_concat();
-  test_reorder_pieces();
-  test_pad();
-  test_gather();
-  return 0;
-}

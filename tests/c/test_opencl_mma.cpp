@@ -72,7 +72,7 @@ void check_bias() {
         }
         if (std::abs(along / norm) < 2e-8) return;
         std::fprintf(stderr, "%s: results are %.1e of them too large on average\n", what.c_str(), along / norm);
-        std::exit(1);
+        end_test();
       });
 }
 
@@ -84,7 +84,7 @@ void check_math(opencl::OpenclDevice& device) {
     op.math = math;
     CandidateList list;
     opencl::list_conv_mma(op, device, list);
-    CHECK(!list.candidates.empty());
+    REQUIRE(!list.candidates.empty());
     for (const Candidate& candidate : list.candidates)
       CHECK((candidate.implementation.find("tf32") != std::string::npos) == (math == Math::tf32));
   }
@@ -102,7 +102,7 @@ void check_no_loop(opencl::OpenclDevice& device) {
                           {tensor(Dims{1, kTerms, 5, 5}), tensor(Dims{columns, kTerms, 1, 1}), {}, {}});
     CandidateList list;
     opencl::list_conv_mma(op, device, list);
-    CHECK(!list.candidates.empty());
+    REQUIRE(!list.candidates.empty());
     Candidate& candidate = list.candidates.front();
     std::vector<BufferRef> buffers;
     for (int i : {0, 1}) {
@@ -121,13 +121,11 @@ void check_no_loop(opencl::OpenclDevice& device) {
   }
 }
 
-}  // namespace
-
-int main() {
+TEST("all") {
   check_ptx();
   Candidates candidates;
   candidates.unoptimised_on_cpus();  // matrix units are emulated there: a large source for each point
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   check_bias();
   for (const auto& device : candidates.devices())
     if (opencl::OpenclDevice* target = opencl::as_opencl(*device)) {
@@ -150,5 +148,6 @@ int main() {
   for (int i : {0, 2, 5, 8})
     if (i == 0 || all_tiles) check(candidates, cases[i], DType::f32, i < 3);
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
-  return 0;
 }
+
+}  // namespace

@@ -27,12 +27,10 @@ const PieceCase cases[] = {
     {{"conv2d", {1, 89, 6, 9}, {140, 89, 1, 1}, "", true, true}, 0, 4},
 };
 
-}  // namespace
-
-int main() {
+TEST("all") {
   Candidates candidates;
   candidates.unoptimised_on_cpus();  // matrix units are emulated there: a large source for each point
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   // Building programs takes most of the time: the first plan of each case and some others, each time
   // different ones.
   opencl::most_mma_plans = 1000;
@@ -79,5 +77,6 @@ int main() {
     });
   }
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
-  return 0;
 }
+
+}  // namespace

@@ -6,9 +6,11 @@
 using namespace pl;
 using namespace pl::testing;
 
-int main() {
+namespace {
+
+TEST("all") {
   Candidates candidates;
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   for (DType dtype : {DType::f32, DType::f16}) {
     EachPointOnce once(candidates, {"attention_mma"});
     for (const AttentionCase& c : {AttentionCase{{1, 2, 130, 32}, {1, 2, 150, 32}, {1, 2, 150, 40}, {}, ""},
@@ -19,5 +21,6 @@ int main() {
     std::printf("attention_mma: %zu points\n", once.points("attention_mma"));
     CHECK(once.points("attention_mma") >= 10);
   }
-  return 0;
 }
+
+}  // namespace

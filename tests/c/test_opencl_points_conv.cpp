@@ -6,9 +6,11 @@
 using namespace pl;
 using namespace pl::testing;
 
-int main() {
+namespace {
+
+TEST("all") {
   Candidates candidates;
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   candidates.more = {opencl::list_conv_depthwise_window, opencl::list_conv_quad};
   EachPointOnce once(candidates, {"conv_fwd_rows", "conv_fwd_tiled", "conv_fwd_depthwise", "conv_fwd_depthwise_rows",
                                   "conv_fwd_depthwise_window", "conv_fwd_quad"});
@@ -52,5 +54,6 @@ int main() {
   expect("conv_fwd_tiled", cpu ? 9 : 0);
   expect("conv_fwd_depthwise_rows", cpu ? 4 : 0);
   for (const char* family : {"conv_fwd_depthwise", "conv_fwd_depthwise_window", "conv_fwd_quad"}) expect(family, 9);
-  return 0;
 }
+
+}  // namespace

@@ -7,9 +7,11 @@
 using namespace pl;
 using namespace pl::testing;
 
-int main() {
+namespace {
+
+TEST("all") {
   Candidates candidates;
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   EachPointOnce once(candidates, {"conv_fwd_local", "matmul_local"});
   const Case cases[] = {
       {"conv2d", {1, 20, 7, 19}, {133, 20, 1, 1}, "activation=relu", true, true},
@@ -30,5 +32,6 @@ int main() {
     std::printf("%s: %zu points\n", family, once.points(family));
     CHECK(once.points(family) >= 40);
   }
-  return 0;
 }
+
+}  // namespace

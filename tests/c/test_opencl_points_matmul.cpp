@@ -5,9 +5,11 @@
 using namespace pl;
 using namespace pl::testing;
 
-int main() {
+namespace {
+
+TEST("all") {
   Candidates candidates;
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   EachPointOnce once(candidates, {"matmul_tiled"});
   for (int i = 0; i < 2; ++i) {
     once.next(i > 0);
@@ -18,5 +20,6 @@ int main() {
   }
   std::printf("matmul_tiled: %zu points\n", once.points("matmul_tiled"));
   CHECK(once.points("matmul_tiled") >= 12);
-  return 0;
 }
+
+}  // namespace

@@ -10,7 +10,7 @@ using namespace pl::opencl_testing;
 
 namespace {
 
-void test_unary() {
+TEST("unary") {
   for (const Schema* schema : all_schemas()) {
     if (schema->kind != "unary") continue;
     const std::string& name = schema->name;
@@ -48,7 +48,7 @@ void test_unary() {
   run_all_opencl("sign", "", {special}, expect({nan, 1, -1, -1}));
 }
 
-void test_binary() {
+TEST("binary") {
   const std::pair<Dims, Dims> shapes[] = {{{2, 17, 3, 5}, {2, 17, 3, 5}},
                                           {{2, 17, 3, 5}, {1, 17, 1, 1}},
                                           {{1, 17, 1, 5}, {2, 1, 3, 1}},
@@ -136,7 +136,7 @@ Values reduced(const Op& op, const Input& x) {
 }
 
 // Whole vectors with a rest, and blocks of channels of which some are padding, where a function of zero is not zero.
-void test_whole_vectors() {
+TEST("whole_vectors") {
   const double nan = std::nan("");
   for (const Dims& shape : {Dims{3, 37}, Dims{9}, Dims{2, 24, 5, 3}, Dims{1, 17, 40}, Dims{2, 12, 7}})
     for (DType dtype : {DType::f32, DType::bf16}) {
@@ -163,7 +163,7 @@ void test_whole_vectors() {
     }
 }
 
-void test_reduce() {
+TEST("reduce") {
   const auto check = [](const char* name, const char* attributes, const Input& x) {
     run_all_opencl(name, attributes, {x}, [&](const Op& op, const std::vector<Values>& y, const std::string& what) {
       // Sums of numbers of either sign: the error is relative to the sum of magnitudes.
@@ -194,7 +194,7 @@ void test_reduce() {
   run_all_opencl("amax", "", {nan}, expect({std::nan("")}));
 }
 
-void test_pointwise() {
+TEST("pointwise") {
   const Input a = random_input(DType::f32, {2, 18, 3, 4}), b = random_input(DType::f16, {18, 1, 1}),
               c = random_input(DType::s32, {2, 1, 3, 4});
   run_all_opencl("pointwise",
@@ -222,7 +222,7 @@ void test_pointwise() {
                      variance[size_t(index[1])] += v * v / 24;
                    });
                    for (size_t i = 0; i < 18; ++i) variance[i] -= mean[i] * mean[i];
-                   CHECK(op.outputs.size() == 2);
+                   REQUIRE(op.outputs.size() == 2);
                    compare(y[0], mean, 1e-5, 1e-5, what);
                    compare(y[1], variance, 1e-4, 1e-4, what);
                  });
@@ -239,7 +239,7 @@ void test_pointwise() {
 }
 
 // Every dtype to every other, through the common axes and, element by element, into a layout without them.
-void test_reorder_dtypes() {
+TEST("reorder_dtypes") {
   const double nan = std::nan("");
   const Input edge{TensorDesc::dense(DType::f32, {8}), {300, -300, 0.5, 1.5, -2.5, nan, 3e9, -3e9}};
   run_all_opencl("reorder", "target=a dtype=s8", {edge}, expect({127, -128, 0, 2, -2, 0, 127, -128}));
@@ -265,7 +265,7 @@ void test_reorder_dtypes() {
       }
 }
 
-void test_repeatable() {
+TEST("repeatable") {
   const Input x = random_input(DType::f32, {1, 200000});
   std::vector<Values> first;
   for (int run = 0; run < 3; ++run) {
@@ -278,14 +278,3 @@ void test_repeatable() {
 }
 
 }  // namespace
-
-int main() {
-  test_unary();
-  test_binary();
-  test_whole_vectors();
-  test_reduce();
-  test_pointwise();
-  test_reorder_dtypes();
-  test_repeatable();
-  return 0;
-}

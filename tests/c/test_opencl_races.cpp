@@ -11,9 +11,11 @@
 using namespace pl;
 using namespace pl::testing;
 
-int main() {
+namespace {
+
+TEST("all") {
   Candidates candidates;
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   std::set<std::string> seen;
   candidates.more = {opencl::list_conv_mma, opencl::list_conv_local, opencl::list_conv_winograd,
                      opencl::list_conv_quad};
@@ -77,5 +79,6 @@ int main() {
   std::printf("%zu ways\n", seen.size());
   for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());
   CHECK(seen.size() >= 16);
-  return 0;
 }
+
+}  // namespace

@@ -32,9 +32,7 @@ void both_ways(const char* one, const char* other, const Dims& shape, DType from
   check(other, one, shape, from, to);
 }
 
-}  // namespace
-
-int main() {
+TEST("all") {
   unoptimised_on_pocl();
   const DType f32 = DType::f32, f16 = DType::f16, bf16 = DType::bf16;
   both_ways("abcd", "aBcd16b", {2, 32, 18, 18}, f32, f32);  // 324 pixels: more than a tile of 256
@@ -50,5 +48,6 @@ int main() {
   both_ways("abc", "Abc16a", {19, 5, 36}, f32, f32);
   std::printf("reorder_quads: %zu tiles\n", tiles.size());
   if (!targets().empty()) CHECK(tiles.size() >= 40);
-  return 0;
 }
+
+}  // namespace

@@ -60,18 +60,16 @@ class CountedProvider : public Provider {
 };
 const ProviderRegistration registered("counted", [] { return std::make_unique<CountedProvider>(); });
 
-}  // namespace
-
-int main() {
+TEST("all") {
   Candidates candidates;
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   ContextOptions options;
   options.cache_dir = "/proc/none";
   const auto context = Context::create(options);
   opencl::OpenclDevice* device = nullptr;
   for (const auto& each : context->devices())
     if (!device) device = opencl::as_opencl(*each);
-  CHECK(device != nullptr);
+  REQUIRE(device != nullptr);
   opencl::Capabilities can = device->capabilities();
   can.cpu = false;
   can.gpu = true;
@@ -96,12 +94,13 @@ int main() {
   how.seconds = 20;
   Plan::compile(context, graph, how);
 
-  CHECK(prepared.size() >= size_t(kOps));
+  REQUIRE(prepared.size() >= size_t(kOps));
   std::set<int> first;
   for (int i = 0; i < kOps; ++i) {
     CHECK(prepared[size_t(i)].second == 0);
     first.insert(prepared[size_t(i)].first);
   }
-  CHECK(first.size() == size_t(kOps));
-  return 0;
+  REQUIRE(first.size() == size_t(kOps));
 }
+
+}  // namespace

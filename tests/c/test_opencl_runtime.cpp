@@ -66,15 +66,15 @@ void test_memory(OpenclDevice& device) {
 
 void run_reorder(OpenclDevice& device, Device& where, const TensorDesc& from, const TensorDesc& to) {
   const Schema* schema = find_schema("reorder");
-  CHECK(schema != nullptr);
+  REQUIRE(schema != nullptr);
   Attributes attributes;
   attributes.set("target", to.layout.generic_str());
   const Op op = make_op(*schema, attributes, {from});
   const auto* list = OpTable<OpenclTable, OpenclList>::instance().find("reorder");
-  CHECK(list != nullptr);
+  REQUIRE(list != nullptr);
   CandidateList candidates;
   (*list)(op, device, candidates);
-  CHECK(!candidates.candidates.empty());
+  REQUIRE(!candidates.candidates.empty());
   const std::vector<float> values = ramp(from.extent());
   for (Candidate& candidate : candidates.candidates) {
     BufferRef src = where.allocate(from.size_bytes()), dst = where.allocate(to.size_bytes() + 64);
@@ -96,7 +96,7 @@ void run_reorder(OpenclDevice& device, Device& where, const TensorDesc& from, co
       written[place] = true;
       if (result[place] != values[size_t(from.offset_of(index))]) {
         std::fprintf(stderr, "%s: %s -> %s\n", candidate.implementation.c_str(), from.str().c_str(), to.str().c_str());
-        CHECK(false);
+        REQUIRE(false);
       }
     });
     for (size_t i = 0; i < result.size(); ++i) {
@@ -137,8 +137,10 @@ void test_build_error(OpenclDevice& device) {
   } catch (const Error& error) {
     message = error.what();
   }
-  CHECK(message.find("broken") != std::string::npos && message.find("CL_BUILD_PROGRAM_FAILURE") != std::string::npos);
-  CHECK(message.find("nonsense") != std::string::npos && message.find("-DEXTRA=1") != std::string::npos);
+  CHECK(message.find("broken") != std::string::npos);
+  CHECK(message.find("CL_BUILD_PROGRAM_FAILURE") != std::string::npos);
+  CHECK(message.find("nonsense") != std::string::npos);
+  CHECK(message.find("-DEXTRA=1") != std::string::npos);
 }
 
 // What kernels call is declared in kernels/common/builtins.clh; what is not is found all the same.
@@ -171,7 +173,8 @@ void test_threads(OpenclDevice& device) {
 
 void test_lend(Provider& provider, OpenclDevice& device) {
   std::shared_ptr<Device> lent = provider.lend(device.context(), device.queue());
-  CHECK(lent != nullptr && lent == provider.lend(device.context(), device.queue()));
+  REQUIRE(lent != nullptr);
+  CHECK(lent == provider.lend(device.context(), device.queue()));
   BufferRef mine = device.allocate(64);
   const int value = 77;
   device.write(*mine, 0, &value, 4);
@@ -181,9 +184,7 @@ void test_lend(Provider& provider, OpenclDevice& device) {
   CHECK(back == 77);
 }
 
-}  // namespace
-
-int main() {
+TEST("all") {
   for (const std::string& note : libraries().notes) std::printf("%s\n", note.c_str());
   std::shared_ptr<Device> cpu = make_cpu_device();
   for (auto& provider : make_providers()) {
@@ -203,5 +204,6 @@ int main() {
       test_builtins(opencl);
     }
   }
-  return 0;
 }
+
+}  // namespace

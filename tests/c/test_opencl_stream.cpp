@@ -21,12 +21,10 @@ const Case cases[] = {
     {"conv1d", {2, 16, 90}, {132, 16, 5}, "padding=2", false, true},
 };
 
-}  // namespace
-
-int main() {
+TEST("all") {
   Candidates candidates;
   candidates.unoptimised_on_cpus();  // matrix units are emulated there: a large source for each point
-  if (candidates.no_devices()) return 0;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
   opencl::most_mma_plans = 1000;
   opencl::wgmma_tiles_in_plain = true;
   opencl::most_stream_groups = 3;
@@ -48,5 +46,6 @@ int main() {
   }
   for (const std::string& name : candidates.implementations) std::printf("ran %s\n", name.c_str());
   CHECK(tried.size() == 6);
-  return 0;
 }
+
+}  // namespace

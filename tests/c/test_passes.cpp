@@ -7,7 +7,9 @@
 
 using namespace pltest;
 
-static void test_remove_identity() {
+namespace {
+
+TEST("remove_identity") {
   const Pass pass = passes::remove_identity();
   const auto gone = [&](const char* op, const std::string& attributes, const Dims& shape) {
     expect_pass(pass, graph_of([&](Builder& b) { return b.add(op, {b.input(shape)}, attributes); }), "", 0);
@@ -74,10 +76,11 @@ static void test_remove_identity() {
   const std::string name = direct.graph.outputs()[0].name;
   pass.run(direct.graph, context());
   direct.graph.tidy();
-  CHECK(direct.graph.outputs()[0].name == name && direct.graph.nodes().empty());
+  CHECK(direct.graph.outputs()[0].name == name);
+  CHECK(direct.graph.nodes().empty());
 }
 
-static void test_fold_constants() {
+TEST("fold_constants") {
   const Pass pass = passes::fold_constants();
   expect_pass(pass, graph_of([](Builder& b) {
                 const ValueId c = b.add("add", {b.constant({3, 1}), b.constant({1, 4})});
@@ -119,10 +122,11 @@ static void test_fold_constants() {
   pass.run(b.graph, context());
   b.graph.tidy();
   const TensorRef sum = b.graph.value(b.graph.outputs()[0].value).constant;
-  CHECK(sum && *static_cast<const int64_t*>(sum->buffer()->host()) == (int64_t(1) << 54) + 2);
+  REQUIRE(sum);
+  CHECK(*static_cast<const int64_t*>(sum->buffer()->host()) == (int64_t(1) << 54) + 2);
 }
 
-static void test_fold_batch_norm() {
+TEST("fold_batch_norm") {
   const Pass pass = passes::fold_batch_norm();
   const auto after = [&](const char* op, const Dims& x, const Dims& weight, const std::string& attributes, bool bias,
                          int64_t channels, const std::string& ops) {
@@ -191,7 +195,7 @@ static void test_fold_batch_norm() {
   expect_pass(pass, half.graph, "conv2d+bias", 2e-2);
 }
 
-static void test_fuse_bias() {
+TEST("fuse_bias") {
   const Pass pass = passes::fuse_bias();
   const auto matmul = [&](const Dims& a, const Dims& matrix, const std::string& attributes, const std::string& ops) {
     expect_pass(pass, graph_of([&](Builder& b) {
@@ -240,7 +244,7 @@ static void test_fuse_bias() {
               "linear+relu add");
 }
 
-static void test_fuse_activation() {
+TEST("fuse_activation") {
   const Pass pass = passes::fuse_activation();
   const Dims shape{1, 4, 3, 3};
   for (const char* name : {"relu", "relu6", "silu", "hardswish", "hardsigmoid", "sigmoid", "tanh", "mish", "abs"})
@@ -279,7 +283,7 @@ static void test_fuse_activation() {
   expect_pass(pass, shared.graph, "conv2d relu");
 }
 
-static void test_recognise_activation() {
+TEST("recognise_activation") {
   const Pass pass = passes::recognise_activation();
   const auto spelled = [&](const std::function<ValueId(Builder&, ValueId)>& make, const std::string& ops,
                            double tolerance = 1e-5) {
@@ -389,7 +393,7 @@ static void test_recognise_activation() {
   expect_pass(pass, shared.graph, "sigmoid mul");
 }
 
-static void test_fuse_residual() {
+TEST("fuse_residual") {
   const Pass pass = passes::fuse_residual();
   const Dims shape{2, 4, 3, 3};
   const auto sum = [&](const std::function<ValueId(Builder&)>& make, const Dims& other, const std::string& ops) {
@@ -433,7 +437,7 @@ static void test_fuse_residual() {
   expect_pass(pass, twice.graph, "conv2d add");
 }
 
-static void test_fold_pad() {
+TEST("fold_pad") {
   const Pass pass = passes::fold_pad();
   const auto padded = [&](const char* op, const std::string& pad, const std::string& attributes, const std::string& ops,
                           const Dims& weight = {}) {
@@ -458,7 +462,7 @@ static void test_fold_pad() {
   padded("max_pool2d", "pad=[1,1,0,1]", "kernel_size=3", "pad max_pool2d");
 }
 
-static void test_fold_scale() {
+TEST("fold_scale") {
   const Pass pass = passes::fold_scale();
   const auto after = [&](const char* op, const Dims& x, const Dims& weight, const std::string& arithmetic,
                          const Dims& constant, bool first, const std::string& ops, const std::string& attributes = "") {
@@ -529,7 +533,7 @@ static void test_fold_scale() {
   compare(chain.graph, shorter, 1e-6, "a chain of sums");
 }
 
-static void test_merge_equal() {
+TEST("merge_equal") {
   const Pass pass = passes::merge_equal();
   Builder b;
   const ValueId x = b.input({4, 4}), one = b.values({4}, {1, 2, 3, 4}), same = b.values({4}, {1, 2, 3, 4}),
@@ -545,7 +549,7 @@ static void test_merge_equal() {
   expect_pass(pass, nothing.graph, "relu relu", 0);
 }
 
-static void test_fuse_squeeze_excite() {
+TEST("fuse_squeeze_excite") {
   const Pass pass = passes::fuse_squeeze_excite();
   struct Block {
     Dims shape{2, 8, 3, 5};
@@ -600,17 +604,4 @@ static void test_fuse_squeeze_excite() {
       "relu global_avg_pool" + rest);
 }
 
-int main() {
-  test_fuse_squeeze_excite();
-  test_remove_identity();
-  test_fold_constants();
-  test_fold_batch_norm();
-  test_fuse_bias();
-  test_fuse_activation();
-  test_recognise_activation();
-  test_fuse_residual();
-  test_fold_pad();
-  test_fold_scale();
-  test_merge_equal();
-  return 0;
-}
+}  // namespace

@@ -17,11 +17,13 @@ using pl::Pbqp;
 using pl::PbqpLimits;
 using pl::PbqpSolution;
 
-static const double kInf = std::numeric_limits<double>::infinity();
+namespace {
 
-static bool close(double a, double b) { return a == b || std::abs(a - b) <= 1e-9 * (1 + std::abs(a) + std::abs(b)); }
+const double kInf = std::numeric_limits<double>::infinity();
 
-static double brute_force(const Pbqp& problem) {
+bool close(double a, double b) { return a == b || std::abs(a - b) <= 1e-9 * (1 + std::abs(a) + std::abs(b)); }
+
+double brute_force(const Pbqp& problem) {
   std::vector<int> choice(size_t(problem.nodes()), 0);
   for (int n = 0; n < problem.nodes(); ++n)
     if (problem.node(n).empty()) return kInf;
@@ -38,14 +40,16 @@ static double brute_force(const Pbqp& problem) {
 }
 
 // Everything a solution says of itself that can be checked without knowing the optimum.
-static void check_consistent(const Pbqp& problem, const PbqpSolution& found) {
+void check_consistent(const Pbqp& problem, const PbqpSolution& found) {
   if (found.choice.empty()) {
     CHECK(found.cost == (problem.nodes() == 0 ? 0 : kInf));
     return;
   }
   CHECK(int(found.choice.size()) == problem.nodes());
-  for (int n = 0; n < problem.nodes(); ++n)
-    CHECK(found.choice[size_t(n)] >= 0 && found.choice[size_t(n)] < int(problem.node(n).size()));
+  for (int n = 0; n < problem.nodes(); ++n) {
+    CHECK(found.choice[size_t(n)] >= 0);
+    CHECK(found.choice[size_t(n)] < int(problem.node(n).size()));
+  }
   CHECK(close(found.cost, problem.cost(found.choice)));
   CHECK(found.cost < kInf);
   CHECK(found.lower_bound <= found.cost);
@@ -63,7 +67,7 @@ struct Random {
 // layout-like (0 if the states agree).
 enum { kReal, kAlike, kTies, kZeros, kSigned, kAgree, kKinds };
 
-static double random_cost(Random& random, int kind, double forbidden) {
+double random_cost(Random& random, int kind, double forbidden) {
   if (random.real() < forbidden) return kInf;
   switch (kind) {
     case kAlike: return 1 + random.real();
@@ -74,7 +78,7 @@ static double random_cost(Random& random, int kind, double forbidden) {
   }
 }
 
-static CostMatrix random_matrix(Random& random, int rows, int cols, int kind, double forbidden) {
+CostMatrix random_matrix(Random& random, int rows, int cols, int kind, double forbidden) {
   CostMatrix out(rows, cols);
   const double reorder = random.real() * 3;
   for (int i = 0; i < rows; ++i)
@@ -84,19 +88,19 @@ static CostMatrix random_matrix(Random& random, int rows, int cols, int kind, do
   return out;
 }
 
-static void join(Pbqp& problem, Random& random, int a, int b, int kind, double forbidden) {
+void join(Pbqp& problem, Random& random, int a, int b, int kind, double forbidden) {
   problem.add_edge(a, b,
                    random_matrix(random, int(problem.node(a).size()), int(problem.node(b).size()), kind, forbidden));
 }
 
-static int random_node(Pbqp& problem, Random& random, int states, int kind, double forbidden) {
+int random_node(Pbqp& problem, Random& random, int states, int kind, double forbidden) {
   std::vector<double> costs;
   for (int i = 0; i < states; ++i) costs.push_back(random_cost(random, kind, forbidden));
   return problem.add_node(costs);
 }
 
 // Fan-out, diamonds, cycles, cliques, grids and any graph at all, of up to 8 nodes.
-static Pbqp random_problem(Random& random) {
+Pbqp random_problem(Random& random) {
   Pbqp problem;
   const int count = 1 + random.below(8), shape = random.below(6), kind = random.below(kKinds);
   const double forbidden = random.below(3) == 0 ? random.real() * 0.4 : 0;
@@ -139,7 +143,7 @@ static Pbqp random_problem(Random& random) {
   return problem;
 }
 
-static void test_equals_brute_force() {
+TEST("equals_brute_force") {
   int infeasible = 0, searched = 0;
   for (unsigned seed = 0; seed < 10000; ++seed) {
     Random random(seed);
@@ -148,7 +152,7 @@ static void test_equals_brute_force() {
     const PbqpSolution found = solve(problem);
     if (!found.exact || !close(found.cost, best) || found.choice.empty() != (best == kInf)) {
       std::fprintf(stderr, "seed %u: found %.17g (exact %d), the best is %.17g\n", seed, found.cost, found.exact, best);
-      CHECK(false);
+      REQUIRE(false);
     }
     check_consistent(problem, found);
     infeasible += best == kInf;
@@ -156,17 +160,21 @@ static void test_equals_brute_force() {
   }
   // The cases are worth something only if all kinds of them occur.
   std::printf("%d infeasible, %d searched\n", infeasible, searched);
-  CHECK(infeasible > 100 && infeasible < 5000);
+  CHECK(infeasible > 100);
+  CHECK(infeasible < 5000);
   CHECK(searched > 100);
 }
 
-static void test_small_cases() {
+TEST("small_cases") {
   Pbqp empty;
-  CHECK(solve(empty).exact && solve(empty).cost == 0);
+  CHECK(solve(empty).exact);
+  CHECK(solve(empty).cost == 0);
 
   Pbqp nothing;
   nothing.add_node({});
-  CHECK(solve(nothing).exact && solve(nothing).choice.empty() && solve(nothing).cost == kInf);
+  CHECK(solve(nothing).exact);
+  CHECK(solve(nothing).choice.empty());
+  CHECK(solve(nothing).cost == kInf);
 
   Pbqp tie;  // of equal states the first
   tie.add_node({3, 1, 1, 1});
@@ -177,7 +185,9 @@ static void test_small_cases() {
   differ.at(0, 0) = differ.at(1, 1) = kInf;
   for (int n = 0; n < 5; ++n) odd.add_node({0, 0});
   for (int n = 0; n < 5; ++n) odd.add_edge(n, (n + 1) % 5, differ);
-  CHECK(solve(odd).exact && solve(odd).choice.empty() && solve(odd).lower_bound == kInf);
+  CHECK(solve(odd).exact);
+  CHECK(solve(odd).choice.empty());
+  CHECK(solve(odd).lower_bound == kInf);
 
   Pbqp four;  // four nodes that must all differ, of three states: no reduction sees that
   CostMatrix all(3, 3);
@@ -185,7 +195,8 @@ static void test_small_cases() {
   for (int n = 0; n < 4; ++n) four.add_node({0, 0, 0});
   for (int b = 0; b < 4; ++b)
     for (int a = 0; a < b; ++a) four.add_edge(b, a, all);
-  CHECK(solve(four).exact && solve(four).choice.empty());
+  CHECK(solve(four).exact);
+  CHECK(solve(four).choice.empty());
 
   Pbqp turned;  // an edge named from its second node, and its parallel
   turned.add_node({0, 0});
@@ -196,7 +207,8 @@ static void test_small_cases() {
   turned.add_edge(1, 0, wide);
   CHECK(solve(turned).choice == (std::vector<int>{1, 2}));
   turned.add_edge(0, 1, tall);
-  CHECK(solve(turned).cost == 6 && solve(turned).choice == (std::vector<int>{0, 0}));
+  CHECK(solve(turned).cost == 6);
+  CHECK(solve(turned).choice == (std::vector<int>{0, 0}));
 
   for (double bad : {-kInf, double(NAN)}) {
     bool refused = false;
@@ -217,7 +229,7 @@ static void test_small_cases() {
 }
 
 // Trees by dynamic programming from the leaves: node n hangs from parent[n] < n.
-static void test_trees() {
+TEST("trees") {
   for (unsigned seed = 0; seed < 20; ++seed) {
     Random random(seed);
     Pbqp problem;
@@ -244,14 +256,16 @@ static void test_trees() {
     }
     const double expected = *std::min_element(best[0].begin(), best[0].end());
     const PbqpSolution found = solve(problem);
-    CHECK(found.exact && found.branches == 0 && close(found.cost, expected));
+    CHECK(found.exact);
+    CHECK(found.branches == 0);
+    CHECK(close(found.cost, expected));
     check_consistent(problem, found);
   }
 }
 
 // A chain of forks: node f_k, 1 to 4 paths of 0 to 3 nodes each, node f_(k+1); as residual and Inception blocks.
 // By dynamic programming along the chain, and along each path for each pair of states of its ends.
-static void test_series_parallel() {
+TEST("series_parallel") {
   for (unsigned seed = 0; seed < 20; ++seed) {
     Random random(1000 + seed);
     Pbqp problem;
@@ -305,14 +319,16 @@ static void test_series_parallel() {
       fork = next;
     }
     const PbqpSolution found = solve(problem);
-    CHECK(found.exact && found.branches == 0 && found.core == 0);
+    CHECK(found.exact);
+    CHECK(found.branches == 0);
+    CHECK(found.core == 0);
     CHECK(close(found.cost, *std::min_element(best.begin(), best.end())));
     check_consistent(problem, found);
   }
 }
 
 // Any graph whose answer is known: costs are zero along a hidden choice and not negative elsewhere.
-static void test_hidden_choice() {
+TEST("hidden_choice") {
   for (unsigned seed = 0; seed < 10; ++seed) {
     Random random(2000 + seed);
     Pbqp problem;
@@ -335,12 +351,13 @@ static void test_hidden_choice() {
       shifted.add_edge(a, b, m);
     }
     const PbqpSolution found = solve(shifted);
-    CHECK(found.exact && found.cost == 0);
+    CHECK(found.exact);
+    CHECK(found.cost == 0);
     check_consistent(shifted, found);
   }
 }
 
-static Pbqp clique(int nodes, int states, unsigned seed) {
+Pbqp clique(int nodes, int states, unsigned seed) {
   Random random(seed);
   Pbqp problem;
   for (int n = 0; n < nodes; ++n) random_node(problem, random, states, kReal, 0);
@@ -350,13 +367,13 @@ static Pbqp clique(int nodes, int states, unsigned seed) {
 }
 
 // Seconds of the processor: other programs on the machine do not matter.
-static double seconds_of(const std::function<void()>& work) {
+double seconds_of(const std::function<void()>& work) {
   const std::clock_t start = std::clock();
   work();
   return double(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
-static void test_deadline() {
+TEST("deadline") {
   const Pbqp problem = clique(60, 20, 7);
   PbqpSolution found;
   PbqpLimits limits;
@@ -366,7 +383,9 @@ static void test_deadline() {
   std::printf("clique of 60: %.3f s, cost %.4f, bound %.4f, %llu branches\n", spent, found.cost, found.lower_bound,
               static_cast<unsigned long long>(found.branches));
   check_consistent(problem, found);
-  CHECK(!found.exact && found.gap() > 0 && found.lower_bound > 0);
+  CHECK(!found.exact);
+  CHECK(found.gap() > 0);
+  CHECK(found.lower_bound > 0);
   CHECK(spent < 3);    // generous: a sanitizer may slow it; not the minutes a proof would take
   limits.seconds = 0;  // still a choice
   check_consistent(problem, solve(problem, limits));
@@ -374,7 +393,7 @@ static void test_deadline() {
 }
 
 // The work limit, not the clock, ends the search: the same each time, whatever the machine does meanwhile.
-static void test_deterministic() {
+TEST("deterministic") {
   PbqpLimits limits;
   limits.seconds = 1e9;
   limits.work = 20'000'000;
@@ -383,7 +402,9 @@ static void test_deterministic() {
   CHECK(!first.exact);
   for (int again = 0; again < 3; ++again) {
     const PbqpSolution other = solve(problem, limits);
-    CHECK(other.choice == first.choice && other.lower_bound == first.lower_bound && other.branches == first.branches);
+    CHECK(other.choice == first.choice);
+    CHECK(other.lower_bound == first.lower_bound);
+    CHECK(other.branches == first.branches);
   }
   for (unsigned seed = 0; seed < 500; ++seed) {
     Random random(seed), same(seed);
@@ -392,7 +413,7 @@ static void test_deterministic() {
 }
 
 // As networks are: ops with up to 20 ways in 3 to 6 layouts, tensors with several consumers as nodes of their own.
-static Pbqp network(int ops, int states, int reach, unsigned seed) {
+Pbqp network(int ops, int states, int reach, unsigned seed) {
   Random random(seed);
   Pbqp problem;
   std::vector<int> tensors;
@@ -413,7 +434,7 @@ static Pbqp network(int ops, int states, int reach, unsigned seed) {
 }
 
 // Dense blocks: every op reads all results of its block, through a concat in one of the layouts.
-static Pbqp dense_network(int blocks, int layers, int states, unsigned seed) {
+Pbqp dense_network(int blocks, int layers, int states, unsigned seed) {
   Random random(seed);
   Pbqp problem;
   for (int b = 0; b < blocks; ++b) {
@@ -441,7 +462,7 @@ static Pbqp dense_network(int blocks, int layers, int states, unsigned seed) {
   return problem;
 }
 
-static void report(const char* what, const Pbqp& problem, double most_gap) {
+void report(const char* what, const Pbqp& problem, double most_gap) {
   PbqpSolution found;
   PbqpLimits limits;
   limits.seconds = 1e9;  // the limit of work decides, so that a busy machine finds as much
@@ -454,7 +475,7 @@ static void report(const char* what, const Pbqp& problem, double most_gap) {
   CHECK(spent < 60);  // for sanitizers; 20 ms and 1 s are meant
 }
 
-static void test_fast_enough() {
+TEST("fast_enough") {
   report("150 ops of 20 states", network(150, 20, 4, 3), 0);
   report("1000 ops of 20 states", network(1000, 20, 4, 3), 0);
   report("150 ops of 20 states, reading from anywhere", network(150, 20, 150, 3), 0);
@@ -463,14 +484,4 @@ static void test_fast_enough() {
   report("4 dense blocks of 24 layers", dense_network(4, 24, 20, 5), 0.2);
 }
 
-int main() {
-  test_small_cases();
-  test_equals_brute_force();
-  test_trees();
-  test_series_parallel();
-  test_hidden_choice();
-  test_deadline();
-  test_deterministic();
-  test_fast_enough();
-  return 0;
-}
+}  // namespace

@@ -33,11 +33,11 @@ void check(const std::string& name, const std::string& attributes, const std::ve
     // oneDNN may refuse: without VNNI, or with zero points of weights.
     if (outcome.candidates == 0 && provider->name() == "host") {
       std::printf("FAILED %s %s: no candidate of the host\n", name.c_str(), attributes.c_str());
-      ++failures();
+      check_count_failure();
     }
     if (outcome.candidates > 0 && provider->name() == "onednn" && !onednn) {
       std::printf("FAILED %s %s: oneDNN ignores the zero point of weights\n", name.c_str(), attributes.c_str());
-      ++failures();
+      check_count_failure();
     }
   }
 }
@@ -121,9 +121,7 @@ void check_matmul(const Case& c, const Dims& a_shape, const Dims& b_shape) {
   check("matmul_integer", "", {a, b, a_zero, b_zero}, sums, !c.weight_zero);
 }
 
-}  // namespace
-
-int main() {
+TEST("all") {
   device = make_cpu_device();
   const DType u8 = DType::u8, s8 = DType::s8;
   const Case cases[] = {
@@ -138,6 +136,6 @@ int main() {
     check_matmul(c, {2, 3, 20, 64}, {64, 5});
     check_matmul(c, {2, 1, 5, 17}, {3, 17, 16});
   }
-  if (failures()) std::printf("%d failures\n", failures());
-  return failures() != 0;
 }
+
+}  // namespace

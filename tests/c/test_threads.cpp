@@ -11,8 +11,10 @@
 
 using namespace pl;
 
+namespace {
+
 // Each calls `work` once, on the calling thread; the pool's other threads are in the region meanwhile.
-static void test_work_is_done_here() {
+void do_work() {
   use_threads(2);
   const auto self = std::this_thread::get_id();
   for (int i = 0; i < 20; ++i) {
@@ -37,7 +39,7 @@ static void test_work_is_done_here() {
 
 #if !defined(__SANITIZE_THREAD__)
 // Threads of the pool that work by themselves, as a plan's streams, ask nobody to give way.
-static void test_within_a_region() {
+TEST("within_a_region") {
   use_threads(2);
   std::atomic<int> calls{0};
   int team = 0;
@@ -53,7 +55,7 @@ static void test_within_a_region() {
 }
 #endif
 
-static void test_exceptions_pass() {
+TEST("exceptions_pass") {
   use_threads(2);
   for (const auto run : {with_pool_aside, while_pool_yields}) {
     bool caught = false;
@@ -66,12 +68,7 @@ static void test_exceptions_pass() {
   }
 }
 
-int main() {
-  test_work_is_done_here();
-  std::thread(test_work_is_done_here).join();  // each thread has a pool of its own
-#if !defined(__SANITIZE_THREAD__)
-  test_within_a_region();
-#endif
-  test_exceptions_pass();
-  return 0;
-}
+TEST("work_is_done_here") { do_work(); }
+TEST("on_a_thread_of_its_own") { std::thread(do_work).join(); }  // each has a pool of its own
+
+}  // namespace

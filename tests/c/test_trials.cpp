@@ -14,8 +14,10 @@
 using namespace pl;
 using namespace pltest;
 
+namespace {
+
 // y = x after some work: by "swift" as good as none, by "tardy" of a quarter of a millisecond.
-static Schema make_work() {
+Schema make_work() {
   Schema schema("test_work", "test_work", "y = x");
   schema.tensor("x", "any").attribute("number", AttributeType::integer, int64_t(0), "makes each op another one");
   schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
@@ -24,7 +26,7 @@ static Schema make_work() {
 PL_REGISTER_OP(make_work);
 
 // The same in any of two layouts, which take it a tenth of a millisecond each.
-static Schema make_either() {
+Schema make_either() {
   Schema schema = make_work();
   schema.name = schema.kind = "test_either";
   return schema;
@@ -45,7 +47,7 @@ class WorkKernel : public Kernel {
   std::chrono::microseconds time_;
 };
 
-static Candidate work(const Op& op, const char* provider, const char* implementation, int microseconds) {
+Candidate work(const Op& op, const char* provider, const char* implementation, int microseconds) {
   Candidate candidate;
   candidate.provider = provider;
   candidate.implementation = implementation;
@@ -81,9 +83,9 @@ class WorkProvider : public Provider {
     out.add(work(op, "work", "swift", 1));
   }
 };
-static const ProviderRegistration work_registered("work", [] { return std::make_unique<WorkProvider>(); });
+const ProviderRegistration work_registered("work", [] { return std::make_unique<WorkProvider>(); });
 
-static int compiled = 0;
+int compiled = 0;
 class CompilingProvider : public Provider {
  public:
   std::string name() const override { return "compiling"; }
@@ -102,17 +104,16 @@ class CompilingProvider : public Provider {
     out.add(candidate);
   }
 };
-static const ProviderRegistration compiling_registered("compiling",
-                                                       [] { return std::make_unique<CompilingProvider>(); });
+const ProviderRegistration compiling_registered("compiling", [] { return std::make_unique<CompilingProvider>(); });
 
-static std::shared_ptr<Context> context_without_disk() {
+std::shared_ptr<Context> context_without_disk() {
   ContextOptions options;
   options.cache_dir = "/proc/none";
   options.opencl = false;
   return Context::create(options);
 }
 
-static Graph chain_of(int ops) {
+Graph chain_of(int ops) {
   Graph graph;
   ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {4, 16}));
   for (int i = 0; i < ops; ++i) {
@@ -124,7 +125,7 @@ static Graph chain_of(int ops) {
   return graph;
 }
 
-static int count(const Plan& plan, const std::string& text) {
+int count(const Plan& plan, const std::string& text) {
   const std::string whole = plan.explain();
   int times = 0;
   for (size_t at = whole.find(text); at != std::string::npos; at = whole.find(text, at + 1)) ++times;
@@ -132,7 +133,7 @@ static int count(const Plan& plan, const std::string& text) {
 }
 
 // Costs as a busy machine may have measured them: the swift one was disturbed.
-static void test_a_disturbed_measurement_does_not_decide() {
+TEST("a_disturbed_measurement_does_not_decide") {
   const auto context = context_without_disk();
   Catalog& catalog = context->catalog();
   Device& cpu = context->device("cpu");
@@ -163,7 +164,7 @@ static void test_a_disturbed_measurement_does_not_decide() {
 }
 
 // Costs that differ by less than they are known buy no reorders, however cheap those are.
-static void test_noise_buys_no_reorders() {
+TEST("noise_buys_no_reorders") {
   Graph graph;
   ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {1, 16, 4, 4}));
   for (int i = 0; i < 8; ++i) {
@@ -181,7 +182,7 @@ static void test_noise_buys_no_reorders() {
     Catalog& catalog = context->catalog();
     for (size_t i = 0; i < graph.nodes().size(); ++i) {
       const EntryRef entry = catalog.entry(graph.op(graph.node(i)), context->device("cpu"), 1);
-      CHECK(entry->ways.size() == 2);
+      REQUIRE(entry->ways.size() == 2);
       for (const Way& way : entry->ways)
         context->costs().record(way.environment, entry->text, way.key,
                                 way.candidate.outputs[0].layout.is_plain() == (i % 2 == 0) ? faster : 0.1);
@@ -196,7 +197,7 @@ static void test_noise_buys_no_reorders() {
 }
 
 // Less workspace where there are no images to cut.
-static void test_a_memory_limit_takes_lighter_ways() {
+TEST("a_memory_limit_takes_lighter_ways") {
   const auto context = context_without_disk();
   Graph graph;
   Attributes attributes;
@@ -228,7 +229,7 @@ static void test_a_memory_limit_takes_lighter_ways() {
     expect(1 << 15, "): work/frugal");
     try {
       expect(100, "");
-      CHECK(false);
+      REQUIRE(false);
     } catch (const Error& error) {
       CHECK(error.code() == Code::out_of_memory);
       CHECK(std::string(error.what()).find("memory_limit is 100 bytes, the least that this graph") !=
@@ -237,7 +238,7 @@ static void test_a_memory_limit_takes_lighter_ways() {
   }
 }
 
-static void test_time_runs_out_for_what_must_be_compiled_first() {
+TEST("time_runs_out_for_what_must_be_compiled_first") {
   const auto context = context_without_disk();
   const int ops = 20;  // six seconds of compiling
   PlanOptions options;
@@ -250,22 +251,17 @@ static void test_time_runs_out_for_what_must_be_compiled_first() {
   CHECK(count(*plan, "): work/swift") == ops);
 }
 
-static void test_samples() {
-  CHECK(std::isinf(typical({})) && std::isinf(least_of({})));
+TEST("samples") {
+  CHECK(std::isinf(typical({})));
+  CHECK(std::isinf(least_of({})));
   CHECK(typical({3, 2}) == 2);
   CHECK(typical({5, 1, 4, 2, 3}) == 2);  // one lucky run does not count
   CHECK(least_of({5, 1, 4, 2, 3}) == 1);
   std::vector<double> many;
   for (int i = 40; i > 0; --i) many.push_back(i);
   CHECK(typical(many) == 6);
-  CHECK(is_steady({1, 1.05, 9}) && !is_steady({1, 1.2, 9}));
+  CHECK(is_steady({1, 1.05, 9}));
+  CHECK(!is_steady({1, 1.2, 9}));
 }
 
-int main() {
-  test_samples();
-  test_a_disturbed_measurement_does_not_decide();
-  test_noise_buys_no_reorders();
-  test_a_memory_limit_takes_lighter_ways();
-  test_time_runs_out_for_what_must_be_compiled_first();
-  return 0;
-}
+}  // namespace

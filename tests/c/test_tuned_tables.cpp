@@ -21,7 +21,7 @@ const Family& family(const std::string& name) {
   for (const Family* each : Family::all())
     if (each->name() == name) return *each;
   std::fprintf(stderr, "there is no family %s\n", name.c_str());
-  std::exit(1);
+  end_test();
 }
 
 void check_shipped() {
@@ -32,7 +32,8 @@ void check_shipped() {
     std::vector<std::string> problems;
     const auto entries = parse_tuned(opencl::embedded_files[i].path, opencl::embedded_files[i].text, problems);
     for (const std::string& problem : problems) std::fprintf(stderr, "%s\n", problem.c_str());
-    CHECK(problems.empty() && !entries.empty());
+    CHECK(problems.empty());
+    REQUIRE(!entries.empty());
     for (const opencl::TunedEntry& entry : entries) CHECK(family(entry.family).contains(entry.point));
   }
   CHECK(tables >= 4);
@@ -41,10 +42,13 @@ void check_shipped() {
 void check_parsing() {
   std::vector<std::string> problems;
   const std::string line = "conv_fwd_local f32 window-channels rows=2^12 columns=2^6 terms=2^9: TILE_X=8";
-  CHECK(parse_tuned("t", "device a b\n" + line + "  # why\n", problems).size() == 1 && problems.empty());
-  CHECK(parse_tuned("t", "device  a\tb \r\n" + line + "\r\n", problems)[0].device == "a b" && problems.empty());
+  CHECK(parse_tuned("t", "device a b\n" + line + " # why\n", problems).size() == 1);
+  CHECK(problems.empty());
+  CHECK(parse_tuned("t", "device a\tb \r\n" + line + "\r\n", problems)[0].device == "a b");
+  CHECK(problems.empty());
   CHECK(parse_tuned("t", line, problems).empty());
-  CHECK(problems.size() == 1 && problems[0].find("t:1: there is no `device` line") == 0);
+  REQUIRE(problems.size() == 1);
+  CHECK(problems[0].find("t:1: there is no `device` line") == 0);
   for (const char* wrong : {
            "conv_fwd_local f32 window rows=2^12 columns=2^6: TILE_X=8",
            "conv_fwd_local f32 window",
@@ -59,7 +63,8 @@ void check_parsing() {
        }) {
     problems.clear();
     CHECK(parse_tuned("t", std::string("device a\n") + wrong, problems).empty());
-    CHECK(problems.size() == 1 && problems[0].find("t:2: ") == 0);
+    REQUIRE(problems.size() == 1);
+    CHECK(problems[0].find("t:2: ") == 0);
   }
   // Nothing that a file holds does more than that; few of its lines are named, in letters that can be printed.
   std::mt19937 engine(1);
@@ -70,14 +75,18 @@ void check_parsing() {
     parse_tuned("t", text, problems);
     CHECK(problems.size() <= 6);
     for (const std::string& problem : problems)
-      for (char c : problem) CHECK(c >= ' ' && c <= '~');
+      for (char c : problem) {
+        CHECK(c >= ' ');
+        CHECK(c <= '~');
+      }
   }
 
   // A named class is nearer than one that is left open, that than nothing.
   const auto entry = [&](const std::string& where) {
     problems.clear();
     const auto parsed = parse_tuned("t", "device a\nf " + where + ": T=1", problems);
-    CHECK(problems.empty() && parsed.size() == 1);
+    CHECK(problems.empty());
+    REQUIRE(parsed.size() == 1);
     return parsed[0];
   };
   const ShapeClass wanted(DType::f32, "window", 4096, 64, 512);
@@ -85,7 +94,12 @@ void check_parsing() {
              near = entry("f32 window rows=2^13 columns=2^6 terms=2^6").distance(wanted),
              open = entry("f32 window rows=* columns=2^6 terms=2^9").distance(wanted),
              all = entry("* * rows=* columns=* terms=*").distance(wanted);
-  CHECK(exact == 0 && near == 4 && open && *open > *near && all && *all > *near);
+  CHECK(exact == 0);
+  CHECK(near == 4);
+  REQUIRE(open);
+  CHECK(*open > *near);
+  REQUIRE(all);
+  CHECK(*all > *near);
   CHECK(!entry("f32 window rows=2^14 columns=2^6 terms=2^6").distance(wanted));
   CHECK(!entry("f16 * rows=* columns=* terms=*").distance(wanted));
   CHECK(!entry("* pointwise rows=* columns=* terms=*").distance(wanted));
@@ -119,7 +133,8 @@ void check_devices(opencl::OpenclDevice& device) {
   for (const auto& [can, values] : devices)
     for (const char* name : {"conv_fwd_local", "matmul_local"}) {
       const auto point = at(can, name);
-      CHECK(point && point->text() == values);
+      REQUIRE(point);
+      CHECK(point->text() == values);
     }
   CHECK(!at(gpu("Somebody", "Graphics 1")));
   // What was measured on one device is for that device, and for the dtype that was measured.
@@ -128,20 +143,20 @@ void check_devices(opencl::OpenclDevice& device) {
   device.pretend(h200);
   const auto first =
       opencl::tuned_point(family("conv_fwd_local"), device, ShapeClass(DType::f32, "window-columns", 200704, 64, 147));
-  CHECK(first && first->text() == "LOCAL_X=32 LOCAL_Y=8 TILE_X=4 TILE_Y=8 TILE_K=4");
+  REQUIRE(first);
+  CHECK(first->text() == "LOCAL_X=32 LOCAL_Y=8 TILE_X=4 TILE_Y=8 TILE_K=4");
   device.pretend(gpu("NVIDIA Corporation", "NVIDIA A100"));
   CHECK(!opencl::tuned_point(family("conv_fwd_local"), device,
                              ShapeClass(DType::f32, "window-columns", 200704, 64, 147)));
 }
 
-}  // namespace
+TEST("shipped") { check_shipped(); }
+TEST("parsing") { check_parsing(); }
 
-int main() {
-  check_shipped();
-  check_parsing();
+TEST("of_the_user") {
   // A user's own table wins over the shipped one; what it says wrongly is named.
   std::string folder = (std::filesystem::temp_directory_path() / "pylayout-tables-XXXXXX").string();
-  CHECK(mkdtemp(folder.data()) != nullptr);
+  REQUIRE(mkdtemp(folder.data()) != nullptr);
   setenv("PYLAYOUT_CACHE_DIR", folder.c_str(), 1);
   std::filesystem::create_directories(folder + "/tuned/folder.tuned");
   std::ofstream(folder + "/tuned/own.tuned")
@@ -169,12 +184,14 @@ int main() {
     opencl::OpenclDevice* device = nullptr;
     for (const auto& each : candidates.devices())
       if (!device) device = opencl::as_opencl(*each);
-    CHECK(device != nullptr);
+    REQUIRE(device != nullptr);
     check_devices(*device);
     device->pretend(gpu("Intel(R) Corporation", "Own Graphics"));
     const auto own = opencl::tuned_point(family("conv_fwd_local"), *device, ShapeClass(DType::f32, "window", 8, 8, 8));
-    CHECK(own && own->text() == "LOCAL_X=8 LOCAL_Y=4 TILE_X=8 TILE_Y=4 TILE_K=4");
+    REQUIRE(own);
+    CHECK(own->text() == "LOCAL_X=8 LOCAL_Y=4 TILE_X=8 TILE_Y=4 TILE_K=4");
   }
   std::filesystem::remove_all(folder);
-  return 0;
 }
+
+}  // namespace

@@ -4,7 +4,4 @@
 #include "check.h"
 #include "pylayout.h"
 
-int main(void) {
-  CHECK(strcmp(pl_version(), PYLAYOUT_VERSION) == 0);
-  return 0;
-}
+TEST("all") { CHECK(strcmp(pl_version(), PYLAYOUT_VERSION) == 0); }

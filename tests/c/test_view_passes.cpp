@@ -6,7 +6,9 @@
 
 using namespace pltest;
 
-static void test_recognise_channel_shuffle() {
+namespace {
+
+TEST("recognise_channel_shuffle") {
   const Pass pass = passes::recognise_channel_shuffle();
   const auto shuffle = [&](const char* split, const char* dims, const char* back, const std::string& ops) {
     expect_pass(pass, graph_of([&](Builder& b) {
@@ -23,7 +25,7 @@ static void test_recognise_channel_shuffle() {
   shuffle("shape=[3,2,4,3,4]", "dims=[0,2,1,3,4]", "shape=[2,12,3,4]", "reshape permute reshape");
 }
 
-static void test_fuse_interleave() {
+TEST("fuse_interleave") {
   const Pass pass = passes::fuse_interleave();
   const auto unit = [&](int groups, const Dims& second, const std::vector<std::pair<int, int>>& ranges, bool whole,
                         const std::string& ops) {
@@ -48,7 +50,7 @@ static void test_fuse_interleave() {
   unit(2, {2, 4, 3, 4}, {{0, 5}, {5, 10}}, false, "concat channel_shuffle slice slice");
 }
 
-static void test_recognise_norm() {
+TEST("recognise_norm") {
   const Pass pass = passes::recognise_norm();
   struct Spelling {
     const char *square, *dims;
@@ -98,7 +100,7 @@ static void test_recognise_norm() {
 }
 
 // Windows of a Swin transformer: n images of w windows, h heads, l rows each; a bias by head and a mask by window.
-static void test_recognise_attention_of_windows() {
+TEST("recognise_attention_of_windows") {
   const Pass pass = passes::recognise_attention();
   const auto windows = [](int64_t n, bool constant, const char* inner, const char* outer) {
     return graph_of([=](Builder& b) {
@@ -144,7 +146,7 @@ static void test_recognise_attention_of_windows() {
               "scaled_dot_product_attention");
 }
 
-static void test_recognise_attention() {
+TEST("recognise_attention") {
   const Pass pass = passes::recognise_attention();
   const Dims q{2, 3, 5, 4}, k{2, 3, 7, 4}, v{2, 3, 7, 6};
   // Half of the scale on each side, keys transposed by the exporter.
@@ -177,7 +179,7 @@ static void test_recognise_attention() {
   kept({2, 3, 5, 6}, "transpose_b=true activation=relu", "dim=3", false, "matmul+relu softmax matmul");
 }
 
-static void test_merge_views() {
+TEST("merge_views") {
   const Pass pass = passes::merge_views();
   using Views = std::vector<std::pair<const char*, const char*>>;
   const auto chain = [&](const Dims& shape, const Views& views, const std::string& ops) {
@@ -220,7 +222,9 @@ static void test_merge_views() {
   const ValueId x = b.input({2, 3}), y = b.add("reshape", {x}, "shape=[3,2]"), z = b.add("flatten", {y}, "start_dim=0");
   b.finish({y, z});
   Graph after = b.graph;
-  CHECK(pass.run(after, context()) == 1 && after.tidy() == 0 && ops_of(after) == "reshape reshape");
+  CHECK(pass.run(after, context()) == 1);
+  CHECK(after.tidy() == 0);
+  CHECK(ops_of(after) == "reshape reshape");
   compare(b.graph, after, 0, "shared views");
 
   for (unsigned seed = 0; seed < 300; ++seed) {
@@ -267,7 +271,7 @@ static void test_merge_views() {
   }
 }
 
-static void test_move_views() {
+TEST("move_views") {
   const Pass pass = passes::move_views();
   const auto both = [&](const Graph& graph, const std::string& moved, const std::string& all) {
     expect_pass(pass, graph, moved);
@@ -356,7 +360,7 @@ static void test_move_views() {
   windows(6, "reshape linear reshape permute reshape");
 }
 
-static void test_split_linear() {
+TEST("split_linear") {
   const Pass pass = passes::split_linear();
   const auto slices = [&](const std::vector<std::string>& ranges, const char* activation, const std::string& ops) {
     Builder b;
@@ -379,7 +383,7 @@ static void test_split_linear() {
   expect_pass(pass, whole.graph, "linear slice slice");
 }
 
-static void test_gather_rows() {
+TEST("gather_rows") {
   const Pass pass = passes::gather_rows();
   const auto roll = [](Builder& b, ValueId x, int dim, int64_t size, int64_t shift) {
     const std::string axis = concat("axes=", dim), at = std::to_string(shift);
@@ -456,7 +460,7 @@ static void test_gather_rows() {
       "layer_norm", "layer_norm layer_norm concat");
 }
 
-static void test_nest_concats() {
+TEST("nest_concats") {
   Builder b;
   const ValueId x = b.input({2, 3, 4, 4}), y = b.add("relu", {x}), z = b.add("neg", {x}), w = b.add("abs", {x});
   const ValueId two = b.add("concat", {x, y}, "dim=1"), three = b.add("concat", {x, y, z}, "dim=-3");
@@ -471,21 +475,10 @@ static void test_nest_concats() {
   CHECK(inputs(three) == (std::vector<ValueId>{two, z}));
   CHECK(inputs(four) == (std::vector<ValueId>{three, w}));  // the longest
   CHECK(inputs(twice) == (std::vector<ValueId>{two, x, y}));
-  CHECK(inputs(other_dim).size() == 3 && inputs(other_order).size() == 3);
+  CHECK(inputs(other_dim).size() == 3);
+  CHECK(inputs(other_order).size() == 3);
   CHECK(evaluate(graph) == before);
   CHECK(passes::nest_concats().run(graph, context()) == 0);
 }
 
-int main() {
-  test_recognise_channel_shuffle();
-  test_fuse_interleave();
-  test_recognise_norm();
-  test_recognise_attention();
-  test_recognise_attention_of_windows();
-  test_merge_views();
-  test_move_views();
-  test_split_linear();
-  test_gather_rows();
-  test_nest_concats();
-  return 0;
-}
+}  // namespace

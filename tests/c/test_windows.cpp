@@ -12,6 +12,8 @@
 using namespace pl;
 using namespace pltest;
 
+namespace {
+
 // A tensor with so many more channels, in `layout`, and the window that begins `before` of them.
 struct Windowed {
   Windowed(const Dims& shape, const Layout& layout, int64_t before, int64_t after) {
@@ -28,7 +30,7 @@ struct Windowed {
   size_t first = 0;          // element
 };
 
-static void each(const Dims& shape, const std::function<void(const Dims&, size_t)>& visit) {
+void each(const Dims& shape, const std::function<void(const Dims&, size_t)>& visit) {
   Dims index = Dims::filled(shape.size(), 0);
   for (int64_t i = 0; i < shape.product(); ++i) {
     visit(index, size_t(i));
@@ -36,7 +38,7 @@ static void each(const Dims& shape, const std::function<void(const Dims&, size_t
   }
 }
 
-static float bits(uint32_t pattern) {
+float bits(uint32_t pattern) {
   float value;
   std::memcpy(&value, &pattern, 4);
   return value;
@@ -49,8 +51,8 @@ struct Placed {
 };
 
 // All poison but for the values, if there are any.
-static Placed place(Device& device, const TensorDesc& window, size_t first, size_t elements,
-                    const std::vector<double>* values) {
+Placed place(Device& device, const TensorDesc& window, size_t first, size_t elements,
+             const std::vector<double>* values) {
   Placed tensor;
   tensor.whole = device.allocate(elements * 4);
   float* base = static_cast<float*>(tensor.whole->host());
@@ -64,11 +66,11 @@ static Placed place(Device& device, const TensorDesc& window, size_t first, size
   return tensor;
 }
 
-static int checked = 0;  // ways
+int checked = 0;  // ways
 
 // How many ways there are; each is checked.  `from`, `to`: whether the first input, the result is a window.
-static int check(const char* name, const std::string& attributes, const std::vector<Dims>& shapes, const Layout& layout,
-                 bool from, bool to) {
+int check(const char* name, const std::string& attributes, const std::vector<Dims>& shapes, const Layout& layout,
+          bool from, bool to) {
   Device& cpu = context().device("cpu");
   const int64_t aside = layout.is_blocked() ? layout.block(0).size : 5;
   std::vector<TensorDesc> inputs;
@@ -118,14 +120,14 @@ static int check(const char* name, const std::string& attributes, const std::vec
       if (std::fabs(double(base[at]) - expected[i]) <= 2e-5 * (1 + std::fabs(expected[i]))) return;
       std::fprintf(stderr, "%s, %s: %g, expected %g\n", entry->text.c_str(), way.key.c_str(), double(base[at]),
                    expected[i]);
-      std::exit(1);
+      end_test();
     });
     for (size_t i = 0; i < elements; ++i) {
       uint32_t pattern;
       std::memcpy(&pattern, base + i, 4);
       if (written[i] || pattern == kPoison) continue;
       std::fprintf(stderr, "%s, %s: wrote beside the window\n", entry->text.c_str(), way.key.c_str());
-      std::exit(1);
+      end_test();
     }
   }
   checked += int(entry->ways.size());
@@ -133,18 +135,18 @@ static int check(const char* name, const std::string& attributes, const std::vec
 }
 
 // All three ways to have windows; each must be possible.
-static void check_all(const char* name, const std::string& attributes, const std::vector<Dims>& shapes,
-                      std::initializer_list<const char*> layouts = {"NHWC", "nChw16c"}) {
+void check_all(const char* name, const std::string& attributes, const std::vector<Dims>& shapes,
+               std::initializer_list<const char*> layouts = {"NHWC", "nChw16c"}) {
   for (const char* text : layouts)
     for (int which = 1; which < 4; ++which) {
       const int ways = check(name, attributes, shapes, Layout::parse(text), which & 1, which & 2);
       if (ways) continue;
       std::fprintf(stderr, "%s %s: no way in %s, windows %d\n", name, attributes.c_str(), text, which);
-      std::exit(1);
+      end_test();
     }
 }
 
-static void test_convolutions() {
+TEST("convolutions") {
   host::every_instruction_set() = true;
   const bool blocks = host::conv_kernels().width == 16;
   const auto layouts = [&](const char* name, const std::string& attributes, const std::vector<Dims>& shapes) {
@@ -173,7 +175,7 @@ static void test_convolutions() {
   host::every_instruction_set() = false;
 }
 
-static void test_others() {
+TEST("others") {
   for (int64_t n : {2, 3}) {
     check_all("batch_norm", "activation=\"relu\"", {{n, 32, 5, 3}, {32}, {32}, {32}, {32}});
     check_all("add", "", {{n, 32, 5, 3}, {n, 32, 5, 3}});
@@ -186,14 +188,15 @@ static void test_others() {
 }
 
 // Reorders to and from windows, and copies of windows.
-static void test_conversions() {
+TEST("conversions") {
   Device& cpu = context().device("cpu");
   const Dims shape{2, 32, 3, 5};
   const Windowed nhwc(shape, Layout::parse("NHWC"), 16, 16), blocked(shape, Layout::parse("nChw16c"), 16, 16);
   std::vector<double> values(size_t(shape.product()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = double(i);
   const auto run = [&](const EntryRef& entry, const Windowed* from, const TensorDesc& source, const Windowed& to) {
-    CHECK(entry && !entry->ways.empty());
+    REQUIRE(entry);
+    REQUIRE(!entry->ways.empty());
     for (const Way& way : entry->ways) {
       const Placed x = from ? place(cpu, source, from->first, size_t(from->whole.extent()), &values)
                             : place(cpu, source, 0, size_t(source.extent()), &values);
@@ -221,10 +224,4 @@ static void test_conversions() {
   run(catalog.reorder(nhwc.window, blocked.window, cpu, 1), &nhwc, nhwc.window, blocked);
 }
 
-int main() {
-  test_convolutions();
-  test_others();
-  test_conversions();
-  std::printf("%d ways\n", checked);
-  return 0;
-}
+}  // namespace

@@ -10,18 +10,20 @@
 using namespace pl;
 using namespace pl::host_testing;
 
+namespace {
+
 struct Case {
   const char* attributes;
   Dims x, weight;
   bool bias, residual;
 };
 
-static double relu(double x) { return x < 0 ? 0 : x; }
-static double silu(double x) { return x / (1 + std::exp(-x)); }
-static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double relu(double x) { return x < 0 ? 0 : x; }
+double silu(double x) { return x / (1 + std::exp(-x)); }
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 // The definition.  `largest`: the largest magnitude before the activation, of which none here is much steeper than one.
-static Values convolution(const Op& op, const std::vector<Input>& inputs, double* largest = nullptr) {
+Values convolution(const Op& op, const std::vector<Input>& inputs, double* largest = nullptr) {
   const Dims &x = op.in(0).shape, &y = op.out().shape;
   const auto padding = op.attributes.integers("padding");
   const std::string activation = op.attributes.is_none("activation") ? "" : op.attributes.text("activation");
@@ -48,24 +50,24 @@ static Values convolution(const Op& op, const std::vector<Input>& inputs, double
   return result;
 }
 
-static constexpr size_t kGuard = 256;
-static BufferRef guarded(Device& cpu, size_t bytes) {
+constexpr size_t kGuard = 256;
+BufferRef guarded(Device& cpu, size_t bytes) {
   BufferRef buffer = cpu.allocate(bytes + kGuard);
   std::memset(buffer->host(), 0xff, bytes);  // NaN
   std::memset(static_cast<char*>(buffer->host()) + bytes, 0x5a, kGuard);
   return buffer;
 }
-static void check_guard(const Buffer& buffer, size_t bytes, const std::string& what) {
+void check_guard(const Buffer& buffer, size_t bytes, const std::string& what) {
   for (size_t i = 0; i < kGuard; ++i)
     if (static_cast<const char*>(buffer.host())[bytes + i] != 0x5a) {
       std::fprintf(stderr, "%s: byte %zu behind the end was written\n", what.c_str(), i);
-      std::exit(1);
+      end_test();
     }
 }
 
 // The results of all Winograd candidates for this call, by their keys.
-static std::vector<std::pair<std::string, Values>> run_winograd(const host::WinogradKernels& kernels, const Op& op,
-                                                                const std::vector<Input>& inputs) {
+std::vector<std::pair<std::string, Values>> run_winograd(const host::WinogradKernels& kernels, const Op& op,
+                                                         const std::vector<Input>& inputs) {
   static const auto cpu = make_cpu_device();
   CandidateList list;
   host::list_winograd(op, kernels, list);
@@ -84,7 +86,9 @@ static std::vector<std::pair<std::string, Values>> run_winograd(const host::Wino
       std::memcpy(buffers.back()->host(), bytes.data(), candidate.inputs[i].size_bytes());
       in.back() = buffers.back().get();
     }
-    CHECK(candidate.packings.size() == 1 && candidate.packing_of(1) && !candidate.packing_of(0));
+    REQUIRE(candidate.packings.size() == 1);
+    CHECK(candidate.packing_of(1));
+    CHECK(!candidate.packing_of(0));
     const Packing& packing = candidate.packings[0];
     const BufferRef packed = guarded(*cpu, packing.bytes);
     packing.pack(*in[1], *packed);
@@ -104,7 +108,7 @@ static std::vector<std::pair<std::string, Values>> run_winograd(const host::Wino
   return results;
 }
 
-static Op op_for(const Case& c, std::vector<Input>& inputs, double low = -1, double high = 1) {
+Op op_for(const Case& c, std::vector<Input>& inputs, double low = -1, double high = 1) {
   inputs = {random_input(DType::f32, c.x, low, high), random_input(DType::f32, c.weight, low, high)};
   inputs.push_back(c.bias ? random_input(DType::f32, {c.weight[0]}, low, high) : Input{});
   const Dims result = op_of("conv2d", c.attributes, {inputs[0], inputs[1]}).out().shape;
@@ -112,7 +116,11 @@ static Op op_for(const Case& c, std::vector<Input>& inputs, double low = -1, dou
   return op_of("conv2d", c.attributes, inputs);
 }
 
-static void test_values() {
+SETUP() {
+  for (int i = 0; i < host::winograd_isas().count; ++i) std::printf("%s\n", host::winograd_isas().list[i]->isa);
+}
+
+TEST("values") {
   const Case cases[] = {
       {"padding=1", {1, 16, 8, 8}, {16, 16, 3, 3}, false, false},
       {"padding=1 activation=relu", {2, 32, 14, 14}, {48, 32, 3, 3}, true, true},
@@ -145,7 +153,7 @@ static void test_values() {
         const auto results = run_winograd(*host::winograd_isas().list[i], op, inputs);
         const Dims& y = op.out().shape;
         const int64_t tiles = y[0] * ((y[2] + 3) / 4) * ((y[3] + 3) / 4);
-        CHECK(results.size() == (tiles > 64 ? 2 : 4));  // two layouts; late weights for few tiles
+        REQUIRE(results.size() == (tiles > 64 ? 2 : 4));  // two layouts; late weights for few tiles
         // Rounding is relative to neighbours.
         for (const auto& [what, values] : results) compare(values, expected, 0, 1e-5 * largest, what);
       }
@@ -154,7 +162,7 @@ static void test_values() {
 }
 
 // Relative to the norm of the result, for normally distributed data: the bound that winograd.cpp states.
-static void test_error() {
+TEST("error") {
   const Case cases[] = {{"padding=1", {1, 64, 24, 24}, {64, 64, 3, 3}, false, false},
                         {"padding=1", {1, 128, 12, 12}, {128, 128, 3, 3}, false, false},
                         {"padding=1", {1, 512, 7, 7}, {128, 512, 3, 3}, false, false}};
@@ -174,13 +182,14 @@ static void test_error() {
         }
         const double error = std::sqrt(difference / norm);
         if (!(error > 0 && error < 3e-6)) std::fprintf(stderr, "%s: error %.2e\n", what.c_str(), error);
-        CHECK(error > 0 && error < 3e-6);
+        CHECK(error > 0);
+        CHECK(error < 3e-6);
       }
   }
 }
 
 // A NaN or an infinity reaches every output that the definition says, and none beyond the tiles whose windows have it.
-static void test_nan() {
+TEST("nan") {
   const Case c = {"padding=1", {2, 16, 24, 24}, {16, 16, 3, 3}, false, false};
   std::vector<Input> inputs;
   const Op op = op_for(c, inputs);
@@ -193,15 +202,17 @@ static void test_nan() {
           for (int64_t o = 0; o < 16; ++o) {
             const bool near = std::abs(h - 13) <= 1 && std::abs(w - 9) <= 1;
             const bool far = std::abs(h - 13) > 5 || std::abs(w - 9) > 5;
-            if (near)
-              CHECK(!std::isfinite(values[at(1, o, h, w)]) && (poison > 0 || std::isnan(values[at(1, o, h, w)])));
+            if (near) {
+              CHECK(!std::isfinite(values[at(1, o, h, w)]));
+              CHECK((poison > 0 || std::isnan(values[at(1, o, h, w)])));
+            }
             if (far) CHECK(std::isfinite(values[at(1, o, h, w)]));
             CHECK(std::isfinite(values[at(0, o, h, w)]));
           }
   }
 }
 
-static void test_refusals() {
+TEST("refusals") {
   struct Refused {
     const char* attributes;
     DType dtype;
@@ -221,7 +232,7 @@ static void test_refusals() {
     const Op op = op_of("conv2d", c.attributes, {random_input(c.dtype, c.x), random_input(c.dtype, c.weight)});
     host::list_winograd(op, *host::winograd_isas().list[0], list);
     CHECK(list.candidates.empty());
-    CHECK(list.refusals.size() == (c.reason ? 1 : 0));
+    REQUIRE(list.refusals.size() == (c.reason ? 1 : 0));
     if (c.reason) CHECK(list.refusals[0].reason.find(c.reason) != std::string::npos);
   }
   // No image: nothing to do, which dispatch knows by itself.
@@ -232,11 +243,4 @@ static void test_refusals() {
   CHECK(list.candidates.empty());
 }
 
-int main() {
-  for (int i = 0; i < host::winograd_isas().count; ++i) std::printf("%s\n", host::winograd_isas().list[i]->isa);
-  test_refusals();
-  test_values();
-  test_error();
-  test_nan();
-  return 0;
-}
+}  // namespace

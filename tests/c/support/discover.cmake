@@ -1,0 +1,30 @@
+# After a test program is built: writes OUT, which ctest includes, with a test for each case that PROGRAM lists.
+# EMULATOR runs programs of another processor. OCLGRIND: whether opencl_races runs in Oclgrind, by a test of its own.
+execute_process(COMMAND ${EMULATOR} "${PROGRAM}" --list OUTPUT_VARIABLE listed RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "${PROGRAM} --list ended with ${status}")
+endif()
+string(REGEX MATCHALL "[^\n]+" cases "${listed}")
+set(text "")
+foreach(case IN LISTS cases)
+  if(OCLGRIND AND case MATCHES "^opencl_races[.]")
+    continue()  # the values that it compares others compare on ordinary runtimes
+  endif()
+  set(properties TIMEOUT 300 SKIP_RETURN_CODE 77)
+  if(case MATCHES "^opencl_points_|^opencl_m|^opencl_conv")  # many kernels to build: begun first, they end with the others
+    set(properties TIMEOUT 900 COST 1000 SKIP_RETURN_CODE 77)
+  endif()
+  if(case MATCHES "^opencl_points_")  # whole tuning spaces: `make test-all`
+    list(APPEND properties LABELS slow)
+  endif()
+  if(EMULATOR)
+    list(TRANSFORM EMULATOR REPLACE "^(.*)$" "\"\\1\"" OUTPUT_VARIABLE quoted)
+  else()
+    set(quoted "")
+  endif()
+  list(JOIN quoted " " quoted)
+  list(JOIN properties " " properties)
+  string(APPEND text "add_test(\"${case}\" ${quoted} \"${PROGRAM}\" \"${case}\")\n"
+                     "set_tests_properties(\"${case}\" PROPERTIES ${properties})\n")
+endforeach()
+file(WRITE "${OUT}" "${text}")
