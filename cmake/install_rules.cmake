@@ -14,7 +14,11 @@ endif()
 
 include(CMakePackageConfigHelpers)
 # The oneDNN that was linked is found by its own path: an embedder's prefix usually holds none.
-set_target_properties(pylayout PROPERTIES INSTALL_RPATH "$ORIGIN;${OneDNN_LIBRARY_DIR}")
+set(pl_run_path "$ORIGIN")
+if(PYLAYOUT_ONEDNN)
+  list(APPEND pl_run_path "${OneDNN_LIBRARY_DIR}")
+endif()
+set_target_properties(pylayout PROPERTIES INSTALL_RPATH "${pl_run_path}")
 install(TARGETS pylayout EXPORT pylayout
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT embed NAMELINK_COMPONENT embed)
 install(FILES src/pylayout.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT embed)
