@@ -35,9 +35,11 @@ static int run_all(pl_context context, const char* options) {
     CHECK(strstr(report, "\"damage\": []"));
     CHECK(strstr(report, "\"prepared\": true"));
     pl_string_free(report);
-    CHECK(outputs == 1);
+    CHECK_EQUAL(outputs, 1);
     OK(pl_tensor_describe(output, &info));
-    CHECK(!strcmp(info.layout, "NCHW") && !strcmp(info.device, "cpu") && info.is_dense);
+    CHECK(!strcmp(info.layout, "NCHW"));
+    CHECK(!strcmp(info.device, "cpu"));
+    CHECK(info.is_dense);
     OK(pl_tensor_read(output, results, sizeof results));
     for (n = 0; n < kResults; n++) CHECK(fabsf(results[n] - (float)(32 * (n / 15 % 16))) < 1e-3f);
     OK(pl_tensor_release(output));
@@ -48,7 +50,7 @@ static int run_all(pl_context context, const char* options) {
   return total;
 }
 
-int main(void) {
+TEST("all") {
   pl_context context = make_context();
   pl_tensor x = make_tensor(context, 4, kShape, NULL, NULL, 0), y[2] = {NULL, NULL};
   pl_candidates candidates;
@@ -73,7 +75,8 @@ int main(void) {
     OK(pl_attributes_create("dims=[0,2,3,1]", &attributes));
     OK(pl_op_candidates(context, "permute", attributes, &x, 1, NULL, &candidates));
     OK(pl_candidates_describe(candidates, &json));
-    CHECK(strstr(json, "\"candidates\": []") && strstr(json, "\"view\": true"));
+    CHECK(strstr(json, "\"candidates\": []"));
+    CHECK(strstr(json, "\"view\": true"));
     pl_string_free(json);
     OK(pl_candidates_release(candidates));
     OK(pl_attributes_release(attributes));
@@ -81,12 +84,11 @@ int main(void) {
   OK(pl_op_candidates(context, "relu", NULL, &x, 1, NULL, &candidates));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "expected less than", pl_candidates_run(candidates, 99, y, 2, NULL, &json));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "room for 0, expected 1", pl_candidates_run(candidates, 0, y, 0, &outputs, &json));
-  CHECK(outputs == 1);
+  CHECK_EQUAL(outputs, 1);
   FAILS(PL_ERROR_INVALID_ARGUMENT, "is NULL", pl_candidates_run(candidates, 0, NULL, 1, NULL, &json));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "is NULL", pl_candidates_run(candidates, 0, y, 1, NULL, NULL));
   OK(pl_candidates_release(candidates));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "was released", pl_candidates_describe(candidates, &json));
   OK(pl_tensor_release(x));
   OK(pl_context_release(context));
-  return 0;
 }
