@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -196,3 +198,36 @@ def test_relative_error():
     assert relative_error(np.array([np.nan, 4.0]), reference) is None
     assert relative_error(np.zeros(2), np.zeros(2)) == 0.0
     assert relative_error(np.ones(2), np.zeros(2)) is None
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def long_names(event: dict) -> dict:
+    """An op's event with names as long as they come: a tiled kernel's tunables, images of a large batch."""
+    if event["kind"] != "op":
+        return event
+    names = "conv_fwd_mma[TILE_ROWS=128,TILE_COLUMNS=256,TILE_TERMS=32,WAVE_ROWS=64,WAVE_COLUMNS=64,STAGES=4]"
+    shapes = [text.replace("(1,", "(256,") for text in event["inputs"]]
+    return {**event, "provider": "opencl", "implementation": names, "inputs": shapes, "flops": event["ms"] * 9.87654e12}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: apt-get install chromium")
+@pytest.mark.parametrize("width", [1400, 1000])
+def test_no_column_is_cut_off(tmp_path, width):
+    """In a browser, no table is wider than the box that it lies in, which would scroll and hide the last columns."""
+    page = tmp_path / "report.html"
+    recorded = type("Recording", (), {"events": [long_names(event) for event in EVENTS]})
+    write_profile_report(recorded, page)
+    measure = (
+        "<script>document.title = 'wide: ' + [...document.querySelectorAll('.scroll')]"
+        ".map(box => box.scrollWidth - box.clientWidth).join(' ')</script></body>"
+    )
+    page.write_text(page.read_text("utf-8").replace("</body>", measure), "utf-8")
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    command += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    command += [f"--user-data-dir={tmp_path / 'browser'}", f"--window-size={width},1000", "--dump-dom", page.as_uri()]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
+    found = re.search(r"<title>wide: ([-0-9 ]+)</title>", shown)
+    assert found, shown[:500]
+    assert set(found[1].split()) == {"0"}

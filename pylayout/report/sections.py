@@ -246,9 +246,9 @@ def _op_row(group: analysis.OpGroup, total: float, most: float) -> str:
     bar = f'<span class="mini" style="width:{60 * group.ms / most:.1f}px;background:var(--{group.category})"></span>'
     return (
         f"<tr><td><code>{escape(group.op)}</code></td>"
-        f'<td><span class="nowrap">{escape(data.shape)} → {escape(result.shape)}</span>{weight}</td>'
-        f'<td class="nowrap">{layouts}</td>'
-        f"<td>{escape(group.provider)} <code>{escape(group.implementation)}</code></td>"
+        f'<td><span class="nowrap">{escape(data.shape)} →</span> <span class="nowrap">{escape(result.shape)}</span>'
+        f'{weight}</td><td class="nowrap">{layouts}</td>'
+        f'<td class="breaks">{escape(group.provider)} <code>{escape(group.implementation)}</code></td>'
         f'<td class="r">{group.count}</td><td class="r">{ms(group.ms)}</td>'
         f'<td class="nowrap">{bar}{percent(group.ms, total)}</td><td class="r">{group.rate}</td></tr>'
     )
