@@ -174,7 +174,7 @@ const Parameter& Schema::input_parameter(int input) const {
   return *last;
 }
 
-const Schema& register_schema(Schema schema) {
+bool register_schema(Schema schema) {
   require(schema.infer != nullptr, Code::internal, "op ", schema.name, ": registered without infer");
   if (!schema.flops)
     schema.flops = [](const Op& op) {
@@ -183,9 +183,9 @@ const Schema& register_schema(Schema schema) {
       return elements;
     };
   const std::string name = schema.name;
-  const auto [it, added] = schemas().emplace(name, std::move(schema));
+  const bool added = schemas().emplace(name, std::move(schema)).second;
   require(added, Code::internal, "op ", name, ": registered twice");
-  return it->second;
+  return true;
 }
 
 const Schema* find_schema(std::string_view name) {

@@ -106,7 +106,7 @@ struct Schema {
 };
 
 // Registration.  Schemas are immutable once the library is loaded.
-const Schema& register_schema(Schema schema);
+bool register_schema(Schema schema);  // true: PL_REGISTER_OP initialises a variable with it
 const Schema* find_schema(std::string_view name);
 const std::vector<const Schema*>& all_schemas();  // sorted by name
 
@@ -114,7 +114,7 @@ const std::vector<const Schema*>& all_schemas();  // sorted by name
 #define PL_JOIN(a, b) PL_JOIN_(a, b)
 // PL_REGISTER_OP(make_relu);  where make_relu is a function without arguments that returns a Schema
 #define PL_REGISTER_OP(make) \
-  static const ::pl::Schema& PL_JOIN(registered_op_, __COUNTER__) = ::pl::register_schema(make())
+  [[maybe_unused]] static const bool PL_JOIN(registered_op_, __COUNTER__) = ::pl::register_schema(make())
 
 // Builds a checked Op: fills default attributes, rejects unknown ones and wrong types (an int is accepted for a
 // number, an int for a list of one), checks which inputs are given, and infers the outputs.  Every error begins
