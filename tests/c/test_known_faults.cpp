@@ -1,10 +1,15 @@
 // The table of known faults: each entry is complete, and has a test here that its effect does not come out.
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <regex>
 #include <string>
+#include <thread>
 
 #include "candidates.h"
 #include "check.h"
@@ -141,8 +146,71 @@ void check_primitive_cache() {
               .candidates > 1);
 }
 
+// Threads that use the queue and end, contexts that come and go: nothing waits for ever (the test has a time limit).
+void check_queue_release() {
+  for (int pass = 0; pass < 2; ++pass)
+    for (auto& provider : make_providers())
+      for (auto& device : provider->devices()) {
+        std::thread([device = device.get()] {
+          const BufferRef buffer = device->allocate(4096);
+          device->fill_zero(*buffer, 0, 4096);
+          device->synchronize();
+        }).join();
+      }
+}
+
+void check_no_sub_buffers() {
+  for (auto& provider : make_providers())
+    for (auto& device : provider->devices()) {
+      if (device->host_memory()) continue;
+      const BufferRef buffer = device->allocate(4096);
+      bool refused = false;
+      try {
+        device->part(buffer, 0, 64);
+      } catch (const Error&) {
+        refused = true;
+      }
+      CHECK(refused);
+    }
+}
+
+void check_no_matrix_units_on_processors() {
+  const TensorDesc matrix = TensorDesc::dense(DType::f32, {256, 256});
+  const Op op = make_op(*find_schema("matmul"), {}, {matrix, matrix});
+  const auto check = [&](Provider& provider, Device& device) {
+    CandidateList list;
+    provider.list(op, device, list);
+    for (const Candidate& candidate : list.candidates)
+      CHECK(candidate.provider != "opencl" || candidate.implementation.find("_mma") == std::string::npos);
+  };
+  for (auto& provider : make_providers()) {
+    const std::shared_ptr<Device> cpu = make_cpu_device();
+    if (provider->serves(*cpu)) check(*provider, *cpu);
+    for (auto& device : provider->devices())
+      if (!device->is_gpu()) check(*provider, *device);
+  }
+}
+
+// In all kernels: a signed variable that takes a local id, and is divided or reduced by a number.
+void check_no_signed_division_of_local_ids() {
+  const std::regex taken(R"((?:const\s+)?(?:int|long)\s+(\w+)\s*=\s*(?:\((?:int|long)\)\s*)?get_local_id\()");
+  for (const auto& file : std::filesystem::recursive_directory_iterator(PYLAYOUT_SOURCE_DIR "/kernels")) {
+    if (file.path().extension() != ".cl" && file.path().extension() != ".clh") continue;
+    std::ifstream stream(file.path());
+    const std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+    for (std::sregex_iterator match(text.begin(), text.end(), taken), end; match != end; ++match) {
+      const std::regex divided("\\b" + (*match)[1].str() + "\\s*[/%]\\s*[0-9]");
+      CHECK(!std::regex_search(text.begin() + match->position(), text.end(), divided));
+    }
+  }
+}
+
 TEST("all") {
   const std::map<std::string, std::function<void()>> tests{
+      {"nvidia-queue-release", check_queue_release},
+      {"nvidia-sub-buffers", check_no_sub_buffers},
+      {"pocl5-matrix-units", check_no_matrix_units_on_processors},
+      {"pocl5-signed-division", check_no_signed_division_of_local_ids},
       {"onednn-strided-post-ops", check_strided_post_ops},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},

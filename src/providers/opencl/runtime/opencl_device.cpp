@@ -37,8 +37,8 @@ struct OpenclDevice::Session {
         eager_pages(!capabilities.unified_memory),
         declares_builtins(capabilities.platform == "Portable Computing Language") {}
 
-  // The session of a device of ours: one for the process, never closed.  NVIDIA's driver (580) hangs in the release of
-  // a queue that exited threads have used, and contexts of one process gain from sharing built programs.
+  // The session of a device of ours: one for the process, never closed, against the fault kQueueRelease (faults.h); and
+  // contexts of one process gain from sharing built programs.
   static std::shared_ptr<Session> of_process(const Platform& platform, cl_device_id id) {
     static std::mutex lock;
     static auto* sessions = new std::map<cl_device_id, std::shared_ptr<Session>>();
