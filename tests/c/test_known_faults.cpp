@@ -112,6 +112,18 @@ void check_strided_post_ops() {
   CHECK(!onednn::fault_of(op_of("stride=2", {4, 4}), "conv:any+brgconv_strided:avx512_core", true));
 }
 
+void check_odd_channels() {
+  Fixture f;
+  const auto x = pltest::random_argument(DType::bf16, {1, 255, 6, 2, 3}, 1, -1, 1);
+  const auto w = pltest::random_argument(DType::bf16, {255, 2, 7, 7, 7}, 2, -0.1, 0.1);
+  const char* attributes = "stride=1 padding=3";
+  const Op op =
+      make_op(*find_schema("conv_transpose3d"), Attributes::parse(attributes), {x.desc, w.desc, TensorDesc()});
+  const auto y = transposed(x, w, pltest::absent(), op.out().shape, 1, 3, false);
+  pltest::check_candidates(*f.onednn, *f.device, "conv_transpose3d", attributes, {x, w, pltest::absent()}, y,
+                           {3e-2, 6e-2});
+}
+
 void check_nan_stays() {
   Fixture f;
   for (const char* name : {"relu", "relu6", "exp", "tanh", "gelu", "hardswish"}) {
@@ -212,6 +224,7 @@ TEST("all") {
       {"pocl5-matrix-units", check_no_matrix_units_on_processors},
       {"pocl5-signed-division", check_no_signed_division_of_local_ids},
       {"onednn-strided-post-ops", check_strided_post_ops},
+      {"onednn-odd-channels-bf16", check_odd_channels},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},
   };

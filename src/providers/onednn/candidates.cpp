@@ -174,11 +174,12 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
     names.insert(info);
     const bool has_bias = std::any_of(bindings.begin(), bindings.end(),
                                       [](const Binding& binding) { return binding.argument == DNNL_ARG_BIAS; });
-    // With the step that applies them apart, only those are wanted that cannot apply them rightly.
     const KnownFault* fault = fault_of(op_, info, step_ || has_bias || has_post_ops(iterator.get()));
-    if (step_ ? !fault : fault != nullptr) {
-      if (fault) refuse(op_, out_, concat(info, ": ", fault->str()));
-      outcome.faulty += fault != nullptr;
+    const bool apart = fault == &kStridedPostOps;
+    // With the step that applies post-ops, only those are wanted that cannot apply them rightly.
+    if (step_ ? !apart : fault != nullptr) {
+      if (fault && !step_) refuse(op_, out_, concat(info, ": ", fault->str()));
+      outcome.apart += apart;
       continue;
     }
     dnnl_primitive_desc_t copy = nullptr;

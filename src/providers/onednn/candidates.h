@@ -75,7 +75,7 @@ class Lister {
     int added = 0;
     int fast = 0;        // of those, the ones that are not reference implementations
     int unnameable = 0;  // implementations whose layouts have no Layout
-    int faulty = 0;      // implementations left out for a known fault (faults.h)
+    int apart = 0;       // implementations left out since they cannot apply post-ops rightly (kStridedPostOps)
     dnnl_status_t status = dnnl_success;
   };
   Outcome walk(const std::function<dnnl_status_t(dnnl_primitive_desc_t*)>& create, const std::vector<Binding>& bindings,

@@ -116,7 +116,7 @@ void list(const Op& op, CandidateList& out) {
       if (free.unnameable)
         ask(strided_md(type, sizes, strides), input(DNNL_ARG_WEIGHTS, 1, TensorDesc::dense(weight.dtype, weight.shape)),
             apart);
-      return free.faulty > 0;
+      return free.apart > 0;
     };
     if (!ask_all(false)) continue;
     lister.then(post_ops_apart(op, y));
