@@ -501,7 +501,7 @@ def random_case(seed: int, number: int, ops: frozenset[str] = frozenset()) -> Ca
     rng = np.random.default_rng([seed, number])
     names = list(FAMILIES)
     shares = np.array([1.0 if ops else FAMILIES[name][0] for name in names])
-    for _ in range(10000):
+    for _ in range(100_000):  # one op of a large family takes some thousand draws
         case = FAMILIES[str(rng.choice(names, p=shares / shares.sum()))][1](rng)
         if case is None or (ops and case.op not in ops):
             continue
