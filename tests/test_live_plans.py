@@ -20,7 +20,7 @@ WEIGHTS = [
 ]
 
 
-def network(n=1, size=96):
+def network(n=1, size=224):
     """Runs for some milliseconds, so that chores fit between runs; three equal layers are measured as one."""
     g = pl.Graph()
     y = g.conv2d(g.input("x", (n, 3, size, size)), WEIGHTS[0], padding=3, stride=2, activation="relu")
@@ -31,7 +31,7 @@ def network(n=1, size=96):
     return g
 
 
-def image(n=1, size=96, seed=0):
+def image(n=1, size=224, seed=0):
     return numpy.random.default_rng(seed).standard_normal((n, 3, size, size)).astype("float32")
 
 
