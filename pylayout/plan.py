@@ -280,7 +280,8 @@ def compile(
     max_plans: where axes have names, so many plans for other sizes than the first are kept; of more, the one that was
     not used for longest is let go when its runs have ended, and made again when it is needed.
     simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or
-    written where they lie with strides, "in_place" results from taking the memory of what is read for the last time.
+    written where they lie with strides, "in_place" results from taking the memory of what is read for the last time,
+    "widen" values of f16 and bf16 from being held as f32 on a processor that does not multiply these.
     progress: called as progress(stage, fraction); what it raises ends the compilation, as Ctrl-C does.
 
     Raises what building the graph raises; UnsupportedError naming the node that nothing on the device can run.

@@ -47,6 +47,8 @@ def print_plan(model: str, plan: Any, summary: dict[str, Any]) -> None:
     moved = f" ({bytes_text(reorders['bytes'])}, {ms_text(reorders['ms'])} ms)" if reorders["count"] else ""
     count = "1 reorder" if reorders["count"] == 1 else f"{reorders['count'] or 'no'} reorders"
     print(f"{summary['ops']} ops, {count} of activations{moved}")
+    for widened in summary["widened"]:
+        print(widened["why"])
     if cut := batch_text(summary):
         print(f"the batch {cut}")
     print(

@@ -48,6 +48,11 @@ std::string way_text(const State& state) {
   return state.way->candidate.provider + "/" + state.way->candidate.implementation;
 }
 
+// Why an op does not run on the plan's device, in the words of the providers there; nothing for one that does.
+std::vector<Refusal> refusals_at_home(Catalog& catalog, const NodeStates& node) {
+  return node.refused ? catalog.refusals(*node.refused) : std::vector<Refusal>();
+}
+
 // What was chosen for a node that is not `nothing`.
 std::string state_text(const Schema& schema, const NodeStates& node, const State& state) {
   const std::string what = state.way                             ? way_text(state)
@@ -178,6 +183,7 @@ std::string Plan::explain() const {
     text += concat(", in ", parts.size(), " chains, ", current->chains->bytes_between(), " bytes between them");
   text += "\n";
   if (recalled_) text += "  chosen by an earlier compilation (tune=\"full\" measures anew)\n";
+  for (DType dtype : widened_) text += "  " + why_widened(dtype) + "\n";
   for (const Trial& trial : trials()) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts.size() > 1) text += concat("chain ", i + 1, ": ", parts[i]->nodes.size(), " nodes", cut(*parts[i]), "\n");
@@ -185,6 +191,12 @@ std::string Plan::explain() const {
     if (parts[i]->rest) text += explain_rest(*parts[i]);
   }
   return text;
+}
+
+std::string Plan::why_widened(DType dtype) const {
+  const std::string name = name_of(dtype);
+  return concat(name, " is widened to f32 between inputs and outputs: this processor does not multiply ", name,
+                " (without=\"widen\" keeps ", name, ")");
 }
 
 std::string Plan::explain_rest(const Variant& variant) const {
@@ -232,6 +244,9 @@ std::string Plan::explain(const Variant& variant) const {
               outputs_text(choice.next->outputs) + ", " + (choice.margin_ms >= 0 ? "+" : "-") +
               milliseconds(std::abs(choice.margin_ms)) + " ms";
     text += "\n";
+    for (const Refusal& refusal : refusals_at_home(context_->catalog(), variant.nodes[i]))
+      text += concat("  on ", variant.nodes[i].device->name(), ", because ", home_->name(),
+                     " has no way: ", refusal.provider, ": ", refusal.reason, "\n");
     for (const Use& use : uses)
       if (use.node == int(i))
         text += "  reorder of " + graph.value(use.value).name + ", because " + schema.name + " wants " +
@@ -244,8 +259,8 @@ std::string Plan::explain(const Variant& variant) const {
   return text;
 }
 
-// [{"node", "op", "kind", "provider", "implementation", "inputs", "outputs", "ms", "measured", "next"}], for every
-// node.
+// [{"node", "op", "kind", "device", "refusals", "provider", "implementation", "inputs", "outputs", "ms", "measured",
+// "next"}], for every node.
 void Plan::write_choices(Json& json, const Body& body) const {
   const std::lock_guard<std::mutex> guard(explaining_);
   const auto state_fields = [&](const Schema& schema, const State& state) {
@@ -284,6 +299,10 @@ void Plan::write_choices(Json& json, const Body& body) const {
                                                                 : "in place";
       json.object().field("node", variant.graph.node(i).name).field("op", variant.graph.node(i).schema->name);
       json.field("kind", kind).field("device", node.device->name());
+      json.key("refusals").list();
+      for (const Refusal& refusal : refusals_at_home(context_->catalog(), node))
+        json.object().field("provider", refusal.provider).field("reason", refusal.reason).end();
+      json.end();
       state_fields(*variant.graph.node(i).schema, *choice.state);
       json.field("ms", choice.state->ms).field("measured", choice.state->way && choice.state->way->measured);
       json.key("next");

@@ -1,19 +1,33 @@
 #include "graph/half_precision.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "dispatch/context.h"
 #include "dispatch/runner.h"
 #include "ops/op.h"
+#include "providers/instructions.h"
 
 namespace pl {
 namespace {
 
-class Halver {
+Attributes to_dtype(DType dtype) {
+  Attributes attributes;
+  attributes.set("dtype", std::string(name_of(dtype)));
+  return attributes;
+}
+
+// Rebuilds a graph with values of some dtypes held as another between inputs and outputs, which keep theirs.
+class Retyper {
  public:
-  Halver(const Graph& graph, Context& context)
-      : old_(graph), context_(context), cast_(*find_schema("cast")), places_(graph.values().size(), kNoValue) {}
+  Retyper(const Graph& graph, Context& context, const char* why)
+      : old_(graph),
+        context_(context),
+        why_(why),
+        cast_(*find_schema("cast")),
+        places_(graph.values().size(), kNoValue) {}
+  virtual ~Retyper() = default;
 
   Graph run() {
     for (const GraphInput& input : old_.inputs()) {
@@ -23,8 +37,18 @@ class Halver {
     for (const Node& node : old_.nodes()) add(node);
     for (const GraphOutput& output : old_.outputs())
       made_.output(in_dtype(output.value, old_.value(output.value).desc.dtype), output.name, output.layout);
+    made_.tidy();  // what was tried and not kept
     return std::move(made_);
   }
+
+ protected:
+  // The dtype that values of this one are held as.
+  virtual DType held(DType dtype) const = 0;
+  // Of a node whose inputs are held so; `from` is what its first input is held as, of casts.
+  virtual Attributes attributes_of(const Node& node, DType from) const = 0;
+
+  bool is_cast(const Node& node) const { return node.schema == &cast_; }
+  const Graph& old_;
 
  private:
   // The value of the new graph for one of the old, in this dtype; casts are made once.
@@ -40,75 +64,113 @@ class Halver {
       made = made_.constant(value.name, tensor->desc().dtype == dtype
                                             ? tensor
                                             : context_.runner().convert(tensor, context_.device("cpu"), wanted,
-                                                                        "weights", "half precision", true, true));
+                                                                        "weights", why_, true, true));
     } else {
       made = places_[size_t(id)];
       if (made_.value(made).desc.dtype != dtype)
-        made = made_.add(cast_, attributes_of(dtype), {made}, concat(value.name, ".", name_of(dtype)))[0];
+        made = made_.add(cast_, to_dtype(dtype), {made}, concat(value.name, ".", name_of(dtype)))[0];
     }
     known = made + 1;
     return made;
   }
 
-  static Attributes attributes_of(DType dtype) {
-    Attributes attributes;
-    attributes.set("dtype", std::string(name_of(dtype)));
-    return attributes;
-  }
-
-  // The node's inputs, those of dtype f32 as `floats`.
-  std::vector<ValueId> inputs_of(const Node& node, DType floats) {
-    std::vector<ValueId> inputs;
-    for (ValueId id : node.inputs) {
-      const DType dtype = id == kNoValue ? DType::f32 : old_.value(id).desc.dtype;
-      inputs.push_back(in_dtype(id, dtype == DType::f32 ? floats : dtype));
-    }
-    return inputs;
+  // What a value of the old graph is in the new one.
+  DType now(ValueId id) const {
+    if (id == kNoValue) return DType::f32;
+    return old_.is_constant(id) ? old_.value(id).desc.dtype : made_.value(places_[size_t(id)]).desc.dtype;
   }
 
   void add(const Node& node) {
     std::vector<ValueId> outputs;
-    if (node.schema == &cast_) {
-      // Numbers that were counted, indices say, keep their 24 bits.
-      const ValueId from = node.inputs[0];
-      const bool constant = old_.is_constant(from);
-      const DType is = constant ? old_.value(from).desc.dtype : made_.value(places_[size_t(from)]).desc.dtype;
-      const bool halve = is_floating(is) && old_.value(node.outputs[0]).desc.dtype == DType::f32;
-      outputs = made_.add(cast_, halve ? attributes_of(DType::f16) : node.attributes, {in_dtype(from, is)}, node.name);
-    } else if (!add_half(node, outputs)) {
-      outputs = made_.add(*node.schema, node.attributes, inputs_of(node, DType::f32), node.name);
+    if (is_cast(node)) {  // of its input as it is: what was counted, indices say, keeps its 24 bits
+      const DType from = now(node.inputs[0]);
+      outputs = made_.add(cast_, attributes_of(node, from), {in_dtype(node.inputs[0], from)}, node.name);
+    } else if (!add_held(node, outputs)) {
+      std::vector<ValueId> inputs;
+      for (ValueId id : node.inputs)
+        inputs.push_back(in_dtype(id, id == kNoValue ? DType::f32 : old_.value(id).desc.dtype));
+      outputs = made_.add(*node.schema, node.attributes, inputs, node.name);
     }
     for (size_t k = 0; k < outputs.size(); ++k) places_[size_t(node.outputs[k])] = outputs[k];
   }
 
-  // False where one of the arguments cannot be f16, or where a result that was no f32 would become another dtype.
-  bool add_half(const Node& node, std::vector<ValueId>& outputs) {
+  // False where one of the arguments cannot be held so, or where a result would become another dtype than it is held
+  // as.
+  bool add_held(const Node& node, std::vector<ValueId>& outputs) {
     try {
-      outputs = made_.add(*node.schema, node.attributes, inputs_of(node, DType::f16), node.name);
+      std::vector<ValueId> inputs;
+      for (ValueId id : node.inputs)
+        inputs.push_back(in_dtype(id, id == kNoValue ? DType::f32 : held(old_.value(id).desc.dtype)));
+      outputs = made_.add(*node.schema, attributes_of(node, DType::f32), inputs, node.name);
     } catch (const Error&) {
       return false;
     }
     for (size_t k = 0; k < outputs.size(); ++k) {
       const DType was = old_.value(node.outputs[k]).desc.dtype, is = made_.value(outputs[k]).desc.dtype;
-      if (is != was && !(was == DType::f32 && is == DType::f16)) return false;
+      if (is != was && is != held(was)) return false;
     }
     return true;
   }
 
-  const Graph& old_;
   Context& context_;
+  const char* why_;  // for the profile
   const Schema& cast_;
   Graph made_;
   std::vector<ValueId> places_;                         // by value of the old graph; kNoValue: a constant, or not yet
   std::map<std::pair<ValueId, DType>, ValueId> known_;  // plus 1; 0: not yet
 };
 
+class Halver final : public Retyper {
+ public:
+  Halver(const Graph& graph, Context& context) : Retyper(graph, context, "half precision") {}
+
+ private:
+  DType held(DType dtype) const override { return dtype == DType::f32 ? DType::f16 : dtype; }
+  Attributes attributes_of(const Node& node, DType from) const override {
+    const bool halve = is_cast(node) && is_floating(from) && old_.value(node.outputs[0]).desc.dtype == DType::f32;
+    return halve ? to_dtype(DType::f16) : node.attributes;
+  }
+};
+
+class Widener final : public Retyper {
+ public:
+  Widener(const Graph& graph, Context& context, const std::vector<DType>& dtypes)
+      : Retyper(graph, context, "widened to f32"), dtypes_(dtypes) {}
+
+ private:
+  DType held(DType dtype) const override {
+    return std::find(dtypes_.begin(), dtypes_.end(), dtype) == dtypes_.end() ? dtype : DType::f32;
+  }
+  // Casts, and the other ops that are told the dtype of their results.
+  Attributes attributes_of(const Node& node, DType) const override {
+    Attributes attributes = node.attributes;
+    const AttributeValue* dtype = attributes.find("dtype");
+    const auto* name = dtype ? std::get_if<std::string>(dtype) : nullptr;
+    if (name) attributes.set("dtype", std::string(name_of(held(parse_dtype(*name)))));
+    return attributes;
+  }
+
+  const std::vector<DType>& dtypes_;
+};
+
 }  // namespace
 
-Graph in_half_precision(const Graph& graph, Context& context) {
-  Graph made = Halver(graph, context).run();
-  made.tidy();  // what was tried and not kept
-  return made;
+Graph in_half_precision(const Graph& graph, Context& context) { return Halver(graph, context).run(); }
+
+std::vector<DType> dtypes_to_widen(const Graph& graph, const Device& device) {
+  std::vector<DType> found;
+  if (!device.is_cpu()) return found;
+  for (DType dtype : {DType::f16, DType::bf16}) {
+    const auto& values = graph.values();
+    const bool occurs =
+        std::any_of(values.begin(), values.end(), [&](const Value& value) { return value.desc.dtype == dtype; });
+    if (occurs && !processor_multiplies(dtype)) found.push_back(dtype);
+  }
+  return found;
+}
+
+Graph widened(const Graph& graph, Context& context, const std::vector<DType>& dtypes) {
+  return Widener(graph, context, dtypes).run();
 }
 
 }  // namespace pl

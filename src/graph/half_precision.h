@@ -1,5 +1,9 @@
-// Half precision: a graph whose values of f32 are held as f16, for math=fp16.
+// Half precision in plans: values of f32 held as f16 for math=fp16, and values of f16 and bf16 held as f32 where the
+// processor does not multiply those.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "graph/graph.h"
 
@@ -13,5 +17,15 @@ class Context;
 // bits, so each op adds a relative error of up to 2^-11; what exceeds 65504 becomes infinite, what is below 2^-24
 // becomes 0 (IEEE 754 binary16).
 Graph in_half_precision(const Graph& graph, Context& context);
+
+// The dtypes of `graph` that are wider in a plan for this device: on `cpu` f16 and bf16, where they occur and the
+// processor does not multiply them (processor_multiplies).
+std::vector<DType> dtypes_to_widen(const Graph& graph, const Device& device);
+
+// The same program with every value of these dtypes between its inputs and outputs, constants included, as f32.  Inputs
+// and outputs keep their dtypes, with a cast behind or before each.  A cast to one of them within the program rounds no
+// more, and nothing overflows that f32 holds: results are at least as exact as in the narrow dtype.  Ops whose
+// arguments or results have to be narrow keep them, with casts around them.
+Graph widened(const Graph& graph, Context& context, const std::vector<DType>& dtypes);
 
 }  // namespace pl

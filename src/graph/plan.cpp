@@ -84,15 +84,19 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
               ", expected true or false");
       (key == "simplify" ? options.simplify : options.deterministic) = *flag;
     } else if (key == "without") {
-      // Names of passes, separated by commas; "windows" and "in_place" are no passes.
+      // Names of passes, separated by commas; "widen", "windows" and "in_place" are no passes.
       std::string name;
       for (char c : text(key, value) + ",") {
         if (c != ',') {
           name += c;
           continue;
         }
-        if (name == "windows" || name == "in_place") {
-          (name == "windows" ? options.windows : options.in_place) = false;
+        bool* const flag = name == "widen"      ? &options.widen
+                           : name == "windows"  ? &options.windows
+                           : name == "in_place" ? &options.in_place
+                                                : nullptr;
+        if (flag) {
+          *flag = false;
           name.clear();
         }
         if (name.empty()) continue;
@@ -303,6 +307,9 @@ std::string Plan::summary_json() const {
   json.field("tried", live_ ? live_->tried() : 0).field("spent_ms", live_ ? live_->spent_ms() : 0.0).end();
   json.key("trials").list();
   for (const Trial& trial : trials()) json.object().field("name", trial.name).field("ms", trial.ms).end();
+  json.end().key("widened").list();
+  for (DType dtype : widened_)
+    json.object().field("dtype", std::string(name_of(dtype))).field("why", why_widened(dtype)).end();
   json.end().key("passes").object();
   for (const PassReport& pass : passes_) json.field(pass.name, pass.rewrites);
   json.end().field("recalled", recalled_).field("seconds", seconds_).field("packing_seconds", packing_seconds_).end();

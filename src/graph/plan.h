@@ -52,7 +52,8 @@ struct PlanOptions {
                             // ways of ops with less workspace are taken
   bool simplify = true;     // run the passes
   std::vector<std::string> without;  // passes to leave out
-  // Left out as "windows" and "in_place" in `without`.
+  // Left out as "widen", "windows" and "in_place" in `without`.
+  bool widen = true;     // dtypes that the processor does not multiply are held as f32 (graph/half_precision.h)
   bool windows = true;   // parts of concats may be written, parts of tensors read, with strides
   bool in_place = true;  // results may lie where an input lay that is read for the last time
   // Called now and then while the plan is made, in the calling thread: what is done, how far it is (0 to 1).
@@ -114,6 +115,7 @@ class Plan {
   std::string explain(const Variant& variant) const;          // the same
   std::string explain_rest(const Variant& variant) const;     // where its rest chose otherwise; the same
   void write_choices(Json& json, const Body& body) const;     // as JSON
+  std::string why_widened(DType dtype) const;                 // a sentence
   // What may be chosen for the nodes of a variant, compiled or loaded.
   std::vector<NodeStates> states_of(const Variant& variant) const;
   int64_t batch() const;                            // where it is cut
@@ -160,6 +162,7 @@ class Plan {
   std::unique_ptr<PackedConstants> constants_;  // while programs are made; then null
   std::unique_ptr<Live> live_;                  // null: nothing competes
   std::vector<PassReport> passes_;
+  std::vector<DType> widened_;  // those held as f32 between inputs and outputs
   struct Trial {
     std::string name;  // "auto", "NHWC", "nChw16c in slices of 1, 2 at a time"
     double ms = 0;     // of the whole batch; where some images are left over, as if they took as long as the others

@@ -4,6 +4,7 @@
 //   one record a line, fields separated by tabs, tabs, newlines and backslashes escaped:
 //     environment  what the choices depend on (device, driver, providers, threads), as text
 //     plan         device, threads, math
+//     widened      a dtype that is held as f32; one record each
 //     part         first node, slice, streams, threads of each: how the batch is cut from that node on (graph/chains.h)
 //     input        value, name, dtype, shape, layout, pinned, axes
 //     constant     value, name, dtype, shape, offset of its data
@@ -47,6 +48,7 @@ void Plan::save(const std::string& path) const {
   std::string data;
   header += record("environment", environment());
   header += record("plan", home_->name(), threads_, int(options_.math));
+  for (DType dtype : widened_) header += record("widened", name_of(dtype));
   const Graph graph = snapshot();
   for (const GraphInput& input : graph.inputs()) {
     const Value& value = graph.value(input.value);
@@ -128,6 +130,9 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
       device = line[1];
       plan->threads_ = int(reader.integer(line[2], 1, 4096, "threads"));
       plan->options_.math = Math(reader.integer(line[3], 0, 2, "math"));
+    } else if (kind == "widened") {
+      reader.expect_fields(line, 2);
+      plan->widened_.push_back(parse_dtype(line[1]));
     } else if (kind == "input") {
       reader.expect_fields(line, 8);
       const TensorDesc desc = TensorDesc::dense(parse_dtype(line[3]), shape_of(line[4]),

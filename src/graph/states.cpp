@@ -192,6 +192,7 @@ class Lister {
       const EntryRef fallback = catalog.entry(op, cpu, options_.threads);
       catalog.measure(*fallback, Tuning::off);
       if (catalog.best_ms(*fallback)) {
+        result.refused = result.entry;
         result.entry = fallback;
         result.device = &cpu;
       }

@@ -35,6 +35,7 @@ struct NodeStates {
   enum class Kind { op, view, nothing };  // nothing: the results have no elements
   Kind kind = Kind::op;
   EntryRef entry;            // of an op
+  EntryRef refused;          // of one that its providers refuse on the plan's device; it runs on `cpu` then
   Device* device = nullptr;  // where it runs and its results lie
   std::vector<State> states;
 };

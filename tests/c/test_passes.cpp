@@ -373,6 +373,19 @@ TEST("recognise_activation") {
         return tanh_of(b, x, mul(b, b.add("add", {x, mul(b, cube, 0.05)}), scale));
       },
       "pow mul add mul tanh add mul mul");
+  // Constants that were rounded to f16 or bf16 before they came to a graph of f32; 1.4165 is neither.
+  for (double rounded : {1.4140625, 1.4165})
+    spelled(
+        [&](Builder& b, ValueId x) {
+          return mul(b, b.add("mul", {x, add(b, b.add("erf", {div(b, x, rounded)}), 1)}), 0.5);
+        },
+        rounded == 1.4140625 ? "gelu" : "div erf add mul mul", 1e-3);
+  spelled(
+      [&](Builder& b, ValueId x) {
+        const ValueId cube = b.add("mul", {b.add("mul", {x, x}), x});
+        return tanh_of(b, x, mul(b, b.add("add", {mul(b, cube, 0.044677734375), x}), 0.796875));
+      },
+      "gelu", 1e-2);
   // Ranges.
   spelled([&](Builder& b, ValueId x) { return b.add("maximum", {b.number(0), x}); }, "relu", 0);
   spelled(

@@ -18,6 +18,17 @@ constexpr int kMostDepth = 6;  // of products in products; the longest pattern h
 // Constants arrive rounded to f32, or were multiplied in f32.
 bool is_close(double value, double expected) { return std::fabs(value - expected) <= 1e-5 * std::fabs(expected); }
 
+// What a number stands for: one that is a constant of the patterns, rounded to half precision by whoever made the model
+// of that, for the constant.
+double meant(double number) {
+  for (double constant : {kHalfSqrt2, 1 / kHalfSqrt2, kSqrt2OverPi, kGeluCubic, 1.0 / 6}) {
+    const float narrow = float(constant);
+    if (number == half_to_float(float_to_half(narrow)) || number == bfloat16_to_float(float_to_bfloat16(narrow)))
+      return constant;
+  }
+  return number;
+}
+
 // A product as coefficient times values that are not constant numbers.
 struct Factors {
   double coefficient = 1;
@@ -141,14 +152,14 @@ class Matcher {
     const Dims& shape = rewriter_.shape(node.outputs[0]);
     const auto number = rewriter_.number(b);
     if (number && rewriter_.shape(a) == shape) {
-      factors.coefficient *= divides ? 1 / *number : *number;
+      factors.coefficient *= divides ? 1 / meant(*number) : meant(*number);
       append(a, factors);
       return true;
     }
     if (divides) return false;
     const auto other = rewriter_.number(a);
     if (other && rewriter_.shape(b) == shape) {
-      factors.coefficient *= *other;
+      factors.coefficient *= meant(*other);
       append(b, factors);
       return true;
     }

@@ -5,6 +5,7 @@
 
 #include "core/status.h"
 #include "oneapi/dnnl/dnnl_debug.h"
+#include "providers/instructions.h"
 
 namespace pl::onednn {
 namespace {
@@ -58,6 +59,19 @@ std::string instruction_set() {
   const std::string text = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa()), head = "cpu_isa_";
   return text.compare(0, head.size(), head) == 0 ? text.substr(head.size()) : text;
 }
+
+}  // namespace pl::onednn
+
+bool pl::processor_multiplies(DType dtype) {
+  if (dtype == DType::f32) return true;
+  const dnnl_cpu_isa_t needed = dtype == DType::f16    ? dnnl_cpu_isa_avx512_core_fp16
+                                : dtype == DType::bf16 ? dnnl_cpu_isa_avx512_core_bf16
+                                                       : dnnl_cpu_isa_default;
+  // An instruction set is a set of bits that holds those of the sets it contains.
+  return needed != dnnl_cpu_isa_default && (int(dnnl_get_effective_cpu_isa()) & int(needed)) == int(needed);
+}
+
+namespace pl::onednn {
 
 dnnl_data_type_t to_dnnl(DType dtype) {
   switch (dtype) {
