@@ -1,5 +1,9 @@
 """Plans: what they compute is what the same ops compute one by one, however layouts, slices and memory are chosen."""
 
+import html
+import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -604,3 +608,67 @@ def test_a_reorder_of_a_view_says_so():
     g.output(g.slice(g.input("x", (2, 6, 16)), [2], [12], [2]), "y")
     steps = pl.compile(g, device="cpu", tune="off").summary()["steps"]
     assert [(step["kind"], step["inputs"], step["outputs"]) for step in steps] == [("reorder", ["NCW view"], ["NCW"])]
+
+
+# ---- ops that run elsewhere than wanted, values that are held otherwise ----
+
+
+def test_explain_says_why_an_op_does_not_run_on_the_device(opencl_device, tmp_path):
+    g = pl.Graph()
+    x = g.input("x", (4, 2, 8))
+    weights = [RNG.standard_normal((1, 16, size)).astype("float32") for size in (8, 4)]
+    y = g.lstm(g.relu(x), *weights, name="layer")[0]
+    g.output(g.neg(y), "y")
+    plan = pl.compile(g, device=opencl_device, tune="off")
+    choices = {choice["op"]: choice for choice in plan.summary()["choices"] if choice["kind"] == "op"}
+    assert choices["lstm"]["device"] == "cpu"
+    reasons = {refusal["provider"]: refusal["reason"] for refusal in choices["lstm"]["refusals"]}
+    assert set(reasons) == {"opencl"}
+    assert choices["relu"]["refusals"] == choices["neg"]["refusals"] == []
+    why = f"on cpu, because {opencl_device} has no way: opencl: {reasons['opencl']}"
+    assert plan.explain().count(why) == 1
+    path = tmp_path / "plan.html"
+    plan.explain(html=path)
+    page = path.read_text("utf-8")
+    assert f"Ops that do not run on {opencl_device}" in page and page.count(html.escape(reasons["opencl"])) >= 1
+    assert "because cpu has no way" not in pl.compile(g, device="cpu", tune="off").explain()
+
+
+WIDENED = """
+import sys
+import numpy, pylayout as pl
+rng = numpy.random.default_rng(0)
+dtype = sys.argv[1]
+x, w = (rng.standard_normal(shape).astype("float32") for shape in ((2, 8, 9, 9), (4, 8, 3, 3)))
+g = pl.Graph()
+v = g.conv2d(g.input("x", (2, 8, 9, 9), dtype=dtype), pl.asarray(w).to(dtype=dtype), padding=1)
+g.output(g.relu(v), "y")
+x = pl.asarray(x).to(dtype=dtype)
+for without in (None, "widen"):
+    plan = pl.compile(g, device="cpu", tune="off", without=without)
+    assert [entry["dtype"] for entry in plan.summary()["widened"]] == ([] if without else [dtype])
+    assert (f"{dtype} is widened to f32" in plan.explain()) == (without is None)
+    assert plan.inputs[0]["dtype"] == plan.outputs[0]["dtype"] == dtype
+    y = plan(x)
+    assert y.dtype == dtype
+    if without is None:
+        plan.save(sys.argv[2])
+        again = pl.load_plan(sys.argv[2])
+        assert again.explain().count(f"{dtype} is widened to f32") == 1
+        # Rounded once, where the result leaves: as near to the exact one as the dtype permits.
+        wide = pl.Graph()
+        weights = pl.asarray(w).to(dtype=dtype).to(dtype="f32")
+        wide.output(wide.relu(wide.conv2d(wide.input("x", (2, 8, 9, 9)), weights, padding=1)), "y")
+        exact = pl.compile(wide, device="cpu", tune="off")(x.to(dtype="f32")).to(dtype=dtype)
+        for result in (y, again(x)):
+            assert numpy.array_equal(numpy.asarray(result.to(dtype="f32")), numpy.asarray(exact.to(dtype="f32")))
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_halves_are_widened_where_the_processor_does_not_multiply_them(dtype, tmp_path):
+    """oneDNN is told of fewer instructions than there are, which it asks for once in a process."""
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    command = [sys.executable, "-c", WIDENED, dtype, str(tmp_path / "plan")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr

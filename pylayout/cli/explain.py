@@ -91,6 +91,19 @@ def _print_choices(summary: dict[str, Any]) -> None:
         print("?: estimated, not measured")
 
 
+def _print_elsewhere(summary: dict[str, Any]) -> None:
+    """The ops that do not run on the plan's device, and what its providers say about each."""
+    refused = [choice for choice in summary["choices"] if choice["refusals"]]
+    if not refused:
+        return
+    table = Table(("op", "node", "runs on", "provider", f"why not on {summary['device']}"))
+    for choice in refused:
+        for refusal in choice["refusals"]:
+            table.add(choice["op"], choice["node"], choice["device"], refusal["provider"], refusal["reason"])
+    print()
+    table.print()
+
+
 def _print_trials(summary: dict[str, Any]) -> None:
     if not summary["trials"]:
         return
@@ -113,6 +126,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     proof = "the best there is by these costs" if summary["exact"] else f"at most {ms_text(gap)} ms above the best"
     print(f"expected {ms_text(summary['expected_ms'])} ms: {style(proof, 'bold')}\n")
     _print_choices(summary)
+    _print_elsewhere(summary)
     _print_trials(summary)
     if options.dot:
         Path(options.dot).write_text(plan.graph("dot"), "utf-8")

@@ -76,6 +76,8 @@ def _tip(choice: Mapping[str, Any], shape: Sequence[int]) -> str:
         margin = following["margin_ms"]
         cost = "" if margin is None else f", {margin:+.4f} ms"
         lines.append(f"next: {_way(following)}: {_layouts(following)}{cost}")
+    where = f"runs on {choice['device']}"
+    lines += [f"{where}; {refusal['provider']} refuses: {refusal['reason']}" for refusal in choice["refusals"]]
     return "\n".join(lines)
 
 
@@ -187,6 +189,19 @@ def _ends(choice: Mapping[str, Any]) -> list[str]:
     return [*[name for name in choice["inputs"] if name][:1], *[name for name in choice["outputs"] if name]]
 
 
+def _elsewhere(summary: Mapping[str, Any]) -> str:
+    """The ops that do not run on the plan's device, with the reasons of its providers."""
+    rows = "".join(
+        f"<tr><td><code>{escape(choice['op'])}</code></td><td>{escape(choice['node'])}</td>"
+        f'<td class="nowrap">{escape(choice["device"])}</td><td>{escape(refusal["provider"])}</td>'
+        f"<td>{escape(refusal['reason'])}</td></tr>"
+        for choice in summary["choices"]
+        for refusal in choice["refusals"]
+    )
+    head = "<tr><th>op</th><th>node</th><th>runs on</th><th>provider</th><th>reason</th></tr>"
+    return f'<div class="scroll"><table>{head}{rows}</table></div>'
+
+
 def _trials(summary: Mapping[str, Any]) -> str:
     if not summary["trials"]:
         return '<p class="note">Nothing was timed: tuning was off.</p>'
@@ -219,6 +234,8 @@ def write_plan(path: str | os.PathLike[str], plan: Any, title: str = "plan") -> 
     }
     if len(summary["chains"]) > 1:
         facts["choice"] = "chains of several plans, joined by times measured within them"
+    if summary["widened"]:
+        facts["widened"] = "; ".join(widened["why"] for widened in summary["widened"])
     if cut := batch_text(summary):
         facts["batch"] = cut
     legend = sections.legend(
@@ -230,8 +247,12 @@ def write_plan(path: str | os.PathLike[str], plan: Any, title: str = "plan") -> 
             ("reorder", "reorder"),
         ]
     )
+    elsewhere = []
+    if any(choice["refusals"] for choice in summary["choices"]):
+        elsewhere = [sections.section(f"Ops that do not run on {plan.device}", _elsewhere(summary))]
     body = [
         sections.section("The plan", legend + _drawing(summary, json.loads(plan.graph("json"))), note=_NOTE),
+        *elsewhere,
         sections.section("Programs that were timed", _trials(summary)),
         sections.section("Machine", sections.facts_table(machine_facts())),
     ]
