@@ -95,7 +95,8 @@ def test_the_next_process_takes_the_same_choices_and_measures_nothing(made):
     assert "earlier compilation" not in before["explain"]
     assert found["ways"] == before["ways"]
     assert [trial["name"] for trial in found["trials"]] == [trial["name"] for trial in before["trials"]]
-    assert [trial["ms"] for trial in found["trials"]] == pytest.approx([trial["ms"] for trial in before["trials"]])
+    kept = pytest.approx([trial["ms"] for trial in before["trials"]], rel=1e-5)  # the file has six digits
+    assert [trial["ms"] for trial in found["trials"]] == kept
     assert set(found["stages"]) == {"simplifying", "done"} < set(before["stages"])
 
 
