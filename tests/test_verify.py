@@ -26,7 +26,7 @@ from pylayout.verify import (
     summary_rows,
 )
 from pylayout.verify.case import parse_spec, rounded
-from pylayout.verify.reference import REFERENCES, Accuracy, load, reference_of
+from pylayout.verify.references import REFERENCES, Accuracy, reference_of
 
 _NAMES = {"float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32", "int64": "s64", "bool": "bool"}
 
@@ -67,7 +67,6 @@ def test_exact_results_are_pytorchs(case: OpCase) -> None:
 
 
 def test_every_op_that_computes_has_a_reference() -> None:
-    load()
     assert set(REFERENCES) == {name for name in schemas() if not is_view(name)}
 
 

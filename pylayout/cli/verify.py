@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError
 from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive
+from .errors import UsageError
 from .progress import Progress
 from .terminal import Table, style
 

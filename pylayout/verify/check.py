@@ -16,7 +16,7 @@ from ..context import handle
 from ..errors import UnsupportedError, check, take_json
 from .bounds import rounding, unit_of
 from .case import PRECISION, Case
-from .reference import Accuracy, Reference, reference_of
+from .references import Accuracy, Reference, reference_of
 
 __all__ = ["Checked", "Outcome", "check_case"]
 

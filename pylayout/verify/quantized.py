@@ -87,8 +87,10 @@ class _Scaled:
 
     def scaled(self, reference: Any, where: Array, channel: Array) -> tuple[Array, Array]:
         total, _, _ = reference.sums(where)
-        if self.bias is not None:
+        size = np.abs(total)
+        if self.bias is not None:  # which implementations may add in f32
             total = total + self.bias[channel]
+            size = size + np.abs(self.bias[channel])
         if not self.with_scales:
             return total, np.zeros(len(where))
         x_scale, w_scale, y_scale = (np.asarray(self.given[i], np.float64).reshape(-1) for i in (2, 3, 4))
@@ -96,7 +98,7 @@ class _Scaled:
         zero = self._optional(7)
         dtype = reference.outputs[0][1]
         exact = total * factor
-        return _rounded(exact, 0.0 if zero is None else float(zero.reshape(-1)[0]), dtype, 8 * UNIT * np.abs(exact))
+        return _rounded(exact, 0.0 if zero is None else float(zero.reshape(-1)[0]), dtype, 8 * UNIT * size * factor)
 
     def result_dtype(self, reference: Any) -> str:
         if not self.with_scales:

@@ -17,7 +17,7 @@ from . import functions
 from .bounds import UNIT, rounding
 from .case import Case
 
-__all__ = ["REFERENCES", "Accuracy", "Full", "Reference", "activated", "load", "reference_of", "register"]
+__all__ = ["REFERENCES", "Accuracy", "Full", "Reference", "activated", "register"]
 
 Array = NDArray[Any]
 
@@ -114,13 +114,3 @@ def register(*ops: str) -> Callable[[type[Reference]], type[Reference]]:
         return reference
 
     return enter
-
-
-def load() -> None:
-    """Makes every reference known."""
-    from . import elementwise, movement, norms, products, quantized, recurrent  # noqa: F401  (they register)
-
-
-def reference_of(case: Case, tensors: list[Array | None], accuracy: Accuracy) -> Reference:
-    load()
-    return REFERENCES[case.op](case, tensors, accuracy)

@@ -124,6 +124,18 @@ void check_odd_channels() {
                            {3e-2, 6e-2});
 }
 
+// The same forward: conv3d without padding, whose result is one position.
+void check_odd_channels_forward() {
+  Fixture f;
+  const auto x = pltest::random_argument(DType::bf16, {1, 533, 3, 3, 3}, 1, -1, 1);
+  const auto w = pltest::random_argument(DType::bf16, {24, 533, 3, 3, 3}, 2, -0.1, 0.1);
+  pltest::Values y(24, 0);
+  const size_t terms = x.values.size();
+  for (size_t o = 0; o < 24; ++o)
+    for (size_t k = 0; k < terms; ++k) y[o] += x.values[k] * w.values[o * terms + k];
+  pltest::check_candidates(*f.onednn, *f.device, "conv3d", "", {x, w, pltest::absent()}, y, {3e-2, 6e-2});
+}
+
 void check_nan_stays() {
   Fixture f;
   for (const char* name : {"relu", "relu6", "exp", "tanh", "gelu", "hardswish"}) {
@@ -224,7 +236,7 @@ TEST("all") {
       {"pocl5-matrix-units", check_no_matrix_units_on_processors},
       {"pocl5-signed-division", check_no_signed_division_of_local_ids},
       {"onednn-strided-post-ops", check_strided_post_ops},
-      {"onednn-odd-channels-bf16", check_odd_channels},
+      {"onednn-odd-channels-bf16", [] { check_odd_channels(), check_odd_channels_forward(); }},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},
   };
