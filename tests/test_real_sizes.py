@@ -36,7 +36,6 @@ def explain(failures: list[dict]) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(0 if CHECKS else 600)
 @pytest.mark.parametrize("sources", ["networks", "random"])
 def test_todays_cases(device: str, sources: str) -> None:
@@ -66,6 +65,11 @@ ALWAYS = [
     Case("conv2d", ("f32:1x1023x5x5", "f32:65x1023x1x1", "f32:65", "f32:1x65x5x5"), {"activation": "relu"}),
     Case("conv2d", ("f32:1x512x6x6", "f32:64x512x3x3", "f32:64"), {"padding": 1}, "both NHWC"),
     Case("conv2d", ("bf16:1x1025x4x4", "bf16:64x1025x3x3", "bf16:64"), {"padding": 1}),
+    Case("conv3d", ("bf16:1x533x3x3x3", "bf16:24x533x3x3x3"), {}),
+    Case("conv_transpose3d", ("bf16:1x255x6x2x3", "bf16:255x1x7x7x7"), {"stride": 1, "padding": 3}),
+    Case("conv_integer", ("u8:1x128x10x15", "s8:129x128x1x1", "u8:"), {}),
+    Case("max_pool1d", ("f32:4x1x8",), {"kernel_size": 5, "stride": 2, "padding": 2}, "input NHWC"),
+    Case("max_pool2d", ("f32:2x3x6x7",), {"kernel_size": [3, 7], "stride": 1}, "input NCHW"),
     Case("linear", ("f32:3x4096", "f32:257x4096", "f32:257"), {"activation": "gelu"}),
     Case("linear", ("bf16:5x4095", "bf16:129x4095"), {}),
     Case("matmul", ("f32:2x33x2049", "f32:2x2049x65", "f32:65"), {}),

@@ -136,6 +136,36 @@ void check_odd_channels_forward() {
   pltest::check_candidates(*f.onednn, *f.device, "conv3d", "", {x, w, pltest::absent()}, y, {3e-2, 6e-2});
 }
 
+// conv_integer with zero points, of channels that blocks do not divide.
+void check_gemm_zero_point() {
+  Fixture f;
+  for (int64_t oc : {53, 129, 128}) {
+    const auto x = pltest::random_argument(DType::u8, {1, 128, 10, 15}, 1, 0, 255);
+    const auto w = pltest::random_argument(DType::s8, {oc, 128, 1, 1}, 2, -127, 127);
+    const auto zero = pltest::random_argument(DType::u8, {}, 3, 90, 200);
+    pltest::Values y(size_t(oc) * 150, 0);
+    for (size_t o = 0; o < size_t(oc); ++o)
+      for (size_t p = 0; p < 150; ++p)
+        for (size_t i = 0; i < 128; ++i)
+          y[o * 150 + p] += (x.values[i * 150 + p] - zero.values[0]) * w.values[o * 128 + i];
+    pltest::check_candidates(*f.onednn, *f.device, "conv_integer", "", {x, w, zero, pltest::absent()}, y, {0, 0});
+  }
+}
+
+// The largest value of a row stands far above the others, so that its result is small.
+void check_log_softmax() {
+  Fixture f;
+  pltest::Argument x = pltest::random_argument(DType::f32, {64, 48}, 1, -3, 3);
+  pltest::Values y;
+  for (size_t row = 0; row < 64; ++row) {
+    x.values[row * 48 + row % 48] = 6;
+    double sum = 0;
+    for (size_t i = 0; i < 48; ++i) sum += std::exp(x.values[row * 48 + i]);
+    for (size_t i = 0; i < 48; ++i) y.push_back(x.values[row * 48 + i] - std::log(sum));
+  }
+  pltest::check_candidates(*f.onednn, *f.device, "log_softmax", "dim=1", {x}, y, {2e-7, 1.5e-6});
+}
+
 void check_nan_stays() {
   Fixture f;
   for (const char* name : {"relu", "relu6", "exp", "tanh", "gelu", "hardswish"}) {
@@ -237,6 +267,8 @@ TEST("all") {
       {"pocl5-signed-division", check_no_signed_division_of_local_ids},
       {"onednn-strided-post-ops", check_strided_post_ops},
       {"onednn-odd-channels-bf16", [] { check_odd_channels(), check_odd_channels_forward(); }},
+      {"onednn-gemm-zero-point", check_gemm_zero_point},
+      {"onednn-log-softmax", check_log_softmax},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},
   };

@@ -8,7 +8,7 @@
 
 namespace pl::onednn {
 
-extern const KnownFault kStridedPostOps, kOddChannels, kNanBecomesNumber, kPrimitiveCache;
+extern const KnownFault kStridedPostOps, kOddChannels, kGemmZeroPoint, kLogSoftmax, kNanBecomesNumber, kPrimitiveCache;
 
 // Whether the library that is loaded has the fault.
 bool has(const KnownFault& fault);

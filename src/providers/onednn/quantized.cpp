@@ -8,6 +8,7 @@
 
 #include "ops/quantized.h"
 #include "providers/onednn/candidates.h"
+#include "providers/onednn/faults.h"
 #include "providers/onednn/windows.h"
 
 namespace pl::onednn {
@@ -124,6 +125,10 @@ struct Question {
       // Of reference implementations the host's is as good.
       if (!is_exact(name) || name.rfind("ref", 0) == 0 || name.find("+ref") != std::string::npos) continue;
       if (!names.insert(name).second) continue;
+      if (const KnownFault* fault = fault_of(op, name, false)) {
+        refuse(op, out, concat(name, ": ", fault->str()));
+        continue;
+      }
       dnnl_primitive_desc_t copy = nullptr;
       expect_success(dnnl_primitive_desc_clone(&copy, iterator.get()), "dnnl_primitive_desc_clone");
       add(PrimitiveDesc(copy, Destroy()), name);

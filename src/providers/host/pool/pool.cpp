@@ -96,10 +96,10 @@ struct PoolBody {
       }
   }
 
-  // One channel, a window of d by h rows of w neighbours.
+  // One channel whose pixels are neighbours along w, a window of d by h rows of them.
   C single(const C* x, const Range& d, const Range& h, const Range& w) const {
     C value = start();
-    const bool whole_rows = w.count == in.size[2] && w.step == 1 && h.step == 1;
+    const bool whole_rows = w.count == in.size[2] && w.step == 1 && h.step == 1 && in.step[1] == in.size[2];
     for (int64_t i = 0; i < d.count; ++i) {
       const C* plane = x + (d.first + i * d.step) * in.step[0] + h.first * in.step[1] + w.first;
       if (whole_rows || (w.step == 1 && w.count >= 16)) {
@@ -134,7 +134,7 @@ struct PoolBody {
         const Range &d = ranges[0][size_t(od)], &h = ranges[1][size_t(oh)];
         for (int64_t ow = 0; ow < out.size[2]; ++ow, to += out.step[2]) {
           const Range& w = ranges[2][size_t(ow)];
-          if (in.width == 1)
+          if (in.width == 1 && in.step[2] == 1)
             *to = single(from, d, h, w);
           else
             pixel(from, to, d, h, w);
