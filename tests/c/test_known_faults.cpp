@@ -68,11 +68,12 @@ void check_strided_post_ops() {
     int64_t ic, oc, size, kernel, stride, padding;
   };
   Fixture f;
-  for (const Case& c : {Case{2, 1024, 32, 4, 4, 2, 1}, Case{2, 512, 48, 6, 4, 2, 1}, Case{2, 1024, 16, 3, 2, 2, 0},
+  for (const Case& c : {Case{2, 1024, 16, 4, 4, 2, 1}, Case{2, 512, 24, 5, 4, 2, 1}, Case{2, 1024, 16, 3, 2, 2, 0},
                         Case{2, 768, 17, 4, 5, 3, 1}, Case{3, 512, 16, 2, 4, 2, 1}})
     for (DType dtype : {DType::f32, DType::bf16, DType::f16})
       for (bool biased : {false, true})
         for (bool relu : {false, true}) {
+          if (dtype != DType::f32 && !(biased && relu)) continue;  // of the other types one case
           Dims x_shape{1, c.ic}, w_shape{c.ic, c.oc};
           for (int d = 0; d < c.spatial; ++d) x_shape.push_back(c.size), w_shape.push_back(c.kernel);
           const auto x = pltest::random_argument(dtype, x_shape, 1, -1, 1);
