@@ -34,15 +34,19 @@ def positive(text: str) -> int:
     return value
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, unit: str = "seconds") -> float:
     """A finite time above zero, for argparse."""
     try:
         value = float(text)
     except ValueError:
         value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above zero")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} above zero")
     return value
+
+
+def minutes(text: str) -> float:
+    return seconds(text, "minutes")
 
 
 def check_folder(option: str, path: str | None) -> None:

@@ -59,8 +59,10 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         for note in provider["notes"]:
             print(f"  {note}")
     for entry in found["wrong"]:
-        print(f"wrong on {entry['device']}, not used: {entry['candidate']} for {entry['op']}"
-              f" (relative difference from the others {entry['difference']:.1e})")
+        print(
+            f"wrong on {entry['device']}, not used: {entry['candidate']} for {entry['op']}"
+            f" (relative difference from the others {entry['difference']:.1e})"
+        )
     place = found["cache_dir"] or "in memory only"
     print(f"\nThreads on the cpu: {found['threads']}. Measured costs and compiled kernels: {place}.")
     return found

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .common import add_device, add_threads, apply_threads, check_device, check_folder, positive
+from .common import add_device, add_threads, apply_threads, check_device, check_folder, minutes, positive
 from .errors import UsageError
 from .progress import Progress
 from .terminal import Table, style
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
     add_threads(parser)
     parser.add_argument("--ops", metavar="OP,OP", default="", help="these ops alone (default: all)")
     parser.add_argument("--providers", metavar="NAME,NAME", default="", help="of onednn, host, opencl (default: all)")
-    parser.add_argument("--minutes", type=_minutes, metavar="M", help="how long (default 10, without --checks)")
+    parser.add_argument("--minutes", type=minutes, metavar="M", help="how long (default 10, without --checks)")
     parser.add_argument("--checks", type=positive, metavar="N", help="how many runs of candidates")
     parser.add_argument(
         "--seed", type=int, metavar="N", help="of the order, the random cases and the values (default: today's)"
@@ -50,16 +50,6 @@ def add(commands: Any) -> None:
     parser.add_argument("--every-point", action="store_true", help="also what only `pylayout tune` tries")
     parser.add_argument("--case", metavar="JSON", help="this case alone, candidate by candidate")
     parser.set_defaults(run=run)
-
-
-def _minutes(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above zero")
-    return value
 
 
 def _settings(options: argparse.Namespace) -> Any:

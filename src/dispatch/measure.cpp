@@ -164,12 +164,14 @@ class Buffers {
  public:
   Buffers(Device& device, const Op& op) : device_(device), op_(op), held_(op.inputs.size()) {}
 
-  // Makes room for what the candidate wants; before any is run.
+  // Makes room for what the candidate wants.
   void grow(const Candidate& candidate) {
     grow(inputs_, candidate.inputs);
     grow(outputs_, candidate.outputs);
-    if (candidate.workspace_bytes > (workspace_ ? workspace_->bytes() : 0))
+    if (candidate.workspace_bytes > (workspace_ ? workspace_->bytes() : 0)) {
+      outgrown_.push_back(std::move(workspace_));
       workspace_ = device_.allocate(candidate.workspace_bytes);
+    }
   }
   // Writes the inputs as the candidate states them, where they are not there yet, and binds what it runs on.
   void bind(const Candidate& candidate, std::vector<Buffer*>& inputs, std::vector<Buffer*>& outputs,
@@ -198,7 +200,7 @@ class Buffers {
     buffers.resize(std::max(buffers.size(), descs.size()));
     for (size_t i = 0; i < descs.size(); ++i)
       if (descs[i].present && (!buffers[i] || buffers[i]->bytes() < descs[i].size_bytes())) {
-        buffers[i] = nullptr;
+        outgrown_.push_back(std::move(buffers[i]));
         buffers[i] = device_.allocate(descs[i].size_bytes());
         if (&buffers == &inputs_) held_[i] = {};
       }
@@ -208,7 +210,8 @@ class Buffers {
   const Op& op_;
   std::vector<BufferRef> inputs_, outputs_;
   BufferRef workspace_;
-  std::vector<TensorDesc> held_;  // what each input's buffer holds
+  std::vector<BufferRef> outgrown_;  // a witness may want larger ones than those that contenders are bound to
+  std::vector<TensorDesc> held_;     // what each input's buffer holds
   std::vector<char> staging_;
 };
 
