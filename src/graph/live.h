@@ -9,13 +9,15 @@
 //
 // What is spent is bounded.  Preparing kernels, packing weights and assigning layouts is cut into chores, done between
 // the end of a run and its return; the time of these, and what runs of challengers take longer than the plan's own, is
-// at most kShare of the time that the plan has run.  A chore that would take about as long as a run is not begun.  A
+// at most kShare of the time that the plan has run, or of kAdvanceMs where that is more: what is found early serves all
+// runs that follow.  A chore that would take about as long as a run is not begun.  A
 // challenger's run that will take over twice the plan's time is left, and the plan's program runs instead.
 //
 // Of several threads that run the plan at the same time one takes part; the others run the plan's present program.
 // What was found is kept on disk whenever the program changes, and each step's time in the cost database.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -47,7 +49,8 @@ class Plan::Live {
   double spent_ms() const { return spent_ms_.load(); }
 
   static constexpr double kShare = 0.05;  // of the time that the plan has run
-  static constexpr double kGain = 0.01;   // that a challenger must be faster by
+  static constexpr double kAdvanceMs = 10e3;
+  static constexpr double kGain = 0.01;  // that a challenger must be faster by
 
  private:
   // Programs that cut the batch alike, over the same nodes.
@@ -84,7 +87,7 @@ class Plan::Live {
   };
 
   const Program& program_of(const Body& body) const { return *body.parts[0]->program; }
-  double credit() const { return kShare * ran_ms_ - spent_ms_; }
+  double credit() const { return kShare * std::max(ran_ms_, kAdvanceMs) - spent_ms_; }
   double usual_ms() const;  // of the plan's own run
   void run_own(const Go& go, const Body& own);
   void run_challenger(const Go& go, const Body& own);

@@ -64,9 +64,12 @@ struct Candidate {
   // element is read before it is written.
   uint32_t in_place = 0;
   bool reference = false;  // slow by design: admitted only when nothing else exists
-  // A provider's own estimate relative to the device's rates: 1 means the roofline is reachable.  Used only
-  // until the candidate is measured.
+  // A provider's own estimate relative to the device's rates: 1 means the roofline is reached, more that
+  // caches serve it.  Used only until the candidate is measured.
   double efficiency = 0.5;
+  // Arithmetic operations where it does other ones than the op's definition has (Winograd); 0: the op's.
+  double flops = 0;
+  double start_ms = 0;  // what a call takes beside the device's overhead
   // The same in milliseconds without what starting it takes, where a provider knows the device's units by their times;
   // 0: efficiency tells.
   double busy_ms = 0;

@@ -31,13 +31,47 @@ bool is_superseded(std::string_view name, const std::set<std::string>& names, st
   return at != names.end() && starts_with(*at, base);
 }
 
-// A first guess at how near the roofline an implementation comes; measurements replace it.
-double efficiency_of(std::string_view name, bool reference) {
+// How near the roofline an implementation comes, before it is measured: medians over the convolutions and products of
+// ten networks at batch 1 on two cores with AVX-512 (`python -m bench.estimates`).
+struct Reach {
+  std::string_view name;  // that the implementation's begins with
+  double dense = 0.7;     // of convolutions with larger kernels, and of all other ops
+  double pointwise = 0.7, grouped = 0.5, depthwise = 0.5;
+  double product = 0.7;  // of linear and matmul
+};
+constexpr Reach kReach[] = {
+    {"brgconv_1x1", 0.95, 0.95, 0.5, 0.5, 0.9},  {"brg", 1.0, 0.9, 0.5, 0.5, 0.9},
+    {"matmul:brg", 0.9, 0.9, 0.5, 0.5, 0.9},     {"jit_1x1", 0.93, 0.93, 0.5, 0.5, 0.9},
+    {"jit_dw", 0.8, 0.8, 0.8, 1.1, 0.8},         {"jit", 0.9, 0.72, 0.5, 0.5, 0.8},
+    {"sum:x64:gemm", 0.4, 0.4, 0.05, 0.02, 0.5}, {"x64:gemm", 0.45, 0.5, 0.07, 0.02, 0.9},
+    {"matmul:gemm", 0.45, 0.5, 0.07, 0.02, 0.8}, {"gemm", 0.35, 0.35, 0.05, 0.02, 0.8},
+};
+constexpr double kStartMs = 0.005;  // of a primitive amid a network, beside a kernel of ours: 36 small ones in ShuffleNet
+// Of kernels with vectors half as wide as the processor's.
+constexpr double kHalfVectors = 0.6;
+
+double efficiency_of(const Op& op, std::string_view name, bool reference) {
   if (reference) return 0.01;
-  if (starts_with(name, "brg")) return 0.75;
-  if (starts_with(name, "jit")) return 0.7;
-  if (starts_with(name, "gemm")) return 0.35;
-  return 0.3;
+  double reached = 0.3;
+  for (const Reach& reach : kReach) {
+    if (!starts_with(name, reach.name)) continue;
+    const std::string& kind = op.schema->kind;
+    reached = reach.dense;
+    if (kind == "linear" || kind == "matmul") reached = reach.product;
+    if (kind == "conv") {
+      const TensorDesc &x = op.in(0), &weight = op.in(1);
+      const int64_t groups = x.shape[1] / std::max<int64_t>(1, weight.shape[1]);
+      const Dims& shape = weight.shape;
+      if (groups > 1)
+        reached = groups == x.shape[1] ? reach.depthwise : reach.grouped;
+      else if (std::all_of(shape.begin() + 2, shape.end(), [](int64_t size) { return size == 1; }))
+        reached = reach.pointwise;
+    }
+    break;
+  }
+  const size_t colon = name.rfind(':');
+  const bool narrow = colon != std::string_view::npos && name.substr(colon + 1) == "avx2";
+  return narrow && starts_with(instruction_set(), "avx512") ? kHalfVectors * reached : reached;
 }
 
 bool has_post_ops(const_dnnl_primitive_desc_t pd) {
@@ -248,7 +282,8 @@ bool Lister::add(dnnl_primitive_desc_t pd, const std::vector<Binding>& bindings,
   const char* info = "";  // without prefix
   dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &info);
   candidate.reference = is_reference(info, op_.schema->kind);
-  candidate.efficiency = efficiency_of(info, candidate.reference);
+  candidate.start_ms = kStartMs;
+  candidate.efficiency = efficiency_of(op_, info, candidate.reference);
   // What oneDNN documents: elementwise primitives write where they read x; a sum accumulates into what it is added to.
   for (const Binding& binding : bindings) {
     const std::string& kind = op_.schema->kind;

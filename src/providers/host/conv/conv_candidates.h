@@ -36,10 +36,16 @@ void bind(Result& result, const KernelArguments& arguments);
 // Tests ask for the candidates of all instruction sets, not just of the best.
 bool& every_instruction_set();
 
+// How near the roofline kernels come in each layout, as `python -m bench.estimates` finds it.
+struct Efficiencies {
+  double last, blocked;
+};
+
 // Adds one candidate for channels last and one for channels blocked by the kernels' width.  make(kernels, x, y) gives
 // the body; suits(kernels) says whether there is one.
 template <class Suits, class Make>
-void add_conv_candidates(const Op& op, const std::string& name, CandidateList& out, Suits suits, Make make) {
+void add_conv_candidates(const Op& op, const std::string& name, Efficiencies reached, CandidateList& out, Suits suits,
+                         Make make) {
   const int rank = op.in(0).rank();
   for (const ConvKernels* const* kernels = all_conv_kernels(); *kernels; ++kernels) {
     if (!suits(**kernels)) continue;
@@ -56,7 +62,7 @@ void add_conv_candidates(const Op& op, const std::string& name, CandidateList& o
       if (op.has(3) && !y.is_dense()) continue;  // the residual lies as y does
       add_candidate(out, name + ":" + (*kernels)->isa, Quality::fast, inputs, {y},
                     [body = make(**kernels, x, y)] { return body; });
-      out.candidates.back().efficiency = 0.8;
+      out.candidates.back().efficiency = layout.is_blocked() ? reached.blocked : reached.last;
       if (op.has(3)) out.candidates.back().in_place = 1u << 3;  // tiles start from the residual
     }
     if (!every_instruction_set()) break;  // the best one

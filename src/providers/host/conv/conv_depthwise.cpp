@@ -60,28 +60,30 @@ void list_depthwise(const Op& op, CandidateList& out) {
     return group == 1 || (kernels.groups && group <= kernels.width);
   };
   const std::string name = group == 1 ? "depthwise" : "grouped";
-  add_conv_candidates(op, name, out, suits, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
-    DepthwiseBody body;
-    body.kernels = &kernels;
-    Depthwise& job = body.job;
-    job.group = group;
-    job.in_h = rows.in, job.in_w = columns.in;
-    job.out_h = rows.out, job.out_w = columns.out;
-    job.kernel_h = rows.kernel, job.kernel_w = columns.kernel;
-    job.stride_h = rows.stride, job.stride_w = columns.stride;
-    job.dilation_h = rows.dilation, job.dilation_w = columns.dilation;
-    job.begin_h = rows.begin, job.begin_w = columns.begin;
-    const Strides strides = Strides::of(x, kernels.width);
-    job.x_image = strides.image, job.x_row = strides.row;
-    job.x_pixel = strides.pixel, job.x_vector = strides.vector;
-    job.result = result_of(op, y, kernels.width);
-    body.images = x.shape[0];
-    body.vectors = (channels + kernels.width - 1) / kernels.width;
-    const bool blocked = y.layout.is_blocked();
-    body.by_channels = blocked && (rows.out * columns.out < kSmallPlane || rows.out == 1);
-    body.row_ns = kNanoseconds * double(body.vectors * columns.out * rows.kernel * columns.kernel * group);
-    return body;
-  });
+  const Efficiencies reached = group == 1 ? Efficiencies{1.2, 1.45} : Efficiencies{0.55, 0.65};
+  add_conv_candidates(
+      op, name, reached, out, suits, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
+        DepthwiseBody body;
+        body.kernels = &kernels;
+        Depthwise& job = body.job;
+        job.group = group;
+        job.in_h = rows.in, job.in_w = columns.in;
+        job.out_h = rows.out, job.out_w = columns.out;
+        job.kernel_h = rows.kernel, job.kernel_w = columns.kernel;
+        job.stride_h = rows.stride, job.stride_w = columns.stride;
+        job.dilation_h = rows.dilation, job.dilation_w = columns.dilation;
+        job.begin_h = rows.begin, job.begin_w = columns.begin;
+        const Strides strides = Strides::of(x, kernels.width);
+        job.x_image = strides.image, job.x_row = strides.row;
+        job.x_pixel = strides.pixel, job.x_vector = strides.vector;
+        job.result = result_of(op, y, kernels.width);
+        body.images = x.shape[0];
+        body.vectors = (channels + kernels.width - 1) / kernels.width;
+        const bool blocked = y.layout.is_blocked();
+        body.by_channels = blocked && (rows.out * columns.out < kSmallPlane || rows.out == 1);
+        body.row_ns = kNanoseconds * double(body.vectors * columns.out * rows.kernel * columns.kernel * group);
+        return body;
+      });
 }
 
 }  // namespace pl::host

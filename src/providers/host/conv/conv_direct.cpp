@@ -266,7 +266,7 @@ void list_direct(const Op& op, CandidateList& out) {
       // What the lanes beyond the last channel, or column, and the ends of tiles leave.
       const int64_t lanes = body.by_columns ? columns.out : outputs;
       const double efficiency =
-          0.8 * body.cycles.products / body.cycles.all * double(lanes) / double(divide_up(lanes, width) * width);
+          0.85 * body.cycles.products / body.cycles.all * double(lanes) / double(divide_up(lanes, width) * width);
       add_candidate(out, concat(body.by_columns ? "direct_columns:" : "direct:", (*kernels)->isa), Quality::fast, descs,
                     {y}, [body = std::move(body)] { return body; });
       Candidate& candidate = out.candidates.back();

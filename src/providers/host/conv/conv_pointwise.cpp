@@ -76,7 +76,8 @@ void list_pointwise(const Op& op, CandidateList& out) {
   if (inputs < 4 || outputs < 4) return;
   const auto all = [](const ConvKernels&) { return true; };
   add_conv_candidates(
-      op, "pointwise", out, all, [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
+      op, "pointwise", Efficiencies{0.85, 0.86}, out, all,
+      [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
         PointwiseBody body;
         body.kernels = &kernels;
         Pointwise& job = body.job;

@@ -34,6 +34,9 @@
 namespace pl::host {
 namespace {
 
+// Of the device's rate, in products and transforms together (`python -m bench.estimates`).
+constexpr double kReached = 0.6;
+constexpr double kFlopsOfAFilter = 150;  // that transforming one takes
 constexpr int64_t kMostPixels = 1 << 30;
 constexpr int kFewChannels = kLanes / 2;
 constexpr int kLateBlocks = 2;  // of input channels transformed at once: 36 * 32 * 64 weights are 295 KB, within L2
@@ -89,6 +92,11 @@ struct Geometry {
   int64_t v_floats(int64_t tiles) const { return v_point(tiles) * kPoints; }
   int64_t m_point(int64_t tiles) const { return point_distance(most_blocks * tiles); }
   int64_t m_floats(int64_t tiles) const { return m_point(tiles) * kPoints; }
+  // Of the products, lanes beyond the last channels included, and where they are late of transforming the weights.
+  double flops() const {
+    const double pairs = double(ic_blocks() * oc_blocks()) * kLanes * kLanes;
+    return pairs * (2.0 * kPoints * double(tiles()) + (late ? kFlopsOfAFilter : 0.0));
+  }
   // Transformed weights of a panel, of so many blocks of input channels at once.
   int64_t u_point() const { return point_distance(kLateBlocks * kLanes * most_blocks); }
   int64_t u_floats() const { return late && !few() ? u_point() * kPoints : 0; }
@@ -400,8 +408,8 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
         candidate.inputs.push_back(i == 0 ? g.x : i == 3 ? dense_as(op.inputs[i], layout) : dense_plain(op.inputs[i]));
       candidate.outputs = {g.y};
       candidate.workspace_bytes = Body::workspace_floats(g, cut) * sizeof(float);
-      // What the lanes beyond the last channels leave.
-      candidate.efficiency = double(g.ic * g.oc) / double(g.ic_blocks() * g.oc_blocks() * kLanes * kLanes);
+      candidate.flops = g.flops();
+      candidate.efficiency = kReached;
       if (g.residual) candidate.in_place = 1u << 3;  // added to each output as it is stored
       // The panels' width decides the order of the weights.
       const std::string name = concat(late ? "winograd_late:" : "winograd:", g.most_blocks * kLanes);
