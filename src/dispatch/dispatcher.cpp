@@ -198,91 +198,130 @@ void Dispatcher::drop_losers(const Entry& entry, const Candidate& candidate, con
   }
 }
 
-std::vector<TensorRef> Dispatcher::execute(const Decision& decision, uint64_t key, uint32_t turn,
+std::vector<TensorRef> Dispatcher::execute(const Decision& decision, const Turn& turn,
                                            const std::vector<TensorRef>& inputs,
                                            const std::vector<TensorRef>& destinations) {
-  const Schema& schema = *decision.schema;
   std::vector<TensorRef> results;
-  const uint64_t preempted = turn ? preemptions() : 0;
-  const double start = turn ? contest_.now_ms() : 0;
   if (decision.view) {
-    TensorRef base = inputs[0];
-    if (decision.view_source.present)
-      base = runner_.convert(base, *decision.home, decision.view_source, "activation",
-                             schema.name + ": " + schema.input_parameter(0).name, true);
-    if (turn && inputs[0]->origin())
-      contest_.charge(*static_cast<Entry*>(inputs[0]->origin().get()), turn, key, contest_.now_ms() - start);
-    for (const TensorDesc& desc : decision.outputs) results.push_back(std::make_shared<Tensor>(desc, base->buffer()));
-  } else if (!decision.way) {
-    for (const TensorDesc& desc : decision.outputs) results.push_back(Tensor::allocate(*decision.home, desc));
+    results = make_views(decision, turn, inputs);
+  } else if (decision.way) {
+    results = run_choice(decision, turn, inputs, destinations);
   } else {
-    Entry& entry = *decision.entry;
-    const Candidate& candidate = decision.way->candidate;
-    const bool per_op = decision.call->policy.mode == Policy::Mode::per_op;
-    std::vector<TensorRef> ready(inputs.size());
-    std::vector<BufferRef> packed_inputs;
-    std::vector<Buffer*> in(inputs.size()), out;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (!inputs[i]) continue;
-      const TensorDesc& wanted = candidate.inputs[i];
-      if (!wanted.present) continue;
-      const Packing* packing = candidate.packings.empty() ? nullptr : candidate.packing_of(int(i));
-      if (!packing && &inputs[i]->device() == entry.device && inputs[i]->desc() == wanted) {
-        in[i] = inputs[i]->buffer().get();
-        continue;
-      }
-      const std::string why =
-          profile_.active() ? schema.name + ": " + schema.input_parameter(int(i)).name : schema.name;
-      if (packing) {
-        packed_inputs.push_back(runner_.packed(inputs[i], *entry.device, candidate, *packing, why, !per_op));
-        in[i] = packed_inputs.back().get();
-        continue;
-      }
-      const bool constant = role_of(schema, i) == Role::constant;
-      ready[i] = runner_.convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation", why, !per_op);
-      in[i] = ready[i]->buffer().get();
-    }
-    for (size_t i = 0; i < decision.outputs.size(); ++i) {
-      const bool direct = i < destinations.size() && destinations[i] && &destinations[i]->device() == entry.device &&
-                          destinations[i]->desc() == decision.outputs[i];
-      results.push_back(direct ? destinations[i] : Tensor::allocate(*entry.device, decision.outputs[i]));
-      out.push_back(results[i]->buffer().get());
-      // A destination may alias an input; kernels read and write in no order, so go through fresh memory then.
-      for (const TensorRef& input : inputs)
-        if (direct && input && input->buffer() == results[i]->buffer()) {
-          results[i] = Tensor::allocate(*entry.device, decision.outputs[i]);
-          out[i] = results[i]->buffer().get();
-        }
-    }
-    runner_.run_kernel(entry, *decision.way, *decision.kernel, in, out, "op", "", schema.name);
-    if (!turn && Contest::settled(entry) && decision.call->policy.mode == Policy::Mode::automatic)
-      drop_losers(entry, candidate, inputs);
-    const double ms = turn ? contest_.now_ms() - start : 0;
-    const bool disturbed = turn && preemptions() != preempted;
-    ranking_.learn(entry, inputs);
-    if (entry.device->is_cpu() && (turn || !Contest::settled(entry)) && decision.home->is_cpu() &&
-        contested(*decision.call))
-      contest_.ran(entry, turn, key, ms, disturbed, decision.way);
-    for (size_t i = 0; i < results.size(); ++i) {
-      const bool given = i < destinations.size() && destinations[i];
-      if (given && results[i] == destinations[i]) {
-        results[i]->buffer()->touch();
-      } else if (!given) {
-        results[i]->set_origin(decision.entry, int(i));
-        TensorDesc final = results[i]->desc();
-        if (per_op) final = TensorDesc::dense(final.dtype, final.shape);
-        if (entry.device != decision.home || per_op)
-          results[i] =
-              runner_.convert(results[i], *decision.home, final, "activation", schema.name + ": output", false);
-      }
-    }
+    for (const TensorDesc& desc : decision.outputs) results.push_back(Tensor::allocate(*decision.home, desc));
   }
   for (size_t i = 0; i < results.size() && i < destinations.size(); ++i) {
     if (!destinations[i] || destinations[i] == results[i]) continue;
-    runner_.convert_into(results[i], destinations[i], schema.name + ": output");
+    runner_.convert_into(results[i], destinations[i], decision.schema->name + ": output");
     results[i] = destinations[i];
   }
   return results;
+}
+
+std::vector<TensorRef> Dispatcher::make_views(const Decision& decision, const Turn& turn,
+                                              const std::vector<TensorRef>& inputs) {
+  const Schema& schema = *decision.schema;
+  const double start = turn.number ? contest_.now_ms() : 0;
+  TensorRef base = inputs[0];
+  if (decision.view_source.present)
+    base = runner_.convert(base, *decision.home, decision.view_source, "activation",
+                           schema.name + ": " + schema.input_parameter(0).name, true);
+  if (turn.number && inputs[0]->origin())
+    contest_.charge(*static_cast<Entry*>(inputs[0]->origin().get()), turn.number, turn.key, contest_.now_ms() - start);
+  std::vector<TensorRef> views;
+  for (const TensorDesc& desc : decision.outputs) views.push_back(std::make_shared<Tensor>(desc, base->buffer()));
+  return views;
+}
+
+std::vector<TensorRef> Dispatcher::run_choice(const Decision& decision, const Turn& turn,
+                                              const std::vector<TensorRef>& inputs,
+                                              const std::vector<TensorRef>& destinations) {
+  Entry& entry = *decision.entry;
+  const Policy::Mode mode = decision.call->policy.mode;
+  const uint64_t preempted = turn.number ? preemptions() : 0;
+  const double start = turn.number ? contest_.now_ms() : 0;
+  const ReadyInputs ready = bring_inputs(decision, inputs);
+  std::vector<TensorRef> results = place_results(decision, inputs, destinations);
+  std::vector<Buffer*> out;
+  for (const TensorRef& result : results) out.push_back(result->buffer().get());
+  runner_.run_kernel(entry, *decision.way, *decision.kernel, ready.buffers, out, "op", "", decision.schema->name);
+  if (!turn.number && Contest::settled(entry) && mode == Policy::Mode::automatic)
+    drop_losers(entry, decision.way->candidate, inputs);
+  const double ms = turn.number ? contest_.now_ms() - start : 0;
+  const bool disturbed = turn.number && preemptions() != preempted;
+  ranking_.learn(entry, inputs);
+  if (entry.device->is_cpu() && (turn.number || !Contest::settled(entry)) && decision.home->is_cpu() &&
+      contested(*decision.call))
+    contest_.ran(entry, turn.number, turn.key, ms, disturbed, decision.way);
+  hand_over(decision, results, destinations);
+  return results;
+}
+
+// The buffers that the kernel reads; converted or packed where a tensor does not lie so.
+Dispatcher::ReadyInputs Dispatcher::bring_inputs(const Decision& decision, const std::vector<TensorRef>& inputs) {
+  const Schema& schema = *decision.schema;
+  Entry& entry = *decision.entry;
+  const Candidate& candidate = decision.way->candidate;
+  const bool keep = decision.call->policy.mode != Policy::Mode::per_op;  // copies, for the next call
+  ReadyInputs ready;
+  ready.buffers.resize(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]) continue;
+    const TensorDesc& wanted = candidate.inputs[i];
+    if (!wanted.present) continue;
+    const Packing* packing = candidate.packings.empty() ? nullptr : candidate.packing_of(int(i));
+    if (!packing && &inputs[i]->device() == entry.device && inputs[i]->desc() == wanted) {
+      ready.buffers[i] = inputs[i]->buffer().get();
+      continue;
+    }
+    const std::string why = profile_.active() ? schema.name + ": " + schema.input_parameter(int(i)).name : schema.name;
+    if (packing) {
+      ready.packed.push_back(runner_.packed(inputs[i], *entry.device, candidate, *packing, why, keep));
+      ready.buffers[i] = ready.packed.back().get();
+      continue;
+    }
+    const bool constant = role_of(schema, i) == Role::constant;
+    ready.converted.push_back(
+        runner_.convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation", why, keep));
+    ready.buffers[i] = ready.converted.back()->buffer().get();
+  }
+  return ready;
+}
+
+// Destinations that lie as the kernel writes, else new tensors. A destination may alias an input; kernels read and
+// write in no order, so the result goes through fresh memory then.
+std::vector<TensorRef> Dispatcher::place_results(const Decision& decision, const std::vector<TensorRef>& inputs,
+                                                 const std::vector<TensorRef>& destinations) {
+  Device& device = *decision.entry->device;
+  std::vector<TensorRef> results;
+  for (size_t i = 0; i < decision.outputs.size(); ++i) {
+    const TensorDesc& desc = decision.outputs[i];
+    const TensorRef given = i < destinations.size() ? destinations[i] : nullptr;
+    const bool direct = given && &given->device() == &device && given->desc() == desc &&
+                        std::none_of(inputs.begin(), inputs.end(), [&](const TensorRef& input) {
+                          return input && input->buffer() == given->buffer();
+                        });
+    results.push_back(direct ? given : Tensor::allocate(device, desc));
+  }
+  return results;
+}
+
+// Results as the caller gets them: with what made them, on the call's device, in plain layout where each op is to give
+// it.
+void Dispatcher::hand_over(const Decision& decision, std::vector<TensorRef>& results,
+                           const std::vector<TensorRef>& destinations) {
+  const bool per_op = decision.call->policy.mode == Policy::Mode::per_op;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (i < destinations.size() && destinations[i]) {
+      if (results[i] == destinations[i]) results[i]->buffer()->touch();
+      continue;
+    }
+    results[i]->set_origin(decision.entry, int(i));
+    if (decision.entry->device == decision.home && !per_op) continue;
+    TensorDesc wanted = results[i]->desc();
+    if (per_op) wanted = TensorDesc::dense(wanted.dtype, wanted.shape);
+    results[i] =
+        runner_.convert(results[i], *decision.home, wanted, "activation", decision.schema->name + ": output", false);
+  }
 }
 
 std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
@@ -305,7 +344,7 @@ std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call
       fail(Code::shape, schema.name, ": output ", i, " is ", want.str(), ", expected ", name_of(have.dtype), " ",
            have.shape);
   }
-  return execute(*decision, key, turn, inputs, destinations);
+  return execute(*decision, {turn, key}, inputs, destinations);
 }
 
 void Dispatcher::forget_decisions() {

@@ -66,8 +66,25 @@ class Dispatcher {
   Device& home_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs);
   EntryRef entry_for(const Op& op, Device& home);
   void drop_losers(const Entry& entry, const Candidate& candidate, const std::vector<TensorRef>& inputs);
-  std::vector<TensorRef> execute(const Decision& decision, uint64_t key, uint32_t turn,
-                                 const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
+  // Running a decision.
+  struct Turn {
+    uint32_t number = 0;  // of the contest under way; 0: none
+    uint64_t key = 0;     // of the call
+  };
+  struct ReadyInputs {
+    std::vector<Buffer*> buffers;
+    std::vector<TensorRef> converted;  // keep what was made for this call alive
+    std::vector<BufferRef> packed;
+  };
+  std::vector<TensorRef> execute(const Decision& decision, const Turn& turn, const std::vector<TensorRef>& inputs,
+                                 const std::vector<TensorRef>& destinations);
+  std::vector<TensorRef> make_views(const Decision& decision, const Turn& turn, const std::vector<TensorRef>& inputs);
+  std::vector<TensorRef> run_choice(const Decision& decision, const Turn& turn, const std::vector<TensorRef>& inputs,
+                                    const std::vector<TensorRef>& destinations);
+  ReadyInputs bring_inputs(const Decision& decision, const std::vector<TensorRef>& inputs);
+  static std::vector<TensorRef> place_results(const Decision& decision, const std::vector<TensorRef>& inputs,
+                                              const std::vector<TensorRef>& destinations);
+  void hand_over(const Decision& decision, std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations);
 
   Context& context_;
   Catalog& catalog_;

@@ -37,7 +37,10 @@ double lower_quartile(std::vector<double> values) {
   return *at;
 }
 
-struct Runner {
+double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
+
+// A contender that is being timed.
+struct Timed {
   Contender* contender;
   std::vector<Buffer*> inputs, outputs;
   Buffer* workspace = nullptr;
@@ -79,6 +82,13 @@ struct Runner {
     clean.clear();
     shortest = INFINITY;
   }
+  void evict_all() {  // before each run from now on
+    evicted.clear();
+    for (const std::vector<Buffer*>* side : {&inputs, &outputs})
+      for (const Buffer* buffer : *side)
+        if (buffer) evicted.push_back(buffer);
+    if (workspace) evicted.push_back(workspace);
+  }
   double ms() const { return clean.size() >= kEnoughClean ? lower_quartile(clean) : shortest; }
 };
 
@@ -95,40 +105,32 @@ bool alike(const Candidate& a, const Candidate& b, const std::vector<bool>& cons
 // 1x1 512->128 at 28x28 in NHWC took 0.31 ms as `brgconv_1x1` and as `jit_1x1`, and 0.36 and 0.39 with all of its
 // memory evicted (Xeon, two cores; bench/conv_overhead.cpp, where the latter is 7% slower).  So both figures count the
 // same: the time becomes the fastest's, times the mean of what this one takes relative to the least, near and cold.
-void break_ties(Device& device, std::vector<Runner>& runners, const MeasureOptions& options) {
-  for (Runner& fastest : runners) {
+void break_ties(Device& device, std::vector<Timed>& list, const MeasureOptions& options) {
+  for (Timed& fastest : list) {
     if (fastest.out() || fastest.evicted.empty()) continue;
     const double near = fastest.ms();
-    std::vector<Runner> tied;
+    std::vector<Timed> tied;
     bool leads = true;
-    for (Runner& runner : runners) {
-      if (runner.out() || runner.evicted.empty() ||
-          !alike(*runner.contender->candidate, *fastest.contender->candidate, options.constants))
+    for (Timed& other : list) {
+      if (other.out() || other.evicted.empty() ||
+          !alike(*other.contender->candidate, *fastest.contender->candidate, options.constants))
         continue;
-      leads = leads && (near < runner.ms() || (near == runner.ms() && &fastest <= &runner));
-      if (runner.ms() <= kTie * near) tied.push_back(runner);
+      leads = leads && (near < other.ms() || (near == other.ms() && &fastest <= &other));
+      if (other.ms() <= kTie * near) tied.push_back(other);
     }
     if (!leads || tied.size() < 2) continue;
-    for (Runner& runner : tied) {
-      runner.forget();
-      runner.evicted.clear();
-      for (const std::vector<Buffer*>* side : {&runner.inputs, &runner.outputs})
-        for (const Buffer* buffer : *side)
-          if (buffer) runner.evicted.push_back(buffer);
-      if (runner.workspace) runner.evicted.push_back(runner.workspace);
-    }
+    for (Timed& each : tied) each.forget(), each.evict_all();
     const auto began = Clock::now();
-    const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-    for (int round = 0; round < kTieRounds && (round < int(kEnoughClean) || seconds() < options.seconds / 2); ++round)
+    for (int round = 0; round < kTieRounds && (round < int(kEnoughClean) || seconds_since(began) < options.seconds / 2);
+         ++round)
       for (size_t i = 0; i < tied.size(); ++i) {
         if (options.interrupt) options.interrupt->poll();
         tied[(size_t(round) + i) % tied.size()].take_sample(device);
       }
     double least = INFINITY;
-    for (const Runner& runner : tied) least = std::min(least, runner.ms());
-    for (const Runner& runner : tied)
-      if (!runner.contender->failed)
-        runner.contender->ms = near * (runner.contender->ms / near + runner.ms() / least) / 2;
+    for (const Timed& each : tied) least = std::min(least, each.ms());
+    for (const Timed& each : tied)
+      if (!each.contender->failed) each.contender->ms = near * (each.contender->ms / near + each.ms() / least) / 2;
   }
 }
 
@@ -258,98 +260,150 @@ void compare(Device& device, const Op& op, const Probe& probe, Buffers& buffers,
     if (!results[i].empty() && !agreement.outlier[i]) options.agreed->weight += weights[i];
 }
 
+// One call of measure().
+class Measurement {
+ public:
+  Measurement(Device& device, const Op& op, std::vector<Contender>& contenders, const MeasureOptions& options)
+      : device_(device), op_(op), contenders_(contenders), options_(options), buffers_(device, op) {}
+
+  void run() {
+    run_untimed();
+    began_ = Clock::now();
+    take_first_samples();
+    race();
+    decide_among_the_best();
+    report();
+    // A search among many, most of them bad, is not about ties.
+    if (std::isinf(options_.abandon_ratio)) break_ties(device_, timed_, options_);
+  }
+
+ private:
+  void poll() const {
+    if (options_.interrupt) options_.interrupt->poll();
+  }
+
+  // The first run of each touches memory and builds what is built late. Its result is held against the others'.
+  void run_untimed() {
+    for (const Contender& contender : contenders_) buffers_.grow(*contender.candidate);
+    const Probe probe(op_, device_.host_memory() ? kHostPositions : kDevicePositions);
+    std::vector<std::vector<double>> results;
+    for (Contender& contender : contenders_) {
+      const Candidate& candidate = *contender.candidate;
+      Timed timed;
+      timed.contender = &contender;
+      buffers_.bind(candidate, timed.inputs, timed.outputs, timed.workspace);
+      poll();
+      pack(timed);
+      results.emplace_back();
+      try {
+        if (!contender.failed) {
+          probe.poison(device_, candidate.outputs, timed.outputs);
+          timed.run_once();
+          results.back() = probe.read(device_, candidate.outputs, timed.outputs);
+        }
+      } catch (const Error&) {
+        contender.failed = true;
+      }
+      evict_constants(timed);
+      timed_.push_back(std::move(timed));
+    }
+    compare(device_, op_, probe, buffers_, contenders_, std::move(results), options_);
+  }
+
+  void pack(Timed& timed) {
+    try {
+      timed.packed = pack_inputs(device_, *timed.contender->candidate, timed.inputs);
+    } catch (const Error& error) {
+      if (error.code() == Code::out_of_memory) throw;
+      timed.contender->failed = true;
+    }
+  }
+
+  void evict_constants(Timed& timed) const {
+    const Candidate& candidate = *timed.contender->candidate;
+    for (size_t i = 0; i < timed.inputs.size() && i < options_.constants.size(); ++i) {
+      if (!options_.constants[i] || !timed.inputs[i] || !timed.inputs[i]->host()) continue;
+      const Packing* packing = candidate.packing_of(int(i));
+      if (comes_from_afar(packing ? packing->bytes : candidate.inputs[i].size_bytes()))
+        timed.evicted.push_back(timed.inputs[i]);
+    }
+  }
+
+  void take_first_samples() {
+    for (Timed& timed : timed_) {
+      if (timed.out()) continue;
+      poll();
+      timed.take_sample(device_);
+      if (timed.evicted.empty())
+        timed.repeat = std::clamp(int(0.02 / std::max(timed.shortest, 1e-6)), 1, 1000);  // samples of at least 20 us
+    }
+  }
+
+  // Each round begins with another contender, so that none always follows the same one's traces in the caches.
+  template <class Races>
+  void take_round(const Races& races) {
+    ++first_;
+    for (size_t i = 0; i < timed_.size(); ++i) {
+      Timed& timed = timed_[(first_ + i) % timed_.size()];
+      poll();
+      if (!timed.out() && races(timed)) timed.take_sample(device_);
+    }
+  }
+
+  void race() {
+    for (int round = 1; round < options_.rounds; ++round) {
+      double best = options_.best_ms;
+      for (const Timed& timed : timed_) best = std::min(best, timed.shortest);
+      // A machine so busy that hardly a sample was undisturbed gets more time, unless the op is a long one, of which a
+      // time slice lost is a small part.
+      const bool doubtful = best < kTimeSlicesMs && std::none_of(timed_.begin(), timed_.end(), [](const Timed& timed) {
+                              return timed.clean.size() >= kEnoughClean;
+                            });
+      if (seconds_since(began_) > options_.seconds * (doubtful ? 4 : round < 3 ? 3 : 1)) break;
+      // One disturbed run must not put a contender out of the race: all have three chances before any leaves,
+      // but for those so slow that three runs would cost more than the whole budget.
+      take_round([&](const Timed& timed) {
+        if (timed.shortest > options_.abandon_ratio * best) return false;
+        return timed.shortest <= options_.give_up_ratio * best ||
+               (round < 3 && timed.shortest * 1e-3 <= options_.seconds / 3);
+      });
+    }
+  }
+
+  // What is close to the best by now is what a choice may get wrong: more rounds among those alone.
+  void decide_among_the_best() {
+    for (int round = 0; round < options_.final_rounds; ++round) {
+      if (seconds_since(began_) > options_.seconds * 2) break;
+      double best = INFINITY;
+      for (const Timed& timed : timed_)
+        if (!timed.out()) best = std::min(best, timed.ms());
+      const auto close = [&](const Timed& timed) { return timed.ms() <= kClose * best; };
+      if (std::count_if(timed_.begin(), timed_.end(), close) < 2) break;
+      take_round(close);
+    }
+  }
+
+  void report() {
+    for (Timed& timed : timed_) {
+      timed.contender->ms = timed.ms();
+      timed.contender->doubtful = timed.clean.size() < kEnoughClean && timed.shortest < kTimeSlicesMs;
+    }
+  }
+
+  Device& device_;
+  const Op& op_;
+  std::vector<Contender>& contenders_;
+  const MeasureOptions& options_;
+  Buffers buffers_;
+  std::vector<Timed> timed_;
+  size_t first_ = 0;  // that the next round begins with
+  Clock::time_point began_;
+};
+
 }  // namespace
 
 void measure(Device& device, const Op& op, std::vector<Contender>& contenders, const MeasureOptions& options) {
-  Buffers buffers(device, op);
-  for (const Contender& contender : contenders) buffers.grow(*contender.candidate);
-  const Probe probe(op, device.host_memory() ? kHostPositions : kDevicePositions);
-  std::vector<std::vector<double>> results(contenders.size());
-
-  std::vector<Runner> runners;
-  for (Contender& contender : contenders) {
-    Runner runner;
-    runner.contender = &contender;
-    const Candidate& candidate = *contender.candidate;
-    buffers.bind(candidate, runner.inputs, runner.outputs, runner.workspace);
-    if (options.interrupt) options.interrupt->poll();
-    try {
-      runner.packed = pack_inputs(device, candidate, runner.inputs);
-    } catch (const Error& error) {
-      if (error.code() == Code::out_of_memory) throw;
-      contender.failed = true;
-    }
-    try {  // touches memory, builds what is built late: not timed
-      if (!contender.failed) {
-        probe.poison(device, candidate.outputs, runner.outputs);
-        runner.run_once();
-        results[runners.size()] = probe.read(device, candidate.outputs, runner.outputs);
-      }
-    } catch (const Error&) {
-      contender.failed = true;
-    }
-    for (size_t i = 0; i < runner.inputs.size(); ++i) {
-      const Packing* packing = candidate.packing_of(int(i));
-      if (i < options.constants.size() && options.constants[i] && runner.inputs[i] && runner.inputs[i]->host() &&
-          comes_from_afar(packing ? packing->bytes : candidate.inputs[i].size_bytes()))
-        runner.evicted.push_back(runner.inputs[i]);
-    }
-    runners.push_back(std::move(runner));
-  }
-  compare(device, op, probe, buffers, contenders, std::move(results), options);
-
-  const auto began = Clock::now();
-  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - began).count(); };
-  for (Runner& runner : runners) {
-    if (runner.out()) continue;
-    if (options.interrupt) options.interrupt->poll();
-    runner.take_sample(device);
-    if (runner.evicted.empty())
-      runner.repeat = std::clamp(int(0.02 / std::max(runner.shortest, 1e-6)), 1, 1000);  // samples of at least 20 us
-  }
-  // Each round begins with another contender, so that none always follows the same one's traces in the caches.
-  size_t first = 0;
-  const auto take_round = [&](const auto& races) {
-    ++first;
-    for (size_t i = 0; i < runners.size(); ++i) {
-      Runner& runner = runners[(first + i) % runners.size()];
-      if (options.interrupt) options.interrupt->poll();
-      if (!runner.out() && races(runner)) runner.take_sample(device);
-    }
-  };
-  for (int round = 1; round < options.rounds; ++round) {
-    double best = options.best_ms;
-    for (const Runner& runner : runners) best = std::min(best, runner.shortest);
-    // A machine so busy that hardly a sample was undisturbed gets more time, unless the op is a long one, of which a
-    // time slice lost is a small part.
-    const bool doubtful = best < kTimeSlicesMs && std::none_of(runners.begin(), runners.end(), [](const Runner& r) {
-                            return r.clean.size() >= kEnoughClean;
-                          });
-    if (seconds() > options.seconds * (doubtful ? 4 : round < 3 ? 3 : 1)) break;
-    // One disturbed run must not put a contender out of the race: all have three chances before any leaves,
-    // but for those so slow that three runs would cost more than the whole budget.
-    take_round([&](const Runner& runner) {
-      if (runner.shortest > options.abandon_ratio * best) return false;
-      return runner.shortest <= options.give_up_ratio * best ||
-             (round < 3 && runner.shortest * 1e-3 <= options.seconds / 3);
-    });
-  }
-  // What is close to the best by now is what a choice may get wrong: more rounds among those alone.
-  for (int round = 0; round < options.final_rounds; ++round) {
-    if (seconds() > options.seconds * 2) break;
-    double best = INFINITY;
-    for (const Runner& runner : runners)
-      if (!runner.out()) best = std::min(best, runner.ms());
-    const auto close = [&](const Runner& runner) { return runner.ms() <= kClose * best; };
-    if (std::count_if(runners.begin(), runners.end(), close) < 2) break;
-    take_round(close);
-  }
-  for (Runner& runner : runners) {
-    runner.contender->ms = runner.ms();
-    runner.contender->doubtful = runner.clean.size() < kEnoughClean && runner.shortest < kTimeSlicesMs;
-  }
-  // A search among many, most of them bad, is not about ties.
-  if (std::isinf(options.abandon_ratio)) break_ties(device, runners, options);
+  Measurement(device, op, contenders, options).run();
 }
 
 }  // namespace pl

@@ -16,63 +16,86 @@ bool wgmma_tiles_in_plain = false;
 
 namespace {
 
+struct Warps {
+  int down, across;
+};
+struct Steps {
+  int chunks, stages;
+};
+
+constexpr MmaTile mma(int rows, int columns, Warps warps, Steps steps, int promote) {
+  return {rows, columns, warps.down, warps.across, steps.chunks, steps.stages, promote};
+}
+constexpr MmaTile wgmma(int rows, int columns, Warps warps, Steps steps, double rate) {
+  MmaTile tile = mma(rows, columns, warps, steps, 1);
+  tile.wgmma = true;
+  tile.rate = rate;
+  return tile;
+}
+
 // The fastest of about 25 shapes for the products of ResNet-50 at batches 16 and 64 and a product of 4096, on an H200.
 constexpr MmaTile kTiles[] = {
-    {128, 128, 2, 2, 4, 3, 2}, {128, 64, 4, 1, 4, 3, 2}, {128, 64, 4, 2, 4, 3, 2},
-    {64, 128, 2, 2, 4, 3, 2},  {128, 64, 2, 2, 8, 2, 1}, {64, 64, 2, 2, 8, 3, 1},
-    {64, 64, 2, 2, 4, 3, 2},   {128, 32, 4, 1, 4, 3, 2}, {64, 32, 2, 1, 8, 3, 2},
+    mma(128, 128, Warps{2, 2}, Steps{4, 3}, 2), mma(128, 64, Warps{4, 1}, Steps{4, 3}, 2),
+    mma(128, 64, Warps{4, 2}, Steps{4, 3}, 2),  mma(64, 128, Warps{2, 2}, Steps{4, 3}, 2),
+    mma(128, 64, Warps{2, 2}, Steps{8, 2}, 1),  mma(64, 64, Warps{2, 2}, Steps{8, 3}, 1),
+    mma(64, 64, Warps{2, 2}, Steps{4, 3}, 2),   mma(128, 32, Warps{4, 1}, Steps{4, 3}, 2),
+    mma(64, 32, Warps{2, 1}, Steps{8, 3}, 2),
 };
 // The same for wgmma: each is among the fastest for some of 85 shapes of convolutions and products.  The larger ones
 // win large products, 64 rows most others: a unit has room for three such work-groups, and one multiplies while another
 // waits.
 constexpr MmaTile kWgmmaTiles[] = {
-    {128, 256, 8, 1, 8, 4, 1, true, true, 1.0},
-    {128, 128, 4, 1, 8, 3, 1, true, false, 0.92},
-    {128, 128, 8, 1, 8, 3, 1, true, true, 0.92},
-    {128, 128, 4, 1, 4, 3, 1, true, false, 0.85},
-    {64, 128, 4, 1, 8, 3, 1, true, false, 0.9},
-    {128, 64, 4, 1, 8, 3, 1, true, false, 0.9},
-    {64, 64, 4, 1, 8, 3, 1, true, false, 0.9},
-    {128, 32, 4, 1, 8, 3, 1, true, false, 0.9},
-    {128, 160, 8, 1, 8, 4, 1, true, true, 0.95},
-    {128, 192, 8, 1, 8, 4, 1, true, true, 0.97},
-    {128, 208, 8, 1, 8, 4, 1, true, true, 0.98},
-    {128, 224, 8, 1, 8, 4, 1, true, true, 0.98},
-    {192, 128, 12, 1, 8, 4, 1, true, true, 0.95},
-    {192, 160, 12, 1, 8, 4, 1, true, true, 0.97},
-    {192, 224, 12, 1, 8, 4, 1, true, true, 0.97},
-    {128, 96, 4, 1, 8, 3, 1, true, false, 0.9},
-    {64, 96, 4, 1, 8, 3, 1, true, false, 0.9},
-    {64, 192, 4, 1, 8, 3, 1, true, false, 0.9},
+    wgmma(128, 256, Warps{8, 1}, Steps{8, 4}, 1.0).lagging(),
+    wgmma(128, 128, Warps{4, 1}, Steps{8, 3}, 0.92),
+    wgmma(128, 128, Warps{8, 1}, Steps{8, 3}, 0.92).lagging(),
+    wgmma(128, 128, Warps{4, 1}, Steps{4, 3}, 0.85),
+    wgmma(64, 128, Warps{4, 1}, Steps{8, 3}, 0.9),
+    wgmma(128, 64, Warps{4, 1}, Steps{8, 3}, 0.9),
+    wgmma(64, 64, Warps{4, 1}, Steps{8, 3}, 0.9),
+    wgmma(128, 32, Warps{4, 1}, Steps{8, 3}, 0.9),
+    wgmma(128, 160, Warps{8, 1}, Steps{8, 4}, 0.95).lagging(),
+    wgmma(128, 192, Warps{8, 1}, Steps{8, 4}, 0.97).lagging(),
+    wgmma(128, 208, Warps{8, 1}, Steps{8, 4}, 0.98).lagging(),
+    wgmma(128, 224, Warps{8, 1}, Steps{8, 4}, 0.98).lagging(),
+    wgmma(192, 128, Warps{12, 1}, Steps{8, 4}, 0.95).lagging(),
+    wgmma(192, 160, Warps{12, 1}, Steps{8, 4}, 0.97).lagging(),
+    wgmma(192, 224, Warps{12, 1}, Steps{8, 4}, 0.97).lagging(),
+    wgmma(128, 96, Warps{4, 1}, Steps{8, 3}, 0.9),
+    wgmma(64, 96, Warps{4, 1}, Steps{8, 3}, 0.9),
+    wgmma(64, 192, Warps{4, 1}, Steps{8, 3}, 0.9),
     // One more step on its way, where the unit has no room for a second work-group anyway; not measured.
-    {128, 160, 8, 1, 8, 5, 1, true, true, 0.95},
-    {128, 192, 8, 1, 8, 5, 1, true, true, 0.9},
-    {192, 128, 12, 1, 8, 5, 1, true, true, 0.9},
+    wgmma(128, 160, Warps{8, 1}, Steps{8, 5}, 0.95).lagging(),
+    wgmma(128, 192, Warps{8, 1}, Steps{8, 5}, 0.9).lagging(),
+    wgmma(192, 128, Warps{12, 1}, Steps{8, 5}, 0.9).lagging(),
 };
 // For the units of AMD and Intel, by reasoning; none of them was measured.  A work-item has at most 64 sums, of 128
 // registers (Intel) to 256 (AMD): there is room for both factors and for the pieces that wait.  clang 19 spills none of
 // them on gfx908 to gfx942.  Two stages of the largest tile take 32 KB, so that two work-groups fit into 64 KB.
-constexpr MmaTile with_lanes(int lanes, int rows, int columns, int down, int across, double rate) {
-  MmaTile tile{rows, columns, down, across, 4, 2};
+constexpr MmaTile with_lanes(int lanes, int rows, int columns, Warps warps, double rate) {
+  MmaTile tile{rows, columns, warps.down, warps.across, 4, 2};
   tile.lanes = lanes;
   tile.rate = rate;
   return tile;
 }
 constexpr MmaTile kMfmaTiles[] = {
-    with_lanes(64, 128, 128, 2, 2, 0.9), with_lanes(64, 128, 64, 2, 2, 0.8), with_lanes(64, 64, 128, 2, 2, 0.8),
-    with_lanes(64, 64, 64, 2, 2, 0.65),  with_lanes(64, 128, 32, 2, 1, 0.6), with_lanes(64, 64, 32, 2, 1, 0.5),
+    with_lanes(64, 128, 128, Warps{2, 2}, 0.9), with_lanes(64, 128, 64, Warps{2, 2}, 0.8),
+    with_lanes(64, 64, 128, Warps{2, 2}, 0.8),  with_lanes(64, 64, 64, Warps{2, 2}, 0.65),
+    with_lanes(64, 128, 32, Warps{2, 1}, 0.6),  with_lanes(64, 64, 32, Warps{2, 1}, 0.5),
 };
 constexpr MmaTile kWmmaTiles[] = {
-    with_lanes(32, 128, 128, 4, 2, 0.9), with_lanes(32, 128, 64, 4, 2, 0.8), with_lanes(32, 64, 128, 2, 4, 0.8),
-    with_lanes(32, 64, 64, 2, 2, 0.65),  with_lanes(32, 128, 32, 4, 1, 0.6), with_lanes(32, 64, 32, 2, 1, 0.5),
+    with_lanes(32, 128, 128, Warps{4, 2}, 0.9), with_lanes(32, 128, 64, Warps{4, 2}, 0.8),
+    with_lanes(32, 64, 128, Warps{2, 4}, 0.8),  with_lanes(32, 64, 64, Warps{2, 2}, 0.65),
+    with_lanes(32, 128, 32, Warps{4, 1}, 0.6),  with_lanes(32, 64, 32, Warps{2, 1}, 0.5),
 };
 constexpr MmaTile kIntel16Tiles[] = {
-    with_lanes(16, 128, 128, 4, 4, 0.9), with_lanes(16, 128, 64, 4, 2, 0.8), with_lanes(16, 64, 128, 2, 4, 0.8),
-    with_lanes(16, 64, 64, 2, 2, 0.65),  with_lanes(16, 128, 32, 4, 1, 0.6), with_lanes(16, 64, 32, 2, 1, 0.5),
+    with_lanes(16, 128, 128, Warps{4, 4}, 0.9), with_lanes(16, 128, 64, Warps{4, 2}, 0.8),
+    with_lanes(16, 64, 128, Warps{2, 4}, 0.8),  with_lanes(16, 64, 64, Warps{2, 2}, 0.65),
+    with_lanes(16, 128, 32, Warps{4, 1}, 0.6),  with_lanes(16, 64, 32, Warps{2, 1}, 0.5),
 };
 constexpr MmaTile kIntel8Tiles[] = {
-    with_lanes(8, 128, 128, 4, 8, 0.9), with_lanes(8, 128, 64, 4, 4, 0.8), with_lanes(8, 64, 128, 2, 8, 0.8),
-    with_lanes(8, 64, 64, 4, 2, 0.65),  with_lanes(8, 128, 32, 4, 2, 0.6), with_lanes(8, 64, 32, 4, 1, 0.5),
+    with_lanes(8, 128, 128, Warps{4, 8}, 0.9), with_lanes(8, 128, 64, Warps{4, 4}, 0.8),
+    with_lanes(8, 64, 128, Warps{2, 8}, 0.8),  with_lanes(8, 64, 64, Warps{4, 2}, 0.65),
+    with_lanes(8, 128, 32, Warps{4, 2}, 0.6),  with_lanes(8, 64, 32, Warps{4, 1}, 0.5),
 };
 constexpr size_t kWgmmaLocalBytes = 6 * (8 * (128 + 160) + 1) * 16;  // the most that tiles take: conv_fwd_stream's
 constexpr int64_t kMostProducts = 65535;  // work-groups along the second dimension, NVIDIA's limit

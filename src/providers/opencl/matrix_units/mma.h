@@ -24,6 +24,11 @@ struct MmaTile {
   double rate = 0.9;   // part of the device's rate that it reaches with many tiles
   int lanes = 32;      // of a warp
 
+  constexpr MmaTile lagging() const {
+    MmaTile tile = *this;
+    tile.lag = true;
+    return tile;
+  }
   int work_items() const { return lanes * warps_down * warps_across; }
   size_t local_bytes() const { return size_t(stages) * size_t(rows + columns) * size_t(chunks) * 16; }
 };
