@@ -166,6 +166,14 @@ TEST("all") {
   OK(pl_graph_release(larger));
 
   OK(pl_plan_compile(graph, "device=cpu", count_calls, &calls, &plan));
+  int32_t settled = -1;
+  OK(pl_plan_settled(plan, &settled));
+  CHECK(settled == 0);  // others compete in its runs
+  OK(pl_plan_freeze(plan));
+  OK(pl_plan_settled(plan, &settled));
+  CHECK(settled == 1);
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "settled", pl_plan_settled(plan, NULL));
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "plan", pl_plan_freeze(NULL));
   CHECK(calls > 0);
   OK(pl_graph_release(graph)); /* the plan has all it needs */
   run_once(1);
