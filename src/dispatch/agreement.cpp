@@ -6,6 +6,8 @@
 #include <limits>
 #include <random>
 
+#include "core/elements.h"
+
 namespace pl {
 namespace {
 
@@ -24,36 +26,6 @@ double epsilon_of(DType dtype) {
     case DType::f16: return 1.0 / 2048;
     default: return kEpsilonF32;
   }
-}
-
-double load(DType dtype, const char* at) {
-  switch (dtype) {
-    case DType::f32: {
-      float value;
-      std::memcpy(&value, at, 4);
-      return value;
-    }
-    case DType::f16:
-    case DType::bf16: {
-      uint16_t half;
-      std::memcpy(&half, at, 2);
-      return dtype == DType::f16 ? half_to_float(half) : bfloat16_to_float(half);
-    }
-    case DType::s32: {
-      int32_t value;
-      std::memcpy(&value, at, 4);
-      return value;
-    }
-    case DType::s64: {
-      int64_t value;
-      std::memcpy(&value, at, 8);
-      return double(value);
-    }
-    case DType::s8: return *reinterpret_cast<const int8_t*>(at);
-    case DType::u8:
-    case DType::boolean: return *reinterpret_cast<const uint8_t*>(at);
-  }
-  return 0;
 }
 
 // The number of terms in the longest sums, as far as the description tells.

@@ -4,44 +4,13 @@
 #include <cstring>
 #include <limits>
 
+#include "core/elements.h"
 #include "core/threads.h"
 #include "dispatch/context.h"
 #include "dispatch/cost_model.h"
 
 namespace pl::passes {
 namespace {
-
-double load(DType dtype, const char* p) {
-  const auto as = [p](auto value) {
-    std::memcpy(&value, p, sizeof value);
-    return value;
-  };
-  switch (dtype) {
-    case DType::f32: return as(float());
-    case DType::f16: return half_to_float(as(uint16_t()));
-    case DType::bf16: return bfloat16_to_float(as(uint16_t()));
-    case DType::s8: return as(int8_t());
-    case DType::u8:
-    case DType::boolean: return as(uint8_t());
-    case DType::s32: return as(int32_t());
-    case DType::s64: return double(as(int64_t()));
-  }
-  return 0;
-}
-
-void store(DType dtype, char* p, double value) {
-  const auto put = [p](auto number) { std::memcpy(p, &number, sizeof number); };
-  switch (dtype) {
-    case DType::f32: return put(float(value));
-    case DType::f16: return put(float_to_half(float(value)));
-    case DType::bf16: return put(float_to_bfloat16(float(value)));
-    case DType::s8: return put(int8_t(value));
-    case DType::u8:
-    case DType::boolean: return put(uint8_t(value));
-    case DType::s32: return put(int32_t(value));
-    case DType::s64: return put(int64_t(value));
-  }
-}
 
 // The bytes of a tensor's storage, copied to the host where they lie elsewhere.
 class HostBytes {
