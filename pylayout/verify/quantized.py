@@ -37,9 +37,12 @@ class Quantize(Full):
 
 
 def _rounded(exact: Array, point: Any, dtype: str, bound: Array) -> tuple[Array, Array]:
-    """Rounded and limited; off by one where the exact value may lie on either side of a half."""
+    """Rounded and limited; off by one where the exact value may lie on either side of a half.
+
+    Libraries add the zero point in f32 before they round: -3.499998 + 112 is 108.5.
+    """
     y = np.clip(np.round(exact) + point, *_limits(dtype))
-    near = np.abs(np.abs(exact - np.floor(exact)) - 0.5) <= bound
+    near = np.abs(np.abs(exact - np.floor(exact)) - 0.5) <= bound + 2 * UNIT * np.abs(exact + point)
     return y, np.where(near, 1.0, 0.0)
 
 
