@@ -57,6 +57,14 @@ def describe() -> dict[str, Any]:
     return dict(take_json(text))
 
 
+def known_faults() -> list[dict[str, Any]]:
+    """Faults of libraries and drivers that are avoided: in which versions, and whether one of those is here."""
+    handle()  # opens the libraries
+    text = ffi.new("char **")
+    check(lib.pl_known_faults(text))
+    return list(take_json(text))
+
+
 def devices() -> list[Device]:
     """All devices, `cpu` first.
 

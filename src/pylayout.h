@@ -93,6 +93,11 @@ PL_API const char* pl_last_error(void);
 PL_API void pl_string_free(char* string);
 /* Every op's schema as a JSON list: name, kind, doc, parameters (name, kind, type, default, choices, doc). */
 PL_API pl_status pl_ops(char** json);
+/* Known faults of the libraries and drivers below, which are avoided, as a JSON list: {"id", "library", "since",
+ * "fixed", "condition", "effect", "seen", "instead", "remedy", "here", "applies"}.  since, fixed: the first version
+ * that has it, and the first that has it no more; "": none known.  here: versions of the library that this process has
+ * opened, a context having asked for them; applies: whether one of them has the fault. */
+PL_API pl_status pl_known_faults(char** json);
 /* Parses a layout: canonical name ("NCHW", "nChw16c") into name[64], the generic spelling ("aBcd16b") into
  * generic[64]; either may be NULL. */
 PL_API pl_status pl_layout_parse(const char* text, int32_t* rank, char* name, char* generic);
@@ -288,18 +293,16 @@ PL_API pl_status pl_graph_simplify(pl_graph graph, const char* without, pl_graph
 /* Called now and then while a plan is made, in the calling thread: what is done, and how far it is, 0 to 1. */
 typedef void (*pl_progress)(void* user, const char* stage, double fraction);
 
-/* A graph with every choice made: simplified, layouts and implementations assigned, weights packed, memory planned.  The graph itself does not change, and may be released.  options is NULL or attribute text:
- *   device=NAME         where to run; auto (default): a GPU if there is one, else cpu
- *   layout=NAME         auto (default), or one to force for comparison
- *   threads=N           of ops on cpu; 0 (default): the context's
- *   tune=auto|off|full  off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and then
- *                       others compete in the plan's runs (docs/explanation/planning.md); full: every implementation is
- *                       measured before.  On OpenCL devices auto measures before, too
- *   seconds=S           for measuring before the first run (default 60; 0: no limit); given, auto measures then, too
- *   deterministic=true|false  true: nothing competes in live runs (default false)
- *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement.  What is
- *                       left of the batch when no `streams` slices of N remain is run at once, on all threads
- *   math=fp32|tf32|fp16 as of pl_context_create; at least the context's
+/* A graph with every choice made: simplified, layouts and implementations assigned, weights packed, memory planned. The
+ * graph itself does not change, and may be released.  options is NULL or attribute text: device=NAME         where to
+ * run; auto (default): a GPU if there is one, else cpu layout=NAME         auto (default), or one to force for
+ * comparison threads=N           of ops on cpu; 0 (default): the context's tune=auto|off|full  off: known costs and
+ * estimates decide, nothing is run; auto (default): the same on cpu, and then others compete in the plan's runs
+ * (docs/explanation/planning.md); full: every implementation is measured before.  On OpenCL devices auto measures
+ * before, too seconds=S           for measuring before the first run (default 60; 0: no limit); given, auto measures
+ * then, too deterministic=true|false  true: nothing competes in live runs (default false) slice=N streams=N   images at
+ * a time, and slices at the same time; 0 (default): chosen by measurement.  What is left of the batch when no `streams`
+ * slices of N remain is run at once, on all threads math=fp32|tf32|fp16 as of pl_context_create; at least the context's
  *   memory_limit=BYTES  of arenas, beside weights: to keep it a batch is cut smaller, then lighter ways are taken
  *   simplify=true|false, without="pass,pass"   the passes of docs/explanation/planning.md
  * progress may be NULL. */

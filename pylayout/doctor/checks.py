@@ -256,47 +256,10 @@ def settings(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
             yield "warning", f"{name} is set, but nothing reads it", f"expected one of {', '.join(SETTINGS)}"
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Versions of a library that are known to be slow or to fail: those below `before`."""
-
-    library: str
-    before: tuple[int, ...]
-    fact: str
-    remedy: str
-
-
-FAULTS = (
-    Fault(
-        "pocl-binary-distribution",
-        (4,),
-        "it compiles no kernel on recent processors (\"unknown target CPU 'generic'\")",
-        "pip uninstall pocl-binary-distribution; pip install 'pylayout[opencl]'",
-    ),
-    Fault(
-        "onednn",
-        (3, 2),
-        "it has no post-ops that pylayout's choices rest on",
-        "pip install --upgrade onednn-cpu-gomp, and unset PYLAYOUT_ONEDNN",
-    ),
-)
-
-
-def version_numbers(version: str) -> tuple[int, ...]:
-    """(3, 2, 0) of "3.2.0+40112196"."""
-    numbers = []
-    for part in version.split("+")[0].split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)
-
-
 @_check
-def versions(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
-    """Libraries of versions that are known to be faulty."""
-    for fault in FAULTS:
-        version = facts.versions.get(fault.library)
-        if version is not None and version_numbers(version) < fault.before:
-            yield "error", f"{fault.library} {version}: {fault.fact}", fault.remedy
+def faults(facts: Facts) -> Iterator[tuple[Severity, str, str]]:
+    """Known faults of libraries here that cannot be avoided without loss; the others are listed by --faults."""
+    for fault in facts.faults:
+        if fault["applies"] and fault["remedy"]:
+            fact = f"{fault['library']} {', '.join(fault['here'])}: {fault['effect']}; {fault['instead']}"
+            yield "error", fact, fault["remedy"]

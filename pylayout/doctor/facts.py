@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..device import costs, describe
+from ..device import costs, describe, known_faults
 
 __all__ = ["Facts", "gather"]
 
@@ -29,7 +29,7 @@ _PREFIXES = ("OMP_", "GOMP_", "ONEDNN_", "DNNL_", "PYLAYOUT_")
 _KERNEL_MARK = b"PLCLBIN1"
 _KERNEL_HEADER = struct.Struct("<8sQQQQ")
 
-# Distributions whose versions a check may know as faulty.
+# Distributions whose versions are among the facts.
 _DISTRIBUTIONS = ("onednn-cpu-gomp", "pocl-binary-distribution", "intel-opencl-rt", "intel-cmplr-lib-rt")
 
 
@@ -53,6 +53,7 @@ class Facts:
     graphics: tuple[str, ...] = ()  # device files of GPUs
     gpu_devices: tuple[str, ...] = ()  # OpenCL devices that are no CPU
     versions: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[Mapping[str, Any], ...] = ()  # known ones of all libraries, as pl_known_faults has them
     cache: str = ""  # the folder; "": in memory only
     cache_writable: bool = True
     cache_free: int | None = None  # bytes on its disk
@@ -200,6 +201,7 @@ def gather(root: Path = Path("/"), sample_seconds: float = SAMPLE_SECONDS) -> Fa
         ),
         gpu_devices=tuple(device["name"] for device in opencl if device["properties"].get("type") != "cpu"),
         versions=_versions(found["providers"]),
+        faults=tuple(known_faults()),
         cache=cache,
         cache_writable=bool(state["writable"]),
         cache_free=shutil.disk_usage(cache).free if cache and Path(cache).is_dir() else None,

@@ -7,6 +7,7 @@
 #include "abi/guard.h"
 #include "core/json.h"
 #include "ops/op.h"
+#include "providers/known_faults.h"
 
 namespace pl::abi {
 
@@ -44,6 +45,29 @@ std::string schemas_json() {
     json.end().key("parameters").list();
     for (const Parameter& parameter : schema->parameters) write_parameter(json, parameter);
     json.end().end();
+  }
+  return json.end().str();
+}
+
+std::string known_faults_json() {
+  Json json;
+  json.list();
+  for (const KnownFault* fault : known_faults()) {
+    const std::vector<std::string> here = versions_here(fault->library);
+    const auto concerned = [&](const std::string& version) { return fault->concerns(version); };
+    json.object()
+        .field("id", fault->id)
+        .field("library", fault->library)
+        .field("since", fault->since)
+        .field("fixed", fault->fixed)
+        .field("condition", fault->condition)
+        .field("effect", fault->effect)
+        .field("seen", fault->seen)
+        .field("instead", fault->instead)
+        .field("remedy", fault->remedy)
+        .field("here", here)
+        .field("applies", std::any_of(here.begin(), here.end(), concerned))
+        .end();
   }
   return json.end().str();
 }
@@ -90,6 +114,14 @@ pl_status pl_ops(char** json) {
   return guarded([&] {
     require_pointer(json, "pl_ops", "json");
     static const std::string text = schemas_json();  // schemas never change once the library is loaded
+    *json = copied_string(text.data(), text.size());
+  });
+}
+
+pl_status pl_known_faults(char** json) {
+  return guarded([&] {
+    require_pointer(json, "pl_known_faults", "json");
+    const std::string text = known_faults_json();
     *json = copied_string(text.data(), text.size());
   });
 }

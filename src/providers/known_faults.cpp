@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <map>
 
 #include "core/status.h"
 
@@ -11,6 +13,11 @@ namespace {
 std::vector<const KnownFault*>& table() {
   static auto* faults = new std::vector<const KnownFault*>();
   return *faults;
+}
+
+std::map<std::string, LibraryVersions, std::less<>>& libraries() {
+  static auto* known = new std::map<std::string, LibraryVersions, std::less<>>();
+  return *known;
 }
 
 // The numbers of a version: "3.2.0" and "PoCL 3.1" are {3, 2, 0} and {3, 1}.
@@ -42,6 +49,15 @@ KnownFaultRegistration::KnownFaultRegistration(const KnownFault& fault) {
   std::vector<const KnownFault*>& faults = table();
   const auto before = [](const KnownFault* a, const KnownFault* b) { return std::strcmp(a->id, b->id) < 0; };
   faults.insert(std::upper_bound(faults.begin(), faults.end(), &fault, before), &fault);
+}
+
+LibraryRegistration::LibraryRegistration(const char* library, LibraryVersions versions) {
+  libraries().emplace(library, versions);
+}
+
+std::vector<std::string> versions_here(std::string_view library) {
+  const auto found = libraries().find(library);
+  return found == libraries().end() ? std::vector<std::string>() : found->second();
 }
 
 }  // namespace pl

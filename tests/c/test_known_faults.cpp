@@ -16,6 +16,7 @@
 #include "providers/known_faults.h"
 #include "providers/onednn/engine.h"
 #include "providers/onednn/faults.h"
+#include "providers/opencl/runtime/opencl_device.h"
 
 using namespace pl;
 
@@ -260,12 +261,45 @@ void check_no_signed_division_of_local_ids() {
   }
 }
 
+// An older library is refused as a whole, and this one is not.
+void check_old_onednn_is_refused() {
+  CHECK(onednn::kTooOld.concerns("3.1.1"));
+  CHECK(!onednn::kTooOld.concerns("3.2.0"));
+  Fixture f;
+  CandidateList list;
+  f.onednn->list(make_op(*find_schema("tanh"), {}, {TensorDesc::dense(DType::f32, {2, 16})}), *f.device, list);
+  CHECK(list.candidates.empty() == onednn::has(onednn::kTooOld));
+}
+
+// A runtime whose compiler refuses every kernel: what cannot be prepared says so, and nothing crashes.
+void check_kernels_that_do_not_compile() {
+  const Op op = make_op(*find_schema("tanh"), {}, {TensorDesc::dense(DType::f32, {2, 1021})});
+  for (auto& provider : make_providers())
+    for (auto& device : provider->devices()) {
+      auto& target = dynamic_cast<opencl::OpenclDevice&>(*device);
+      target.build_prelude = "#error \"unknown target CPU\"\n";
+      CandidateList list;
+      provider->list(op, target, list);
+      for (const Candidate& candidate : list.candidates) {
+        bool refused = false;
+        try {
+          candidate.prepare();
+        } catch (const Error&) {
+          refused = true;
+        }
+        CHECK(refused);
+      }
+    }
+}
+
 TEST("all") {
   const std::map<std::string, std::function<void()>> tests{
       {"nvidia-queue-release", check_queue_release},
       {"nvidia-sub-buffers", check_no_sub_buffers},
       {"pocl5-matrix-units", check_no_matrix_units_on_processors},
       {"pocl5-signed-division", check_no_signed_division_of_local_ids},
+      {"pocl3-targets", check_kernels_that_do_not_compile},
+      {"onednn-too-old", check_old_onednn_is_refused},
       {"onednn-strided-post-ops", check_strided_post_ops},
       {"onednn-odd-channels-bf16", [] { check_odd_channels(), check_odd_channels_forward(); }},
       {"onednn-gemm-zero-point", check_gemm_zero_point},
@@ -281,6 +315,8 @@ TEST("all") {
     CHECK(tests.count(fault->id));  // each has a test
   }
   for (const auto& [id, test] : tests) CHECK(seen.count(id));
+  CHECK(versions_here("oneDNN") == std::vector<std::string>{onednn::library_version()});
+  CHECK(versions_here("none").empty());
   KnownFault fault{"", "", "3.1", "3.3", "", "", "", ""};
   CHECK(fault.concerns("3.1"));
   CHECK(fault.concerns("3.2.0"));

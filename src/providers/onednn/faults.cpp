@@ -88,10 +88,26 @@ const KnownFault kPrimitiveCache{
     "differ",
 };
 
-static const KnownFaultRegistration registered[] = {
-    KnownFaultRegistration(kStridedPostOps),   KnownFaultRegistration(kOddChannels),
-    KnownFaultRegistration(kGemmZeroPoint),    KnownFaultRegistration(kLogSoftmax),
-    KnownFaultRegistration(kNanBecomesNumber), KnownFaultRegistration(kPrimitiveCache)};
+const KnownFault kTooOld{
+    "onednn-too-old",
+    "oneDNN",
+    "",
+    "3.2",
+    "any op",
+    "post-ops that choices rest on are missing",
+    "oneDNN 3.1",
+    "every op is refused",
+    "pip install --upgrade onednn-cpu-gomp, and unset PYLAYOUT_ONEDNN",
+};
+
+static const KnownFaultRegistration registered[] = {KnownFaultRegistration(kStridedPostOps),
+                                                    KnownFaultRegistration(kOddChannels),
+                                                    KnownFaultRegistration(kGemmZeroPoint),
+                                                    KnownFaultRegistration(kLogSoftmax),
+                                                    KnownFaultRegistration(kNanBecomesNumber),
+                                                    KnownFaultRegistration(kPrimitiveCache),
+                                                    KnownFaultRegistration(kTooOld)};
+static const LibraryRegistration library("oneDNN", [] { return std::vector<std::string>{library_version()}; });
 
 bool has(const KnownFault& fault) {
   static const std::string version = library_version();

@@ -8,7 +8,8 @@
 
 namespace pl::onednn {
 
-extern const KnownFault kStridedPostOps, kOddChannels, kGemmZeroPoint, kLogSoftmax, kNanBecomesNumber, kPrimitiveCache;
+extern const KnownFault kStridedPostOps, kOddChannels, kGemmZeroPoint, kLogSoftmax, kNanBecomesNumber, kPrimitiveCache,
+    kTooOld;
 
 // Whether the library that is loaded has the fault.
 bool has(const KnownFault& fault);

@@ -3,6 +3,7 @@
 
 #include "oneapi/dnnl/dnnl_debug.h"
 #include "providers/onednn/candidates.h"
+#include "providers/onednn/faults.h"
 
 namespace pl::onednn {
 class OnednnProvider final : public Provider {
@@ -34,10 +35,7 @@ class OnednnProvider final : public Provider {
   }
 
  private:
-  static bool supported_library() {
-    const dnnl_version_t* version = dnnl_version();
-    return version->major == 3 && version->minor >= 2;
-  }
+  static bool supported_library() { return dnnl_version()->major == 3 && !has(kTooOld); }
   static std::string too_old() {
     return concat("the libdnnl that is loaded is version ", library_version(), "; 3.2 or a later 3.x is needed");
   }

@@ -1,5 +1,8 @@
 #include "providers/opencl/runtime/faults.h"
 
+#include "providers/opencl/runtime/loader.h"
+#include "providers/opencl/runtime/objects.h"
+
 namespace pl::opencl {
 
 const KnownFault kQueueRelease{
@@ -46,8 +49,50 @@ const KnownFault kPocl5SignedDivision{
     "kernels divide unsigned local ids",
 };
 
+const KnownFault kPocl3Targets{
+    "pocl3-targets",
+    "PoCL",
+    "",
+    "3.1",
+    "any kernel, on processors newer than the compiler in the Python package pocl-binary-distribution",
+    "no kernel is compiled: unknown target CPU 'generic'",
+    "pocl-binary-distribution 3.0",
+    "ops run by other providers",
+    "pip uninstall pocl-binary-distribution; pip install 'pylayout[opencl]'",
+};
+
+namespace {
+
+// "OpenCL 3.0 PoCL 3.1+debian ...": 3.1+debian.
+std::vector<std::string> pocl_versions() {
+  std::vector<std::string> versions;
+  for (const Platform& platform : opened_platforms()) {
+    const size_t at = platform.version.find("PoCL ");
+    if (at != std::string::npos) versions.push_back(platform.version.substr(at + 5));
+  }
+  return versions;
+}
+
+// Of the driver: the platform's version is CUDA's.
+std::vector<std::string> nvidia_versions() {
+  std::vector<std::string> versions;
+  for (const Platform& platform : opened_platforms()) {
+    if (platform.name.find("NVIDIA") != 0) continue;
+    cl_device_id id = nullptr;
+    char text[64] = "";
+    if (platform.cl->clGetDeviceIDs(platform.id, CL_DEVICE_TYPE_ALL, 1, &id, nullptr) == CL_SUCCESS &&
+        platform.cl->clGetDeviceInfo(id, CL_DRIVER_VERSION, sizeof text - 1, text, nullptr) == CL_SUCCESS)
+      versions.emplace_back(text);
+  }
+  return versions;
+}
+
+}  // namespace
+
+static const LibraryRegistration pocl("PoCL", pocl_versions), nvidia("NVIDIA OpenCL", nvidia_versions);
 static const KnownFaultRegistration registered[] = {
     KnownFaultRegistration(kQueueRelease), KnownFaultRegistration(kSubBuffers),
-    KnownFaultRegistration(kPocl5MatrixUnits), KnownFaultRegistration(kPocl5SignedDivision)};
+    KnownFaultRegistration(kPocl5MatrixUnits), KnownFaultRegistration(kPocl5SignedDivision),
+    KnownFaultRegistration(kPocl3Targets)};
 
 }  // namespace pl::opencl

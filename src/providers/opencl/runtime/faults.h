@@ -5,6 +5,6 @@
 
 namespace pl::opencl {
 
-extern const KnownFault kQueueRelease, kSubBuffers, kPocl5MatrixUnits, kPocl5SignedDivision;
+extern const KnownFault kQueueRelease, kSubBuffers, kPocl5MatrixUnits, kPocl5SignedDivision, kPocl3Targets;
 
 }  // namespace pl::opencl

@@ -4,6 +4,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -204,11 +205,22 @@ Libraries open_all() {
   return out;
 }
 
+std::atomic<const Libraries*> opened_libraries{nullptr};
+
 }  // namespace
 
 const Libraries& libraries() {
-  static const Libraries* all = new Libraries(open_all());
+  static const Libraries* all = [] {
+    const auto* opened = new Libraries(open_all());
+    opened_libraries = opened;
+    return opened;
+  }();
   return *all;
+}
+
+std::vector<Platform> opened_platforms() {
+  const Libraries* opened = opened_libraries;
+  return opened ? opened->platforms : std::vector<Platform>();
 }
 
 const Api* api_of_platform(cl_platform_id platform) {

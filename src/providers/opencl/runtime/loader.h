@@ -34,6 +34,9 @@ struct Libraries {
 // Opened on the first call, once for the process; never closed (runtimes keep threads).  Thread-safe.
 const Libraries& libraries();
 
+// Those of libraries(), if a context of this process has asked for them; else none, and nothing is opened.
+std::vector<Platform> opened_platforms();
+
 // The entry points that serve objects of `platform`: those it was listed through, else the first loader's.
 const Api* api_of_platform(cl_platform_id platform);
 
