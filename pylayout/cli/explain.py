@@ -104,6 +104,17 @@ def _print_elsewhere(summary: dict[str, Any]) -> None:
     table.print()
 
 
+def _print_disagreements(summary: dict[str, Any]) -> None:
+    """Candidates that are not used because the others' results are other ones."""
+    table = Table(("op", "node", "provider", "not used"))
+    found = [(choice, each) for choice in summary["choices"] for each in choice["disagreements"]]
+    for choice, each in found:
+        table.add(choice["op"], choice["node"], each["provider"], each["reason"], styles=("red",))
+    if found:
+        print()
+        table.print()
+
+
 def _print_trials(summary: dict[str, Any]) -> None:
     if not summary["trials"]:
         return
@@ -127,6 +138,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     print(f"expected {ms_text(summary['expected_ms'])} ms: {style(proof, 'bold')}\n")
     _print_choices(summary)
     _print_elsewhere(summary)
+    _print_disagreements(summary)
     _print_trials(summary)
     if options.dot:
         Path(options.dot).write_text(plan.graph("dot"), "utf-8")

@@ -78,6 +78,7 @@ def _tip(choice: Mapping[str, Any], shape: Sequence[int]) -> str:
         lines.append(f"next: {_way(following)}: {_layouts(following)}{cost}")
     where = f"runs on {choice['device']}"
     lines += [f"{where}; {refusal['provider']} refuses: {refusal['reason']}" for refusal in choice["refusals"]]
+    lines += [f"not used: {each['provider']} {each['reason']}" for each in choice["disagreements"]]
     return "\n".join(lines)
 
 

@@ -181,7 +181,7 @@ std::string CandidateRuns::json() const {
         .end();
   }
   json.end().key("refusals").list();
-  for (const Refusal& refusal : entry_->refusals)
+  for (const Refusal& refusal : context_.catalog().refusals(*entry_))
     json.object().field("provider", refusal.provider).field("reason", refusal.reason).end();
   json.end().end();
   return json.str();

@@ -278,7 +278,7 @@ void Catalog::price(Entry& entry) {
   for (Way& way : entry.ways) {
     way.environment = environment(*entry.device, way.candidate.provider, entry.threads);
     const auto error = costs_.find(way.environment, entry.text, kWrong + way.key);
-    if (error && way.usable) refuse_wrong(entry, way, *error);
+    if (error && way.usable) refuse_wrong(way, *error);
     if (!error && way.wrong > 0) way.wrong = 0, way.usable = true;  // the database was cleared
     const auto known = costs_.find(way.environment, entry.text, way.key);
     way.measured = known.has_value();
@@ -440,7 +440,7 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
     for (Way& way : entry.ways)
       if (way.agrees) {
         way.agrees = false;
-        refuse_wrong(entry, way, 1);
+        refuse_wrong(way, 1);
         costs_.record(way.environment, entry.text, kWrong + way.key, way.wrong);
       }
   for (size_t i = 0; i < places.size(); ++i) {
@@ -451,7 +451,7 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
       continue;
     }
     if (contenders[i].wrong) {
-      refuse_wrong(entry, way, contenders[i].error);
+      refuse_wrong(way, contenders[i].error);
       costs_.record(way.environment, entry.text, kWrong + way.key, way.wrong);
       continue;
     }
@@ -465,15 +465,9 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
 }
 
 // With the entry's lock, or before others see the entry.
-void Catalog::refuse_wrong(Entry& entry, Way& way, double error) {
+void Catalog::refuse_wrong(Way& way, double error) {
   way.usable = false;
   way.wrong = std::isfinite(error) ? std::max(error, 1e-9) : 1e9;  // the database keeps finite numbers
-  char text[64];
-  std::snprintf(text, sizeof text, "%.1e, bound %.1e", way.wrong, agreement_bound(entry.op));
-  entry.refusals.push_back(
-      {way.candidate.provider,
-       concat(way.candidate.implementation, " ", way.candidate.outputs[0].layout.str(),
-              ": wrong: its result stands against the other candidates' (relative difference ", text, ")")});
 }
 
 // Ways that are not measured, and plain loops where they take no more than a second or so.
@@ -536,8 +530,25 @@ std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {
 }
 
 std::vector<Refusal> Catalog::refusals(Entry& entry) {
+  std::vector<Refusal> found = disagreements(entry);
   std::lock_guard<std::mutex> guard(entry.lock);
-  return entry.refusals;
+  found.insert(found.begin(), entry.refusals.begin(), entry.refusals.end());
+  return found;
+}
+
+std::vector<Refusal> Catalog::disagreements(Entry& entry) {
+  std::vector<Refusal> found;
+  std::lock_guard<std::mutex> guard(entry.lock);
+  for (const Way& way : entry.ways) {
+    if (way.wrong == 0) continue;
+    char text[64];
+    std::snprintf(text, sizeof text, "%.1e, bound %.1e", way.wrong, agreement_bound(entry.op));
+    found.push_back(
+        {way.candidate.provider,
+         concat(way.candidate.implementation, " ", way.candidate.outputs[0].layout.str(),
+                ": wrong: its result stands against the other candidates' (relative difference ", text, ")")});
+  }
+  return found;
 }
 
 std::string Catalog::why_nothing_runs(Entry& entry, const std::string& where) {

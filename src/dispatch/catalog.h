@@ -59,7 +59,7 @@ struct Entry {
   int threads = 1;   // of `cpu` ops: kernels are made for that many and run with them
   std::string text;  // the op's key in the cost database
   std::vector<Way> ways;
-  std::vector<Refusal> refusals;
+  std::vector<Refusal> refusals;  // beside ways that are wrong: Catalog::refusals() has those, too
 
   std::mutex lock;  // guards what follows and the mutable parts of ways
   bool all_measured = false;
@@ -133,6 +133,8 @@ class Catalog {
   std::optional<double> best_ms(Entry& entry);
   // Why ways are missing; those that failed when they were prepared or measured among them.
   std::vector<Refusal> refusals(Entry& entry);
+  // Those alone that are not used because the others' result is another, with the figures.
+  std::vector<Refusal> disagreements(Entry& entry);
   // For an entry without usable ways: a sentence that says so (`where`: what the op is part of, if anything), and below
   // it what each provider says.
   std::string why_nothing_runs(Entry& entry, const std::string& where = "");
@@ -159,7 +161,7 @@ class Catalog {
   EntryRef reorder_entry(const TensorDesc& from, const TensorDesc& to, Device& device, int threads);
   EntryRef make(const Op& op, Device& device, int threads, bool whole_space);
   void price(Entry& entry);
-  void refuse_wrong(Entry& entry, Way& way, double error);
+  void refuse_wrong(Way& way, double error);
   std::vector<Witness> witnesses(Entry& entry);
 
   Context& context_;

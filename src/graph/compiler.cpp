@@ -210,7 +210,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   std::vector<EntryRef> entries;
   for (const auto& [ms, entry] : order) entries.push_back(entry);
   catalog.correct_estimates(entries);
-  refresh_costs(variant.nodes);
+  refresh_states(variant.nodes);
   leave_out_uncompiled(variant.nodes);
   distrust_estimates(variant.nodes);
 }
@@ -222,7 +222,7 @@ void Plan::Compiler::correct_estimates(std::vector<NodeStates>& nodes) {
     for (const State& state : node.states)
       if (state.entry) entries.insert(state.entry);
   context_.catalog().correct_estimates({entries.begin(), entries.end()});
-  refresh_costs(nodes);
+  refresh_states(nodes);
 }
 
 void Plan::Compiler::build_ahead(const Variant& variant, const Assignment& assignment) {

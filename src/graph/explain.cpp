@@ -53,6 +53,21 @@ std::vector<Refusal> refusals_at_home(Catalog& catalog, const NodeStates& node) 
   return node.refused ? catalog.refusals(*node.refused) : std::vector<Refusal>();
 }
 
+// Ways of an op, with and without windows, that are not used because others disagreed with them.
+std::vector<Refusal> disagreements(Catalog& catalog, const NodeStates& node) {
+  std::vector<Entry*> entries;
+  const auto add = [&](const EntryRef& entry) {
+    if (entry && std::find(entries.begin(), entries.end(), entry.get()) == entries.end())
+      entries.push_back(entry.get());
+  };
+  add(node.entry);
+  for (const State& state : node.states) add(state.entry);
+  std::vector<Refusal> found;
+  for (Entry* entry : entries)
+    for (Refusal& refusal : catalog.disagreements(*entry)) found.push_back(std::move(refusal));
+  return found;
+}
+
 // What was chosen for a node that is not `nothing`.
 std::string state_text(const Schema& schema, const NodeStates& node, const State& state) {
   const std::string what = state.way                             ? way_text(state)
@@ -247,6 +262,8 @@ std::string Plan::explain(const Variant& variant) const {
     for (const Refusal& refusal : refusals_at_home(context_->catalog(), variant.nodes[i]))
       text += concat("  on ", variant.nodes[i].device->name(), ", because ", home_->name(),
                      " has no way: ", refusal.provider, ": ", refusal.reason, "\n");
+    for (const Refusal& refusal : disagreements(context_->catalog(), variant.nodes[i]))
+      text += concat("  not used: ", refusal.provider, "/", refusal.reason, "\n");
     for (const Use& use : uses)
       if (use.node == int(i))
         text += "  reorder of " + graph.value(use.value).name + ", because " + schema.name + " wants " +
@@ -259,8 +276,8 @@ std::string Plan::explain(const Variant& variant) const {
   return text;
 }
 
-// [{"node", "op", "kind", "device", "refusals", "provider", "implementation", "inputs", "outputs", "ms", "measured",
-// "next"}], for every node.
+// [{"node", "op", "kind", "device", "refusals", "disagreements", "provider", "implementation", "inputs", "outputs",
+// "ms", "measured", "next"}], for every node.
 void Plan::write_choices(Json& json, const Body& body) const {
   const std::lock_guard<std::mutex> guard(explaining_);
   const auto state_fields = [&](const Schema& schema, const State& state) {
@@ -301,6 +318,9 @@ void Plan::write_choices(Json& json, const Body& body) const {
       json.field("kind", kind).field("device", node.device->name());
       json.key("refusals").list();
       for (const Refusal& refusal : refusals_at_home(context_->catalog(), node))
+        json.object().field("provider", refusal.provider).field("reason", refusal.reason).end();
+      json.end().key("disagreements").list();
+      for (const Refusal& refusal : disagreements(context_->catalog(), node))
         json.object().field("provider", refusal.provider).field("reason", refusal.reason).end();
       json.end();
       state_fields(*variant.graph.node(i).schema, *choice.state);

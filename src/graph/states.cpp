@@ -298,10 +298,14 @@ double cost_of(const State& state) {
   return state.dense && state.dense->measured && !state.way->measured ? state.dense->ms : state.way->ms;
 }
 
-void refresh_costs(std::vector<NodeStates>& nodes) {
-  for (NodeStates& node : nodes)
+void refresh_states(std::vector<NodeStates>& nodes) {
+  const auto unusable = [](const State& state) { return state.way && !state.way->usable; };
+  for (NodeStates& node : nodes) {
+    if (!std::all_of(node.states.begin(), node.states.end(), unusable))
+      node.states.erase(std::remove_if(node.states.begin(), node.states.end(), unusable), node.states.end());
     for (State& state : node.states)
       if (state.way) state.ms = cost_of(state);
+  }
 }
 
 std::vector<NodeStates> restricted_to(const std::vector<NodeStates>& nodes, const Layout& layout) {

@@ -54,8 +54,9 @@ std::vector<NodeStates> list_states(const Graph& graph, Context& context, const 
 // What the way of a state costs as far as it is known; one with windows is taken for as dear as without until it is
 // measured.
 double cost_of(const State& state);
-// Takes the costs of ways as they are now.
-void refresh_costs(std::vector<NodeStates>& nodes);
+// Takes the costs of ways as they are now, and leaves out those that were found to fail or to be wrong, where a node
+// has others.
+void refresh_states(std::vector<NodeStates>& nodes);
 
 // The states of each node that come nearest to having every activation in `layout` (a family: NCHW, NHWC, nChw16c).
 std::vector<NodeStates> restricted_to(const std::vector<NodeStates>& nodes, const Layout& layout);

@@ -147,12 +147,18 @@ void Plan::Compiler::note_times(Variant& variant, const Contender& winner) const
 
 // What took much more or less alone than within the winner, the most time first, is measured alone once more, so that
 // the database does not hand a disturbed measurement on to other programs.  Reorders take less alone: more is odd.
+// So is what was never measured alone, and so never held against the other ways' results.
 void Plan::Compiler::measure_again(Variant& variant, const Contender& winner) {
   std::map<Way*, std::pair<double, Entry*>> suspects;
+  std::map<Way*, Entry*> unknown;
   for (size_t i = 0; i < winner.samples.size(); ++i) {
     const Program::Step& step = winner.program->steps()[i];
-    if (!step.way || !step.way->measured) continue;
+    if (!step.way) continue;
     const double within = typical(winner.samples[i]), alone = step.way->ms;
+    if (!step.way->measured) {
+      if (step.kind == Program::Step::Kind::op) unknown[step.way] = step.entry.get();
+      continue;
+    }
     if (step.kind != Program::Step::Kind::op && alone < within) continue;
     if (std::max(within, alone) > kSuspicious * std::min(within, alone))
       suspects[step.way] = {std::max(suspects[step.way].first, std::abs(within - alone)), step.entry.get()};
@@ -161,6 +167,10 @@ void Plan::Compiler::measure_again(Variant& variant, const Contender& winner) {
   for (const auto& [way, what] : suspects) order.emplace_back(what.first, way);
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   order.resize(std::min(order.size(), kMostSuspects));
+  for (const auto& [way, entry] : unknown) {
+    suspects[way] = {0, entry};
+    order.emplace_back(0, way);
+  }
   for (const auto& suspect : order) {
     report("measuring again", double(&suspect - order.data()) / double(order.size()));
     if (elapsed() > stop_) break;
@@ -228,6 +238,17 @@ void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned
       plan_.trials_.push_back({contender.name + name_of(variant), contender.ms() * (host ? times : 1)});
   note_times(variant, list[best]);
   if (measured_) measure_again(variant, list[best]);
+  // What stands against the others' results is left out, and the rest compete again.
+  for (size_t n = 0; n < variant.nodes.size(); ++n) {
+    const State& state = variant.nodes[n].states[size_t(list[best].assignment.states[n])];
+    if (!state.way || state.way->usable) continue;
+    const std::vector<NodeStates> before = variant.nodes;
+    refresh_states(variant.nodes);
+    if (std::equal(before.begin(), before.end(), variant.nodes.begin(),
+                   [](const NodeStates& a, const NodeStates& b) { return a.states.size() == b.states.size(); }))
+      break;  // nothing else can run it
+    return contest(variant, std::nullopt);
+  }
   variant.assignment = std::move(list[best].assignment);
   variant.program = std::move(list[best].program);
 }

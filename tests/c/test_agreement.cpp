@@ -13,6 +13,7 @@
 #include "dispatch/context.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/sample_data.h"
+#include "graph/plan.h"
 
 using namespace pl;
 
@@ -98,9 +99,10 @@ EntryRef entry_of(Context& context) {
   return context.catalog().entry(op, context.device("cpu"));
 }
 
-size_t refused(const Entry& entry) {
+size_t refused(Context& context, Entry& entry) {
   size_t count = 0;
-  for (const Refusal& refusal : entry.refusals) count += refusal.reason.find("wrong") != std::string::npos;
+  for (const Refusal& refusal : context.catalog().refusals(entry))
+    count += refusal.reason.find("wrong") != std::string::npos;
   return count;
 }
 
@@ -175,7 +177,7 @@ TEST("a_wrong_candidate_is_never_chosen") {
       const EntryRef entry = entry_of(*context);
       context->catalog().measure(*entry, Tuning::full);
       for (size_t i = 0; i < entry->ways.size(); ++i) CHECK(bool(entry->ways[i].usable) == (i != bad));
-      CHECK(refused(*entry) == 1);
+      CHECK(refused(*context, *entry) == 1);
     }
 }
 
@@ -222,7 +224,7 @@ TEST("the_database_keeps_it") {
   CHECK(entry->ways[0].usable);
   CHECK(!entry->ways[1].usable);
   CHECK(entry->ways[2].usable);
-  CHECK(refused(*entry) == 1);
+  CHECK(refused(*context, *entry) == 1);
   const auto found = context->catalog().found_wrong(context->device("cpu"), "negating");
   REQUIRE(found.size() == 1);
   CHECK(found[0].candidate.find("negating/way1") == 0);
@@ -231,7 +233,27 @@ TEST("the_database_keeps_it") {
   context->costs().clear();
   context->catalog().forget_costs();
   CHECK(entry->ways[1].usable);
+  CHECK(refused(*context, *entry) == 0);
   std::filesystem::remove_all(name.data());
+}
+
+// A plan does not take the wrong one, measured alone or not, and says so with its figures, for people and as JSON.
+TEST("a_plan_explains_it") {
+  offers = {{"NCHW", Fault::none, 200}, {"NHWC", Fault::last_channel, 1}, {"nChw16c", Fault::none, 200}};
+  const auto context = context_in("/proc/none");
+  Graph graph;
+  const ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {2, 35, 24, 24}));
+  graph.output(graph.add(*find_schema("test_negated"), {}, {x})[0], "y", std::nullopt);
+  PlanOptions options;
+  options.device = "cpu";
+  options.tuning = Tuning::full;
+  const auto plan = Plan::compile(context, graph, options);
+  const std::string text = plan->explain(), json = plan->summary_json();
+  CHECK(text.find("negating/way1, ") == std::string::npos);
+  CHECK(text.find("  not used: negating/way1 NHWC: wrong: its result stands against the other candidates' (relative "
+                  "difference ") != std::string::npos);
+  CHECK(json.find("\"disagreements\": [{\"provider\": \"negating\", \"reason\": \"way1 NHWC: wrong") !=
+        std::string::npos);
 }
 
 }  // namespace
