@@ -31,8 +31,8 @@ bool is_superseded(std::string_view name, const std::set<std::string>& names, st
   return at != names.end() && starts_with(*at, base);
 }
 
-// How near the roofline an implementation comes, before it is measured: medians over the convolutions and products of
-// ten networks at batch 1 on two cores with AVX-512 (`python -m bench.estimates`).
+// How near the roofline an implementation comes, before it is measured: medians over the convolutions of five
+// networks and ten products, at batch 1 on two cores with AVX-512 (`python -m bench.estimates`).
 struct Reach {
   std::string_view name;                        // that the implementation's begins with
   double dense, pointwise, grouped, depthwise;  // of convolutions by their kernel and groups; dense: of other ops, too
@@ -53,8 +53,8 @@ constexpr Reach kReach[] = {
     {"gemm",          0.35,  0.35, 0.05,   0.02,     0.8},
 };
 // clang-format on
-constexpr double kStartMs =
-    0.005;  // of a primitive amid a network, beside a kernel of ours: 36 small ones in ShuffleNet
+// Of a primitive amid a network, beside a kernel of ours: what 36 small ones add to ShuffleNet.
+constexpr double kStartMs = 0.005;
 // Of kernels with vectors half as wide as the processor's.
 constexpr double kHalfVectors = 0.6;
 
