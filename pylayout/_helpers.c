@@ -44,6 +44,12 @@ static pl_tensor pyl_run5(pl_context context, const char *op, pl_attributes attr
 
 static const pyl_outcome *pyl_last_outcome(void) { return &pyl_outcome_of_thread; }
 
+/* A plan on memory whose addresses Python gives as numbers, which cffi passes without making pointers of them. */
+static int pyl_plan_run(pl_plan plan, const size_t *inputs, size_t input_count, const size_t *outputs,
+                        size_t output_count) {
+  return pl_plan_run_memory(plan, (const void *const *)inputs, input_count, (void *const *)outputs, output_count);
+}
+
 /* The destructor of a DLPack capsule that nobody consumed.  A consumer renames the capsule and takes over. */
 typedef struct pyl_managed { /* the tail of DLPack's DLManagedTensor, after its 48-byte tensor */
   char tensor[48];

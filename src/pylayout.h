@@ -314,6 +314,11 @@ PL_API pl_status pl_plan_release(pl_plan plan);
  * tensor, otherwise a new one is returned there. */
 PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input_count, pl_tensor* outputs,
                              size_t capacity);
+/* The same on host memory, for callers to whom a call's overhead matters: inputs[i] and outputs[i] are the first
+ * elements of tensors of the dtype, shape and layout that pl_plan_describe gives ("any": plain), dense and aligned to
+ * their dtype.  No output may overlap another one or an input. */
+PL_API pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t input_count, void* const* outputs,
+                                    size_t output_count);
 /* Writes graph, weights and choices to a file, whole or not at all. */
 PL_API pl_status pl_plan_save(pl_plan plan, const char* path);
 /* Reads a plan that was saved.  options is NULL or attribute text, as for pl_plan_compile, and replan=true|false: a

@@ -3,10 +3,27 @@
 
 #include "abi/guard.h"
 #include "abi/handles.h"
+#include "abi/lease.h"
 #include "core/json.h"
 
 using namespace pl;
 using namespace pl::abi;
+
+namespace {
+
+// A dense tensor over the caller's memory.
+TensorRef over_memory(Device& cpu, const std::string& what, const Value& value, const std::optional<Layout>& layout,
+                      void* data) {
+  const Layout order = layout ? *layout : Layout::plain(value.desc.rank());
+  const TensorDesc desc = TensorDesc::dense(value.desc.dtype, value.desc.shape, order);
+  require(data != nullptr || desc.size_bytes() == 0, Code::invalid_argument, what, " \"", value.name,
+          "\" is NULL, expected ", desc.size_bytes(), " bytes");
+  require(reinterpret_cast<uintptr_t>(data) % size_of(desc.dtype) == 0, Code::invalid_argument, what, " \"",
+          value.name, "\" is not aligned to its dtype, expected a multiple of ", size_of(desc.dtype), " bytes");
+  return borrow_host(cpu, desc, data, desc.size_bytes(), nullptr);
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -53,6 +70,38 @@ pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input_count,
         }
       throw;
     }
+  });
+}
+
+pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t input_count, void* const* outputs,
+                             size_t output_count) {
+  return guarded([&] {
+    const char* function = "pl_plan_run_memory";
+    const PlanRef self = plan_of(plan, function);
+    const Graph& graph = self->graph();
+    require(input_count == graph.inputs().size() && (inputs != nullptr || input_count == 0), Code::invalid_argument,
+            function, ": ", inputs ? input_count : 0, " inputs given, expected ", graph.inputs().size());
+    require(output_count == graph.outputs().size() && (outputs != nullptr || output_count == 0),
+            Code::invalid_argument, function, ": ", outputs ? output_count : 0, " outputs given, expected ",
+            graph.outputs().size());
+    Device& cpu = self->context()->device("cpu");
+    std::vector<TensorRef> given, destinations;
+    given.reserve(input_count);
+    destinations.reserve(output_count);
+    for (size_t i = 0; i < input_count; ++i) {
+      const GraphInput& input = graph.inputs()[i];
+      const Value& value = graph.value(input.value);
+      const auto layout = input.pinned ? std::optional<Layout>(value.desc.layout) : std::nullopt;
+      given.push_back(over_memory(cpu, "pl_plan_run_memory: input", value, layout, const_cast<void*>(inputs[i])));
+    }
+    for (size_t i = 0; i < output_count; ++i) {
+      const GraphOutput& output = graph.outputs()[i];
+      destinations.push_back(over_memory(cpu, "pl_plan_run_memory: output", graph.value(output.value), output.layout,
+                                         outputs[i]));
+    }
+    self->run(given, destinations);
+    // A tensor is done when it is read; memory must be when the call returns.
+    if (&self->home() != &cpu) self->home().synchronize();
   });
 }
 

@@ -1,0 +1,70 @@
+"""The backend of `torch.compile`: what PyTorch traced, compiled by AOTAutograd and then by this package."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch._decomp import _core_aten_decompositions_post_autograd
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.partitioners import default_partition
+from torch._guards import TracingContext
+from torch.fx import GraphModule
+
+from .compiled import Compiled
+from .options import compile_options
+from .registry import converters, name_of
+
+__all__ = ["backend", "decompositions"]
+
+
+@lru_cache(maxsize=1)
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """How PyTorch's ops are written as fewer: as core ATen, but for those that have a converter or draw numbers."""
+    keeping = {name for name, found in converters().items() if found.keeps}
+    return {
+        op: function
+        for op, function in _core_aten_decompositions_post_autograd().items()
+        # Written otherwise, an op would draw other numbers from the generator than it does in eager mode.
+        if name_of(op) not in keeping and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
+    }
+
+
+def _static_inputs() -> list[int]:
+    """Which inputs of the graph being compiled are parameters and buffers of modules."""
+    context = TracingContext.try_get()
+    metadata = context.fw_metadata if context is not None else None
+    return list(metadata.static_input_indices or ()) if metadata is not None else []
+
+
+def backend(
+    module: GraphModule, inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: str | None = None
+) -> Callable[..., Any]:
+    """Compile what PyTorch traced: `torch.compile(model, backend="pylayout", options={"threads": 2})`.
+
+    options: device ("cpu", or "ocl:0": inputs and outputs are moved), math, threads, seconds and deterministic, as of
+    `pylayout.compile`. mode is one of inductor's: it changes nothing here.
+    """
+    wanted = compile_options(options)
+
+    def inference(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
+        return Compiled(graph, "inference", wanted, _static_inputs(), weights=True)
+
+    def forward(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
+        return Compiled(graph, "forward", wanted, _static_inputs())
+
+    def backward(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
+        return Compiled(graph, "backward", wanted)
+
+    compiler = aot_autograd(
+        fw_compiler=forward,
+        bw_compiler=backward,
+        inference_compiler=inference,
+        decompositions=decompositions(),
+        partition_fn=default_partition,
+        keep_inference_input_mutations=True,
+    )
+    compiled: Callable[..., Any] = compiler(module, inputs)
+    return compiled

@@ -1,0 +1,140 @@
+"""Call: one ATen op of a traced graph, as converters see it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from ..errors import UnsupportedError
+from ..graph import Graph
+from ..value import Value
+from .dtypes import NAMES
+
+__all__ = ["Call", "Operand", "Result", "dtype_name"]
+
+Operand = Value
+# What a converter gives: the op's result, or a tuple of them with None for those that it does not compute.
+Result = Any
+
+FLOATS = ("f32", "f16", "bf16")
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """The library's name of a torch dtype. Raises UnsupportedError for one that it has not."""
+    try:
+        return NAMES[dtype]
+    except KeyError:
+        raise UnsupportedError(f"dtype {str(dtype).removeprefix('torch.')}") from None
+
+
+class Call:
+    """One op: appends what it is made of to the graph, and knows what PyTorch expects of it."""
+
+    def __init__(self, graph: Graph, node: Node, lookup: Callable[[Node], Any], reshaped: dict[int, Operand]) -> None:
+        self.graph = graph
+        self.node = node
+        self._lookup = lookup  # the operand of another node of the traced graph
+        self._reshaped = reshaped  # what a value of the graph is a reshape of, by the value's number
+
+    # ---- what PyTorch expects ----
+
+    @property
+    def expected(self) -> Any:
+        """The result as PyTorch describes it: a fake tensor, or a tuple of them."""
+        return self.node.meta["val"]
+
+    def shape(self, place: int | None = None) -> tuple[int, ...]:
+        value = self.expected if place is None else self.expected[place]
+        return tuple(int(size) for size in value.shape)
+
+    def dtype(self, place: int | None = None) -> str:
+        """The dtype of the result, or of that one of several."""
+        value = self.expected if place is None else self.expected[place]
+        return dtype_name(value.dtype)
+
+    def used(self, place: int) -> bool:
+        """Whether that one of several results is read."""
+        return any(
+            len(user.args) < 2 or user.args[1] == place or not isinstance(user.args[1], int) for user in self.node.users
+        )
+
+    def common_dtype(self, *places: int) -> str:
+        """The dtype that PyTorch computes in for arguments of the op: as of comparisons, whose result is bool."""
+        given = [self.node.args[place] for place in places]
+        values = [value.meta["val"] if isinstance(value, Node) else value for value in given]
+        return dtype_name(torch.result_type(*values))
+
+    # ---- appending ----
+
+    def op(self, op: str, *arguments: Any, **keywords: Any) -> Any:
+        """Append an op of the library under the node's name."""
+        return self.graph.op(op, *arguments, name=self.node.name, **keywords)
+
+    def cast(self, x: Any, dtype: str) -> Any:
+        """An operand in that dtype; numbers become what that dtype holds of them."""
+        if isinstance(x, Value):
+            return x if x.dtype == dtype else self.op("cast", x, dtype)
+        if isinstance(x, bool) or dtype == "bool":
+            x = bool(x) if dtype == "bool" else int(x)
+        if dtype in FLOATS:
+            return float(x)
+        if isinstance(x, float):
+            if not math.isfinite(x):
+                raise UnsupportedError(f"{x} as {dtype}")
+            x = int(x)
+        return x
+
+    def tensor(self, x: Any, dtype: str | None = None) -> Operand:
+        """An operand, of a number too."""
+        if isinstance(x, Value):
+            return x if dtype is None else self.cast(x, dtype)
+        return self.graph.constant(x, dtype=dtype or self.dtype())
+
+    def pointwise(self, tensors: Sequence[Operand], expression: str, scalars: Sequence[float] = ()) -> Operand:
+        """An expression of `pointwise` in the dtype of the result; tensors are cast to it."""
+        dtype = self.dtype()
+        if dtype not in FLOATS:
+            raise UnsupportedError(f"dtype {dtype}")
+        given = [self.cast(tensor, dtype) for tensor in tensors]
+        made: Operand = self.op("pointwise", given, f"y0 = {expression}", scalars=list(scalars), dtype=dtype)
+        return made
+
+    def reshape(self, x: Operand, shape: Sequence[int]) -> Operand:
+        """A reshape; of a reshape it is one of what that was made of, or that itself."""
+        shape = tuple(int(size) for size in shape)
+        base = self._reshaped.get(x._id, x)
+        if base.shape == shape:
+            return base
+        if x.shape == shape:
+            return x
+        made: Operand = self.op("reshape", base, list(shape))
+        self._reshaped[made._id] = base
+        return made
+
+    def unreshaped(self, x: Operand) -> Operand:
+        """What x is a reshape of; x itself where it is none."""
+        return self._reshaped.get(x._id, x)
+
+    def transposed(self, place: int) -> Operand | None:
+        """What an argument is the transpose of two dimensions of, where it was made so."""
+        node = self.node.args[place]
+        if not isinstance(node, Node):
+            return None
+        source = node.args[0] if node.args else None
+        name = str(node.target)
+        if name == "aten.t.default" or (
+            name == "aten.permute.default" and len(node.args) > 1 and list(node.args[1]) in ([1, 0], [-1, 0], [-1, -2])  # type: ignore[arg-type]
+        ):
+            found = self._lookup(source) if isinstance(source, Node) else None
+            return found if isinstance(found, Value) else None
+        return None
+
+
+def require(condition: bool, reason: str) -> None:
+    """Leave the op to PyTorch, for that reason, where the condition does not hold."""
+    if not condition:
+        raise UnsupportedError(reason)

@@ -1,0 +1,294 @@
+"""Compiled: what runs in the place of a traced graph."""
+
+from __future__ import annotations
+
+import operator
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Graph, GraphModule, Node
+
+from ..errors import Error, UnsupportedError
+from .partition import is_random, is_view, levels, moves_only, separate_views, writes
+from .program import Step, program
+from .registry import name_of
+from .report import CompiledGraph, record
+from .segment import Segment
+from .specialise import copied, is_symbolic, sizes_of, specialised
+from .translate import Translator, is_plain_tensor, reason_of
+
+__all__ = ["Compiled"]
+
+MAX_SIZES = 32  # sizes for which programs are kept
+MAX_PACKINGS = 2  # so often weights that changed are packed again; then they are inputs of plans
+MAX_FOLDED = 1 << 22  # elements of a value that is computed when compiling
+
+
+class _Weights:
+    """Tensors that plans hold as constants, and how to see that one has changed."""
+
+    def __init__(self, places: Sequence[int], arguments: Sequence[Any]) -> None:
+        self.places = list(places)
+        # Aliases: they keep the memory, so that no other tensor can come to lie there.
+        self._kept = [arguments[place].detach() for place in places]
+        self._versions = [arguments[place]._version for place in places]
+        self._addresses = [arguments[place].data_ptr() for place in places]
+
+    def changed(self, arguments: Sequence[Any]) -> bool:
+        given = [arguments[place] for place in self.places]
+        return [tensor._version for tensor in given] != self._versions or [
+            tensor.data_ptr() for tensor in given
+        ] != self._addresses
+
+    def those_changed(self, arguments: Sequence[Any]) -> set[int]:
+        return {
+            place
+            for place, version, address in zip(self.places, self._versions, self._addresses, strict=True)
+            if arguments[place]._version != version or arguments[place].data_ptr() != address
+        }
+
+
+class Compiled:
+    """Calls plans and PyTorch's ops for a traced graph. Takes a list of arguments, which it empties.
+
+    The program for given sizes is made by the first call with them, when the values of weights are known.
+    """
+
+    def __init__(
+        self, module: GraphModule, kind: str, options: Mapping[str, Any], static: Sequence[int] = (), weights: bool = False
+    ) -> None:
+        self._boxed_call = True  # of the object, so that PyTorch's wrappers take it over
+        self._module = module
+        self._kind = kind
+        self._options = dict(options)
+        placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+        self._steady = frozenset(static)  # parameters and buffers
+        written = {
+            node.args[0] for node in module.graph.nodes if node.op == "call_function" and writes(node) and node.args
+        }
+        # Those that become constants of plans.
+        self._constant = {place for place in static if weights and placeholders[place] not in written}
+        self._symbolic = [
+            place for place, node in enumerate(placeholders) if is_symbolic(node.meta.get("val"))
+        ]
+        self._programs: OrderedDict[tuple[Any, ...], Callable[[list[Any]], Any]] = OrderedDict()
+        self._weights: _Weights | None = None
+        self._packings = 0
+        self._lock = threading.RLock()
+
+    def __call__(self, arguments: list[Any]) -> Any:
+        key = sizes_of(arguments, self._symbolic) if self._symbolic else ()
+        weights = self._weights
+        run = self._programs.get(key)
+        if run is None or (weights is not None and weights.changed(arguments)):
+            run = self._made(key, arguments)
+        return run(arguments)
+
+    def _made(self, key: tuple[Any, ...], arguments: list[Any]) -> Callable[[list[Any]], Any]:
+        with self._lock:
+            if self._weights is not None and self._weights.changed(arguments):
+                self._packings += 1
+                if self._packings >= MAX_PACKINGS:
+                    self._constant -= self._weights.those_changed(arguments)
+                self._weights = None
+                self._programs.clear()
+            if self._weights is None and self._constant:
+                self._constant = {place for place in self._constant if _is_weight(arguments[place])}
+                self._weights = _Weights(sorted(self._constant), arguments) if self._constant else None
+            run = self._programs.get(key)
+            if run is None:
+                run = self._programs[key] = self._program(arguments)
+                if len(self._programs) > MAX_SIZES:
+                    self._programs.popitem(last=False)
+            return run
+
+    # ---- making a program ----
+
+    def _program(self, arguments: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        began = time.perf_counter()
+        graph = specialised(self._module, arguments) if self._symbolic else copied(self._module)
+        made = _Division(self._module, graph, arguments, self._constant, self._steady, self._options)
+        record(
+            CompiledGraph(
+                self._kind,
+                tuple(segment.plan for segment in made.segments),
+                sum(len(segment.nodes) for segment in made.segments),
+                tuple(made.left),
+                time.perf_counter() - began,
+            )
+        )
+        return made.run
+
+
+def _is_weight(value: Any) -> bool:
+    """Whether a tensor can be a constant: changes of what was made in inference mode are not counted."""
+    return isinstance(value, torch.Tensor) and not value.is_inference() and type(value) in (
+        torch.Tensor,
+        torch.nn.Parameter,
+        torch.nn.Buffer,
+    )
+
+
+class _Division:
+    """A graph with known sizes divided between plans and PyTorch."""
+
+    def __init__(
+        self,
+        module: GraphModule,
+        graph: Graph,
+        arguments: Sequence[Any],
+        constant: set[int],
+        steady: frozenset[int],
+        options: Mapping[str, Any],
+    ) -> None:
+        self._module = module
+        self._options = options
+        self._views = separate_views(graph)
+        self._nodes = [*graph.nodes]
+        self._output = graph.output_node()
+        placeholders = [node for node in self._nodes if node.op == "placeholder"]
+        self._steady = frozenset(placeholders[place] for place in steady)
+        self._constants: dict[Node, torch.Tensor] = {placeholders[place]: arguments[place] for place in constant}
+        self._folded: set[Node] = set()
+        self._fold()
+        self._refused: dict[Node, str] = {}
+        self._tried: dict[tuple[Node, ...], Segment] = {}
+        self._find_refused()
+        while not self._divide():
+            pass
+        self.run = program(placeholders, self._steps(), self._output.args[0])  # type: ignore[arg-type]
+
+    def _fold(self) -> None:
+        """Compute what depends on no input: masks and positions made of numbers."""
+        with torch.no_grad():
+            for node in self._nodes:
+                if node.op == "get_attr":
+                    value: Any = self._module
+                    for part in str(node.target).split("."):
+                        value = getattr(value, part)
+                    if isinstance(value, torch.Tensor) and is_plain_tensor(value):
+                        self._constants[node] = value
+                        node.meta.setdefault("val", value)
+                        self._folded.add(node)
+                elif self._is_known(node):
+                    made = node.target(*self._values(node.args), **self._values(node.kwargs))  # type: ignore[operator]
+                    self._constants[node] = made
+                    self._folded.add(node)
+
+    def _values(self, given: Any) -> Any:
+        return torch.fx.node.map_arg(
+            given, lambda node: self._constants[node] if node in self._constants else node.meta["val"]
+        )
+
+    def _is_known(self, node: Node) -> bool:
+        value = node.meta.get("val")
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            return False
+        if not is_plain_tensor(value) or value.numel() > MAX_FOLDED or is_random(node) or writes(node):
+            return False
+        if node.target in (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default):
+            return False
+        return all(
+            source in self._folded or isinstance(source.meta.get("val"), (bool, int, float))
+            for source in node.all_input_nodes
+        )
+
+    def _find_refused(self) -> None:
+        """What has no converter, or what its converter refuses."""
+        translator = Translator(self._constants)
+        for node in self._computed():
+            if node in self._views:
+                self._refused[node] = "a view of an input or of another output"
+                continue
+            try:
+                translator.convert(node)
+            except UnsupportedError as error:
+                self._refused[node] = reason_of(error)
+
+    def _computed(self) -> list[Node]:
+        return [node for node in self._nodes if node.op == "call_function" and node not in self._folded]
+
+    def _divide(self) -> bool:
+        """Compile the plans of this division. False: a node turned out not to run, and it was refused."""
+        for node in self._computed():  # results of an op are where the op is
+            if node.target is operator.getitem and node not in self._refused and node.args[0] in self._refused:
+                self._refused[node] = self._refused[node.args[0]]  # type: ignore[index]
+        while True:
+            self._level = levels(
+                [node for node in self._nodes if node.op == "call_function"],
+                lambda node: node not in self._refused and node not in self._folded,
+            )
+            groups: dict[int, list[Node]] = {}
+            for node in self._computed():
+                if self._level[node] % 2:
+                    groups.setdefault(self._level[node], []).append(node)
+            idle = [node for group in groups.values() if all(map(moves_only, group)) for node in group]
+            if not idle:
+                break
+            self._refused.update((node, "moves memory between ops that PyTorch runs") for node in idle)
+        self.segments: list[Segment] = []
+        self._of_level: dict[int, Segment] = {}
+        for at, group in sorted(groups.items()):
+            inside = set(group)
+            outputs = [
+                node
+                for node in group
+                if isinstance(node.meta["val"], torch.Tensor) and any(user not in inside for user in node.users)
+            ]
+            if not outputs:  # nobody reads what it computes
+                continue
+            try:
+                segment = self._tried.get(tuple(group)) or Segment(
+                    group, outputs, self._constants, self._steady, self._options
+                )
+            except Error as error:
+                named = [node for node in group if f'"{node.name}"' in str(error)]
+                for node in named or group:
+                    self._refused[node] = reason_of(error)
+                return False
+            self._tried[tuple(group)] = segment
+            self.segments.append(segment)
+            self._of_level[at] = segment
+        return True
+
+    def _steps(self) -> list[Step]:
+        """Calls in the order of levels, without what nobody reads."""
+        needed: set[Node] = set(self._output.all_input_nodes)
+        for segment in self.segments:
+            needed.update(segment.inputs)
+        here = [
+            node
+            for node in self._nodes
+            if node.op == "get_attr" or (node.op == "call_function" and not self._is_planned(node))
+        ]
+        for node in reversed(here):
+            if writes(node) or is_random(node):
+                needed.add(node)
+            if node in needed:
+                needed.update(node.all_input_nodes)
+        self.left = [
+            (name_of(node.target), self._refused.get(node, "computed once for plans, and again here"))
+            for node in here
+            if node in needed and node.target is not operator.getitem and node.op == "call_function"
+            and not is_view(node)
+        ]  # fmt: skip
+        order: list[tuple[int, int, Step]] = []
+        for at, node in enumerate(here):
+            if node not in needed or isinstance(node.meta.get("val"), (bool, int, float)):
+                continue
+            if node.op == "get_attr":
+                order.append((-1, at, (lambda value=self._constants.get(node): value, (), {}, node)))
+            else:
+                step: Step = (node.target, node.args, dict(node.kwargs), node)  # type: ignore[assignment]
+                order.append((self._level[node], at, step))
+        for level, segment in self._of_level.items():
+            order.append((level, 0, (segment, segment.inputs, {}, list(segment.outputs))))
+        return [step for _, _, step in sorted(order, key=lambda each: each[:2])]
+
+    def _is_planned(self, node: Node) -> bool:
+        return node not in self._folded and self._level[node] % 2 == 1
+

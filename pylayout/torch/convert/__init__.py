@@ -1,0 +1,1 @@
+"""Converters of ATen ops, a file a family; see `pylayout/torch/registry.py`."""

@@ -1,0 +1,183 @@
+"""Functions of two tensors and more, with PyTorch's promotion of dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..call import FLOATS, Call, Operand, require
+from ..registry import converter
+
+
+def _promoted(call: Call, *values: Any, dtype: str | None = None) -> list[Any]:
+    """Operands and numbers in the dtype of the result, or in that one."""
+    dtype = dtype or call.dtype()
+    cast = [call.cast(value, dtype) for value in values]
+    if not any(isinstance(value, Operand) for value in cast):
+        cast[0] = call.tensor(cast[0], dtype)
+    return cast
+
+
+def _scaled(call: Call, op: str, x: Any, y: Any, alpha: Any) -> Operand:
+    dtype = call.dtype()
+    if dtype == "bool":  # PyTorch adds these as numbers, and what is not zero is true
+        require(op == "add" and bool(alpha) is True, "sum of bool")
+        made: Operand = call.op("logical_or", *_promoted(call, x, y))
+        return made
+    x, y = _promoted(call, x, y)
+    if alpha == 1:
+        made = call.op(op, x, y)
+        return made
+    if dtype in FLOATS and isinstance(y, Operand) and isinstance(x, Operand):
+        return call.pointwise([x, y], f"x0 {'+' if op == 'add' else '-'} s0 * x1", [float(alpha)])
+    y = call.op("mul", y, call.cast(alpha, dtype)) if isinstance(y, Operand) else y * call.cast(alpha, dtype)
+    made = call.op(op, x, y)
+    return made
+
+
+@converter("add.Tensor", "add.Scalar")
+def add(call: Call, x: Any, y: Any, alpha: Any = 1) -> Operand:
+    return _scaled(call, "add", x, y, alpha)
+
+
+@converter("sub.Tensor", "sub.Scalar")
+def sub(call: Call, x: Any, y: Any, alpha: Any = 1) -> Operand:
+    return _scaled(call, "sub", x, y, alpha)
+
+
+@converter("rsub.Tensor", "rsub.Scalar")
+def rsub(call: Call, x: Any, y: Any, alpha: Any = 1) -> Operand:
+    if alpha != 1:
+        x = call.op("mul", call.cast(x, call.dtype()), call.cast(alpha, call.dtype()))
+    made: Operand = call.op("sub", *_promoted(call, y, x))
+    return made
+
+
+@converter("mul.Tensor", "mul.Scalar")
+def mul(call: Call, x: Any, y: Any) -> Operand:
+    op = "logical_and" if call.dtype() == "bool" else "mul"
+    made: Operand = call.op(op, *_promoted(call, x, y))
+    return made
+
+
+@converter("div.Tensor", "div.Scalar")
+def div(call: Call, x: Any, y: Any) -> Operand:
+    made: Operand = call.op("div", *_promoted(call, x, y))
+    return made
+
+
+@converter("div.Tensor_mode", "div.Scalar_mode", note="rounding of floats and divisions of integers")
+def div_mode(call: Call, x: Any, y: Any, rounding_mode: str | None = None) -> Operand:
+    # PyTorch corrects the rounded quotient of floats by its remainder, and refuses integers over zero.
+    require(rounding_mode is None or not isinstance(y, Operand), f"rounding_mode {rounding_mode}")
+    require(rounding_mode is None or (call.dtype() not in FLOATS and y != 0), f"rounding_mode {rounding_mode}")
+    made: Operand = call.op("div", *_promoted(call, x, y), rounding_mode=rounding_mode)
+    return made
+
+
+@converter("maximum.default")
+def maximum(call: Call, x: Operand, y: Operand) -> Operand:
+    made: Operand = call.op("maximum", *_promoted(call, x, y))
+    return made
+
+
+@converter("minimum.default")
+def minimum(call: Call, x: Operand, y: Operand) -> Operand:
+    made: Operand = call.op("minimum", *_promoted(call, x, y))
+    return made
+
+
+@converter("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
+def power(call: Call, x: Any, y: Any) -> Operand:
+    dtype = call.dtype()
+    require(dtype in FLOATS, f"dtype {dtype}")
+    x, y = _promoted(call, x, y)
+    simple = {2.0: "square", 0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
+    if isinstance(y, float) and y in simple:
+        made: Operand = call.op(simple[y], x)
+        return made
+    made = call.op("pow", x, y)
+    return made
+
+
+@converter("fmod.Tensor", "fmod.Scalar", note="of integers")
+def fmod(call: Call, x: Any, y: Any) -> Operand:
+    require(call.dtype() in FLOATS, f"dtype {call.dtype()}")
+    made: Operand = call.op("fmod", *_promoted(call, x, y))
+    return made
+
+
+@converter("remainder.Tensor", "remainder.Scalar", note="of integers")
+def remainder(call: Call, x: Any, y: Any) -> Operand:
+    require(call.dtype() in FLOATS, f"dtype {call.dtype()}")
+    made: Operand = call.op("remainder", *_promoted(call, x, y))
+    return made
+
+
+def _compared(op: str) -> Callable[[Call, Any, Any], Operand]:
+    def convert(call: Call, x: Any, y: Any) -> Operand:
+        made: Operand = call.op(op, *_promoted(call, x, y, dtype=call.common_dtype(0, 1)))
+        return made
+
+    return convert
+
+
+for _op in ("eq", "ge", "gt", "le", "lt", "ne"):
+    converter(f"{_op}.Tensor", f"{_op}.Scalar")(_compared(_op))
+
+
+def _logical(op: str) -> Callable[[Call, Operand, Operand], Operand]:
+    def convert(call: Call, x: Operand, y: Operand) -> Operand:
+        made: Operand = call.op(op, call.cast(x, "bool"), call.cast(y, "bool"))
+        return made
+
+    return convert
+
+
+for _op in ("and", "or", "xor"):
+    converter(f"logical_{_op}.default")(_logical(f"logical_{_op}"))
+
+
+def _bitwise(op: str) -> Callable[[Call, Any, Any], Operand]:
+    def convert(call: Call, x: Any, y: Any) -> Operand:
+        require(call.dtype() == "bool", f"dtype {call.dtype()}")
+        made: Operand = call.op(op, *_promoted(call, x, y))
+        return made
+
+    return convert
+
+
+for _op in ("and", "or", "xor"):
+    converter(f"bitwise_{_op}.Tensor", f"bitwise_{_op}.Scalar", note="of bool only")(_bitwise(f"logical_{_op}"))
+
+
+@converter("where.self")
+def where(call: Call, condition: Operand, x: Any, y: Any) -> Operand:
+    require(condition.dtype == "bool", f"condition of {condition.dtype}")
+    dtype = call.dtype()
+    x, y = call.cast(x, dtype), call.cast(y, dtype)
+    made: Operand = call.op("where", condition, x, y)
+    return made
+
+
+@converter("masked_fill.Scalar", "masked_fill.Tensor", keeps=False)
+def masked_fill(call: Call, x: Operand, mask: Operand, value: Any) -> Operand:
+    made: Operand = call.op("where", mask, call.cast(value, call.dtype()), x)
+    return made
+
+
+@converter("addcmul.default")
+def addcmul(call: Call, x: Operand, a: Operand, b: Operand, value: float = 1) -> Operand:
+    return call.pointwise([x, a, b], "x0 + s0 * (x1 * x2)", [float(value)])
+
+
+@converter("addcdiv.default")
+def addcdiv(call: Call, x: Operand, a: Operand, b: Operand, value: float = 1) -> Operand:
+    return call.pointwise([x, a, b], "x0 + s0 * (x1 / x2)", [float(value)])
+
+
+@converter("lerp.Scalar")
+def lerp(call: Call, x: Operand, end: Operand, weight: float) -> Operand:
+    weight = float(weight)
+    formula = "x0 + s0 * (x1 - x0)" if abs(weight) < 0.5 else "x1 - (x1 - x0) * (1 - s0)"
+    return call.pointwise([x, end], formula, [weight])

@@ -1,0 +1,90 @@
+"""Matrix products and attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..call import FLOATS, Call, Operand, require
+from ..registry import converter
+
+
+def _product(call: Call, a: Operand, b: Operand, place: int, bias: Operand | None) -> Operand:
+    """a @ b + bias, both of rank 2; `place`: b's among the arguments."""
+    require(a.dtype in FLOATS, f"dtype {a.dtype}")
+    n = b.shape[1]
+    # A linear layer is traced as products of rows; as it was written, what follows can be fused with it.
+    rows = call.unreshaped(a)
+    if not (rows.ndim >= 2 and rows.shape[-1] == a.shape[-1]):
+        rows = a
+    weight = call.transposed(place)
+    if weight is not None:
+        made: Operand = call.op("linear", rows, weight, bias)
+    else:
+        made = call.op("matmul", rows, b, bias)
+    return call.reshape(made, [a.shape[0], n])
+
+
+@converter("mm.default")
+def mm(call: Call, a: Operand, b: Operand) -> Operand:
+    return _product(call, a, b, 1, None)
+
+
+@converter("addmm.default")
+def addmm(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alpha: float = 1) -> Operand:
+    n = b.shape[1]
+    if beta == alpha == 1 and c.shape == (n,):
+        return _product(call, a, b, 2, c)
+    made = _product(call, a, b, 2, None)
+    if alpha != 1:
+        made = call.op("mul", made, float(alpha))
+    if beta == 0:  # c may hold NaN, which then does not count
+        return made
+    if beta != 1:
+        c = call.op("mul", c, float(beta))
+    made = call.op("add", made, c)
+    return made
+
+
+@converter("bmm.default")
+def bmm(call: Call, a: Operand, b: Operand) -> Operand:
+    require(a.dtype in FLOATS, f"dtype {a.dtype}")
+    made: Operand = call.op("matmul", a, b)
+    return made
+
+
+@converter("mv.default")
+def mv(call: Call, a: Operand, b: Operand) -> Operand:
+    require(a.dtype in FLOATS, f"dtype {a.dtype}")
+    made: Operand = call.op("matmul", a, b)
+    return made
+
+
+@converter("dot.default")
+def dot(call: Call, a: Operand, b: Operand) -> Operand:
+    require(a.dtype in FLOATS, f"dtype {a.dtype}")
+    made: Operand = call.op("sum", call.op("mul", a, b))
+    return made
+
+
+def _attention(call: Call, q: Operand, k: Operand, v: Operand, mask: Any, causal: bool, scale: Any) -> Operand:
+    if mask is not None and mask.dtype != "bool":
+        mask = call.cast(mask, q.dtype.name)
+    made: Operand = call.op(
+        "scaled_dot_product_attention", q, k, v, mask, scale=None if scale is None else float(scale), is_causal=causal
+    )
+    return made
+
+
+@converter("_scaled_dot_product_flash_attention_for_cpu.default", note="where logsumexp is used, as in training")
+def flash_attention(
+    call: Call,
+    q: Operand,
+    k: Operand,
+    v: Operand,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    attn_mask: Operand | None = None,
+    scale: float | None = None,
+) -> Any:
+    require(dropout_p == 0, "random")
+    return _attention(call, q, k, v, attn_mask, is_causal, scale), None

@@ -1,0 +1,96 @@
+"""Normalisation and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..call import FLOATS, Call, Operand, require
+from ..registry import converter
+
+
+@converter("_native_batch_norm_legit_no_training.default")
+def batch_norm(
+    call: Call,
+    x: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    mean: Operand,
+    variance: Operand,
+    momentum: float,
+    eps: float,
+) -> Any:
+    dtype = x.dtype.name
+    mean, variance = call.cast(mean, dtype), call.cast(variance, dtype)
+    weight, bias = (value if value is None else call.cast(value, dtype) for value in (weight, bias))
+    return call.op("batch_norm", x, mean, variance, weight, bias, eps=float(eps)), None, None
+
+
+def _statistics(call: Call, x: Operand, dims: list[int], eps: float) -> tuple[Operand, Operand]:
+    """Mean and 1 / sqrt(biased variance + eps), with dims kept."""
+    mean = call.op("mean", x, dims, True)
+    variance = call.op("mean", call.op("square", call.op("sub", x, mean)), dims, True)
+    return mean, call.op("rsqrt", call.op("add", variance, float(eps)))
+
+
+@converter("native_layer_norm.default")
+def layer_norm(
+    call: Call, x: Operand, shape: Sequence[int], weight: Operand | None, bias: Operand | None, eps: float
+) -> Any:
+    y = call.op("layer_norm", x, list(shape), weight, bias, eps=float(eps))
+    if not (call.used(1) or call.used(2)):
+        return y, None, None
+    require(x.dtype == "f32", f"statistics of {x.dtype}")
+    mean, inverse = _statistics(call, x, list(range(x.ndim - len(shape), x.ndim)), eps)
+    return y, mean, inverse
+
+
+@converter("native_group_norm.default")
+def group_norm(
+    call: Call,
+    x: Operand,
+    weight: Operand | None,
+    bias: Operand | None,
+    n: int,
+    channels: int,
+    positions: int,
+    groups: int,
+    eps: float,
+) -> Any:
+    y = call.op("group_norm", x, groups, weight, bias, eps=float(eps))
+    if not (call.used(1) or call.used(2)):
+        return y, None, None
+    require(x.dtype == "f32", f"statistics of {x.dtype}")
+    mean, inverse = _statistics(call, call.op("reshape", x, [n, groups, -1]), [2], eps)
+    return y, call.op("reshape", mean, [n, groups]), call.op("reshape", inverse, [n, groups])
+
+
+@converter("_softmax.default")
+def softmax(call: Call, x: Operand, dim: int, half_to_float: bool) -> Operand:
+    return _softmax(call, "softmax", x, dim, half_to_float)
+
+
+@converter("_log_softmax.default")
+def log_softmax(call: Call, x: Operand, dim: int, half_to_float: bool) -> Operand:
+    return _softmax(call, "log_softmax", x, dim, half_to_float)
+
+
+def _softmax(call: Call, op: str, x: Operand, dim: int, half_to_float: bool) -> Operand:
+    require(x.dtype in FLOATS and x.ndim > 0, f"{x.dtype} of rank {x.ndim}")
+    made: Operand = call.op(op, call.cast(x, "f32") if half_to_float else x, dim)
+    return made
+
+
+@converter("_softmax_backward_data.default")
+def softmax_backward(call: Call, dy: Operand, y: Operand, dim: int, input_dtype: Any) -> Operand:
+    require(y.dtype == call.dtype() and y.ndim > 0, f"{y.dtype} of rank {y.ndim}")
+    product = call.op("mul", dy, y)
+    made: Operand = call.op("sub", product, call.op("mul", y, call.op("sum", product, [dim], True)))
+    return made
+
+
+@converter("_log_softmax_backward_data.default")
+def log_softmax_backward(call: Call, dy: Operand, y: Operand, dim: int, input_dtype: Any) -> Operand:
+    require(y.dtype == call.dtype() and y.ndim > 0, f"{y.dtype} of rank {y.ndim}")
+    made: Operand = call.op("sub", dy, call.op("mul", call.op("exp", y), call.op("sum", dy, [dim], True)))
+    return made

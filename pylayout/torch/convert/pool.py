@@ -1,0 +1,167 @@
+"""Pooling and resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..call import Call, Operand, require
+from ..registry import converter
+
+
+def _batched(call: Call, x: Operand, rank: int) -> Operand:
+    """x with a batch of one where it has none."""
+    return call.reshape(x, [1, *x.shape]) if x.ndim == rank + 1 else x
+
+
+def _pool(call: Call, op: str, x: Operand, rank: int, *arguments: Any, **keywords: Any) -> Operand:
+    made: Operand = call.op(f"{op}{rank}d", _batched(call, x, rank), *arguments, **keywords)
+    return call.reshape(made, made.shape[1:]) if x.ndim == rank + 1 else made
+
+
+def _each(values: Sequence[int], rank: int) -> list[int]:
+    return [int(value) for value in values] * (rank if len(values) == 1 else 1)
+
+
+def _max_pool(
+    call: Call,
+    x: Operand,
+    rank: int,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+) -> Any:
+    require(not call.used(1), "indices")
+    size = _each(kernel, rank)
+    y = _pool(
+        call, "max_pool", x, rank, size, _each(stride, rank) if stride else size,
+        _each(padding, rank), _each(dilation, rank), bool(ceil_mode),
+    )  # fmt: skip
+    return y, None
+
+
+@converter("max_pool2d_with_indices.default", note="where the indices are used, as in training")
+def max_pool2d(
+    call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,), ceil_mode: bool = False,
+) -> Any:  # fmt: skip
+    return _max_pool(call, x, 2, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@converter("max_pool3d_with_indices.default", note="where the indices are used, as in training")
+def max_pool3d(
+    call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,), ceil_mode: bool = False,
+) -> Any:  # fmt: skip
+    return _max_pool(call, x, 3, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def _avg_pool(
+    call: Call, x: Operand, rank: int, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    ceil_mode: bool, count_include_pad: bool, divisor: Any,
+) -> Operand:  # fmt: skip
+    require(divisor is None, "divisor_override")
+    size = _each(kernel, rank)
+    return _pool(
+        call, "avg_pool", x, rank, size, _each(stride, rank) if stride else size,
+        _each(padding, rank), bool(ceil_mode), bool(count_include_pad),
+    )  # fmt: skip
+
+
+@converter("avg_pool1d.default")
+def avg_pool1d(
+    call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+    ceil_mode: bool = False, count_include_pad: bool = True,
+) -> Operand:  # fmt: skip
+    return _avg_pool(call, x, 1, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
+
+
+@converter("avg_pool2d.default", note="divisor_override")
+def avg_pool2d(
+    call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
+) -> Operand:  # fmt: skip
+    return _avg_pool(call, x, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@converter("avg_pool3d.default", note="divisor_override")
+def avg_pool3d(
+    call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+    ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
+) -> Operand:  # fmt: skip
+    return _avg_pool(call, x, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@converter("_adaptive_avg_pool2d.default", "adaptive_avg_pool2d.default")
+def adaptive_avg_pool2d(call: Call, x: Operand, output_size: Sequence[int]) -> Operand:
+    return _pool(call, "adaptive_avg_pool", x, 2, _each(output_size, 2))
+
+
+@converter("_adaptive_avg_pool3d.default", "adaptive_avg_pool3d.default")
+def adaptive_avg_pool3d(call: Call, x: Operand, output_size: Sequence[int]) -> Operand:
+    return _pool(call, "adaptive_avg_pool", x, 3, _each(output_size, 3))
+
+
+@converter("adaptive_max_pool2d.default", note="where the indices are used, as in training")
+def adaptive_max_pool2d(call: Call, x: Operand, output_size: Sequence[int]) -> Any:
+    require(not call.used(1), "indices")
+    return _pool(call, "adaptive_max_pool", x, 2, _each(output_size, 2)), None
+
+
+@converter("adaptive_max_pool3d.default", note="where the indices are used, as in training")
+def adaptive_max_pool3d(call: Call, x: Operand, output_size: Sequence[int]) -> Any:
+    require(not call.used(1), "indices")
+    return _pool(call, "adaptive_max_pool", x, 3, _each(output_size, 3)), None
+
+
+def _resized(call: Call, x: Operand, mode: str, size: Sequence[int], align: bool, scales: Sequence[Any]) -> Operand:
+    # A scale that was given is used by PyTorch in the place of the sizes' ratio.
+    require(
+        all(s is None or abs(s * n - m) < 1e-6 * m for s, n, m in zip(scales, x.shape[2:], size, strict=True)),
+        "a scale that is not the ratio of the sizes",
+    )
+    made: Operand = call.op("interpolate", x, [int(n) for n in size], mode=mode, align_corners=align)
+    return made
+
+
+@converter("upsample_nearest1d.default")
+def upsample_nearest1d(call: Call, x: Operand, output_size: Sequence[int], scales: Any = None) -> Operand:
+    return _resized(call, x, "nearest", output_size, False, [scales])
+
+
+@converter("upsample_nearest2d.default")
+def upsample_nearest2d(
+    call: Call, x: Operand, output_size: Sequence[int], scales_h: Any = None, scales_w: Any = None
+) -> Operand:
+    return _resized(call, x, "nearest", output_size, False, [scales_h, scales_w])
+
+
+@converter("upsample_nearest3d.default")
+def upsample_nearest3d(
+    call: Call, x: Operand, output_size: Sequence[int], scales_d: Any = None, scales_h: Any = None, scales_w: Any = None
+) -> Operand:
+    return _resized(call, x, "nearest", output_size, False, [scales_d, scales_h, scales_w])
+
+
+@converter("upsample_linear1d.default")
+def upsample_linear1d(
+    call: Call, x: Operand, output_size: Sequence[int], align_corners: bool, scales: Any = None
+) -> Operand:
+    return _resized(call, x, "linear", output_size, align_corners, [scales])
+
+
+@converter("upsample_bilinear2d.default")
+def upsample_bilinear2d(
+    call: Call, x: Operand, output_size: Sequence[int], align_corners: bool, scales_h: Any = None, scales_w: Any = None
+) -> Operand:
+    return _resized(call, x, "bilinear", output_size, align_corners, [scales_h, scales_w])
+
+
+@converter("upsample_trilinear3d.default")
+def upsample_trilinear3d(
+    call: Call, x: Operand, output_size: Sequence[int], align_corners: bool, scales_d: Any = None, scales_h: Any = None,
+    scales_w: Any = None,
+) -> Operand:  # fmt: skip
+    return _resized(call, x, "trilinear", output_size, align_corners, [scales_d, scales_h, scales_w])

@@ -1,0 +1,149 @@
+"""Reductions, running sums and selection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..call import FLOATS, Call, Operand, require
+from ..registry import converter
+
+
+def _dims(x: Operand, dim: Any) -> list[int] | None:
+    """Dimensions as the library wants them: None for all of them."""
+    if dim is None or (isinstance(dim, (list, tuple)) and not dim):
+        return None
+    return [int(d) for d in (dim if isinstance(dim, (list, tuple)) else [dim])]
+
+
+def _reduced(call: Call, op: str, x: Operand, dim: Any, keepdim: bool) -> Operand:
+    if x.ndim == 0:  # PyTorch lets a number have a dimension here
+        x, dim = call.op("reshape", x, [1]), [0]
+        made: Operand = call.op("reshape", call.op(op, x, [0], False), [])
+        return made
+    made = call.op(op, x, _dims(x, dim), bool(keepdim))
+    return made
+
+
+@converter("sum.dim_IntList", "sum.default")
+def sum_(call: Call, x: Operand, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Operand:
+    return _reduced(call, "sum", call.cast(x, call.dtype()), dim, keepdim)
+
+
+@converter("mean.dim", "mean.default")
+def mean(call: Call, x: Operand, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Operand:
+    return _reduced(call, "mean", call.cast(x, call.dtype()), dim, keepdim)
+
+
+@converter("prod.dim_int", "prod.default", note="of integers")
+def prod(call: Call, x: Operand, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Operand:
+    require(call.dtype() in FLOATS, f"dtype {call.dtype()}")
+    return _reduced(call, "prod", call.cast(x, call.dtype()), dim, keepdim)
+
+
+@converter("amax.default")
+def amax(call: Call, x: Operand, dim: Sequence[int] = (), keepdim: bool = False) -> Operand:
+    return _reduced(call, "amax", x, dim, keepdim)
+
+
+@converter("amin.default")
+def amin(call: Call, x: Operand, dim: Sequence[int] = (), keepdim: bool = False) -> Operand:
+    return _reduced(call, "amin", x, dim, keepdim)
+
+
+@converter("max.default")
+def max_all(call: Call, x: Operand) -> Operand:
+    return _reduced(call, "amax", x, None, False)
+
+
+@converter("min.default")
+def min_all(call: Call, x: Operand) -> Operand:
+    return _reduced(call, "amin", x, None, False)
+
+
+@converter("max.dim")
+def max_dim(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
+    return _found(call, x, dim, keepdim, "amax", "argmax")
+
+
+@converter("min.dim")
+def min_dim(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
+    return _found(call, x, dim, keepdim, "amin", "argmin")
+
+
+def _found(call: Call, x: Operand, dim: int, keepdim: bool, value: str, place: str) -> Any:
+    require(x.ndim > 0, "rank 0")
+    return (
+        call.op(value, x, [dim], bool(keepdim)) if call.used(0) else None,
+        call.op(place, x, dim, bool(keepdim)) if call.used(1) else None,
+    )
+
+
+@converter("argmax.default")
+def argmax(call: Call, x: Operand, dim: int | None = None, keepdim: bool = False) -> Operand:
+    require(x.ndim > 0, "rank 0")
+    made: Operand = call.op("argmax", x, dim, bool(keepdim))
+    return made
+
+
+@converter("argmin.default")
+def argmin(call: Call, x: Operand, dim: int | None = None, keepdim: bool = False) -> Operand:
+    require(x.ndim > 0, "rank 0")
+    made: Operand = call.op("argmin", x, dim, bool(keepdim))
+    return made
+
+
+@converter("any.default", "any.dim", "any.dims")
+def any_(call: Call, x: Operand, dim: Any = None, keepdim: bool = False) -> Operand:
+    return _truth(call, "any", x, dim, keepdim)
+
+
+@converter("all.default", "all.dim", "all.dims", keeps=False)
+def all_(call: Call, x: Operand, dim: Any = None, keepdim: bool = False) -> Operand:
+    return _truth(call, "all", x, dim, keepdim)
+
+
+def _truth(call: Call, op: str, x: Operand, dim: Any, keepdim: bool) -> Operand:
+    require(x.ndim > 0, "rank 0")
+    made: Operand = call.op(op, x, _dims(x, dim), bool(keepdim))
+    return call.cast(made, call.dtype())  # type: ignore[no-any-return]
+
+
+@converter("var.correction")
+def var(call: Call, x: Operand, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Operand:
+    return _variance(call, x, dim, correction, keepdim)[0]
+
+
+@converter("var_mean.correction")
+def var_mean(call: Call, x: Operand, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+    return _variance(call, x, dim, correction, keepdim)
+
+
+def _variance(call: Call, x: Operand, dim: Any, correction: Any, keepdim: bool) -> tuple[Operand, Operand]:
+    dims = _dims(x, dim)
+    require(x.ndim > 0 and x.dtype in FLOATS, f"{x.dtype} of rank {x.ndim}")
+    left = 1
+    for d in {d % x.ndim for d in (range(x.ndim) if dims is None else dims)}:
+        left *= x.shape[d]
+    correction = 1 if correction is None else correction
+    require(left > correction, "as many elements as the correction takes away, or fewer")
+    return call.op("var", x, dims, float(correction), bool(keepdim)), call.op("mean", x, dims, bool(keepdim))
+
+
+@converter("cumsum.default")
+def cumsum(call: Call, x: Operand, dim: int, dtype: Any = None) -> Operand:
+    require(x.ndim > 0, "rank 0")
+    made: Operand = call.op("cumsum", call.cast(x, call.dtype()), dim)
+    return made
+
+
+@converter("topk.default")
+def topk(call: Call, x: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    require(x.ndim > 0 and k > 0, "rank 0, or nothing wanted")
+    return call.op("topk", x, int(k), dim, bool(largest))
+
+
+@converter("sort.default", "sort.stable")
+def sort(call: Call, x: Operand, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
+    require(x.ndim > 0 and x.shape[dim] > 0, "rank 0, or nothing to sort")
+    return call.op("topk", x, x.shape[dim], dim, bool(descending))

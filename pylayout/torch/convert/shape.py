@@ -1,0 +1,177 @@
+"""Shapes, views and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..call import Call, Operand, require
+from ..registry import converter
+
+
+@converter("view.default", "reshape.default", "_unsafe_view.default", "view_copy.default", moves=True)
+def view(call: Call, x: Operand, shape: Sequence[int]) -> Operand:
+    return call.reshape(x, call.shape())
+
+
+@converter("squeeze.dim", "squeeze.dims", "squeeze.default", moves=True, keeps=False)
+def squeeze(call: Call, x: Operand, dim: Any = None) -> Operand:
+    return call.reshape(x, call.shape())
+
+
+@converter("unsqueeze.default", moves=True)
+def unsqueeze(call: Call, x: Operand, dim: int) -> Operand:
+    return call.reshape(x, call.shape())
+
+
+@converter("permute.default", moves=True)
+def permute(call: Call, x: Operand, dims: Sequence[int]) -> Operand:
+    made: Operand = call.op("permute", x, [int(dim) for dim in dims]) if x.ndim else x
+    return made
+
+
+@converter("transpose.int", moves=True, keeps=False)
+def transpose(call: Call, x: Operand, dim0: int, dim1: int) -> Operand:
+    made: Operand = call.op("transpose", x, dim0, dim1) if x.ndim else x
+    return made
+
+
+@converter("expand.default", moves=True)
+def expand(call: Call, x: Operand, size: Sequence[int], implicit: bool = False) -> Operand:
+    made: Operand = call.op("expand", x, list(call.shape()))
+    return made
+
+
+@converter("select.int", moves=True)
+def select(call: Call, x: Operand, dim: int, index: int) -> Operand:
+    dim, index = dim % x.ndim, int(index)
+    index += x.shape[dim] if index < 0 else 0
+    return call.reshape(call.op("slice", x, [index], [index + 1], [dim]), call.shape())
+
+
+@converter("slice.Tensor", moves=True)
+def slice_(call: Call, x: Operand, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Operand:
+    dim = dim % x.ndim
+    size = x.shape[dim]
+    first, last, step = slice(start, end, step).indices(size)
+    if (first, last, step) == (0, size, 1):
+        return x
+    made: Operand = call.op("slice", x, [first], [max(first, last)], [dim], [step])
+    return made
+
+
+@converter("split_with_sizes.default", moves=True)
+def split_with_sizes(call: Call, x: Operand, sizes: Sequence[int], dim: int = 0) -> Any:
+    return call.op("split", x, [int(size) for size in sizes], dim % x.ndim)
+
+
+@converter("split.Tensor", moves=True)
+def split(call: Call, x: Operand, size: int, dim: int = 0) -> Any:
+    return call.op("split", x, [int(value.shape[dim % x.ndim]) for value in call.expected], dim % x.ndim)
+
+
+@converter("unbind.int", moves=True)
+def unbind(call: Call, x: Operand, dim: int = 0) -> Any:
+    return call.op("unbind", x, dim)
+
+
+@converter("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default", "contiguous.default",
+           moves=True, keeps=False)  # fmt: skip
+def clone(call: Call, x: Operand, memory_format: Any = None) -> Operand:
+    return x
+
+
+@converter("_to_copy.default", "prims.convert_element_type.default")
+def to_copy(call: Call, x: Operand, dtype: Any = None, **others: Any) -> Operand:
+    require(others.get("device") in (None, torch.device("cpu")), "another device")
+    wanted = call.dtype()
+    # Floats that an integer cannot hold: PyTorch leaves open what they become, and programs see what it does.
+    require(
+        not (x.dtype in ("f32", "f16", "bf16") and wanted not in ("f32", "f16", "bf16", "bool")), f"floats to {wanted}"
+    )
+    made: Operand = call.cast(x, wanted)
+    return made
+
+
+@converter("cat.default", moves=True)
+def cat(call: Call, tensors: Sequence[Operand], dim: int = 0) -> Operand:
+    dtype, shape = call.dtype(), call.shape()
+    # An empty tensor of rank 1 goes with any others.
+    given = [call.cast(x, dtype) for x in tensors if not (x.shape == (0,) and len(shape) != 1)]
+    made: Operand = given[0] if len(given) == 1 else call.op("concat", given, dim % len(shape))
+    return made
+
+
+@converter("stack.default", moves=True, keeps=False)
+def stack(call: Call, tensors: Sequence[Operand], dim: int = 0) -> Operand:
+    dtype = call.dtype()
+    made: Operand = call.op("stack", [call.cast(x, dtype) for x in tensors], dim)
+    return made
+
+
+@converter("repeat.default", moves=True)
+def repeat(call: Call, x: Operand, repeats: Sequence[int]) -> Operand:
+    made: Operand = call.op("tile", x, [int(count) for count in repeats]) if len(repeats) else x
+    return made
+
+
+@converter("flip.default", moves=True)
+def flip(call: Call, x: Operand, dims: Sequence[int]) -> Operand:
+    made: Operand = call.op("flip", x, [int(dim) for dim in dims])
+    return made
+
+
+@converter("roll.default", moves=True)
+def roll(call: Call, x: Operand, shifts: Sequence[int], dims: Sequence[int] = ()) -> Operand:
+    require(len(dims) == len(shifts) and len(dims) > 0 and 0 not in x.shape, "no dims, or no elements")
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        cut = -int(shift) % size
+        if cut:
+            dim %= x.ndim
+            x = call.op("concat", call.op("split", x, [cut, size - cut], dim)[::-1], dim)
+    return x
+
+
+@converter("constant_pad_nd.default", moves=True)
+def constant_pad(call: Call, x: Operand, pad: Sequence[int], value: Any = 0) -> Operand:
+    value = call.cast(value, call.dtype())
+    made: Operand = call.op("pad", x, [int(size) for size in pad], value=float(value))
+    return made
+
+
+@converter("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default", moves=True)
+def reflection_pad(call: Call, x: Operand, padding: Sequence[int]) -> Operand:
+    made: Operand = call.op("pad", x, [int(size) for size in padding], mode="reflect")
+    return made
+
+
+@converter("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default", moves=True)
+def replication_pad(call: Call, x: Operand, padding: Sequence[int]) -> Operand:
+    made: Operand = call.op("pad", x, [int(size) for size in padding], mode="replicate")
+    return made
+
+
+@converter("pixel_shuffle.default", moves=True)
+def pixel_shuffle(call: Call, x: Operand, factor: int) -> Operand:
+    *batch, channels, h, w = x.shape
+    out = channels // factor**2
+    x = call.op("reshape", x, [-1, out, factor, factor, h, w])
+    return call.op("reshape", call.op("permute", x, [0, 1, 4, 2, 5, 3]), [*batch, out, h * factor, w * factor])  # type: ignore[no-any-return]
+
+
+@converter("channel_shuffle.default", moves=True, keeps=False)
+def channel_shuffle(call: Call, x: Operand, groups: int) -> Operand:
+    made: Operand = call.op("channel_shuffle", x, groups)
+    return made
+
+
+@converter("full_like.default", "zeros_like.default", "ones_like.default", moves=True)
+def like(call: Call, x: Operand, value: Any = None, **options: Any) -> Operand:
+    require(options.get("device") in (None, torch.device("cpu")), "another device")
+    if value is None:
+        value = 1 if str(call.node.target) == "aten.ones_like.default" else 0
+    made: Operand = call.op("expand", call.tensor(call.cast(value, call.dtype()), call.dtype()), list(call.shape()))
+    return made

@@ -1,0 +1,169 @@
+"""Functions of one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..call import FLOATS, Call, Operand, require
+from ..registry import converter
+
+# ATen's name where it differs from the library's.
+_FLOATING = {
+    name: name
+    for name in (
+        "acos acosh asin asinh atan atanh cos cosh erf exp log reciprocal rsqrt sigmoid sin sinh sqrt tan tanh"
+    ).split()
+}
+# Integers stay what they are.
+_EXACT = {"abs": "abs", "ceil": "ceil", "floor": "floor", "neg": "neg", "relu": "relu", "round": "round",
+          "sign": "sign", "trunc": "trunc"}  # fmt: skip
+_ACTIVATIONS = {"hardsigmoid": "hardsigmoid", "hardswish": "hardswish", "mish": "mish", "silu": "silu"}
+
+
+def _unary(op: str) -> Callable[[Call, Operand], Operand]:
+    def convert(call: Call, x: Operand) -> Operand:
+        made: Operand = call.op(op, call.cast(x, call.dtype()))
+        return made
+
+    return convert
+
+
+for _names in (_FLOATING, _EXACT, _ACTIVATIONS):
+    for _aten, _own in _names.items():
+        converter(f"{_aten}.default")(_unary(_own))
+
+
+def _expression(text: str) -> Callable[[Call, Operand], Operand]:
+    def convert(call: Call, x: Operand) -> Operand:
+        return call.pointwise([x], text)
+
+    return convert
+
+
+for _aten, _text in {
+    "exp2": "exp(x0 * 0.69314718055994530942)",
+    "expm1": "expm1(x0)",
+    "log1p": "log1p(x0)",
+    "log2": "log(x0) * 1.44269504088896340736",
+    "log10": "log(x0) * 0.43429448190325182765",
+}.items():
+    converter(f"{_aten}.default")(_expression(_text))
+
+
+@converter("isnan.default")
+def isnan(call: Call, x: Operand) -> Operand:
+    made: Operand = call.op("isnan", x)
+    return made
+
+
+@converter("isinf.default")
+def isinf(call: Call, x: Operand) -> Operand:
+    made: Operand = call.op("isinf", x)
+    return made
+
+
+@converter("logical_not.default")
+def logical_not(call: Call, x: Operand) -> Operand:
+    made: Operand = call.op("logical_not", x)
+    return made
+
+
+@converter("bitwise_not.default", note="of bool only")
+def bitwise_not(call: Call, x: Operand) -> Operand:
+    require(x.dtype == "bool", f"dtype {x.dtype}")
+    made: Operand = call.op("logical_not", x)
+    return made
+
+
+@converter("square.default")
+def square(call: Call, x: Operand) -> Operand:
+    made: Operand = call.op("square", x)
+    return made
+
+
+@converter("gelu.default")
+def gelu(call: Call, x: Operand, approximate: str = "none") -> Operand:
+    made: Operand = call.op("gelu", x, approximate=approximate)
+    return made
+
+
+@converter("elu.default")
+def elu(call: Call, x: Operand, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Operand:
+    if scale == input_scale == 1:
+        made: Operand = call.op("elu", x, alpha=float(alpha))
+        return made
+    return call.pointwise(
+        [x], "x0 > 0 ? x0 * s0 : s1 * expm1(x0 * s2)", [float(scale), float(scale) * float(alpha), float(input_scale)]
+    )
+
+
+@converter("celu.default")
+def celu(call: Call, x: Operand, alpha: float = 1.0) -> Operand:
+    made: Operand = call.op("celu", x, alpha=float(alpha))
+    return made
+
+
+@converter("leaky_relu.default")
+def leaky_relu(call: Call, x: Operand, negative_slope: float = 0.01) -> Operand:
+    made: Operand = call.op("leaky_relu", x, negative_slope=float(negative_slope))
+    return made
+
+
+@converter("softplus.default")
+def softplus(call: Call, x: Operand, beta: float = 1, threshold: float = 20) -> Operand:
+    made: Operand = call.op("softplus", x, beta=float(beta), threshold=float(threshold))
+    return made
+
+
+@converter("threshold.default")
+def threshold(call: Call, x: Operand, threshold: float, value: float) -> Operand:
+    require(x.dtype in FLOATS, f"dtype {x.dtype}")
+    made: Operand = call.op("threshold", x, float(threshold), float(value))
+    return made
+
+
+@converter("hardtanh.default")
+def hardtanh(call: Call, x: Operand, min_val: float = -1, max_val: float = 1) -> Operand:
+    return _clip(call, x, min_val, max_val)
+
+
+@converter("clamp.default")
+def clamp(call: Call, x: Operand, min: Any = None, max: Any = None) -> Operand:
+    return _clip(call, x, min, max)
+
+
+@converter("clamp_min.default")
+def clamp_min(call: Call, x: Operand, min: Any) -> Operand:
+    return _clip(call, x, min, None)
+
+
+@converter("clamp_max.default")
+def clamp_max(call: Call, x: Operand, max: Any) -> Operand:
+    return _clip(call, x, None, max)
+
+
+def _clip(call: Call, x: Operand, low: Any, high: Any) -> Operand:
+    dtype = call.dtype()
+    require(dtype in FLOATS, f"dtype {dtype}")
+    require(all(bound is None or bound == bound for bound in (low, high)), "a bound that is NaN")
+    x = call.cast(x, dtype)
+    if (low, high) == (0, 6):
+        made: Operand = call.op("relu6", x)
+        return made
+    made = call.op("clip", x, None if low is None else float(low), None if high is None else float(high))
+    return made
+
+
+@converter("_prelu_kernel.default")
+def prelu(call: Call, x: Operand, weight: Operand) -> Operand:
+    # The weight has the rank of x here; the library wants a number for each channel.
+    require(x.ndim >= 2 and weight.size == weight.shape[1], f"weight of shape {weight.shape}")
+    made: Operand = call.op("prelu", x, call.op("reshape", weight, [weight.size]))
+    return made
+
+
+@converter("native_dropout.default", note="not in training", keeps=False)
+def native_dropout(call: Call, x: Operand, p: float, train: Any) -> Any:
+    require(train is False and not call.used(1), "random")
+    return call.op("identity", x), None

@@ -1,0 +1,110 @@
+"""Which nodes of a traced graph plans run and which PyTorch runs, and in what order.
+
+Nodes are put on levels: even ones are PyTorch's, odd ones are plans', and a node's level is the least that is not below
+those of what it reads. So all nodes of an odd level can be one plan, and no other division has fewer levels.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection
+from typing import Any
+
+import torch
+from torch.fx import Graph, Node
+
+from .registry import converters, name_of
+
+__all__ = ["is_random", "is_view", "levels", "moves_only", "separate_views", "writes"]
+
+
+def is_view(node: Node) -> bool:
+    """Whether the result shares the memory of what the node reads."""
+    if node.op != "call_function":
+        return False
+    if node.target is operator.getitem:
+        source = node.args[0]
+        return isinstance(source, Node) and is_view(source)
+    return bool(getattr(node.target, "is_view", False))
+
+
+def is_random(node: Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+
+
+def writes(node: Node) -> bool:
+    """Whether the node may change something beside making its result. What is not an ATen op may."""
+    if node.op != "call_function" or node.target is operator.getitem:
+        return False
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        return getattr(node.target, "__module__", "") not in ("_operator", "math", "torch")
+    return bool(schema.is_mutable)
+
+
+def moves_only(node: Node) -> bool:
+    """Whether a node computes nothing, so that a plan of such nodes alone is not worth its call."""
+    if node.target is operator.getitem:
+        return True
+    found = converters().get(name_of(node.target))
+    return found is not None and found.moves
+
+
+def _base(node: Node) -> Node:
+    """The node whose memory this one's result lies in."""
+    while is_view(node):
+        source = node.args[0]
+        assert isinstance(source, Node)
+        node = source
+    return node
+
+
+def separate_views(graph: Graph) -> set[Node]:
+    """Give outputs that share memory with an input or another output views of their own, which PyTorch runs.
+
+    PyTorch reads offsets and bases from such outputs. The nodes that were views before stay, for those that read them.
+    """
+    output = graph.output_node()
+    results = [node for node in output.args[0] if isinstance(node, Node)]  # type: ignore[union-attr]
+    bases = [_base(node) for node in results]
+    views: set[Node] = set()
+    copies: dict[Node, Node] = {}
+
+    def copied(node: Node) -> Node:
+        if not is_view(node):
+            return node
+        if node not in copies:
+            with graph.inserting_before(output):
+                copies[node] = graph.node_copy(node, copied)
+            views.add(copies[node])
+        return copies[node]
+
+    def placed(node: Any) -> Any:
+        if not isinstance(node, Node):
+            return node
+        base = _base(node)
+        shared = base.op != "call_function" or len({r for r, b in zip(results, bases, strict=True) if b is base}) > 1
+        return copied(node) if shared else node
+
+    output.args = (tuple(placed(node) for node in output.args[0]),)  # type: ignore[union-attr]
+    return views
+
+
+def levels(nodes: Collection[Node], is_planned: Callable[[Node], bool]) -> dict[Node, int]:
+    """The level of each node; random nodes and those that write keep their order."""
+    level: dict[Node, int] = {}
+    highest = floor = last_random = 0
+    for node in nodes:
+        planned = is_planned(node)
+        lowest = max([floor, *(level[source] for source in node.all_input_nodes if source in level)])
+        if is_random(node):
+            lowest = max(lowest, last_random)
+        elif writes(node):
+            lowest = max(lowest, highest)
+        level[node] = lowest + (lowest % 2 != planned)
+        highest = max(highest, level[node])
+        if is_random(node):
+            last_random = level[node]
+        elif writes(node):
+            floor = level[node]
+    return level

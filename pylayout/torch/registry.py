@@ -1,0 +1,69 @@
+"""The converters: which function turns which ATen op into ops of a graph.
+
+A file of `convert/` defines converters; being there is all that it takes to be found:
+
+    @converter("relu.default")
+    def relu(call: Call, x: Operand) -> Operand:
+        return call.op("relu", x)
+
+A converter takes the arguments of the ATen op, in its order and by its names, tensors as operands. What it gives is
+held against the shapes and dtypes that PyTorch expects, and an error that it raises leaves the op to PyTorch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+__all__ = ["Converter", "converter", "converters", "name_of"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Converter:
+    """One function, for one overload of an op."""
+
+    op: str  # "add.Tensor"; ops outside of aten with their namespace, "prims.iota.default"
+    function: Callable[..., Any]
+    moves: bool  # renames or copies memory and computes nothing: not worth a plan by itself
+    keeps: bool  # traced as it is, though PyTorch would write it as other ops
+    note: str  # for the documentation: what is left to PyTorch
+
+
+_table: dict[str, Converter] = {}
+
+
+def converter(
+    *ops: str, moves: bool = False, keeps: bool = True, note: str = ""
+) -> Callable[[Function], Function]:
+    """Registers the decorated function for overloads of ATen ops; `note` says what of them is left to PyTorch.
+
+    keeps=False: where PyTorch has a decomposition of the op, that is traced in its place.
+    """
+
+    def register(function: Function) -> Function:
+        for op in ops:
+            if op in _table:
+                raise RuntimeError(f"two converters of {op}")
+            _table[op] = Converter(op, function, moves, keeps, note)
+        return function
+
+    return register
+
+
+def converters() -> dict[str, Converter]:
+    """Every converter, by the name of its op."""
+    if not _table:
+        package = importlib.import_module(f"{__package__}.convert")
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{package.__name__}.{module.name}")
+    return _table
+
+
+def name_of(target: Any) -> str:
+    """The name by which the converter of an overload is found: without "aten."."""
+    return str(target).removeprefix("aten.")

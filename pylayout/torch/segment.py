@@ -1,0 +1,97 @@
+"""Segment: the nodes of one level as a plan, called with tensors of PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from .._load import lib
+from ..errors import check
+from ..plan import Plan, compile
+from .dtypes import dense_layout, plain_strides
+from .translate import Translator
+
+__all__ = ["Segment"]
+
+_empty_strided = torch.empty_strided
+
+
+class Segment:
+    """A plan over nodes. Calling it takes the tensors of `inputs` and gives those of `outputs`, newly made.
+
+    Raises UnsupportedError where the nodes cannot be a plan; the message names the node.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        outputs: Sequence[Node],
+        constants: Mapping[Node, torch.Tensor],
+        steady: frozenset[Node],
+        options: Mapping[str, Any],
+    ) -> None:
+        translator = Translator(constants)
+        for node in nodes:
+            translator.convert(node)
+        for node in outputs:
+            translator.output(node)
+        self.nodes = tuple(nodes)
+        self.inputs = tuple(translator.inputs)
+        self.outputs = tuple(outputs)
+        self.plan: Plan = compile(translator.graph, **options)
+        self._handle = self.plan._handle
+        self._made = [
+            (tuple(node.meta["val"].shape), _strides_of_plan(node.meta["val"]), node.meta["val"].dtype)
+            for node in outputs
+        ]
+        # Results that PyTorch wants with gaps between elements, which plans do not write.
+        self._spread = [
+            (place, tuple(node.meta["val"].stride()))
+            for place, node in enumerate(outputs)
+            if dense_layout(node.meta["val"].shape, node.meta["val"].stride()) is None
+        ]
+        # What may come with other strides than PyTorch expected: all but weights, whose strides are guarded.
+        self._checked = [
+            (place, _strides_of_plan(node.meta["val"]))
+            for place, node in enumerate(self.inputs)
+            if node not in steady
+        ]
+
+    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
+        for place, needed in self._checked:
+            tensor = tensors[place]
+            if tensor.stride() != needed or tensor.is_neg():
+                tensors = self._dense(tensors)
+                break
+        made = [_empty_strided(shape, strides, dtype=dtype) for shape, strides, dtype in self._made]
+        status = lib.pyl_plan_run(
+            self._handle,
+            [tensor.data_ptr() for tensor in tensors],
+            len(tensors),
+            [tensor.data_ptr() for tensor in made],
+            len(made),
+        )
+        if status:
+            check(status)
+        for place, strides in self._spread:
+            tensor = made[place]
+            made[place] = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
+        return made
+
+    def _dense(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        """Inputs with the strides that the plan was made for: copied where those are others."""
+        given = list(tensors)
+        for place, needed in self._checked:
+            tensor = given[place]
+            if tensor.stride() != needed or tensor.is_neg():
+                given[place] = torch.empty_strided(tensor.shape, needed, dtype=tensor.dtype).copy_(tensor)
+        return tuple(given)
+
+
+def _strides_of_plan(value: torch.Tensor) -> tuple[int, ...]:
+    """The strides of a plan's input or output: those that PyTorch expects where they have no gaps."""
+    strides = tuple(value.stride())
+    return plain_strides(value.shape) if dense_layout(value.shape, strides) is None else strides

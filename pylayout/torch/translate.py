@@ -1,0 +1,147 @@
+"""From a part of a traced graph to a `pylayout.Graph`, op by op."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+from ..errors import Error, UnsupportedError
+from ..graph import Graph
+from ..value import Value
+from .call import Call, dtype_name
+from .dtypes import dense_layout
+from .registry import converters, name_of
+
+__all__ = ["Translator", "is_plain_tensor", "reason_of"]
+
+
+def is_plain_tensor(value: Any) -> bool:
+    """Whether this is a strided tensor in the memory of the host, with sizes that are known."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.layout == torch.strided
+        and value.device.type == "cpu"
+        and not value.is_quantized
+        and all(isinstance(size, int) for size in (*value.shape, *value.stride()))
+    )
+
+
+def reason_of(error: Exception) -> str:
+    """An error of a converter in one line."""
+    return str(error).split("\n", 1)[0] or type(error).__name__
+
+
+class Translator:
+    """Appends nodes to a graph. What they read from outside becomes an input, or a constant where it is known."""
+
+    def __init__(self, constants: Mapping[Node, torch.Tensor]) -> None:
+        self.graph = Graph()
+        self.inputs: list[Node] = []  # in the order of the graph's
+        self._constants = constants
+        self._operands: dict[Node, Any] = {}
+        self._reshaped: dict[int, Value] = {}
+
+    def convert(self, node: Node) -> None:
+        """Append one node. Raises UnsupportedError with the reason why it is left to PyTorch."""
+        self._operands[node] = self._converted(node)
+
+    def _converted(self, node: Node) -> Any:
+        if node.target is operator.getitem:
+            source, place = node.args
+            assert isinstance(source, Node) and isinstance(place, int)
+            operands = self.operand(source)
+            if not isinstance(operands, (tuple, list)) or operands[place] is None:
+                raise UnsupportedError(f"result {place} of {name_of(source.target)}")
+            return operands[place]
+        found = converters().get(name_of(node.target))
+        if found is None:
+            raise UnsupportedError("no converter")
+        for argument in node.all_input_nodes:
+            self._check(argument.meta.get("val"))
+        self._check(node.meta.get("val"))
+        call = Call(self.graph, node, self.operand, self._reshaped)
+        arguments = map_arg(node.args, self.operand)
+        keywords = map_arg(dict(node.kwargs), self.operand)
+        try:
+            result = found.function(call, *arguments, **keywords)
+        except UnsupportedError:
+            raise
+        except (Error, TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+            raise UnsupportedError(reason_of(error)) from error
+        self._compare(call, result)
+        return result
+
+    @staticmethod
+    def _check(value: Any) -> None:
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(each, torch.Tensor):
+                if not is_plain_tensor(each):
+                    raise UnsupportedError("a tensor on another device, sparse, or of a size that depends on data")
+                dtype_name(each.dtype)
+            elif isinstance(each, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                raise UnsupportedError("a number known only in a run")
+
+    @staticmethod
+    def _compare(call: Call, result: Any) -> None:
+        """Hold what a converter gave against what PyTorch expects."""
+        wanted = call.expected
+        several = isinstance(wanted, (tuple, list))
+        if several != isinstance(result, (tuple, list)):
+            raise UnsupportedError("another number of results")
+        for place, expected in enumerate(wanted if several else (wanted,)):
+            made = result[place] if several else result
+            if made is None:
+                if call.used(place):
+                    raise UnsupportedError(f"result {place} is used")
+                continue
+            if not isinstance(made, Value) or made.shape != tuple(expected.shape):
+                raise UnsupportedError(f"made {made!r}, expected shape {tuple(expected.shape)}")
+            if made.dtype != dtype_name(expected.dtype):
+                raise UnsupportedError(f"made {made!r}, expected dtype {expected.dtype}")
+
+    # ---- what nodes read ----
+
+    def operand(self, node: Node) -> Any:
+        """What stands for a node's result; from outside of this part it becomes an input or a constant."""
+        if node in self._operands:
+            return self._operands[node]
+        value = node.meta.get("val")
+        made: Any
+        if isinstance(value, (bool, int, float)):
+            made = value
+        elif node in self._constants:
+            made = self._constant(node)
+        elif isinstance(value, (tuple, list)):  # getitem is run by whoever ran this node
+            raise UnsupportedError(f"several results of {name_of(node.target)}")
+        else:
+            made = self._input(node)
+        self._operands[node] = made
+        return made
+
+    def _constant(self, node: Node) -> Value:
+        tensor = self._constants[node].detach()
+        if dense_layout(tensor.shape, tensor.stride()) is None or tensor.is_neg() or tensor.is_conj():
+            tensor = tensor.resolve_neg().resolve_conj().contiguous()
+        return self.graph.constant(tensor, name=node.name)
+
+    def _input(self, node: Node) -> Value:
+        self._check(node.meta.get("val"))
+        value = node.meta["val"]
+        if not isinstance(value, torch.Tensor):
+            raise UnsupportedError(f"argument {node.name} is {type(value).__name__}, expected a tensor")
+        layout = dense_layout(value.shape, value.stride())
+        made = self.graph.input(node.name, tuple(value.shape), dtype_name(value.dtype), layout=layout)
+        self.inputs.append(node)
+        return made
+
+    def output(self, node: Node) -> None:
+        """Make a node's result one of the graph's."""
+        value = self._operands[node]
+        expected = node.meta["val"]
+        self.graph.output(value, node.name, layout=dense_layout(expected.shape, expected.stride()))
+
