@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -241,7 +242,9 @@ def _compile_graph(graph: Graph, options: dict[str, Any], progress: Progress | N
 
 def compile(
     model: Any,
+    example: Any = None,
     *,
+    dynamic: Any = None,
     device: str = "auto",
     layout: str = "auto",
     threads: int | None = None,
@@ -260,8 +263,11 @@ def compile(
     without: str | Sequence[str] | None = None,
     progress: Progress | None = None,
 ) -> Plan:
-    """Compile a Graph, an ONNX file or an `onnx.ModelProto` into a Plan.
+    """Compile a Graph, an ONNX file, an `onnx.ModelProto` or a `torch.nn.Module` into a Plan.
 
+    example: of a module, the arguments that it is called with, as a tuple, or as a dict of keywords; it is exported by
+    `torch.export`, and the plan needs no PyTorch. dynamic: None for the example's sizes; True, or what
+    `torch.export.export` calls dynamic_shapes, for others, for which the plan is compiled again, with PyTorch.
     device: "auto" (a GPU if there is one, else the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
     comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures nothing here on the CPU: known
     costs and estimates decide, then other programs compete with the plan in its runs, for 5% of their time at most,
@@ -325,9 +331,18 @@ def compile(
                 instead = "a graph.constant in place of the input" if name == "values" else "graph.bind(axis=size)"
                 raise ArgumentTypeError(f"compile: {name} are given for a Graph, expected {instead}")
         return Plan(_compile_graph(model, options, progress), _rebinder(model, options), max_plans)
+    if _is_module(model):
+        for name, given in (("shapes", shapes), ("sizes", sizes), ("values", values)):
+            if given is not None:
+                raise ArgumentTypeError(f"compile: {name} are given for a module, expected an example alone")
+        return _compile_module(model, example, dynamic, options, max_plans, progress)
+    if example is not None or dynamic is not None:
+        raise ArgumentTypeError("compile: example or dynamic is given, but model is no torch.nn.Module")
     if not isinstance(model, (str, os.PathLike, bytes)) and not hasattr(model, "graph"):
         kind = type(model).__name__
-        raise ArgumentTypeError(f"compile: model is {kind}, expected a Graph, a path of an ONNX file or a ModelProto")
+        raise ArgumentTypeError(
+            f"compile: model is {kind}, expected a Graph, a path of an ONNX file, a ModelProto or a torch.nn.Module"
+        )
     from .onnx.model import read  # here: the package onnx is an extra
 
     found = _stamp(model)
@@ -347,6 +362,29 @@ def compile(
             parsed.files.leave_pages()
 
     return build(shapes, sizes, progress)
+
+
+def _is_module(model: Any) -> bool:
+    """Whether this is a module of PyTorch, which need not be installed."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _compile_module(
+    model: Any, example: Any, dynamic: Any, options: dict[str, Any], max_plans: int, progress: Progress | None
+) -> Plan:
+    from .torch.export import export  # here: the package torch is an extra
+
+    exported = export(model, example, dynamic)
+
+    def build(shapes: dict[str, tuple[int, ...]] | None, progress: Progress | None = None) -> Plan:
+        graph = exported.graph(shapes)
+        try:
+            return Plan(_compile_graph(graph, options, progress), build if exported.dynamic else None, max_plans)
+        finally:
+            graph._let_go()
+
+    return build(None, progress)
 
 
 def _stamp(model: Any) -> tuple[int, int] | None:

@@ -62,11 +62,11 @@ class Call:
             len(user.args) < 2 or user.args[1] == place or not isinstance(user.args[1], int) for user in self.node.users
         )
 
-    def common_dtype(self, *places: int) -> str:
-        """The dtype that PyTorch computes in for arguments of the op: as of comparisons, whose result is bool."""
-        given = [self.node.args[place] for place in places]
-        values = [value.meta["val"] if isinstance(value, Node) else value for value in given]
-        return dtype_name(torch.result_type(*values))
+    def common_dtype(self) -> str:
+        """The dtype that PyTorch computes in for the first two arguments: of comparisons, whose result is bool."""
+        given: Any = self.node.args[:2]
+        x, y = (value.meta["val"] if isinstance(value, Node) else value for value in given)
+        return dtype_name(torch.result_type(x, y))
 
     # ---- appending ----
 

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch.fx import Graph, GraphModule, Node
 
 from ..errors import Error, UnsupportedError
-from .partition import is_random, is_view, levels, moves_only, separate_views, writes
+from .fold import attribute_of, folded
+from .partition import is_random, levels, moves_only, separate_views, writes
 from .program import Step, program
 from .registry import name_of
 from .report import CompiledGraph, record
 from .segment import Segment
 from .specialise import copied, is_symbolic, sizes_of, specialised
-from .translate import Translator, is_plain_tensor, reason_of
+from .translate import Translator, reason_of
 
 __all__ = ["Compiled"]
 
+logger = logging.getLogger("pylayout.torch")
+
 MAX_SIZES = 32  # sizes for which programs are kept
 MAX_PACKINGS = 2  # so often weights that changed are packed again; then they are inputs of plans
-MAX_FOLDED = 1 << 22  # elements of a value that is computed when compiling
 
 
 class _Weights:
@@ -59,7 +63,12 @@ class Compiled:
     """
 
     def __init__(
-        self, module: GraphModule, kind: str, options: Mapping[str, Any], static: Sequence[int] = (), weights: bool = False
+        self,
+        module: GraphModule,
+        kind: str,
+        options: Mapping[str, Any],
+        static: Sequence[int] = (),
+        weights: bool = False,
     ) -> None:
         self._boxed_call = True  # of the object, so that PyTorch's wrappers take it over
         self._module = module
@@ -72,12 +81,11 @@ class Compiled:
         }
         # Those that become constants of plans.
         self._constant = {place for place in static if weights and placeholders[place] not in written}
-        self._symbolic = [
-            place for place, node in enumerate(placeholders) if is_symbolic(node.meta.get("val"))
-        ]
+        self._symbolic = [place for place, node in enumerate(placeholders) if is_symbolic(node.meta.get("val"))]
         self._programs: OrderedDict[tuple[Any, ...], Callable[[list[Any]], Any]] = OrderedDict()
         self._weights: _Weights | None = None
         self._packings = 0
+        self._changing: set[int] = set()  # places of weights that have changed so far
         self._lock = threading.RLock()
 
     def __call__(self, arguments: list[Any]) -> Any:
@@ -92,8 +100,9 @@ class Compiled:
         with self._lock:
             if self._weights is not None and self._weights.changed(arguments):
                 self._packings += 1
+                self._changing |= self._weights.those_changed(arguments)
                 if self._packings >= MAX_PACKINGS:
-                    self._constant -= self._weights.those_changed(arguments)
+                    self._constant -= self._changing
                 self._weights = None
                 self._programs.clear()
             if self._weights is None and self._constant:
@@ -110,8 +119,20 @@ class Compiled:
 
     def _program(self, arguments: Sequence[Any]) -> Callable[[list[Any]], Any]:
         began = time.perf_counter()
-        graph = specialised(self._module, arguments) if self._symbolic else copied(self._module)
-        made = _Division(self._module, graph, arguments, self._constant, self._steady, self._options)
+        made: _Division
+        for planned in (True, False):
+            graph = specialised(self._module, arguments) if self._symbolic else copied(self._module)
+            try:
+                made = _Division(
+                    self._module, graph, arguments, self._constant, self._steady, self._options if planned else None
+                )
+                break
+            except Exception as error:
+                if not planned:
+                    raise
+                logger.warning(
+                    "a graph runs in PyTorch as it is, for a defect of pylayout: please report it", exc_info=error
+                )
         record(
             CompiledGraph(
                 self._kind,
@@ -126,15 +147,20 @@ class Compiled:
 
 def _is_weight(value: Any) -> bool:
     """Whether a tensor can be a constant: changes of what was made in inference mode are not counted."""
-    return isinstance(value, torch.Tensor) and not value.is_inference() and type(value) in (
-        torch.Tensor,
-        torch.nn.Parameter,
-        torch.nn.Buffer,
+    return (
+        isinstance(value, torch.Tensor)
+        and not value.is_inference()
+        and type(value)
+        in (
+            torch.Tensor,
+            torch.nn.Parameter,
+            torch.nn.Buffer,
+        )
     )
 
 
 class _Division:
-    """A graph with known sizes divided between plans and PyTorch."""
+    """A graph with known sizes divided between plans and PyTorch; options None: PyTorch runs all of it."""
 
     def __init__(
         self,
@@ -143,9 +169,8 @@ class _Division:
         arguments: Sequence[Any],
         constant: set[int],
         steady: frozenset[int],
-        options: Mapping[str, Any],
+        options: Mapping[str, Any] | None,
     ) -> None:
-        self._module = module
         self._options = options
         self._views = separate_views(graph)
         self._nodes = [*graph.nodes]
@@ -153,54 +178,22 @@ class _Division:
         placeholders = [node for node in self._nodes if node.op == "placeholder"]
         self._steady = frozenset(placeholders[place] for place in steady)
         self._constants: dict[Node, torch.Tensor] = {placeholders[place]: arguments[place] for place in constant}
-        self._folded: set[Node] = set()
-        self._fold()
+        self._folded = folded(module, self._nodes) if options is not None else {}
+        self._constants.update(self._folded)
         self._refused: dict[Node, str] = {}
         self._tried: dict[tuple[Node, ...], Segment] = {}
         self._find_refused()
         while not self._divide():
             pass
-        self.run = program(placeholders, self._steps(), self._output.args[0])  # type: ignore[arg-type]
-
-    def _fold(self) -> None:
-        """Compute what depends on no input: masks and positions made of numbers."""
-        with torch.no_grad():
-            for node in self._nodes:
-                if node.op == "get_attr":
-                    value: Any = self._module
-                    for part in str(node.target).split("."):
-                        value = getattr(value, part)
-                    if isinstance(value, torch.Tensor) and is_plain_tensor(value):
-                        self._constants[node] = value
-                        node.meta.setdefault("val", value)
-                        self._folded.add(node)
-                elif self._is_known(node):
-                    made = node.target(*self._values(node.args), **self._values(node.kwargs))  # type: ignore[operator]
-                    self._constants[node] = made
-                    self._folded.add(node)
-
-    def _values(self, given: Any) -> Any:
-        return torch.fx.node.map_arg(
-            given, lambda node: self._constants[node] if node in self._constants else node.meta["val"]
-        )
-
-    def _is_known(self, node: Node) -> bool:
-        value = node.meta.get("val")
-        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
-            return False
-        if not is_plain_tensor(value) or value.numel() > MAX_FOLDED or is_random(node) or writes(node):
-            return False
-        if node.target in (torch.ops.aten.empty.memory_format, torch.ops.aten.empty_strided.default):
-            return False
-        return all(
-            source in self._folded or isinstance(source.meta.get("val"), (bool, int, float))
-            for source in node.all_input_nodes
-        )
+        self.run = program(placeholders, self._steps(module), self._output.args[0])  # type: ignore[arg-type]
 
     def _find_refused(self) -> None:
         """What has no converter, or what its converter refuses."""
         translator = Translator(self._constants)
         for node in self._computed():
+            if self._options is None:
+                self._refused[node] = "a defect of pylayout, logged as a warning"
+                continue
             if node in self._views:
                 self._refused[node] = "a view of an input or of another output"
                 continue
@@ -241,6 +234,7 @@ class _Division:
             ]
             if not outputs:  # nobody reads what it computes
                 continue
+            assert self._options is not None  # or nothing is planned
             try:
                 segment = self._tried.get(tuple(group)) or Segment(
                     group, outputs, self._constants, self._steady, self._options
@@ -255,7 +249,7 @@ class _Division:
             self._of_level[at] = segment
         return True
 
-    def _steps(self) -> list[Step]:
+    def _steps(self, module: GraphModule) -> list[Step]:
         """Calls in the order of levels, without what nobody reads."""
         needed: set[Node] = set(self._output.all_input_nodes)
         for segment in self.segments:
@@ -274,16 +268,16 @@ class _Division:
             (name_of(node.target), self._refused.get(node, "computed once for plans, and again here"))
             for node in here
             if node in needed and node.target is not operator.getitem and node.op == "call_function"
-            and not is_view(node)
+            and node not in self._views
         ]  # fmt: skip
         order: list[tuple[int, int, Step]] = []
         for at, node in enumerate(here):
             if node not in needed or isinstance(node.meta.get("val"), (bool, int, float)):
                 continue
             if node.op == "get_attr":
-                order.append((-1, at, (lambda value=self._constants.get(node): value, (), {}, node)))
+                order.append((-1, at, (partial(attribute_of, module, node), (), {}, node)))
             else:
-                step: Step = (node.target, node.args, dict(node.kwargs), node)  # type: ignore[assignment]
+                step: Step = (node.target, node.args, dict(node.kwargs), node)
                 order.append((self._level[node], at, step))
         for level, segment in self._of_level.items():
             order.append((level, 0, (segment, segment.inputs, {}, list(segment.outputs))))
@@ -291,4 +285,3 @@ class _Division:
 
     def _is_planned(self, node: Node) -> bool:
         return node not in self._folded and self._level[node] % 2 == 1
-

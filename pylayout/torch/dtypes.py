@@ -34,11 +34,11 @@ def plain_strides(shape: Sequence[int], order: Sequence[int] | None = None) -> t
 
 
 def dense_layout(shape: Sequence[int], strides: Sequence[int]) -> str | None:
-    """The layout of a tensor without gaps, such as "acdb"; None where there are gaps or overlaps.
+    """The layout of a tensor without gaps, such as "acdb"; None where there are gaps or overlaps, and for numbers.
 
     Strides of dimensions of size 1 mean nothing, so they do not count.
     """
-    if len(shape) > len(_LETTERS):
+    if not 0 < len(shape) <= len(_LETTERS):
         return None
     if 0 in shape:
         return _LETTERS[: len(shape)]

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, Node
 
+from .dtypes import dense_layout
 from .registry import converters, name_of
 
 __all__ = ["is_random", "is_view", "levels", "moves_only", "separate_views", "writes"]
@@ -62,7 +63,8 @@ def _base(node: Node) -> Node:
 def separate_views(graph: Graph) -> set[Node]:
     """Give outputs that share memory with an input or another output views of their own, which PyTorch runs.
 
-    PyTorch reads offsets and bases from such outputs. The nodes that were views before stay, for those that read them.
+    PyTorch reads offsets and bases from such outputs. So are those that have gaps or overlaps: they need no memory.
+    The nodes that were views before stay, for those that read them.
     """
     output = graph.output_node()
     results = [node for node in output.args[0] if isinstance(node, Node)]  # type: ignore[union-attr]
@@ -84,7 +86,9 @@ def separate_views(graph: Graph) -> set[Node]:
             return node
         base = _base(node)
         shared = base.op != "call_function" or len({r for r, b in zip(results, bases, strict=True) if b is base}) > 1
-        return copied(node) if shared else node
+        value = node.meta.get("val")
+        spread = isinstance(value, torch.Tensor) and value.ndim and not dense_layout(value.shape, value.stride())
+        return copied(node) if shared or spread else node
 
     output.args = (tuple(placed(node) for node in output.args[0]),)  # type: ignore[union-attr]
     return views

@@ -75,9 +75,8 @@ def program(placeholders: Sequence[Node], steps: Sequence[Step], results: Sequen
         target = "".join(f"{writer.name(node)}, " for node in made) if isinstance(made, list) else writer.name(made)
         lines.append(f"    {target} = {writer.constant(function)}({', '.join(given)})")
         dead = [writer.name(node) for node in ending.get(number, ()) if type(node.meta.get("val")) not in (int, bool)]
-        for node in made if isinstance(made, list) else [made]:
-            if node not in last_use and node not in kept:
-                dead.append(writer.name(node))
+        unread = [node for node in (made if isinstance(made, list) else [made]) if node not in {*last_use, *kept}]
+        dead += [writer.name(node) for node in unread]
         if dead:
             lines.append(f"    del {', '.join(dead)}")
     lines.append(f"    return {writer.text(tuple(results))}")

@@ -37,9 +37,7 @@ class Converter:
 _table: dict[str, Converter] = {}
 
 
-def converter(
-    *ops: str, moves: bool = False, keeps: bool = True, note: str = ""
-) -> Callable[[Function], Function]:
+def converter(*ops: str, moves: bool = False, keeps: bool = True, note: str = "") -> Callable[[Function], Function]:
     """Registers the decorated function for overloads of ATen ops; `note` says what of them is left to PyTorch.
 
     keeps=False: where PyTorch has a decomposition of the op, that is traced in its place.

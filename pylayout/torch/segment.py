@@ -47,17 +47,18 @@ class Segment:
             (tuple(node.meta["val"].shape), _strides_of_plan(node.meta["val"]), node.meta["val"].dtype)
             for node in outputs
         ]
-        # Results that PyTorch wants with gaps between elements, which plans do not write.
+        # Results that PyTorch wants with gaps between elements, which plans do not write. Of those whose elements
+        # overlap each has its own here: who reads them does not mind.
         self._spread = [
             (place, tuple(node.meta["val"].stride()))
             for place, node in enumerate(outputs)
-            if dense_layout(node.meta["val"].shape, node.meta["val"].stride()) is None
+            if node.meta["val"].ndim
+            and dense_layout(node.meta["val"].shape, node.meta["val"].stride()) is None
+            and not torch._debug_has_internal_overlap(node.meta["val"])
         ]
         # What may come with other strides than PyTorch expected: all but weights, whose strides are guarded.
         self._checked = [
-            (place, _strides_of_plan(node.meta["val"]))
-            for place, node in enumerate(self.inputs)
-            if node not in steady
+            (place, _strides_of_plan(node.meta["val"])) for place, node in enumerate(self.inputs) if node not in steady
         ]
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:

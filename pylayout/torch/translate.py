@@ -39,8 +39,9 @@ def reason_of(error: Exception) -> str:
 class Translator:
     """Appends nodes to a graph. What they read from outside becomes an input, or a constant where it is known."""
 
-    def __init__(self, constants: Mapping[Node, torch.Tensor]) -> None:
+    def __init__(self, constants: Mapping[Node, torch.Tensor], plain: bool = False) -> None:
         self.graph = Graph()
+        self._plain = plain  # inputs and outputs are row-major, whatever was traced
         self.inputs: list[Node] = []  # in the order of the graph's
         self._constants = constants
         self._operands: dict[Node, Any] = {}
@@ -65,9 +66,9 @@ class Translator:
             self._check(argument.meta.get("val"))
         self._check(node.meta.get("val"))
         call = Call(self.graph, node, self.operand, self._reshaped)
-        arguments = map_arg(node.args, self.operand)
-        keywords = map_arg(dict(node.kwargs), self.operand)
         try:
+            arguments = map_arg(node.args, self.operand)
+            keywords = map_arg(dict(node.kwargs), self.operand)
             result = found.function(call, *arguments, **keywords)
         except UnsupportedError:
             raise
@@ -134,14 +135,15 @@ class Translator:
         value = node.meta["val"]
         if not isinstance(value, torch.Tensor):
             raise UnsupportedError(f"argument {node.name} is {type(value).__name__}, expected a tensor")
-        layout = dense_layout(value.shape, value.stride())
-        made = self.graph.input(node.name, tuple(value.shape), dtype_name(value.dtype), layout=layout)
+        layout = None if self._plain else dense_layout(value.shape, value.stride())
+        # What an export calls an input is its target: Python's own names, such as "input", are changed in the node's.
+        name = str(node.target) if node.op == "placeholder" else node.name
+        made = self.graph.input(name, tuple(value.shape), dtype_name(value.dtype), layout=layout)
         self.inputs.append(node)
         return made
 
-    def output(self, node: Node) -> None:
+    def output(self, node: Node, name: str | None = None) -> None:
         """Make a node's result one of the graph's."""
-        value = self._operands[node]
         expected = node.meta["val"]
-        self.graph.output(value, node.name, layout=dense_layout(expected.shape, expected.stride()))
-
+        layout = None if self._plain else dense_layout(expected.shape, expected.stride())
+        self.graph.output(self.operand(node), name or node.name, layout=layout)

@@ -18,8 +18,8 @@ TensorRef over_memory(Device& cpu, const std::string& what, const Value& value, 
   const TensorDesc desc = TensorDesc::dense(value.desc.dtype, value.desc.shape, order);
   require(data != nullptr || desc.size_bytes() == 0, Code::invalid_argument, what, " \"", value.name,
           "\" is NULL, expected ", desc.size_bytes(), " bytes");
-  require(reinterpret_cast<uintptr_t>(data) % size_of(desc.dtype) == 0, Code::invalid_argument, what, " \"",
-          value.name, "\" is not aligned to its dtype, expected a multiple of ", size_of(desc.dtype), " bytes");
+  require(reinterpret_cast<uintptr_t>(data) % size_of(desc.dtype) == 0, Code::invalid_argument, what, " \"", value.name,
+          "\" is not aligned to its dtype, expected a multiple of ", size_of(desc.dtype), " bytes");
   return borrow_host(cpu, desc, data, desc.size_bytes(), nullptr);
 }
 
@@ -81,9 +81,8 @@ pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t inp
     const Graph& graph = self->graph();
     require(input_count == graph.inputs().size() && (inputs != nullptr || input_count == 0), Code::invalid_argument,
             function, ": ", inputs ? input_count : 0, " inputs given, expected ", graph.inputs().size());
-    require(output_count == graph.outputs().size() && (outputs != nullptr || output_count == 0),
-            Code::invalid_argument, function, ": ", outputs ? output_count : 0, " outputs given, expected ",
-            graph.outputs().size());
+    require(output_count == graph.outputs().size() && (outputs != nullptr || output_count == 0), Code::invalid_argument,
+            function, ": ", outputs ? output_count : 0, " outputs given, expected ", graph.outputs().size());
     Device& cpu = self->context()->device("cpu");
     std::vector<TensorRef> given, destinations;
     given.reserve(input_count);
@@ -96,8 +95,8 @@ pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t inp
     }
     for (size_t i = 0; i < output_count; ++i) {
       const GraphOutput& output = graph.outputs()[i];
-      destinations.push_back(over_memory(cpu, "pl_plan_run_memory: output", graph.value(output.value), output.layout,
-                                         outputs[i]));
+      destinations.push_back(
+          over_memory(cpu, "pl_plan_run_memory: output", graph.value(output.value), output.layout, outputs[i]));
     }
     self->run(given, destinations);
     // A tensor is done when it is read; memory must be when the call returns.

@@ -140,6 +140,17 @@ static void test_run_errors(void) {
   CHECK(y == NULL);
   OK(pl_tensor_release(x));
   OK(pl_tensor_release(wrong));
+  {
+    float results[COUNT];
+    const void *from = values, *nowhere = NULL, *crooked = (const char*)values + 1;
+    void* to = results;
+    OK(pl_plan_run_memory(plan, &from, 1, &to, 1));
+    check_results(results, COUNT, 0);
+    FAILS(PL_ERROR_INVALID_ARGUMENT, "0 inputs given, expected 1", pl_plan_run_memory(plan, NULL, 0, &to, 1));
+    FAILS(PL_ERROR_INVALID_ARGUMENT, "2 outputs given, expected 1", pl_plan_run_memory(plan, &from, 1, &to, 2));
+    FAILS(PL_ERROR_INVALID_ARGUMENT, "input \"x\" is NULL", pl_plan_run_memory(plan, &nowhere, 1, &to, 1));
+    FAILS(PL_ERROR_INVALID_ARGUMENT, "not aligned", pl_plan_run_memory(plan, &crooked, 1, &to, 1));
+  }
 }
 
 static void count_calls(void* user, const char* stage, double fraction) {

@@ -116,7 +116,7 @@ def remainder(call: Call, x: Any, y: Any) -> Operand:
 
 def _compared(op: str) -> Callable[[Call, Any, Any], Operand]:
     def convert(call: Call, x: Any, y: Any) -> Operand:
-        made: Operand = call.op(op, *_promoted(call, x, y, dtype=call.common_dtype(0, 1)))
+        made: Operand = call.op(op, *_promoted(call, x, y, dtype=call.common_dtype()))
         return made
 
     return convert

@@ -31,8 +31,5 @@ def convolution(
     if transposed:
         window["output_padding"] = each(output_padding)
     op = f"conv_transpose{rank}d" if transposed else f"conv{rank}d"
-    unbatched = x.ndim == rank + 1
-    if unbatched:
-        x = call.reshape(x, [1, *x.shape])
     made: Operand = call.op(op, x, weight, bias, **window)
-    return call.reshape(made, made.shape[1:]) if unbatched else made
+    return made

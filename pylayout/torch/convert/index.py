@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..call import Call, Operand, require
@@ -35,10 +36,22 @@ def gather(call: Call, x: Operand, dim: int, index: Operand, sparse_grad: bool =
     return made
 
 
-@converter("index.Tensor", note="by several tensors, and by bool")
+@converter("index.Tensor", note="by bool, and by tensors with other dimensions between theirs")
 def index(call: Call, x: Operand, indices: Any) -> Operand:
-    given = [(dim, each) for dim, each in enumerate(indices) if each is not None]
-    require(len(given) == 1 and given[0][1].dtype in ("s64", "s32"), "several tensors, or bool")
-    dim, place = given[0]
-    made: Operand = call.op("index_select", x, dim, place)
+    dims = [dim for dim, each in enumerate(indices) if each is not None]
+    require(all(indices[dim].dtype in ("s64", "s32") for dim in dims), "an index that is no integer")
+    require(len(dims) > 0 and dims == [*range(dims[0], dims[-1] + 1)], "dimensions between those that are indexed")
+    require(0 not in x.shape, "no elements")
+    first, sizes = dims[0], [x.shape[dim] for dim in dims]
+    if len(dims) == 1:
+        made: Operand = call.op("index_select", x, first, indices[first])
+        return made
+    # One index into the dimensions made one.
+    place = None
+    for dim, size in zip(dims, sizes, strict=True):
+        each = call.cast(indices[dim], "s64")
+        each = call.op("where", call.op("lt", each, 0), call.op("add", each, size), each)
+        place = each if place is None else call.op("add", call.op("mul", place, size), each)
+    joined = call.op("reshape", x, [*x.shape[:first], math.prod(sizes), *x.shape[dims[-1] + 1 :]])
+    made = call.op("index_select", joined, first, place)
     return made

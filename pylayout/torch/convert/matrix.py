@@ -34,7 +34,7 @@ def addmm(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alpha
     n = b.shape[1]
     if beta == alpha == 1 and c.shape == (n,):
         return _product(call, a, b, 2, c)
-    made = _product(call, a, b, 2, None)
+    made: Operand = _product(call, a, b, 2, None)
     if alpha != 1:
         made = call.op("mul", made, float(alpha))
     if beta == 0:  # c may hold NaN, which then does not count

@@ -94,6 +94,11 @@ def avg_pool3d(
     return _avg_pool(call, x, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
+@converter("adaptive_avg_pool1d.default")
+def adaptive_avg_pool1d(call: Call, x: Operand, output_size: Sequence[int]) -> Operand:
+    return _pool(call, "adaptive_avg_pool", x, 1, _each(output_size, 1))
+
+
 @converter("_adaptive_avg_pool2d.default", "adaptive_avg_pool2d.default")
 def adaptive_avg_pool2d(call: Call, x: Operand, output_size: Sequence[int]) -> Operand:
     return _pool(call, "adaptive_avg_pool", x, 2, _each(output_size, 2))

@@ -130,6 +130,18 @@ def _variance(call: Call, x: Operand, dim: Any, correction: Any, keepdim: bool) 
     return call.op("var", x, dims, float(correction), bool(keepdim)), call.op("mean", x, dims, bool(keepdim))
 
 
+@converter("linalg_vector_norm.default", note="of other orders than 1, 2 and infinity")
+def vector_norm(
+    call: Call, x: Operand, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Operand:
+    x = call.cast(x, call.dtype())
+    require(x.dtype in FLOATS, f"dtype {x.dtype}")
+    if ord == float("inf"):
+        return _reduced(call, "amax", call.op("abs", x), dim, keepdim)
+    require(ord in (1, 2), f"order {ord}")
+    return _reduced(call, "reduce_l1" if ord == 1 else "reduce_l2", x, dim, keepdim)
+
+
 @converter("cumsum.default")
 def cumsum(call: Call, x: Operand, dim: int, dtype: Any = None) -> Operand:
     require(x.ndim > 0, "rank 0")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..call import Call, Operand, require
+from ..dtypes import dense_layout
 from ..registry import converter
 
 
@@ -166,6 +168,53 @@ def pixel_shuffle(call: Call, x: Operand, factor: int) -> Operand:
 def channel_shuffle(call: Call, x: Operand, groups: int) -> Operand:
     made: Operand = call.op("channel_shuffle", x, groups)
     return made
+
+
+@converter("slice_scatter.default", moves=True, note="with steps")
+def slice_scatter(
+    call: Call, x: Operand, source: Operand, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Operand:
+    dim = dim % x.ndim
+    first, last, step = slice(start, end, step).indices(x.shape[dim])
+    require(step == 1 and source.dtype == x.dtype, f"step {step}")
+    return _replaced(call, x, source, dim, first, max(first, last))
+
+
+@converter("select_scatter.default", moves=True)
+def select_scatter(call: Call, x: Operand, source: Operand, dim: int, index: int) -> Operand:
+    dim = dim % x.ndim
+    index = index % x.shape[dim]
+    require(source.dtype == x.dtype, f"dtype {source.dtype}")
+    return _replaced(call, x, call.op("unsqueeze", source, dim), dim, index, index + 1)
+
+
+def _replaced(call: Call, x: Operand, source: Operand, dim: int, first: int, last: int) -> Operand:
+    """x with `source` in the place of positions [first, last) along dim."""
+    parts = [source] if first < last else []
+    if first > 0:
+        parts.insert(0, call.op("slice", x, [0], [first], [dim]))
+    if last < x.shape[dim]:
+        parts.append(call.op("slice", x, [last], [x.shape[dim]], [dim]))
+    made: Operand = parts[0] if len(parts) == 1 else call.op("concat", parts, dim)
+    return made
+
+
+@converter("as_strided.default", moves=True, note="gaps, overlaps, offsets")
+def as_strided(
+    call: Call, x: Operand, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Operand:
+    # What is meant depends on how x lies in PyTorch's memory. Without gaps it is a renaming of dimensions.
+    source = call.node.args[0].meta["val"]  # type: ignore[union-attr]
+    before = dense_layout(source.shape, source.stride())
+    after = dense_layout(size, stride)
+    require(before is not None and after is not None, "gaps or overlaps")
+    require(storage_offset in (None, source.storage_offset()) and x.size == math.prod(size), "a part of the memory")
+    assert before is not None and after is not None
+    order = [ord(letter) - ord("a") for letter in after]
+    flat = call.op("permute", x, [ord(letter) - ord("a") for letter in before])
+    made = call.reshape(flat, [size[dim] for dim in order])
+    back: Operand = call.op("permute", made, [order.index(dim) for dim in range(len(order))])
+    return back
 
 
 @converter("full_like.default", "zeros_like.default", "ones_like.default", moves=True)

@@ -8,17 +8,12 @@ from typing import Any
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
 
-# ATen's name where it differs from the library's.
-_FLOATING = {
-    name: name
-    for name in (
-        "acos acosh asin asinh atan atanh cos cosh erf exp log reciprocal rsqrt sigmoid sin sinh sqrt tan tanh"
-    ).split()
-}
-# Integers stay what they are.
-_EXACT = {"abs": "abs", "ceil": "ceil", "floor": "floor", "neg": "neg", "relu": "relu", "round": "round",
-          "sign": "sign", "trunc": "trunc"}  # fmt: skip
-_ACTIVATIONS = {"hardsigmoid": "hardsigmoid", "hardswish": "hardswish", "mish": "mish", "silu": "silu"}
+_FLOATING = (
+    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "reciprocal", "rsqrt",
+    "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh",
+)  # fmt: skip
+_EXACT = ("abs", "ceil", "floor", "neg", "relu", "round", "sign", "trunc")  # integers stay what they are
+_ACTIVATIONS = ("hardsigmoid", "hardswish", "mish", "silu")
 
 
 def _unary(op: str) -> Callable[[Call, Operand], Operand]:
@@ -29,9 +24,8 @@ def _unary(op: str) -> Callable[[Call, Operand], Operand]:
     return convert
 
 
-for _names in (_FLOATING, _EXACT, _ACTIVATIONS):
-    for _aten, _own in _names.items():
-        converter(f"{_aten}.default")(_unary(_own))
+for _name in (*_FLOATING, *_EXACT, *_ACTIVATIONS):
+    converter(f"{_name}.default")(_unary(_name))
 
 
 def _expression(text: str) -> Callable[[Call, Operand], Operand]:
@@ -131,6 +125,14 @@ def hardtanh(call: Call, x: Operand, min_val: float = -1, max_val: float = 1) ->
 @converter("clamp.default")
 def clamp(call: Call, x: Operand, min: Any = None, max: Any = None) -> Operand:
     return _clip(call, x, min, max)
+
+
+@converter("clamp.Tensor")
+def clamp_tensor(call: Call, x: Operand, min: Any = None, max: Any = None) -> Operand:
+    dtype = call.dtype()
+    x = call.cast(x, dtype)
+    x = x if min is None else call.op("maximum", x, call.cast(min, dtype))
+    return x if max is None else call.op("minimum", x, call.cast(max, dtype))
 
 
 @converter("clamp_min.default")

@@ -1,0 +1,58 @@
+"""Values of a traced graph that depend on no input: masks and positions made of numbers, tensors of the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+
+from .partition import is_random, writes
+from .registry import name_of
+from .translate import is_plain_tensor
+
+__all__ = ["attribute_of", "folded"]
+
+MAX_ELEMENTS = 1 << 22  # of a value that is computed when compiling
+
+
+def attribute_of(module: GraphModule, node: Node) -> Any:
+    """What a get_attr node reads."""
+    value: Any = module
+    for part in str(node.target).split("."):
+        value = getattr(value, part)
+    return value
+
+
+def folded(module: GraphModule, nodes: Iterable[Node]) -> dict[Node, torch.Tensor]:
+    """The values of nodes that are known when compiling, computed by PyTorch."""
+    known: dict[Node, torch.Tensor] = {}
+
+    def value_of(node: Node) -> Any:
+        return known[node] if node in known else node.meta["val"]
+
+    with torch.no_grad():
+        for node in nodes:
+            if node.op == "get_attr":
+                value = attribute_of(module, node)
+                if isinstance(value, torch.Tensor) and is_plain_tensor(value):
+                    known[node] = value
+                    node.meta.setdefault("val", value)
+            elif _is_known(node, known):
+                known[node] = node.target(*map_arg(node.args, value_of), **map_arg(node.kwargs, value_of))  # type: ignore[operator]
+    return known
+
+
+def _is_known(node: Node, known: dict[Node, torch.Tensor]) -> bool:
+    value = node.meta.get("val")
+    if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    if value is None or not is_plain_tensor(value) or value.numel() > MAX_ELEMENTS:
+        return False
+    if is_random(node) or writes(node) or "empty" in name_of(node.target):
+        return False
+    return all(
+        source in known or isinstance(source.meta.get("val"), (bool, int, float)) for source in node.all_input_nodes
+    )

@@ -1,0 +1,475 @@
+"""torch.compile(backend="pylayout"): what PyTorch programs do with tensors, against eager mode."""
+
+import copy
+import subprocess
+import sys
+import threading
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pylayout as pl  # noqa: E402
+import pylayout.torch  # noqa: E402
+
+nn = torch.nn
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    pylayout.torch.reset()
+    torch.manual_seed(0)
+    yield
+    torch._dynamo.reset()
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="pylayout", options=options or None)
+
+
+def close(made, expected, tolerance=2e-5):
+    torch.testing.assert_close(made, expected, rtol=tolerance, atol=tolerance)
+
+
+def small_network():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, groups=2),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+    )  # fmt: skip
+
+
+# ---- inference ----
+
+
+def test_a_network_is_one_plan():
+    model, x = small_network().eval(), torch.randn(2, 3, 16, 16)
+    fast = compiled(model)
+    with torch.no_grad():
+        close(fast(x), model(x))
+        close(fast(x), model(x))
+    report = pylayout.torch.report()
+    assert len(report.graphs) == 1 and report.partitions == 1 and not report.left, str(report)
+    assert "1 plan" in str(report)
+
+
+def test_weights_that_change_are_seen():
+    model, x = small_network().eval(), torch.randn(2, 3, 16, 16)
+    fast = compiled(model)
+    with torch.no_grad():
+        for step in range(5):
+            close(fast(x), model(x))
+            if step % 2:
+                model[0].weight.mul_(1.5)
+            else:
+                model[7].bias.data = torch.randn(5)  # another memory, the same version
+    assert len(pylayout.torch.report().graphs) == 3  # then they are inputs
+
+
+def test_running_statistics_that_change_are_seen():
+    model, x = small_network().eval(), torch.randn(2, 3, 16, 16)
+    fast = compiled(model)
+    with torch.no_grad():
+        close(fast(x), model(x))
+        model[1].running_mean.add_(1)
+        close(fast(x), model(x))
+
+
+def test_weights_are_borrowed():
+    model = nn.Linear(256, 2048, bias=False).eval()
+    fast, x = compiled(model, deterministic=True), torch.randn(3, 256)
+    with torch.no_grad():
+        before = pl.memory("cpu")["in_use"]
+        fast(x)
+        packed = pl.memory("cpu")["in_use"] - before
+    assert packed < 1.6 * 256 * 2048 * 4  # one packed form at most, no copy beside it
+
+
+def test_sizes_that_change():
+    model = small_network().eval()
+    fast = compiled(model)
+    with torch.no_grad():
+        for size in ((2, 16, 16), (2, 20, 16), (5, 24, 18), (1, 16, 16)):
+            x = torch.randn(size[0], 3, *size[1:])
+            close(fast(x), model(x))
+    assert not pylayout.torch.report().left
+
+
+def test_sizes_of_one_symbolic_graph():
+    def function(x, y):
+        return (x @ y.T).softmax(-1), x.shape[0] * 2
+
+    fast = torch.compile(function, backend="pylayout", dynamic=True)
+    for n in (3, 4, 7, 4):
+        x, y = torch.randn(n, 8), torch.randn(n + 1, 8)
+        made, number = fast(x, y)
+        close(made, function(x, y)[0])
+        assert number == 2 * n
+    assert len(pylayout.torch.report().graphs) == 3
+
+
+def test_channels_last_and_other_strides():
+    model = small_network().eval()
+    fast = compiled(model[:3])
+    with torch.no_grad():
+        x = torch.randn(2, 3, 16, 16).to(memory_format=torch.channels_last)
+        made, expected = fast(x), model[:3](x)
+        close(made, expected)
+        assert made.stride() == expected.stride()
+        for x in (torch.randn(2, 6, 16, 16)[:, ::2], torch.randn(1, 3, 1, 16).expand(2, 3, 16, 16),
+                  torch.randn(16, 16, 3, 2).permute(3, 2, 0, 1)):  # fmt: skip
+            torch._dynamo.reset()
+            made, expected = compiled(model[:3])(x), model[:3](x)
+            close(made, expected)
+            assert made.stride() == expected.stride()
+
+
+def test_strides_that_differ_from_those_traced():
+    def function(x):
+        return torch.relu(x) + 1
+
+    fast = torch.compile(function, backend="pylayout", dynamic=True)
+    x = torch.randn(4, 6)
+    for given in (x, x.T, x[:, ::2], x[1:3]):
+        close(fast(given), function(given))
+
+
+def test_inference_mode_and_its_tensors():
+    with torch.inference_mode():
+        model, x = nn.Linear(4, 5), torch.randn(3, 4)
+        fast = compiled(model)
+        close(fast(x), model(x))
+        model.weight.mul_(2)  # of such tensors PyTorch counts no versions
+        close(fast(x), model(x))
+
+
+def test_zero_sizes():
+    def function(x):
+        return torch.cat([torch.relu(x), x]), x.sum(), x.mean()
+
+    x = torch.randn(0, 3)
+    for mine, theirs in zip(compiled(function)(x), function(x), strict=True):
+        torch.testing.assert_close(mine, theirs, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.uint8, torch.complex64]
+)
+def test_dtypes(dtype):
+    def function(x):
+        return x * 2 + 1, (x + x).sum(), x.reshape(-1)
+
+    x = torch.randn(3, 4).mul(10).to(dtype)
+    for mine, theirs in zip(compiled(function)(x), function(x), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+def test_bool_and_promotion():
+    def function(x, n, flag):
+        return (x > 0) & flag, x + n, n / 3, flag.sum(), torch.where(flag, x, n), n * 2.5
+
+    given = torch.randn(4), torch.randint(0, 5, (4,)), torch.tensor([True, False, True, True])
+    for mine, theirs in zip(compiled(function)(*given), function(*given), strict=True):
+        torch.testing.assert_close(mine, theirs)
+
+
+# ---- mutation and aliases ----
+
+
+def test_inputs_that_are_changed():
+    def function(x, y):
+        x.add_(1)
+        y[1:] = x[:-1] * 2
+        return x + y
+
+    given, mine = (torch.randn(4, 3), torch.randn(4, 3)), []
+    mine = tuple(tensor.clone() for tensor in given)
+    close(compiled(function)(*mine), function(*given))
+    for made, expected in zip(mine, given, strict=True):
+        close(made, expected)
+
+
+def test_buffers_that_are_changed():
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(3))
+
+        def forward(self, x):
+            self.seen += x.sum(0)
+            return x * self.seen
+
+    mine, theirs = Counter(), Counter()
+    fast = compiled(mine)
+    for _ in range(4):
+        x = torch.randn(2, 3)
+        close(fast(x), theirs(x))
+    close(mine.seen, theirs.seen)
+
+
+def test_outputs_that_are_inputs_or_views_of_them():
+    def function(x):
+        y = x * 2
+        return x, x[1:], x.T, y, y[1:], y.view(-1)
+
+    mine, theirs = torch.randn(4, 3), None
+    theirs = mine.clone()
+    made, expected = compiled(function)(mine), function(theirs)
+    for place, (one, other) in enumerate(zip(made, expected, strict=True)):
+        close(one, other)
+        assert one.stride() == other.stride() and one.storage_offset() == other.storage_offset(), place
+    mine.add_(5), theirs.add_(5)
+    made[3].mul_(3), expected[3].mul_(3)
+    for one, other in zip(made, expected, strict=True):
+        close(one, other)
+    assert made[0] is mine
+
+
+def test_the_same_output_twice():
+    def function(x):
+        y = torch.relu(x)
+        return y, y, [y + 1, None, 3]
+
+    x = torch.randn(3)
+    made = compiled(function)(x)
+    assert made[0] is made[1] and made[2][1:] == [None, 3]
+    close(made[2][0], torch.relu(x) + 1)
+
+
+def test_inputs_that_share_memory():
+    def function(x, y):
+        x.mul_(2)
+        return x + y
+
+    base, other = torch.arange(6.0), torch.arange(6.0)
+    close(compiled(function)(base[:4], base[2:]), function(other[:4], other[2:]))
+    close(base, other)
+
+
+def test_outputs_are_new_in_each_run():
+    fast = compiled(lambda x: torch.relu(x) * 2)
+    first = fast(torch.ones(3))
+    second = fast(torch.full((3,), 2.0))
+    assert first.tolist() == [2, 2, 2] and second.tolist() == [4, 4, 4]
+
+
+def test_tied_weights():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = nn.Embedding(11, 4)
+            self.head = nn.Linear(4, 11, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, x):
+            return self.head(self.embedding(x))
+
+    model, x = Tied(), torch.randint(0, 11, (2, 3))
+    fast = compiled(model)
+    with torch.no_grad():
+        close(fast(x), model(x))
+        model.head.weight.add_(1)
+        close(fast(x), model(x))
+
+
+# ---- what stays in PyTorch ----
+
+
+def test_random_numbers_are_those_of_eager_mode():
+    def function(x):
+        a = torch.rand_like(x)
+        y = torch.relu(x + a) @ x.T
+        b = torch.bernoulli(torch.full_like(y, 0.5))
+        return torch.nn.functional.dropout(y, 0.3) * b, torch.randn(3)
+
+    x = torch.randn(4, 4)
+    torch.manual_seed(3)
+    made = compiled(function)(x)
+    torch.manual_seed(3)
+    for mine, theirs in zip(made, function(x), strict=True):
+        close(mine, theirs)
+
+
+def test_partitions_are_counted_and_named(caplog):
+    def function(x):
+        y = torch.relu(x) * 2
+        y = torch.erfinv(y / 10)
+        return torch.sigmoid(y) + 1
+
+    x = torch.randn(3, 3)
+    with caplog.at_level("INFO", logger="pylayout.torch"):
+        close(compiled(function)(x), function(x), 1e-3)
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 2 and [op for op, _ in graph.left] == ["erfinv.default"]
+    assert pylayout.torch.report().left == {"erfinv.default": 1}
+    assert "erfinv.default (no converter)" in caplog.text and "2 plans" in caplog.text
+
+
+def test_graph_breaks():
+    def function(x):
+        y = torch.relu(x) * 2
+        torch._dynamo.graph_break()
+        return y.sum(-1) + 1 if float(y.sum()) > 0 else y
+
+    x = torch.randn(3, 3)
+    close(compiled(function)(x), function(x))
+    assert len(pylayout.torch.report().graphs) >= 2
+
+
+def test_sizes_that_depend_on_data():
+    def function(x):
+        return torch.nonzero(x > 0).float() * 2, torch.relu(x)
+
+    x = torch.randn(5)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        for mine, theirs in zip(compiled(function)(x), function(x), strict=True):
+            close(mine, theirs)
+
+
+def test_dropout_in_eval():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)).eval(), torch.randn(2, 4)
+    with torch.no_grad():
+        close(compiled(model)(x), model(x))
+    assert not pylayout.torch.report().left
+
+
+def test_control_flow_and_unusual_outputs():
+    def function(x):
+        return torch.cond(x.sum() > 0, lambda v: v + 1, lambda v: v - 1, (x,)) * 2
+
+    x = torch.randn(4)
+    close(compiled(function)(x), function(x))
+
+
+def test_an_index_out_of_range_is_an_error():
+    fast = compiled(lambda weight, index: nn.functional.embedding(index, weight))
+    with pytest.raises((IndexError, pl.Error)):
+        fast(torch.randn(4, 3), torch.tensor([9]))
+
+
+# ---- training ----
+
+
+def trained(model, optimizer_of, batches, step):
+    optimizer = optimizer_of(model.parameters())
+    losses = []
+    for number, (x, y) in enumerate(batches):
+        loss = nn.functional.cross_entropy(step(x), y)
+        loss.backward()
+        if number % 2:  # gradients of two batches are added
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+def test_training_follows_eager_mode():
+    model = small_network()
+    twin = copy.deepcopy(model)
+    batches = [(torch.randn(4, 3, 16, 16), torch.randint(0, 5, (4,))) for _ in range(6)]
+
+    def sgd(parameters):
+        return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+    close(trained(model, sgd, batches, compiled(model)), trained(twin, sgd, batches, twin), 1e-4)
+    for (name, mine), theirs in zip(model.state_dict().items(), twin.state_dict().values(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4, msg=name)
+    assert {graph.kind for graph in pylayout.torch.report().graphs} == {"forward", "backward"}
+
+
+def test_training_a_transformer_layer_with_dropout():
+    layer = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.2, batch_first=True)
+    twin = copy.deepcopy(layer)
+    x = torch.randn(2, 5, 16)
+    for _, run in ((layer, compiled(layer)), (twin, twin)):
+        torch.manual_seed(1)
+        run(x).square().sum().backward()
+    for mine, theirs in zip(layer.parameters(), twin.parameters(), strict=True):
+        close(mine.grad, theirs.grad, 1e-3)
+
+
+def test_gradients_of_inputs_and_two_runs_before_backward():
+    def function(x, w):
+        return torch.tanh(x @ w)
+
+    x, w = torch.randn(3, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    fast = compiled(function)
+    made = torch.autograd.grad((fast(x, w) + fast(x * 2, w)).sum(), (x, w))
+    expected = torch.autograd.grad((function(x, w) + function(x * 2, w)).sum(), (x, w))
+    for mine, theirs in zip(made, expected, strict=True):
+        close(mine, theirs)
+
+
+def test_autocast():
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), torch.randn(3, 8)
+    fast = compiled(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        made, expected = fast(x), model(x)
+    assert made.dtype == expected.dtype
+    close(made.float(), expected.float(), 3e-2)
+    made.float().sum().backward()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        close(fast(x).float(), model(x).float(), 3e-2)
+
+
+def test_a_model_trained_between_inferences():
+    model, x = nn.Linear(4, 3), torch.randn(5, 4)
+    fast = compiled(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        with torch.no_grad():
+            close(fast(x), model(x))
+        fast(x).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+# ---- options, threads, imports ----
+
+
+def test_options():
+    model, x = nn.Linear(4, 3), torch.randn(5, 4)
+    with torch.no_grad():
+        for options in ({"threads": 1}, {"math": "tf32", "deterministic": True}, {"device": "cpu", "seconds": 1}):
+            torch._dynamo.reset()
+            close(compiled(model, **options)(x), model(x), 1e-3)
+    with pytest.raises(Exception, match='no option "thread"; did you mean threads'):
+        compiled(model, thread=1)(x)
+
+
+def test_opencl_device():
+    if not any(str(device.name).startswith("opencl") for device in pl.devices()):
+        pytest.skip("no OpenCL device")
+    model, x = small_network().eval(), torch.randn(2, 3, 16, 16)
+    with torch.no_grad():
+        close(compiled(model, device="ocl:0", seconds=1)(x), model(x), 1e-4)
+    assert pylayout.torch.report().graphs[0].plans[0].device.startswith("opencl")
+
+
+def test_calls_from_several_threads():
+    model, x = small_network().eval(), torch.randn(2, 3, 16, 16)
+    fast = compiled(model)
+    with torch.no_grad():
+        expected = model(x)
+        fast(x)
+    wrong = []
+
+    def work():
+        with torch.no_grad():
+            wrong.extend(1 for _ in range(10) if not torch.allclose(fast(x), expected, atol=1e-4))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_the_package_leaves_torch_alone():
+    code = "import sys, pylayout; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_backend_is_listed():
+    assert "pylayout" in torch._dynamo.list_backends()

@@ -1,0 +1,97 @@
+"""pl.compile of a module: a plan by torch.export that needs no PyTorch when it runs."""
+
+import subprocess
+import sys
+
+import numpy
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pylayout as pl  # noqa: E402
+
+nn = torch.nn
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(8, 5),
+    ).eval()  # fmt: skip
+
+
+def close(made, expected):
+    numpy.testing.assert_allclose(made, expected.detach().numpy(), rtol=2e-5, atol=2e-5)
+
+
+def test_a_module_is_a_plan_that_needs_no_torch(tmp_path):
+    model, x = network(), torch.randn(2, 3, 9, 9)
+    plan = pl.compile(model, (x,), device="cpu")
+    close(plan.run(x.numpy())[0], model(x))
+    assert [item["shape"] for item in plan.inputs] == [[2, 3, 9, 9]]
+    plan.save(tmp_path / "model.plan")
+    numpy.save(tmp_path / "x.npy", x.numpy())
+    code = (
+        "import sys, numpy, pylayout as pl; plan = pl.load_plan(sys.argv[1] + '/model.plan')\n"
+        "numpy.save(sys.argv[1] + '/y.npy', plan.run(numpy.load(sys.argv[1] + '/x.npy'))[0])\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    close(numpy.load(tmp_path / "y.npy"), model(x))
+
+
+def test_other_sizes():
+    model = network()
+    plan = pl.compile(model, torch.randn(2, 3, 9, 9), dynamic=True, device="cpu")
+    for shape in ((2, 3, 9, 9), (3, 3, 12, 10)):
+        x = torch.randn(*shape)
+        close(plan.run(x.numpy())[0], model(x))
+    batch = torch.export.Dim("batch", min=2, max=64)
+    plan = pl.compile(model, (torch.randn(2, 3, 9, 9),), dynamic=({0: batch},), device="cpu")
+    x = torch.randn(5, 3, 9, 9)
+    close(plan.run(x.numpy())[0], model(x))
+
+
+def test_several_inputs_and_outputs_by_keyword():
+    class Several(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("shift", torch.ones(4))
+
+        def forward(self, a, pair):
+            return {"sum": a + pair[0] + self.shift, "rest": (pair[1] @ a.T, a)}
+
+    model = Several()
+    a, b, c = torch.randn(3, 4), torch.randn(3, 4), torch.randn(2, 4)
+    plan = pl.compile(model, {"a": a, "pair": (b, c)}, device="cpu")
+    made, expected = plan.run(a.numpy(), b.numpy(), c.numpy()), model(a, (b, c))
+    for mine, theirs in zip(made, (expected["sum"], *expected["rest"]), strict=True):
+        close(mine, theirs)
+
+
+def test_refusals():
+    class Strange(nn.Module):
+        def forward(self, x):
+            return torch.erfinv(x) + torch.special.i0(x)
+
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("seen", torch.zeros(()))
+
+        def forward(self, x):
+            self.seen.add_(1)
+            return x * 2
+
+    x = torch.rand(3)
+    with pytest.raises(pl.UnsupportedError, match=r"erfinv.default \(no converter\), i0.default"):
+        pl.compile(Strange(), (x,))
+    with pytest.raises(pl.UnsupportedError, match="changes seen"):
+        pl.compile(Counts(), (x,))
+    with pytest.raises(pl.ArgumentTypeError, match="no example is given"):
+        pl.compile(network())
+    with pytest.raises(pl.ArgumentTypeError, match="values are given for a module"):
+        pl.compile(network(), (x,), values={})
+    with pytest.raises(pl.ArgumentTypeError, match=r"no torch\.nn\.Module"):
+        pl.compile("model.onnx", (x,))

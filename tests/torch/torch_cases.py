@@ -1,0 +1,213 @@
+"""Arguments for every converter: what it must run in a plan, and what PyTorch is asked for, too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_generator = torch.Generator().manual_seed(7)
+
+
+def r(*shape: int) -> torch.Tensor:
+    """Normally distributed values."""
+    return torch.randn(*shape, generator=_generator)
+
+
+def p(*shape: int) -> torch.Tensor:
+    """Values between 0.1 and 0.9."""
+    return torch.rand(*shape, generator=_generator) * 0.8 + 0.1
+
+
+def i(high: int, *shape: int) -> torch.Tensor:
+    return torch.randint(0, high, shape, generator=_generator)
+
+
+def b(*shape: int) -> torch.Tensor:
+    return torch.rand(*shape, generator=_generator) > 0.5
+
+
+X = r(2, 3, 4)
+IMAGE = r(2, 8, 7, 6)
+_CLOSED = [(p(3, 4),)]  # of functions that are defined between 0 and 1
+_ANY = [(X,), (IMAGE.to(memory_format=torch.channels_last),)]
+
+FUNCTIONS = (
+    "acos", "asin", "atan", "atanh", "cos", "cosh", "erf", "exp", "log", "reciprocal", "rsqrt", "sigmoid", "sin",
+    "sinh", "sqrt", "tan", "tanh", "asinh", "exp2", "expm1", "log1p", "log2", "log10", "mish", "silu", "hardsigmoid",
+    "hardswish", "square",
+)  # fmt: skip
+
+# Arguments by op, a dict at the end being keywords. Each call must run in a plan alone.
+CASES: dict[str, list[tuple[Any, ...]]] = {
+    **{f"{op}.default": _CLOSED for op in FUNCTIONS},
+    "acosh.default": [(p(3, 4) + 1,)],
+    **{f"{op}.default": _ANY for op in ("abs", "ceil", "floor", "neg", "relu", "round", "sign", "trunc")},
+    "isnan.default": [(torch.tensor([1.0, float("nan")]),)],
+    "isinf.default": [(torch.tensor([1.0, float("inf")]),)],
+    "logical_not.default": [(b(3, 4),), (i(2, 3),)],
+    "bitwise_not.default": [(b(3, 4),)],
+    "gelu.default": [(X,), (X, {"approximate": "tanh"})],
+    "elu.default": [(X,), (X, 1.6732, 1.0507), (X, 0.5, 2.0, 1.5)],
+    "celu.default": [(X, 1.5)],
+    "leaky_relu.default": [(X, 0.2)],
+    "softplus.default": [(X, 2.0, 10.0)],
+    "threshold.default": [(X, 0.1, 20.0)],
+    "hardtanh.default": [(X, 0.0, 6.0), (X, -0.5, 0.5)],
+    "clamp.default": [(X, -0.5, 0.5), (X, None, 0.2)],
+    "clamp.Tensor": [(X, r(4) - 1, r(4) + 1), (X, None, r(3, 1))],
+    "clamp_min.default": [(X, 0.1)],
+    "clamp_max.default": [(X, 0.1)],
+    "_prelu_kernel.default": [(X, r(1, 3, 1)), (X, r(1, 1, 1))],
+    "native_dropout.default": [],  # its second result is always traced as used; see test_dropout_in_eval
+    "add.Tensor": [(X, r(3, 1)), (X, r(4), {"alpha": 0.5}), (X, i(9, 4)), (i(9, 4), i(9, 4)), (b(4), b(4))],
+    "add.Scalar": [(X, 2), (i(9, 4), 2), (i(9, 4), 2.5)],
+    "sub.Tensor": [(X, r(3, 1)), (X, r(4), {"alpha": 2})],
+    "sub.Scalar": [(X, 2.5)],
+    "rsub.Tensor": [(X, r(4), {"alpha": 2})],
+    "rsub.Scalar": [(X, 2.5)],
+    "mul.Tensor": [(X, r(3, 1)), (i(9, 4), r(4)), (b(4), b(4))],
+    "mul.Scalar": [(X, 2.5)],
+    "div.Tensor": [(X, p(4)), (i(9, 4), i(9, 4) + 1)],
+    "div.Scalar": [(X, 3), (i(9, 4), 3)],
+    "div.Tensor_mode": [(i(90, 4), 7, {"rounding_mode": "floor"}), (X, 3.0, {"rounding_mode": None})],
+    "div.Scalar_mode": [(i(90, 4) - 45, 7, {"rounding_mode": "trunc"})],
+    "maximum.default": [(X, r(4)), (i(9, 4), i(9, 4))],
+    "minimum.default": [(X, r(4))],
+    "pow.Tensor_Scalar": [(p(4), 2), (p(4), 0.5), (p(4), -0.5), (X, 3), (p(4), 2.3)],
+    "pow.Tensor_Tensor": [(p(4), r(4))],
+    "pow.Scalar": [(2.0, r(4))],
+    "fmod.Tensor": [(X, p(4))],
+    "fmod.Scalar": [(X, 0.7)],
+    "remainder.Tensor": [(X, p(4))],
+    "remainder.Scalar": [(X, 0.7)],
+    **{f"{op}.Tensor": [(i(3, 4), i(3, 4)), (X, i(2, 4))] for op in ("eq", "ge", "gt", "le", "lt", "ne")},
+    **{f"{op}.Scalar": [(i(3, 4), 1), (i(3, 4), 0.5), (X, 0)] for op in ("eq", "ge", "gt", "le", "lt", "ne")},
+    **{f"logical_{op}.default": [(b(9), b(9)), (i(2, 9), b(9))] for op in ("and", "or", "xor")},
+    **{f"bitwise_{op}.Tensor": [(b(9), b(9))] for op in ("and", "or", "xor")},
+    **{f"bitwise_{op}.Scalar": [(b(9), True)] for op in ("and", "or", "xor")},
+    "where.self": [(b(3, 4), X, r(4)), (b(4), X, i(9, 4))],
+    "masked_fill.Scalar": [(X, b(3, 4), -1e9)],
+    "masked_fill.Tensor": [(X, b(3, 4), torch.tensor(2.0))],
+    "addcmul.default": [(X, r(4), r(3, 1), {"value": 0.3})],
+    "addcdiv.default": [(X, r(4), p(3, 1), {"value": 0.3})],
+    "lerp.Scalar": [(X, r(2, 3, 4), 0.2), (X, r(2, 3, 4), 0.8)],
+    "convolution.default": [
+        (IMAGE, r(6, 8, 3, 3), r(6), [2, 1], [1, 0], [1, 2], False, [0, 0], 1),
+        (IMAGE.to(memory_format=torch.channels_last), r(8, 1, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 8),
+        (IMAGE, r(8, 6, 3, 3), r(6), [2, 2], [1, 1], [1, 1], True, [1, 0], 1),
+        (r(1, 8, 9), r(6, 8, 3), r(6), [1], [1], [1], False, [0], 1),
+        (r(1, 4, 5, 6, 7), r(3, 4, 3, 3, 3), None, [1, 1, 1], [1, 1, 1], [1, 1, 1], False, [0, 0, 0], 1),
+    ],
+    "mm.default": [(r(3, 4), r(4, 5))],
+    "addmm.default": [
+        (r(5), r(3, 4), r(4, 5)),
+        (r(3, 5), r(3, 4), r(4, 5), {"beta": 0.5, "alpha": 2}),
+        (torch.full((3, 5), float("nan")), r(3, 4), r(4, 5), {"beta": 0}),
+    ],
+    "bmm.default": [(r(2, 3, 4), r(2, 4, 5))],
+    "mv.default": [(r(3, 4), r(4))],
+    "dot.default": [(r(4), r(4))],
+    "_scaled_dot_product_flash_attention_for_cpu.default": [
+        (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8)),
+        (r(2, 4, 5, 8), r(2, 4, 5, 8), r(2, 4, 5, 8), 0.0, True),
+        (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8), {"attn_mask": r(5, 7), "scale": 0.3}),
+    ],
+    "_native_batch_norm_legit_no_training.default": [(IMAGE, r(8), r(8), r(8), p(8), 0.1, 1e-5)],
+    "native_layer_norm.default": [(X, [4], r(4), r(4), 1e-5), (X, [3, 4], None, None, 1e-5)],
+    "native_group_norm.default": [(IMAGE, r(8), r(8), 2, 8, 42, 4, 1e-5)],
+    "_softmax.default": [(X, -1, False), (X, 0, False)],
+    "_log_softmax.default": [(X, 1, False)],
+    "_softmax_backward_data.default": [(X, torch.softmax(r(2, 3, 4), -1), -1, torch.float32)],
+    "_log_softmax_backward_data.default": [(X, torch.log_softmax(r(2, 3, 4), 1), 1, torch.float32)],
+    "max_pool2d_with_indices.default": [(IMAGE, [3, 3], [2, 2], [1, 1]), (r(8, 7, 6), [2], [])],
+    "max_pool3d_with_indices.default": [(r(1, 2, 5, 6, 7), [2, 2, 2])],
+    "avg_pool1d.default": [(X, [2])],
+    "avg_pool2d.default": [(IMAGE, [3, 3], [2, 2], [1, 1], True, False), (IMAGE, [2, 2])],
+    "avg_pool3d.default": [(r(1, 2, 5, 6, 7), [2, 2, 2])],
+    **{f"{op}2d.default": [(IMAGE, [1, 1]), (IMAGE, [3, 2])] for op in ("_adaptive_avg_pool", "adaptive_avg_pool")},
+    **{f"{op}3d.default": [(r(1, 2, 5, 6, 7), [2, 2, 2])] for op in ("_adaptive_avg_pool", "adaptive_avg_pool")},
+    "adaptive_avg_pool1d.default": [(X, [3]), (r(3, 8), [2])],
+    "adaptive_max_pool2d.default": [(IMAGE, [3, 2])],
+    "adaptive_max_pool3d.default": [(r(1, 2, 5, 6, 7), [2, 2, 2])],
+    "upsample_nearest1d.default": [(X, [7])],
+    "upsample_nearest2d.default": [(IMAGE, [14, 12], 2.0, 2.0), (IMAGE, [5, 9])],
+    "upsample_nearest3d.default": [(r(1, 2, 3, 4, 5), [6, 8, 10])],
+    "upsample_linear1d.default": [(X, [7], False), (X, [7], True)],
+    "upsample_bilinear2d.default": [(IMAGE, [14, 12], False), (IMAGE, [14, 12], True)],
+    "upsample_trilinear3d.default": [(r(1, 2, 3, 4, 5), [6, 8, 10], False)],
+    "embedding.default": [(r(9, 4), i(9, 2, 3))],
+    "index_select.default": [(X, 1, i(3, 5))],
+    "gather.default": [(X, 2, i(4, 2, 3, 2))],
+    "index.Tensor": [(X, [None, i(3, 5)]), (X, [i(2, 5, 1), i(3, 6) - 3]), (X, [i(2, 5)])],
+    "sum.dim_IntList": [(X, [1]), (X, [0, 2], True), (i(9, 3, 4), [0]), (b(3, 4), [0]), (X, None)],
+    "sum.default": [(X,), (torch.tensor(3.0),)],
+    "mean.dim": [(IMAGE, [2, 3], True), (X, [-1])],
+    "mean.default": [(X,)],
+    "prod.dim_int": [(X, 1)],
+    "prod.default": [(X,)],
+    "amax.default": [(X, [1]), (X,)],
+    "amin.default": [(X, [1], True)],
+    "max.default": [(X,)],
+    "min.default": [(X,)],
+    "max.dim": [(X, 1)],
+    "min.dim": [(X, 1, True)],
+    "argmax.default": [(X, 1), (X,)],
+    "argmin.default": [(X, 1, True)],
+    "any.default": [(b(3, 4),)],
+    "any.dim": [(b(3, 4), 1)],
+    "any.dims": [(b(3, 4), [0, 1])],
+    "all.default": [(b(3, 4),)],
+    "all.dim": [(b(3, 4), 1, True)],
+    "all.dims": [(b(3, 4), [0])],
+    "var.correction": [(X, [1], {"correction": 1}), (X, None, {"correction": 0})],
+    "var_mean.correction": [(X, [1], {"correction": 1, "keepdim": True})],
+    "linalg_vector_norm.default": [(X,), (X, 1, [1]), (X, float("inf"), [1], True)],
+    "cumsum.default": [(X, 1), (i(9, 4), 0)],
+    "topk.default": [(X, 2), (X, 2, 1, False)],
+    "sort.default": [(X,), (X, 1, True)],
+    "sort.stable": [(i(3, 20), {"stable": True, "dim": 0, "descending": True})],
+    "_to_copy.default": [(X, {"dtype": torch.bfloat16}), (i(9, 4), {"dtype": torch.float32})],
+    "prims.convert_element_type.default": [(i(9, 4), torch.float32)],
+}
+
+# Ops that move memory and compute nothing: tested between two ops that do compute.
+MOVES: dict[str, list[tuple[Any, ...]]] = {
+    "view.default": [(X, [6, 4])],
+    "reshape.default": [(X, [-1])],
+    "_unsafe_view.default": [(X, [6, 4])],
+    "view_copy.default": [(X, [6, 4])],
+    "squeeze.dim": [(r(2, 1, 3), 1)],
+    "squeeze.dims": [(r(2, 1, 3, 1), [1, 3])],
+    "squeeze.default": [(r(2, 1, 3),)],
+    "unsqueeze.default": [(X, -1)],
+    "permute.default": [(X, [2, 0, 1])],
+    "transpose.int": [(X, 0, 2)],
+    "expand.default": [(r(3, 1), [2, 3, 4]), (r(3, 1), [-1, 5])],
+    "select.int": [(X, 1, -1)],
+    "slice.Tensor": [(X, 2, 1, 9223372036854775807, 2), (X, 0, 0, 1), (X, 1, -2, -1)],
+    "split_with_sizes.default": [(X, [1, 3], 2)],
+    "split.Tensor": [(X, 3, 2)],
+    "unbind.int": [(X, 1)],
+    **{f"{op}.default": [(X,)] for op in ("clone", "alias", "detach", "lift_fresh_copy", "contiguous")},
+    "cat.default": [([X, r(2, 1, 4)], 1), ([X, torch.zeros(0)], 0)],
+    "stack.default": [([X, r(2, 3, 4)], 1)],
+    "repeat.default": [(X, [2, 1, 2, 1])],
+    "flip.default": [(X, [0, 2])],
+    "roll.default": [(X, [1, -5], [0, 2])],
+    "constant_pad_nd.default": [(X, [1, 2, 0, 1], 3.5), (X, [-1, 0])],
+    "reflection_pad1d.default": [(X, [1, 2])],
+    "reflection_pad2d.default": [(IMAGE, [1, 2, 0, 3])],
+    "reflection_pad3d.default": [(r(1, 2, 3, 4, 5), [1, 2, 0, 3, 1, 1])],
+    "replication_pad1d.default": [(X, [1, 2])],
+    "replication_pad2d.default": [(IMAGE, [1, 2, 0, 3])],
+    "replication_pad3d.default": [(r(1, 2, 3, 4, 5), [1, 2, 0, 3, 1, 1])],
+    "pixel_shuffle.default": [(IMAGE, 2)],
+    "channel_shuffle.default": [(IMAGE, 2)],
+    "slice_scatter.default": [(X, r(2, 2, 4), 1, 1, 3), (X, r(2, 3, 4), 1)],
+    "select_scatter.default": [(X, r(2, 4), 1, -1)],
+    "as_strided.default": [(X, [2, 4, 3], [12, 1, 4]), (X, [6, 4, 1], [4, 1, 1])],
+    "full_like.default": [(X, 2.5)],
+    "zeros_like.default": [(X,)],
+    "ones_like.default": [(X,)],
+}
