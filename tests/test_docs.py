@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -94,7 +95,7 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     if "model.onnx" in "".join(code_blocks(page, "python")):
         write_model(tmp_path)
     # Nothing is measured: what the examples show does not depend on it.
-    program = "\n".join(['import pylayout; pylayout.configure(tune="off")', *code_blocks(page, "python")])
+    program = "\n".join(['import pylayout; pylayout.configure(tune="off")', *blocks_that_run(page)])
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=tmp_path,
@@ -105,6 +106,24 @@ def test_examples_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
+
+
+def blocks_that_run(page: str) -> list[str]:
+    """Where PyTorch is compiled, a small model goes before; without PyTorch, what needs it is left out."""
+    blocks = code_blocks(page, "python")
+    if not any("torch.compile" in block for block in blocks):
+        return blocks
+    if importlib.util.find_spec("torch") is None:
+        return [block for block in blocks if "torch" not in block and "fast(" not in block]
+    return [TORCH_MODEL, *blocks]
+
+
+# The program that the pages about PyTorch begin in the middle of.
+TORCH_MODEL = """
+import torch, pylayout.torch, pylayout as pl
+model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(288, 5))
+images, labels, criterion = torch.randn(2, 3, 8, 8), torch.tensor([1, 2]), torch.nn.CrossEntropyLoss()
+"""
 
 
 def write_model(folder: Path) -> None:

@@ -49,7 +49,7 @@ def _is_known(node: Node, known: dict[Node, torch.Tensor]) -> bool:
     value = node.meta.get("val")
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return False
-    if value is None or not is_plain_tensor(value) or value.numel() > MAX_ELEMENTS:
+    if not is_plain_tensor(value) or value.numel() > MAX_ELEMENTS:
         return False
     if is_random(node) or writes(node) or "empty" in name_of(node.target):
         return False

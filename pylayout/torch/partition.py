@@ -15,6 +15,7 @@ from torch.fx import Graph, Node
 
 from .dtypes import dense_layout
 from .registry import converters, name_of
+from .translate import is_plain_tensor
 
 __all__ = ["is_random", "is_view", "levels", "moves_only", "separate_views", "writes"]
 
@@ -87,7 +88,7 @@ def separate_views(graph: Graph) -> set[Node]:
         base = _base(node)
         shared = base.op != "call_function" or len({r for r, b in zip(results, bases, strict=True) if b is base}) > 1
         value = node.meta.get("val")
-        spread = isinstance(value, torch.Tensor) and value.ndim and not dense_layout(value.shape, value.stride())
+        spread = is_plain_tensor(value) and value.ndim and not dense_layout(value.shape, value.stride())
         return copied(node) if shared or spread else node
 
     output.args = (tuple(placed(node) for node in output.args[0]),)  # type: ignore[union-attr]

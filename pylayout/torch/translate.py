@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch.fx import Node
@@ -20,7 +20,7 @@ from .registry import converters, name_of
 __all__ = ["Translator", "is_plain_tensor", "reason_of"]
 
 
-def is_plain_tensor(value: Any) -> bool:
+def is_plain_tensor(value: Any) -> TypeGuard[torch.Tensor]:
     """Whether this is a strided tensor in the memory of the host, with sizes that are known."""
     return (
         isinstance(value, torch.Tensor)
