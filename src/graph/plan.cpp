@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/json.h"
+#include "core/lanes.h"
 #include "dispatch/runner.h"
 #include "graph/compiler.h"
 #include "graph/live.h"
@@ -146,6 +147,13 @@ std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Grap
 }
 
 std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
+  if (!home_->is_cpu()) return run_now(inputs, destinations);
+  std::vector<TensorRef> results;
+  run_in_turn(threads_, [&] { results = run_now(inputs, destinations); });
+  return results;
+}
+
+std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
   const auto& wanted = graph_.inputs();
   if (inputs.size() != wanted.size()) {
     std::string names;
@@ -303,7 +311,8 @@ std::string Plan::summary_json() const {
   json.field("constant_bytes", memory.constant_bytes).end();
   json.key("choices");
   write_choices(json, *current);
-  json.key("tuning").object().field("state", live_ ? live_->state() : std::string(options_.deterministic ? "pinned" : "settled"));
+  json.key("tuning").object().field(
+      "state", live_ ? live_->state() : std::string(options_.deterministic ? "pinned" : "settled"));
   json.field("tried", live_ ? live_->tried() : 0).field("spent_ms", live_ ? live_->spent_ms() : 0.0).end();
   json.key("trials").list();
   for (const Trial& trial : trials()) json.object().field("name", trial.name).field("ms", trial.ms).end();

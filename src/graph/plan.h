@@ -110,6 +110,8 @@ class Plan {
   using BodyRef = std::shared_ptr<const Body>;
   struct Choice;  // of a node: its state and the next best
   Plan();
+  // In this thread, without regard to what others run.
+  std::vector<TensorRef> run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
   BodyRef body() const;
   std::vector<Choice> choices(const Variant& variant) const;  // by node; explaining_ must be held
   std::string explain(const Variant& variant) const;          // the same
