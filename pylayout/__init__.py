@@ -64,6 +64,7 @@ from .errors import (
     InvalidArgumentError,
     LayoutError,
     OutOfMemoryError,
+    QueueFullError,
     ShapeError,
     UnsupportedError,
 )
@@ -77,10 +78,12 @@ from .value import Value
 from . import ops  # isort: skip  (after tensor, which it completes)
 from . import array_api  # isort: skip
 from .graph import Graph  # isort: skip
+from .batcher import Batcher  # isort: skip
 from .plan import Plan, compile, load_plan  # isort: skip
 
 __all__ = [
     "ArgumentTypeError",
+    "Batcher",
     "DType",
     "Device",
     "DeviceError",
@@ -95,6 +98,7 @@ __all__ = [
     "Plan",
     "Profile",
     "Query",
+    "QueueFullError",
     "ShapeError",
     "Tensor",
     "UnsupportedError",

@@ -19,6 +19,7 @@ __all__ = [
     "InvalidArgumentError",
     "LayoutError",
     "OutOfMemoryError",
+    "QueueFullError",
     "ShapeError",
     "UnsupportedError",
 ]
@@ -74,6 +75,10 @@ class FileError(Error, OSError):
     """A file could not be read or written."""
 
     status = lib.PL_ERROR_IO
+
+
+class QueueFullError(Error):
+    """A `Plan.batched` has as many requests waiting as it may."""
 
 
 class InternalError(Error):

@@ -14,6 +14,7 @@ import numpy
 
 from ._load import ffi, lib
 from .arrays import as_input, asarray
+from .batcher import Batcher, batched
 from .calls import attribute_text
 from .context import handle as context_handle
 from .errors import (
@@ -105,6 +106,33 @@ class Plan:
             arrays = self._by_name(arrays[0])
         results = self(*arrays)
         return [numpy.asarray(result) for result in (results if isinstance(results, tuple) else (results,))]
+
+    def batched(
+        self,
+        max_batch: int | None = None,
+        max_wait_ms: float = 2.0,
+        *,
+        max_queue: int | None = None,
+        sizes: Sequence[int] | None = None,
+    ) -> Batcher:
+        """A `Batcher`, which gathers requests of several threads into batches of this plan.
+
+        For models in which the rows of a batch (images, along the first axis of every input and output) do not depend
+        on each other. A request waits for others for `max_wait_ms` at most, and until they are `max_batch` rows
+        (default: as many as the plan was compiled for; 16 where its first axis has a name). At most `max_queue`
+        requests wait (default: 16 * max_batch); of one more, QueueFullError. sizes: numbers of rows that are run, the
+        largest at least max_batch, to which a batch is filled up with copies of its last row (default: powers of two
+        and max_batch; the plan's own where its axes have no names).
+
+        >>> import numpy, pylayout as pl
+        >>> g = pl.Graph()
+        >>> x = g.input("x", (4, 8))
+        >>> g.output(g.relu(x), "y")
+        >>> with pl.compile(g, device="cpu", tune="off").batched(max_wait_ms=1) as batcher:
+        ...     batcher.run(-numpy.ones((1, 8), "float32"))[0].shape
+        (1, 8)
+        """
+        return batched(self, self._rebuild is not None, max_batch, max_wait_ms, max_queue, sizes)
 
     def _as_tensor(self, value: Any, place: int) -> Tensor:
         name = self.inputs[place]["name"] if place < len(self.inputs) else str(place)
