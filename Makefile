@@ -50,7 +50,7 @@ endif
 
 # The OpenCL tests once more, on Intel's runtime from pip alone: `make test` takes PoCL where it is installed, which has
 # a cache of compiled kernels of its own. What processors are never offered (matrix units, kernels for GPUs alone) and what
-# is about sources (tuning points, races) is tested once, there.
+# is about sources (tuning points, races) is tested once, there. The day's draw at real sizes runs on it, too.
 .PHONY: test-intel
 test-intel: export PYLAYOUT_OPENCL_PATH = $(CURDIR)/$(VENV)/lib
 test-intel: export OCL_ICD_VENDORS = /nonexistent
@@ -59,7 +59,7 @@ test-intel: tests
 	@$(BIN)/python tools/requirements opencl | $(BIN)/pip install -q -r /dev/stdin
 	@$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --tests-regex '^opencl_' \
 	    --exclude-regex '_points_|_mma|_matrix_units|_images|_races'
-	@$(BIN)/pytest tests/test_program_cache.py
+	@$(BIN)/pytest tests/test_program_cache.py tests/test_real_sizes.py
 
 # The C tests under AddressSanitizer with UndefinedBehaviorSanitizer, then those with threads under ThreadSanitizer.
 # Without those that go through every point of the kernels' tuning spaces: they are not built.

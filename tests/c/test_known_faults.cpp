@@ -139,6 +139,46 @@ void check_odd_channels_forward() {
 }
 
 // conv_integer with zero points, of channels that blocks do not divide.
+// In one dimension: every result, the ones whose windows reach the last pixel among them.
+void check_odd_channels_of_a_line() {
+  Fixture f;
+  for (int64_t ic : {1023, 2047}) {
+    const auto x = pltest::random_argument(DType::bf16, {2, ic, 27}, 1, -1, 1);
+    const auto w = pltest::random_argument(DType::bf16, {40, ic, 4}, 2, -0.1, 0.1);
+    pltest::Values y(2 * 40 * 26, 0);
+    for (int64_t n = 0; n < 2; ++n)
+      for (int64_t o = 0; o < 40; ++o)
+        for (int64_t p = 0; p < 26; ++p)
+          for (int64_t k = std::max<int64_t>(0, 1 - p); k < std::min<int64_t>(4, 28 - p); ++k)
+            for (int64_t i = 0; i < ic; ++i)
+              y[size_t((n * 40 + o) * 26 + p)] +=
+                  x.values[size_t((n * ic + i) * 27 + p + k - 1)] * w.values[size_t((o * ic + i) * 4 + k)];
+    pltest::check_candidates(*f.onednn, *f.device, "conv1d", "padding=1", {x, w, pltest::absent()}, y, {3e-2, 2e-1});
+  }
+}
+void check_padded_zero_point() {
+  Fixture f;
+  const int64_t ic = 48, oc = 112, taps = 7, size = 46;
+  for (int64_t begin : {3, 5}) {
+    const int64_t end = 5, out = size + begin + end - taps + 1;
+    const auto x = pltest::random_argument(DType::u8, {1, ic, size}, 1, 0, 255);
+    const auto w = pltest::random_argument(DType::s8, {oc, ic, taps}, 2, -127, 127);
+    const auto zero = pltest::random_argument(DType::u8, {}, 3, 90, 200);
+    pltest::Values y(size_t(oc * out), 0);
+    for (int64_t o = 0; o < oc; ++o)
+      for (int64_t p = 0; p < out; ++p)
+        for (int64_t k = 0; k < taps; ++k)
+          for (int64_t i = 0; i < ic; ++i) {
+            const int64_t at = p + k - begin;
+            if (at >= 0 && at < size)
+              y[size_t(o * out + p)] +=
+                  (x.values[size_t(i * size + at)] - zero.values[0]) * w.values[size_t((o * ic + i) * taps + k)];
+          }
+    pltest::check_candidates(*f.onednn, *f.device, "conv_integer", concat("padding=[", begin, ",", end, "]").c_str(),
+                             {x, w, zero, pltest::absent()}, y, {0, 0});
+  }
+}
+
 void check_gemm_zero_point() {
   Fixture f;
   for (int64_t oc : {53, 129, 128}) {
@@ -155,7 +195,7 @@ void check_gemm_zero_point() {
 }
 
 // The largest value of a row stands far above the others, so that its result is small.
-void check_log_softmax() {
+void check_logarithm() {
   Fixture f;
   pltest::Argument x = pltest::random_argument(DType::f32, {64, 48}, 1, -3, 3);
   pltest::Values y;
@@ -166,6 +206,10 @@ void check_log_softmax() {
     for (size_t i = 0; i < 48; ++i) y.push_back(x.values[row * 48 + i] - std::log(sum));
   }
   pltest::check_candidates(*f.onednn, *f.device, "log_softmax", "dim=1", {x}, y, {2e-7, 1.5e-6});
+  const pltest::Argument near_one = pltest::random_argument(DType::f32, {1, 64, 8, 8}, 2, 0.9, 1.1);
+  y.clear();
+  for (double value : near_one.values) y.push_back(std::log(value));
+  pltest::check_candidates(*f.onednn, *f.device, "log", "", {near_one}, y, {1e-6, 2e-7});
 }
 
 void check_nan_stays() {
@@ -301,9 +345,11 @@ TEST("all") {
       {"pocl3-targets", check_kernels_that_do_not_compile},
       {"onednn-too-old", check_old_onednn_is_refused},
       {"onednn-strided-post-ops", check_strided_post_ops},
-      {"onednn-odd-channels-bf16", [] { check_odd_channels(), check_odd_channels_forward(); }},
+      {"onednn-odd-channels-bf16",
+       [] { check_odd_channels(), check_odd_channels_forward(), check_odd_channels_of_a_line(); }},
       {"onednn-gemm-zero-point", check_gemm_zero_point},
-      {"onednn-log-softmax", check_log_softmax},
+      {"onednn-logarithm", check_logarithm},
+      {"onednn-padded-zero-point", check_padded_zero_point},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},
   };

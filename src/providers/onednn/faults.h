@@ -8,8 +8,8 @@
 
 namespace pl::onednn {
 
-extern const KnownFault kStridedPostOps, kOddChannels, kGemmZeroPoint, kLogSoftmax, kNanBecomesNumber, kPrimitiveCache,
-    kTooOld;
+extern const KnownFault kStridedPostOps, kOddChannels, kGemmZeroPoint, kLogarithm, kNanBecomesNumber, kPrimitiveCache,
+    kTooOld, kPaddedZeroPoint;
 
 // Whether the library that is loaded has the fault.
 bool has(const KnownFault& fault);
