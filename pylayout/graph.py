@@ -119,6 +119,60 @@ class Graph:
             self._constants[id(value)] = (value, made)
         return made
 
+    def parameter(self, name: str, value: Any, dtype: Any = None) -> Value:
+        """Add a parameter: a state that gradients are taken of. `value` is what it begins with."""
+        return self._keep(lib.pl_graph_parameter, name, value, dtype)
+
+    def state(self, name: str, value: Any, dtype: Any = None) -> Value:
+        """Add a value that a plan keeps between its runs, with what it is before the first one.
+
+        Ops read it as any value; `update` says what a run makes of it, `Plan.state` and `Plan.set_state` read and write
+        it. The array must not change until a plan is made.
+
+        >>> import numpy, pylayout as pl
+        >>> g = pl.Graph()
+        >>> count = g.state("count", numpy.zeros((), "float32"))
+        >>> g.update(count, count + 1)
+        >>> g.output(count * 10, "tens")
+        >>> plan = pl.compile(g, tune="off")
+        >>> [float(plan.run()[0]) for _ in range(3)], float(plan.state("count"))
+        ([0.0, 10.0, 20.0], 3.0)
+        """
+        return self._keep(lib.pl_graph_state, name, value, dtype)
+
+    def _keep(self, function: Any, name: str, value: Any, dtype: Any) -> Value:
+        tensor = as_input(value, "graph", "state") if dtype is None else asarray(value, dtype=dtype)
+        out = ffi.new("pl_value *")
+        check(function(self._handle, _text(name, "state's name"), tensor._handle, out))
+        return Value(self, out[0], name)
+
+    def update(self, state: Value, value: Value) -> None:
+        """After each run, `state` is what `value` was in it. The last call for a state counts."""
+        check(lib.pl_graph_update(self._handle, self._own(state, "state"), self._own(value, "value")))
+
+    def gradients(self, loss: Value, by: Sequence[Value]) -> list[Value]:
+        """Append what derives `loss`, a value of one element, by each of `by`: their gradients, of their shapes.
+
+        Raises UnsupportedError naming the node where an op in between has no gradient.
+
+        >>> import numpy, pylayout as pl
+        >>> g = pl.Graph()
+        >>> w = g.parameter("w", numpy.array([3.0, 4.0], "float32"))
+        >>> (dw,) = g.gradients((w * w).sum(), [w])
+        >>> g.output(dw)
+        >>> pl.compile(g, tune="off").run()[0]
+        array([6., 8.], dtype=float32)
+        """
+        values = [self._own(value, "a value to derive by") for value in by]
+        out = ffi.new("pl_value[]", max(1, len(values)))
+        check(lib.pl_graph_gradients(self._handle, self._own(loss, "loss"), values, len(values), out))
+        return [Value(self, out[i], f"{value.name}/gradient") for i, value in enumerate(by)]
+
+    def _own(self, value: Value, what: str) -> int:
+        if not isinstance(value, Value) or value.graph is not self:
+            raise ArgumentTypeError(f"graph: {what} is {value!r}, expected a Value of this graph")
+        return value._id
+
     def output(self, value: Value, name: str | None = None, layout: str | Layout | None = None) -> None:
         """Make a value a result. `layout`: in which it is wanted, None: plain; "any": as the plan likes."""
         if not isinstance(value, Value) or value.graph is not self:

@@ -66,6 +66,194 @@ def acosh(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def adam_step(
+    weight: Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    mean: Input | Value,
+    square: Input | Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.0,
+) -> Value: ...
+@overload
+def adam_step(
+    weight: Input | Value,
+    grad: Value,
+    lr: Input | Value,
+    mean: Input | Value,
+    square: Input | Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.0,
+) -> Value: ...
+@overload
+def adam_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Value,
+    mean: Input | Value,
+    square: Input | Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.0,
+) -> Value: ...
+@overload
+def adam_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    mean: Value,
+    square: Input | Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.0,
+) -> Value: ...
+@overload
+def adam_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    mean: Input | Value,
+    square: Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.0,
+) -> Value: ...
+@overload
+def adam_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    mean: Input | Value,
+    square: Input | Value,
+    step: Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.0,
+) -> Value: ...
+@overload
+def adam_step(
+    weight: Input,
+    grad: Input,
+    lr: Input,
+    mean: Input,
+    square: Input,
+    step: Input,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.0,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def adamw_step(
+    weight: Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    mean: Input | Value,
+    square: Input | Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.01,
+) -> Value: ...
+@overload
+def adamw_step(
+    weight: Input | Value,
+    grad: Value,
+    lr: Input | Value,
+    mean: Input | Value,
+    square: Input | Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.01,
+) -> Value: ...
+@overload
+def adamw_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Value,
+    mean: Input | Value,
+    square: Input | Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.01,
+) -> Value: ...
+@overload
+def adamw_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    mean: Value,
+    square: Input | Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.01,
+) -> Value: ...
+@overload
+def adamw_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    mean: Input | Value,
+    square: Value,
+    step: Input | Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.01,
+) -> Value: ...
+@overload
+def adamw_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    mean: Input | Value,
+    square: Input | Value,
+    step: Value,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.01,
+) -> Value: ...
+@overload
+def adamw_step(
+    weight: Input,
+    grad: Input,
+    lr: Input,
+    mean: Input,
+    square: Input,
+    step: Input,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-08,
+    weight_decay: float = 0.01,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def adaptive_avg_pool1d(
     x: Value,
     output_size: int | Sequence[int],
@@ -74,6 +262,19 @@ def adaptive_avg_pool1d(
 def adaptive_avg_pool1d(
     x: Input,
     output_size: int | Sequence[int],
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def adaptive_avg_pool1d_backward(
+    grad: Value,
+    input_size: int | Sequence[int],
+) -> Value: ...
+@overload
+def adaptive_avg_pool1d_backward(
+    grad: Input,
+    input_size: int | Sequence[int],
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -92,6 +293,19 @@ def adaptive_avg_pool2d(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def adaptive_avg_pool2d_backward(
+    grad: Value,
+    input_size: int | Sequence[int],
+) -> Value: ...
+@overload
+def adaptive_avg_pool2d_backward(
+    grad: Input,
+    input_size: int | Sequence[int],
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def adaptive_avg_pool3d(
     x: Value,
     output_size: int | Sequence[int],
@@ -100,6 +314,19 @@ def adaptive_avg_pool3d(
 def adaptive_avg_pool3d(
     x: Input,
     output_size: int | Sequence[int],
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def adaptive_avg_pool3d_backward(
+    grad: Value,
+    input_size: int | Sequence[int],
+) -> Value: ...
+@overload
+def adaptive_avg_pool3d_backward(
+    grad: Input,
+    input_size: int | Sequence[int],
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -118,6 +345,24 @@ def adaptive_max_pool1d(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def adaptive_max_pool1d_backward(
+    x: Value,
+    grad: Input | Value,
+) -> Value: ...
+@overload
+def adaptive_max_pool1d_backward(
+    x: Input | Value,
+    grad: Value,
+) -> Value: ...
+@overload
+def adaptive_max_pool1d_backward(
+    x: Input,
+    grad: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def adaptive_max_pool2d(
     x: Value,
     output_size: int | Sequence[int],
@@ -131,6 +376,24 @@ def adaptive_max_pool2d(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def adaptive_max_pool2d_backward(
+    x: Value,
+    grad: Input | Value,
+) -> Value: ...
+@overload
+def adaptive_max_pool2d_backward(
+    x: Input | Value,
+    grad: Value,
+) -> Value: ...
+@overload
+def adaptive_max_pool2d_backward(
+    x: Input,
+    grad: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def adaptive_max_pool3d(
     x: Value,
     output_size: int | Sequence[int],
@@ -139,6 +402,24 @@ def adaptive_max_pool3d(
 def adaptive_max_pool3d(
     x: Input,
     output_size: int | Sequence[int],
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def adaptive_max_pool3d_backward(
+    x: Value,
+    grad: Input | Value,
+) -> Value: ...
+@overload
+def adaptive_max_pool3d_backward(
+    x: Input | Value,
+    grad: Value,
+) -> Value: ...
+@overload
+def adaptive_max_pool3d_backward(
+    x: Input,
+    grad: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -326,6 +607,29 @@ def avg_pool1d(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def avg_pool1d_backward(
+    grad: Value,
+    input_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Value: ...
+@overload
+def avg_pool1d_backward(
+    grad: Input,
+    input_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def avg_pool2d(
     x: Value,
     kernel_size: int | Sequence[int],
@@ -347,6 +651,29 @@ def avg_pool2d(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def avg_pool2d_backward(
+    grad: Value,
+    input_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Value: ...
+@overload
+def avg_pool2d_backward(
+    grad: Input,
+    input_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def avg_pool3d(
     x: Value,
     kernel_size: int | Sequence[int],
@@ -358,6 +685,29 @@ def avg_pool3d(
 @overload
 def avg_pool3d(
     x: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def avg_pool3d_backward(
+    grad: Value,
+    input_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Value: ...
+@overload
+def avg_pool3d_backward(
+    grad: Input,
+    input_size: int | Sequence[int],
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
@@ -414,6 +764,94 @@ def batch_norm(
     activation: str | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def batch_norm_backward(
+    x: Value,
+    grad: Input | Value,
+    mean: Input | Value,
+    variance: Input | Value,
+    weight: Input | Value,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def batch_norm_backward(
+    x: Input | Value,
+    grad: Value,
+    mean: Input | Value,
+    variance: Input | Value,
+    weight: Input | Value,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def batch_norm_backward(
+    x: Input | Value,
+    grad: Input | Value,
+    mean: Value,
+    variance: Input | Value,
+    weight: Input | Value,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def batch_norm_backward(
+    x: Input | Value,
+    grad: Input | Value,
+    mean: Input | Value,
+    variance: Value,
+    weight: Input | Value,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def batch_norm_backward(
+    x: Input | Value,
+    grad: Input | Value,
+    mean: Input | Value,
+    variance: Input | Value,
+    weight: Value,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def batch_norm_backward(
+    x: Input,
+    grad: Input,
+    mean: Input,
+    variance: Input,
+    weight: Input,
+    eps: float = 1e-05,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def batch_norm_training(
+    x: Value,
+    weight: Input | Value,
+    bias: Input | Value,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def batch_norm_training(
+    x: Input | Value,
+    weight: Value,
+    bias: Input | Value,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def batch_norm_training(
+    x: Input | Value,
+    weight: Input | Value,
+    bias: Value,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def batch_norm_training(
+    x: Input,
+    weight: Input,
+    bias: Input,
+    eps: float = 1e-05,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -557,6 +995,39 @@ def conv1d(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def conv1d_backward_weights(
+    x: Value,
+    grad: Input | Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Value: ...
+@overload
+def conv1d_backward_weights(
+    x: Input | Value,
+    grad: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Value: ...
+@overload
+def conv1d_backward_weights(
+    x: Input,
+    grad: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def conv2d(
     x: Value,
     weight: Input | Value,
@@ -602,6 +1073,39 @@ def conv2d(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def conv2d_backward_weights(
+    x: Value,
+    grad: Input | Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Value: ...
+@overload
+def conv2d_backward_weights(
+    x: Input | Value,
+    grad: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Value: ...
+@overload
+def conv2d_backward_weights(
+    x: Input,
+    grad: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def conv3d(
     x: Value,
     weight: Input | Value,
@@ -642,6 +1146,39 @@ def conv3d(
     residual: Input | None = None,
     activation_alpha: float | None = None,
     activation_beta: float | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def conv3d_backward_weights(
+    x: Value,
+    grad: Input | Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Value: ...
+@overload
+def conv3d_backward_weights(
+    x: Input | Value,
+    grad: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> Value: ...
+@overload
+def conv3d_backward_weights(
+    x: Input,
+    grad: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -835,6 +1372,79 @@ def cosh(
 @overload
 def cosh(
     x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def cross_entropy(
+    x: Value,
+    target: Input | Value,
+    weight: Input | Value | None = None,
+    ignore_index: int = -100,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    label_smoothing: float = 0.0,
+) -> Value: ...
+@overload
+def cross_entropy(
+    x: Input | Value,
+    target: Value,
+    weight: Input | Value | None = None,
+    ignore_index: int = -100,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    label_smoothing: float = 0.0,
+) -> Value: ...
+@overload
+def cross_entropy(
+    x: Input,
+    target: Input,
+    weight: Input | None = None,
+    ignore_index: int = -100,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    label_smoothing: float = 0.0,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def cross_entropy_backward(
+    x: Value,
+    target: Input | Value,
+    grad: Input | Value,
+    weight: Input | Value | None = None,
+    ignore_index: int = -100,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    label_smoothing: float = 0.0,
+) -> Value: ...
+@overload
+def cross_entropy_backward(
+    x: Input | Value,
+    target: Value,
+    grad: Input | Value,
+    weight: Input | Value | None = None,
+    ignore_index: int = -100,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    label_smoothing: float = 0.0,
+) -> Value: ...
+@overload
+def cross_entropy_backward(
+    x: Input | Value,
+    target: Input | Value,
+    grad: Value,
+    weight: Input | Value | None = None,
+    ignore_index: int = -100,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    label_smoothing: float = 0.0,
+) -> Value: ...
+@overload
+def cross_entropy_backward(
+    x: Input,
+    target: Input,
+    grad: Input,
+    weight: Input | None = None,
+    ignore_index: int = -100,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    label_smoothing: float = 0.0,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1105,6 +1715,30 @@ def gather(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def gather_backward(
+    grad: Value,
+    index: Input | Value,
+    dim: int,
+    size: int,
+) -> Value: ...
+@overload
+def gather_backward(
+    grad: Input | Value,
+    index: Value,
+    dim: int,
+    size: int,
+) -> Value: ...
+@overload
+def gather_backward(
+    grad: Input,
+    index: Input,
+    dim: int,
+    size: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def ge(
     x: Value,
     y: Input | Value,
@@ -1171,6 +1805,33 @@ def group_norm(
     num_groups: int,
     weight: Input | None = None,
     bias: Input | None = None,
+    eps: float = 1e-05,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def group_norm_backward(
+    x: Value,
+    grad: Input | Value,
+    num_groups: int,
+    weight: Input | Value | None = None,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def group_norm_backward(
+    x: Input | Value,
+    grad: Value,
+    num_groups: int,
+    weight: Input | Value | None = None,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def group_norm_backward(
+    x: Input,
+    grad: Input,
+    num_groups: int,
+    weight: Input | None = None,
     eps: float = 1e-05,
     *,
     layout: str | Layout = "auto",
@@ -1300,6 +1961,30 @@ def index_select(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def index_select_backward(
+    grad: Value,
+    index: Input | Value,
+    dim: int,
+    size: int,
+) -> Value: ...
+@overload
+def index_select_backward(
+    grad: Input | Value,
+    index: Value,
+    dim: int,
+    size: int,
+) -> Value: ...
+@overload
+def index_select_backward(
+    grad: Input,
+    index: Input,
+    dim: int,
+    size: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def instance_norm(
     x: Value,
     weight: Input | Value | None = None,
@@ -1407,6 +2092,33 @@ def layer_norm(
     normalized_shape: int | Sequence[int],
     weight: Input | None = None,
     bias: Input | None = None,
+    eps: float = 1e-05,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def layer_norm_backward(
+    x: Value,
+    grad: Input | Value,
+    normalized_shape: int | Sequence[int],
+    weight: Input | Value | None = None,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def layer_norm_backward(
+    x: Input | Value,
+    grad: Value,
+    normalized_shape: int | Sequence[int],
+    weight: Input | Value | None = None,
+    eps: float = 1e-05,
+) -> Value: ...
+@overload
+def layer_norm_backward(
+    x: Input,
+    grad: Input,
+    normalized_shape: int | Sequence[int],
+    weight: Input | None = None,
     eps: float = 1e-05,
     *,
     layout: str | Layout = "auto",
@@ -1763,6 +2475,39 @@ def max_pool1d(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def max_pool1d_backward(
+    x: Value,
+    grad: Input | Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
+def max_pool1d_backward(
+    x: Input | Value,
+    grad: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
+def max_pool1d_backward(
+    x: Input,
+    grad: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def max_pool2d(
     x: Value,
     kernel_size: int | Sequence[int],
@@ -1784,6 +2529,39 @@ def max_pool2d(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def max_pool2d_backward(
+    x: Value,
+    grad: Input | Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
+def max_pool2d_backward(
+    x: Input | Value,
+    grad: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
+def max_pool2d_backward(
+    x: Input,
+    grad: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def max_pool3d(
     x: Value,
     kernel_size: int | Sequence[int],
@@ -1795,6 +2573,39 @@ def max_pool3d(
 @overload
 def max_pool3d(
     x: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def max_pool3d_backward(
+    x: Value,
+    grad: Input | Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
+def max_pool3d_backward(
+    x: Input | Value,
+    grad: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
+def max_pool3d_backward(
+    x: Input,
+    grad: Input,
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
@@ -2265,6 +3076,27 @@ def quantize_linear(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def random_dropout(
+    x: Value,
+    seed: Input | Value,
+    p: float = 0.5,
+) -> Value: ...
+@overload
+def random_dropout(
+    x: Input | Value,
+    seed: Value,
+    p: float = 0.5,
+) -> Value: ...
+@overload
+def random_dropout(
+    x: Input,
+    seed: Input,
+    p: float = 0.5,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def reciprocal(
     x: Value,
 ) -> Value: ...
@@ -2407,6 +3239,33 @@ def rms_norm(
 @overload
 def rms_norm(
     x: Input,
+    normalized_shape: int | Sequence[int],
+    weight: Input | None = None,
+    eps: float = 1e-06,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def rms_norm_backward(
+    x: Value,
+    grad: Input | Value,
+    normalized_shape: int | Sequence[int],
+    weight: Input | Value | None = None,
+    eps: float = 1e-06,
+) -> Value: ...
+@overload
+def rms_norm_backward(
+    x: Input | Value,
+    grad: Value,
+    normalized_shape: int | Sequence[int],
+    weight: Input | Value | None = None,
+    eps: float = 1e-06,
+) -> Value: ...
+@overload
+def rms_norm_backward(
+    x: Input,
+    grad: Input,
     normalized_shape: int | Sequence[int],
     weight: Input | None = None,
     eps: float = 1e-06,
@@ -2568,6 +3427,53 @@ def selu(
 @overload
 def selu(
     x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def sgd_step(
+    weight: Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    velocity: Input | Value | None = None,
+    momentum: float = 0.0,
+    dampening: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+) -> Value: ...
+@overload
+def sgd_step(
+    weight: Input | Value,
+    grad: Value,
+    lr: Input | Value,
+    velocity: Input | Value | None = None,
+    momentum: float = 0.0,
+    dampening: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+) -> Value: ...
+@overload
+def sgd_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Value,
+    velocity: Input | Value | None = None,
+    momentum: float = 0.0,
+    dampening: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+) -> Value: ...
+@overload
+def sgd_step(
+    weight: Input,
+    grad: Input,
+    lr: Input,
+    velocity: Input | None = None,
+    momentum: float = 0.0,
+    dampening: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

@@ -52,6 +52,7 @@ class Plan:
     """A compiled graph. `run` takes and gives NumPy arrays; calling it takes and gives tensors, without copies.
 
     inputs, outputs: dicts with name, dtype, shape and layout, in order.
+    states: of the values that are kept between runs, name, dtype, shape, whether one is a parameter, whether updated.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Plan:
         self.device: str = description["device"]
         self.inputs: list[dict[str, Any]] = description["inputs"]
         self.outputs: list[dict[str, Any]] = description["outputs"]
+        self.states: list[dict[str, Any]] = description["states"]
         self._shapes = tuple(tuple(item["shape"]) for item in self.inputs)
 
     def __del__(self, release: Any = lib.pl_plan_release) -> None:
@@ -99,6 +101,19 @@ class Plan:
         check(lib.pl_plan_run(self._handle, handles, len(given), out, len(self.outputs)))
         results = tuple(adopt(out[i]) for i in range(len(self.outputs)))
         return results[0] if len(results) == 1 else results
+
+    # ---- values that are kept between runs ----
+
+    def state(self, name: str) -> numpy.ndarray[Any, Any]:
+        """A copy of a value that the plan keeps (`Graph.state`, `Graph.parameter`), as it is between two runs."""
+        out = ffi.new("pl_tensor *")
+        check(lib.pl_plan_state(self._handle, _name_bytes(name), out))
+        return numpy.asarray(adopt(out[0]))
+
+    def set_state(self, name: str, value: Any) -> None:
+        """Put another value, of the same shape and dtype, in the place of one that the plan keeps."""
+        tensor = value if isinstance(value, Tensor) else asarray(value)
+        check(lib.pl_plan_set_state(self._handle, _name_bytes(name), tensor._handle))
 
     def run(self, *arrays: Any) -> list[numpy.ndarray[Any, Any]]:
         """Run on NumPy arrays, in the order of `inputs`, or by name in one dict. Returns a list of NumPy arrays."""
@@ -437,6 +452,12 @@ def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: 
     out = ffi.new("pl_plan *")
     check(lib.pl_plan_load(context_handle(), _path_bytes(path), text.encode(), out))
     return Plan(out[0])
+
+
+def _name_bytes(name: str) -> bytes:
+    if not isinstance(name, str) or "\0" in name:
+        raise ArgumentTypeError(f"plan: a state's name is {name!r}, expected text without NUL characters")
+    return name.encode()
 
 
 def _path_bytes(path: str | os.PathLike[str]) -> bytes:

@@ -273,6 +273,18 @@ PL_API pl_status pl_graph_constant(pl_graph graph, const char* name, pl_tensor t
  * messages and profiles.  The op's results are the values *first, *first + 1, ...: *count (may be NULL) of them. */
 PL_API pl_status pl_graph_op(pl_graph graph, const char* op, pl_attributes attributes, const pl_value* inputs,
                              size_t input_count, const char* name, pl_value* first, size_t* count);
+/* A named value that a plan keeps between its runs, with what it is before the first one.  Ops read it as any value;
+ * pl_graph_update says what it becomes by a run, and pl_plan_state reads it.  A parameter is a state that gradients are
+ * taken of.  The graph keeps the tensor, which must not change until a plan is made; plans copy it. */
+PL_API pl_status pl_graph_parameter(pl_graph graph, const char* name, pl_tensor tensor, pl_value* value);
+PL_API pl_status pl_graph_state(pl_graph graph, const char* name, pl_tensor tensor, pl_value* value);
+/* After each run, `state` is what `value` was in it.  A second call for one state replaces the first. */
+PL_API pl_status pl_graph_update(pl_graph graph, pl_value state, pl_value value);
+/* Appends the ops that derive `loss`, a value of one element, by each of `count` values; gradients[i] is that by by[i],
+ * of its shape and dtype.  PL_ERROR_UNSUPPORTED where an op between them has no gradient; the graph is then as before.
+ */
+PL_API pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count,
+                                    pl_value* gradients);
 /* Makes a value a result of the graph.  name NULL: the value's.  layout: in which the caller wants it; NULL: plain;
  * "any": as the plan likes. */
 PL_API pl_status pl_graph_output(pl_graph graph, pl_value value, const char* name, const char* layout);
@@ -319,7 +331,11 @@ PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input
  * their dtype.  No output may overlap another one or an input. */
 PL_API pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t input_count, void* const* outputs,
                                     size_t output_count);
-/* Writes graph, weights and choices to a file, whole or not at all. */
+/* A copy of a value that the plan keeps (pl_graph_state), as it is between two runs, and another in its place, of the
+ * same shape and dtype.  Runs of a plan that keeps values wait for each other, and these calls for them. */
+PL_API pl_status pl_plan_state(pl_plan plan, const char* name, pl_tensor* tensor);
+PL_API pl_status pl_plan_set_state(pl_plan plan, const char* name, pl_tensor tensor);
+/* Writes graph, weights, states and choices to a file, whole or not at all. */
 PL_API pl_status pl_plan_save(pl_plan plan, const char* path);
 /* Reads a plan that was saved.  options is NULL or attribute text, as for pl_plan_compile, and replan=true|false: a
  * plan made for other hardware, software or numbers of threads is compiled anew with these options, or refused with

@@ -84,6 +84,24 @@ FAMILIES = [
     ("recurrent", "Recurrent layers", ["recurrent"]),
     ("quantised", "Quantisation", ["quantize_linear", "dequantize_linear", "quantized_conv", "quantized_matmul"]),
     ("fused", "Fused blocks", ["squeeze_excite"]),
+    (
+        "training",
+        "Training: gradients, losses, steps",
+        [
+            "conv_backward_weights",
+            "batch_norm_training",
+            "batch_norm_backward",
+            "layer_norm_backward",
+            "group_norm_backward",
+            "pool_backward",
+            "cross_entropy",
+            "cross_entropy_backward",
+            "gather_backward",
+            "gather_elements_backward",
+            "optimizer_step",
+            "random_dropout",
+        ],
+    ),
 ]
 
 TYPES = {

@@ -98,6 +98,12 @@ class Case:
     def _values(self, rng: np.random.Generator, name: str, number: int, dtype: str, shape: tuple[int, ...]) -> Array:
         if dtype in _INTEGERS:
             return self._integers(rng, name, dtype, shape)
+        if name == "lr":
+            return rounded(rng.uniform(0.001, 0.1, shape), dtype)
+        if name == "step":
+            return rounded(rng.integers(1, 100, shape).astype(np.float64), dtype)
+        if name in ("variance", "square") or (name == "weight" and self.op.startswith("cross_entropy")):
+            return rounded(rng.uniform(0.5, 2.0, shape), dtype)
         if name == "running_var" or (name == "scale" and "quantize" in self.op):
             return rounded(rng.uniform(0.5, 2.0, shape) * (0.02 if name == "scale" else 1), dtype)
         if name.endswith("_scale"):  # of quantised tensors
@@ -141,6 +147,11 @@ class Case:
         if name == "sequence_lens":
             steps = (parse_spec(self.inputs[0]) or ("", (1, 1)))[1][1 if self.attributes.get("batch_first") else 0]
             return rng.integers(1, steps + 1, shape).astype(kind)
+        if name == "target":
+            classes = (parse_spec(self.inputs[0]) or ("", (1, 1)))[1][1]
+            return rng.integers(0, classes, shape).astype(kind)
+        if name == "index" and "size" in self.attributes:
+            return rng.integers(-int(self.attributes["size"]), int(self.attributes["size"]), shape).astype(kind)
         if name == "index":
             table = parse_spec(self.inputs[1 if self.op == "embedding" else 0])
             assert table is not None

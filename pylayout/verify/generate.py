@@ -9,6 +9,7 @@ import numpy as np
 
 from . import functions
 from .case import Case, parse_spec
+from .generate_training import training_case
 
 __all__ = ["FAMILIES", "random_case"]
 
@@ -493,6 +494,7 @@ FAMILIES: dict[str, tuple[float, Callable[[Generator], Case | None]]] = {
     "quantized": (2, _quantized),
     "squeeze_excite": (0.5, _squeeze_excite),
     "rare": (1, _rare),
+    "training": (2, lambda rng: training_case(rng, _conv, _pool, _image)),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from . import elementwise, movement, norms, products, quantized, recurrent  # noqa: F401  (they register)
+from . import elementwise, movement, norms, products, quantized, recurrent, training  # noqa: F401  (they register)
 from .case import Case
 from .reference import REFERENCES, Accuracy, Reference
 

@@ -1,11 +1,14 @@
 // The C ABI of graphs.
 #include "graph/graph.h"
 
+#include <algorithm>
+
 #include "abi/describe.h"
 #include "abi/guard.h"
 #include "abi/handles.h"
 #include "abi/schema.h"
 #include "core/json.h"
+#include "graph/gradients.h"
 #include "graph/pass.h"
 
 using namespace pl;
@@ -96,6 +99,42 @@ pl_status pl_graph_constant(pl_graph graph, const char* name, pl_tensor tensor, 
     require(entry.context == locked.entry.context, Code::invalid_argument, function,
             ": tensor belongs to another context than the graph");
     *value = locked.graph.constant(name ? name : "", std::move(entry.tensor));
+  });
+}
+
+static void add_kept(pl_graph graph, const char* name, pl_tensor tensor, pl_value* value, bool parameter,
+                     const char* function) {
+  Locked locked(graph, function);
+  require_pointer(name, function, "name");
+  require_pointer(value, function, "value");
+  TensorEntry entry = tensor_of(tensor, function);
+  require(entry.context == locked.entry.context, Code::invalid_argument, function,
+          ": tensor belongs to another context than the graph");
+  *value = locked.graph.keep(name, std::move(entry.tensor), parameter);
+}
+
+pl_status pl_graph_parameter(pl_graph graph, const char* name, pl_tensor tensor, pl_value* value) {
+  return guarded([&] { add_kept(graph, name, tensor, value, true, "pl_graph_parameter"); });
+}
+
+pl_status pl_graph_state(pl_graph graph, const char* name, pl_tensor tensor, pl_value* value) {
+  return guarded([&] { add_kept(graph, name, tensor, value, false, "pl_graph_state"); });
+}
+
+pl_status pl_graph_update(pl_graph graph, pl_value state, pl_value value) {
+  return guarded([&] { Locked(graph, "pl_graph_update").graph.update(state, value); });
+}
+
+pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count, pl_value* made) {
+  return guarded([&] {
+    const char* function = "pl_graph_gradients";
+    Locked locked(graph, function);
+    require(count == 0 || (by != nullptr && made != nullptr), Code::invalid_argument, function,
+            ": by or gradients is NULL, expected ", count, " values");
+    Graph changed = locked.graph;  // as it was where an op has no gradient
+    const std::vector<ValueId> results = gradients(changed, loss, std::vector<ValueId>(by, by + count));
+    locked.graph = std::move(changed);
+    std::copy(results.begin(), results.end(), made);
   });
 }
 

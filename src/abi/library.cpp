@@ -40,7 +40,8 @@ std::string schemas_json() {
   json.list();
   for (const Schema* schema : all_schemas()) {
     json.object().field("name", schema->name).field("kind", schema->kind).field("doc", schema->doc);
-    json.field("view", schema->view != nullptr).field("several", schema->several).key("constants").object();
+    json.field("view", schema->view != nullptr).field("several", schema->several);
+    json.field("differentiable", schema->gradient != nullptr).key("constants").object();
     for (const auto& [key, value] : schema->constants) json.field(key, value);
     json.end().key("parameters").list();
     for (const Parameter& parameter : schema->parameters) write_parameter(json, parameter);

@@ -51,7 +51,7 @@ pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input_count,
   return guarded([&] {
     const char* function = "pl_plan_run";
     const PlanRef self = plan_of(plan, function);
-    const size_t count = self->graph().outputs().size();
+    const size_t count = self->results().size();
     require(capacity >= count && (outputs != nullptr || count == 0), Code::invalid_argument, function,
             ": outputs has room for ", outputs ? capacity : 0, ", expected ", count);
     const std::vector<TensorRef> given =
@@ -79,28 +79,52 @@ pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t inp
     const char* function = "pl_plan_run_memory";
     const PlanRef self = plan_of(plan, function);
     const Graph& graph = self->graph();
-    require(input_count == graph.inputs().size() && (inputs != nullptr || input_count == 0), Code::invalid_argument,
-            function, ": ", inputs ? input_count : 0, " inputs given, expected ", graph.inputs().size());
-    require(output_count == graph.outputs().size() && (outputs != nullptr || output_count == 0), Code::invalid_argument,
-            function, ": ", outputs ? output_count : 0, " outputs given, expected ", graph.outputs().size());
+    const std::vector<const GraphInput*> wanted = self->inputs();
+    const std::vector<const GraphOutput*> results = self->results();
+    require(input_count == wanted.size() && (inputs != nullptr || input_count == 0), Code::invalid_argument, function,
+            ": ", inputs ? input_count : 0, " inputs given, expected ", wanted.size());
+    require(output_count == results.size() && (outputs != nullptr || output_count == 0), Code::invalid_argument,
+            function, ": ", outputs ? output_count : 0, " outputs given, expected ", results.size());
     Device& cpu = self->context()->device("cpu");
     std::vector<TensorRef> given, destinations;
     given.reserve(input_count);
     destinations.reserve(output_count);
     for (size_t i = 0; i < input_count; ++i) {
-      const GraphInput& input = graph.inputs()[i];
+      const GraphInput& input = *wanted[i];
       const Value& value = graph.value(input.value);
       const auto layout = input.pinned ? std::optional<Layout>(value.desc.layout) : std::nullopt;
       given.push_back(over_memory(cpu, "pl_plan_run_memory: input", value, layout, const_cast<void*>(inputs[i])));
     }
     for (size_t i = 0; i < output_count; ++i) {
-      const GraphOutput& output = graph.outputs()[i];
+      const GraphOutput& output = *results[i];
       destinations.push_back(
           over_memory(cpu, "pl_plan_run_memory: output", graph.value(output.value), output.layout, outputs[i]));
     }
     self->run(given, destinations);
     // A tensor is done when it is read; memory must be when the call returns.
     if (&self->home() != &cpu) self->home().synchronize();
+  });
+}
+
+pl_status pl_plan_state(pl_plan plan, const char* name, pl_tensor* tensor) {
+  return guarded([&] {
+    const char* function = "pl_plan_state";
+    const PlanRef self = plan_of(plan, function);
+    require_pointer(name, function, "name");
+    require_pointer(tensor, function, "tensor");
+    *tensor = new_handle({self->state(name), self->context()});
+  });
+}
+
+pl_status pl_plan_set_state(pl_plan plan, const char* name, pl_tensor tensor) {
+  return guarded([&] {
+    const char* function = "pl_plan_set_state";
+    const PlanRef self = plan_of(plan, function);
+    require_pointer(name, function, "name");
+    const TensorEntry entry = tensor_of(tensor, function);
+    require(entry.context == self->context(), Code::invalid_argument, function,
+            ": tensor belongs to another context than the plan");
+    self->set_state(name, entry.tensor);
   });
 }
 
@@ -143,13 +167,20 @@ pl_status pl_plan_describe(pl_plan plan, char** json) {
       out.field("shape", desc.shape.vector()).field("layout", layout).end();
     };
     out.object().field("device", self->home().name()).key("inputs").list();
-    for (const GraphInput& input : graph.inputs()) {
-      const Value& value = graph.value(input.value);
-      describe(value.name, value.desc, input.pinned ? value.desc.layout.str() : "any");
+    for (const GraphInput* input : self->inputs()) {
+      const Value& value = graph.value(input->value);
+      describe(value.name, value.desc, input->pinned ? value.desc.layout.str() : "any");
+    }
+    out.end().key("states").list();
+    for (const KeptValue& kept : graph.kept()) {
+      const Value& value = graph.value(kept.value);
+      out.object().field("name", value.name).field("dtype", std::string(name_of(value.desc.dtype)));
+      out.field("shape", value.desc.shape.vector()).field("parameter", kept.parameter);
+      out.field("updated", kept.update != kNoValue).end();
     }
     out.end().key("outputs").list();
-    for (const GraphOutput& output : graph.outputs())
-      describe(output.name, graph.value(output.value).desc, output.layout ? output.layout->str() : "any");
+    for (const GraphOutput* output : self->results())
+      describe(output->name, graph.value(output->value).desc, output->layout ? output->layout->str() : "any");
     out.end().end();
     *json = copied_string(out.str().data(), out.str().size());
   });

@@ -158,7 +158,7 @@ const Rule* rule_of(const std::string& kind) {
 }  // namespace
 
 std::optional<int64_t> batch_of(const Graph& graph) {
-  if (graph.inputs().empty()) return std::nullopt;
+  if (graph.inputs().empty() || !graph.kept().empty()) return std::nullopt;
   const TensorDesc& first = graph.value(graph.inputs()[0].value).desc;
   if (first.rank() == 0) return std::nullopt;
   const int64_t batch = first.shape[0];

@@ -78,7 +78,7 @@ ValueId Graph::input(const std::string& name, const TensorDesc& desc, const std:
             it == known.end() ? 0 : it->second, " as in another input");
   }
   const ValueId id = add_value(name, desc, -1, 0);
-  inputs_.push_back({id, axes, pinned});
+  inputs_.push_back({id, axes, pinned, -1});
   return id;
 }
 
@@ -126,7 +126,57 @@ void Graph::output(ValueId id, const std::string& name, std::optional<Layout> la
   std::string unique = name.empty() ? value(id).name : name;
   for (int i = 1; std::any_of(outputs_.begin(), outputs_.end(), [&](const auto& o) { return o.name == unique; }); ++i)
     unique = (name.empty() ? value(id).name : name) + "." + std::to_string(i);
-  outputs_.push_back({id, unique, layout});
+  outputs_.push_back({id, unique, layout, -1});
+}
+
+int32_t Graph::find_kept(const std::string& name) const {
+  for (size_t i = 0; i < kept_.size(); ++i)
+    if (value(kept_[i].value).name == name) return int32_t(i);
+  return -1;
+}
+
+ValueId Graph::keep(const std::string& name, TensorRef initial, bool parameter) {
+  require(initial != nullptr, Code::invalid_argument, "graph: state \"", name, "\" has no tensor");
+  const TensorDesc desc = TensorDesc::dense(initial->desc().dtype, initial->desc().shape);
+  const ValueId id = input(name, desc);
+  inputs_.back().kept = int32_t(kept_.size());
+  kept_.push_back({id, kNoValue, std::move(initial), parameter});
+  return id;
+}
+
+void Graph::update(ValueId state, ValueId update) {
+  const auto found = std::find_if(kept_.begin(), kept_.end(), [&](const KeptValue& k) { return k.value == state; });
+  require(found != kept_.end(), Code::invalid_argument, "graph: value ", state,
+          " is updated, expected a parameter or a state of this graph");
+  require(update >= 0 && size_t(update) < values_.size(), Code::invalid_argument, "graph: state \"", value(state).name,
+          "\" is updated to value ", update, ", which is not of this graph");
+  const TensorDesc &before = value(state).desc, &after = value(update).desc;
+  require(before.shape == after.shape && before.dtype == after.dtype, Code::shape, "graph: state \"", value(state).name,
+          "\" is updated to ", type_text(after), ", expected ", type_text(before));
+  const int32_t index = int32_t(found - kept_.begin());
+  found->update = update;
+  for (GraphOutput& output : outputs_)
+    if (output.kept == index) {
+      output.value = update;
+      return;
+    }
+  outputs_.push_back({update, value(state).name + "/update", Layout::plain(before.rank()), index});
+}
+
+void Graph::adopt_kept(const Graph& other, const std::vector<ValueId>& places) {
+  kept_.clear();
+  for (const KeptValue& kept : other.kept_) {
+    const auto index = int32_t(kept_.size());
+    kept_.push_back({places[size_t(kept.value)], kNoValue, kept.initial, kept.parameter});
+    for (GraphInput& input : inputs_)
+      if (input.value == kept_.back().value) input.kept = index;
+  }
+  require(outputs_.size() == other.outputs_.size(), Code::internal, "graph: kept values of a graph with ",
+          other.outputs_.size(), " outputs, expected ", outputs_.size());
+  for (size_t k = 0; k < outputs_.size(); ++k) {
+    const int32_t index = outputs_[k].kept = other.outputs_[k].kept;
+    if (index >= 0) kept_[size_t(index)].update = outputs_[k].value;
+  }
 }
 
 const Node* Graph::maker(ValueId id) const {
@@ -229,6 +279,7 @@ Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
     for (size_t k = 0; k < outputs.size(); ++k) places[size_t(node.outputs[k])] = outputs[k];
   }
   for (const GraphOutput& output : outputs_) result.output(places[size_t(output.value)], output.name, output.layout);
+  result.adopt_kept(*this, places);
   return result;
 }
 
@@ -237,7 +288,10 @@ Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
 std::string Graph::str() const {
   std::string text;
   for (const GraphInput& input : inputs_) {
-    text += "input " + value(input.value).name + ": " + type_text(value(input.value).desc);
+    text += (input.kept < 0                        ? "input "
+             : kept_[size_t(input.kept)].parameter ? "parameter "
+                                                   : "state ") +
+            value(input.value).name + ": " + type_text(value(input.value).desc);
     for (size_t i = 0; i < input.axes.size(); ++i)
       if (!input.axes[i].empty()) text += concat(" axis ", i, " = ", input.axes[i]);
     text += input.pinned ? "\n" : " in any layout\n";
@@ -303,9 +357,21 @@ std::string Graph::json() const {
   };
   json.object().key("inputs").list();
   for (const GraphInput& input : inputs_) {
+    if (input.kept >= 0) continue;
     json.object();
     describe(value(input.value));
     json.field("axes", input.axes).field("pinned", input.pinned).end();
+  }
+  json.end().key("states").list();
+  for (const KeptValue& kept : kept_) {
+    json.object();
+    describe(value(kept.value));
+    json.field("parameter", kept.parameter);
+    if (kept.update == kNoValue)
+      json.key("update").null();
+    else
+      json.field("update", value(kept.update).name);
+    json.end();
   }
   json.end().key("constants").list();
   const std::vector<int32_t> uses = use_counts();
@@ -331,6 +397,7 @@ std::string Graph::json() const {
   }
   json.end().key("outputs").list();
   for (const GraphOutput& output : outputs_) {
+    if (output.kept >= 0) continue;
     json.object().field("name", output.name).field("id", output.value).field("value", value(output.value).name);
     json.field("layout", output.layout ? output.layout->str() : std::string("any")).end();
   }
@@ -407,7 +474,10 @@ size_t Graph::tidy() {
   inserted_.clear();
   for (Node& node : merged)
     for (ValueId& id : node.inputs) id = resolved(id);
-  for (GraphOutput& output : outputs_) output.value = resolved(output.value);
+  for (GraphOutput& output : outputs_) {
+    output.value = resolved(output.value);
+    if (output.kept >= 0) kept_[size_t(output.kept)].update = output.value;
+  }
   forward_.clear();
 
   std::vector<bool> needed(values_.size(), false);

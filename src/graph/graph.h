@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/tensor.h"
@@ -36,16 +37,27 @@ struct Node {
   std::vector<ValueId> outputs;
 };
 
+// A named value that a program keeps between its runs.  It is an input and, where it is updated, an output of the
+// graph, which the plan gives and takes by itself.
+struct KeptValue {
+  ValueId value = kNoValue;   // what ops read: the value before the run
+  ValueId update = kNoValue;  // the value after the run; kNoValue: no run changes it
+  TensorRef initial;          // before the first run
+  bool parameter = false;     // gradients are taken of it
+};
+
 struct GraphInput {
   ValueId value = kNoValue;
   std::vector<std::string> axes;  // names of its axes, "" for those that are fixed; empty: none is named
   bool pinned = true;             // the caller gives it in desc.layout.  False: in whatever layout the plan likes
+  int32_t kept = -1;              // given by the plan: an index into Graph::kept(); -1: by the caller
 };
 
 struct GraphOutput {
   ValueId value = kNoValue;
   std::string name;
   std::optional<Layout> layout;  // the layout the caller wants it in; none: whatever the plan likes
+  int32_t kept = -1;  // the update of a kept value: an index into Graph::kept(); -1: a result of the caller's
 };
 
 class Graph {
@@ -61,6 +73,13 @@ class Graph {
   std::vector<ValueId> add(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                            const std::string& name = "");
   void output(ValueId value, const std::string& name, std::optional<Layout> layout);
+  // A value kept between runs, named as `name` alone.  `parameter`: one that gradients are taken of.
+  ValueId keep(const std::string& name, TensorRef initial, bool parameter);
+  // After a run `kept` gets the value that `update` had in it.  A second call replaces what the first one said.
+  void update(ValueId kept, ValueId update);
+  // What a graph keeps from which this one was made: its value v, where it is an input, is places[v] here, and its
+  // outputs are this one's.
+  void adopt_kept(const Graph& other, const std::vector<ValueId>& places);
 
   // ---- reading ----
 
@@ -68,6 +87,10 @@ class Graph {
   const std::vector<Node>& nodes() const { return nodes_; }  // each after the makers of its inputs
   const std::vector<GraphInput>& inputs() const { return inputs_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
+  const std::vector<KeptValue>& kept() const { return kept_; }
+  // Forgets the tensor of a kept value, which is null from here on.
+  TensorRef take_initial(size_t kept) { return std::exchange(kept_[kept].initial, nullptr); }
+  int32_t find_kept(const std::string& name) const;  // an index into kept(), -1 if there is none
   const Value& value(ValueId id) const { return values_[size_t(id)]; }
   const Node& node(size_t index) const { return nodes_[index]; }
   // The node that makes a value, or null for inputs, constants and kNoValue.
@@ -124,6 +147,7 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<GraphInput> inputs_;
   std::vector<GraphOutput> outputs_;
+  std::vector<KeptValue> kept_;
   std::map<std::string, int32_t, std::less<>> names_;  // of values: how often the name was wanted
   struct Inserted {
     size_t before;

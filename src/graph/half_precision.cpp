@@ -37,6 +37,7 @@ class Retyper {
     for (const Node& node : old_.nodes()) add(node);
     for (const GraphOutput& output : old_.outputs())
       made_.output(in_dtype(output.value, old_.value(output.value).desc.dtype), output.name, output.layout);
+    made_.adopt_kept(old_, places_);
     made_.tidy();  // what was tried and not kept
     return std::move(made_);
   }

@@ -142,8 +142,66 @@ std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Grap
   plan->conversions_ = std::make_unique<Conversions>(*plan->context_, plan->context_->catalog());
   plan->constants_ = std::make_unique<PackedConstants>(*plan->context_);
   Compiler(*plan, options).compile();
+  plan->place_states();
   plan->options_.progress = nullptr;
   return plan;
+}
+
+std::vector<const GraphInput*> Plan::inputs() const {
+  std::vector<const GraphInput*> list;
+  for (const GraphInput& input : graph_.inputs())
+    if (input.kept < 0) list.push_back(&input);
+  return list;
+}
+
+std::vector<const GraphOutput*> Plan::results() const {
+  std::vector<const GraphOutput*> list;
+  for (const GraphOutput& output : graph_.outputs())
+    if (output.kept < 0) list.push_back(&output);
+  return list;
+}
+
+// ---- kept values ----
+
+// From the graph, which holds them until then, to the device.
+void Plan::place_states() {
+  for (size_t k = 0; k < graph_.kept().size(); ++k) {
+    const TensorDesc& desc = graph_.value(graph_.kept()[k].value).desc;
+    states_.push_back(Tensor::allocate(*home_, desc));
+    context_->runner().convert_into(graph_.take_initial(k), states_.back(), "plan: state");
+  }
+  updates_.resize(states_.size());
+}
+
+size_t Plan::kept_index(const std::string& name) const {
+  const int32_t index = graph_.find_kept(name);
+  if (index >= 0) return size_t(index);
+  std::string names;
+  for (const KeptValue& kept : graph_.kept()) names += (names.empty() ? "" : ", ") + graph_.value(kept.value).name;
+  fail(Code::invalid_argument, "plan: there is no state \"", name, "\"; expected one of ",
+       names.empty() ? "(none)" : names);
+}
+
+TensorRef Plan::copy_of_state(size_t kept) const {
+  const TensorRef copy = Tensor::allocate(*home_, states_[kept]->desc());
+  home_->copy(*states_[kept]->buffer(), *copy->buffer(), copy->desc().size_bytes());
+  return copy;
+}
+
+TensorRef Plan::state(const std::string& name) {
+  const size_t index = kept_index(name);
+  std::lock_guard<std::mutex> guard(taking_turns_);
+  return copy_of_state(index);
+}
+
+void Plan::set_state(const std::string& name, const TensorRef& value) {
+  const size_t index = kept_index(name);
+  std::lock_guard<std::mutex> guard(taking_turns_);
+  const TensorDesc &given = value->desc(), &wanted = states_[index]->desc();
+  require(given.shape == wanted.shape && given.dtype == wanted.dtype, Code::shape, "plan: state \"", name,
+          "\" is set to ", name_of(given.dtype), " ", given.shape, ", expected ", name_of(wanted.dtype), " ",
+          wanted.shape);
+  context_->runner().convert_into(value, states_[index], "plan: state " + name);
 }
 
 std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
@@ -155,16 +213,24 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
 
 std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
   const auto& wanted = graph_.inputs();
-  if (inputs.size() != wanted.size()) {
+  const size_t expected = wanted.size() - states_.size();
+  if (inputs.size() != expected) {
     std::string names;
-    for (const GraphInput& input : wanted) names += (names.empty() ? ": " : ", ") + graph_.value(input.value).name;
-    fail(Code::invalid_argument, "plan: ", inputs.size(), " inputs given, expected ", wanted.size(), names);
+    for (const GraphInput* input : this->inputs())
+      names += (names.empty() ? ": " : ", ") + graph_.value(input->value).name;
+    fail(Code::invalid_argument, "plan: ", inputs.size(), " inputs given, expected ", expected, names);
   }
+  std::unique_lock<std::mutex> turn(taking_turns_, std::defer_lock);
+  if (!states_.empty()) turn.lock();
   std::vector<TensorRef> kept;  // converted inputs
   std::vector<External> in, out;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::string& name = graph_.value(wanted[i].value).name;
-    const TensorDesc& desc = graph_.value(wanted[i].value).desc;
+  for (size_t at = 0, i = 0; at < wanted.size(); ++at) {
+    if (wanted[at].kept >= 0) {
+      in.push_back({states_[size_t(wanted[at].kept)]->buffer().get(), 0});
+      continue;
+    }
+    const std::string& name = graph_.value(wanted[at].value).name;
+    const TensorDesc& desc = graph_.value(wanted[at].value).desc;
     require(inputs[i] != nullptr, Code::invalid_argument, "plan: input \"", name, "\" is missing");
     const TensorDesc& given = inputs[i]->desc();
     require(given.shape == desc.shape, Code::shape, "plan: input \"", name, "\" has shape ", given.shape, ", expected ",
@@ -172,7 +238,7 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
     require(given.dtype == desc.dtype, Code::invalid_argument, "plan: input \"", name, "\" is ", name_of(given.dtype),
             ", expected ", name_of(desc.dtype));
     const TensorDesc& form = desc;
-    TensorRef tensor = inputs[i];
+    TensorRef tensor = inputs[i++];
     if (&tensor->device() != home_ || !same_memory(given, form))
       tensor = context_->runner().convert(tensor, *home_, form, "activation", "plan: input " + name, false);
     in.push_back({tensor->buffer().get(), 0});
@@ -182,13 +248,20 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
   const auto place_results = [&](const Body& body) {
     results.clear();
     out.clear();
-    for (size_t i = 0; i < body.output_forms.size(); ++i) {
-      const TensorDesc& form = body.output_forms[i];
+    for (size_t at = 0; at < body.output_forms.size(); ++at) {
+      const TensorDesc& form = body.output_forms[at];
+      const size_t i = results.size();
+      if (const int32_t state = graph_.outputs()[at].kept; state >= 0) {
+        TensorRef& update = updates_[size_t(state)];
+        if (!update) update = Tensor::allocate(*home_, form);
+        out.push_back({update->buffer().get(), 0});
+        continue;
+      }
       TensorRef result;
       if (i < destinations.size() && destinations[i]) {
         const TensorDesc& target = destinations[i]->desc();
         require(target.shape == form.shape && target.dtype == form.dtype, Code::shape, "plan: output \"",
-                graph_.outputs()[i].name, "\" is ", target, ", expected ", name_of(form.dtype), " ", form.shape);
+                graph_.outputs()[at].name, "\" is ", target, ", expected ", name_of(form.dtype), " ", form.shape);
         bool direct = &destinations[i]->device() == home_ && same_memory(target, form);
         for (const TensorRef& input : kept) direct = direct && input->buffer() != destinations[i]->buffer();
         for (size_t k = 0; k < i; ++k) direct = direct && results[k]->buffer() != destinations[i]->buffer();
@@ -209,12 +282,19 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
     place_results(*current);
     current->chains->run(in, out);
   }
+  for (const GraphOutput& output : graph_.outputs())
+    if (output.kept >= 0) {
+      std::swap(states_[size_t(output.kept)], updates_[size_t(output.kept)]);
+      states_[size_t(output.kept)]->buffer()->touch();
+    }
+  if (turn.owns_lock()) turn.unlock();
+  const auto names = this->results();
   for (size_t i = 0; i < destinations.size() && i < results.size(); ++i) {
     if (!destinations[i]) continue;
     if (destinations[i] == results[i]) {
       results[i]->buffer()->touch();
     } else {
-      context_->runner().convert_into(results[i], destinations[i], "plan: output " + graph_.outputs()[i].name);
+      context_->runner().convert_into(results[i], destinations[i], "plan: output " + names[i]->name);
       results[i] = destinations[i];
     }
   }

@@ -76,7 +76,16 @@ class Plan {
   Graph snapshot() const;
   Device& home() const { return *home_; }
 
-  // Inputs in the order of the graph's, of its shapes and dtypes; other layouts and devices are converted.  Where
+  // What runs need and give, without the values that the plan keeps.
+  std::vector<const GraphInput*> inputs() const;
+  std::vector<const GraphOutput*> results() const;
+
+  // Values that are kept between runs, in the order of graph().kept(): a copy of one, and another in its place.  Runs
+  // that go on are waited for.  Throw Error(invalid_argument) for a name that there is none of.
+  TensorRef state(const std::string& name);
+  void set_state(const std::string& name, const TensorRef& value);
+
+  // Inputs in the order of inputs(), of their shapes and dtypes; other layouts and devices are converted.  Where
   // destinations[i] is given, the result is written there; else a new tensor is returned.
   std::vector<TensorRef> run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations = {});
 
@@ -153,13 +162,21 @@ class Plan {
   // `measured`: choices of live runs are not taken, nor of those that were given less time than this plan is.
   Recalled recall(bool measured);
 
+  void place_states();
+  TensorRef copy_of_state(size_t kept) const;  // taking_turns_ must be held
+  size_t kept_index(const std::string& name) const;
+
   std::shared_ptr<Context> context_;
   Graph graph_;
   PlanOptions options_;
   Device* home_ = nullptr;
   int threads_ = 1;
   std::unique_ptr<Conversions> conversions_;
-  mutable std::mutex changing_;  // guards the body, the trials, and the constants of the graph
+  // Kept values on the device, by their numbers, and where a run writes those that it updates: then the two change
+  // places, so that a run that fails, or one that another takes the place of, leaves them as they were.
+  std::vector<TensorRef> states_, updates_;
+  mutable std::mutex taking_turns_;  // of runs, where values are kept
+  mutable std::mutex changing_;      // guards the body, the trials, and the constants of the graph
   BodyRef body_;
   std::unique_ptr<PackedConstants> constants_;  // while programs are made; then null
   std::unique_ptr<Live> live_;                  // null: nothing competes

@@ -7,9 +7,11 @@
 //     widened      a dtype that is held as f32; one record each
 //     part         first node, slice, streams, threads of each: how the batch is cut from that node on (graph/chains.h)
 //     input        value, name, dtype, shape, layout, pinned, axes
+//     state        value, name, dtype, shape, offset of its data, whether it is a parameter: a value kept between runs
 //     constant     value, name, dtype, shape, offset of its data
 //     node         name, op, attributes, input values, first output value, number of outputs
 //     output       value, name, layout (any: as the plan likes)
+//     update       state's value, value after a run
 //     choice       one for each node: the key of the way, or the descriptions that a view or a concat in place takes
 //     rest         the same for the images left over by a part's slices, for each node of the parts that leave some
 //   data <tab> bytes <tab> checksum of the data
@@ -50,8 +52,23 @@ void Plan::save(const std::string& path) const {
   header += record("plan", home_->name(), threads_, int(options_.math));
   for (DType dtype : widened_) header += record("widened", name_of(dtype));
   const Graph graph = snapshot();
+  const auto append = [&](const TensorRef& tensor) {
+    const TensorDesc& desc = tensor->desc();
+    data.resize((data.size() + kAlignment - 1) / kAlignment * kAlignment);
+    const size_t bytes = size_t(desc.elements()) * size_of(desc.dtype), at = data.size();
+    data.resize(at + bytes);
+    if (bytes) context_->read(tensor, data.data() + at, bytes);
+    return at;
+  };
+  std::lock_guard<std::mutex> turn(taking_turns_);
   for (const GraphInput& input : graph.inputs()) {
     const Value& value = graph.value(input.value);
+    if (input.kept >= 0) {
+      const size_t at = append(copy_of_state(size_t(input.kept)));
+      header += record("state", input.value, value.name, name_of(value.desc.dtype), joined(value.desc.shape.vector()),
+                       at, int(graph.kept()[size_t(input.kept)].parameter));
+      continue;
+    }
     std::string axes;
     for (size_t i = 0; i < input.axes.size(); ++i) axes += (i ? "," : "") + input.axes[i];
     header += record("input", input.value, value.name, name_of(value.desc.dtype), joined(value.desc.shape.vector()),
@@ -62,12 +79,8 @@ void Plan::save(const std::string& path) const {
     const Value& value = graph.values()[i];
     if (!value.constant || !uses[i]) continue;
     const TensorDesc& desc = value.constant->desc();
-    data.resize((data.size() + kAlignment - 1) / kAlignment * kAlignment);
-    header += record("constant", i, value.name, name_of(desc.dtype), joined(desc.shape.vector()), data.size());
-    const size_t bytes = size_t(desc.elements()) * size_of(desc.dtype);
-    const size_t at = data.size();
-    data.resize(at + bytes);
-    if (bytes) context_->read(value.constant, data.data() + at, bytes);
+    const size_t at = append(value.constant);
+    header += record("constant", i, value.name, name_of(desc.dtype), joined(desc.shape.vector()), at);
   }
   for (const Node& node : graph.nodes()) {
     std::vector<int64_t> inputs(node.inputs.begin(), node.inputs.end());
@@ -75,7 +88,9 @@ void Plan::save(const std::string& path) const {
                      node.outputs.size());
   }
   for (const GraphOutput& output : graph.outputs())
-    header += record("output", output.value, output.name, output.layout ? output.layout->generic_str() : "any");
+    header += output.kept >= 0
+                  ? record("update", graph.kept()[size_t(output.kept)].value, output.value)
+                  : record("output", output.value, output.name, output.layout ? output.layout->generic_str() : "any");
   header += chosen().records();
   header += record("data", data.size(), hex(checksum(data)));
   const bool written = write_file_atomically(path, sealed(std::move(header)) + data);
@@ -144,15 +159,20 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
       }
       values[reader.integer(line[1], 0, INT32_MAX, "a value")] =
           graph.input(line[2], desc, axes, reader.integer(line[6], 0, 1, "pinned") == 1);
-    } else if (kind == "constant") {
-      reader.expect_fields(line, 6);
+    } else if (kind == "constant" || kind == "state") {
+      reader.expect_fields(line, kind == "state" ? 7 : 6);
       const TensorDesc desc = TensorDesc::dense(parse_dtype(line[3]), shape_of(line[4]));
       const size_t size = size_t(desc.elements()) * size_of(desc.dtype);
       const int64_t at = reader.integer(line[5], 0, int64_t(data.size()), "an offset");
-      if (size > data.size() - size_t(at)) reader.refuse("constant \"", line[2], "\" reaches beyond the data");
+      if (size > data.size() - size_t(at)) reader.refuse(kind, " \"", line[2], "\" reaches beyond the data");
       const TensorRef tensor = Tensor::allocate(plan->context_->device("cpu"), desc);
       if (size) plan->context_->write(tensor, data.data() + at, size);
-      values[reader.integer(line[1], 0, INT32_MAX, "a value")] = graph.constant(line[2], tensor);
+      values[reader.integer(line[1], 0, INT32_MAX, "a value")] =
+          kind == "state" ? graph.keep(line[2], tensor, reader.integer(line[6], 0, 1, "whether it is a parameter") == 1)
+                          : graph.constant(line[2], tensor);
+    } else if (kind == "update") {
+      reader.expect_fields(line, 3);
+      graph.update(value_of(line[1]), value_of(line[2]));
     } else if (kind == "node") {
       reader.expect_fields(line, 7);
       const Schema* schema = find_schema(line[2]);
@@ -195,6 +215,7 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
                  : "it was made for \"" + environment + "\", this is \"" + plan->environment() + "\"";
   }
   if (reason.empty()) {
+    plan->place_states();
     plan->release_constants();
     return plan;
   }

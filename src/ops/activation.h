@@ -23,6 +23,12 @@ const std::vector<UnaryFunction>& unary_functions();
 // By name; "gelu" is gelu_erf.  Null if there is none.
 const UnaryFunction* find_unary_function(std::string_view name);
 
+// The derivative of a unary function times x1, the gradient that arrives, as expressions of the op `pointwise`, with
+// the function's alpha and beta as s0 and s1.  slope_by_argument: x0 is the function's argument; empty for functions
+// that have no derivative.  slope_by_result: x0 is its result; empty where that does not tell the derivative.
+std::string slope_by_argument(std::string_view function);
+std::string slope_by_result(std::string_view function, double alpha);
+
 // The parameters `activation`, `activation_alpha` and `activation_beta`.  They are two calls because other
 // parameters (residual) stand between them in signatures.
 Schema& add_activation(Schema& schema);

@@ -1,4 +1,5 @@
 // adaptive_avg_pool, adaptive_max_pool: pooling to a given size; global_avg_pool, global_max_pool: to size one.
+#include "ops/gradient.h"
 #include "ops/spatial.h"
 
 namespace pl {
@@ -40,6 +41,22 @@ void infer_global(Op& op) {
 
 double flops(const Op& op) { return double(std::max(op.in(0).elements(), op.out().elements())); }
 
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  const Dims &x = op.in(0).shape, &y = op.out().shape;
+  const int spatial = x.size() - 2;
+  const std::vector<int64_t> sizes(x.begin() + 2, x.end());
+  if (op.attributes.text("mode") != "avg") {
+    d.give(0, d.make(concat("adaptive_max_pool", spatial, "d_backward"), {}, {d.input(0), d.gradient()}));
+  } else if (y.product() == x[0] * x[1]) {  // one mean for all positions
+    const double share = 1.0 / double(std::max<int64_t>(1, Dims(sizes).product()));
+    d.give(0, d.expanded(d.pointwise("y0 = x0 * s0", {d.gradient()}, {share}), x));
+  } else {
+    d.give(0, d.make(concat("adaptive_avg_pool", spatial, "d_backward"), attributes_of({{"input_size", sizes}}),
+                     {d.gradient()}));
+  }
+}
+
 Schema adaptive(const char* name, int spatial, bool average) {
   const std::string sizes = spatial_list(spatial);
   Schema schema(name, "adaptive_pool",
@@ -57,6 +74,7 @@ Schema adaptive(const char* name, int spatial, bool average) {
       .tensor("x", concat("(n, c, ", sizes, average ? "), f32, f16 or bf16" : "), any dtype but bool"))
       .required("output_size", AttributeType::integers, concat("1 or ", spatial, " sizes; -1 keeps the input's"));
   schema.infer = infer_adaptive;
+  schema.gradient = derive;
   schema.flops = flops;
   return schema;
 }
@@ -74,6 +92,7 @@ Schema global(const char* name, bool average) {
       .tensor("x", concat("(n, c, w), (n, c, h, w) or (n, c, d, h, w), ",
                           average ? "f32, f16 or bf16" : "any dtype but bool"));
   schema.infer = infer_global;
+  schema.gradient = derive;
   schema.flops = flops;
   return schema;
 }

@@ -1,7 +1,7 @@
 // scaled_dot_product_attention: the heart of transformers, without the scores as a tensor.
 #include <cmath>
 
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -67,6 +67,71 @@ double flops(const Op& op) {
   return 2.0 * heads * double(q[last - 1]) * double(v[last - 1]) * double(q[last] + v[last]);
 }
 
+// Several heads of q share one of k and v: those of k and v repeated.
+Derivation::Value repeated_heads(Derivation& d, Derivation::Value value, int64_t heads) {
+  const Dims shape = d.desc(value).shape;
+  const int at = shape.size() - 3;
+  Dims apart(shape.begin(), size_t(at + 1)), joined = shape;
+  apart.push_back(1);
+  for (int i = at + 1; i < shape.size(); ++i) apart.push_back(shape[i]);
+  Dims repeated = apart;
+  repeated[at + 1] = heads / std::max<int64_t>(shape[at], 1);
+  joined[at] = heads;
+  return d.reshaped(d.expanded(d.reshaped(value, apart), repeated), joined);
+}
+
+Derivation::Value summed_heads(Derivation& d, Derivation::Value value, const Dims& shape) {
+  const int at = shape.size() - 3;
+  const Dims joined = d.desc(value).shape;
+  if (joined == shape) return value;
+  Dims apart(shape.begin(), size_t(at + 1));
+  apart.push_back(joined[at] / shape[at]);
+  for (int i = at + 1; i < shape.size(); ++i) apart.push_back(shape[i]);
+  return d.summed(d.reshaped(value, apart), {at + 1}, false);
+}
+
+// The scores are computed again, as a tensor.
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  const Attributes& a = op.attributes;
+  const auto product = [&](Derivation::Value left, Derivation::Value right, bool transpose_a, bool transpose_b) {
+    return d.make("matmul", attributes_of({{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}), {left, right});
+  };
+  const int last = op.in(0).rank() - 1;
+  const bool grouped = a.flag("enable_gqa") && op.in(0).shape[last - 2] != op.in(1).shape[last - 2];
+  const double scale = a.number("scale"), softcap = a.is_none("softcap") ? 0 : a.number("softcap");
+  const Derivation::Value q = d.input(0), g = d.gradient();
+  const Derivation::Value k = grouped ? repeated_heads(d, d.input(1), op.in(0).shape[last - 2]) : d.input(1);
+  const Derivation::Value v = grouped ? repeated_heads(d, d.input(2), op.in(0).shape[last - 2]) : d.input(2);
+  const Derivation::Value plain = product(q, k, false, true);
+  Derivation::Value scores =
+      d.pointwise(softcap > 0 ? "y0 = s1 * tanh(x0 * s0 / s1)" : "y0 = x0 * s0", {plain}, {scale, softcap});
+  if (op.has(3)) {
+    const bool boolean = op.in(3).dtype == DType::boolean;
+    scores = d.pointwise(boolean ? "y0 = where(x1 != 0, x0, -inf)" : "y0 = x0 + x1", {scores, d.input(3)});
+  }
+  if (a.flag("is_causal")) {  // numbers of rows and columns, as sums of ones
+    const Derivation::Value ones = d.pointwise("y0 = 1", {scores});
+    const Derivation::Value row = d.make("cumsum", attributes_of({{"dim", int64_t(last - 1)}}), {ones});
+    const Derivation::Value column = d.make("cumsum", attributes_of({{"dim", int64_t(last)}}), {ones});
+    scores = d.pointwise("y0 = where(x2 <= x1, x0, -inf)", {scores, row, column});
+  }
+  Derivation::Value weights = d.make("softmax", attributes_of({{"dim", int64_t(last)}}), {scores});
+  // Of a query that sees no key.
+  if (op.has(3)) weights = d.pointwise("y0 = where(isnan(x0), 0, x0)", {weights});
+  d.give_if_wanted(2, [&] { return summed_heads(d, product(weights, g, true, false), op.in(2).shape); });
+  if (!d.wanted(0) && !d.wanted(1) && !(op.has(3) && d.wanted(3))) return;
+  const Derivation::Value of_weights = product(g, v, false, true);
+  const Derivation::Value sums = d.summed(d.make("mul", {}, {of_weights, weights}), {last}, true);
+  const Derivation::Value of_scores = d.pointwise("y0 = x1 * (x0 - x2)", {of_weights, weights, sums});
+  d.give_if_wanted(3, [&] { return d.summed_to(of_scores, op.in(3).shape); });
+  const Derivation::Value of_plain =
+      d.pointwise(softcap > 0 ? "t = tanh(x1 * s0 / s1); y0 = x0 * s0 * (1 - t * t)" : "y0 = x0 * s0",
+                  {of_scores, plain}, {scale, softcap});
+  d.give_if_wanted(0, [&] { return product(of_plain, k, false, false); });
+  d.give_if_wanted(1, [&] { return summed_heads(d, product(of_plain, q, true, false), op.in(1).shape); });
+}
+
 Schema scaled_dot_product_attention() {
   Schema schema(
       "scaled_dot_product_attention", "attention",
@@ -93,6 +158,7 @@ Schema scaled_dot_product_attention() {
   schema.infer = infer;
   schema.flops = flops;
   schema.products = true;
+  schema.gradient = derive;
   return schema;
 }
 

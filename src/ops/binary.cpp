@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "ops/activation.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -77,6 +78,48 @@ void infer(Op& op) {
   add_output(op, dtype, broadcast_shapes(op, {0, 1}));
 }
 
+void derive(Derivation& d) {
+  const std::string& name = d.op().attributes.text("function");
+  const auto give = [&](int input, const char* expressions, const std::vector<Derivation::Value>& values) {
+    d.give_if_wanted(input, [&] {
+      const Derivation::Value whole = expressions ? d.pointwise(expressions, values) : d.gradient();
+      return d.summed_to(whole, d.op().in(input).shape);
+    });
+  };
+  const Derivation::Value x = d.input(0), y = d.input(1);
+  const auto g = [&] { return d.gradient(); };
+  if (name == "add" || name == "sub") {
+    give(0, nullptr, {});
+    give(1, name == "add" ? nullptr : "y0 = -x0", {g()});
+  } else if (name == "mul") {
+    give(0, "y0 = x0 * x1", {g(), y});
+    give(1, "y0 = x0 * x1", {g(), x});
+  } else if (name == "div") {
+    give(0, "y0 = x0 / x1", {g(), y});
+    give(1, "y0 = -x0 * x1 / (x2 * x2)", {g(), x, y});
+  } else if (name == "maximum" || name == "minimum") {  // equal values share the gradient
+    const bool larger = name == "maximum";
+    give(0,
+         larger ? "y0 = x0 * where(x1 > x2, 1, where(x1 == x2, 0.5, 0))"
+                : "y0 = x0 * where(x1 < x2, 1, where(x1 == x2, 0.5, 0))",
+         {g(), x, y});
+    give(1,
+         larger ? "y0 = x0 * where(x1 > x2, 0, where(x1 == x2, 0.5, 1))"
+                : "y0 = x0 * where(x1 < x2, 0, where(x1 == x2, 0.5, 1))",
+         {g(), x, y});
+  } else if (name == "pow") {
+    give(0, "y0 = where(x2 == 0, 0, x0 * x2 * pow(x1, x2 - 1))", {g(), x, y});
+    give(1, "y0 = x0 * where(x1 == 0, 0, x3 * log(x1))", {g(), x, y, d.output()});
+  } else if (name == "fmod" || name == "remainder") {
+    give(0, nullptr, {});
+    give(1, name == "fmod" ? "t = x1 / x2; y0 = -x0 * where(t < 0, ceil(t), floor(t))" : "y0 = -x0 * floor(x1 / x2)",
+         {g(), x, y});
+  } else {  // rounded quotients
+    give(0, "y0 = 0 * x1", {g(), x});
+    give(1, "y0 = 0 * x1", {g(), y});
+  }
+}
+
 Schema binary(const char* name) {
   const BinaryFunction& function = function_of(name);
   const bool numeric = function.result == Result::same;
@@ -97,6 +140,7 @@ Schema binary(const char* name) {
     add_activation_parameters(schema);
   }
   schema.infer = infer;
+  if (numeric) schema.gradient = derive;
   return schema;
 }
 

@@ -1,5 +1,5 @@
 // cast: the same values in another dtype, as programming languages convert them.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -25,6 +25,9 @@ Schema cast() {
   schema.tensor("x", "any shape, any dtype")
       .required("dtype", AttributeType::string, "dtype of the result: f32, f16, bf16, s8, u8, s32, s64 or bool");
   schema.infer = infer;
+  schema.gradient = [](Derivation& d) {
+    d.give(0, d.make("cast", attributes_of({{"dtype", std::string(name_of(d.op().in(0).dtype))}}), {d.gradient()}));
+  };
   return schema;
 }
 

@@ -1,5 +1,5 @@
 // concat: tensors joined along a dimension.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -24,6 +24,22 @@ void infer(Op& op) {
   add_output(op, op.in(0).dtype, output);
 }
 
+void derive(Derivation& d) {
+  const int64_t dim = d.op().attributes.integer("dim");
+  int64_t start = 0;
+  for (size_t i = 0; i < d.op().inputs.size(); ++i) {
+    const int64_t end = start + d.op().in(int(i)).shape[int(dim)];
+    d.give_if_wanted(int(i), [&] {
+      return d.make("slice",
+                    attributes_of({{"starts", std::vector<int64_t>{start}},
+                                   {"ends", std::vector<int64_t>{end}},
+                                   {"axes", std::vector<int64_t>{dim}}}),
+                    {d.gradient()});
+    });
+    start = end;
+  }
+}
+
 Schema concat_op() {
   Schema schema("concat", "concat",
                 "Tensors joined along one dimension.\n\n"
@@ -32,6 +48,7 @@ Schema concat_op() {
   schema.tensors("tensors", "rank at least 1, any dtype, the same for all")
       .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last");
   schema.infer = infer;
+  schema.gradient = derive;
   return schema;
 }
 

@@ -1,5 +1,6 @@
 // conv1d, conv2d, conv3d: convolution with bias, residual sum and activation.
 #include "ops/activation.h"
+#include "ops/gradient.h"
 #include "ops/spatial.h"
 
 namespace pl {
@@ -24,6 +25,35 @@ double flops(const Op& op) {
   double per_output = 2;
   for (int i = 1; i < op.in(1).rank(); ++i) per_output *= double(op.in(1).shape[i]);
   return per_output * double(op.out().elements());
+}
+
+// By x: a transposed convolution, which grows by what the stride left over.
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  const int spatial = spatial_rank(op);
+  Attributes window;
+  for (const char* key : {"stride", "padding", "dilation", "groups"}) window.set(key, *op.attributes.find(key));
+  d.give_if_wanted(0, [&] {
+    Attributes attributes = window;
+    std::vector<int64_t> rest;
+    for (int i = 0; i < spatial; ++i) {
+      const Window w = window_of(op, i);
+      rest.push_back(w.in + w.begin + w.end - w.reach() - (w.out - 1) * w.stride);
+    }
+    attributes.set("output_padding", rest);
+    return d.make(concat("conv_transpose", spatial, "d"), attributes, {d.gradient(), d.input(1)});
+  });
+  d.give_if_wanted(1, [&] {
+    Attributes attributes = window;
+    const Dims& weight = op.in(1).shape;
+    attributes.set("kernel_size", std::vector<int64_t>(weight.begin() + 2, weight.end()));
+    return d.make(concat("conv", spatial, "d_backward_weights"), attributes, {d.input(0), d.gradient()});
+  });
+  d.give_if_wanted(2, [&] {
+    std::vector<int64_t> dims{0};
+    for (int i = 0; i < spatial; ++i) dims.push_back(2 + i);
+    return d.summed(d.gradient(), dims, false);
+  });
 }
 
 Schema conv(const char* name, int spatial) {
@@ -62,6 +92,7 @@ Schema conv(const char* name, int spatial) {
   schema.infer = infer;
   schema.products = true;
   schema.flops = flops;
+  schema.gradient = derive;
   return schema;
 }
 

@@ -1,5 +1,6 @@
 // conv_transpose1d, 2d, 3d: the transpose of a convolution, as used to grow images.
 #include "ops/activation.h"
+#include "ops/gradient.h"
 #include "ops/spatial.h"
 
 namespace pl {
@@ -58,6 +59,26 @@ double flops(const Op& op) {
   return per_input * double(op.in(0).elements());
 }
 
+// By x: a convolution of the gradient; by the weights: that of a convolution whose input is the gradient.
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  const int spatial = spatial_rank(op);
+  Attributes window;
+  for (const char* key : {"stride", "padding", "dilation", "groups"}) window.set(key, *op.attributes.find(key));
+  d.give_if_wanted(0, [&] { return d.make(concat("conv", spatial, "d"), window, {d.gradient(), d.input(1)}); });
+  d.give_if_wanted(1, [&] {
+    Attributes attributes = window;
+    const Dims& weight = op.in(1).shape;
+    attributes.set("kernel_size", std::vector<int64_t>(weight.begin() + 2, weight.end()));
+    return d.make(concat("conv", spatial, "d_backward_weights"), attributes, {d.gradient(), d.input(0)});
+  });
+  d.give_if_wanted(2, [&] {
+    std::vector<int64_t> dims{0};
+    for (int i = 0; i < spatial; ++i) dims.push_back(2 + i);
+    return d.summed(d.gradient(), dims, false);
+  });
+}
+
 Schema conv_transpose(const char* name, int spatial) {
   const std::string sizes = spatial_list(spatial), kernel = spatial_list(spatial, "k");
   Schema schema(
@@ -91,6 +112,7 @@ Schema conv_transpose(const char* name, int spatial) {
   add_activation_parameters(schema);
   schema.infer = infer;
   schema.flops = flops;
+  schema.gradient = derive;
   return schema;
 }
 

@@ -1,5 +1,5 @@
 // cumsum: running sums.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -20,6 +20,12 @@ Schema cumsum() {
   schema.tensor("x", "rank at least 1; f32, f16, bf16, s32 or s64")
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last");
   schema.infer = infer;
+  // Sums from the other end.
+  schema.gradient = [](Derivation& d) {
+    const int64_t dim = d.op().attributes.integer("dim");
+    const Derivation::Value g = d.gradient(), running = d.make("cumsum", attributes_of({{"dim", dim}}), {g});
+    d.give(0, d.pointwise("y0 = x2 - x1 + x0", {g, running, d.summed(g, {dim}, true)}));
+  };
   return schema;
 }
 

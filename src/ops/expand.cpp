@@ -1,4 +1,5 @@
 // expand: broadcasting to a larger shape, as a view.
+#include "ops/gradient.h"
 #include "ops/view.h"
 
 namespace pl {
@@ -49,6 +50,7 @@ Schema expand() {
       .required("shape", AttributeType::integers, "the new shape, of at least the rank of x; -1 keeps a size of x");
   schema.infer = infer;
   schema.view = view;
+  schema.gradient = [](Derivation& d) { d.give(0, d.summed_to(d.gradient(), d.op().in(0).shape)); };
   schema.flops = [](const Op&) { return 0.0; };
   return schema;
 }

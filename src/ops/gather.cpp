@@ -4,7 +4,7 @@
 // elsewhere the elements it would have fetched are zero.
 #include <algorithm>
 
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -44,6 +44,32 @@ void infer_index_select(Op& op) {
   add_output(op, op.in(0).dtype, gathered(op.in(0).shape, op.in(1).shape, int(dim)));
 }
 
+void derive_slices(Derivation& d) {
+  const bool swapped = d.op().attributes.flag("swapped");
+  const int table = swapped ? 1 : 0;
+  const int64_t dim = d.op().attributes.integer("dim");
+  d.give_if_wanted(table, [&] {
+    return d.make("index_select_backward", attributes_of({{"dim", dim}, {"size", d.op().in(table).shape[int(dim)]}}),
+                  {d.gradient(), d.input(1 - table)});
+  });
+}
+
+void derive_elements(Derivation& d) {
+  const Op& op = d.op();
+  const int64_t dim = op.attributes.integer("dim");
+  d.give_if_wanted(0, [&] {
+    const Dims& x = op.in(0).shape;
+    Derivation::Value made =
+        d.make("gather_backward", attributes_of({{"dim", dim}, {"size", x[int(dim)]}}), {d.gradient(), d.input(1)});
+    std::vector<int64_t> pad;  // what no index reaches
+    for (int i = x.size(); i-- > 0;) {
+      pad.push_back(0);
+      pad.push_back(x[i] - d.desc(made).shape[i]);
+    }
+    return d.desc(made).shape == x ? made : d.make("pad", attributes_of({{"pad", pad}}), {made});
+  });
+}
+
 Schema index_select() {
   Schema schema("index_select", "gather",
                 "Slices of x along one dimension, chosen by index.\n\n"
@@ -55,6 +81,7 @@ Schema index_select() {
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
       .tensor("index", concat("any shape, ", kIndices));
   schema.infer = infer_index_select;
+  schema.gradient = derive_slices;
   schema.integers = any_index;
   return schema;
 }
@@ -76,6 +103,7 @@ Schema embedding() {
       .tensor("index", concat("any shape, ", kIndices))
       .tensor("weight", "(rows, features), any dtype", Role::constant);
   schema.infer = infer_embedding;
+  schema.gradient = derive_slices;
   schema.integers = any_index;
   return schema;
 }
@@ -104,6 +132,7 @@ Schema gather() {
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
       .tensor("index", concat("the rank of x, sizes at most those of x but along dim; ", kIndices));
   schema.infer = infer_gather;
+  schema.gradient = derive_elements;
   schema.integers = any_index;
   return schema;
 }

@@ -1,5 +1,5 @@
 // identity, and dropout, which is the same where nothing is trained.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -10,6 +10,7 @@ Schema& as_view(Schema& schema, void (*infer)(Op&)) {
     return std::vector<TensorDesc>{op.in(0)};
   };
   schema.flops = [](const Op&) { return 0.0; };
+  schema.gradient = [](Derivation& d) { d.give(0, d.gradient()); };
   return schema;
 }
 

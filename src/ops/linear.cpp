@@ -1,5 +1,6 @@
 // linear: a fully connected layer.
 #include "ops/activation.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -24,6 +25,18 @@ void infer(Op& op) {
   add_output(op, op.in(0).dtype, output);
 }
 
+void derive(Derivation& d) {
+  const Dims &x = d.op().in(0).shape, &weight = d.op().in(1).shape;
+  const int last = x.size() - 1;
+  const int64_t rows = x.product() / std::max<int64_t>(x[last], 1);
+  d.give_if_wanted(0, [&] { return d.make("matmul", {}, {d.gradient(), d.input(1)}); });
+  d.give_if_wanted(1, [&] {
+    return d.make("matmul", attributes_of({{"transpose_a", true}}),
+                  {d.reshaped(d.gradient(), {rows, weight[0]}), d.reshaped(d.input(0), {rows, weight[1]})});
+  });
+  d.give_if_wanted(2, [&] { return d.summed_to(d.gradient(), {weight[0]}); });
+}
+
 Schema linear() {
   Schema schema("linear", "linear",
                 "Fully connected layer, with bias, residual sum and activation in one step.\n\n"
@@ -38,6 +51,7 @@ Schema linear() {
   add_activation_parameters(schema);
   schema.infer = infer;
   schema.products = true;
+  schema.gradient = derive;
   schema.flops = [](const Op& op) { return 2.0 * double(op.out().elements()) * double(op.in(1).shape[1]); };
   return schema;
 }

@@ -1,5 +1,6 @@
 // matmul: products of matrices and of stacks of matrices.
 #include "ops/activation.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -59,6 +60,48 @@ double flops(const Op& op) {
   return 2.0 * double(op.out().elements()) * double(a[a.size() - (transposed ? 2 : 1)]);
 }
 
+// Vectors are taken as matrices of one row or column, which the sums over repeated dimensions then drop.
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  Dims a = op.in(0).shape, b = op.in(1).shape, y = op.out().shape;
+  const bool transposed_a = op.attributes.flag("transpose_a"), transposed_b = op.attributes.flag("transpose_b");
+  if (b.size() == 1) {
+    y.push_back(1);
+    b.push_back(1);
+  }
+  if (a.size() == 1) {
+    Dims with_row(y.begin(), size_t(y.size() - 1));
+    with_row.push_back(1);
+    with_row.push_back(y[y.size() - 1]);
+    y = with_row;
+    a = Dims{1, a[0]};
+  }
+  const auto product = [&](Derivation::Value left, Derivation::Value right, bool transpose_a, bool transpose_b) {
+    return d.make("matmul", attributes_of({{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}), {left, right});
+  };
+  const auto fitted = [&](Derivation::Value value, const Dims& matrix, int input) {
+    return d.reshaped(d.summed_to(value, matrix), op.in(input).shape);
+  };
+  const Derivation::Value g = d.reshaped(d.gradient(), y);
+  const auto left = [&] { return d.reshaped(d.input(0), a); };
+  const auto right = [&] { return d.reshaped(d.input(1), b); };
+  d.give_if_wanted(0, [&] {
+    return fitted(transposed_a ? product(right(), g, transposed_b, true) : product(g, right(), false, !transposed_b), a,
+                  0);
+  });
+  d.give_if_wanted(1, [&] {
+    if (b.size() == 2 && a.size() > 2 && !transposed_a) {  // one product over all rows, not a sum of many
+      const int64_t k = a[a.size() - 1], n = y[y.size() - 1];
+      const auto rows_a = d.reshaped(left(), {a.product() / std::max<int64_t>(k, 1), k});
+      const auto rows_g = d.reshaped(g, {y.product() / std::max<int64_t>(n, 1), n});
+      return fitted(transposed_b ? product(rows_g, rows_a, true, false) : product(rows_a, rows_g, true, false), b, 1);
+    }
+    return fitted(transposed_b ? product(g, left(), true, transposed_a) : product(left(), g, !transposed_a, false), b,
+                  1);
+  });
+  d.give_if_wanted(2, [&] { return d.summed_to(d.gradient(), op.in(2).shape); });
+}
+
 Schema matmul() {
   Schema schema(
       "matmul", "matmul",
@@ -77,6 +120,7 @@ Schema matmul() {
   add_activation_parameters(schema);
   schema.infer = infer;
   schema.products = true;
+  schema.gradient = derive;
   schema.flops = flops;
   return schema;
 }

@@ -1,5 +1,6 @@
 // batch_norm (inference), layer_norm, rms_norm, l2_normalize, group_norm and instance_norm.
 #include "ops/activation.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -27,6 +28,71 @@ void infer_batch_norm(Op& op) {
   add_output(op, op.in(0).dtype, op.in(0).shape);
 }
 
+// A parameter of the channels, as it broadcasts with x.
+Derivation::Value along_channels(Derivation& d, Derivation::Value value, int rank) {
+  Dims shape = Dims::filled(rank, 1);
+  shape[1] = d.desc(value).shape[0];
+  return d.reshaped(value, shape);
+}
+
+void derive_batch_norm(Derivation& d) {
+  const Op& op = d.op();
+  const int rank = op.in(0).rank();
+  const std::vector<double> eps{op.attributes.number("eps")};
+  const auto parameter = [&](int i) { return along_channels(d, d.input(i), rank); };
+  const Derivation::Value g = d.gradient(), scale = d.pointwise("y0 = rsqrt(x0 + s0)", {parameter(2)}, eps);
+  std::vector<int64_t> others{0};
+  for (int i = 2; i < rank; ++i) others.push_back(i);
+  d.give_if_wanted(0, [&] {
+    return op.has(3) ? d.pointwise("y0 = x0 * x1 * x2", {g, scale, parameter(3)})
+                     : d.pointwise("y0 = x0 * x1", {g, scale});
+  });
+  d.give_if_wanted(3, [&] {
+    return d.summed(d.pointwise("y0 = x0 * (x1 - x2) * x3", {g, d.input(0), parameter(1), scale}), others, false);
+  });
+  d.give_if_wanted(4, [&] { return d.summed(g, others, false); });
+}
+
+// The three results of an op for the gradients by x, weight and bias.
+void give_three(Derivation& d, const std::vector<Derivation::Value>& made, int weight, int bias) {
+  const int inputs[] = {0, weight, bias};
+  for (int k = 0; k < 3; ++k) d.give_if_wanted(inputs[k], [&] { return made[size_t(k)]; });
+}
+
+void derive_layer_norm(Derivation& d) {
+  const Op& op = d.op();
+  Attributes attributes;
+  for (const char* key : {"normalized_shape", "eps"}) attributes.set(key, *op.attributes.find(key));
+  std::vector<Derivation::Value> inputs{d.input(0), d.gradient()};
+  if (op.has(1)) inputs.push_back(d.input(1));
+  const auto made = d.add(op.schema->name + "_backward", attributes, inputs);
+  d.give_if_wanted(0, [&] { return made[0]; });
+  d.give_if_wanted(1, [&] { return made[1]; });
+  if (op.schema->name == "layer_norm") d.give_if_wanted(2, [&] { return made[2]; });
+}
+
+// y = x / length: what changes the length alone has no part.
+void derive_l2_normalize(Derivation& d) {
+  const Op& op = d.op();
+  std::vector<int64_t> dims;
+  const int rank = op.in(0).rank();
+  for (int i = rank - int(op.attributes.integers("normalized_shape").size()); i < rank; ++i) dims.push_back(i);
+  const Derivation::Value g = d.gradient(), y = d.output();
+  const auto length = d.make("reduce_l2", attributes_of({{"dim", dims}, {"keepdim", true}}), {d.input(0)});
+  const auto along = d.summed(d.make("mul", {}, {g, y}), dims, true);
+  d.give(0, d.pointwise("y0 = where(x3 > s0, (x0 - x1 * x2) / x3, x0 / s0)", {g, y, along, length},
+                        {op.attributes.number("eps")}));
+}
+
+void derive_group_norm(Derivation& d) {
+  const Op& op = d.op();
+  Attributes attributes;
+  for (const char* key : {"num_groups", "eps"}) attributes.set(key, *op.attributes.find(key));
+  std::vector<Derivation::Value> inputs{d.input(0), d.gradient()};
+  if (op.has(1)) inputs.push_back(d.input(1));
+  give_three(d, d.add("group_norm_backward", attributes, inputs), 1, 2);
+}
+
 Schema batch_norm() {
   Schema schema("batch_norm", "batch_norm",
                 "Batch normalisation with given statistics (inference), with an activation.\n\n"
@@ -42,6 +108,7 @@ Schema batch_norm() {
   add_activation(schema);
   add_activation_parameters(schema);
   schema.infer = infer_batch_norm;
+  schema.gradient = derive_batch_norm;
   schema.flops = [](const Op& op) { return 2.0 * double(op.in(0).elements()); };  // folded to a scale and a shift
   return schema;
 }
@@ -76,6 +143,7 @@ Schema layer_norm() {
       .optional("bias", "normalized_shape; None: zeros", Role::constant)
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
   schema.infer = infer_layer_norm;
+  schema.gradient = derive_layer_norm;
   schema.flops = flops_with_statistics;
   return schema;
 }
@@ -94,6 +162,7 @@ Schema rms_norm() {
       .optional("weight", "normalized_shape; None: ones", Role::constant)
       .attribute("eps", AttributeType::number, 1e-6, "added to the mean square, at least 0");
   schema.infer = infer_layer_norm;
+  schema.gradient = derive_layer_norm;
   schema.flops = [](const Op& op) { return 4.0 * double(op.in(0).elements()); };
   return schema;
 }
@@ -111,6 +180,7 @@ Schema l2_normalize() {
       .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
       .attribute("eps", AttributeType::number, 1e-12, "the least length that x is divided by, at least 0");
   schema.infer = infer_layer_norm;
+  schema.gradient = derive_l2_normalize;
   schema.flops = [](const Op& op) { return 3.0 * double(op.in(0).elements()); };
   return schema;
 }
@@ -144,6 +214,7 @@ Schema group_norm() {
       .optional("bias", "(c); None: zeros", Role::constant)
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
   schema.infer = infer_group_norm;
+  schema.gradient = derive_group_norm;
   schema.flops = flops_with_statistics;
   return schema;
 }
@@ -160,6 +231,7 @@ Schema instance_norm() {
       .optional("bias", "(c); None: zeros", Role::constant)
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
   schema.infer = infer_group_norm;
+  schema.gradient = derive_group_norm;
   schema.flops = flops_with_statistics;
   return schema;
 }

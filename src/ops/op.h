@@ -18,6 +18,7 @@
 namespace pl {
 
 struct Schema;
+class Derivation;  // ops/gradient.h
 
 // How exact products of f32 must be.  tf32: factors may be rounded to 11 significant bits (as matrix units do); sums
 // are kept in f32 in any case.  fp16: plans on other devices than `cpu` may hold values as f16 too
@@ -84,6 +85,8 @@ struct Schema {
   // For ops that may only rename memory (reshape, transpose, slice): the outputs as views of input 0, or
   // nothing when this input layout does not permit a view.  Such ops need no provider.
   std::function<std::optional<std::vector<TensorDesc>>(const Op&)> view;
+  // The gradients of the inputs as values of other ops (ops/gradient.h).  Null: the op has none.
+  std::function<void(Derivation&)> gradient;
 
   // Builder.
   Schema& tensor(std::string name, std::string doc, Role role = Role::data);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -62,6 +62,20 @@ void infer(Op& op) {
   add_output(op, op.in(0).dtype, output);
 }
 
+// What was added is cut, what was cut is zero.
+void derive(Derivation& d) {
+  const Attributes& a = d.op().attributes;
+  check(d.op(), a.text("mode") == "constant", Code::unsupported, "mode is ", a.text("mode"),
+        ", expected constant: the others have no gradient");
+  const std::vector<int64_t>&begins = a.integers("begins"), &ends = a.integers("ends");
+  std::vector<int64_t> pad;
+  for (size_t i = begins.size(); i-- > 0;) {
+    pad.push_back(-begins[i]);
+    pad.push_back(-ends[i]);
+  }
+  d.give(0, d.make("pad", attributes_of({{"pad", pad}}), {d.gradient()}));
+}
+
 Schema pad() {
   Schema schema("pad", "pad",
                 "Borders added to a tensor, or cut from it.\n\n"
@@ -76,6 +90,7 @@ Schema pad() {
                  {"constant", "reflect", "replicate"})
       .attribute("value", AttributeType::number, 0.0, "of mode constant; must be a value of x's dtype");
   schema.infer = infer;
+  schema.gradient = derive;
   return schema;
 }
 

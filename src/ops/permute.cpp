@@ -1,4 +1,5 @@
 // permute and transpose: dimensions in another order.  Always views.
+#include "ops/gradient.h"
 #include "ops/view.h"
 
 namespace pl {
@@ -10,6 +11,12 @@ Schema& as_view(Schema& schema, void (*infer)(Op&)) {
     return std::vector<TensorDesc>{view_permuted(op.in(0), Dims(op.attributes.integers("dims")))};
   };
   schema.flops = [](const Op&) { return 0.0; };
+  schema.gradient = [](Derivation& d) {
+    const std::vector<int64_t>& dims = d.op().attributes.integers("dims");
+    std::vector<int64_t> back(dims.size());
+    for (size_t i = 0; i < dims.size(); ++i) back[size_t(dims[i])] = int64_t(i);
+    d.give(0, d.make("permute", attributes_of({{"dims", back}}), {d.gradient()}));
+  };
   return schema;
 }
 

@@ -1,4 +1,5 @@
 // max_pool and avg_pool in one to three dimensions.
+#include "ops/gradient.h"
 #include "ops/spatial.h"
 
 namespace pl {
@@ -62,6 +63,19 @@ double flops(const Op& op) {
   return result;
 }
 
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  const bool average = op.attributes.text("mode") == "avg";
+  Attributes attributes;
+  for (const char* key : {"kernel_size", "stride", "padding", "ceil_mode"})
+    attributes.set(key, *op.attributes.find(key));
+  attributes.set(average ? "count_include_pad" : "dilation",
+                 *op.attributes.find(average ? "count_include_pad" : "dilation"));
+  if (average) attributes.set("input_size", std::vector<int64_t>(op.in(0).shape.begin() + 2, op.in(0).shape.end()));
+  const std::string name = op.schema->name + "_backward";
+  d.give(0, average ? d.make(name, attributes, {d.gradient()}) : d.make(name, attributes, {d.input(0), d.gradient()}));
+}
+
 Schema pool(const char* name, int spatial, bool average) {
   const std::string sizes = spatial_list(spatial), per_axis = concat("1 or ", spatial, " sizes");
   Schema schema(
@@ -96,6 +110,7 @@ Schema pool(const char* name, int spatial, bool average) {
         .attribute("ceil_mode", AttributeType::boolean, false, "round output sizes up");
   schema.infer = infer;
   schema.flops = flops;
+  schema.gradient = derive;
   return schema;
 }
 

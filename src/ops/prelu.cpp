@@ -1,5 +1,5 @@
 // prelu: a rectifier with a learned slope.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -23,6 +23,17 @@ Schema prelu() {
                 "Source: K. He et al., arXiv 1502.01852.");
   schema.tensor("x", "(n, c, ...), f32, f16 or bf16").tensor("weight", "(1) or (c)", Role::constant);
   schema.infer = infer;
+  schema.gradient = [](Derivation& d) {
+    const Dims& x = d.op().in(0).shape;
+    Dims slopes = Dims::filled(x.size(), 1);
+    if (x.size() >= 2) slopes[1] = d.op().in(1).shape[0];
+    const Derivation::Value g = d.gradient(), weight = d.reshaped(d.input(1), slopes);
+    d.give_if_wanted(0, [&] { return d.pointwise("y0 = where(x0 > 0, x1, x1 * x2)", {d.input(0), g, weight}); });
+    d.give_if_wanted(1, [&] {
+      const Derivation::Value whole = d.pointwise("y0 = where(x0 > 0, 0, x0 * x1)", {d.input(0), g});
+      return d.reshaped(d.summed_to(whole, slopes), d.op().in(1).shape);
+    });
+  };
   return schema;
 }
 

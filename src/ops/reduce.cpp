@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -83,6 +83,35 @@ void infer_reduce(Op& op) {
   add_output(op, op.in(0).dtype, output);
 }
 
+void derive(Derivation& d) {
+  const std::string& name = d.op().attributes.text("function");
+  const Dims& x = d.op().in(0).shape;
+  Dims kept = x;
+  int64_t count = 1;
+  for (int64_t dim : d.op().attributes.integers("dim")) {
+    count *= x[int(dim)];
+    kept[int(dim)] = 1;
+  }
+  const Derivation::Value g = d.reshaped(d.gradient(), kept), from = d.input(0);
+  const auto result = [&] { return d.reshaped(d.output(), kept); };
+  if (name == "sum")
+    d.give(0, d.expanded(g, x));
+  else if (name == "mean")
+    d.give(0, d.expanded(d.pointwise("y0 = x0 * s0", {g}, {1.0 / double(std::max<int64_t>(count, 1))}), x));
+  else if (name == "amax" || name == "amin") {  // equal values share the gradient
+    const auto found = d.pointwise("y0 = x0 == x1", {from, result()});
+    const auto equal = d.summed(found, d.op().attributes.integers("dim"), true);
+    d.give(0, d.pointwise("y0 = x0 * x1 / x2", {found, g, equal}));
+  } else if (name == "reduce_l1")
+    d.give(0, d.pointwise("y0 = sign(x0) * x1", {from, g}));
+  else if (name == "reduce_l2")
+    d.give(0, d.pointwise("y0 = where(x2 == 0, 0, x0 * x1 / x2)", {from, g, result()}));
+  else if (name == "reduce_sum_square")
+    d.give(0, d.pointwise("y0 = 2 * x0 * x1", {from, g}));
+  else  // prod
+    d.give(0, d.pointwise("y0 = x1 * x2 / x0", {from, g, result()}));
+}
+
 Schema reduce(const char* name) {
   const Reduction& reduction = reduction_of(name);
   Schema schema(name, "reduce",
@@ -99,6 +128,7 @@ Schema reduce(const char* name) {
                  "the dimensions, negative ones counted from the last; None or none given: all")
       .attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions, with size 1");
   schema.infer = infer_reduce;
+  schema.gradient = derive;
   schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
   return schema;
 }

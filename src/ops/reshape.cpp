@@ -1,6 +1,7 @@
 // reshape, flatten, squeeze, unsqueeze: the same elements under another shape.
 #include <algorithm>
 
+#include "ops/gradient.h"
 #include "ops/view.h"
 
 namespace pl {
@@ -19,6 +20,7 @@ std::optional<std::vector<TensorDesc>> view(const Op& op) {
 Schema& as_view(Schema& schema, void (*infer)(Op&)) {
   schema.infer = infer;
   schema.view = view;
+  schema.gradient = [](Derivation& d) { d.give(0, d.reshaped(d.gradient(), d.op().in(0).shape)); };
   schema.flops = no_flops;
   return schema;
 }

@@ -1,6 +1,7 @@
 // slice and split: parts of a tensor.
 #include <algorithm>
 
+#include "ops/gradient.h"
 #include "ops/view.h"
 
 namespace pl {
@@ -57,6 +58,38 @@ void infer_slice(Op& op) {
   add_output(op, op.in(0).dtype, output);
 }
 
+// Zeros around the gradient, and between its elements where steps are larger than one.
+void derive_slice(Derivation& d) {
+  const Dims& x = d.op().in(0).shape;
+  const std::vector<int64_t>&starts = d.op().attributes.integers("starts"),
+        &steps = d.op().attributes.integers("steps");
+  Derivation::Value value = d.gradient();
+  std::vector<int64_t> pad;  // the last dimension first
+  for (int i = x.size(); i-- > 0;) {
+    const int64_t step = steps[size_t(i)];
+    Dims shape = d.desc(value).shape;
+    if (step > 1) {
+      Dims apart(shape.begin(), size_t(i + 1));
+      apart.push_back(1);
+      for (int k = i + 1; k < shape.size(); ++k) apart.push_back(shape[k]);
+      std::vector<int64_t> between(size_t(2 * (shape.size() - i)), 0);
+      between.back() = step - 1;
+      value = d.make("pad", attributes_of({{"pad", between}}), {d.reshaped(value, apart)});
+      shape[i] *= step;
+      value = d.reshaped(value, shape);
+    }
+    pad.push_back(starts[size_t(i)]);
+    pad.push_back(x[i] - starts[size_t(i)] - shape[i]);
+  }
+  d.give(0, d.make("pad", attributes_of({{"pad", pad}}), {value}));
+}
+
+void derive_split(Derivation& d) {
+  std::vector<Derivation::Value> parts;
+  for (size_t k = 0; k < d.op().outputs.size(); ++k) parts.push_back(d.gradient(int(k)));
+  d.give(0, d.make("concat", attributes_of({{"dim", d.op().attributes.integer("dim")}}), parts));
+}
+
 Schema make_slice() {
   Schema schema("slice", "slice",
                 concat("A part of a tensor: starts[i], starts[i] + steps[i], ... before ends[i] along dimension "
@@ -69,6 +102,7 @@ Schema make_slice() {
       .attribute("axes", AttributeType::integers, None{}, "dimensions; None: the first ones")
       .attribute("steps", AttributeType::integers, None{}, "at least 1; None: ones");
   schema.infer = infer_slice;
+  schema.gradient = derive_slice;
   schema.flops = no_flops;
   schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> {
     const auto desc = view_sliced(op.in(0), Dims(op.attributes.integers("starts")), op.out().shape,
@@ -138,6 +172,7 @@ Schema make_split() {
                 "one value: the size of each part, the last one smaller if need be; several: the sizes of the parts")
       .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last");
   schema.infer = infer_split;
+  schema.gradient = derive_split;
   schema.several = true;
   schema.flops = no_flops;
   schema.view = view_split;

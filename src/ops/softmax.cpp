@@ -1,5 +1,5 @@
 // softmax and log_softmax.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -9,6 +9,17 @@ void infer(Op& op) {
   check_float(op, 0);
   op.attributes.set("dim", normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank()));
   add_output(op, op.in(0).dtype, op.in(0).shape);
+}
+
+void derive(Derivation& d) {
+  const std::vector<int64_t> dims{d.op().attributes.integer("dim")};
+  const Derivation::Value y = d.output(), g = d.gradient();
+  if (d.op().attributes.flag("log")) {
+    d.give(0, d.pointwise("y0 = x0 - exp(x1) * x2", {g, y, d.summed(g, dims, true)}));
+    return;
+  }
+  const Derivation::Value products = d.make("mul", {}, {g, y});
+  d.give(0, d.pointwise("y0 = x1 * (x0 - x2)", {g, y, d.summed(products, dims, true)}));
 }
 
 Schema softmax(const char* name, bool log) {
@@ -23,6 +34,7 @@ Schema softmax(const char* name, bool log) {
       .tensor("x", "rank at least 1; f32, f16 or bf16")
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last");
   schema.infer = infer;
+  schema.gradient = derive;
   schema.flops = [](const Op& op) { return 5.0 * double(op.in(0).elements()); };
   return schema;
 }

@@ -1,5 +1,5 @@
 // tile: a tensor repeated along its dimensions.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -30,6 +30,22 @@ Schema tile() {
   schema.tensor("x", "any shape, any dtype")
       .required("dims", AttributeType::integers, "how many times along each dimension, at least 0");
   schema.infer = infer;
+  schema.gradient = [](Derivation& d) {
+    const Dims& x = d.op().in(0).shape;
+    const std::vector<int64_t>& times = d.op().attributes.integers("dims");
+    Dims apart;
+    std::vector<int64_t> dims;
+    for (size_t i = 0; i < times.size(); ++i) {
+      const int own = int(i) - (int(times.size()) - x.size());
+      if (times[i] != 1 || own < 0) {
+        dims.push_back(apart.size());
+        apart.push_back(times[i]);
+      }
+      if (own >= 0) apart.push_back(x[own]);
+    }
+    const Derivation::Value g = d.reshaped(d.gradient(), apart);
+    d.give(0, d.reshaped(dims.empty() ? g : d.summed(g, dims, false), x));
+  };
   schema.flops = [](const Op&) { return 0.0; };
   return schema;
 }

@@ -1,5 +1,5 @@
 // topk: the largest or smallest elements along one dimension, and where they were.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -30,6 +30,13 @@ Schema topk() {
       .attribute("dim", AttributeType::integer, int64_t(-1), "the dimension; negative counts from the last")
       .attribute("largest", AttributeType::boolean, true, "the largest, else the smallest")
       .attribute("sorted", AttributeType::boolean, true, "in order; False permits any order, which is the same here");
+  schema.gradient = [](Derivation& d) {
+    const Op& op = d.op();
+    d.give(0, d.make("gather_backward",
+                     attributes_of({{"dim", op.attributes.integer("dim")},
+                                    {"size", op.in(0).shape[int(op.attributes.integer("dim"))]}}),
+                     {d.gradient(), d.output(1)}));
+  };
   schema.infer = infer;
   schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
   return schema;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/activation.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -67,6 +68,17 @@ Schema unary(const char* name, const char* title, const char* source = nullptr) 
                        ".\n\nSource: ", source ? source : "semantics of torch", "."));
   schema.constant("function", std::string(function->name)).tensor("x", concat("any shape, ", dtypes));
   schema.infer = infer;
+  if (function->activation)
+    schema.gradient = [](Derivation& d) {
+      const Attributes& a = d.op().attributes;
+      const std::string& name = a.text("function");
+      const std::string of_result = slope_by_result(name, a.number("alpha"));
+      // By the result where that serves: then the argument need not be kept, and may be fused away.
+      const bool by_result = !of_result.empty() && name != "abs" && name != "clip";
+      d.give(0,
+             d.pointwise(by_result ? of_result : slope_by_argument(name),
+                         {by_result ? d.output() : d.input(0), d.gradient()}, {a.number("alpha"), a.number("beta")}));
+    };
   return schema;
 }
 

@@ -1,5 +1,5 @@
 // where: a choice between two tensors, element by element.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -19,6 +19,15 @@ Schema where() {
       .tensor("x", "broadcasts with condition; any dtype")
       .tensor("y", "broadcasts with condition and x; the dtype of x");
   schema.infer = infer;
+  schema.gradient = [](Derivation& d) {
+    const Derivation::Value g = d.gradient(), condition = d.input(0);
+    for (int i : {1, 2})
+      d.give_if_wanted(i, [&] {
+        return d.summed_to(
+            d.pointwise(i == 1 ? "y0 = where(x1 != 0, x0, 0)" : "y0 = where(x1 != 0, 0, x0)", {g, condition}),
+            d.op().in(i).shape);
+      });
+  };
   return schema;
 }
 

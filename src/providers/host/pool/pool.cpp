@@ -1,43 +1,12 @@
 // Kinds pool and adaptive_pool: maximum and average of windows.
 #include <limits>
 
-#include "ops/spatial.h"
 #include "providers/host/common/planes.h"
 #include "providers/host/pointwise/vector_math.h"
+#include "providers/host/pool/pool_ranges.h"
 
 namespace pl::host {
 namespace {
-
-// The window of one output position along one axis, clipped to the input.
-struct Range {
-  int64_t first, count, step;
-  int64_t full;  // positions it counts for an average that includes padding
-};
-
-std::vector<Range> sliding_ranges(const Op& op, int axis, int64_t in, int64_t out) {
-  const Window window = window_of(op, axis);
-  std::vector<Range> ranges;
-  for (int64_t o = 0; o < out; ++o) {
-    const int64_t start = o * window.stride - window.begin;
-    int64_t first = start, count = 0;
-    for (int64_t k = 0; k < window.kernel; ++k) {
-      const int64_t at = start + k * window.dilation;
-      if (at < 0 || at >= in) continue;
-      if (count++ == 0) first = at;
-    }
-    ranges.push_back({first, count, window.dilation, std::min(start + window.kernel, in + window.end) - start});
-  }
-  return ranges;
-}
-
-std::vector<Range> adaptive_ranges(int64_t in, int64_t out) {
-  std::vector<Range> ranges;
-  for (int64_t o = 0; o < out; ++o) {
-    const int64_t first = o * in / out, last = ((o + 1) * in + out - 1) / out;
-    ranges.push_back({first, last - first, 1, last - first});
-  }
-  return ranges;
-}
 
 template <class C>
 PL_INLINE C join(C a, C b, bool maximum) {
@@ -72,7 +41,7 @@ struct PoolBody {
   bool maximum, include_padding;
   TensorDesc x_desc, y_desc;
   Planes in, out;
-  std::vector<Range> ranges[3];
+  std::vector<PoolRange> ranges[3];
   LoadRun<C> load;
   StoreRun<C> store;
 
@@ -83,7 +52,7 @@ struct PoolBody {
   }
 
   // Padded channels hold zeros in x, so they come out as zeros.
-  void pixel(const C* x, C* y, const Range& d, const Range& h, const Range& w) const {
+  void pixel(const C* x, C* y, const PoolRange& d, const PoolRange& h, const PoolRange& w) const {
     const int64_t width = in.width;
     for (int64_t v = 0; v < width; ++v) y[v] = start();
     for (int64_t i = 0; i < d.count; ++i)
@@ -97,7 +66,7 @@ struct PoolBody {
   }
 
   // One channel whose pixels are neighbours along w, a window of d by h rows of them.
-  C single(const C* x, const Range& d, const Range& h, const Range& w) const {
+  C single(const C* x, const PoolRange& d, const PoolRange& h, const PoolRange& w) const {
     C value = start();
     const bool whole_rows = w.count == in.size[2] && w.step == 1 && h.step == 1 && in.step[1] == in.size[2];
     for (int64_t i = 0; i < d.count; ++i) {
@@ -131,9 +100,9 @@ struct PoolBody {
                       image = row / out.size[1] / out.size[0] / out.groups;
         const C* from = source + image * in.image_step + group * in.group_step;
         C* to = target + image * out.image_step + group * out.group_step + od * out.step[0] + oh * out.step[1];
-        const Range &d = ranges[0][size_t(od)], &h = ranges[1][size_t(oh)];
+        const PoolRange &d = ranges[0][size_t(od)], &h = ranges[1][size_t(oh)];
         for (int64_t ow = 0; ow < out.size[2]; ++ow, to += out.step[2]) {
-          const Range& w = ranges[2][size_t(ow)];
+          const PoolRange& w = ranges[2][size_t(ow)];
           if (in.width == 1 && in.step[2] == 1)
             *to = single(from, d, h, w);
           else
@@ -164,15 +133,7 @@ void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
                      {},
                      load,
                      store};
-    const int spatial = x.rank() - 2;
-    for (int i = 0; i < 3; ++i) {
-      const int axis = i - (3 - spatial);
-      if (axis < 0)
-        body.ranges[i] = {{0, 1, 1, 1}};
-      else
-        body.ranges[i] = adaptive ? adaptive_ranges(in->size[i], result->size[i])
-                                  : sliding_ranges(op, axis, in->size[i], result->size[i]);
-    }
+    pool_ranges(op, in->size, result->size, body.ranges);
     add_candidate(out, "pool", Quality::fair, {x}, {y}, [body = std::move(body)] { return body; });
   }
 }

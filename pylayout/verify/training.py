@@ -1,0 +1,354 @@
+"""Exact results of what training adds: gradients of convolutions, norms, pools and look-ups, losses, steps, dropout."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .bounds import UNIT, sum_bound
+from .products import convolved_geometry
+from .reference import Full, register
+
+Array = NDArray[Any]
+
+
+def _sizes(value: Any, count: int) -> list[int]:
+    given = list(value) if isinstance(value, (list, tuple)) else [value]
+    return [int(v) for v in (given * count if len(given) == 1 else given)]
+
+
+@register("conv1d_backward_weights", "conv2d_backward_weights", "conv3d_backward_weights")
+class ConvolutionWeights(Full):
+    def compute(self) -> Any:
+        x, grad = self.double(0), self.double(1)
+        assert x is not None and grad is not None
+        sizes, groups = x.shape[2:], int(self.attribute("groups", 1))
+        kernel = _sizes(self.attribute("kernel_size"), len(sizes))
+        stride, dilation, begin, output = convolved_geometry(self.case.attributes, sizes, tuple(kernel))
+        n, channels, oc = x.shape[0], x.shape[1], grad.shape[1]
+        pad = [(0, 0), (0, 0)]
+        for size, s, d, k, b, p in zip(sizes, stride, dilation, kernel, begin, output, strict=True):
+            pad.append((b, max(0, (p - 1) * s + d * (k - 1) + 1 - size - b)))
+        padded = np.pad(x, pad)
+        g = grad.reshape(n, groups, oc // groups, -1).transpose(1, 2, 0, 3).reshape(groups, oc // groups, -1)
+        total = np.zeros((oc, channels // groups, *kernel))
+        squares = np.zeros_like(total)
+        for offset in itertools.product(*(range(k) for k in kernel)):
+            cut = [
+                slice(k * d, k * d + (p - 1) * s + 1, s)
+                for k, d, s, p in zip(offset, dilation, stride, output, strict=True)
+            ]
+            part = padded[(slice(None), slice(None), *cut)].reshape(n, groups, channels // groups, -1)
+            part = part.transpose(1, 0, 3, 2).reshape(groups, -1, channels // groups)
+            total[(slice(None), slice(None), *offset)] = (g @ part).reshape(oc, -1)
+            squares[(slice(None), slice(None), *offset)] = (g * g @ (part * part)).reshape(oc, -1)
+        terms = g.shape[2]
+        return total, sum_bound(terms, total, squares, self.accuracy.unit, self.accuracy.tf32), self.dtype
+
+
+# ---- norms ----
+
+
+@register("batch_norm_training")
+class BatchNormTraining(Full):
+    def compute(self) -> Any:
+        from .norms import normalised
+
+        x, weight, bias = (self.double(i) for i in range(3))
+        assert x is not None and weight is not None and bias is not None
+        axes = (0, *range(2, x.ndim))
+        column = (1, -1, *(1,) * (x.ndim - 2))
+        y, bound = normalised(x, axes, float(self.attribute("eps", 1e-5)), weight.reshape(column), bias.reshape(column))
+        count = x.size // x.shape[1]
+        mean, variance, squares = x.mean(axes), x.var(axes), (x * x).sum(axes)
+        of_mean = sum_bound(count, mean * count, squares) / count
+        of_variance = sum_bound(count, squares, squares * squares * (3 / count)) / count
+        return [(y, bound, self.dtype), (mean, of_mean, self.dtype), (variance, of_variance, self.dtype)]
+
+
+def _gradients(
+    x: Array,
+    g: Array,
+    weight: Array,
+    mean: Array,
+    inverse: Array,
+    axes: tuple[int, ...],
+    others: tuple[int, ...],
+    of_h: Array,
+    centred: bool = True,
+) -> list[tuple[Array, Array]]:
+    """Of a norm over `axes`, by x, by its weight and by its bias, which lie along the rest of `others`."""
+    count = int(np.prod([x.shape[axis] for axis in axes]))
+    h = (x - mean) * inverse
+    gw = g * weight
+    of_sum = sum_bound(count, gw.sum(axes, keepdims=True), (gw * gw).sum(axes, keepdims=True)) / count
+    products = gw * h
+    of_products = sum_bound(count, products.sum(axes, keepdims=True), (products**2).sum(axes, keepdims=True)) / count
+    of_products = of_products + (np.abs(gw) * of_h).mean(axes, keepdims=True)
+    mean_g, mean_gh = gw.mean(axes, keepdims=True) * centred, products.mean(axes, keepdims=True)
+    dx = inverse * (gw - mean_g - h * mean_gh)
+    bound = inverse * (
+        of_sum
+        + np.abs(h) * of_products
+        + np.abs(mean_gh) * of_h
+        + 16 * UNIT * (np.abs(gw) + np.abs(mean_g) + np.abs(h * mean_gh))
+    )
+    rows = int(np.prod([x.shape[axis] for axis in others]))
+    gh = g * h
+    of_weight = sum_bound(rows, gh.sum(others), (gh * gh).sum(others)) + (np.abs(g) * of_h).sum(others)
+    of_bias = sum_bound(rows, g.sum(others), (g * g).sum(others))
+    return [(dx, bound), (gh.sum(others), of_weight), (g.sum(others), of_bias)]
+
+
+@register("batch_norm_backward")
+class BatchNormBackward(Full):
+    def compute(self) -> Any:
+        x, g, mean, variance, weight = (self.double(i) for i in range(5))
+        assert x is not None and g is not None and mean is not None and variance is not None and weight is not None
+        axes = (0, *range(2, x.ndim))
+        column = (1, -1, *(1,) * (x.ndim - 2))
+        inverse = 1 / np.sqrt(variance.reshape(column) + float(self.attribute("eps", 1e-5)))
+        mean = mean.reshape(column)
+        of_h = 6 * UNIT * (np.abs(x) + np.abs(mean)) * inverse
+        made = _gradients(x, g, weight.reshape(column), mean, inverse, axes, axes, of_h)
+        return [(value, bound, self.dtype) for value, bound in made]
+
+
+def _own_statistics(x: Array, axes: tuple[int, ...], eps: float, centred: bool) -> tuple[Array, Array, Array, Array]:
+    """Mean, inverse deviation, the bound of (x - mean) times it, and the relative one of the inverse."""
+    count = int(np.prod([x.shape[axis] for axis in axes]))
+    mean = x.mean(axes, keepdims=True) * centred
+    squares = (x * x).sum(axes, keepdims=True)
+    variance = ((x - mean) ** 2).mean(axes, keepdims=True)
+    inverse = 1 / np.sqrt(variance + eps)
+    of_mean = sum_bound(count, x.sum(axes, keepdims=True), squares) / count * inverse * centred
+    of_variance = sum_bound(count, squares, squares * squares * (3 / count)) / count * inverse**2
+    h = (x - mean) * inverse
+    return (
+        mean,
+        inverse,
+        of_mean + np.abs(h) * of_variance + 8 * UNIT * (np.abs(h) + np.abs(mean) * inverse),
+        of_variance,
+    )
+
+
+@register("layer_norm_backward", "rms_norm_backward")
+class LayerNormBackward(Full):
+    def compute(self) -> Any:
+        x, g, weight = (self.double(i) for i in range(3))
+        assert x is not None and g is not None
+        shape = self.attribute("normalized_shape")
+        first = x.ndim - (len(shape) if isinstance(shape, (list, tuple)) else 1)
+        axes, others = tuple(range(first, x.ndim)), tuple(range(first))
+        centred = self.case.op == "layer_norm_backward"
+        eps = float(self.attribute("eps", 1e-5 if centred else 1e-6))
+        mean, inverse, of_h, relative = _own_statistics(x, axes, eps, centred)
+        one = np.ones((1,) * x.ndim)
+        made = _gradients(x, g, one if weight is None else weight, mean, inverse, axes, others, of_h, centred)
+        made[0] = (made[0][0], made[0][1] + np.abs(made[0][0]) * relative)
+        return [(value, bound, self.dtype) for value, bound in (made if centred else made[:2])]
+
+
+@register("group_norm_backward")
+class GroupNormBackward(Full):
+    def compute(self) -> Any:
+        x, g, weight = (self.double(i) for i in range(3))
+        assert x is not None and g is not None
+        groups = int(self.attribute("num_groups"))
+        shape = (x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
+        column = (1, groups, -1, *(1,) * (x.ndim - 2))
+        own = np.ones((1,) * len(shape)) if weight is None else weight.reshape(column)
+        axes, others = tuple(range(2, len(shape))), (0, *range(3, len(shape)))
+        mean, inverse, of_h, relative = _own_statistics(
+            x.reshape(shape), axes, float(self.attribute("eps", 1e-5)), True
+        )
+        made = _gradients(x.reshape(shape), g.reshape(shape), own, mean, inverse, axes, others, of_h)
+        made[0] = (made[0][0], made[0][1] + np.abs(made[0][0]) * relative)
+        results = zip(made, (x.shape, (x.shape[1],), (x.shape[1],)), strict=True)
+        return [(value.reshape(wanted), bound.reshape(wanted), self.dtype) for (value, bound), wanted in results]
+
+
+# ---- pools ----
+
+
+@register(
+    *(
+        f"{adaptive}{mode}_pool{spatial}d_backward"
+        for adaptive in ("", "adaptive_")
+        for mode in ("max", "avg")
+        for spatial in (1, 2, 3)
+    )
+)
+class PoolBackward(Full):
+    def windows(self, axis: int, size: int, out: int) -> list[tuple[list[int], int]]:
+        """For each position of the result: what it sees, and how many positions an average with padding counts."""
+        if self.case.op.startswith("adaptive"):
+            ranges = [range(o * size // out, -(-(o + 1) * size // out)) for o in range(out)]
+            return [(list(r), len(r)) for r in ranges]
+        spatial = int(self.case.op.split("pool")[1][0])
+        kernel = _sizes(self.attribute("kernel_size"), spatial)
+        stride = _sizes(self.attribute("stride", kernel), spatial)[axis]
+        dilation = _sizes(self.attribute("dilation", 1), spatial)[axis]
+        padding = _sizes(self.attribute("padding", 0), spatial)
+        begin, end = padding[axis], padding[axis - spatial]
+        found = []
+        for o in range(out):
+            start = o * stride - begin
+            seen = [start + k * dilation for k in range(kernel[axis])]
+            found.append(([p for p in seen if 0 <= p < size], min(start + kernel[axis], size + end) - start))
+        return found
+
+    def compute(self) -> Any:
+        average = "avg" in self.case.op
+        g = self.double(0 if average else 1)
+        assert g is not None
+        shape = (*g.shape[:2], *_sizes(self.attribute("input_size"), g.ndim - 2)) if average else self.specs_shape()
+        x = None if average else self.double(0)
+        axes = [self.windows(a, shape[2 + a], g.shape[2 + a]) for a in range(g.ndim - 2)]
+        total, absolute = np.zeros(shape), np.zeros(shape)
+        padded = not self.case.op.startswith("adaptive") and self.attribute("count_include_pad", True)
+        planes = np.ix_(range(shape[0]), range(shape[1]))
+        for position in itertools.product(*(range(size) for size in g.shape[2:])):
+            seen = [axes[a][p][0] for a, p in enumerate(position)]
+            value = g[(slice(None), slice(None), *position)]
+            where = np.ix_(range(shape[0]), range(shape[1]), *seen)
+            if x is None:
+                count = np.prod([axes[a][p][1] if padded else len(seen[a]) for a, p in enumerate(position)])
+                value = (value / count).reshape(*value.shape, *(1,) * len(position))
+                total[where] += value
+                absolute[where] += np.abs(value)
+                continue
+            first = x[where].reshape(*value.shape, -1).argmax(-1)
+            places = np.unravel_index(first, [len(s) for s in seen])
+            at = tuple(np.asarray(s)[p] for s, p in zip(seen, places, strict=True))
+            np.add.at(total, (*planes, *at), value)
+            np.add.at(absolute, (*planes, *at), np.abs(value))
+        return total, 8 * UNIT * absolute, self.dtype
+
+    def specs_shape(self) -> tuple[int, ...]:
+        spec = self.case.specs()[0]
+        assert spec is not None
+        return spec[1]
+
+
+# ---- losses, look-ups, steps ----
+
+
+@register("cross_entropy", "cross_entropy_backward")
+class CrossEntropy(Full):
+    def compute(self) -> Any:
+        backward = self.case.op.endswith("backward")
+        x, weight = self.double(0), self.double(3 if backward else 2)
+        target = self.tensors[1]
+        assert x is not None and target is not None
+        classes, smoothing = x.shape[1], float(self.attribute("label_smoothing", 0.0))
+        weight = np.ones(classes) if weight is None else weight
+        column = weight.reshape(1, -1, *(1,) * (x.ndim - 2))
+        counts = target != int(self.attribute("ignore_index", -100))
+        known = np.where(counts, target, 0)
+        shifted = x - x.max(1, keepdims=True)
+        logs = shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
+        share = (np.arange(classes).reshape(1, -1, *(1,) * (x.ndim - 2)) == known[:, None]) * (1 - smoothing) * column
+        share = (share + smoothing / classes * column) * counts[:, None]
+        reduction = self.attribute("reduction", "mean")
+        divisor = (weight[known] * counts).sum() if reduction == "mean" else 1.0
+        if backward:
+            grad = self.double(2)
+            assert grad is not None
+            grad = grad[:, None] if reduction == "none" else grad
+            dx = grad / divisor * (np.exp(logs) * share.sum(1, keepdims=True) - share)
+            return dx, 64 * UNIT * np.abs(grad / divisor) * (share.sum(1, keepdims=True) + 0 * dx), self.dtype
+        losses = -(share * logs).sum(1)
+        bound = 64 * UNIT * (share * np.abs(logs) + share).sum(1)
+        if reduction == "none":
+            return losses, bound, self.dtype
+        return losses.sum() / divisor, bound.sum() / divisor, self.dtype
+
+
+@register("index_select_backward", "gather_backward")
+class AddedByIndex(Full):
+    def compute(self) -> Any:
+        grad, index = self.double(0), self.tensors[1]
+        assert grad is not None and index is not None
+        dim, size = int(self.attribute("dim")), int(self.attribute("size"))
+        if self.case.op == "gather_backward":
+            shape = (*grad.shape[:dim], size, *grad.shape[dim + 1 :])
+            at = list(np.indices(grad.shape))
+            at[dim] = index % size
+            where: Any = tuple(at)
+        else:
+            grad = grad.reshape(*grad.shape[:dim], index.size, *grad.shape[dim + index.ndim :])
+            shape = (*grad.shape[:dim], size, *grad.shape[dim + 1 :])
+            where = (*(slice(None),) * dim, index.reshape(-1) % size)
+        total, squares, count = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        for sums, values in ((total, grad), (squares, grad * grad), (count, np.ones_like(grad))):
+            np.add.at(sums, where, values)
+        terms = max(1.0, float(count.max(initial=0)))
+        return total, sum_bound(terms, total, squares), self.dtype
+
+
+@register("sgd_step")
+class SgdStep(Full):
+    def compute(self) -> Any:
+        w, g, lr, velocity = (self.double(i) for i in range(4))
+        assert w is not None and g is not None and lr is not None
+        momentum, decay = float(self.attribute("momentum", 0.0)), float(self.attribute("weight_decay", 0.0))
+        g = g + decay * w
+        v = g if velocity is None else momentum * velocity + (1 - float(self.attribute("dampening", 0.0))) * g
+        step = g + momentum * v if self.attribute("nesterov", False) else v
+        size = np.abs(g) + np.abs(decay * w) + (0 if velocity is None else np.abs(velocity)) + np.abs(v)
+        moved = (w - lr * step, 8 * UNIT * (np.abs(w) + lr * size), self.dtype)
+        return moved if velocity is None else [moved, (v, 8 * UNIT * size, self.dtype)]
+
+
+@register("adam_step", "adamw_step")
+class AdamStep(Full):
+    def compute(self) -> Any:
+        w, g, lr, m, v, step = (self.double(i) for i in range(6))
+        assert w is not None and g is not None and lr is not None
+        assert m is not None and v is not None and step is not None
+        beta1, beta2 = float(self.attribute("beta1", 0.9)), float(self.attribute("beta2", 0.999))
+        decoupled = self.case.op == "adamw_step"
+        decay = float(self.attribute("weight_decay", 0.01 if decoupled else 0.0))
+        g = g if decoupled else g + decay * w
+        size = np.abs(m) + np.abs(g) + np.abs(decay * w)
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g * g
+        root = np.sqrt(v / (1 - beta2**step)) + float(self.attribute("eps", 1e-8))
+        moved = w * (1 - lr * decay if decoupled else 1) - lr * m / (1 - beta1**step) / root
+        # The shares of the new are differences of numbers near 1, in f32.
+        of_share = UNIT / (1 - beta2) + 8 * UNIT
+        of_move = lr / (1 - beta1**step) / root * (16 * UNIT * size + np.abs(m) * of_share)
+        return [
+            (moved, 8 * UNIT * np.abs(w) + of_move, self.dtype),
+            (m, 8 * UNIT * size, self.dtype),
+            (v, v * of_share + 8 * UNIT * np.abs(decay * w) * (np.abs(g) + np.abs(decay * w)), self.dtype),
+        ]
+
+
+@register("random_dropout")
+class RandomDropout(Full):
+    def compute(self) -> Any:
+        x, seed = self.double(0), self.tensors[1]
+        assert x is not None and seed is not None
+        p = float(self.attribute("p", 0.5))
+        numbers = np.arange((x.size + 3) // 4, dtype=np.uint64)
+        low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+        c = [numbers & low, numbers >> half, np.zeros_like(numbers), np.zeros_like(numbers)]
+        key = int(np.asarray(seed).reshape(-1)[0]) % 2**64
+        k0, k1 = key % 2**32, key >> 32
+        for _ in range(10):
+            first, second = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
+            c = [
+                (second >> half) ^ c[1] ^ np.uint64(k0),
+                second & low,
+                (first >> half) ^ c[3] ^ np.uint64(k1),
+                first & low,
+            ]
+            k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
+        words = np.stack(c, -1).reshape(-1)[: x.size].reshape(x.shape).astype(np.float64)
+        y = np.where(words < p * 2.0**32, 0.0, x / (1 - p))
+        return y, 4 * UNIT * np.abs(y), self.dtype

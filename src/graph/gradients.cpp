@@ -1,0 +1,167 @@
+#include "graph/gradients.h"
+
+#include "ops/activation.h"
+#include "ops/gradient.h"
+
+namespace pl {
+namespace {
+
+class Backward {
+ public:
+  Backward(Graph& graph, ValueId loss, const std::vector<ValueId>& by)
+      : graph_(graph), depends_(graph.values().size(), false), parts_(graph.values().size()) {
+    for (ValueId id : by) depends_[size_t(id)] = true;
+    for (const Node& node : graph.nodes()) {
+      bool any = false;
+      for (ValueId id : node.inputs) any = any || (id != kNoValue && depends_[size_t(id)]);
+      for (ValueId id : node.outputs)
+        depends_[size_t(id)] = depends_[size_t(id)] || (any && is_floating(graph.value(id).desc.dtype));
+    }
+    const size_t count = graph.nodes().size();
+    if (depends_[size_t(loss)]) parts_[size_t(loss)] = {filled(loss, "y0 = 1")};
+    for (size_t i = count; i-- > 0;) derive(i);
+  }
+
+  // Zeros where nothing arrived.
+  ValueId gradient_of(ValueId id) {
+    std::vector<ValueId>& parts = parts_[size_t(id)];
+    if (parts.empty()) parts = {filled(id, "y0 = 0")};
+    ValueId sum = parts[0];
+    for (size_t i = 1; i < parts.size(); ++i) sum = add("add", {}, {sum, parts[i]})[0];
+    parts = {sum};
+    return sum;
+  }
+
+ private:
+  class NodeDerivation;
+
+  std::vector<ValueId> add(const std::string& op, const Attributes& attributes, const std::vector<ValueId>& inputs) {
+    const Schema* schema = find_schema(op);
+    require(schema != nullptr, Code::internal, "gradients: there is no op \"", op, "\"");
+    return graph_.add(*schema, attributes, inputs, name_);
+  }
+
+  ValueId filled(ValueId like, const char* expression) {
+    Attributes attributes;
+    attributes.set("expressions", std::string(expression));
+    return add("pointwise", attributes, {like})[0];
+  }
+
+  void derive(size_t index);
+
+  Graph& graph_;
+  std::string name_ = "gradient";            // of the nodes that are added
+  std::vector<bool> depends_;                // by value, of those before: on one of those that are derived by
+  std::vector<std::vector<ValueId>> parts_;  // by value: what its uses contribute
+};
+
+class Backward::NodeDerivation final : public Derivation {
+ public:
+  NodeDerivation(Backward& backward, const Node& node, Op op)
+      : backward_(backward), node_(node), op_(std::move(op)), given_(op_.inputs.size(), false) {}
+
+  const Op& op() const override { return op_; }
+  Value input(int i) const override { return size_t(i) < node_.inputs.size() ? node_.inputs[size_t(i)] : kNone; }
+  Value output(int i) const override { return node_.outputs[size_t(i)]; }
+  Value gradient(int output) override {
+    if (output == 0 && before_activation_ != kNone) return before_activation_;
+    return backward_.gradient_of(node_.outputs[size_t(output)]);
+  }
+  bool wanted(int i) const override {
+    const Value id = input(i);
+    return id != kNone && backward_.depends_[size_t(id)];
+  }
+  const TensorDesc& desc(Value value) const override { return backward_.graph_.value(value).desc; }
+  std::vector<Value> add(const std::string& op, const Attributes& attributes,
+                         const std::vector<Value>& inputs) override {
+    return backward_.add(op, attributes, inputs);
+  }
+  void give(int i, Value gradient) override {
+    const TensorDesc &wanted_desc = op_.in(i), &made = desc(gradient);
+    require(!given_[size_t(i)] && wanted_desc.shape == made.shape && wanted_desc.dtype == made.dtype, Code::internal,
+            op_.schema->name, ": its gradient gives ", name_of(made.dtype), " ", made.shape, " for input ", i,
+            ", expected ", name_of(wanted_desc.dtype), " ", wanted_desc.shape, ", once");
+    given_[size_t(i)] = true;
+    if (wanted(i)) backward_.parts_[size_t(input(i))].push_back(gradient);
+  }
+
+  void run() {
+    derive_activation();
+    const int residual = op_.schema->input_index("residual");
+    if (residual >= 0 && op_.has(residual) && wanted(residual)) give(residual, gradient(0));
+    if (!complete()) {
+      require(op_.schema->gradient != nullptr, Code::unsupported, "gradients: op \"", op_.schema->name,
+              "\" has no gradient (node \"", node_.name, "\")");
+      op_.schema->gradient(*this);
+    }
+    for (size_t i = 0; i < given_.size(); ++i)
+      require(given_[i] || !wanted(int(i)), Code::unsupported, "gradients: op \"", op_.schema->name,
+              "\" has no gradient by its input ", op_.schema->input_parameter(int(i)).name, " (node \"", node_.name,
+              "\")");
+  }
+
+ private:
+  bool complete() const {
+    for (size_t i = 0; i < given_.size(); ++i)
+      if (!given_[i] && wanted(int(i))) return false;
+    return true;
+  }
+
+  // The gradient before the activation, by the result where the derivative can be told from it, else by what the op
+  // gives without activation, which is computed again.
+  void derive_activation() {
+    const AttributeValue* activation = op_.attributes.find("activation");
+    if (!activation || !std::holds_alternative<std::string>(*activation)) return;
+    const std::string function = std::get<std::string>(*activation);
+    const double alpha = op_.attributes.number("activation_alpha"), beta = op_.attributes.number("activation_beta");
+    const std::string of_result = slope_by_result(function, alpha), of_argument = slope_by_argument(function);
+    const Value after = backward_.gradient_of(node_.outputs[0]);
+    Value point = node_.outputs[0];
+    if (of_result.empty()) {
+      require(!of_argument.empty(), Code::unsupported, "gradients: activation \"", function, "\" of op \"",
+              op_.schema->name, "\" has no gradient (node \"", node_.name, "\")");
+      Attributes attributes = node_.attributes;
+      for (const char* key : {"activation", "activation_alpha", "activation_beta"}) attributes.erase(key);
+      point = add(op_.schema->name, attributes, node_.inputs)[0];
+    }
+    before_activation_ = pointwise(of_result.empty() ? of_argument : of_result, {point, after}, {alpha, beta});
+  }
+
+  Backward& backward_;
+  const Node& node_;
+  Op op_;
+  std::vector<bool> given_;
+  Value before_activation_ = kNone;
+};
+
+void Backward::derive(size_t index) {
+  const Node node = graph_.node(index);  // a copy: nodes are appended meanwhile
+  bool reached = false, wanted = false;
+  for (ValueId id : node.outputs) reached = reached || !parts_[size_t(id)].empty();
+  for (ValueId id : node.inputs) wanted = wanted || (id != kNoValue && depends_[size_t(id)]);
+  if (!reached || !wanted) return;
+  name_ = node.name + "/gradient";
+  NodeDerivation(*this, node, graph_.op(node)).run();
+}
+
+}  // namespace
+
+std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by) {
+  const auto check_value = [&](ValueId id, const char* what) {
+    require(id >= 0 && size_t(id) < graph.values().size(), Code::invalid_argument, "gradients: ", what, " is value ",
+            id, ", which is not of this graph");
+    const Value& value = graph.value(id);
+    require(is_floating(value.desc.dtype), Code::invalid_argument, "gradients: ", what, " \"", value.name, "\" is ",
+            name_of(value.desc.dtype), ", expected f32, f16 or bf16");
+  };
+  check_value(loss, "the loss");
+  for (ValueId id : by) check_value(id, "a value to derive by,");
+  require(graph.value(loss).desc.elements() == 1, Code::shape, "gradients: the loss \"", graph.value(loss).name,
+          "\" has shape ", graph.value(loss).desc.shape, ", expected one element");
+  Backward backward(graph, loss, by);
+  std::vector<ValueId> results;
+  for (ValueId id : by) results.push_back(backward.gradient_of(id));
+  return results;
+}
+
+}  // namespace pl

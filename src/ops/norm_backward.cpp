@@ -1,0 +1,179 @@
+// batch_norm_training, and the gradients of batch_norm_training, layer_norm, rms_norm and group_norm.
+#include "ops/gradient.h"
+
+namespace pl {
+namespace {
+
+constexpr double kOperations = 8;  // an element
+
+void check_eps(const Op& op) {
+  check_finite(op, "eps");
+  const double eps = op.attributes.number("eps");
+  check(op, eps >= 0, Code::invalid_argument, "eps is ", eps, ", expected at least 0");
+}
+
+double flops(const Op& op) { return kOperations * double(op.in(0).elements()); }
+
+void check_channels(const Op& op, int input) {
+  check_same_dtype(op, input);
+  check_shape(op, input, {op.in(0).shape[1]}, "x.c");
+}
+
+// ---- batch norm ----
+
+void infer_training(Op& op) {
+  check_rank(op, 0, 2, kMaxRank);
+  check_float(op, 0);
+  const Dims& x = op.in(0).shape;
+  check(op, x.product() == 0 || x.product() / x[1] >= 2, Code::shape, "x has shape ", x,
+        ", expected at least two values in a channel");
+  for (int i : {1, 2}) check_channels(op, i);
+  check_eps(op);
+  add_output(op, op.in(0).dtype, x);
+  for (int k = 0; k < 2; ++k) add_output(op, op.in(0).dtype, {x[1]});
+}
+
+void derive_training(Derivation& d) {
+  const Op& op = d.op();
+  const auto made = d.add("batch_norm_backward", attributes_of({{"eps", op.attributes.number("eps")}}),
+                          {d.input(0), d.gradient(), d.output(1), d.output(2), d.input(1)});
+  for (int i = 0; i < 3; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
+}
+
+Schema batch_norm_training() {
+  Schema schema(
+      "batch_norm_training", "batch_norm_training",
+      "Batch normalisation by the statistics of the batch itself.\n\n"
+      "y[n, c, ...] = (x[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c]\n"
+      "with mean and (biased) variance over images and positions.\n\n"
+      "Returns y, of the shape of x, and mean and variance, (c), in the dtype of x; statistics are kept in at least "
+      "f32.  Running statistics are for the caller to keep: running + momentum * (new - running), with the "
+      "variance times m / (m - 1) for m values in a channel.  Gradients by mean and variance are left out.\n\n"
+      "Source: S. Ioffe, C. Szegedy, arXiv 1502.03167.");
+  schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
+      .tensor("weight", "(c)")
+      .tensor("bias", "(c)")
+      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+  schema.infer = infer_training;
+  schema.flops = flops;
+  schema.gradient = derive_training;
+  return schema;
+}
+
+void infer_batch(Op& op) {
+  check_rank(op, 0, 2, kMaxRank);
+  check_float(op, 0);
+  check_same_dtype(op, 1);
+  check_shape(op, 1, op.in(0).shape, "x.shape");
+  for (int i : {2, 3, 4}) check_channels(op, i);
+  check_eps(op);
+  add_output(op, op.in(0).dtype, op.in(0).shape);
+  for (int k = 0; k < 2; ++k) add_output(op, op.in(0).dtype, {op.in(0).shape[1]});
+}
+
+Schema batch_norm_backward() {
+  Schema schema(
+      "batch_norm_backward", "batch_norm_backward",
+      "The gradients of batch_norm_training.\n\n"
+      "With h = (x - mean) / sqrt(variance + eps), and means over images and positions of a channel:\n"
+      "dx = weight / sqrt(variance + eps) * (grad - mean(grad) - h * mean(grad * h)), dweight = sum(grad * h), "
+      "dbias = sum(grad)\n\n"
+      "Returns dx, of the shape of x, dweight and dbias, (c), in the dtype of x; sums are kept in at least f32.\n\n"
+      "Source: the derivative of the formula.");
+  schema.tensor("x", "(n, c, ...), the input of batch_norm_training; f32, f16 or bf16")
+      .tensor("grad", "the shape of x: the gradient by y")
+      .tensor("mean", "(c), its second result")
+      .tensor("variance", "(c), its third result")
+      .tensor("weight", "(c)")
+      .attribute("eps", AttributeType::number, 1e-5, "as for batch_norm_training");
+  schema.infer = infer_batch;
+  schema.flops = flops;
+  return schema;
+}
+
+// ---- layer norm ----
+
+void infer_layer(Op& op) {
+  check_rank(op, 0, 1, kMaxRank);
+  check_float(op, 0);
+  const Dims& x = op.in(0).shape;
+  const Dims normalized(op.attributes.integers("normalized_shape"));
+  const int skipped = x.size() - normalized.size();
+  bool fits = !normalized.empty() && skipped >= 0;
+  for (int i = 0; fits && i < normalized.size(); ++i) fits = x[skipped + i] == normalized[i];
+  check(op, fits, Code::shape, "normalized_shape is ", normalized, ", expected the last sizes of x, which has shape ",
+        x);
+  check_same_dtype(op, 1);
+  check_shape(op, 1, x, "x.shape");
+  check_same_dtype(op, 2);
+  check_shape(op, 2, normalized, "normalized_shape");
+  check_eps(op);
+  add_output(op, op.in(0).dtype, x);
+  for (int k = 0; k < (op.attributes.flag("centred") ? 2 : 1); ++k) add_output(op, op.in(0).dtype, normalized);
+}
+
+Schema layer_norm_backward(bool centred) {
+  Schema schema(centred ? "layer_norm_backward" : "rms_norm_backward", "layer_norm_backward",
+                concat("The gradients of ", centred ? "layer_norm" : "rms_norm", ".\n\n",
+                       centred ? "With h = (x - mean) / sqrt(var + eps) and g = grad * weight, means over a row:\n"
+                                 "dx = (g - mean(g) - h * mean(g * h)) / sqrt(var + eps), "
+                               : "With h = x / sqrt(mean(x^2) + eps) and g = grad * weight, means over a row:\n"
+                                 "dx = (g - h * mean(g * h)) / sqrt(mean(x^2) + eps), ",
+                       "dweight = sum over rows of grad * h", centred ? ", dbias = sum over rows of grad" : "",
+                       "\n\nReturns dx, of the shape of x, dweight", centred ? " and dbias" : "",
+                       ", of normalized_shape, in the dtype of x; sums are kept in at least f32.\n\n"
+                       "Source: the derivative of the formula."));
+  schema.constant("centred", centred)
+      .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
+      .tensor("grad", "the shape of x")
+      .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
+      .optional("weight", "normalized_shape; None: ones")
+      .attribute("eps", AttributeType::number, centred ? 1e-5 : 1e-6, "as for the norm");
+  schema.infer = infer_layer;
+  schema.flops = flops;
+  return schema;
+}
+
+// ---- group norm ----
+
+void infer_group(Op& op) {
+  check_rank(op, 0, 2, kMaxRank);
+  check_float(op, 0);
+  const int64_t channels = op.in(0).shape[1], groups = op.attributes.integer("num_groups");
+  check(op, channels >= 1 && groups >= 1 && channels % groups == 0, Code::shape, "x.c is ", channels,
+        ", expected a multiple of ", groups, " (num_groups)");
+  check_same_dtype(op, 1);
+  check_shape(op, 1, op.in(0).shape, "x.shape");
+  check_channels(op, 2);
+  check_eps(op);
+  add_output(op, op.in(0).dtype, op.in(0).shape);
+  for (int k = 0; k < 2; ++k) add_output(op, op.in(0).dtype, {channels});
+}
+
+Schema group_norm_backward() {
+  Schema schema(
+      "group_norm_backward", "group_norm_backward",
+      "The gradients of group_norm, and of instance_norm with a group for each channel.\n\n"
+      "With h = (x - mean) / sqrt(var + eps) and g = grad * weight, means over a group of an image:\n"
+      "dx = (g - mean(g) - h * mean(g * h)) / sqrt(var + eps), dweight = sum(grad * h), dbias = sum(grad) over "
+      "images and positions\n\n"
+      "Returns dx, of the shape of x, dweight and dbias, (c), in the dtype of x; sums are kept in at least f32.\n\n"
+      "Source: the derivative of the formula.");
+  schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
+      .tensor("grad", "the shape of x")
+      .required("num_groups", AttributeType::integer, "divides c")
+      .optional("weight", "(c); None: ones")
+      .attribute("eps", AttributeType::number, 1e-5, "as for the norm");
+  schema.infer = infer_group;
+  schema.flops = flops;
+  return schema;
+}
+
+PL_REGISTER_OP(batch_norm_training);
+PL_REGISTER_OP(batch_norm_backward);
+PL_REGISTER_OP([] { return layer_norm_backward(true); });
+PL_REGISTER_OP([] { return layer_norm_backward(false); });
+PL_REGISTER_OP(group_norm_backward);
+
+}  // namespace
+}  // namespace pl

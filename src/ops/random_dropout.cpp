@@ -1,0 +1,45 @@
+// random_dropout: dropout in training, by random numbers that depend on a seed and on nothing else.
+#include "ops/gradient.h"
+
+namespace pl {
+namespace {
+
+void infer(Op& op) {
+  check_float(op, 0);
+  check_dtype(op, 1, {DType::s64});
+  check(op, op.in(1).elements() == 1, Code::shape, "seed has shape ", op.in(1).shape, ", expected one element");
+  const double p = op.attributes.number("p");
+  check(op, p >= 0 && p < 1, Code::invalid_argument, "p is ", p, ", expected 0 to less than 1");
+  add_output(op, op.in(0).dtype, op.in(0).shape);
+}
+
+// The same elements are kept: the numbers are made again.
+void derive(Derivation& d) {
+  d.give(0,
+         d.make("random_dropout", attributes_of({{"p", d.op().attributes.number("p")}}), {d.gradient(), d.input(1)}));
+}
+
+Schema random_dropout() {
+  Schema schema(
+      "random_dropout", "random_dropout",
+      "Dropout in training: elements set to zero by chance, the others scaled so that the mean stays.\n\n"
+      "y[i] = u[i] < p ? 0 : x[i] / (1 - p)\n"
+      "where u[i] is word i mod 4 of Philox4x32-10 with counter i / 4 and key seed, divided by 2^32, and i "
+      "numbers the elements in the order of their dimensions, so that layout, device and threads change "
+      "nothing.\n\n"
+      "Returns the shape and dtype of x.\n\n"
+      "Source: N. Srivastava et al., Dropout, 2014; J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, "
+      "2011.");
+  schema.tensor("x", "any shape; f32, f16 or bf16")
+      .tensor("seed", "scalar, s64: another one gives other numbers")
+      .attribute("p", AttributeType::number, 0.5, "share of elements that are dropped, 0 to less than 1");
+  schema.infer = infer;
+  schema.gradient = derive;
+  schema.flops = [](const Op& op) { return 20.0 * double(op.in(0).elements()); };
+  return schema;
+}
+
+PL_REGISTER_OP(random_dropout);
+
+}  // namespace
+}  // namespace pl

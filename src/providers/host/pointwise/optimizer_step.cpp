@@ -1,0 +1,125 @@
+// Kind optimizer_step: sgd_step, adam_step and adamw_step, a chunk of all tensors at a time.
+#include <cmath>
+
+#include "providers/host/common/host.h"
+
+namespace pl::host {
+namespace {
+
+struct Sgd {
+  float momentum, dampening, decay;
+  bool nesterov;
+};
+
+PL_VECTORISED void sgd_run(const Sgd& s, float rate, float* w, const float* grad, float* v, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = grad[i] + s.decay * w[i];
+    v[i] = s.momentum * v[i] + (1.0f - s.dampening) * g;
+    w[i] -= rate * (s.nesterov ? g + s.momentum * v[i] : v[i]);
+  }
+}
+PL_VECTORISED void sgd_run(const Sgd& s, float rate, float* w, const float* grad, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) w[i] -= rate * (grad[i] + s.decay * w[i]);
+}
+
+struct Adam {
+  float beta1, beta2, eps, decay;
+  bool decoupled;
+};
+
+// `step_size`: the rate by the correction of the mean; `root`: the root of the correction of the squares.
+PL_VECTORISED void adam_run(const Adam& a, float rate, float step_size, float root, float* w, const float* grad,
+                            float* m, float* v, int64_t n) {
+  const float kept = a.decoupled ? 1.0f - rate * a.decay : 1.0f, decay = a.decoupled ? 0.0f : a.decay;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float g = grad[i] + decay * w[i];
+    m[i] = a.beta1 * m[i] + (1.0f - a.beta1) * g;
+    v[i] = a.beta2 * v[i] + (1.0f - a.beta2) * g * g;
+    w[i] = kept * w[i] - step_size * m[i] / (__builtin_sqrtf(v[i]) / root + a.eps);
+  }
+}
+
+struct Step {
+  int64_t count;
+  LoadRun<float> load;
+  StoreRun<float> store;
+
+  // Calls f(w, g, first, second, n) on chunks: weight and gradient, and up to two more tensors, the inputs numbered
+  // `more` and after it; what f leaves in them, but the gradient, goes to the outputs.
+  template <class F>
+  void each_chunk(const KernelArguments& arguments, int first, int more, F&& f) const {
+    parallel_for((count + kChunk - 1) / kChunk, 1.5 * kChunk, [&](int64_t begin, int64_t end) {
+      float values[4][kChunk];
+      for (int64_t at = begin * kChunk; at < std::min(end * kChunk, count); at += kChunk) {
+        const int64_t n = std::min(kChunk, count - at);
+        load(input(arguments, 0), at, 1, n, values[0]);
+        load(input(arguments, 1), at, 1, n, values[1]);
+        for (int k = 0; k < more; ++k) load(input(arguments, first + k), at, 1, n, values[2 + k]);
+        f(values[0], values[1], values[2], values[3], n);
+        store(values[0], n, output(arguments, 0), at, 1);
+        for (int k = 0; k < more; ++k) store(values[2 + k], n, output(arguments, 1 + k), at, 1);
+      }
+    });
+  }
+};
+
+struct SgdBody {
+  Step step;
+  Sgd sgd;
+  bool with_velocity;
+
+  void operator()(const KernelArguments& arguments) const {
+    const float rate = *static_cast<const float*>(input(arguments, 2));
+    step.each_chunk(arguments, 3, with_velocity ? 1 : 0, [&](float* w, const float* g, float* v, float*, int64_t n) {
+      if (with_velocity)
+        sgd_run(sgd, rate, w, g, v, n);
+      else
+        sgd_run(sgd, rate, w, g, n);
+    });
+  }
+};
+
+struct AdamBody {
+  Step step;
+  Adam adam;
+  double beta1, beta2;
+
+  void operator()(const KernelArguments& arguments) const {
+    const float rate = *static_cast<const float*>(input(arguments, 2));
+    const double number = double(*static_cast<const float*>(input(arguments, 5)));
+    const float step_size = float(double(rate) / (1 - std::pow(beta1, number)));
+    const float root = float(std::sqrt(1 - std::pow(beta2, number)));
+    step.each_chunk(arguments, 3, 2, [&](float* w, const float* g, float* m, float* v, int64_t n) {
+      adam_run(adam, rate, step_size, root, w, g, m, v, n);
+    });
+  }
+};
+
+void list(const Op& op, CandidateList& out) {
+  const Attributes& a = op.attributes;
+  std::vector<TensorDesc> inputs, outputs;
+  for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
+  for (const TensorDesc& desc : op.outputs) outputs.push_back(dense_plain(desc));
+  const DType dtype = op.in(0).dtype;
+  const Step step{op.in(0).elements(), float_loader(dtype), float_storer(dtype)};
+  if (a.text("function") == "sgd") {
+    const SgdBody body{step,
+                       {float(a.number("momentum")), float(a.number("dampening")), float(a.number("weight_decay")),
+                        a.flag("nesterov")},
+                       op.has(3)};
+    return add_candidate(out, "sgd_step", Quality::fast, inputs, outputs, [body] { return body; });
+  }
+  const AdamBody body{step,
+                      {float(a.number("beta1")), float(a.number("beta2")), float(a.number("eps")),
+                       float(a.number("weight_decay")), a.flag("decoupled")},
+                      a.number("beta1"),
+                      a.number("beta2")};
+  add_candidate(out, "adam_step", Quality::fast, inputs, outputs, [body] { return body; });
+}
+PL_HOST_KIND("optimizer_step", list);
+
+}  // namespace
+}  // namespace pl::host

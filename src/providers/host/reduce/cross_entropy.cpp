@@ -1,0 +1,178 @@
+// Kinds cross_entropy and cross_entropy_backward: position by position, in double.
+#include <cmath>
+#include <limits>
+
+#include "providers/host/common/reference.h"
+
+namespace pl::host {
+namespace {
+
+struct Loss {
+  TensorDesc x, target, weight, grad, result;
+  int64_t classes, positions, inner;  // inner: positions of an image
+  int64_t ignore;
+  bool mean, none;
+  double smoothing;
+  LoadRun<double> load;
+  LoadRun<int64_t> load_target;
+  StoreRun<double> store;
+
+  // Of one position: its weight, and the sum of its log-softmax times the weights that the target gives each class.
+  struct Terms {
+    double largest = 0, log_sum = 0;  // log_softmax = x - largest - log_sum
+    double weight = 0;                // of the target: what the mean divides by
+    double total = 0;                 // of all classes: factor of the softmax in the gradient
+    bool counts = false, valid = true;
+    int64_t target = 0;
+  };
+
+  std::vector<double> weights(const void* data) const {
+    std::vector<double> values(size_t(classes), 1.0);
+    if (weight.present) load(data, 0, 1, classes, values.data());
+    return values;
+  }
+
+  void read(const void* data, int64_t position, double* row) const {
+    const int64_t image = position / inner, place = position % inner;
+    load(data, image * classes * inner + place, inner, classes, row);
+  }
+
+  Terms terms(const double* row, const void* targets, int64_t position, const std::vector<double>& w,
+              double sum) const {
+    Terms t;
+    load_target(targets, position, 1, 1, &t.target);
+    t.counts = t.target != ignore;
+    if (!t.counts) return t;
+    t.valid = t.target >= 0 && t.target < classes;
+    if (!t.valid) return t;
+    t.largest = row[0];
+    for (int64_t i = 1; i < classes; ++i) t.largest = std::max(t.largest, row[i]);
+    double total = 0;
+    for (int64_t i = 0; i < classes; ++i) total += std::exp(row[i] - t.largest);
+    t.log_sum = std::log(total);
+    t.weight = w[size_t(t.target)];
+    t.total = (1 - smoothing) * t.weight + smoothing / double(classes) * sum;
+    return t;
+  }
+};
+
+double sum_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value;
+  return sum;
+}
+
+struct ForwardBody {
+  Loss loss;
+
+  void operator()(const KernelArguments& arguments) const {
+    const void *x = input(arguments, 0), *targets = input(arguments, 1);
+    const std::vector<double> w = loss.weights(loss.weight.present ? input(arguments, 2) : nullptr);
+    const double all = sum_of(w);
+    std::vector<double> losses(size_t(loss.positions), 0.0), counted(size_t(loss.positions), 0.0);
+    parallel_for(loss.positions, 10.0 * double(loss.classes), [&](int64_t begin, int64_t end) {
+      std::vector<double> row(size_t(loss.classes));
+      for (int64_t p = begin; p < end; ++p) {
+        loss.read(x, p, row.data());
+        const Loss::Terms t = loss.terms(row.data(), targets, p, w, all);
+        if (!t.counts) continue;
+        if (!t.valid) {
+          losses[size_t(p)] = std::numeric_limits<double>::quiet_NaN();
+          continue;
+        }
+        const double shift = t.largest + t.log_sum;
+        double value = -(1 - loss.smoothing) * t.weight * (row[size_t(t.target)] - shift);
+        if (loss.smoothing > 0)
+          for (int64_t i = 0; i < loss.classes; ++i)
+            value -= loss.smoothing / double(loss.classes) * w[size_t(i)] * (row[size_t(i)] - shift);
+        losses[size_t(p)] = value;
+        counted[size_t(p)] = t.weight;
+      }
+    });
+    void* result = output(arguments);
+    if (loss.none) return loss.store(losses.data(), loss.positions, result, 0, 1);
+    const double sum = sum_of(losses), value = loss.mean ? sum / sum_of(counted) : sum;
+    loss.store(&value, 1, result, 0, 1);
+  }
+};
+
+struct BackwardBody {
+  Loss loss;
+
+  void operator()(const KernelArguments& arguments) const {
+    const void *x = input(arguments, 0), *targets = input(arguments, 1), *grad = input(arguments, 2);
+    const std::vector<double> w = loss.weights(loss.weight.present ? input(arguments, 3) : nullptr);
+    const double all = sum_of(w);
+    double divisor = 1;
+    if (loss.mean) {
+      divisor = 0;
+      for (int64_t p = 0; p < loss.positions; ++p) {
+        int64_t target = 0;
+        loss.load_target(targets, p, 1, 1, &target);
+        if (target != loss.ignore && target >= 0 && target < loss.classes) divisor += w[size_t(target)];
+      }
+    }
+    void* result = output(arguments);
+    parallel_for(loss.positions, 12.0 * double(loss.classes), [&](int64_t begin, int64_t end) {
+      std::vector<double> row(size_t(loss.classes)), made(size_t(loss.classes));
+      for (int64_t p = begin; p < end; ++p) {
+        double g = 0;
+        loss.load(grad, loss.none ? p : 0, 1, 1, &g);
+        loss.read(x, p, row.data());
+        const Loss::Terms t = loss.terms(row.data(), targets, p, w, all);
+        for (int64_t i = 0; i < loss.classes; ++i) {
+          double value = 0;
+          if (t.counts && t.valid) {
+            const double share = (i == t.target ? (1 - loss.smoothing) * t.weight : 0) +
+                                 loss.smoothing / double(loss.classes) * w[size_t(i)];
+            value = g / divisor * (std::exp(row[size_t(i)] - t.largest - t.log_sum) * t.total - share);
+          } else if (t.counts) {
+            value = std::numeric_limits<double>::quiet_NaN();
+          }
+          made[size_t(i)] = value;
+        }
+        loss.store(made.data(), loss.classes, result, p / loss.inner * loss.classes * loss.inner + p % loss.inner,
+                   loss.inner);
+      }
+    });
+  }
+};
+
+Loss loss_of(const Op& op, int weight) {
+  Loss loss;
+  loss.x = dense_plain(op.in(0));
+  loss.target = dense_plain(op.in(1));
+  loss.weight = op.has(weight) ? dense_plain(op.in(weight)) : TensorDesc();
+  loss.result = dense_plain(op.out());
+  loss.classes = loss.x.shape[1];
+  loss.positions = loss.target.elements();
+  loss.inner = std::max<int64_t>(1, loss.x.shape[0] ? loss.positions / loss.x.shape[0] : 1);
+  loss.ignore = op.attributes.integer("ignore_index");
+  loss.mean = op.attributes.text("reduction") == "mean";
+  loss.none = op.attributes.text("reduction") == "none";
+  loss.smoothing = op.attributes.number("label_smoothing");
+  loss.load = double_loader(loss.x.dtype);
+  loss.load_target = integer_loader(loss.target.dtype);
+  loss.store = double_storer(loss.x.dtype);
+  return loss;
+}
+
+void list_forward(const Op& op, CandidateList& out) {
+  const Loss loss = loss_of(op, 2);
+  std::vector<TensorDesc> inputs{loss.x, loss.target};
+  if (op.inputs.size() > 2) inputs.push_back(loss.weight);
+  add_candidate(out, "cross_entropy", Quality::fair, inputs, {loss.result}, [loss] { return ForwardBody{loss}; });
+}
+PL_HOST_KIND("cross_entropy", list_forward);
+
+void list_backward(const Op& op, CandidateList& out) {
+  const Loss loss = loss_of(op, 3);
+  std::vector<TensorDesc> inputs{loss.x, loss.target, dense_plain(op.in(2))};
+  if (op.inputs.size() > 3) inputs.push_back(loss.weight);
+  add_candidate(out, "cross_entropy_backward", Quality::fair, inputs, {loss.result},
+                [loss] { return BackwardBody{loss}; });
+}
+PL_HOST_KIND("cross_entropy_backward", list_backward);
+
+}  // namespace
+}  // namespace pl::host

@@ -1,0 +1,270 @@
+"""Gradients of every op, values kept between runs, and training of small networks, against PyTorch and float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from op_cases import CASES, Case, tensor_parameters
+
+import pylayout as pl
+from pylayout.calls import schemas
+
+torch = pytest.importorskip("torch", reason="gradients are compared with PyTorch's")
+
+# topk has a test of its own: the reference of its cases goes through NumPy.
+DIFFERENTIABLE = [case for case in CASES if schemas()[case.op]["differentiable"] and case.op != "topk"]
+
+
+def is_real(tensor: np.ndarray | None) -> bool:
+    return tensor is not None and tensor.dtype == np.float32
+
+
+def expected_gradients(
+    case: Case, tensors: list[np.ndarray | None], by: list[int], weights: list[np.ndarray]
+) -> list[np.ndarray]:
+    """Of the sum of results times `weights`, by PyTorch in float64."""
+    import torch.nn.functional as f
+
+    given = [None if t is None else torch.from_numpy(t.astype("f8") if is_real(t) else t) for t in tensors]
+    for i in by:
+        given[i].requires_grad_()
+    present = [t for t in given if t is not None]
+    if case.reference:
+        results = case.reference(torch, f, present, case.attributes)
+    else:
+        results = (getattr(f, case.op, None) or getattr(torch, case.op))(*present, **case.attributes)
+    results = list(results) if isinstance(results, (tuple, list)) else [results]
+    loss = sum((y * torch.from_numpy(w)).sum() for y, w in zip(results, weights, strict=True) if y.is_floating_point())
+    made = torch.autograd.grad(loss, [given[i] for i in by], allow_unused=True)
+    return [np.zeros(tensors[i].shape) if g is None else g.numpy() for i, g in zip(by, made, strict=True)]
+
+
+def build(
+    case: Case, tensors: list[np.ndarray | None], by: list[int], rng: np.random.Generator
+) -> tuple[pl.Graph, list[np.ndarray]]:
+    """A graph that gives the gradients by the tensors `by`, of a sum weighted by the arrays that come with it."""
+    graph = pl.Graph()
+    values: list[Any] = list(tensors)
+    for i in by:
+        values[i] = graph.parameter(f"t{i}", tensors[i])
+    if case.variadic:
+        results = graph.op(case.op, values, **case.attributes)
+    else:
+        named = dict(zip(tensor_parameters(case.op), values, strict=False))
+        results = graph.op(case.op, **named, **case.attributes)
+    results = results if isinstance(results, tuple) else (results,)
+    weights, loss = [], None
+    for y in results:
+        weights.append(rng.standard_normal(y.shape).astype("f4"))
+        if y.dtype.name == "f32":
+            part = graph.op("sum", graph.op("mul", y, weights[-1]))
+            loss = part if loss is None else loss + part
+    for i, gradient in zip(by, graph.gradients(loss, [values[i] for i in by]), strict=True):
+        graph.output(gradient, f"d{i}")
+    return graph, weights
+
+
+# Gradients by these inputs are not given, as documented.
+NOT_BY = {"batch_norm": {"running_mean", "running_var"}, "cross_entropy": {"weight"}}
+# Results beyond the first take no part in gradients.
+FIRST_ONLY = {"batch_norm_training"}
+
+
+@pytest.mark.parametrize("case", DIFFERENTIABLE, ids=[case.name for case in DIFFERENTIABLE])
+def test_gradients_of_every_op(case: Case, rng: np.random.Generator) -> None:
+    tensors = case.make(seed=3)
+    names = tensor_parameters(case.op)
+    by = [
+        i
+        for i, tensor in enumerate(tensors)
+        if is_real(tensor) and (case.variadic or names[i] not in NOT_BY.get(case.op, ()))
+    ]
+    if not by or case.attributes.get("dtype") in ("s8", "s64", "bool", "f16"):
+        pytest.skip("no floating input and result")
+    if case.op == "pad" and case.attributes.get("mode", "constant") != "constant":
+        with pytest.raises(pl.UnsupportedError, match="mode"):
+            build(case, tensors, by, rng)
+        return
+    graph, weights = build(case, tensors, by, rng)
+    if case.op in FIRST_ONLY:
+        graph, weights = first_only(case, tensors, by, weights)
+    expected = expected_gradients(case, tensors, by, weights)
+    results = pl.compile(graph, tune="off", device="cpu").run()
+    for i, got, want in zip(by, results, expected, strict=True):
+        scale = max(1.0, float(np.abs(want).max(initial=0)))
+        tolerance = max(case.tolerance, 5e-5) * scale
+        np.testing.assert_allclose(got, want, rtol=0, atol=tolerance, err_msg=f"{case.name} by {i}")
+
+
+def first_only(
+    case: Case, tensors: list[np.ndarray | None], by: list[int], weights: list[np.ndarray]
+) -> tuple[pl.Graph, list[np.ndarray]]:
+    graph = pl.Graph()
+    values = [graph.parameter(f"t{i}", t) for i, t in enumerate(tensors)]
+    result = graph.op(case.op, *values, **case.attributes)[0]
+    loss = graph.op("sum", graph.op("mul", result, weights[0]))
+    for i, gradient in zip(by, graph.gradients(loss, values), strict=True):
+        graph.output(gradient, f"d{i}")
+    return graph, [weights[0], *(np.zeros_like(w) for w in weights[1:])]
+
+
+def test_gradient_of_topk(rng: np.random.Generator) -> None:
+    x, weights = rng.standard_normal((3, 9, 4)).astype("f4"), rng.standard_normal((3, 5, 4)).astype("f4")
+    graph = pl.Graph()
+    value = graph.parameter("x", x)
+    values, _ = graph.topk(value, 5, dim=1)
+    graph.output(graph.gradients((values * weights).sum(), [value])[0])
+    wide = torch.from_numpy(x).requires_grad_()
+    (wide.topk(5, dim=1)[0] * torch.from_numpy(weights)).sum().backward()
+    np.testing.assert_allclose(pl.compile(graph, tune="off").run()[0], wide.grad.numpy(), rtol=0, atol=1e-6)
+
+
+def test_every_activation_has_a_slope() -> None:
+    choices = next(p for p in schemas()["conv2d"]["parameters"] if p["name"] == "activation")["choices"]
+    tested = {case.op for case in DIFFERENTIABLE}
+    assert {"gelu" if name.startswith("gelu") else name for name in choices} <= tested
+
+
+@pytest.mark.parametrize("activation", ["relu", "silu", "gelu", "clip", "leaky_relu", "hardswish"])
+def test_activation_and_residual_of_an_op(activation: str, rng: np.random.Generator) -> None:
+    import torch.nn.functional as f
+
+    x, w, b, r = (rng.standard_normal(s).astype("f4") for s in ((2, 8, 6, 6), (8, 8, 3, 3), (8,), (2, 8, 6, 6)))
+    options = {"activation_alpha": -0.5, "activation_beta": 0.5} if activation == "clip" else {}
+    graph = pl.Graph()
+    values = [graph.parameter(name, t) for name, t in zip("xwbr", (x, w, b, r), strict=True)]
+    y = graph.conv2d(*values[:3], padding=1, residual=values[3], activation=activation, **options)
+    for gradient in graph.gradients((y * y).sum(), values):
+        graph.output(gradient)
+    results = pl.compile(graph, tune="off", device="cpu").run()
+    tensors = [torch.from_numpy(t.astype("f8")).requires_grad_() for t in (x, w, b, r)]
+    z = f.conv2d(*tensors[:3], padding=1) + tensors[3]
+    z = z.clamp(-0.5, 0.5) if activation == "clip" else getattr(f, activation)(z)
+    for got, want in zip(results, torch.autograd.grad((z * z).sum(), tensors), strict=True):
+        np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-4 * float(want.abs().max()))
+
+
+def test_a_value_used_several_times(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((3, 4)).astype("f4")
+    graph = pl.Graph()
+    value = graph.parameter("x", x)
+    unused = graph.parameter("unused", x)
+    loss = (value * value + value.exp() * value - value).sum()
+    for gradient in graph.gradients(loss, [value, unused]):
+        graph.output(gradient)
+    got, zeros = pl.compile(graph, tune="off").run()
+    wide = x.astype("f8")
+    np.testing.assert_allclose(got, 2 * wide + np.exp(wide) * (1 + wide) - 1, rtol=1e-5, atol=1e-5)
+    assert not zeros.any()
+
+
+def test_finite_differences(rng: np.random.Generator) -> None:
+    """A small network's gradient along a random direction, by differences of a loss that NumPy takes in float64."""
+    x, w, v = (rng.standard_normal(s).astype("f4") for s in ((5, 7), (6, 7), (3, 6)))
+    target = rng.integers(0, 3, 5)
+    graph = pl.Graph()
+    values = [graph.parameter(name, t) for name, t in zip("wv", (w, v), strict=True)]
+    hidden = graph.tanh(graph.linear(x, values[0]))
+    loss = graph.cross_entropy(graph.linear(hidden, values[1]), target)
+    for gradient in graph.gradients(loss, values):
+        graph.output(gradient)
+    found = pl.compile(graph, tune="off").run()
+
+    def loss_at(w: np.ndarray, v: np.ndarray) -> float:
+        scores = np.tanh(x.astype("f8") @ w.T) @ v.T
+        logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+        return float(-logs[np.arange(5), target].mean())
+
+    directions = [rng.standard_normal(t.shape) for t in (w, v)]
+    step = 1e-5
+    moved = [loss_at(w + s * directions[0], v + s * directions[1]) for s in (step, -step)]
+    along = sum(float((g * d).sum()) for g, d in zip(found, directions, strict=True))
+    assert abs(along - (moved[0] - moved[1]) / (2 * step)) < 1e-5 * max(1, abs(along))
+
+
+def test_errors_of_gradients(rng: np.random.Generator) -> None:
+    graph = pl.Graph()
+    x = graph.parameter("x", rng.standard_normal((2, 8, 6, 6)).astype("f4"))
+    y = graph.local_response_norm(x, 3, name="norm1")
+    with pytest.raises(pl.UnsupportedError, match=r'"local_response_norm" has no gradient .node "norm1"'):
+        graph.gradients(y.sum(), [x])
+    with pytest.raises(pl.ShapeError, match="expected one element"):
+        graph.gradients(y, [x])
+    with pytest.raises(pl.InvalidArgumentError, match="expected f32"):
+        graph.gradients(y.sum(), [graph.constant(np.zeros(3, "i8"))])
+
+
+# ---- values kept between runs ----
+
+
+def counting() -> pl.Graph:
+    graph = pl.Graph()
+    x = graph.input("x", (3,))
+    total = graph.state("total", np.zeros(3, "f4"))
+    graph.update(total, total + x)
+    graph.output(total * 2, "twice")
+    return graph
+
+
+def test_states_change_after_a_run(tmp_path: Any) -> None:
+    plan = pl.compile(counting(), tune="off")
+    one = np.ones(3, "f4")
+    assert [item["name"] for item in plan.inputs] == ["x"]
+    assert [item["name"] for item in plan.outputs] == ["twice"]
+    assert [(s["name"], s["parameter"], s["updated"]) for s in plan.states] == [("total", False, True)]
+    for i in range(4):
+        np.testing.assert_array_equal(plan.run(one)[0], 2 * i * one)
+    before = plan.state("total")
+    np.testing.assert_array_equal(before, 4 * one)
+    plan.run(one)
+    np.testing.assert_array_equal(before, 4 * one)  # a copy
+    plan.set_state("total", 7 * one)
+    plan.save(tmp_path / "plan")
+    for again in (plan, pl.load_plan(tmp_path / "plan")):
+        np.testing.assert_array_equal(again.run(one)[0], 14 * one)
+        np.testing.assert_array_equal(again.state("total"), 8 * one)
+
+
+def test_plans_of_one_graph_have_states_of_their_own() -> None:
+    graph, one = counting(), np.ones(3, "f4")
+    first, second = (pl.compile(graph, tune="off") for _ in range(2))
+    first.run(one)
+    assert first.state("total")[0] == 1 and second.state("total")[0] == 0
+
+
+def test_live_runs_leave_states_right(rng: np.random.Generator) -> None:
+    """Programs compete in runs, some are left in the midst: each run counts once."""
+    graph = pl.Graph()
+    x = graph.input("x", (1, 16, 28, 28))
+    w = rng.standard_normal((16, 16, 3, 3)).astype("f4") * 0.05
+    y = x
+    for _ in range(4):
+        y = graph.conv2d(y, w, padding=1, activation="relu")
+    count = graph.state("count", np.zeros((), "f4"))
+    graph.update(count, count + 1)
+    graph.output(y.sum() + count)
+    plan = pl.compile(graph)
+    data = np.ones((1, 16, 28, 28), "f4")
+    for _ in range(200):
+        plan.run(data)
+    assert float(plan.state("count")) == 200
+
+
+def test_errors_of_states() -> None:
+    graph = counting()
+    plan = pl.compile(graph, tune="off")
+    with pytest.raises(pl.InvalidArgumentError, match='no state "other"; expected one of total'):
+        plan.state("other")
+    with pytest.raises(pl.ShapeError, match=r"expected f32 .3,."):
+        plan.set_state("total", np.zeros(4, "f4"))
+    with pytest.raises(pl.InvalidArgumentError, match="0 inputs given, expected 1: x"):
+        plan.run()
+    total = graph.parameter("w", np.zeros(3, "f4"))
+    with pytest.raises(pl.ShapeError, match="expected f32"):
+        graph.update(total, graph.constant(np.zeros(4, "f4")))
+    with pytest.raises(pl.InvalidArgumentError, match="expected a parameter or a state"):
+        graph.update(graph.constant(np.zeros(3, "f4")), total)
+    with pytest.raises(pl.InvalidArgumentError, match="already"):
+        graph.state("w", np.zeros(3, "f4"))
