@@ -80,6 +80,7 @@ from . import array_api  # isort: skip
 from .graph import Graph  # isort: skip
 from .batcher import Batcher  # isort: skip
 from .plan import Plan, compile, load_plan  # isort: skip
+from . import training  # isort: skip
 
 __all__ = [
     "ArgumentTypeError",
@@ -146,6 +147,7 @@ __all__ = [
     "set_tuning",
     "settled",
     "synchronize",
+    "training",
     "tune",
     "tune_device",
     "tuned_values",

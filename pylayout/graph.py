@@ -46,6 +46,7 @@ class Graph:
         self._sizes = dict(sizes or {})
         self._constants: dict[int, tuple[Any, Value]] = {}  # by identity of the array, which is kept alive
         self.inputs: dict[str, Value] = {}
+        self.parameters: dict[str, Value] = {}
         self.outputs: dict[str, Value] = {}
         self.rewrites: dict[str, int] = {}  # by pass, of a graph made by simplify()
 
@@ -121,7 +122,8 @@ class Graph:
 
     def parameter(self, name: str, value: Any, dtype: Any = None) -> Value:
         """Add a parameter: a state that gradients are taken of. `value` is what it begins with."""
-        return self._keep(lib.pl_graph_parameter, name, value, dtype)
+        self.parameters[name] = self._keep(lib.pl_graph_parameter, name, value, dtype)
+        return self.parameters[name]
 
     def state(self, name: str, value: Any, dtype: Any = None) -> Value:
         """Add a value that a plan keeps between its runs, with what it is before the first one.
@@ -265,6 +267,25 @@ class Graph:
         made.rewrites = {report["name"]: report["rewrites"] for report in take_json(text)}
         return made
 
+    def trainable(self, momentum: float = 0.1) -> Graph:
+        """The same program for training: weights become parameters, and batch norms take the statistics of the batch.
+
+        Weights are the constants that ops call so (`weight`, `bias`, ...), and those of more than one element that
+        matrix products, sums, products and quotients take. Running statistics of batch norms become states that
+        follow the batch's by `momentum`, as in PyTorch.
+
+        >>> import numpy, pylayout as pl
+        >>> g = pl.Graph()
+        >>> x = g.input("x", (2, 3))
+        >>> g.output(g.linear(x, g.constant(numpy.ones((4, 3), "float32"), "w")), "y")
+        >>> t = g.trainable()
+        >>> list(t.parameters), t.outputs["y"].shape
+        (['w'], (2, 4))
+        """
+        out = ffi.new("pl_graph *")
+        check(lib.pl_graph_trainable(self._handle, momentum, out))
+        return Graph._adopt(out[0], dict(self._sizes))
+
     @staticmethod
     def _adopt(handle: Any, sizes: dict[str, int]) -> Graph:
         made = Graph.__new__(Graph)
@@ -273,6 +294,8 @@ class Graph:
         made._constants = {}
         made.rewrites = {}
         description = made.describe()
+        states = [v for v in description["states"] if v["parameter"]]
+        made.parameters = {v["name"]: Value(made, v["id"], v["name"]) for v in states}
         made.inputs = {v["name"]: Value(made, v["id"], v["name"]) for v in description["inputs"]}
         made.outputs = {v["name"]: Value(made, v["id"], v["name"]) for v in description["outputs"]}
         return made

@@ -285,6 +285,9 @@ PL_API pl_status pl_graph_update(pl_graph graph, pl_value state, pl_value value)
  */
 PL_API pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count,
                                     pl_value* gradients);
+/* The same program for training: weights become parameters, and batch norms take the statistics of the batch, which
+ * their running ones, as states, follow by `momentum` (0.1 is usual). */
+PL_API pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* trainable);
 /* Makes a value a result of the graph.  name NULL: the value's.  layout: in which the caller wants it; NULL: plain;
  * "any": as the plan likes. */
 PL_API pl_status pl_graph_output(pl_graph graph, pl_value value, const char* name, const char* layout);

@@ -36,7 +36,9 @@ def _conv_weights(rng: Generator, conv: Draw) -> Case | None:
         return None
     specs = case.specs()
     assert specs[0] and specs[1]
-    keep = {key: case.attributes[key] for key in ("stride", "padding", "dilation", "groups") if key in case.attributes}
+    keep: dict[str, Any] = {
+        key: case.attributes[key] for key in ("stride", "padding", "dilation", "groups") if key in case.attributes
+    }
     y = _shape_of_result(Case(case.op, case.inputs[:2], keep))
     if int(np.prod(specs[1][1])) * int(np.prod(y[2:])) * y[0] > 2e9:  # the exact result takes too long
         return None

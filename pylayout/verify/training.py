@@ -41,10 +41,11 @@ class ConvolutionWeights(Full):
                 slice(k * d, k * d + (p - 1) * s + 1, s)
                 for k, d, s, p in zip(offset, dilation, stride, output, strict=True)
             ]
-            part = padded[(slice(None), slice(None), *cut)].reshape(n, groups, channels // groups, -1)
+            every: tuple[Any, ...] = (slice(None), slice(None))
+            part = padded[every + tuple(cut)].reshape(n, groups, channels // groups, -1)
             part = part.transpose(1, 0, 3, 2).reshape(groups, -1, channels // groups)
-            total[(slice(None), slice(None), *offset)] = (g @ part).reshape(oc, -1)
-            squares[(slice(None), slice(None), *offset)] = (g * g @ (part * part)).reshape(oc, -1)
+            total[every + offset] = (g @ part).reshape(oc, -1)
+            squares[every + offset] = (g * g @ (part * part)).reshape(oc, -1)
         terms = g.shape[2]
         return total, sum_bound(terms, total, squares, self.accuracy.unit, self.accuracy.tf32), self.dtype
 
@@ -213,7 +214,8 @@ class PoolBackward(Full):
         planes = np.ix_(range(shape[0]), range(shape[1]))
         for position in itertools.product(*(range(size) for size in g.shape[2:])):
             seen = [axes[a][p][0] for a, p in enumerate(position)]
-            value = g[(slice(None), slice(None), *position)]
+            at_position: tuple[Any, ...] = (slice(None), slice(None), *position)
+            value = g[at_position]
             where = np.ix_(range(shape[0]), range(shape[1]), *seen)
             if x is None:
                 count = np.prod([axes[a][p][1] if padded else len(seen[a]) for a, p in enumerate(position)])
@@ -276,7 +278,7 @@ class AddedByIndex(Full):
         dim, size = int(self.attribute("dim")), int(self.attribute("size"))
         if self.case.op == "gather_backward":
             shape = (*grad.shape[:dim], size, *grad.shape[dim + 1 :])
-            at = list(np.indices(grad.shape))
+            at: list[Any] = list(np.indices(grad.shape))
             at[dim] = index % size
             where: Any = tuple(at)
         else:

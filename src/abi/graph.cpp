@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "graph/gradients.h"
 #include "graph/pass.h"
+#include "graph/trainable.h"
 
 using namespace pl;
 using namespace pl::abi;
@@ -135,6 +136,17 @@ pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_value* by, 
     const std::vector<ValueId> results = gradients(changed, loss, std::vector<ValueId>(by, by + count));
     locked.graph = std::move(changed);
     std::copy(results.begin(), results.end(), made);
+  });
+}
+
+pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* made) {
+  return guarded([&] {
+    const char* function = "pl_graph_trainable";
+    Locked locked(graph, function);
+    require_pointer(made, function, "trainable");
+    require(momentum >= 0 && momentum <= 1, Code::invalid_argument, function, ": momentum is ", momentum,
+            ", expected 0 to 1");
+    *made = new_graph(trainable(locked.graph, momentum), locked.entry.context);
   });
 }
 

@@ -1,0 +1,146 @@
+#include "graph/trainable.h"
+
+#include "ops/gradient.h"
+
+namespace pl {
+namespace {
+
+class Trainer {
+ public:
+  Trainer(const Graph& graph, double momentum)
+      : old_(graph), momentum_(momentum), places_(graph.values().size(), kNoValue) {}
+
+  Graph run() {
+    for (const GraphInput& input : old_.inputs()) {
+      const Value& value = old_.value(input.value);
+      if (input.kept >= 0) {
+        const KeptValue& kept = old_.kept()[size_t(input.kept)];
+        places_[size_t(input.value)] = made_.keep(value.name, kept.initial, kept.parameter);
+      } else {
+        places_[size_t(input.value)] = made_.input(value.name, value.desc, input.axes, input.pinned);
+      }
+    }
+    for (const Node& node : old_.nodes()) {
+      if (trains(node))
+        add_batch_norm(node);
+      else
+        add(node);
+    }
+    for (const GraphOutput& output : old_.outputs()) {
+      if (output.kept >= 0)
+        made_.update(place(old_.kept()[size_t(output.kept)].value), place(output.value));
+      else
+        made_.output(place(output.value), output.name, output.layout);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  bool is_statistic(ValueId id) const { return old_.is_constant(id) && is_floating(old_.value(id).desc.dtype); }
+
+  bool trains(const Node& node) const {
+    return node.schema->kind == "batch_norm" && is_statistic(node.inputs[1]) && is_statistic(node.inputs[2]);
+  }
+
+  bool is_weight(const Node& node, size_t k) const {
+    const Value& value = old_.value(node.inputs[k]);
+    if (!value.constant || !is_floating(value.desc.dtype) || value.desc.elements() < 2) return false;
+    if (node.schema->role_of(int(k)) == Role::constant) return true;
+    const std::string& name = node.schema->name;
+    return node.schema->kind == "matmul" || name == "add" || name == "sub" || name == "mul" || name == "div";
+  }
+
+  // A constant is a constant or a parameter wherever it is used: the first use decides.
+  ValueId place(ValueId id, bool weight = false) {
+    if (id == kNoValue) return kNoValue;
+    ValueId& known = places_[size_t(id)];
+    if (known == kNoValue) {
+      const Value& value = old_.value(id);
+      known = weight ? made_.keep(value.name, value.constant, true) : made_.constant(value.name, value.constant);
+    }
+    return known;
+  }
+
+  void add(const Node& node) {
+    std::vector<ValueId> inputs;
+    for (size_t k = 0; k < node.inputs.size(); ++k)
+      inputs.push_back(node.inputs[k] == kNoValue ? kNoValue : place(node.inputs[k], is_weight(node, k)));
+    const std::vector<ValueId> outputs = made_.add(*node.schema, node.attributes, inputs, node.name);
+    for (size_t k = 0; k < outputs.size(); ++k) places_[size_t(node.outputs[k])] = outputs[k];
+  }
+
+  std::vector<ValueId> add(const char* op, const Attributes& attributes, const std::vector<ValueId>& inputs,
+                           const std::string& name) {
+    return made_.add(*find_schema(op), attributes, inputs, name);
+  }
+
+  // Weight or bias; without one, a constant: a parameter would not be in the model.
+  ValueId parameter(const Node& node, size_t k, const char* fill) {
+    if (k < node.inputs.size() && node.inputs[k] != kNoValue) return place(node.inputs[k], true);
+    return add("pointwise", attributes_of({{"expressions", std::string(fill)}}), {kept(node.inputs[1])}, node.name)[0];
+  }
+
+  ValueId kept(ValueId statistic) {
+    ValueId& known = places_[size_t(statistic)];
+    if (known == kNoValue) known = made_.keep(old_.value(statistic).name, old_.value(statistic).constant, false);
+    return known;
+  }
+
+  void add_batch_norm(const Node& node) {
+    const Op op = old_.op(node);
+    const ValueId mean = kept(node.inputs[1]), variance = kept(node.inputs[2]);
+    const std::vector<ValueId> made =
+        add("batch_norm_training", attributes_of({{"eps", op.attributes.number("eps")}}),
+            {place(node.inputs[0]), parameter(node, 3, "y0 = 1"), parameter(node, 4, "y0 = 0")}, node.name);
+    const double count = double(op.in(0).elements() / op.in(0).shape[1]);
+    const auto follow = [&](ValueId state, ValueId value, double scale) {
+      const Attributes attributes = attributes_of({{"expressions", std::string("y0 = x0 + s0 * (s1 * x1 - x0)")},
+                                                   {"scalars", std::vector<double>{momentum_, scale}}});
+      made_.update(state, add("pointwise", attributes, {state, value}, node.name)[0]);
+    };
+    follow(mean, made[1], 1.0);
+    follow(variance, made[2], count / std::max(count - 1, 1.0));
+    ValueId y = made[0];
+    if (const AttributeValue* activation = op.attributes.find("activation");
+        std::holds_alternative<std::string>(*activation)) {
+      const UnaryAttributes unary = unary_attributes(op);
+      y = add(unary.op.c_str(), unary.attributes, {y}, node.name)[0];
+    }
+    places_[size_t(node.outputs[0])] = y;
+  }
+
+  // The activation of an op as an op of its own.
+  struct UnaryAttributes {
+    std::string op;
+    Attributes attributes;
+  };
+  static UnaryAttributes unary_attributes(const Op& op) {
+    const std::string& name = op.attributes.text("activation");
+    const double alpha = op.attributes.number("activation_alpha"), beta = op.attributes.number("activation_beta");
+    if (name == "gelu_erf" || name == "gelu_tanh")
+      return {"gelu", attributes_of({{"approximate", std::string(name == "gelu_tanh" ? "tanh" : "none")}})};
+    const char* const of_alpha = name == "leaky_relu"  ? "negative_slope"
+                                 : name == "clip"      ? "min"
+                                 : name == "softplus"  ? "beta"
+                                 : name == "threshold" ? "threshold"
+                                                       : "alpha";
+    const char* const of_beta = name == "clip" ? "max" : name == "softplus" ? "threshold" : "value";
+    UnaryAttributes result{name, {}};
+    for (const Parameter& parameter : find_schema(name)->parameters) {
+      if (parameter.name == of_alpha) result.attributes.set(of_alpha, alpha);
+      if (parameter.name == of_beta && parameter.name != of_alpha) result.attributes.set(of_beta, beta);
+    }
+    return result;
+  }
+
+  const Graph& old_;
+  double momentum_;
+  Graph made_;
+  std::vector<ValueId> places_;
+};
+
+}  // namespace
+
+Graph trainable(const Graph& graph, double momentum) { return Trainer(graph, momentum).run(); }
+
+}  // namespace pl

@@ -1,0 +1,14 @@
+// An inference program as one that trains: weights become parameters, batch norms take the statistics of the batch.
+#pragma once
+
+#include "graph/graph.h"
+
+namespace pl {
+
+// Constants of floating dtypes that are weights become parameters, named as they are: inputs with Role::constant, and
+// the operands of matmul and of sums, products and quotients that hold more than one element.  A batch_norm whose
+// running statistics are constants becomes batch_norm_training, and those become states that follow the batch's by
+// `momentum`.
+Graph trainable(const Graph& graph, double momentum);
+
+}  // namespace pl
