@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch._decomp import _core_aten_decompositions_post_autograd
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.partitioners import default_partition
 from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from .compiled import Compiled
+from .joint import partition
 from .options import compile_options
 from .registry import converters, name_of
 
@@ -63,7 +63,7 @@ def backend(
         bw_compiler=backward,
         inference_compiler=inference,
         decompositions=decompositions(),
-        partition_fn=default_partition,
+        partition_fn=partition,
         keep_inference_input_mutations=True,
     )
     compiled: Callable[..., Any] = compiler(module, inputs)

@@ -64,7 +64,7 @@ def wrong(op: Any, dtype: torch.dtype = torch.float32, gradients: bool = False, 
     def call(x: Any, arguments: Any, keywords: Any) -> Any:
         return op.op(x, *arguments, **keywords)
 
-    relative, absolute = TOLERANCES.get(dtype, (0, 0))
+    relative, absolute = TOLERANCES.get(dtype, (1e-4, 1e-5))
     if gradients:  # some are sums of large terms that cancel
         relative, absolute = 10 * relative, 10 * absolute
     taken = 0

@@ -59,7 +59,7 @@ def check(name: str, function, arguments):
     made = Compiled(traced, "inference", {"device": "cpu", "tune": "off"})(list(given))
     torch.testing.assert_close(made, expected, rtol=2e-5, atol=2e-5, equal_nan=True)
     for mine, theirs in zip(made, expected, strict=True):
-        assert mine.stride() == theirs.stride()
+        assert mine is None or mine.stride() == theirs.stride()
     (graph,) = pylayout.torch.report().graphs
     assert graph.partitions == 1 and not graph.left, str(graph)
 

@@ -167,6 +167,29 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "topk.default": [(X, 2), (X, 2, 1, False)],
     "sort.default": [(X,), (X, 1, True)],
     "sort.stable": [(i(3, 20), {"stable": True, "dim": 0, "descending": True})],
+    "convolution_backward.default": [
+        (r(2, 6, 4, 4), IMAGE, r(6, 8, 3, 3), [6], [2, 1], [1, 0], [1, 1], False, [0, 0], 1, [True, True, True]),
+        (r(2, 8, 7, 6), IMAGE, r(8, 1, 3, 3), [8], [1, 1], [1, 1], [1, 1], False, [0, 0], 8, [True, True, False]),
+        (r(2, 6, 14, 11), IMAGE, r(8, 6, 3, 3), [6], [2, 2], [1, 1], [1, 1], True, [1, 0], 1, [True, True, True]),
+        (r(1, 6, 3), r(1, 8, 8), r(6, 8, 3), [6], [2], [0], [1], False, [0], 1, [True, True, True]),
+    ],
+    "_native_batch_norm_legit_functional.default": [
+        (IMAGE, r(8), r(8), r(8), p(8), True, 0.1, 1e-5),
+        (IMAGE, None, None, r(8), p(8), True, 0.3, 1e-3),
+    ],
+    "native_batch_norm_backward.default": [
+        (r(2, 8, 7, 6), IMAGE, r(8), r(8), p(8), IMAGE.mean((0, 2, 3)),
+         (IMAGE.var((0, 2, 3), correction=0) + 1e-5).rsqrt(), True, 1e-5, [True, True, True]),
+    ],
+    "avg_pool2d_backward.default": [(r(2, 8, 4, 4), IMAGE, [3, 3], [2, 2], [1, 1], True, False, None)],
+    "avg_pool3d_backward.default": [
+        (r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [], [0], False, True, None)
+    ],
+    "_adaptive_avg_pool2d_backward.default": [(r(2, 8, 1, 1), IMAGE), (r(2, 8, 3, 2), IMAGE)],
+    "_adaptive_avg_pool3d_backward.default": [(r(1, 2, 2, 2, 2), r(1, 2, 5, 6, 7))],
+    "embedding_dense_backward.default": [
+        (r(2, 3, 4), i(9, 2, 3), 9, -1, False), (r(2, 3, 4), i(9, 2, 3), 9, 2, False), (r(7, 4), i(3, 7), 3, 0, False)
+    ],
     "_to_copy.default": [(X, {"dtype": torch.bfloat16}), (i(9, 4), {"dtype": torch.float32})],
     "prims.convert_element_type.default": [(i(9, 4), torch.float32)],
 }

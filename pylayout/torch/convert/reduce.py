@@ -149,9 +149,9 @@ def cumsum(call: Call, x: Operand, dim: int, dtype: Any = None) -> Operand:
     return made
 
 
-@converter("topk.default")
+@converter("topk.default", note="of integers, whose equal elements it orders otherwise")
 def topk(call: Call, x: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    require(x.ndim > 0 and k > 0, "rank 0, or nothing wanted")
+    require(x.ndim > 0 and k > 0 and x.dtype in FLOATS, f"{k} of {x.dtype}, rank {x.ndim}")
     return call.op("topk", x, int(k), dim, bool(largest))
 
 

@@ -1,0 +1,156 @@
+"""Gradients, and what training computes forward."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..call import Call, Operand, require
+from ..registry import converter
+
+
+def _each(values: Sequence[int], rank: int) -> list[int]:
+    return [int(value) for value in values] * (rank if len(values) == 1 else 1)
+
+
+@converter("convolution_backward.default")
+def convolution_backward(
+    call: Call, grad: Operand, x: Operand, weight: Operand, bias_sizes: Any, stride: Sequence[int],
+    padding: Sequence[int], dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
+    output_mask: Sequence[bool],
+) -> Any:  # fmt: skip
+    rank = weight.ndim - 2
+    stride, padding, dilation = _each(stride, rank), _each(padding, rank), _each(dilation, rank)
+    window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": int(groups)}
+    kernel = list(weight.shape[2:])
+    dx = dw = db = None
+    if output_mask[0]:
+        if transposed:
+            dx = call.op(f"conv{rank}d", grad, weight, None, **window)
+        else:
+            # What a stride leaves over at the end is not in the sizes of grad.
+            extra = [
+                x.shape[2 + i] - ((grad.shape[2 + i] - 1) * s - 2 * p + d * (k - 1) + 1)
+                for i, (s, p, d, k) in enumerate(zip(stride, padding, dilation, kernel, strict=True))
+            ]
+            dx = call.op(f"conv_transpose{rank}d", grad, weight, None, **window, output_padding=extra)
+    if output_mask[1]:
+        one, other = (grad, x) if transposed else (x, grad)
+        dw = call.op(f"conv{rank}d_backward_weights", one, other, kernel, **window)
+    if output_mask[2]:
+        db = call.op("sum", grad, [0, *range(2, grad.ndim)])
+    return dx, dw, db
+
+
+@converter("_native_batch_norm_legit_functional.default", note="of less than two values in a channel")
+def batch_norm_training(
+    call: Call, x: Operand, weight: Any, bias: Any, mean: Operand, variance: Operand, training: bool,
+    momentum: float, eps: float,
+) -> Any:  # fmt: skip
+    dtype, channels = x.dtype.name, x.shape[1]
+    require(training is True and mean.dtype == dtype == "f32", f"statistics of {mean.dtype} for {dtype}")
+    weight = call.tensor(1.0, dtype) if weight is None else weight
+    bias = call.tensor(0.0, dtype) if bias is None else bias
+    weight, bias = (v if v.ndim else call.op("expand", v, [channels]) for v in (weight, bias))
+    y, found, spread = call.op("batch_norm_training", x, weight, bias, eps=float(eps))
+    values = x.size // channels
+
+    def moved(running: Operand, new: Operand, factor: float) -> Any:
+        scalars = [1 - momentum, momentum * factor]
+        return call.op("pointwise", [running, new], "y0 = x0 * s0 + x1 * s1", scalars=scalars, dtype=dtype)
+
+    inverse = call.op("rsqrt", call.op("add", spread, float(eps)))
+    return y, found, inverse, moved(mean, found, 1.0), moved(variance, spread, values / (values - 1))
+
+
+@converter("native_batch_norm_backward.default", note="of inference")
+def batch_norm_backward(
+    call: Call, grad: Operand, x: Operand, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
+    save_invstd: Any, train: bool, eps: float, output_mask: Sequence[bool],
+) -> Any:  # fmt: skip
+    require(train is True and x.dtype == save_mean.dtype == save_invstd.dtype, "statistics of another dtype")
+    if weight is None:
+        weight = call.op("expand", call.tensor(1.0, x.dtype.name), [x.shape[1]])
+    # The variance was kept as 1 / sqrt(variance + eps).
+    variance = call.op("sub", call.op("reciprocal", call.op("square", save_invstd)), float(eps))
+    variance = call.op("maximum", variance, 0.0)
+    made = call.op("batch_norm_backward", x, grad, save_mean, variance, weight, eps=float(eps))
+    return tuple(each if wanted else None for each, wanted in zip(made, output_mask, strict=True))
+
+
+def _pool_backward(call: Call, op: str, grad: Operand, x: Operand, rank: int, average: bool, **window: Any) -> Operand:
+    shape = x.shape
+    if x.ndim == rank + 1:
+        grad, x = (call.reshape(each, [1, *each.shape]) for each in (grad, x))
+    made: Operand
+    if average:
+        made = call.op(f"{op}{rank}d_backward", grad, list(shape[-rank:]), **window)
+    else:
+        made = call.op(f"{op}{rank}d_backward", x, grad, **window)
+    return call.reshape(made, shape)
+
+
+def _average(
+    call: Call, grad: Operand, x: Operand, rank: int, kernel: Sequence[int], stride: Sequence[int],
+    padding: Sequence[int], ceil_mode: bool, count_include_pad: bool, divisor: Any,
+) -> Operand:  # fmt: skip
+    require(divisor is None, "divisor_override")
+    size = _each(kernel, rank)
+    return _pool_backward(
+        call, "avg_pool", grad, x, rank, True, kernel_size=size, stride=_each(stride, rank) if stride else size,
+        padding=_each(padding, rank), ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad),
+    )  # fmt: skip
+
+
+@converter("avg_pool2d_backward.default", note="divisor_override")
+def avg_pool2d_backward(
+    call: Call, grad: Operand, x: Operand, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    ceil_mode: bool, count_include_pad: bool, divisor_override: Any,
+) -> Operand:  # fmt: skip
+    return _average(call, grad, x, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@converter("avg_pool3d_backward.default", note="divisor_override")
+def avg_pool3d_backward(
+    call: Call, grad: Operand, x: Operand, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    ceil_mode: bool, count_include_pad: bool, divisor_override: Any,
+) -> Operand:  # fmt: skip
+    return _average(call, grad, x, 3, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@converter("_adaptive_avg_pool2d_backward.default")
+def adaptive_avg_pool2d_backward(call: Call, grad: Operand, x: Operand) -> Operand:
+    return _pool_backward(call, "adaptive_avg_pool", grad, x, 2, True)
+
+
+@converter("_adaptive_avg_pool3d_backward.default")
+def adaptive_avg_pool3d_backward(call: Call, grad: Operand, x: Operand) -> Operand:
+    return _pool_backward(call, "adaptive_avg_pool", grad, x, 3, True)
+
+
+@converter("pylayout.max_pool_backward.default")
+def max_pool_backward(
+    call: Call, grad: Operand, x: Operand, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], ceil_mode: bool,
+) -> Operand:  # fmt: skip
+    rank = len(kernel_size)
+    return _pool_backward(
+        call, "max_pool", grad, x, rank, False, kernel_size=list(kernel_size), stride=list(stride),
+        padding=list(padding), dilation=list(dilation), ceil_mode=bool(ceil_mode),
+    )  # fmt: skip
+
+
+@converter("embedding_dense_backward.default", note="scale_grad_by_freq")
+def embedding_backward(
+    call: Call, grad: Operand, index: Operand, rows: int, padding_idx: int, scale_grad_by_freq: bool
+) -> Operand:
+    require(not scale_grad_by_freq and math.prod(index.shape) > 0, "scale_grad_by_freq, or no index")
+    made: Operand = call.op("index_select_backward", grad, index, 0, int(rows))
+    if not 0 <= padding_idx < rows:
+        return made
+    parts = call.op("split", made, [size for size in (padding_idx, 1, rows - padding_idx - 1) if size], 0)
+    at = 1 if padding_idx else 0
+    zero = call.op("expand", call.tensor(0.0, made.dtype.name), list(parts[at].shape))
+    joined: Operand = call.op("concat", [*parts[:at], zero, *parts[at + 1 :]], 0)
+    return joined
