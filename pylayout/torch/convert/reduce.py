@@ -149,13 +149,15 @@ def cumsum(call: Call, x: Operand, dim: int, dtype: Any = None) -> Operand:
     return made
 
 
-@converter("topk.default", note="of integers, whose equal elements it orders otherwise")
+# Equal elements are in the order of their indices here, in PyTorch in any: where they are likely, that would be seen.
+@converter("topk.default", note="of other dtypes than float32, which likely have equal elements")
 def topk(call: Call, x: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    require(x.ndim > 0 and k > 0 and x.dtype in FLOATS, f"{k} of {x.dtype}, rank {x.ndim}")
+    require(x.ndim > 0 and k > 0 and x.dtype == "f32", f"{k} of {x.dtype}, rank {x.ndim}")
     return call.op("topk", x, int(k), dim, bool(largest))
 
 
-@converter("sort.default", "sort.stable")
+@converter("sort.default", "sort.stable", note="of other dtypes than float32 where it need not be stable")
 def sort(call: Call, x: Operand, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
     require(x.ndim > 0 and x.shape[dim] > 0, "rank 0, or nothing to sort")
+    require(bool(stable) or x.dtype == "f32", f"equal elements of {x.dtype}")
     return call.op("topk", x, x.shape[dim], dim, bool(descending))
