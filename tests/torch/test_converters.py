@@ -15,7 +15,7 @@ from pylayout.torch.registry import converters  # noqa: E402
 
 
 def overload(name: str):
-    space, *rest = name.split(".") if name.startswith("prims.") else ("aten", *name.split("."))
+    space, *rest = name.split(".") if name.startswith(("prims.", "pylayout.")) else ("aten", *name.split("."))
     return operator.attrgetter(".".join(rest))(getattr(torch.ops, space))
 
 

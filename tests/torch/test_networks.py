@@ -26,9 +26,7 @@ def check(model, expected_of, tolerance=1e-4):
     assert graph.partitions == 1 and not graph.left, str(graph)
 
 
-@pytest.mark.parametrize(
-    "name", [*FAST, *(pytest.param(name, marks=[pytest.mark.slow]) for name in SLOW)]
-)
+@pytest.mark.parametrize("name", [*FAST, *(pytest.param(name, marks=[pytest.mark.slow]) for name in SLOW)])
 def test_torchvision(name, torchvision_models):
     torch.manual_seed(0)
     options = {"init_weights": True} if name in ("googlenet", "inception_v3") else {}

@@ -178,17 +178,32 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (IMAGE, None, None, r(8), p(8), True, 0.3, 1e-3),
     ],
     "native_batch_norm_backward.default": [
-        (r(2, 8, 7, 6), IMAGE, r(8), r(8), p(8), IMAGE.mean((0, 2, 3)),
-         (IMAGE.var((0, 2, 3), correction=0) + 1e-5).rsqrt(), True, 1e-5, [True, True, True]),
+        (
+            r(2, 8, 7, 6),
+            IMAGE,
+            r(8),
+            r(8),
+            p(8),
+            IMAGE.mean((0, 2, 3)),
+            (IMAGE.var((0, 2, 3), correction=0) + 1e-5).rsqrt(),
+            True,
+            1e-5,
+            [True, True, True],
+        ),
     ],
     "avg_pool2d_backward.default": [(r(2, 8, 4, 4), IMAGE, [3, 3], [2, 2], [1, 1], True, False, None)],
-    "avg_pool3d_backward.default": [
-        (r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [], [0], False, True, None)
+    "avg_pool3d_backward.default": [(r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [], [0], False, True, None)],
+    "pylayout.max_pool_backward.default": [
+        (r(2, 8, 4, 3), IMAGE, [3, 3], [2, 2], [1, 1], [1, 1], False),
+        (r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [2, 2, 2], [0, 0, 0], [1, 1, 1], False),
+        (r(8, 3, 3), r(8, 7, 6), [2, 2], [2, 2], [0, 0], [1, 1], False),
     ],
     "_adaptive_avg_pool2d_backward.default": [(r(2, 8, 1, 1), IMAGE), (r(2, 8, 3, 2), IMAGE)],
     "_adaptive_avg_pool3d_backward.default": [(r(1, 2, 2, 2, 2), r(1, 2, 5, 6, 7))],
     "embedding_dense_backward.default": [
-        (r(2, 3, 4), i(9, 2, 3), 9, -1, False), (r(2, 3, 4), i(9, 2, 3), 9, 2, False), (r(7, 4), i(3, 7), 3, 0, False)
+        (r(2, 3, 4), i(9, 2, 3), 9, -1, False),
+        (r(2, 3, 4), i(9, 2, 3), 9, 2, False),
+        (r(7, 4), i(3, 7), 3, 0, False),
     ],
     "_to_copy.default": [(X, {"dtype": torch.bfloat16}), (i(9, 4), {"dtype": torch.float32})],
     "prims.convert_element_type.default": [(i(9, 4), torch.float32)],
