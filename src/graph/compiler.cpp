@@ -417,7 +417,7 @@ size_t Plan::Compiler::last_contest(std::vector<Candidate>& candidates) {
 void Plan::Compiler::compile() {
   plan_.home_ = &choose_home();
   plan_.threads_ = options_.threads ? options_.threads : int(context_.options().threads);
-  if (options_.widen) plan_.widened_ = dtypes_to_widen(plan_.graph_, *plan_.home_);
+  if (options_.widen) plan_.widened_ = dtypes_to_widen(plan_.graph_, context_, *plan_.home_);
   if (!plan_.widened_.empty()) {
     report("widening", 0);
     plan_.graph_ = widened(plan_.graph_, context_, plan_.widened_);

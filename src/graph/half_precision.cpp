@@ -7,7 +7,7 @@
 #include "dispatch/context.h"
 #include "dispatch/runner.h"
 #include "ops/op.h"
-#include "providers/instructions.h"
+#include "providers/provider.h"
 
 namespace pl {
 namespace {
@@ -158,14 +158,18 @@ class Widener final : public Retyper {
 
 Graph in_half_precision(const Graph& graph, Context& context) { return Halver(graph, context).run(); }
 
-std::vector<DType> dtypes_to_widen(const Graph& graph, const Device& device) {
+std::vector<DType> dtypes_to_widen(const Graph& graph, const Context& context, const Device& device) {
   std::vector<DType> found;
   if (!device.is_cpu()) return found;
+  const auto& providers = context.providers();
   for (DType dtype : {DType::f16, DType::bf16}) {
     const auto& values = graph.values();
     const bool occurs =
         std::any_of(values.begin(), values.end(), [&](const Value& value) { return value.desc.dtype == dtype; });
-    if (occurs && !processor_multiplies(dtype)) found.push_back(dtype);
+    const bool multiplied = std::any_of(providers.begin(), providers.end(), [&](const auto& provider) {
+      return provider->serves(device) && provider->multiplies(device, dtype);
+    });
+    if (occurs && !multiplied) found.push_back(dtype);
   }
   return found;
 }

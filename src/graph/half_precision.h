@@ -18,9 +18,9 @@ class Context;
 // becomes 0 (IEEE 754 binary16).
 Graph in_half_precision(const Graph& graph, Context& context);
 
-// The dtypes of `graph` that are wider in a plan for this device: on `cpu` f16 and bf16, where they occur and the
-// processor does not multiply them (processor_multiplies).
-std::vector<DType> dtypes_to_widen(const Graph& graph, const Device& device);
+// The dtypes of `graph` that are wider in a plan for this device: on `cpu` f16 and bf16, where they occur and no
+// provider multiplies them there (Provider::multiplies).
+std::vector<DType> dtypes_to_widen(const Graph& graph, const Context& context, const Device& device);
 
 // The same program with every value of these dtypes between its inputs and outputs, constants included, as f32.  Inputs
 // and outputs keep their dtypes, with a cast behind or before each.  A cast to one of them within the program rounds no

@@ -123,6 +123,12 @@ class Provider {
   virtual bool follows_threads() const { return true; }
   // True if preparing a kernel compiles it, which takes longer than measuring many that need not be.
   virtual bool compiles() const { return false; }
+  // Whether products of a half-precision dtype run by the device's instructions for it.  Where no provider's do, they
+  // are converted to f32 and back, and take longer than those of f32.
+  virtual bool multiplies(const Device& device, DType dtype) const {
+    (void)device, (void)dtype;
+    return false;
+  }
   // Devices this provider brings (OpenCL's); `cpu` is the context's own.
   virtual std::vector<std::shared_ptr<Device>> devices() { return {}; }
   // A device over a host framework's own context and queue (OpenCL: cl_context and in-order cl_command_queue, both

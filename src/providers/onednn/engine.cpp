@@ -5,7 +5,6 @@
 
 #include "core/status.h"
 #include "oneapi/dnnl/dnnl_debug.h"
-#include "providers/instructions.h"
 
 namespace pl::onednn {
 namespace {
@@ -60,18 +59,12 @@ std::string instruction_set() {
   return text.compare(0, head.size(), head) == 0 ? text.substr(head.size()) : text;
 }
 
-}  // namespace pl::onednn
-
-bool pl::processor_multiplies(DType dtype) {
-  if (dtype == DType::f32) return true;
-  const dnnl_cpu_isa_t needed = dtype == DType::f16    ? dnnl_cpu_isa_avx512_core_fp16
-                                : dtype == DType::bf16 ? dnnl_cpu_isa_avx512_core_bf16
-                                                       : dnnl_cpu_isa_default;
-  // An instruction set is a set of bits that holds those of the sets it contains.
-  return needed != dnnl_cpu_isa_default && (int(dnnl_get_effective_cpu_isa()) & int(needed)) == int(needed);
+// An instruction set is a set of bits that holds those of the sets it contains.
+bool has_products_of(DType dtype) {
+  if (dtype != DType::f16 && dtype != DType::bf16) return dtype == DType::f32;
+  const int needed = dtype == DType::f16 ? dnnl_cpu_isa_avx512_core_fp16 : dnnl_cpu_isa_avx512_core_bf16;
+  return (int(dnnl_get_effective_cpu_isa()) & needed) == needed;
 }
-
-namespace pl::onednn {
 
 dnnl_data_type_t to_dnnl(DType dtype) {
   switch (dtype) {

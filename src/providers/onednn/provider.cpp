@@ -17,6 +17,10 @@ class OnednnProvider final : public Provider {
 
   bool serves(const Device& device) const override { return device.is_cpu(); }
 
+  bool multiplies(const Device& device, DType dtype) const override {
+    return device.is_cpu() && has_products_of(dtype);
+  }
+
   // Reorders write to any strides.  For strided tensors of other ops oneDNN 3.2 has nothing but its plain loops.
   bool takes_windows(const Op& op) const override { return op.schema->kind == "reorder"; }
 
