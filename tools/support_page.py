@@ -120,6 +120,27 @@ def problems(data: dict[str, Any]) -> list[str]:
     return [f"no data for {name}" for name in missing] + [f"{name} is no op any more" for name in gone]
 
 
+def gradients() -> list[str]:
+    """Which ops a program may be trained through."""
+    schemas = calls.schemas()
+    ops = {True: [], False: []}  # type: dict[bool, list[str]]
+    for name in sorted(schemas):
+        ops[bool(schemas[name]["differentiable"])].append(name)
+    return [
+        "## Forward and backward",
+        "",
+        "Every op above runs forward. Programs are trained through these, in any dtype and layout of the table; the",
+        "gradient of an op is made of other ops, those of the family *training* among them:",
+        "",
+        ", ".join(ops[True]) + ".",
+        "",
+        "These have no gradient, as they choose, count, compare, quantise or are of a backward pass themselves:",
+        "",
+        ", ".join(ops[False]) + ".",
+        "",
+    ]
+
+
 def page(data: dict[str, Any]) -> str:
     lines = [HEAD.format(machine=data["machine"], date=data["date"])]
     for provider, title in PROVIDERS.items():
@@ -129,6 +150,7 @@ def page(data: dict[str, Any]) -> str:
                 cells = [" ".join(providers[provider].get(dtype, "")) for dtype in DTYPES]
                 lines.append(f"| {op} | {' | '.join(cells)} |")
         lines.append("")
+    lines += gradients()
     return "\n".join(lines).rstrip() + "\n"
 
 

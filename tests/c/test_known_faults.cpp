@@ -336,6 +336,14 @@ void check_kernels_that_do_not_compile() {
     }
 }
 
+void check_no_linker() {
+  const char* path = std::getenv("PATH");
+  const std::string debian = "OpenCL 3.0 PoCL 3.1+debian  Linux, Release, RELOC, SPIR, LLVM 14.0.6, SLEEF, POCL_DEBUG";
+  CHECK(opencl::lacks_linker(debian, "/nonexistent:/proc"));
+  CHECK(!opencl::lacks_linker(debian, concat("/nonexistent:", path ? path : "")));
+  CHECK(!opencl::lacks_linker("OpenCL 3.0 CUDA 13.0.97", "/nonexistent"));
+}
+
 TEST("all") {
   const std::map<std::string, std::function<void()>> tests{
       {"nvidia-queue-release", check_queue_release},
@@ -343,6 +351,7 @@ TEST("all") {
       {"pocl5-matrix-units", check_no_matrix_units_on_processors},
       {"pocl5-signed-division", check_no_signed_division_of_local_ids},
       {"pocl3-targets", check_kernels_that_do_not_compile},
+      {"pocl-linker", check_no_linker},
       {"onednn-too-old", check_old_onednn_is_refused},
       {"onednn-strided-post-ops", check_strided_post_ops},
       {"onednn-odd-channels-bf16",

@@ -1,5 +1,9 @@
 #include "providers/opencl/runtime/faults.h"
 
+#include <unistd.h>
+
+#include <sstream>
+
 #include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/runtime/objects.h"
 
@@ -61,6 +65,26 @@ const KnownFault kPocl3Targets{
     "pip uninstall pocl-binary-distribution; pip install 'pylayout[opencl]'",
 };
 
+const KnownFault kPoclLinker{
+    "pocl-linker",
+    "PoCL",
+    "",
+    "",
+    "any kernel, where Debian's build of PoCL finds no `ld` in PATH",
+    "the process is aborted",
+    "PoCL 3.1+debian in an environment without a compiler",
+    "the runtime's devices are left out",
+    "apt-get install binutils, or add the folder of `ld` to PATH",
+};
+
+bool lacks_linker(const std::string& version, const std::string& path) {
+  if (version.find("PoCL ") == std::string::npos || version.find("+debian") == std::string::npos) return false;
+  std::istringstream folders(path);
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (access((folder + "/ld").c_str(), X_OK) == 0) return false;
+  return true;
+}
+
 namespace {
 
 // "OpenCL 3.0 PoCL 3.1+debian ...": 3.1+debian.
@@ -91,8 +115,8 @@ std::vector<std::string> nvidia_versions() {
 
 static const LibraryRegistration pocl("PoCL", pocl_versions), nvidia("NVIDIA OpenCL", nvidia_versions);
 static const KnownFaultRegistration registered[] = {
-    KnownFaultRegistration(kQueueRelease), KnownFaultRegistration(kSubBuffers),
+    KnownFaultRegistration(kQueueRelease),     KnownFaultRegistration(kSubBuffers),
     KnownFaultRegistration(kPocl5MatrixUnits), KnownFaultRegistration(kPocl5SignedDivision),
-    KnownFaultRegistration(kPocl3Targets)};
+    KnownFaultRegistration(kPocl3Targets),     KnownFaultRegistration(kPoclLinker)};
 
 }  // namespace pl::opencl

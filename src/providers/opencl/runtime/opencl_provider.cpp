@@ -1,11 +1,13 @@
 #include "providers/opencl/runtime/opencl_provider.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include "core/files.h"
 #include "providers/opencl/program/embedded_kernels.h"
+#include "providers/opencl/runtime/faults.h"
 #include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/tuning/tuned_table.h"
 
@@ -30,7 +32,12 @@ class OpenclProvider : public Provider {
       cl_device_type type;
     };
     std::vector<Found> found;
+    const char* path = std::getenv("PATH");
     for (const Platform& platform : libraries().platforms) {
+      if (lacks_linker(platform.version, path ? path : "")) {
+        notes_.push_back(concat(platform.name, " is left out: ", kPoclLinker.str(), "; ", kPoclLinker.remedy));
+        continue;
+      }
       cl_uint count = 0;
       if (platform.cl->clGetDeviceIDs(platform.id, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) continue;
       std::vector<cl_device_id> ids(count);
@@ -85,6 +92,7 @@ class OpenclProvider : public Provider {
   bool compiles() const override { return true; }
   std::vector<std::string> notes() const override {
     std::vector<std::string> all = libraries().notes;
+    all.insert(all.end(), notes_.begin(), notes_.end());
     for (const std::string& problem : tuned_table_problems()) all.push_back(problem);
     return all;
   }
@@ -107,6 +115,7 @@ class OpenclProvider : public Provider {
   std::vector<std::shared_ptr<OpenclDevice>> devices_;
   std::shared_ptr<OpenclDevice> host_;  // runs kernels on the memory of device `cpu`
   std::string version_;
+  std::vector<std::string> notes_;
   std::mutex lent_lock_;
   std::map<void*, std::shared_ptr<OpenclDevice>> lent_;  // by queue, which the device retains: no address is reused
   size_t lent_count_ = 0;
