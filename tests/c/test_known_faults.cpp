@@ -16,6 +16,7 @@
 #include "providers/known_faults.h"
 #include "providers/onednn/engine.h"
 #include "providers/onednn/faults.h"
+#include "providers/opencl/runtime/faults.h"
 #include "providers/opencl/runtime/opencl_device.h"
 
 using namespace pl;
