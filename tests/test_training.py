@@ -268,3 +268,190 @@ def test_errors_of_states() -> None:
         graph.update(graph.constant(np.zeros(3, "f4")), total)
     with pytest.raises(pl.InvalidArgumentError, match="already"):
         graph.state("w", np.zeros(3, "f4"))
+
+
+# ---- networks ----
+
+
+def resnet_block(network: Network, x: Any, channels: int, stride: int) -> Any:
+    y = network.act(network.norm(network.conv(x, channels, 3, stride)))
+    y = network.norm(network.conv(y, channels, 3))
+    if stride != 1 or x.shape[1] != channels:
+        x = network.norm(network.conv(x, channels, 1, stride))
+    return network.act(y + x)
+
+
+def mobilenet_block(network: Network, x: Any, channels: int, stride: int) -> Any:
+    wide = 4 * x.shape[1]
+    y = network.act(network.norm(network.conv(x, wide, 1)))
+    y = network.act(network.norm(network.conv(y, wide, 3, stride, groups=wide)))
+    y = network.norm(network.conv(y, channels, 1))
+    return y + x if y.shape == x.shape else y
+
+
+class Network:
+    """The same layers, in a graph or in PyTorch, with the same parameters in the order of the calls."""
+
+    def __init__(self, graph: pl.Graph | None, dtype: Any = None) -> None:
+        self.graph, self.dtype = graph, dtype
+        self.rng = np.random.default_rng(5)
+        self.parameters: list[Any] = []
+        self.statistics: list[Any] = []
+
+    def parameter(self, *shape: int, scale: float = 1.0, offset: float = 0.0) -> Any:
+        value = (self.rng.standard_normal(shape) * scale + offset).astype("f4")
+        if self.graph is not None:
+            self.parameters.append(self.graph.parameter(f"p{len(self.parameters)}", value))
+        else:
+            self.parameters.append(torch.from_numpy(value).to(self.dtype).requires_grad_())
+        return self.parameters[-1]
+
+    def conv(self, x: Any, channels: int, kernel: int, stride: int = 1, groups: int = 1) -> Any:
+        inner = x.shape[1] // groups
+        weight = self.parameter(channels, inner, kernel, kernel, scale=(inner * kernel * kernel / 2) ** -0.5)
+        options = {"stride": stride, "padding": kernel // 2, "groups": groups}
+        if self.graph is not None:
+            return self.graph.conv2d(x, weight, **options)
+        return torch.nn.functional.conv2d(x, weight, **options)
+
+    def norm(self, x: Any) -> Any:
+        weight = self.parameter(x.shape[1], scale=0.1, offset=1.0)
+        bias = self.parameter(x.shape[1], scale=0.1)
+        if self.graph is not None:
+            return self.graph.batch_norm_training(x, weight, bias)[0]
+        return torch.nn.functional.batch_norm(x, None, None, weight, bias, training=True)
+
+    def act(self, x: Any) -> Any:
+        return self.graph.relu(x) if self.graph is not None else x.relu()
+
+    def head(self, x: Any, classes: int) -> Any:
+        weight, bias = self.parameter(classes, x.shape[1], scale=0.1), self.parameter(classes, scale=0.1)
+        if self.graph is not None:
+            return self.graph.linear(self.graph.flatten(self.graph.global_avg_pool(x), 1), weight, bias)
+        return torch.nn.functional.linear(x.mean((2, 3)), weight, bias)
+
+    def pool(self, x: Any) -> Any:
+        return self.graph.max_pool2d(x, 2) if self.graph is not None else torch.nn.functional.max_pool2d(x, 2)
+
+    def run(self, x: Any, block: Any) -> Any:
+        y = self.pool(self.act(self.norm(self.conv(x, 16, 3))))
+        for channels, stride in ((16, 1), (32, 2), (32, 1)):
+            y = block(self, y, channels, stride)
+        return self.head(y, 10)
+
+
+BLOCKS = {"resnet": resnet_block, "mobilenet": mobilenet_block}
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("layout", ["auto", "NCHW", "NHWC", "nChw16c"])
+def test_gradients_of_networks(block: str, layout: str, rng: np.random.Generator) -> None:
+    """Against PyTorch in float64; the same bits in the second run."""
+    images, labels = rng.standard_normal((8, 3, 12, 12)).astype("f4"), rng.integers(0, 10, 8)
+    graph = pl.Graph()
+    network = Network(graph)
+    loss = graph.cross_entropy(network.run(graph.input("x", images.shape), BLOCKS[block]), labels)
+    graph.output(loss, "loss")
+    for gradient in graph.gradients(loss, network.parameters):
+        graph.output(gradient)
+    plan = pl.compile(graph, tune="off", device="cpu", layout=layout)
+    results = plan.run(images)
+    exact = Network(None, torch.float64)
+    wanted = torch.nn.functional.cross_entropy(
+        exact.run(torch.from_numpy(images).double(), BLOCKS[block]), torch.from_numpy(labels)
+    )
+    assert abs(float(results[0]) - float(wanted.detach())) < 1e-5
+    for got, want in zip(results[1:], torch.autograd.grad(wanted, exact.parameters), strict=True):
+        scale = max(1e-3, float(want.abs().max()))
+        np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-4 * scale)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(results, plan.run(images), strict=True))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_fifty_steps_are_as_pytorchs(optimizer: str, rng: np.random.Generator) -> None:
+    images = rng.standard_normal((50, 8, 3, 8, 8)).astype("f4")
+    labels = rng.integers(0, 10, (50, 8))
+    graph = pl.Graph()
+    network = Network(graph)
+    x, target = graph.input("x", images.shape[1:]), graph.input("t", (8,), "s64")
+    loss = graph.cross_entropy(network.run(x, resnet_block), target)
+    graph.output(loss, "loss")
+    if optimizer == "sgd":
+        pl.training.sgd(graph, loss, lr=0.02, momentum=0.9, weight_decay=1e-4)
+    else:
+        pl.training.adam(graph, loss, lr=0.001)
+    plan = pl.compile(graph, tune="off", device="cpu")
+    losses = [float(plan.run(x, t)[0]) for x, t in zip(images, labels, strict=True)]
+    exact = Network(None, torch.float64)
+    wanted = []
+    steps = None
+    for x, t in zip(images, labels, strict=True):
+        made, exact.parameters = exact.parameters, []
+        exact.rng = np.random.default_rng(5)
+        if made:  # the layers ask for their parameters again: they get those that were trained
+            given = iter(made)
+            exact.parameter = lambda *_, given=given, **__: exact.parameters.append(next(given)) or exact.parameters[-1]
+        value = torch.nn.functional.cross_entropy(
+            exact.run(torch.from_numpy(x).double(), resnet_block), torch.from_numpy(t)
+        )
+        if steps is None:
+            steps = (
+                torch.optim.SGD(exact.parameters, lr=0.02, momentum=0.9, weight_decay=1e-4)
+                if optimizer == "sgd"
+                else torch.optim.Adam(exact.parameters, lr=0.001)
+            )
+        steps.zero_grad()
+        value.backward()
+        steps.step()
+        wanted.append(float(value.detach()))
+    # Rounding grows from step to step: the first ones are near, the last ones follow the same curve.
+    np.testing.assert_allclose(losses[:10], wanted[:10], rtol=0, atol=1e-3)
+    np.testing.assert_allclose(losses, wanted, rtol=0, atol=0.05)
+
+
+def test_learning_rate_and_steps_are_states(tmp_path: Any) -> None:
+    graph = pl.Graph()
+    w = graph.parameter("w", np.array([3.0, 4.0], "f4"))
+    loss = (w * w).sum()
+    graph.output(loss, "loss")
+    pl.training.adamw(graph, loss, lr=0.1)
+    plan = pl.compile(graph, tune="off")
+    plan.run()
+    assert float(plan.state("steps")) == 1
+    moved = plan.state("w")
+    plan.set_state("lr", np.float32(0))
+    plan.run()
+    np.testing.assert_array_equal(plan.state("w"), moved)
+    plan.save(tmp_path / "plan")
+    again = pl.load_plan(tmp_path / "plan")
+    assert float(again.state("steps")) == 2
+    np.testing.assert_array_equal(again.state("w/mean"), plan.state("w/mean"))
+
+
+def test_a_trainable_model_follows_the_batch(rng: np.random.Generator) -> None:
+    """Weights become parameters, batch norms train, running statistics as PyTorch's."""
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU())
+    conv, norm = module[0], module[1]
+    images = rng.standard_normal((4, 3, 9, 9)).astype("f4")
+    graph = pl.Graph()
+    x = graph.input("x", images.shape)
+    names = {
+        "w": conv.weight,
+        "b": conv.bias,
+        "m": norm.running_mean,
+        "v": norm.running_var,
+        "s": norm.weight,
+        "o": norm.bias,
+    }
+    own = {name: graph.constant(value.detach().numpy().copy(), name) for name, value in names.items()}
+    y = graph.batch_norm(graph.conv2d(x, own["w"], own["b"]), own["m"], own["v"], own["s"], own["o"], activation="relu")
+    graph.output(y, "y")
+    trained = graph.trainable(momentum=0.1)
+    assert list(trained.parameters) == ["w", "b", "s", "o"]
+    plan = pl.compile(trained, tune="off", device="cpu")
+    for _ in range(3):
+        got = plan.run(images)[0]
+        want = module.train()(torch.from_numpy(images)).detach().numpy()
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(plan.state("m"), norm.running_mean.numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(plan.state("v"), norm.running_var.numpy(), rtol=1e-5, atol=1e-6)
