@@ -4,7 +4,7 @@
 
 A step is forward, backward and SGD with momentum on the same images, targets and weights. The network is torchvision's,
 by ONNX without its batch norms folded, so that both train with the statistics of the batch. Engines take turns in one
-process, round by round; the table has the median of each, and what part of pylayout's step goes into reorders. The first
+process, round by round; the table has each one's median, and what part of pylayout's step goes into reorders. First
 losses are compared. The last line is the geometric mean of PyTorch's better time over pylayout's: above 1, pylayout is
 faster.
 """

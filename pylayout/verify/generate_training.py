@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from .case import Case, parse_spec
+from .case import Case
 
 __all__ = ["training_case"]
 
