@@ -12,6 +12,17 @@
 namespace pl::host {
 namespace {
 
+// A later tap counts where it is larger, or the first NaN.
+PL_VECTORISED void join_tap(const float* __restrict x, int32_t tap, float* __restrict best, int32_t* __restrict where,
+                            int64_t n) {
+#pragma GCC ivdep
+  for (int64_t v = 0; v < n; ++v) {
+    const bool larger = !(x[v] <= best[v]) & (best[v] == best[v]);
+    best[v] = larger ? x[v] : best[v];
+    where[v] = larger ? tap : where[v];
+  }
+}
+
 struct Body {
   bool maximum, include_padding;
   TensorDesc x_desc, grad_desc, dx_desc;
@@ -20,24 +31,18 @@ struct Body {
   LoadRun<float> load;
   StoreRun<float> store;
 
-  // Where each channel's maximum lies in the window: its offset in the plane.
+  // Where the taps of a window lie in the plane, and by channel the number of the one that holds the maximum.
   void find_maximum(const float* x, const PoolRange& d, const PoolRange& h, const PoolRange& w, float* best,
-                    int64_t* where) const {
-    const int64_t width = in.width;
-    bool first = true;
+                    std::vector<int64_t>& taps, int32_t* where) const {
+    taps.clear();
     for (int64_t i = 0; i < d.count; ++i)
       for (int64_t j = 0; j < h.count; ++j)
-        for (int64_t k = 0; k < w.count; ++k) {
-          const int64_t at = (d.first + i * d.step) * in.step[0] + (h.first + j * h.step) * in.step[1] +
-                             (w.first + k * w.step) * in.step[2];
-          for (int64_t v = 0; v < width; ++v) {
-            const float value = x[at + v];
-            const bool larger = first || value > best[v] || (std::isnan(value) && !std::isnan(best[v]));
-            best[v] = larger ? value : best[v];
-            where[v] = larger ? at : where[v];
-          }
-          first = false;
-        }
+        for (int64_t k = 0; k < w.count; ++k)
+          taps.push_back((d.first + i * d.step) * in.step[0] + (h.first + j * h.step) * in.step[1] +
+                         (w.first + k * w.step) * in.step[2]);
+    std::copy(x + taps[0], x + taps[0] + in.width, best);
+    std::fill(where, where + in.width, 0);
+    for (size_t tap = 1; tap < taps.size(); ++tap) join_tap(x + taps[tap], int32_t(tap), best, where, in.width);
   }
 
   void spread(float* dx, const float* g, const PoolRange& d, const PoolRange& h, const PoolRange& w) const {
@@ -68,7 +73,8 @@ struct Body {
     parallel_for(elements, 0.1, [&](int64_t begin, int64_t end) { std::fill(target + begin, target + end, 0.0f); });
     parallel_for(in.images * in.groups, double(positions) * (taps + 5), [&](int64_t begin, int64_t end) {
       std::vector<float> best(size_t(in.width));
-      std::vector<int64_t> where(size_t(in.width));
+      std::vector<int64_t> taps;
+      std::vector<int32_t> where(best.size());
       for (int64_t plane = begin; plane < end; ++plane) {
         const int64_t image = plane / in.groups, group = plane % in.groups;
         const int64_t base = image * in.image_step + group * in.group_step;
@@ -81,8 +87,8 @@ struct Body {
             spread(target + base, g, d, h, w);
             continue;
           }
-          find_maximum(source + base, d, h, w, best.data(), where.data());
-          for (int64_t v = 0; v < in.width; ++v) target[base + where[size_t(v)] + v] += g[v];
+          find_maximum(source + base, d, h, w, best.data(), taps, where.data());
+          for (int64_t v = 0; v < in.width; ++v) target[base + taps[size_t(where[size_t(v)])] + v] += g[v];
         }
       }
     });
