@@ -32,6 +32,9 @@ def _run_of(engine: str, model: Any, images: Any, train: bool, threads: int) -> 
     import pylayout.torch  # noqa: F401, registers the backend
 
     model = copy.deepcopy(model).train(train)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = 0.1  # the mean of all batches, by which it was calibrated, takes a number from a tensor
     if engine == "channels_last":
         model, images = model.to(memory_format=torch.channels_last), images.to(memory_format=torch.channels_last)
     if engine == "pylayout":

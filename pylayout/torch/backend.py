@@ -23,13 +23,30 @@ __all__ = ["backend", "decompositions"]
 @lru_cache(maxsize=1)
 def decompositions() -> dict[Any, Callable[..., Any]]:
     """How PyTorch's ops are written as fewer: as core ATen, but for those that have a converter or draw numbers."""
+    # Written otherwise, an op would draw other numbers from the generator than it does in eager mode.
     keeping = {name for name, found in converters().items() if found.keeps}
-    return {
+    found = {
         op: function
         for op, function in _core_aten_decompositions_post_autograd().items()
-        # Written otherwise, an op would draw other numbers from the generator than it does in eager mode.
         if name_of(op) not in keeping and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
     }
+    found[torch.ops.aten.native_dropout.default] = _dropout
+    return found
+
+
+def _dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Dropout as PyTorch's kernel computes it, from the same random numbers.
+
+    The mask is drawn apart from x, so that it is drawn before a plan and does not divide it.
+    """
+    if train is False or x.numel() == 0:
+        return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    # Numbers are drawn in the order of memory, that of a tensor made like x.
+    strides = torch.empty_like(x, dtype=torch.bool).stride()
+    order = sorted(range(x.ndim), key=lambda dim: -strides[dim])
+    blank = torch.empty([x.shape[dim] for dim in order], dtype=torch.bool, device=x.device)
+    mask = torch.ops.aten.bernoulli.p(blank, 1.0 - p).permute([order.index(dim) for dim in range(x.ndim)])
+    return x * mask * (0.0 if p == 1 else 1.0 / (1.0 - p)), mask
 
 
 def _static_inputs() -> list[int]:

@@ -388,6 +388,36 @@ def test_training_a_transformer_layer_with_dropout():
         close(mine.grad, theirs.grad, 1e-3)
 
 
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_dropout_divides_no_plan(p):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.drop = nn.Conv2d(3, 4, 3), nn.Dropout(p)
+
+        def forward(self, x):
+            y = self.drop(torch.relu(self.conv(x)))
+            return self.drop(y.mean((2, 3))) * 2
+
+    model = Net()
+    x = torch.randn(2, 3, 6, 6)
+    for given in (x, x.to(memory_format=torch.channels_last)):
+        torch._dynamo.reset()
+        pylayout.torch.reset()
+        torch.manual_seed(5)
+        made = compiled(model)(given)
+        made.sum().backward()
+        grad, model.conv.weight.grad = model.conv.weight.grad, None
+        torch.manual_seed(5)
+        expected = model(given)
+        expected.sum().backward()
+        close(made, expected)
+        close(grad, model.conv.weight.grad)
+        model.conv.weight.grad = None
+        if given is x:
+            assert [graph.partitions for graph in pylayout.torch.report().graphs] == [1, 1]
+
+
 def test_gradients_of_inputs_and_two_runs_before_backward():
     def function(x, w):
         return torch.tanh(x @ w)

@@ -163,9 +163,3 @@ def prelu(call: Call, x: Operand, weight: Operand) -> Operand:
     require(x.ndim >= 2 and weight.size == weight.shape[1], f"weight of shape {weight.shape}")
     made: Operand = call.op("prelu", x, call.op("reshape", weight, [weight.size]))
     return made
-
-
-@converter("native_dropout.default", note="not in training", keeps=False)
-def native_dropout(call: Call, x: Operand, p: float, train: Any) -> Any:
-    require(train is False and not call.used(1), "random")
-    return call.op("identity", x), None
