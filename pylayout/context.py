@@ -69,19 +69,24 @@ def handle() -> Any:
 
 
 def configure(**options: Any) -> None:
-    """Set how the library works: `threads`, `tune`, `math`; before the first op or tensor also `cache_dir`, `opencl`.
+    """Set how the library works: `threads`, `tune`, `math`; before the first op or tensor also `cache_dir`, `opencl`,
+    `choice_memory`.
 
     threads: int, for ops on `cpu`. tune: "auto" (measure where it matters), "off" or "full" (every candidate).
     math: "fp32" (default); "tf32" lets matrix units round the factors of f32 products to 11 bits; "fp16" also lets
     plans on OpenCL devices hold values as f16.
     cache_dir: where measured costs and compiled kernels are kept. opencl: False leaves OpenCL devices alone.
+    choice_memory: bytes that choices and prepared kernels of calls may take (default 256 MiB); the least recently used
+    are let go, and made again when they are needed.
 
-    Raises InvalidArgumentError for an unknown option, a bad value, or a late `cache_dir` or `opencl`.
+    Raises InvalidArgumentError for an unknown option, a bad value, or a late `cache_dir`, `opencl` or
+    `choice_memory`.
 
     >>> import pylayout as pl
     >>> pl.configure(threads=2)
     """
-    known = {"threads", "tune", "math", "cache_dir", "opencl"}
+    late_options = {"cache_dir", "opencl", "choice_memory"}
+    known = {"threads", "tune", "math", *late_options}
     for key in options:
         if key not in known:
             raise InvalidArgumentError(
@@ -99,7 +104,7 @@ def configure(**options: Any) -> None:
                 raise InvalidArgumentError(f"configure: opencl is {options['opencl']!r}, expected True or False")
             state.options.update(options)
             return
-    late = sorted(set(options) & {"cache_dir", "opencl"})
+    late = sorted(set(options) & late_options)
     if late:
         raise InvalidArgumentError(
             f"configure: {late[0]} is set after the first use of the library, expected before it"

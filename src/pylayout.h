@@ -116,7 +116,9 @@ PL_API pl_status pl_layout_describe(const char* layout, pl_dtype dtype, int32_t 
  *                     plans on OpenCL devices may hold values as f16 as well (what exceeds 65504 becomes infinite)
  *   cache_dir="..."   measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's cache);
  *                     kernels are the process's: they go where the last context that names a folder says
- *   opencl=true|false look for OpenCL devices (default true) */
+ *   opencl=true|false look for OpenCL devices (default true)
+ *   choice_memory=N   bytes that choices and prepared kernels of calls may take (default 268435456); the least recently
+ *                     used are let go, and made again when they are needed */
 PL_API pl_status pl_context_create(const char* options, pl_context* context);
 /* Changes threads, tune or math. */
 PL_API pl_status pl_context_set(pl_context context, const char* options);

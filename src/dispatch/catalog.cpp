@@ -77,6 +77,19 @@ constexpr const char* kWrong = "wrong ";
 
 const char* flops_key(const Device& device) { return device.is_gpu() ? "large_flops_per_ms" : "flops_per_ms"; }
 
+// What choices hold in memory, measured as the growth of a process that meets new shapes (oneDNN 3.2, two cores): a
+// convolution with some twenty ways 120 KiB and 60 for its primitive, an elementwise function 16.
+constexpr size_t kEntryBytes = 2048;
+constexpr size_t kWayBytes = 5120;  // with a library's description of it
+constexpr size_t kKernelBytes = size_t(48) << 10;
+
+size_t bytes_of(const Entry& entry) {
+  size_t bytes = kEntryBytes + entry.text.size();
+  for (const Way& way : entry.ways)
+    bytes += kWayBytes + (way.candidate.inputs.size() + way.candidate.outputs.size()) * sizeof(TensorDesc);
+  return bytes;
+}
+
 std::string within_key(const Way& way) { return "within " + way.key; }
 
 bool same_layouts(const Candidate& a, const Candidate& b) {
@@ -104,7 +117,8 @@ void keep_winners(Entry& entry) {
 
 }  // namespace
 
-Catalog::Catalog(Context& context, CostDatabase& costs) : context_(context), costs_(costs) {}
+Catalog::Catalog(Context& context, CostDatabase& costs)
+    : context_(context), costs_(costs), limit_(context.options().choice_memory), trigger_(limit_) {}
 
 std::string Catalog::environment(const Device& device, const std::string& provider, int threads) const {
   std::string text = device.fingerprint() + "|" + provider;
@@ -160,11 +174,58 @@ EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads) {
   {
     std::lock_guard<std::mutex> guard(lock_);
     auto it = entries_.find(key);
-    if (it != entries_.end()) return it->second;
+    if (it != entries_.end()) {
+      touch(*it->second);
+      return it->second;
+    }
   }
   EntryRef made = make(op, device, threads, false);
   std::lock_guard<std::mutex> guard(lock_);
-  return entries_.emplace(key, made).first->second;
+  const auto [it, added] = entries_.emplace(key, made);
+  if (added) {
+    made->bytes = key.size() + bytes_of(*made);
+    bytes_ += made->bytes;
+    now_.fetch_add(1, std::memory_order_relaxed);
+  }
+  touch(*it->second);
+  return it->second;
+}
+
+void Catalog::trim(const std::function<bool(Entry&)>& leave) {
+  std::vector<EntryRef> gone;  // destroyed without the lock
+  std::lock_guard<std::mutex> guard(lock_);
+  std::vector<std::pair<uint64_t, const std::string*>> order;
+  for (const auto& [key, entry] : entries_)
+    if (entry.use_count() == 1) order.emplace_back(entry->used, &key);
+  std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [used, key] : order) {
+    if (bytes_ <= limit_ / 4 * 3) break;
+    const auto it = entries_.find(*key);
+    if (!leave(*it->second)) continue;
+    bytes_ -= it->second->bytes;
+    gone.push_back(std::move(it->second));
+    entries_.erase(it);
+    ++evicted_;
+  }
+  trigger_ = std::max(limit_, bytes_ + limit_ / 4);
+}
+
+uint64_t Catalog::cutoff() const {
+  std::lock_guard<std::mutex> guard(lock_);
+  std::vector<std::pair<uint64_t, size_t>> order;
+  for (const auto& [key, entry] : entries_) order.emplace_back(entry->used, entry->bytes);
+  std::sort(order.begin(), order.end());
+  size_t left = bytes_;
+  for (const auto& [used, bytes] : order) {
+    if (left <= limit_ / 4 * 3) return used;
+    left -= std::min(left, bytes);
+  }
+  return now();
+}
+
+Catalog::Memory Catalog::memory() const {
+  std::lock_guard<std::mutex> guard(lock_);
+  return {entries_.size(), bytes_, limit_, evicted_};
 }
 
 // Lists what can run an op.  Points of tuning spaces that the provider would not start from are kept if whole_space;
@@ -236,6 +297,9 @@ EntryRef Catalog::renew(const EntryRef& entry, const Entry& space) {
   }
   std::lock_guard<std::mutex> guard(lock_);
   renewed_.push_back(entry);
+  made->bytes = bytes_of(*made);
+  bytes_ += made->bytes;
+  touch(*made);
   entries_[key_of(*entry->device, entry->threads, entry->text)] = made;
   return made;
 }
@@ -487,8 +551,12 @@ std::vector<Witness> Catalog::witnesses(Entry& entry) {
     for (const Candidate& candidate : list.candidates)
       if (candidate.reference && found.empty()) add(candidate);
   }
+  const auto has_kernel = [&](const Way& way) {
+    std::lock_guard<std::mutex> guard(entry.lock);
+    return way.kernel != nullptr;
+  };
   for (const Way& way : entry.ways)
-    if (found.size() < kMost && way.usable && !way.measured && !way.kernel) add(way.candidate);
+    if (found.size() < kMost && way.usable && !way.measured && !has_kernel(way)) add(way.candidate);
   return found;
 }
 
@@ -520,7 +588,10 @@ std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {
   }
   std::lock_guard<std::mutex> guard(entry.lock);
   if (made) {
-    if (!way.kernel) way.kernel = std::move(made);
+    if (!way.kernel) {
+      way.kernel = std::move(made);
+      if (entry.bytes) entry.bytes += kKernelBytes, bytes_ += kKernelBytes;  // else it is not among the entries
+    }
   } else if (way.usable) {
     way.usable = false;
     entry.refusals.push_back({way.candidate.provider, way.candidate.implementation + ": " + problem});
@@ -606,7 +677,8 @@ Rates Catalog::calibrate(Device& device) {
   const auto best = [&](const char* name, const std::vector<TensorDesc>& inputs) -> std::optional<double> {
     const Schema* schema = find_schema(name);
     if (!schema) return std::nullopt;
-    Entry& found = *entry(make_op(*schema, {}, inputs), device);
+    const EntryRef held = entry(make_op(*schema, {}, inputs), device);
+    Entry& found = *held;
     MeasureLimits limits;
     limits.op_seconds = 0.1;
     limits.without_compiling = device.is_cpu();  // compilers take longer than all else here

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -45,15 +46,16 @@ struct Way {
   std::shared_ptr<Kernel> kernel;
 };
 
-// A place where an op's result was used: input `input` of `entry`; entry null: read by the user, in plain layout.
+// A place where an op's result was used: input `input` of `entry`; id null: read by the user, in plain layout.
 struct Consumer {
-  Entry* entry = nullptr;  // entries live as long as the catalog
-  int output = 0;          // which output of the producer
+  const Entry* id = nullptr;   // of `entry`, which may be gone
+  std::weak_ptr<Entry> entry;  // consumers do not keep each other alive
+  int output = 0;              // which output of the producer
   int input = 0;
   uint64_t count = 0;
 };
 
-struct Entry {
+struct Entry : std::enable_shared_from_this<Entry> {
   Op op;
   Device* device = nullptr;
   int threads = 1;   // of `cpu` ops: kernels are made for that many and run with them
@@ -72,6 +74,10 @@ struct Entry {
   uint64_t chain_stamp = 0;
   uint32_t chain_runs = 0;
   std::atomic<bool> settled{false};
+
+  // What it takes in memory, as far as that can be told; used: Catalog::now() when it was last asked for or run.
+  std::atomic<size_t> bytes{0};
+  std::atomic<uint64_t> used{0};
 };
 
 // How much of an entry is measured.
@@ -150,6 +156,27 @@ class Catalog {
   // Those of every device and provider here, with each number of threads up to the processors'.
   std::set<std::string> environments() const;
 
+  // ---- memory ----
+  // Entries and their prepared kernels are let go, the least recently used first, where they take more than the
+  // context's `choice_memory`.
+
+  uint64_t now() const { return now_.load(std::memory_order_relaxed); }  // counts entries made
+  void touch(Entry& entry) const {
+    const uint64_t now = this->now();
+    if (entry.used.load(std::memory_order_relaxed) != now) entry.used.store(now, std::memory_order_relaxed);
+  }
+  bool over_limit() const { return bytes_.load(std::memory_order_relaxed) > trigger_; }
+  // Lets go of entries that nobody else holds until a quarter of the limit is free.  `leave`: takes an entry out of
+  // what refers to it otherwise; false: it has to stay.
+  void trim(const std::function<bool(Entry&)>& leave);
+  // Entries used after this have to stay if trim() is to get by with the others.
+  uint64_t cutoff() const;
+  struct Memory {
+    size_t entries = 0, bytes = 0, limit = 0;
+    uint64_t evicted = 0;
+  };
+  Memory memory() const;
+
   // Grows when a measurement or a newly met consumer may change a choice made before.
   uint64_t epoch() const { return epoch_.load(std::memory_order_acquire); }
   void bump_epoch() { epoch_.fetch_add(1, std::memory_order_acq_rel); }
@@ -166,13 +193,18 @@ class Catalog {
 
   Context& context_;
   CostDatabase& costs_;
-  std::mutex lock_;
+  mutable std::mutex lock_;
   std::unordered_map<std::string, EntryRef> entries_;
   std::vector<EntryRef> renewed_;  // those that were replaced: consumers and decisions point to them
   std::mutex rates_lock_;
   std::unordered_map<std::string, Rates> rates_;
   std::mutex measuring_;  // one measurement at a time
   std::atomic<uint64_t> epoch_{1};
+  const size_t limit_;
+  std::atomic<size_t> bytes_{0};  // of what entries_ holds
+  std::atomic<size_t> trigger_;   // the limit, or more where what others hold takes as much
+  std::atomic<uint64_t> now_{1};
+  uint64_t evicted_ = 0;
 };
 
 }  // namespace pl

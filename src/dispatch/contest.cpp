@@ -301,6 +301,22 @@ void Contest::reopen(Chain& chain) {
   catalog_.bump_epoch();
 }
 
+bool Contest::leave(Entry& entry) {
+  std::lock_guard<std::mutex> guard(lock_);
+  Chain* chain = entry.chain;
+  if (!chain) return true;
+  if (trial_ && trial_->chain == chain) return false;
+  auto& members = chain->members;
+  members.erase(std::find(members.begin(), members.end(), &entry));
+  entry.chain = nullptr;
+  if (members.empty()) {
+    chains_.erase(std::find_if(chains_.begin(), chains_.end(), [&](const auto& each) { return each.get() == chain; }));
+  } else if (!chain->settled) {
+    restart(*chain, chain->needed);
+  }
+  return true;
+}
+
 void Contest::forget() {
   std::lock_guard<std::mutex> guard(lock_);
   if (trial_) stop();

@@ -64,6 +64,8 @@ class Contest {
   void ran(Entry& entry, uint32_t turn, uint64_t key, double ms, bool disturbed = false, const Way* way = nullptr);
   // Further time that a result's layout cost: a conversion for a view of it, or for its reader.
   void charge(Entry& producer, uint32_t turn, uint64_t key, double ms);
+  // Takes an op out of its chain; false where a contest needs it.
+  bool leave(Entry& entry);
   // Forgets the outcomes of contests; for when costs are forgotten.
   void forget();
 

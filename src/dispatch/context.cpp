@@ -123,6 +123,7 @@ std::vector<TensorRef> Context::run(const Schema& schema, const CallRef& call, c
 
 TensorRef Context::convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype) {
   const TensorDesc wanted = TensorDesc::dense(dtype, tensor->desc().shape, layout);
+  dispatcher_->trim();
   return runner_->convert(tensor, device, wanted, "activation", "to", true);
 }
 
@@ -210,6 +211,7 @@ std::string Context::profile_stop_json() { return to_json(profile_->stop()); }
 
 std::string Context::costs_json() {
   const CostDatabase::Status status = costs_->status();
+  const Catalog::Memory choices = catalog_->memory();
   Json json;
   json.object()
       .field("path", status.path)
@@ -218,6 +220,10 @@ std::string Context::costs_json() {
       .field("stale", status.records - costs_->count(catalog_->environments()))
       .field("damaged", status.damaged)
       .field("writable", status.writable)
+      .field("choices", choices.entries)
+      .field("choice_bytes", choices.bytes)
+      .field("choice_memory", choices.limit)
+      .field("choices_let_go", choices.evicted)
       .field("cache_dir", options_.cache_dir)
       .end();
   return json.str();
@@ -256,6 +262,8 @@ bool Context::settled() {
 }
 
 void Context::note_live_run() { last_live_run_ = std::chrono::steady_clock::now().time_since_epoch().count(); }
+
+void Context::trim_choices() { dispatcher_->trim(); }
 
 void Context::release_caches() {
   dispatcher_->forget_decisions();

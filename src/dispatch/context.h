@@ -67,6 +67,8 @@ class Context : public std::enable_shared_from_this<Context> {
   void release_caches();
   // Dispatcher::settled, and nothing competes in the runs of a plan that ran within the last second.
   bool settled();
+  // Where choices take more memory than they may, lets go of those used least recently.
+  void trim_choices();
   void note_live_run();  // of a plan in whose runs others compete
 
   CostDatabase& costs() { return *costs_; }

@@ -66,7 +66,9 @@ double Conversions::cost_ms(const TensorDesc& from, Device& source, const Tensor
     if (it != known_.end()) return it->second;
   }
   const double ms = plan(from, source, to, target, measure, threads).ms;
+  constexpr size_t kMost = 1 << 16;
   std::lock_guard<std::mutex> guard(lock_);
+  if (known_.size() >= kMost) known_.clear();
   return known_[key] = ms;
 }
 

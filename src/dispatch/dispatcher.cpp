@@ -243,6 +243,7 @@ std::vector<TensorRef> Dispatcher::run_choice(const Decision& decision, const Tu
   std::vector<TensorRef> results = place_results(decision, inputs, destinations);
   std::vector<Buffer*> out;
   for (const TensorRef& result : results) out.push_back(result->buffer().get());
+  catalog_.touch(entry);
   runner_.run_kernel(entry, *decision.way, *decision.kernel, ready.buffers, out, "op", "", decision.schema->name);
   if (!turn.number && Contest::settled(entry) && mode == Policy::Mode::automatic)
     drop_losers(entry, decision.way->candidate, inputs);
@@ -335,6 +336,8 @@ std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call
     std::unique_lock<std::shared_mutex> guard(lock_);
     if (decisions_.size() >= kMaxDecisions) decisions_.clear();
     decisions_[key] = decision;
+    guard.unlock();
+    trim();
   }
   for (size_t i = 0; i < destinations.size() && i < decision->outputs.size(); ++i) {
     if (!destinations[i]) continue;
@@ -345,6 +348,20 @@ std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call
            have.shape);
   }
   return execute(*decision, {turn, key}, inputs, destinations);
+}
+
+void Dispatcher::trim() {
+  if (!catalog_.over_limit()) return;
+  const uint64_t cutoff = catalog_.cutoff();
+  {
+    std::unique_lock<std::shared_mutex> guard(lock_);
+    for (auto it = decisions_.begin(); it != decisions_.end();) {
+      const EntryRef& entry = it->second->entry;
+      it = entry && entry->used < cutoff ? decisions_.erase(it) : std::next(it);
+    }
+  }
+  ranking_.forget();
+  catalog_.trim([this](Entry& entry) { return contest_.leave(entry); });
 }
 
 void Dispatcher::forget_decisions() {

@@ -31,6 +31,8 @@ class Dispatcher {
   std::string query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
   void tune(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs, double seconds);
   void forget_decisions();
+  // Lets go of what was chosen for calls long ago, where all that takes more memory than it may.
+  void trim();
   // True once repeated programs run as they will from now on; see Contest.
   bool settled() const { return context_.options().tuning == Tuning::off || contest_.all_settled(); }
   Contest& contest() { return contest_; }

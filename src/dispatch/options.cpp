@@ -41,6 +41,11 @@ ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOption
       options.math = parse_math(text_of("context: math", value));
     } else if (key == "cache_dir") {
       options.cache_dir = text_of("context: cache_dir", value);
+    } else if (key == "choice_memory") {
+      const auto* bytes = std::get_if<int64_t>(&value);
+      require(bytes && *bytes >= (1 << 20), Code::invalid_argument, "context: choice_memory is ", to_text(value),
+              ", expected bytes, at least 1048576");
+      options.choice_memory = size_t(*bytes);
     } else if (key == "opencl") {
       const auto* wanted = std::get_if<bool>(&value);
       require(wanted != nullptr, Code::invalid_argument, "context: opencl is ", to_text(value),
@@ -48,7 +53,7 @@ ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOption
       options.opencl = *wanted;
     } else {
       fail(Code::invalid_argument, "context: there is no option \"", key,
-           "\"; expected one of threads, tune, math, cache_dir, opencl");
+           "\"; expected one of threads, tune, math, cache_dir, opencl, choice_memory");
     }
   }
   return options;

@@ -24,6 +24,7 @@ struct ContextOptions {
   Setting<Math> math{Math::fp32};
   std::string cache_dir;  // empty: default_cache_dir()
   bool opencl = true;
+  size_t choice_memory = size_t(256) << 20;  // bytes of choices and prepared kernels of calls; Catalog::trim
 
   // Applies the given options to `base`; throws Error(invalid_argument) for unknown keys and values.
   static ContextOptions parse(const Attributes& attributes, ContextOptions base);

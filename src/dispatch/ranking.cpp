@@ -59,11 +59,13 @@ double Ranking::consumers_ms(Entry& producer, const Way& way, int depth) {
   for (const Consumer& consumer : consumers) {
     const TensorDesc& given = way.candidate.outputs[size_t(consumer.output)];
     const double share = std::min(1.0, double(consumer.count) / runs);
-    if (!consumer.entry) {
+    const EntryRef user = consumer.entry.lock();
+    if (consumer.id && !user) continue;
+    if (!user) {
       const TensorDesc plain = TensorDesc::dense(given.dtype, given.shape);
       total += share * conversions_.cost_ms(given, *producer.device, plain, *producer.device);
     } else {
-      total += share * penalty(*consumer.entry, consumer.input, given, depth - 1);
+      total += share * penalty(*user, consumer.input, given, depth - 1);
     }
   }
   std::lock_guard<std::mutex> guard(expected_lock_);
@@ -134,6 +136,11 @@ std::vector<Option> Ranking::options(const Op& op, Entry& entry, const Policy& p
   return list;
 }
 
+void Ranking::forget() {
+  std::lock_guard<std::mutex> guard(expected_lock_);
+  expected_.clear();
+}
+
 // ---- learning ----
 
 void Ranking::learn(Entry& consumer, const std::vector<TensorRef>& inputs) {
@@ -146,12 +153,15 @@ void Ranking::learn(Entry& consumer, const std::vector<TensorRef>& inputs) {
     const int output = inputs[i]->origin_output();
     std::unique_lock<std::mutex> guard(producer.lock);
     auto known = std::find_if(producer.consumers.begin(), producer.consumers.end(), [&](const Consumer& c) {
-      return c.entry == &consumer && c.output == output && c.input == int(i);
+      return c.id == &consumer && !c.entry.expired() && c.output == output && c.input == int(i);
     });
     if (known != producer.consumers.end()) {
       known->count++;
     } else {
-      producer.consumers.push_back({&consumer, output, int(i), 1});
+      producer.consumers.erase(std::remove_if(producer.consumers.begin(), producer.consumers.end(),
+                                              [](const Consumer& c) { return c.id && c.entry.expired(); }),
+                               producer.consumers.end());
+      producer.consumers.push_back({&consumer, consumer.weak_from_this(), output, int(i), 1});
       guard.unlock();
       if (consumer.device->is_cpu()) contest_.link(producer, consumer);
       catalog_.bump_epoch();
@@ -165,11 +175,11 @@ void Ranking::note_read(const Tensor& tensor) {
   if (producer.runs.load(std::memory_order_relaxed) >= kLearningRuns) return;
   std::lock_guard<std::mutex> guard(producer.lock);
   for (Consumer& consumer : producer.consumers)
-    if (!consumer.entry && consumer.output == tensor.origin_output()) {
+    if (!consumer.id && consumer.output == tensor.origin_output()) {
       consumer.count++;
       return;
     }
-  producer.consumers.push_back({nullptr, tensor.origin_output(), 0, 1});
+  producer.consumers.push_back({nullptr, {}, tensor.origin_output(), 0, 1});
   catalog_.bump_epoch();
 }
 

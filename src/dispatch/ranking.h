@@ -47,6 +47,8 @@ class Ranking {
                               Device& home);
   // The consumer ran on these inputs: teaches the entries that made them, and the contest which ops are linked.
   void learn(Entry& consumer, const std::vector<TensorRef>& inputs);
+  // Forgets what was worked out for entries that may be gone.
+  void forget();
   // The user reads this tensor in plain layout: a consumer like any other.
   void note_read(const Tensor& tensor);
 

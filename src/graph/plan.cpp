@@ -143,6 +143,7 @@ std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Grap
   plan->constants_ = std::make_unique<PackedConstants>(*plan->context_);
   Compiler(*plan, options).compile();
   plan->place_states();
+  plan->context_->trim_choices();
   plan->options_.progress = nullptr;
   return plan;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "candidates.h"
@@ -254,6 +255,36 @@ TEST("a_plan_explains_it") {
                   "difference ") != std::string::npos);
   CHECK(json.find("\"disagreements\": [{\"provider\": \"negating\", \"reason\": \"way1 NHWC: wrong") !=
         std::string::npos);
+}
+
+// Threads that measure one op, ask what was refused, and run a plan in whose runs others compete.
+TEST("threads") {
+  offers = {{"NCHW", Fault::none}, {"NHWC", Fault::last_channel}, {"nChw16c", Fault::none}, {"NCHW", Fault::none}};
+  const auto context = context_in("/proc/none");
+  const EntryRef entry = entry_of(*context);
+  Graph graph;
+  const ValueId x = graph.input("x", TensorDesc::dense(DType::f32, {2, 35, 24, 24}));
+  graph.output(graph.add(*find_schema("test_negated"), {}, {x})[0], "y", std::nullopt);
+  PlanOptions options;
+  options.device = "cpu";
+  const auto plan = Plan::compile(context, graph, options);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) threads.emplace_back([&] { context->catalog().measure(*entry, Tuning::full); });
+  threads.emplace_back([&] {
+    for (int i = 0; i < 20; ++i) context->catalog().refusals(*entry), context->devices_json();
+  });
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&] {
+      const TensorRef input = Tensor::allocate(context->device("cpu"), TensorDesc::dense(DType::f32, {2, 35, 24, 24}));
+      context->device("cpu").fill_zero(*input->buffer(), 0, input->desc().size_bytes());
+      for (int i = 0; i < 40; ++i) plan->run({input});
+      plan->explain();
+    });
+  for (std::thread& thread : threads) thread.join();
+  plan->freeze();
+  CHECK(plan->settled());
+  CHECK(!entry->ways[1].usable);
+  CHECK(refused(*context, *entry) == 1);
 }
 
 }  // namespace
