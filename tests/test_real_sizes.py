@@ -69,6 +69,7 @@ ALWAYS = [
     Case("conv_transpose3d", ("bf16:1x255x6x2x3", "bf16:255x1x7x7x7"), {"stride": 1, "padding": 3}),
     Case("conv1d", ("bf16:2x2047x27", "bf16:40x2047x4"), {"padding": 1}),
     Case("conv_integer", ("u8:1x48x46", "s8:112x48x7", "u8:"), {"padding": [3, 5]}),
+    Case("conv_integer", ("u8:1x320x3x3", "s8:128x320x7x4", "u8:"), {"stride": [1, 2], "padding": [6, 1]}),
     Case("log", ("f32:4x400x10x4",), {}, seed=270072037),
     Case("conv_integer", ("u8:1x128x10x15", "s8:129x128x1x1", "u8:"), {}),
     Case("max_pool1d", ("f32:4x1x8",), {"kernel_size": 5, "stride": 2, "padding": 2}, "input NHWC"),

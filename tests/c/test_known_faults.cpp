@@ -180,6 +180,31 @@ void check_padded_zero_point() {
   }
 }
 
+// Two that ended the process, and one that was wrong.
+void check_amx_wide_padding() {
+  Fixture f;
+  const int64_t ic = 320, oc = 128, taps = 7, width = 4, columns = 3;
+  for (int64_t size : {3, 9}) {
+    const int64_t padding = 6, rows = size + 2 * padding - taps + 1;  // one column, of all taps but the padding's
+    const auto x = pltest::random_argument(DType::u8, {1, ic, size, columns}, 1, 0, 255);
+    const auto w = pltest::random_argument(DType::s8, {oc, ic, taps, width}, 2, -127, 127);
+    const auto zero = pltest::random_argument(DType::u8, {}, 3, 90, 200);
+    pltest::Values y(size_t(oc * rows), 0);
+    for (int64_t o = 0; o < oc; ++o)
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t k = 0; k < taps; ++k)
+          for (int64_t i = 0; i < ic; ++i)
+            for (int64_t c = 0; c < columns; ++c) {
+              const int64_t at = r + k - padding;
+              if (at >= 0 && at < size)
+                y[size_t(o * rows + r)] += (x.values[size_t((i * size + at) * columns + c)] - zero.values[0]) *
+                                           w.values[size_t(((o * ic + i) * taps + k) * width + c + 1)];
+            }
+    pltest::check_candidates(*f.onednn, *f.device, "conv_integer", "stride=[1,2] padding=[6,1]",
+                             {x, w, zero, pltest::absent()}, y, {0, 0});
+  }
+}
+
 void check_gemm_zero_point() {
   Fixture f;
   for (int64_t oc : {53, 129, 128}) {
@@ -359,6 +384,7 @@ TEST("all") {
        [] { check_odd_channels(), check_odd_channels_forward(), check_odd_channels_of_a_line(); }},
       {"onednn-gemm-zero-point", check_gemm_zero_point},
       {"onednn-logarithm", check_logarithm},
+      {"onednn-amx-wide-padding", check_amx_wide_padding},
       {"onednn-padded-zero-point", check_padded_zero_point},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},

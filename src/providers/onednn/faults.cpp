@@ -66,6 +66,19 @@ const KnownFault kPaddedZeroPoint{
     "the implementation is not used",
 };
 
+// Its jump table for rows of the kernel that lie in the padding is left behind its end.
+const KnownFault kAmxWidePadding{
+    "onednn-amx-wide-padding",
+    "oneDNN",
+    "",
+    "",
+    "an int8 convolution by jit:avx512_core_amx with a zero point of x and padding of more than half the kernel",
+    "the process ends by a segmentation fault, or results are wrong",
+    "oneDNN 3.2 on Sapphire Rapids: qlinear_conv in two and three dimensions, 320 channels to 128, kernel 7 high, "
+    "padding 6: at 3 rows the fault, at 9 wrong results; padding 3 and no zero point were right",
+    "the implementation is not used",
+};
+
 const KnownFault kLogarithm{
     "onednn-logarithm",
     "oneDNN",
@@ -120,7 +133,8 @@ static const KnownFaultRegistration registered[] = {
     KnownFaultRegistration(kStridedPostOps),   KnownFaultRegistration(kOddChannels),
     KnownFaultRegistration(kGemmZeroPoint),    KnownFaultRegistration(kLogarithm),
     KnownFaultRegistration(kNanBecomesNumber), KnownFaultRegistration(kPrimitiveCache),
-    KnownFaultRegistration(kTooOld),           KnownFaultRegistration(kPaddedZeroPoint)};
+    KnownFaultRegistration(kTooOld),           KnownFaultRegistration(kPaddedZeroPoint),
+    KnownFaultRegistration(kAmxWidePadding)};
 static const LibraryRegistration library("oneDNN", [] { return std::vector<std::string>{library_version()}; });
 
 bool has(const KnownFault& fault) {
@@ -143,6 +157,16 @@ const KnownFault* fault_of(const Op& op, std::string_view implementation, bool p
       has(kPaddedZeroPoint)) {
     const auto& padding = op.attributes.integers("padding");
     if (std::any_of(padding.begin(), padding.end(), [](int64_t size) { return size != 0; })) return &kPaddedZeroPoint;
+  }
+  if (is_by("jit:avx512_core_amx") && zero_point >= 0 && op.has(zero_point) && op.attributes.has("padding") &&
+      has(kAmxWidePadding)) {
+    const auto &padding = op.attributes.integers("padding"), &dilation = op.attributes.integers("dilation");
+    const TensorDesc& weight = op.in(op.schema->input_index("weight"));
+    for (size_t i = 0; i < padding.size(); ++i) {
+      const size_t d = i % dilation.size();  // before each dimension, then behind each
+      const int64_t reach = (weight.shape[2 + int(d)] - 1) * dilation[d] + 1;
+      if (2 * padding[i] > reach) return &kAmxWidePadding;
+    }
   }
   if (is_by("gemm_s8u8s32") && zero_point >= 0 && op.has(zero_point) && op.attributes.has("groups") &&
       op.out().shape[1] / op.attributes.integer("groups") % 16 != 0 && has(kGemmZeroPoint))

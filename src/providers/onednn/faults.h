@@ -9,7 +9,7 @@
 namespace pl::onednn {
 
 extern const KnownFault kStridedPostOps, kOddChannels, kGemmZeroPoint, kLogarithm, kNanBecomesNumber, kPrimitiveCache,
-    kTooOld, kPaddedZeroPoint;
+    kTooOld, kPaddedZeroPoint, kAmxWidePadding;
 
 // Whether the library that is loaded has the fault.
 bool has(const KnownFault& fault);
