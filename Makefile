@@ -27,7 +27,9 @@ demo: build
 
 # `test` leaves out what is marked slow: cases that go through whole tuning spaces, and large networks. `test-all` has them.
 test: CTEST_FILTER := --label-exclude slow
-test: PYTEST_FILTER := -m "not slow"
+test: PYTEST_FILTER := -m "not slow and not exhaustive"
+# What takes more than five minutes is run by name: pytest -m exhaustive.
+test-all: PYTEST_FILTER := -m "not exhaustive"
 test test-all: tests
 	@rc=0; \
 	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(CTEST_FILTER) || rc=1; \

@@ -67,7 +67,7 @@ def test_many_shapes_stay_within_the_limit(tune: str) -> None:
     check(1500 if tune == "off" else 300, 8 << 20 if tune == "off" else 2 << 20, tune)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timeout(3600)
 def test_a_hundred_thousand_shapes() -> None:
     check(100_000, 64 << 20, "off")

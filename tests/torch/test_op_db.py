@@ -1,4 +1,4 @@
-"""PyTorch's samples of its own ops: nothing wrong comes out. All of op_db is for `pytest -m slow`."""
+"""PyTorch's samples of its own ops: nothing wrong comes out. All of op_db: `pytest -m exhaustive`."""
 
 import warnings
 
@@ -33,14 +33,16 @@ def test_few(op):
     assert not [*opinfo.wrong(op, samples=2)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("gradients", [False, True], ids=["forward", "gradients"])
 @pytest.mark.parametrize("dtype", [torch.float32], ids=str)
 def test_all(dtype, gradients):
     assert not [text for op in opinfo.infos(dtype, gradients) for text in opinfo.wrong(op, dtype, gradients, 4)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int64, torch.bool], ids=str)
 def test_other_dtypes(dtype):
     assert not [text for op in opinfo.infos(dtype) for text in opinfo.wrong(op, dtype, samples=2)]
