@@ -132,8 +132,9 @@ class Interpolate(Full):
             scale = n / o if size else 1 / float((factor or [])[d])
             if aligned:
                 scale = (n - 1) / (o - 1) if o > 1 else 0.0
-            if not linear:
-                y = np.take(y, np.minimum(np.floor(p * scale).astype(int), n - 1), axis=2 + d)
+            if not linear:  # positions are of f32, as PyTorch's are: 29 * (30 / 58) is below 15
+                at = np.floor(p.astype("f4") * np.float32(scale)).astype(int)
+                y = np.take(y, np.minimum(at, n - 1), axis=2 + d)
                 continue
             source = p * scale if aligned else np.maximum((p + 0.5) * scale - 0.5, 0)
             low = np.minimum(np.floor(source).astype(int), n - 1)
