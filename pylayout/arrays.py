@@ -28,6 +28,18 @@ def pyl_release_owner(user: Any, owners: Any = _owners, integer: Any = int, cast
     owners.pop(integer(cast("uintptr_t", user)), None)
 
 
+def lend(owner: Any) -> int:
+    """Keep what owns memory alive until the library calls `pyl_release_owner` with this number."""
+    key = next(_owner_keys)
+    _owners[key] = owner
+    return key
+
+
+def take_back(key: int) -> None:
+    """The library did not take what was lent under this number."""
+    del _owners[key]
+
+
 # NumPy has these by default where a program never chose: they become the nearest type that the library has.
 _NARROWED = {numpy.dtype("float64"): f32}
 _BY_NUMPY = {dtype.dtype: dtype for dtype in ALL if dtype is not bf16}

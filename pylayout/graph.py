@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from ._load import ffi, lib
-from .arrays import as_input, asarray, number_as
+from .arrays import as_input, asarray, lend, number_as, take_back
 from .calls import Attributes, attribute_text, bind, did_you_mean, schemas
 from .composed import COMPOSED, append
 from .context import handle as context_handle
@@ -16,11 +16,12 @@ from .dtypes import dtype_of
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
 from .layout import Layout, shape_array
 from .ops import ALIASES
+from .sizes import AnySize, Size, is_late, late_text
 from .value import Value
 
-__all__ = ["Graph", "Value"]
+__all__ = ["Graph", "PinnedGraph", "Value"]
 
-MAX_AXIS_NAMES = 64
+MAX_AXIS_NAME = 64
 
 
 class Graph:
@@ -49,6 +50,7 @@ class Graph:
         self.parameters: dict[str, Value] = {}
         self.outputs: dict[str, Value] = {}
         self.rewrites: dict[str, int] = {}  # by pass, of a graph made by simplify()
+        self._required: set[str] = set()
 
     def __del__(self, release: Any = lib.pl_graph_release) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -80,7 +82,7 @@ class Graph:
                 if size not in self._sizes:
                     known = ", ".join(self._sizes) or "(none)"
                     raise ShapeError(f'graph: input "{name}": axis "{size}" has no size, expected one of {known}')
-                if not size or "," in size or len(size) > MAX_AXIS_NAMES:
+                if not size or "," in size or len(size) > MAX_AXIS_NAME:
                     raise InvalidArgumentError(
                         f'graph: input "{name}": axis name {size!r} is empty, long or has a comma'
                     )
@@ -103,8 +105,62 @@ class Graph:
                 out,
             )
         )
-        self.inputs[name] = Value(self, out[0], name)
+        self.inputs[name] = self._value(out[0], name)
         return self.inputs[name]
+
+    def _value(self, identifier: int, name: str) -> Value:
+        return Value(self, identifier, name)
+
+    # ---- sizes ----
+
+    def size(self, axis: str | Value, dim: int | None = None) -> Size:
+        """A size that follows the graph's when it is bound to others: of a named axis, or of a value's dimension.
+
+        Attributes of ops take sizes where they take integers, and arithmetic with them gives sizes.
+
+        >>> import pylayout as pl
+        >>> g = pl.Graph(sizes={"s": 4})
+        >>> x = g.input("x", (1, "s", 6))
+        >>> g.output(g.reshape(x, [g.size("s") * 2, 3]), "y")
+        >>> g.bind(s=5).outputs["y"].shape
+        (10, 3)
+        """
+        if isinstance(axis, Value):
+            at = axis.ndim + dim if dim is not None and dim < 0 else dim
+            if at is None or not 0 <= at < axis.ndim:
+                raise ShapeError(f"graph: size: dim is {dim}, expected one of {axis.ndim} dimensions")
+            return Size(self, f"#{axis._id}.{at}", axis._shape[at])
+        if axis not in self._sizes:
+            known = ", ".join(self._sizes) or "(none)"
+            raise ShapeError(f'graph: size: there is no axis "{axis}", expected one of {known}')
+        for value in self.describe()["inputs"]:
+            if axis in value["axes"]:
+                at = value["axes"].index(axis)
+                return Size(self, f"#{value['id']}.{at}", value["shape"][at])
+        raise ShapeError(f'graph: size: no input has the axis "{axis}" yet')
+
+    def require(self, condition: str) -> None:
+        """Bind the graph only to sizes for which this holds: "#0.1 < 513", with <, <=, == or !=.
+
+        Raises UnsupportedError where it does not hold now.
+        """
+        if condition not in self._required:
+            check(lib.pl_graph_require(self._handle, _text(condition, "condition")))
+            self._required.add(condition)
+
+    def sizes_constant(self, sizes: Sequence[AnySize] | AnySize, dtype: Any = "s64") -> Value:
+        """A constant whose elements are sizes: of rank 1, or of rank 0 for one that is not in a list."""
+        one = isinstance(sizes, (int, Size))
+        return self._late_constant(late_text(sizes) if one else f"[{_texts(sizes)}]", dtype)
+
+    def arange(self, first: AnySize, end: AnySize, step: AnySize = 1, dtype: Any = "s64") -> Value:
+        """A constant with the numbers from `first` up to before `end`."""
+        return self._late_constant(f"range({_texts([first, end, step])})", dtype)
+
+    def _late_constant(self, text: str, dtype: Any) -> Value:
+        out = ffi.new("pl_value *")
+        check(lib.pl_graph_sizes(self._handle, ffi.NULL, dtype_of(dtype).code, text.encode(), out))
+        return self._value(out[0], f"sizes{out[0]}")
 
     def constant(self, value: Any, name: str | None = None, dtype: Any = None) -> Value:
         """Add a constant: an array, a tensor or a number. The same array object gives the same Value again."""
@@ -175,6 +231,28 @@ class Graph:
             raise ArgumentTypeError(f"graph: {what} is {value!r}, expected a Value of this graph")
         return value._id
 
+    def constant_memory(self, array: Any, name: str | None = None) -> Value:
+        """Add a constant over an array that lies where it is only read: in a mapped file, aligned or not.
+
+        The same array object gives the same Value again.
+        """
+        known = self._constants.get(id(array))
+        if known is None:
+            out = ffi.new("pl_value *")
+            rank, sizes = shape_array(array.shape)
+            label = ffi.NULL if name is None else _text(name, "constant's name")
+            address = ffi.cast("void *", array.__array_interface__["data"][0])
+            key = lend(array)
+            status = lib.pl_graph_constant_memory(
+                self._handle, label, dtype_of(array.dtype).code, rank, sizes, address, lib.pyl_release_owner,
+                ffi.cast("void *", key), out,
+            )  # fmt: skip
+            if status:
+                take_back(key)
+                check(status)
+            known = self._constants[id(array)] = (array, self._value(out[0], name or f"constant{out[0]}"))
+        return known[1]
+
     def output(self, value: Value, name: str | None = None, layout: str | Layout | None = None) -> None:
         """Make a value a result. `layout`: in which it is wanted, None: plain; "any": as the plan likes."""
         if not isinstance(value, Value) or value.graph is not self:
@@ -216,14 +294,21 @@ class Graph:
                     others = tuple(value for value in given_values if value is not given)
                     dtype, _ = number_as(given, others)
                 values.append(self.constant(given, dtype=dtype)._id)
+        late = " ".join(f"{key}={_late_value(value)}" for key, value in attributes.items() if is_late(value))
+        if late:
+            attributes = {key: value for key, value in attributes.items() if not is_late(value)}
         made = Attributes(attribute_text(op, attributes))
         label = ffi.NULL if name is None else _text(name, "node's name")
         out, count = ffi.new("pl_value *"), ffi.new("size_t *")
-        check(lib.pl_graph_op(self._handle, target.encode(), made.handle, values, len(values), label, out, count))
+        arguments = (values, len(values), label, out, count)
+        if late:
+            check(lib.pl_graph_op_late(self._handle, target.encode(), made.handle, late.encode(), *arguments))
+        else:
+            check(lib.pl_graph_op(self._handle, target.encode(), made.handle, *arguments))
         shown = name or target
         if count[0] == 1 and not schemas()[target]["several"]:
-            return Value(self, out[0], shown)
-        return tuple(Value(self, out[0] + i, f"{shown}:{i}") for i in range(count[0]))
+            return self._value(out[0], shown)
+        return tuple(self._value(out[0] + i, f"{shown}:{i}") for i in range(count[0]))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         target = ALIASES.get(name, name)
@@ -293,6 +378,7 @@ class Graph:
         made._sizes = sizes
         made._constants = {}
         made.rewrites = {}
+        made._required = set()
         description = made.describe()
         states = [v for v in description["states"] if v["parameter"]]
         made.parameters = {v["name"]: Value(made, v["id"], v["name"]) for v in states}
@@ -320,6 +406,33 @@ class Graph:
             return str(ffi.string(text[0]).decode("utf-8", "replace"))
         finally:
             lib.pl_string_free(text[0])
+
+
+class PinnedGraph(Graph):
+    """A graph for the sizes that its inputs have now and no others, of a plan that asks for another graph at others.
+
+    All axes of inputs that have no name get one.
+    """
+
+    def input(
+        self, name: str, shape: Sequence[int | str], dtype: Any = "f32", layout: str | Layout | None = None
+    ) -> Value:
+        axes = [size if isinstance(size, str) else f"{name}.{i}".replace(",", "_") for i, size in enumerate(shape)]
+        axes = [axis[-MAX_AXIS_NAME:] for axis in axes]
+        sizes = [self._sizes[size] if isinstance(size, str) else size for size in shape]
+        self._sizes.update(zip(axes, sizes, strict=True))
+        value = super().input(name, axes, dtype, layout)
+        for i, size in enumerate(sizes):
+            self.require(f"#{value._id}.{i} == {size}")
+        return value
+
+
+def _texts(sizes: Any) -> str:
+    return ",".join(late_text(size) for size in sizes)
+
+
+def _late_value(value: Any) -> str:
+    return value.text if isinstance(value, Size) else f"[{_texts(value)}]"
 
 
 def _text(text: str, what: str) -> bytes:

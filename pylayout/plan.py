@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,9 @@ from .errors import (
     ArgumentTypeError,
     FileError,
     InvalidArgumentError,
-    ShapeError,
+    UnsupportedError,
     check,
+    error_of,
     keep_raised,
     take_json,
     take_raised,
@@ -37,9 +37,6 @@ Progress = Callable[[str, float], None]
 
 _progress: dict[int, Progress] = {}
 
-# Plans for other shapes that a plan of a model with named axes keeps. Each has weights packed for its kernels.
-MAX_PLANS = 8
-
 
 @ffi.def_extern(onerror=keep_raised)  # type: ignore[untyped-decorator]
 def pyl_plan_progress(user: Any, stage: Any, fraction: float) -> None:
@@ -51,23 +48,15 @@ def pyl_plan_progress(user: Any, stage: Any, fraction: float) -> None:
 class Plan:
     """A compiled graph. `run` takes and gives NumPy arrays; calling it takes and gives tensors, without copies.
 
-    inputs, outputs: dicts with name, dtype, shape and layout, in order.
+    inputs, outputs: dicts with name, dtype, shape and layout, in order; of inputs also the names of their axes ("" for
+    fixed ones, none at all where no axis has a name). Named axes may have any sizes in a run.
     states: of the values that are kept between runs, name, dtype, shape, whether one is a parameter, whether updated.
     """
 
-    def __init__(
-        self,
-        handle: Any,
-        rebuild: Callable[[dict[str, tuple[int, ...]]], Plan] | None = None,
-        max_plans: int = MAX_PLANS,
-    ) -> None:
+    def __init__(self, handle: Any, graph_for: Callable[[dict[str, tuple[int, ...]]], Graph] | None = None) -> None:
         self._handle = handle
-        self._rebuild = rebuild  # makes a plan for other shapes, where the model has named axes
-        self._max_plans = max_plans
-        self._others: OrderedDict[tuple[tuple[int, ...], ...], Plan] = OrderedDict()  # the latest used last
-        self._frozen = False
-        self._lock = threading.Lock()  # of _others and _frozen
-        self._making = threading.Lock()  # held while one is made: compilations measure, so they take turns
+        self._graph_for = graph_for  # makes a graph for sizes for which the plan's own was not made
+        self._making = threading.Lock()  # held while one is made
         text = ffi.new("char **")
         check(lib.pl_plan_describe(handle, text))
         description = take_json(text)
@@ -75,7 +64,6 @@ class Plan:
         self.inputs: list[dict[str, Any]] = description["inputs"]
         self.outputs: list[dict[str, Any]] = description["outputs"]
         self.states: list[dict[str, Any]] = description["states"]
-        self._shapes = tuple(tuple(item["shape"]) for item in self.inputs)
 
     def __del__(self, release: Any = lib.pl_plan_release) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -86,19 +74,18 @@ class Plan:
     def __call__(self, *tensors: Any) -> Any:
         """Run on tensors (or anything `asarray` takes). Returns a Tensor, or a tuple where there are several outputs.
 
-        Raises ShapeError and InvalidArgumentError naming the input that does not fit. A plan of a model with named
-        axes is compiled again for other sizes; of the plans for those, `max_plans` of `compile` are kept.
+        Axes that have names may have any sizes: a run with sizes not seen before prepares a program for them, in
+        milliseconds. Raises ShapeError and InvalidArgumentError naming the input and axis that do not fit.
         """
         given = [
             value if isinstance(value, Tensor) else self._as_tensor(value, place) for place, value in enumerate(tensors)
         ]
-        if self._rebuild is not None:
-            shapes = tuple(tensor.shape for tensor in given)
-            if shapes != self._shapes and len(shapes) == len(self._shapes):
-                return self._for_shapes(shapes)(*given)
         handles = ffi.new("pl_tensor[]", [tensor._handle for tensor in given])
         out = ffi.new("pl_tensor[]", max(1, len(self.outputs)))
-        check(lib.pl_plan_run(self._handle, handles, len(given), out, len(self.outputs)))
+        status = lib.pl_plan_run(self._handle, handles, len(given), out, len(self.outputs))
+        if status:
+            self._extend_or_raise(status, [tensor.shape for tensor in given])
+            check(lib.pl_plan_run(self._handle, handles, len(given), out, len(self.outputs)))
         results = tuple(adopt(out[i]) for i in range(len(self.outputs)))
         return results[0] if len(results) == 1 else results
 
@@ -147,7 +134,8 @@ class Plan:
         ...     batcher.run(-numpy.ones((1, 8), "float32"))[0].shape
         (1, 8)
         """
-        return batched(self, self._rebuild is not None, max_batch, max_wait_ms, max_queue, sizes)
+        named = any(any(item["axes"]) for item in self.inputs)
+        return batched(self, named, max_batch, max_wait_ms, max_queue, sizes)
 
     def _as_tensor(self, value: Any, place: int) -> Tensor:
         name = self.inputs[place]["name"] if place < len(self.inputs) else str(place)
@@ -166,52 +154,29 @@ class Plan:
                 raise InvalidArgumentError(f'plan: input "{name}" is missing')
         return tuple(arrays[name] for name in names)
 
-    def _for_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> Plan:
-        assert self._rebuild is not None
-        known = self._known(shapes)
-        if known is not None:
-            return known
+    def _extend_or_raise(self, status: int, shapes: list[tuple[int, ...]]) -> None:
+        """After a run that gave this status: if the plan was not made for these shapes, let it serve them."""
+        error = error_of(status)
+        if self._graph_for is None or not isinstance(error, UnsupportedError):
+            raise error
         with self._making:
-            known = self._known(shapes)  # made while this thread waited
-            if known is not None:
-                return known
-            names = [item["name"] for item in self.inputs]
-            plan = self._rebuild(dict(zip(names, shapes, strict=True)))
-            let_go = []  # released without the lock; a run that goes on keeps its plan alive
-            with self._lock:
-                if self._frozen:
-                    plan.freeze()
-                self._others[shapes] = plan
-                while len(self._others) > self._max_plans:
-                    let_go.append(self._others.popitem(last=False))
-            return plan
-
-    def _known(self, shapes: tuple[tuple[int, ...], ...]) -> Plan | None:
-        with self._lock:
-            plan = self._others.get(shapes)
-            if plan is not None:
-                self._others.move_to_end(shapes)
-            return plan
+            graph = self._graph_for(dict(zip((item["name"] for item in self.inputs), shapes, strict=True)))
+            try:
+                check(lib.pl_plan_extend(self._handle, graph._handle))
+            finally:
+                graph._let_go()
 
     # ---- live runs ----
 
     def settled(self) -> bool:
-        """Whether no run changes the choices any more: of this plan and those that it made for other sizes."""
+        """Whether no run changes the choices any more."""
         settled = ffi.new("int32_t *")
         check(lib.pl_plan_settled(self._handle, settled))
-        return bool(settled[0]) and all(plan.settled() for plan in self._known_plans())
+        return bool(settled[0])
 
     def freeze(self) -> None:
-        """Keep what was chosen so far: nothing competes in runs from here on, also of plans for other sizes."""
+        """Keep what was chosen so far: nothing competes in runs from here on."""
         check(lib.pl_plan_freeze(self._handle))
-        with self._lock:
-            self._frozen = True
-        for plan in self._known_plans():
-            plan.freeze()
-
-    def _known_plans(self) -> list[Plan]:
-        with self._lock:
-            return list(self._others.values())
 
     # ---- keeping ----
 
@@ -300,7 +265,7 @@ def compile(
     streams: int | None = None,
     math: str | None = None,
     memory_limit: int | None = None,
-    max_plans: int = MAX_PLANS,
+    program_memory: int | None = None,
     deterministic: bool = False,
     simplify: bool = True,
     without: str | Sequence[str] | None = None,
@@ -326,8 +291,9 @@ def compile(
     between inputs and outputs as f16 (beyond 65504 they are infinite). memory_limit: bytes of memory beside weights,
     inputs and outputs; to keep it a batch is run in smaller slices, then by implementations that need less memory
     for themselves; OutOfMemoryError says what is the least.
-    max_plans: where axes have names, so many plans for other sizes than the first are kept; of more, the one that was
-    not used for longest is let go when its runs have ended, and made again when it is needed.
+    program_memory: where axes have names, bytes that programs for other sizes than the first may take, beside weights
+    and the memory that they share (default: 32 MiB, or a twentieth of the weights where that is more); of more, the one
+    that was not used for longest is let go when its runs have ended, and made again when it is needed.
     simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or
     written where they lie with strides, "in_place" results from taking the memory of what is read for the last time,
     "widen" values of f16 and bf16 from being held as f32 on a processor that does not multiply these.
@@ -345,8 +311,6 @@ def compile(
     """
     if without is not None and not isinstance(without, str):
         without = ",".join(without)
-    if isinstance(max_plans, bool) or not isinstance(max_plans, int) or max_plans < 1:
-        raise InvalidArgumentError(f"compile: max_plans is {max_plans!r}, expected an integer of at least 1")
     chains: int | str | None
     if isinstance(slice, Mapping):
         if "" not in slice:
@@ -364,6 +328,7 @@ def compile(
         "streams": streams,
         "math": math,
         "memory_limit": memory_limit,
+        "program_memory": program_memory,
         "deterministic": deterministic or None,
         "simplify": simplify,
         "without": without,
@@ -373,12 +338,12 @@ def compile(
             if given is not None:
                 instead = "a graph.constant in place of the input" if name == "values" else "graph.bind(axis=size)"
                 raise ArgumentTypeError(f"compile: {name} are given for a Graph, expected {instead}")
-        return Plan(_compile_graph(model, options, progress), _rebinder(model, options), max_plans)
+        return Plan(_compile_graph(model, options, progress))
     if _is_module(model):
         for name, given in (("shapes", shapes), ("sizes", sizes), ("values", values)):
             if given is not None:
                 raise ArgumentTypeError(f"compile: {name} are given for a module, expected an example alone")
-        return _compile_module(model, example, dynamic, options, max_plans, progress)
+        return _compile_module(model, example, dynamic, options, progress)
     if example is not None or dynamic is not None:
         raise ArgumentTypeError("compile: example or dynamic is given, but model is no torch.nn.Module")
     if not isinstance(model, (str, os.PathLike, bytes)) and not hasattr(model, "graph"):
@@ -389,22 +354,19 @@ def compile(
     from .onnx.model import read  # here: the package onnx is an extra
 
     found = _stamp(model)
+    parsed = read(model)
 
-    def build(
-        shapes: Mapping[str, Sequence[int]] | None, sizes: Mapping[str, int] | None = None, progress: Any = None
-    ) -> Plan:
-        # Read each time: kept, it would hold all weights as long as the plan lives.
+    def graph_for(shapes: Mapping[str, Sequence[int]]) -> Graph:
         if _stamp(model) != found:
             raise FileError(f"compile: {os.fspath(model)} has changed since the plan was compiled; compile it again")
-        parsed = read(model)
-        graph = parsed.graph(shapes, sizes, values)
-        try:
-            return Plan(_compile_graph(graph, options, progress), build, max_plans)
-        finally:
-            graph._let_go()
-            parsed.files.leave_pages()
+        return parsed.graph(shapes, None, values)
 
-    return build(shapes, sizes, progress)
+    graph = parsed.graph(shapes, sizes, values)
+    try:
+        return Plan(_compile_graph(graph, options, progress), graph_for)
+    finally:
+        graph._let_go()
+        parsed.files.leave_pages()
 
 
 def _is_module(model: Any) -> bool:
@@ -413,21 +375,15 @@ def _is_module(model: Any) -> bool:
     return torch is not None and isinstance(model, torch.nn.Module)
 
 
-def _compile_module(
-    model: Any, example: Any, dynamic: Any, options: dict[str, Any], max_plans: int, progress: Progress | None
-) -> Plan:
+def _compile_module(model: Any, example: Any, dynamic: Any, options: dict[str, Any], progress: Progress | None) -> Plan:
     from .torch.export import export  # here: the package torch is an extra
 
     exported = export(model, example, dynamic)
-
-    def build(shapes: dict[str, tuple[int, ...]] | None, progress: Progress | None = None) -> Plan:
-        graph = exported.graph(shapes)
-        try:
-            return Plan(_compile_graph(graph, options, progress), build if exported.dynamic else None, max_plans)
-        finally:
-            graph._let_go()
-
-    return build(None, progress)
+    graph = exported.graph()
+    try:
+        return Plan(_compile_graph(graph, options, progress), exported.graph if exported.dynamic else None)
+    finally:
+        graph._let_go()
 
 
 def _stamp(model: Any) -> tuple[int, int] | None:
@@ -465,29 +421,3 @@ def _path_bytes(path: str | os.PathLike[str]) -> bytes:
     if b"\0" in name:
         raise InvalidArgumentError(f"plan: path is {path!r}, expected one without NUL characters")
     return name
-
-
-def _rebinder(graph: Graph, options: dict[str, Any]) -> Callable[[dict[str, tuple[int, ...]]], Plan] | None:
-    """What makes the plan for other sizes of a graph's named axes; None if it has none."""
-    described = graph.describe()["inputs"]
-    if not any(any(item["axes"]) for item in described):
-        return None
-
-    def rebuild(shapes: dict[str, tuple[int, ...]]) -> Plan:
-        sizes: dict[str, int] = {}
-        for item in described:
-            given, declared = shapes[item["name"]], [*zip(item["axes"], item["shape"], strict=True)]
-            if len(given) != len(declared) or any(
-                not axis and size != fixed for (axis, fixed), size in zip(declared, given, strict=True)
-            ):
-                expected = ", ".join(axis or str(fixed) for axis, fixed in declared)
-                raise ShapeError(f'plan: input "{item["name"]}" has shape {given}, expected ({expected})')
-            for axis, size in zip(item["axes"], given, strict=True):
-                if axis and sizes.setdefault(axis, size) != size:
-                    raise ShapeError(
-                        f'plan: axis "{axis}" is {size} in input "{item["name"]}", {sizes[axis]} in another'
-                    )
-        bound = graph.bind(**sizes)
-        return Plan(_compile_graph(bound, options, None))
-
-    return rebuild

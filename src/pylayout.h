@@ -270,6 +270,12 @@ PL_API pl_status pl_graph_input(pl_graph graph, const char* name, pl_dtype dtype
                                 const char* axes, const char* layout, pl_value* value);
 /* A constant; the graph keeps the tensor, which must not change any more.  name may be NULL. */
 PL_API pl_status pl_graph_constant(pl_graph graph, const char* name, pl_tensor tensor, pl_value* value);
+/* A constant over memory of the caller's, dense and row-major, in whose place nothing is kept: what a plan packs of it
+ * lies elsewhere, and it is read again where another form is wanted.  A mapped file, for instance; it need not be aligned.
+ * `release` (may be NULL) is called with `user` when nothing needs it any more, and not at all after a failure. */
+PL_API pl_status pl_graph_constant_memory(pl_graph graph, const char* name, pl_dtype dtype, int32_t rank,
+                                          const int64_t* shape, const void* data, void (*release)(void* user),
+                                          void* user, pl_value* value);
 /* Appends an op, checked as pl_op_run checks it.  inputs: in the schema's order, PL_NO_VALUE for an optional one that
  * is absent.  attributes (may be NULL) must not hold `layout` or `device`: the plan chooses.  name (may be NULL) is for
  * messages and profiles.  The op's results are the values *first, *first + 1, ...: *count (may be NULL) of them. */
@@ -290,6 +296,19 @@ PL_API pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_valu
 /* The same program for training: weights become parameters, and batch norms take the statistics of the batch, which
  * their running ones, as states, follow by `momentum` (0.1 is usual). */
 PL_API pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* trainable);
+/* The same with attributes that follow from sizes, so that the graph may be bound to others: attribute text whose
+ * numbers are expressions without spaces, "shape=[n,s,12,64] start=#7.1-1".  In expressions stand numbers, names of axes
+ * (letters, digits, _), #V.D for dimension D of value V, + - * / % (rounding down), brackets, min(a,b), max(a,b) and
+ * broadcast(a,b). */
+PL_API pl_status pl_graph_op_late(pl_graph graph, const char* op, pl_attributes attributes, const char* late,
+                                  const pl_value* inputs, size_t input_count, const char* name, pl_value* first,
+                                  size_t* count);
+/* A constant whose elements follow from sizes, of PL_S64, PL_S32 or PL_F32: "[n,s*64]" (rank 1), "s" (rank 0), or
+ * "range(first,end,step)" (rank 1).  name may be NULL. */
+PL_API pl_status pl_graph_sizes(pl_graph graph, const char* name, pl_dtype dtype, const char* sizes, pl_value* value);
+/* The graph may be bound to sizes only for which this holds: two expressions with ==, !=, < or <= between them.  What
+ * is not so now is refused with PL_ERROR_UNSUPPORTED, and so is binding to sizes for which it is not. */
+PL_API pl_status pl_graph_require(pl_graph graph, const char* condition);
 /* Makes a value a result of the graph.  name NULL: the value's.  layout: in which the caller wants it; NULL: plain;
  * "any": as the plan likes. */
 PL_API pl_status pl_graph_output(pl_graph graph, pl_value value, const char* name, const char* layout);
@@ -310,17 +329,23 @@ PL_API pl_status pl_graph_simplify(pl_graph graph, const char* without, pl_graph
 /* Called now and then while a plan is made, in the calling thread: what is done, and how far it is, 0 to 1. */
 typedef void (*pl_progress)(void* user, const char* stage, double fraction);
 
-/* A graph with every choice made: simplified, layouts and implementations assigned, weights packed, memory planned. The
- * graph itself does not change, and may be released.  options is NULL or attribute text: device=NAME         where to
- * run; auto (default): a GPU if there is one, else cpu layout=NAME         auto (default), or one to force for
- * comparison threads=N           of ops on cpu; 0 (default): the context's tune=auto|off|full  off: known costs and
- * estimates decide, nothing is run; auto (default): the same on cpu, and then others compete in the plan's runs
- * (docs/explanation/planning.md); full: every implementation is measured before.  On OpenCL devices auto measures
- * before, too seconds=S           for measuring before the first run (default 60; 0: no limit); given, auto measures
- * then, too deterministic=true|false  true: nothing competes in live runs (default false) slice=N streams=N   images at
- * a time, and slices at the same time; 0 (default): chosen by measurement.  What is left of the batch when no `streams`
- * slices of N remain is run at once, on all threads math=fp32|tf32|fp16 as of pl_context_create; at least the context's
+/* A graph with every choice made: simplified, layouts and implementations assigned, weights packed, memory planned.
+ * The graph itself does not change, and may be released.  options is NULL or attribute text:
+ *
+ *   device=NAME         where to run; auto (default): a GPU if there is one, else cpu
+ *   layout=NAME         auto (default), or one to force for comparison
+ *   threads=N           of ops on cpu; 0 (default): the context's
+ *   tune=auto|off|full  off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and then
+ *                       others compete in the plan's runs (docs/explanation/planning.md); full: every implementation is
+ *                       measured before.  On OpenCL devices auto measures before, too
+ *   seconds=S           for measuring before the first run (default 60; 0: no limit); given, auto measures then, too
+ *   deterministic=true|false  true: nothing competes in live runs (default false)
+ *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement.  What is
+ *                       left of the batch when no `streams` slices of N remain is run at once, on all threads
+ *   math=fp32|tf32|fp16 as of pl_context_create; at least the context's
  *   memory_limit=BYTES  of arenas, beside weights: to keep it a batch is cut smaller, then lighter ways are taken
+ *   program_memory=BYTES  what programs for further sizes of named axes may take, beside weights and the memory that they
+ *                       share (default 32 MiB and a twentieth of the weights); the one not used for longest goes first
  *   simplify=true|false, without="pass,pass"   the passes of docs/explanation/planning.md
  * progress may be NULL. */
 PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);
@@ -328,7 +353,9 @@ PL_API pl_status pl_plan_release(pl_plan plan);
 /* Runs the plan; any number of threads may at the same time.  Inputs and outputs are those of the graph, in the order
  * in which they were added; inputs in other layouts or on other devices are converted.  outputs: room for `capacity`
  * handles, at least one for each output; where outputs[i] is not NULL on entry, the result is written into that
- * tensor, otherwise a new one is returned there. */
+ * tensor, otherwise a new one is returned there.  Where inputs have named axes, tensors of any sizes may come: those of
+ * which the plan has no program yet are bound, and prepared in milliseconds, in this call; sizes for which the graph
+ * was not made are refused with PL_ERROR_UNSUPPORTED. */
 PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input_count, pl_tensor* outputs,
                              size_t capacity);
 /* The same on host memory, for callers to whom a call's overhead matters: inputs[i] and outputs[i] are the first
@@ -341,6 +368,10 @@ PL_API pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, siz
 PL_API pl_status pl_plan_state(pl_plan plan, const char* name, pl_tensor* tensor);
 PL_API pl_status pl_plan_set_state(pl_plan plan, const char* name, pl_tensor tensor);
 /* Writes graph, weights, states and choices to a file, whole or not at all. */
+/* Lets the plan serve further sizes: another graph of the same inputs and outputs, for sizes for which the plan's own was
+ * not made (pl_graph_require).  Constants that are the same tensors are packed once for both. */
+PL_API pl_status pl_plan_extend(pl_plan plan, pl_graph graph);
+/* Writes graph, weights and choices to a file, whole or not at all. */
 PL_API pl_status pl_plan_save(pl_plan plan, const char* path);
 /* Reads a plan that was saved.  options is NULL or attribute text, as for pl_plan_compile, and replan=true|false: a
  * plan made for other hardware, software or numbers of threads is compiled anew with these options, or refused with
@@ -350,7 +381,8 @@ PL_API pl_status pl_plan_load(pl_context context, const char* path, const char* 
 PL_API pl_status pl_plan_settled(pl_plan plan, int32_t* settled);
 /* What was chosen so far stays: nothing competes in the plan's runs from here on. */
 PL_API pl_status pl_plan_freeze(pl_plan plan);
-/* The inputs and outputs as JSON: {"inputs": [{"name", "dtype", "shape", "layout"}], "outputs": [...]}. */
+/* The inputs and outputs as JSON: {"inputs": [{"name", "dtype", "shape", "layout", "axes"}], "outputs": [...]};
+ * axes of inputs: names as pl_graph_input took them, [] where none has one. */
 PL_API pl_status pl_plan_describe(pl_plan plan, char** json);
 /* For people: for each op what was chosen, the runner-up and its margin; each reorder and what made it necessary. */
 PL_API pl_status pl_plan_explain(pl_plan plan, char** text);

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 import threading
-import weakref
 
 import numpy
 import pytest
@@ -163,59 +162,6 @@ def test_results_do_not_share_memory_between_runs(device):
     plan.run(image(seed=2))
     for array, copy in zip(first, kept, strict=True):
         numpy.testing.assert_array_equal(array, copy)
-
-
-def test_named_axes_compile_once_for_each_size():
-    plan = pl.compile(graph_of(1), device="cpu", tune="off")
-    for n in (1, 3, 2, 3):
-        assert_same(plan.run(image(n)), image(n))
-    assert len(plan._others) == 2
-
-
-def test_plans_for_other_sizes_are_bounded(monkeypatch):
-    made = []
-    bind = pl.Graph.bind
-    monkeypatch.setattr(pl.Graph, "bind", lambda graph, **sizes: made.append(sizes["n"]) or bind(graph, **sizes))
-    plan = pl.compile(graph_of(1), device="cpu", tune="off", max_plans=2)
-    for n in (2, 3, 2, 4, 2, 1, 4, 3, 2):  # 4 takes the place of 3, 3 that of 2; 1 is the first, which stays
-        assert_same(plan.run(image(n)), image(n))
-        assert len(plan._others) <= 2
-    assert made == [2, 3, 4, 3, 2]
-    assert list(plan._others) == [(image(n).shape,) for n in (3, 2)]
-    handles = [weakref.ref(other) for other in plan._others.values()]
-    assert_same(plan.run(image(5)), image(5))
-    assert [handle() is None for handle in handles] == [True, False]
-
-
-def test_a_size_that_cannot_be_compiled_displaces_no_plan():
-    plan = pl.compile(graph_of(1), device="cpu", tune="off", max_plans=1)
-    plan.run(image(2))
-    for _ in range(2):
-        with pytest.raises(pl.ShapeError, match=r'input "x" has shape \(3, 2, 12, 12\), expected \(n, 3, 12, 12\)'):
-            plan.run(image(3)[:, :2])
-        with pytest.raises(pl.ShapeError, match=r'input "x" has shape \(3, 3, 12\), expected \(n, 3, 12, 12\)'):
-            plan.run(image(3)[..., 0])
-    assert list(plan._others) == [(image(2).shape,)]
-
-
-def test_threads_run_more_sizes_than_plans_are_kept():
-    plan = pl.compile(graph_of(1), device="cpu", tune="off", max_plans=1)
-    problems = []
-
-    def work(first):
-        try:
-            for n in (first, first + 1, first + 2):
-                assert_same(plan.run(image(n)), image(n))
-        except BaseException as problem:
-            problems.append(problem)
-
-    threads = [threading.Thread(target=work, args=(first,)) for first in (1, 2, 3, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not problems
-    assert len(plan._others) == 1
 
 
 def test_inputs_by_name():
@@ -383,7 +329,6 @@ def test_profile_sees_the_steps_of_a_plan():
 )
 def test_errors_name_the_input(call, error, message):
     plan = pl.compile(graph_of().bind(n=2), device="cpu", tune="off")
-    plan._rebuild = None
     with pytest.raises(error, match=message):
         call(plan)
 
@@ -402,8 +347,7 @@ def test_errors_name_the_input(call, error, message):
         ({"slice": {"": 1, "conv2d": 2}}, pl.InvalidArgumentError, "does not lie behind"),
         ({"slice": {"conv2d": 2}}, pl.InvalidArgumentError, "among its keys"),
         ({"slice": {"": 0}}, pl.InvalidArgumentError, "expected a number"),
-        ({"max_plans": 0}, pl.InvalidArgumentError, "max_plans is 0, expected an integer of at least 1"),
-        ({"max_plans": 2.5}, pl.InvalidArgumentError, "max_plans is 2.5, expected an integer"),
+        ({"program_memory": -1}, pl.InvalidArgumentError, "program_memory is -1, expected 0 to"),
         ({"math": "fp8"}, pl.InvalidArgumentError, "fp8"),
         ({"without": "nothing_of_that_name"}, pl.InvalidArgumentError, "nothing_of_that_name"),
     ],

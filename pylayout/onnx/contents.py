@@ -89,10 +89,26 @@ class Contents:
             found = self._known[id(tensor)] = Known(self.array(tensor, f"initialiser {tensor.name!r}"), tensor.name)
         return found
 
+    def is_open(self, shapes: Mapping[str, Sequence[int]], sizes: Mapping[str, int], fixed: Mapping[str, Any]) -> bool:
+        """Whether some axis other than a first one has no size."""
+        return any(
+            not isinstance(dim, int) and dim not in sizes
+            for entry in self.inputs
+            if entry.name not in shapes and entry.name not in fixed
+            for dim in (entry.dims or ())[1:]
+        )
+
     def bind(
-        self, shapes: Mapping[str, Sequence[int]], sizes: Mapping[str, int], fixed: Mapping[str, Any]
+        self,
+        shapes: Mapping[str, Sequence[int]],
+        sizes: Mapping[str, int],
+        fixed: Mapping[str, Any],
+        open_size: int = 1,
     ) -> dict[str, tuple[int, ...]]:
-        """A shape for each input: as given, as the model has it, 1 for a first axis of which nothing is said."""
+        """A shape for each input: as given, or as the model has it.
+
+        Of what nothing is said, first axes have size 1, others `open_size`.
+        """
         names = [entry.name for entry in self.inputs]
         for name in (*shapes, *fixed):
             if name not in names:
@@ -115,7 +131,7 @@ class Contents:
                 continue
             if entry.dims is None:
                 raise ShapeError(f"{what} has no rank in the model; give its shape")
-            found = [_bound_size(entry, i, bound) for i in range(len(entry.dims))]
+            found = [_bound_size(entry, i, bound, open_size) for i in range(len(entry.dims))]
             result[entry.name], _ = checked_sizes(found, what)
         return result
 
@@ -135,23 +151,17 @@ def _check_given(entry: Input, shape: tuple[int, ...], bound: dict[str, int]) ->
             raise ShapeError(f"onnx: input {entry.name!r} is given shape {shape}, {expected}{also}")
 
 
-def _bound_size(entry: Input, axis: int, bound: dict[str, int]) -> int:
+def _bound_size(entry: Input, axis: int, bound: dict[str, int], open_size: int) -> int:
     assert entry.dims is not None
     dim = entry.dims[axis]
     if isinstance(dim, int):
         return dim
     if dim is not None and dim in bound:
         return bound[dim]
-    if axis == 0:
-        if dim is not None:
-            bound[dim] = 1
-        return 1
-    called = f", called {dim!r}," if dim else ""
-    how = f'sizes={{"{dim}": ...}} or ' if dim else ""
-    raise ShapeError(
-        f"onnx: axis {axis} of input {entry.name!r}{called} has no size in the model; "
-        f'give {how}shapes={{"{entry.name}": (...)}}'
-    )
+    size = 1 if axis == 0 else open_size
+    if dim is not None:
+        bound[dim] = size
+    return size
 
 
 def _size(dim: Any, name: str) -> int | str | None:

@@ -11,7 +11,8 @@ import onnx
 
 from ..dtypes import dtype_of
 from ..errors import Error, InternalError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from ..graph import Graph
+from ..graph import MAX_AXIS_NAME, Graph
+from ..sizes import Size
 from ..value import Value
 from .contents import Contents, array_type, check_texts, domain_of, initialisers_of, opsets_of
 from .errors import ValueNeeded
@@ -31,8 +32,33 @@ MAX_DEPTH = 32
 _A = onnx.AttributeProto
 
 
+class LateValue(Value):
+    """A value whose sizes are expressions while it is imported: as integers, they are required to be these."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Any:
+        graph: Any = self.graph
+        if not graph.is_importing:
+            return self._shape
+        return tuple(Size(graph, f"#{self._id}.{i}", size) for i, size in enumerate(self._shape))
+
+
+class LateGraph(Graph):
+    """A graph that may be bound to other sizes than those it is made with."""
+
+    is_importing = True
+
+    def _value(self, identifier: int, name: str) -> Value:
+        return LateValue(self, identifier, name)
+
+
 class Importer:
-    """One import of a model, for concrete shapes."""
+    """One import of a model: for the given sizes, or, `late`, for all sizes of named axes that it can be made for.
+
+    Without `late`, what the model computes of sizes is computed at once, and the graph holds for these sizes only.
+    """
 
     def __init__(
         self,
@@ -40,16 +66,19 @@ class Importer:
         shapes: Mapping[str, Sequence[int]],
         sizes: Mapping[str, int],
         values: Mapping[str, Any],
+        late: bool = False,
+        open_size: int = 1,
     ) -> None:
         self.model = model
-        self.graph = Graph()
+        self._late = late
+        self.graph = LateGraph() if late else Graph()
         self._ops = 0
         self._depth = 0
         self._spent = 0
         self._parents: dict[int, tuple[Value, ...]] = {}  # by the result: the inputs of the node that gave it
         self._input_names: dict[int, str] = {}
         self._fixed = {name: numpy.asarray(array) for name, array in values.items()}
-        self._shapes = model.bind(shapes, sizes, self._fixed)
+        self._shapes = model.bind(shapes, sizes, self._fixed, open_size)
 
     def run(self) -> Graph:
         try:
@@ -72,13 +101,31 @@ class Importer:
                     )
                 scope.values[entry.name] = Known(array, entry.name)
                 continue
-            value = self.graph.input(safe_name(entry.name), self._shapes[entry.name], _graph_dtype(entry))
+            value = self._input(entry)
             self._input_names[value._id] = entry.name
             scope.values[entry.name] = value
         outputs = self.run_graph(model.proto.graph, scope)
         for name, operand in zip(model.outputs, outputs, strict=True):
             self._output(name, operand)
+        if isinstance(self.graph, LateGraph):
+            self.graph.is_importing = False
         return self.graph
+
+    def _input(self, entry: Any) -> Value:
+        """An input whose open axes are named, so that a plan serves all sizes; those of one name are equal."""
+        shape: list[int | str] = list(self._shapes[entry.name])
+        names = [f"{entry.name}.{i}" if dim is None else dim for i, dim in enumerate(entry.dims or [None] * len(shape))]
+        for i, name in enumerate(names):
+            if isinstance(name, str):
+                axis = safe_name(name).replace(",", "_")[:MAX_AXIS_NAME]
+                self.graph._sizes[axis] = self._shapes[entry.name][i]
+                shape[i] = axis
+        value = self.graph.input(safe_name(entry.name), shape, _graph_dtype(entry))
+        if not self._late:
+            for i, size in enumerate(shape):
+                if isinstance(size, str):
+                    self.graph.require(f"#{value._id}.{i} == {self._shapes[entry.name][i]}")
+        return value
 
     def _output(self, name: str, operand: Operand) -> None:
         try:
@@ -343,7 +390,7 @@ def _type_of(operand: Operand | None) -> bytes:
     """An input's type and shape as a TypeProto."""
     proto = onnx.TypeProto()
     if operand is not None:
-        dtype = operand.array.dtype if isinstance(operand, Known) else operand.dtype.dtype
+        dtype = operand.dtype if isinstance(operand, Known) else operand.dtype.dtype
         proto.tensor_type.elem_type = onnx.helper.np_dtype_to_tensor_dtype(dtype)
         for size in operand.shape:
             proto.tensor_type.shape.dim.add().dim_value = size

@@ -11,13 +11,16 @@ import numpy
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
-from ..errors import ArgumentTypeError, FileError, InvalidArgumentError
+from ..errors import ArgumentTypeError, Error, FileError, InvalidArgumentError
 from ..graph import Graph
 from .contents import Contents, Input
 from .importer import Importer
 from .mapped import without_weights
 
 __all__ = ["Input", "Model", "read"]
+
+# For axes of which nothing is said: the first of these for which the model makes sense.
+OPEN_SIZES = (64, 224, 32, 8)
 
 # Protocol buffers cannot be longer; weights beyond that lie in external files.
 MAX_FILE_BYTES = 2**31
@@ -32,8 +35,26 @@ class Model(Contents):
         sizes: Mapping[str, int] | None = None,
         values: Mapping[str, Any] | None = None,
     ) -> Graph:
-        """The graph for the given shapes of inputs, sizes of named axes, and inputs that are to be constants."""
-        return Importer(self, shapes or {}, sizes or {}, values or {}).run()
+        """The graph for the given shapes of inputs, sizes of named axes, and inputs that are to be constants.
+
+        Where that is possible it may be bound to other sizes; else it says that it holds for these.
+        """
+        given = (shapes or {}, sizes or {}, values or {})
+        problem: Error | None = None
+        for open_size in OPEN_SIZES if self.is_open(*given) else OPEN_SIZES[:1]:
+            _, graph = self._imported(given, open_size, late=True)
+            error, graph = (None, graph) if graph else self._imported(given, open_size, late=False)
+            if graph:
+                return graph
+            problem = problem or error
+        assert problem is not None
+        raise problem
+
+    def _imported(self, given: tuple[Any, Any, Any], open_size: int, late: bool) -> tuple[Error | None, Graph | None]:
+        try:
+            return None, Importer(self, *given, late=late, open_size=open_size).run()
+        except Error as error:
+            return error, None
 
 
 def read(model: Any, folder: str | os.PathLike[str] | None = None) -> Model:

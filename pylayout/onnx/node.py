@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,8 +12,10 @@ import onnx
 from ..calls import schemas
 from ..dtypes import DType, dtype_of
 from ..errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ..sizes import is_late, same_sizes
 from ..value import Value
-from .fold import FOLDS, room
+from .fold import FOLDS, arange, room
+from .fold_sizes import fold_sizes
 from .operand import Known, Operand, safe_name
 from .scope import Import, Scope
 from .tensors import dtype_name, numpy_dtype
@@ -71,16 +74,27 @@ class Node:
             return operand.array
         raise self.importer.value_needed(operand, what)
 
-    def integers_at(self, index: int) -> list[int]:
-        """An input as a list of integers: a shape, axes."""
-        array = self.known(index)
-        if array.dtype.kind not in "iu" or array.ndim > 1:
+    def integers_at(self, index: int) -> list[Any]:
+        """An input as a list of integers: a shape, axes. Sizes may be among them."""
+        operand = self.x(index)
+        if not isinstance(operand, Known):
+            raise self.importer.value_needed(operand, f"input {index}")
+        if operand.dtype.kind not in "iu" or operand.ndim > 1:
             raise InvalidArgumentError(
-                f"input {index} is {array.dtype} of shape {list(array.shape)}, expected integers of rank 1"
+                f"input {index} is {operand.dtype} of shape {list(operand.shape)}, expected integers of rank 1"
             )
-        if array.size > 2**16:
-            raise InvalidArgumentError(f"input {index} has {array.size} elements, expected a few")
-        return [int(value) for value in array.reshape(-1)]
+        if math.prod(operand.shape) > 2**16:
+            raise InvalidArgumentError(f"input {index} has {math.prod(operand.shape)} elements, expected a few")
+        if operand.sizes is not None:
+            return list(operand.sizes.reshape(-1))
+        return [int(value) for value in operand.array.reshape(-1)]
+
+    def size_at(self, index: int) -> Any:
+        """An input of one integer, which may be a size."""
+        operand = self.x(index)
+        if isinstance(operand, Known) and operand.sizes is not None and operand.sizes.size == 1:
+            return operand.sizes.reshape(-1)[0]
+        return self.number_at(index)
 
     def number_at(self, index: int) -> Any:
         """An input of one element, as a Python number."""
@@ -167,7 +181,14 @@ class Node:
         Operands may be given as such, in lists (`concat`), or as arrays.
         """
         operands = [a for group in (*arguments, *keywords.values()) for a in _operands(group)]
-        if name in FOLDS and operands and all(isinstance(a, Known) for a in operands):
+        late = any(isinstance(a, Known) and a.sizes is not None for a in operands)
+        if operands and late and all(isinstance(a, Known) for a in operands):
+            sizes = fold_sizes(name, _each(arguments, _objects), _each_of(keywords, _objects))
+            if sizes is not None:
+                kind = arguments[1] if name == "cast" else operands[1 if name == "where" else 0].dtype
+                return Known(sizes) if sizes.dtype != object else Known.of_sizes(sizes, kind)
+        changes = any(is_late(a) for a in (*arguments, *keywords.values()))
+        if name in FOLDS and operands and not changes and all(isinstance(a, Known) for a in operands):
             result = FOLDS[name](*_each(arguments, _array), **_each_of(keywords, _array))
             self.importer.spend(result)
             return Known(result)
@@ -180,13 +201,21 @@ class Node:
             if isinstance(operand, Value):
                 return operand
             known = _known(operand)
-            if known.tensor is None and not known.array.flags.c_contiguous:
+            if known.tensor is None and known.sizes is None and not known.array.flags.c_contiguous:
                 room(known.shape, known.array.dtype, "constant")
-                known.array = numpy.ascontiguousarray(known.array)
-                self.importer.spend(known.array)
+                copy = numpy.ascontiguousarray(known.array)
+                self.importer.spend(copy)
+                known = Known(copy, known.name)
             return known.value(graph)
 
         return graph.op(name, *_each(arguments, value), name=self.name, **_each_of(keywords, value))
+
+    def arange(self, first: Any, end: Any, step: Any = 1) -> Operand:
+        """Whole numbers as the op of that name gives them; known, unless they follow from sizes."""
+        if is_late([first, end, step]):
+            made: Value = self.importer.graph.arange(first, end, step)
+            return made
+        return Known(arange(first, end, step))
 
     def constant(self, array: Any, dtype: Any = None) -> Known:
         return Known(numpy.asarray(array, dtype))
@@ -197,7 +226,7 @@ class Node:
 
     def broadcastable(self, operand: Operand, shape: Sequence[int]) -> Operand:
         """The operand under another shape with the same elements."""
-        return operand if operand.shape == tuple(shape) else self.op("reshape", operand, shape=list(shape))
+        return operand if same_sizes(operand.shape, shape) else self.op("reshape", operand, shape=list(shape))
 
     def axis(self, axis: int, rank: int, what: str = "axis") -> int:
         """An axis in [-rank, rank), made non-negative."""
@@ -215,7 +244,7 @@ class Node:
 
 def numpy_of(operand: Operand) -> Any:
     """The NumPy dtype of an operand."""
-    return operand.array.dtype if isinstance(operand, Known) else operand.dtype.dtype
+    return operand.dtype if isinstance(operand, Known) else operand.dtype.dtype
 
 
 def is_float(operand: Operand) -> bool:
@@ -247,6 +276,10 @@ def _known(value: Any) -> Any:
 
 def _array(operand: Any) -> Any:
     return operand.array if isinstance(operand, Known) else operand
+
+
+def _objects(operand: Any) -> Any:
+    return operand.objects if isinstance(operand, Known) else operand.astype(object)
 
 
 def _each(values: Sequence[Any], function: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from ..arrays import as_input
 from ..dtypes import dtype_of
 from ..errors import UnsupportedError
 from ..graph import Graph
+from ..sizes import Size, hint_of
 from ..tensor import Tensor
 from ..value import Value
 
@@ -22,25 +23,63 @@ def safe_name(name: str) -> str:
 
 
 class Known:
-    """A tensor whose elements are known at import. It becomes a constant of the graph when an op there needs it."""
+    """A tensor whose elements are known at import. It becomes a constant of the graph when an op there needs it.
 
-    __slots__ = ("array", "name", "tensor")
+    Elements that follow from sizes are in `sizes`, an array of objects: integers and `Size`s. To ask for them as
+    `array` makes the graph hold only for sizes for which they are the same.
+    """
 
-    def __init__(self, array: Any, name: str = "") -> None:
-        self.array = array
+    __slots__ = ("_array", "name", "sizes", "tensor")
+
+    def __init__(self, array: Any, name: str = "", sizes: Any = None) -> None:
+        self._array = array
         self.name = name
+        self.sizes = sizes
         self.tensor: Tensor | None = None
+
+    @staticmethod
+    def of_sizes(sizes: Any, dtype: Any = "int64") -> Known:
+        """Sizes, some of which may be integers, in lists or an array of objects."""
+        objects = numpy.empty(numpy.shape(sizes), object) if not isinstance(sizes, numpy.ndarray) else sizes
+        if objects is not sizes:
+            objects[...] = sizes
+        hints = numpy.asarray([hint_of(size) for size in objects.reshape(-1)], dtype).reshape(objects.shape)
+        late = any(isinstance(size, Size) for size in objects.reshape(-1))
+        return Known(hints, sizes=objects if late else None)
+
+    @property
+    def array(self) -> Any:
+        if self.sizes is not None:
+            for size in self.sizes.reshape(-1):
+                int(size)
+            self.sizes = None
+        return self._array
+
+    @property
+    def dtype(self) -> Any:
+        """The NumPy dtype."""
+        return self._array.dtype
+
+    @property
+    def objects(self) -> Any:
+        """The elements as an array of objects, sizes among them."""
+        return self._array.astype(object) if self.sizes is None else self.sizes
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(self.array.shape)
+        return tuple(self._array.shape)
 
     @property
     def ndim(self) -> int:
-        return int(self.array.ndim)
+        return int(self._array.ndim)
 
     def value(self, graph: Graph) -> Value:
         """The constant in the graph: one for all uses, over the array's own memory."""
+        if self.sizes is not None and str(self.dtype) in ("int64", "int32", "float32"):
+            flat = list(self.sizes.reshape(-1))
+            late = graph.sizes_constant(flat if self.ndim else flat[0], self.dtype)
+            made: Value = late if self.ndim < 2 else graph.op("reshape", late, list(self.shape))
+            return made
         if self.tensor is None:
             what = f'constant "{self.name}"' if self.name else "a constant"
             try:
@@ -49,11 +88,13 @@ class Known:
                 raise UnsupportedError(f"{what}: {error}") from None
             if self.array.ndim > 8:
                 raise UnsupportedError(f"{what} has rank {self.array.ndim}, expected at most 8")
+            if not self.array.flags.aligned and self.array.flags.c_contiguous:
+                return graph.constant_memory(self.array, safe_name(self.name) or None)
             self.tensor = as_input(numpy.require(self.array, requirements="C"), "onnx", what)
         return graph.constant(self.tensor, safe_name(self.name) or None)
 
     def __repr__(self) -> str:
-        return f"Known({self.name!r}, {self.array.dtype}, {self.shape})"
+        return f"Known({self.name!r}, {self.dtype}, {self.shape})"
 
 
 Operand: TypeAlias = Known | Value

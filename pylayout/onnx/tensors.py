@@ -147,9 +147,7 @@ def array_of(tensor: Any, files: ExternalData, what: str) -> Any:
     if tensor.HasField("segment"):
         raise UnsupportedError(f"{what} comes in segments, which no version of ONNX has come to use")
     if tensor.data_location == _T.EXTERNAL:
-        data = files.read(tensor, nbytes, what)
-        if dtype.itemsize > 1 and data.ctypes.data % dtype.itemsize and nbytes:
-            data = numpy.array(data)
+        data = files.read(tensor, nbytes, what)  # perhaps not aligned, which NumPy and constants of graphs permit
         return _frozen(data.view(dtype) if nbytes else numpy.empty(0, dtype), shape)
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data

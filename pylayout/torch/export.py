@@ -12,7 +12,7 @@ from torch.fx import Node
 from torch.utils._pytree import tree_map
 
 from ..errors import ArgumentTypeError, UnsupportedError
-from ..graph import Graph
+from ..graph import Graph, PinnedGraph
 from .fold import folded
 from .registry import converters, name_of
 from .specialise import copied, specialised
@@ -56,7 +56,7 @@ class Exported:
         }
         known = folded(module, nodes)
         constants.update(known)
-        translator = Translator(constants, plain=True)
+        translator = Translator(constants, plain=True, graph=PinnedGraph() if self.dynamic else Graph())
         for node in _placeholders(graph):
             if node.target in self._inputs and isinstance(node.meta["val"], torch.Tensor):
                 translator.operand(node)

@@ -39,8 +39,8 @@ def reason_of(error: Exception) -> str:
 class Translator:
     """Appends nodes to a graph. What they read from outside becomes an input, or a constant where it is known."""
 
-    def __init__(self, constants: Mapping[Node, torch.Tensor], plain: bool = False) -> None:
-        self.graph = Graph()
+    def __init__(self, constants: Mapping[Node, torch.Tensor], plain: bool = False, graph: Graph | None = None) -> None:
+        self.graph = graph or Graph()
         self._plain = plain  # inputs and outputs are row-major, whatever was traced
         self.inputs: list[Node] = []  # in the order of the graph's
         self._constants = constants

@@ -6,6 +6,7 @@
 #include "abi/describe.h"
 #include "abi/guard.h"
 #include "abi/handles.h"
+#include "abi/lease.h"
 #include "abi/schema.h"
 #include "core/json.h"
 #include "graph/gradients.h"
@@ -52,6 +53,23 @@ const Value& value_at(const Graph& graph, pl_value value, const char* function) 
   require(value >= 0 && size_t(value) < graph.values().size(), Code::invalid_argument, function, ": value is ", value,
           ", expected 0 to ", int64_t(graph.values().size()) - 1);
   return graph.value(value);
+}
+
+void add_op(const char* function, pl_graph graph, const char* op, pl_attributes attributes, const char* late,
+            const pl_value* inputs, size_t input_count, const char* name, pl_value* first, size_t* count) {
+  Locked locked(graph, function);
+  const Schema& schema = schema_of(op, function);
+  require(input_count == 0 || inputs != nullptr, Code::invalid_argument, function, ": inputs is NULL, expected ",
+          input_count, " values");
+  require_pointer(first, function, "first");
+  Attributes given;
+  if (attributes)
+    given = attribute_sets().read(value_of(attributes), function, "attributes",
+                                  [](const AttributesEntry& entry) { return *entry.text; });
+  const std::vector<ValueId> made = locked.graph.add(schema, given, std::vector<ValueId>(inputs, inputs + input_count),
+                                                     name ? name : "", locked.graph.late_attributes(late));
+  *first = made.empty() ? PL_NO_VALUE : made.front();
+  if (count) *count = made.size();
 }
 
 }  // namespace
@@ -150,23 +168,80 @@ pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* made) {
   });
 }
 
+pl_status pl_graph_constant_memory(pl_graph graph, const char* name, pl_dtype dtype, int32_t rank, const int64_t* shape,
+                                   const void* data, void (*release)(void* user), void* user, pl_value* value) {
+  return guarded([&] {
+    const char* function = "pl_graph_constant_memory";
+    Locked locked(graph, function);
+    require_pointer(value, function, "value");
+    const TensorDesc desc = TensorDesc::dense(checked_dtype(dtype, function), checked_shape(rank, shape, function));
+    require(data != nullptr || desc.size_bytes() == 0, Code::invalid_argument, function, ": data is NULL, expected ",
+            desc.size_bytes(), " bytes");
+    auto lease = release ? std::make_shared<Lease>([release, user] { release(user); }) : nullptr;
+    Device& cpu = locked.entry.context->device("cpu");
+    TensorRef made = borrow_host(cpu, desc, const_cast<void*>(data), desc.size_bytes(), lease);
+    *value = locked.graph.constant(name ? name : "", std::move(made));
+    if (lease) lease->begin();
+  });
+}
+
 pl_status pl_graph_op(pl_graph graph, const char* op, pl_attributes attributes, const pl_value* inputs,
                       size_t input_count, const char* name, pl_value* first, size_t* count) {
+  return guarded([&] { add_op("pl_graph_op", graph, op, attributes, "", inputs, input_count, name, first, count); });
+}
+
+pl_status pl_graph_op_late(pl_graph graph, const char* op, pl_attributes attributes, const char* late,
+                           const pl_value* inputs, size_t input_count, const char* name, pl_value* first,
+                           size_t* count) {
   return guarded([&] {
-    const char* function = "pl_graph_op";
+    require_pointer(late, "pl_graph_op_late", "late");
+    add_op("pl_graph_op_late", graph, op, attributes, late, inputs, input_count, name, first, count);
+  });
+}
+
+pl_status pl_graph_sizes(pl_graph graph, const char* name, pl_dtype dtype, const char* sizes, pl_value* value) {
+  return guarded([&] {
+    const char* function = "pl_graph_sizes";
     Locked locked(graph, function);
-    const Schema& schema = schema_of(op, function);
-    require(input_count == 0 || inputs != nullptr, Code::invalid_argument, function, ": inputs is NULL, expected ",
-            input_count, " values");
-    require_pointer(first, function, "first");
-    Attributes given;
-    if (attributes)
-      given = attribute_sets().read(value_of(attributes), function, "attributes",
-                                    [](const AttributesEntry& entry) { return *entry.text; });
-    const std::vector<ValueId> made =
-        locked.graph.add(schema, given, std::vector<ValueId>(inputs, inputs + input_count), name ? name : "");
-    *first = made.empty() ? PL_NO_VALUE : made.front();
-    if (count) *count = made.size();
+    require_pointer(sizes, function, "sizes");
+    require_pointer(value, function, "value");
+    const DType type = checked_dtype(dtype, function);
+    std::string_view text = sizes;
+    const auto within = [&](std::string_view before, std::string_view behind) {
+      if (text.size() < before.size() + behind.size() || text.substr(0, before.size()) != before ||
+          text.substr(text.size() - behind.size()) != behind)
+        return false;
+      text = text.substr(before.size(), text.size() - before.size() - behind.size());
+      return true;
+    };
+    const SizeRule::Kind kind = within("range(", ")") ? SizeRule::Kind::range
+                                : within("[", "]")    ? SizeRule::Kind::numbers
+                                                      : SizeRule::Kind::number;
+    std::vector<SizeExpression> list = locked.graph.size_expressions(text);
+    require(kind != SizeRule::Kind::number || list.size() == 1, Code::invalid_argument, function, ": sizes is \"",
+            sizes, "\", expected [size,...], range(first,end,step) or one size");
+    Device& cpu = locked.entry.context->device("cpu");
+    *value = locked.graph.late_constant(name ? name : "", type, cpu, kind, std::move(list));
+  });
+}
+
+pl_status pl_graph_require(pl_graph graph, const char* condition) {
+  return guarded([&] {
+    const char* function = "pl_graph_require";
+    Locked locked(graph, function);
+    require_pointer(condition, function, "condition");
+    const std::string_view text = condition;
+    const std::pair<const char*, SizeRule::Kind> signs[] = {{"==", SizeRule::Kind::equal},
+                                                            {"!=", SizeRule::Kind::different},
+                                                            {"<=", SizeRule::Kind::at_most},
+                                                            {"<", SizeRule::Kind::less}};
+    for (const auto& [sign, kind] : signs) {
+      const size_t at = text.find(sign);
+      if (at == std::string_view::npos) continue;
+      return locked.graph.require_sizes(kind, locked.graph.size_expression(text.substr(0, at)),
+                                        locked.graph.size_expression(text.substr(at + std::string_view(sign).size())));
+    }
+    fail(Code::invalid_argument, function, ": condition is \"", text, "\", expected two sizes with ==, !=, < or <=");
   });
 }
 

@@ -128,6 +128,22 @@ pl_status pl_plan_set_state(pl_plan plan, const char* name, pl_tensor tensor) {
   });
 }
 
+pl_status pl_plan_extend(pl_plan plan, pl_graph graph) {
+  return guarded([&] {
+    const char* function = "pl_plan_extend";
+    const PlanRef self = plan_of(plan, function);
+    GraphEntry entry = graph_of(graph, function);
+    require(entry.context == self->context(), Code::invalid_argument, function,
+            ": graph belongs to another context than the plan");
+    Graph copy;
+    {
+      std::lock_guard<std::mutex> guard(entry.state->lock);
+      copy = entry.state->graph;
+    }
+    self->extend(std::move(copy));
+  });
+}
+
 pl_status pl_plan_save(pl_plan plan, const char* path) {
   return guarded([&] {
     const PlanRef self = plan_of(plan, "pl_plan_save");
@@ -164,12 +180,13 @@ pl_status pl_plan_describe(pl_plan plan, char** json) {
     Json out;
     const auto describe = [&](const std::string& name, const TensorDesc& desc, const std::string& layout) {
       out.object().field("name", name).field("dtype", std::string(name_of(desc.dtype)));
-      out.field("shape", desc.shape.vector()).field("layout", layout).end();
+      out.field("shape", desc.shape.vector()).field("layout", layout);
     };
     out.object().field("device", self->home().name()).key("inputs").list();
     for (const GraphInput* input : self->inputs()) {
       const Value& value = graph.value(input->value);
       describe(value.name, value.desc, input->pinned ? value.desc.layout.str() : "any");
+      out.field("axes", input->axes).end();
     }
     out.end().key("states").list();
     for (const KeptValue& kept : graph.kept()) {
@@ -179,8 +196,10 @@ pl_status pl_plan_describe(pl_plan plan, char** json) {
       out.field("updated", kept.update != kNoValue).end();
     }
     out.end().key("outputs").list();
-    for (const GraphOutput* output : self->results())
+    for (const GraphOutput* output : self->results()) {
       describe(output->name, graph.value(output->value).desc, output->layout ? output->layout->str() : "any");
+      out.end();
+    }
     out.end().end();
     *json = copied_string(out.str().data(), out.str().size());
   });

@@ -331,6 +331,19 @@ EntryRef Catalog::reorder_entry(const TensorDesc& from, const TensorDesc& to, De
   return find_or_make(op, device, threads);
 }
 
+void Catalog::let_go(std::vector<EntryRef>& entries) {
+  std::sort(entries.begin(), entries.end());
+  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+  std::lock_guard<std::mutex> guard(lock_);
+  while (!entries.empty()) {
+    const EntryRef entry = std::move(entries.back());
+    entries.pop_back();
+    if (entry->runs || entry->chain || !entry->consumers.empty() || entry.use_count() > 2) continue;
+    const auto it = entries_.find(key_of(*entry->device, entry->threads, entry->text));
+    if (it != entries_.end() && it->second == entry) entries_.erase(it);
+  }
+}
+
 void Catalog::record_within(const Entry& entry, const Way& way, double ms) {
   costs_.record(way.environment, entry.text, within_key(way), ms);
 }

@@ -121,6 +121,9 @@ class Catalog {
   // The key under which the database keeps that the space of an op was searched.
   static constexpr const char* kSearched = "searched";
 
+  // Forgets those of these entries that nobody else holds and no eager call has met.
+  void let_go(std::vector<EntryRef>& entries);
+
   // Records what a way took within a program: better than an estimate until it is measured alone.  Its cost here and
   // now stays as it is.
   void record_within(const Entry& entry, const Way& way, double ms);

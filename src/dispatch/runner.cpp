@@ -55,8 +55,19 @@ int Runner::threads(bool once) const {
   return once ? std::min(kOnce, int(context_.options().threads)) : int(context_.options().threads);
 }
 
+bool is_aligned(const Tensor& tensor) {
+  const Buffer& buffer = *tensor.buffer();
+  return !buffer.borrowed() || reinterpret_cast<uintptr_t>(buffer.host()) % size_of(tensor.desc().dtype) == 0;
+}
+
 TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
                           const std::string& why, bool keep, bool once) {
+  if (!is_aligned(*tensor)) {
+    const TensorRef aligned = Tensor::allocate(tensor->device(), tensor->desc());
+    const size_t bytes = tensor->desc().size_bytes();
+    aligned->device().write(*aligned->buffer(), 0, tensor->buffer()->host(), bytes);
+    return convert(aligned, device, wanted, role, why, false, once);
+  }
   if (&tensor->device() == &device && same_memory(tensor->desc(), wanted)) {
     if (tensor->desc() == wanted) return tensor;
     return std::make_shared<Tensor>(wanted, tensor->buffer());  // the same bytes under another name

@@ -12,6 +12,9 @@ namespace pl {
 
 class Profile;
 
+// Kernels want elements aligned to their dtype; memory that was lent for constants may lie anywhere.
+bool is_aligned(const Tensor& tensor);
+
 class Runner {
  public:
   Runner(Context& context, Catalog& catalog, Conversions& conversions, Profile& profile)

@@ -7,9 +7,7 @@
 #include "graph/compiler.h"
 
 namespace pl {
-namespace {
 
-// What tells a state from the others of its node, in any process.
 std::string key_of(const State& state) {
   if (state.way) return state.way->key;
   std::string text = "in place";
@@ -19,8 +17,6 @@ std::string key_of(const State& state) {
     text += " > " + desc.layout.generic_str() + (desc.is_dense() ? "" : ":" + joined(desc.strides.vector()));
   return text;
 }
-
-}  // namespace
 
 std::string PlanChoices::records() const {
   std::string text;
@@ -120,7 +116,7 @@ std::string Plan::take(const PlanChoices& choices) {
   std::vector<std::unique_ptr<Variant>> parts;
   std::map<Maker, Layout> layouts;
   for (size_t p = 0; p < cuts.size(); ++p)
-    parts.push_back(part_of(*variants[p], cuts[p].first, end_of(p), layouts, *constants_));
+    parts.push_back(part_of(*variants[p], cuts[p].first, end_of(p), layouts));
   packing_seconds_ = constants_->seconds();
   adopt(body_of(std::move(parts)));
   return {};

@@ -9,6 +9,11 @@
 
 namespace pl {
 
+struct State;
+
+// What tells a state from the others of its node, in any process.
+std::string key_of(const State& state);
+
 struct PlanChoices {
   struct Cut {          // how the batch is cut from a node on (graph/chains.h)
     size_t first = 0;   // that node

@@ -64,8 +64,14 @@ void queue_build(Builders& builders, const State& state) {
     builders.add(state.entry, size_t(state.way - state.entry->ways.data()));
 }
 
-Plan::Compiler::Compiler(Plan& plan, const PlanOptions& options)
-    : plan_(plan), options_(options), context_(*plan.context_), tuning_(options.tuning), constants_(*plan.constants_) {}
+Plan::Compiler::Compiler(Plan& plan, const PlanOptions& options, bool further, const Plan* guide)
+    : plan_(plan),
+      options_(options),
+      context_(*plan.context_),
+      tuning_(further ? Tuning::off : options.tuning),
+      further_(further),
+      guide_(guide),
+      constants_(*plan.constants_) {}
 
 void Plan::Compiler::report(const char* stage, double fraction) const {
   if (options_.progress) options_.progress(stage, std::min(1.0, std::max(0.0, fraction)));
@@ -262,9 +268,7 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
     variant.nodes = restricted_to(variant.nodes, Layout::parse(options_.layout));
     measure_ops(variant, kForAll * seconds);
     variant.assignment = settle(variant, variant.nodes, true);
-    variant.program =
-        std::make_unique<Program>(context_, variant.graph, variant.nodes, variant.assignment, *plan_.home_,
-                                  variant.threads, *plan_.conversions_, constants_, options_.in_place);
+    variant.program = plan_.program_of(variant, variant.assignment);
     return;
   }
   std::optional<Assignment> untuned;
@@ -279,6 +283,7 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
   } else {
     measure_ops(variant, kForOps * seconds);
   }
+  if (further_ && choose_like_others(variant)) return;
   contest(variant, std::move(untuned));
   short_of_time_ = short_of_time_ || elapsed() >= stop_;
 }
@@ -375,8 +380,7 @@ void Plan::Compiler::add_lighter(std::vector<Candidate>& list) {
                           node.states.end());
       }
       light->assignment = settle(*light, light->nodes, true);
-      light->program = std::make_unique<Program>(context_, light->graph, light->nodes, light->assignment, *plan_.home_,
-                                                 light->threads, *plan_.conversions_, constants_, options_.in_place);
+      light->program = plan_.program_of(*light, light->assignment);
       Candidate candidate;
       candidate.parts.push_back(std::move(light));
       candidate.chains = plan_.chains_of(candidate.parts);
@@ -432,7 +436,7 @@ void Plan::Compiler::compile() {
   if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && !plan_.home_->is_cpu())
     plan_.graph_ = in_half_precision(plan_.graph_, context_);
   plan_.graph_.verify();
-  const bool automatic = options_.tuning == Tuning::automatic;
+  const bool automatic = options_.tuning == Tuning::automatic && !further_;
   // Programs on other devices cannot be left in the midst of a run, and their kernels have to be compiled first.
   const bool live = automatic && !options_.seconds && plan_.home_->is_cpu() && options_.chains.empty();
   if (automatic) {
@@ -476,7 +480,7 @@ void Plan::Compiler::compile() {
         std::map<Maker, Layout> layouts;
         for (size_t i = 0; i < variant->outputs.size(); ++i)
           layouts[variant->outputs[i]] = variant->program->outputs()[i].layout;
-        variant->rest = plan_.part_of(*variant->rest, 0, variant->nodes.size(), layouts, constants_);
+        variant->rest = plan_.part_of(*variant->rest, 0, variant->nodes.size(), layouts);
       }
       candidate.parts.push_back(std::move(variant));
       candidate.chains = plan_.chains_of(candidate.parts);
@@ -509,7 +513,7 @@ void Plan::Compiler::finish(bool live, std::vector<Cut> others) {
     plan_.live_ = std::make_unique<Live>(plan_, std::move(others));
   else
     plan_.release_constants();
-  plan_.home_->release_cache();  // blocks of what was tried, and in which weights lay on their way
+  if (!further_) plan_.home_->release_cache();  // blocks of what was tried, and in which weights lay on their way
   plan_.seconds_ = elapsed();
   report("done", 1);
 }

@@ -51,7 +51,9 @@ void queue_build(Builders& builders, const State& state);
 
 class Plan::Compiler {
  public:
-  Compiler(Plan& plan, const PlanOptions& options);
+  // `further`: the plan is for further sizes of one that exists (graph/sizes.h): nothing is measured, remembered or
+  // taken from the disk.  `guide`, if there is one, is for sizes like these.
+  Compiler(Plan& plan, const PlanOptions& options, bool further = false, const Plan* guide = nullptr);
   void compile();
 
  private:
@@ -89,6 +91,11 @@ class Plan::Compiler {
   void add_lighter(std::vector<Candidate>& list);
   void keep_within_memory(std::vector<Candidate>& list) const;
   std::string name_of(const Variant& variant) const;
+  // What the guide chose, where that is offered here, and forms of constants that are there already.  False: that
+  // cannot be prepared.
+  bool choose_like_others(Variant& variant);
+  // Whether what the state wants of the node's constants is packed already.
+  bool has_constants(const Graph& graph, const Node& node, const NodeStates& of, const State& state) const;
   // Everything for one way of cutting the batch.
   void prepare(Variant& variant, double seconds);
   std::vector<std::pair<double, EntryRef>> dearest_first(const std::map<EntryRef, int>& counts,
@@ -123,6 +130,8 @@ class Plan::Compiler {
   const PlanOptions& options_;
   Context& context_;
   Tuning tuning_;  // what is measured here and now; off where live runs do it (graph/live.h)
+  bool further_;
+  const Plan* guide_;
   PackedConstants& constants_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   // elapsed() after which nothing more is begun for the present variant, and after which it runs no more than it must.

@@ -75,7 +75,7 @@ std::unique_ptr<Plan::Variant> Plan::rest_for(int64_t images) const {
 }
 
 std::unique_ptr<Plan::Variant> Plan::part_of(const Variant& variant, size_t first, size_t end,
-                                             std::map<Maker, Layout>& layouts, PackedConstants& constants) const {
+                                             std::map<Maker, Layout>& layouts) const {
   auto part = std::make_unique<Variant>();
   part->slice = variant.slice;
   part->from = variant.from;
@@ -98,8 +98,7 @@ std::unique_ptr<Plan::Variant> Plan::part_of(const Variant& variant, size_t firs
   part->assignment.states.assign(variant.assignment.states.begin() + long(first),
                                  variant.assignment.states.begin() + long(end));
   part->costs = std::make_unique<ConversionCosts>(*conversions_, variant.threads);
-  part->program = std::make_unique<Program>(*context_, part->graph, part->nodes, part->assignment, *home_,
-                                            part->threads, *conversions_, constants, options_.in_place);
+  part->program = program_of(*part, part->assignment);
   for (const Program::Step& step : part->program->steps()) part->assignment.ms += step.expected_ms;
   for (size_t i = 0; i < part->outputs.size(); ++i) {
     const TensorDesc& desc = part->program->outputs()[i];
@@ -109,7 +108,7 @@ std::unique_ptr<Plan::Variant> Plan::part_of(const Variant& variant, size_t firs
             graph_.node(size_t(part->outputs[i].first)).name, "\" gives lies in ", desc,
             ", which cannot be handed from chain to chain");
   }
-  if (variant.rest) part->rest = part_of(*variant.rest, first, end, layouts, constants);
+  if (variant.rest) part->rest = part_of(*variant.rest, first, end, layouts);
   return part;
 }
 
@@ -246,7 +245,7 @@ std::optional<Plan::Compiler::Candidate> Plan::Compiler::composed(const std::vec
   std::map<Maker, Layout> layouts;
   for (const Segment& segment : segments) {
     const Variant& variant = *list[segment.variant];
-    result.parts.push_back(plan_.part_of(variant, segment.first, segment.end, layouts, constants_));
+    result.parts.push_back(plan_.part_of(variant, segment.first, segment.end, layouts));
     const Variant& part = *result.parts.back();
     result.name += (result.name.empty() ? "chains: " : "; from " + part.graph.node(0).name + " on ") +
                    (part.slice ? concat("in slices of ", part.slice, ", ", part.streams, " at a time")

@@ -111,8 +111,10 @@ Node Graph::make_node(const Schema& schema, const Attributes& attributes, const 
 }
 
 std::vector<ValueId> Graph::add(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
-                                const std::string& name) {
-  nodes_.push_back(make_node(schema, attributes, inputs, name, int32_t(nodes_.size())));
+                                const std::string& name, const std::vector<LateAttribute>& late) {
+  Attributes complete = late.empty() ? attributes : with_late(attributes, late);
+  nodes_.push_back(make_node(schema, complete, inputs, name, int32_t(nodes_.size())));
+  nodes_.back().late = late;
   return nodes_.back().outputs;
 }
 
@@ -257,6 +259,9 @@ Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
             names.empty() ? "(none)" : names);
     require(size >= 0, Code::shape, "graph: axis \"", name, "\" is given size ", size, ", expected 0 or more");
   }
+  const auto is_late = [](const Node& node) { return !node.late.empty(); };
+  require(!rewritten_ || (rules_.empty() && std::none_of(nodes_.begin(), nodes_.end(), is_late)), Code::unsupported,
+          "graph: passes have simplified it for its present sizes, which its ops follow; expected to be bound before");
   Graph result;
   std::vector<ValueId> places(values_.size(), kNoValue);
   for (const GraphInput& input : inputs_) {
@@ -268,16 +273,30 @@ Graph Graph::bound(const std::map<std::string, int64_t>& sizes) const {
     places[size_t(input.value)] = result.input(old.name, desc, {}, input.pinned);
     result.inputs_.back().axes = input.axes;
   }
+  std::vector<bool> is_late_constant(values_.size(), false);
+  for (const SizeRule& rule : rules_)
+    if (rule.value != kNoValue) is_late_constant[size_t(rule.value)] = true;
   for (size_t i = 0; i < values_.size(); ++i)
-    if (values_[i].constant) places[i] = result.constant(values_[i].name, values_[i].constant);
+    if (values_[i].constant && !is_late_constant[i]) places[i] = result.constant(values_[i].name, values_[i].constant);
+  const auto place_of = [&](ValueId id) { return id == kNoValue ? kNoValue : places[size_t(id)]; };
+  auto rule = rules_.begin();
+  const auto follow_rules = [&](size_t after) {
+    for (; rule != rules_.end() && rule->after <= after; ++rule)
+      result.follow(*rule, rule->value == kNoValue ? Value() : value(rule->value), places);
+  };
   for (const Node& node : nodes_) {
+    follow_rules(result.nodes_.size());
     std::vector<ValueId> inputs;
-    for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? kNoValue : places[size_t(id)]);
-    const std::vector<ValueId> outputs = result.add(*node.schema, node.attributes, inputs, node.name);
+    for (ValueId id : node.inputs) inputs.push_back(place_of(id));
+    std::vector<LateAttribute> late = node.late;
+    for (LateAttribute& attribute : late)
+      for (SizeExpression& size : attribute.sizes) size = size.renumbered(place_of);
+    const std::vector<ValueId> outputs = result.add(*node.schema, node.attributes, inputs, node.name, late);
     require(outputs.size() == node.outputs.size(), Code::shape, node.schema->name, ": has ", outputs.size(),
             " results for these sizes, expected ", node.outputs.size(), " (node \"", node.name, "\")");
     for (size_t k = 0; k < outputs.size(); ++k) places[size_t(node.outputs[k])] = outputs[k];
   }
+  follow_rules(result.nodes_.size());
   for (const GraphOutput& output : outputs_) result.output(places[size_t(output.value)], output.name, output.layout);
   result.adopt_kept(*this, places);
   return result;
@@ -303,6 +322,7 @@ std::string Graph::str() const {
       text += (k ? ", " : "") + (node.inputs[k] == kNoValue ? std::string("-") : value(node.inputs[k]).name);
     text += ")";
     if (!node.attributes.empty()) text += " " + node.attributes.str();
+    if (!node.late.empty()) text += " late " + late_text(node.late);
     text += ":";
     for (ValueId id : node.outputs) text += " " + type_text(value(id).desc);
     text += "\n";
@@ -411,6 +431,8 @@ void Graph::rewrite(size_t index, const Schema& schema, const Attributes& attrib
                     const std::vector<ValueId>& inputs, const std::string& name) {
   Node& node = nodes_[index];
   Node changed = node;
+  changed.late.clear();
+  rewritten_ = true;
   if (!name.empty()) changed.name = name;
   changed.schema = &schema;
   changed.attributes = attributes;
@@ -460,6 +482,7 @@ std::vector<ValueId> Graph::insert(size_t before, const Schema& schema, const At
 }
 
 size_t Graph::tidy() {
+  rewritten_ = true;
   // Insertions: before the same node in the order in which they were asked for.
   std::vector<Node> merged;
   merged.reserve(nodes_.size() + inserted_.size());

@@ -2,7 +2,8 @@
 //
 // It is built with the ops of eager calls (`add` infers and checks as they do), rewritten by passes (graph/pass.h),
 // and compiled into a Plan (graph/plan.h).  Shapes are concrete; a graph whose inputs have named axes can be bound
-// to other sizes, which infers every shape again.
+// to other sizes, which infers every shape again.  Attributes and constants that follow from sizes are given as
+// expressions (graph/size_expression.h) for that.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,12 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "graph/size_expression.h"
 #include "ops/op.h"
 
 namespace pl {
 
-using ValueId = int32_t;  // an index into Graph::values()
+// ValueId: an index into Graph::values()
 constexpr ValueId kNoValue = -1;
 constexpr int32_t kInserted = -2;  // Value::node of results of inserted nodes: kInserted - place
 
@@ -29,12 +31,39 @@ struct Value {
   int32_t output = 0;  // which result of that node
 };
 
+// An attribute whose numbers follow from sizes of values before.
+struct LateAttribute {
+  std::string key;
+  bool list = false;                  // else one number
+  std::vector<SizeExpression> sizes;  // one for each number
+};
+
 struct Node {
   std::string name;  // for people: "layer1.0.conv1", "/features/0/Conv"
   const Schema* schema = nullptr;
   Attributes attributes;        // as the user gave them: complete ones are made again for every shape
   std::vector<ValueId> inputs;  // in schema order; kNoValue: an optional input that is absent
   std::vector<ValueId> outputs;
+  std::vector<LateAttribute> late;  // `attributes` has what they are for the present sizes
+};
+
+// What holds for the sizes that a graph may be bound to, or follows from them, beside its ops.
+struct SizeRule {
+  enum class Kind {
+    equal,      // of two sizes: the first == the second
+    different,  // the first != the second
+    less,       // the first < the second
+    at_most,    // the first <= the second
+    numbers,    // the constant `value` of rank 1 holds these sizes
+    number,     // that of rank 0 holds the one size
+    range       // that of rank 1 holds the numbers from the first on, in steps of the third, up to before the second
+  };
+  Kind kind = Kind::equal;
+  std::vector<SizeExpression> sizes;
+  ValueId value = kNoValue;
+  size_t after = 0;  // how many nodes are before it
+
+  std::string str() const;
 };
 
 // A named value that a program keeps between its runs.  It is an input and, where it is updated, an output of the
@@ -70,8 +99,19 @@ class Graph {
   ValueId constant(const std::string& name, TensorRef tensor);
   // Appends an op; its results are numbered consecutively.  Throws as an eager call does, the message naming the node
   // too.
+  // `late` are attributes beside the others.
   std::vector<ValueId> add(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
-                           const std::string& name = "");
+                           const std::string& name = "", const std::vector<LateAttribute>& late = {});
+  // A constant of s64, s32 or f32 whose elements follow from sizes: `kind` is numbers, number or range.
+  ValueId late_constant(const std::string& name, DType dtype, Device& device, SizeRule::Kind kind,
+                        std::vector<SizeExpression> sizes);
+  // The graph holds for such sizes only: `kind` is another one.  Throws Error(unsupported) where it does not hold now.
+  void require_sizes(SizeRule::Kind kind, const SizeExpression& left, const SizeExpression& right);
+  // Names in texts are of axes.
+  SizeExpression size_expression(std::string_view text) const;
+  std::vector<SizeExpression> size_expressions(std::string_view text) const;  // "n,s*64"
+  std::vector<LateAttribute> late_attributes(std::string_view text) const;    // "shape=[n,s*64] start=s-1"
+  static std::string late_text(const std::vector<LateAttribute>& late);       // as it is read
   void output(ValueId value, const std::string& name, std::optional<Layout> layout);
   // A value kept between runs, named as `name` alone.  `parameter`: one that gradients are taken of.
   ValueId keep(const std::string& name, TensorRef initial, bool parameter);
@@ -91,6 +131,7 @@ class Graph {
   // Forgets the tensor of a kept value, which is null from here on.
   TensorRef take_initial(size_t kept) { return std::exchange(kept_[kept].initial, nullptr); }
   int32_t find_kept(const std::string& name) const;  // an index into kept(), -1 if there is none
+  const std::vector<SizeRule>& rules() const { return rules_; }
   const Value& value(ValueId id) const { return values_[size_t(id)]; }
   const Node& node(size_t index) const { return nodes_[index]; }
   // The node that makes a value, or null for inputs, constants and kNoValue.
@@ -111,6 +152,8 @@ class Graph {
   // and what inference throws where an op does not permit the size.
   Graph bound(const std::map<std::string, int64_t>& sizes) const;
   std::map<std::string, int64_t> axes() const;  // every named axis and its size
+  // Forgets what is for other sizes than the present ones.
+  void forget_rules();
 
   std::string str() const;   // for people, one op a line
   std::string dot() const;   // Graphviz
@@ -142,12 +185,21 @@ class Graph {
   ValueId add_value(const std::string& name, const TensorDesc& desc, int32_t node, int32_t output);
   Node make_node(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                  const std::string& name, int32_t index);
+  int64_t evaluated(const SizeExpression& size) const;
+  // As they are for the sizes that values have now (graph/size_rules.cpp).
+  void check(const SizeRule& condition) const;
+  TensorRef tensor_of(const SizeRule& constant, DType dtype, Device& device) const;
+  Attributes with_late(Attributes attributes, const std::vector<LateAttribute>& late) const;
+  // Takes over a rule of another graph, whose values have `places` in this one.
+  void follow(const SizeRule& rule, const Value& old, std::vector<ValueId>& places);
 
   std::vector<Value> values_;
   std::vector<Node> nodes_;
   std::vector<GraphInput> inputs_;
   std::vector<GraphOutput> outputs_;
   std::vector<KeptValue> kept_;
+  std::vector<SizeRule> rules_;                        // in the order in which they were given
+  bool rewritten_ = false;                             // by passes, which know the present sizes only
   std::map<std::string, int32_t, std::less<>> names_;  // of values: how often the name was wanted
   struct Inserted {
     size_t before;

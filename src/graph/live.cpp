@@ -413,7 +413,7 @@ void Plan::Live::build_challenger() {
   variant.assignment = it.assignment;
   std::map<Maker, Layout> layouts;
   std::vector<std::unique_ptr<Variant>> parts;
-  parts.push_back(plan_.part_of(variant, 0, variant.nodes.size(), layouts, *plan_.constants_));
+  parts.push_back(plan_.part_of(variant, 0, variant.nodes.size(), layouts));
   BodyRef body = plan_.body_of(std::move(parts));
   if (plan_.options_.memory_limit) {
     size_t bytes = body->chains->bytes_between();

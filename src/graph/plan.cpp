@@ -11,6 +11,7 @@
 #include "dispatch/runner.h"
 #include "graph/compiler.h"
 #include "graph/live.h"
+#include "graph/sizes.h"
 
 namespace pl {
 namespace {
@@ -79,6 +80,8 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
       options.math = parse_math(text(key, value));
     } else if (key == "memory_limit") {
       options.memory_limit = size_t(integer(key, value, int64_t(1) << 50));
+    } else if (key == "program_memory") {
+      options.program_memory = size_t(integer(key, value, int64_t(1) << 50));
     } else if (key == "simplify" || key == "deterministic") {
       const auto* flag = std::get_if<bool>(&value);
       require(flag != nullptr, Code::invalid_argument, "compile: ", key, " is ", to_text(value),
@@ -108,7 +111,7 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
     } else {
       fail(Code::invalid_argument, "compile: there is no option \"", key,
            "\"; expected one of device, layout, threads, tune, seconds, slice, streams, math, memory_limit, "
-           "deterministic, simplify, without");
+           "program_memory, deterministic, simplify, without");
     }
   }
   return options;
@@ -133,14 +136,27 @@ void Plan::freeze() {
   if (live_) live_->freeze();
 }
 
+std::unique_ptr<Program> Plan::program_of(const Variant& variant, const Assignment& assignment) const {
+  return std::make_unique<Program>(*context_, variant.graph, variant.nodes, assignment, *home_, variant.threads,
+                                   *conversions_, *constants_, options_.in_place, arenas_);
+}
+
+void Plan::extend(Graph other) {
+  require(sizes_ != nullptr, Code::unsupported,
+          "plan: its inputs have no named axes, so it serves the sizes of its graph only");
+  sizes_->add(std::move(other));
+}
+
 std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Graph& graph, const PlanOptions& options) {
   require(!graph.outputs().empty(), Code::invalid_argument, "compile: the graph has no outputs");
   std::shared_ptr<Plan> plan(new Plan());
   plan->context_ = std::move(context);
   plan->graph_ = graph;
   plan->options_ = options;
-  plan->conversions_ = std::make_unique<Conversions>(*plan->context_, plan->context_->catalog());
-  plan->constants_ = std::make_unique<PackedConstants>(*plan->context_);
+  plan->conversions_ = std::make_shared<Conversions>(*plan->context_, plan->context_->catalog());
+  plan->constants_ = std::make_shared<PackedConstants>(*plan->context_);
+  if (!graph.axes().empty() && graph.kept().empty()) plan->sizes_ = std::make_unique<Sizes>(*plan);
+  plan->graph_.forget_rules();
   Compiler(*plan, options).compile();
   plan->place_states();
   plan->context_->trim_choices();
@@ -221,6 +237,7 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
       names += (names.empty() ? ": " : ", ") + graph_.value(input->value).name;
     fail(Code::invalid_argument, "plan: ", inputs.size(), " inputs given, expected ", expected, names);
   }
+  if (sizes_ && sizes_->are_others(inputs)) return sizes_->at(inputs)->run_now(inputs, destinations);
   std::unique_lock<std::mutex> turn(taking_turns_, std::defer_lock);
   if (!states_.empty()) turn.lock();
   std::vector<TensorRef> kept;  // converted inputs
@@ -402,7 +419,9 @@ std::string Plan::summary_json() const {
     json.object().field("dtype", std::string(name_of(dtype))).field("why", why_widened(dtype)).end();
   json.end().key("passes").object();
   for (const PassReport& pass : passes_) json.field(pass.name, pass.rewrites);
-  json.end().field("recalled", recalled_).field("seconds", seconds_).field("packing_seconds", packing_seconds_).end();
+  json.end();
+  if (sizes_) sizes_->describe(json);
+  json.field("recalled", recalled_).field("seconds", seconds_).field("packing_seconds", packing_seconds_).end();
   return json.str();
 }
 

@@ -50,8 +50,9 @@ struct PlanOptions {
   Math math = Math::fp32;   // what products of f32 may be rounded to; at least the context's
   size_t memory_limit = 0;  // bytes of arenas, beside weights; 0: none.  To keep it a batch is cut smaller, then
                             // ways of ops with less workspace are taken
-  bool simplify = true;     // run the passes
-  std::vector<std::string> without;  // passes to leave out
+  std::optional<size_t> program_memory;  // bytes of programs for further sizes (graph/sizes.h)
+  bool simplify = true;                  // run the passes
+  std::vector<std::string> without;      // passes to leave out
   // Left out as "widen", "windows" and "in_place" in `without`.
   bool widen = true;     // dtypes that the processor does not multiply are held as f32 (graph/half_precision.h)
   bool windows = true;   // parts of concats may be written, parts of tensors read, with strides
@@ -87,7 +88,10 @@ class Plan {
 
   // Inputs in the order of inputs(), of their shapes and dtypes; other layouts and devices are converted.  Where
   // destinations[i] is given, the result is written there; else a new tensor is returned.
+  // Of a graph with named axes, tensors of any sizes (graph/sizes.h).
   std::vector<TensorRef> run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations = {});
+  // Serves sizes too for which its graph was not made, and that one is: of the same inputs and outputs.
+  void extend(Graph other);
 
   // Writes graph, weights and choices to a file, whole or not at all.  Throws Error(io).
   void save(const std::string& path) const;
@@ -110,6 +114,7 @@ class Plan {
   class Compiler;
   struct Cut;
   class Live;
+  class Sizes;
   // What runs; live tuning puts another in its place.
   struct Body {
     std::vector<std::unique_ptr<Variant>> parts;  // most often one
@@ -122,6 +127,8 @@ class Plan {
   // In this thread, without regard to what others run.
   std::vector<TensorRef> run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
   BodyRef body() const;
+  void forget_alternatives();  // keeps of all that could be chosen for its nodes what was chosen; nothing competes then
+  std::unique_ptr<Program> program_of(const Variant& variant, const Assignment& assignment) const;
   std::vector<Choice> choices(const Variant& variant) const;  // by node; explaining_ must be held
   std::string explain(const Variant& variant) const;          // the same
   std::string explain_rest(const Variant& variant) const;     // where its rest chose otherwise; the same
@@ -137,8 +144,8 @@ class Plan {
   std::unique_ptr<Variant> rest_for(int64_t images) const;  // the last of the batch, on all threads; the same
   // The choices of a variant for nodes [first, end), lowered by themselves.  `layouts` of what comes from nodes before;
   // those of what it hands to nodes behind are added.
-  std::unique_ptr<Variant> part_of(const Variant& variant, size_t first, size_t end, std::map<Maker, Layout>& layouts,
-                                   PackedConstants& constants) const;
+  std::unique_ptr<Variant> part_of(const Variant& variant, size_t first, size_t end,
+                                   std::map<Maker, Layout>& layouts) const;
   std::unique_ptr<Chains> chains_of(const std::vector<std::unique_ptr<Variant>>& parts) const;
   BodyRef body_of(std::vector<std::unique_ptr<Variant>> parts) const;
   void adopt(BodyRef body);
@@ -171,15 +178,17 @@ class Plan {
   PlanOptions options_;
   Device* home_ = nullptr;
   int threads_ = 1;
-  std::unique_ptr<Conversions> conversions_;
+  std::shared_ptr<Conversions> conversions_;
   // Kept values on the device, by their numbers, and where a run writes those that it updates: then the two change
   // places, so that a run that fails, or one that another takes the place of, leaves them as they were.
   std::vector<TensorRef> states_, updates_;
   mutable std::mutex taking_turns_;  // of runs, where values are kept
   mutable std::mutex changing_;      // guards the body, the trials, and the constants of the graph
   BodyRef body_;
-  std::unique_ptr<PackedConstants> constants_;  // while programs are made; then null
+  std::shared_ptr<PackedConstants> constants_;  // while programs are made; then null
+  std::shared_ptr<SharedArenas> arenas_;        // null: programs have their own
   std::unique_ptr<Live> live_;                  // null: nothing competes
+  std::unique_ptr<Sizes> sizes_;                // null: for the sizes of its graph only
   std::vector<PassReport> passes_;
   std::vector<DType> widened_;  // those held as f32 between inputs and outputs
   struct Trial {

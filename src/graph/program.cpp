@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <set>
 #include <thread>
 
+#include "core/files.h"
 #include "core/threads.h"
 #include "dispatch/cost_model.h"
 #include "dispatch/runner.h"
 #include "graph/arena.h"
 #include "graph/lowering.h"
+#include "graph/records.h"
 #include "profile/profile.h"
 
 namespace pl {
@@ -28,10 +31,27 @@ class Stopwatch {
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
 };
 
-// By the tensor, not by the value's number: that differs between the graphs of a plan's variants.
-std::string constant_key(const TensorRef& constant, const std::string& form, const Device& device) {
-  return concat(static_cast<const void*>(constant.get()), '\t', form, '\t', device.name());
+// 128 bits, so that equal ones may be taken for equal contents.
+std::string hash_of(const char* data, size_t bytes) {
+  uint64_t a = bytes, b = ~uint64_t(bytes);
+  const auto mix = [&](uint64_t word) {
+    a = (a ^ word) * 0x9e3779b97f4a7c15u;
+    a ^= a >> 32;
+    b = ((b << 23 | b >> 41) + word) * 0xc2b2ae3d27d4eb4fu;
+  };
+  size_t i = 0;
+  for (; i + 8 <= bytes; i += 8) {
+    uint64_t word;
+    std::memcpy(&word, data + i, 8);
+    mix(word);
+  }
+  uint64_t last = 0;
+  if (i < bytes) std::memcpy(&last, data + i, bytes - i);
+  mix(last);
+  return hex(a) + hex(b);
 }
+
+const void* place_of(const Buffer& buffer) { return buffer.host() ? buffer.host() : &buffer; }
 
 std::string tensor_form(const TensorDesc& wanted) { return wanted.str() + wanted.layout.generic_str(); }
 
@@ -39,42 +59,114 @@ std::string tensor_form(const TensorDesc& wanted) { return wanted.str() + wanted
 
 // ---- constants ----
 
+void PackedConstants::share(const Graph& source) {
+  std::lock_guard<std::mutex> guard(lock_);
+  shared_ = true;
+  for (const Value& value : source.values())
+    if (value.constant) sources_.emplace(place_of(*value.constant->buffer()), value.constant->buffer());
+}
+
+// Never by the value's number: that differs between the graphs of a plan's variants.  With the lock.
+std::string PackedConstants::key_of(const TensorRef& constant, const std::string& form, const Device& device) const {
+  const std::string rest = "\t" + form + "\t" + device.name();
+  if (!shared_) return concat(static_cast<const void*>(constant.get())) + rest;
+  const TensorDesc& desc = constant->desc();
+  const BufferRef& buffer = constant->buffer();
+  const std::string description = tensor_form(desc) + joined(desc.strides.vector()) + "+" + std::to_string(desc.offset);
+  if (sources_.count(place_of(*buffer))) return concat(place_of(*buffer), '\t') + description + rest;
+  const size_t bytes = std::min(desc.size_bytes(), buffer->bytes());
+  const uint64_t version = buffer->version();
+  Contents& known = contents_[buffer.get()];
+  if (known.buffer.lock() != buffer || known.version != version || known.bytes != bytes) {
+    known = {buffer, version, bytes, {}};
+    std::vector<char> copy(buffer->device().host_memory() ? 0 : bytes);
+    if (!copy.empty()) buffer->device().read(*buffer, 0, copy.data(), bytes);
+    known.text = hash_of(copy.empty() ? static_cast<const char*>(buffer->host()) : copy.data(), bytes);
+  }
+  return known.text + '\t' + description + rest;
+}
+
+double PackedConstants::seconds() const {
+  std::lock_guard<std::mutex> guard(lock_);
+  return seconds_;
+}
+
 TensorRef PackedConstants::tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device,
                                   const std::string& why) {
-  TensorRef& known = tensors_[constant_key(graph.value(value).constant, tensor_form(wanted), device)];
+  std::lock_guard<std::mutex> guard(lock_);
+  const TensorRef& constant = graph.value(value).constant;
+  TensorRef& known = tensors_[key_of(constant, tensor_form(wanted), device)];
   const Stopwatch watch(known ? nullptr : &seconds_);
-  if (!known)
-    known = context_.runner().convert(graph.value(value).constant, device, wanted, "weights", why, false, true);
+  if (!known) known = context_.runner().convert(constant, device, wanted, "weights", why, false, true);
   return known;
 }
 
 BufferRef PackedConstants::packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
                                   Device& device, const std::string& why) {
-  BufferRef& known =
-      packed_[constant_key(graph.value(value).constant, candidate.provider + "/" + packing.form, device)];
+  std::lock_guard<std::mutex> guard(lock_);
+  const TensorRef& constant = graph.value(value).constant;
+  BufferRef& known = packed_[key_of(constant, candidate.provider + "/" + packing.form, device)];
   const Stopwatch watch(known ? nullptr : &seconds_);
-  if (!known)
-    known = context_.runner().packed(graph.value(value).constant, device, candidate, packing, why, false, true);
+  if (!known) known = context_.runner().packed(constant, device, candidate, packing, why, false, true);
   return known;
 }
 
 bool PackedConstants::has_tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device) const {
   const TensorRef& constant = graph.value(value).constant;
-  return (&constant->device() == &device && same_memory(constant->desc(), wanted)) ||
-         tensors_.count(constant_key(constant, tensor_form(wanted), device));
+  if (&constant->device() == &device && same_memory(constant->desc(), wanted) && is_aligned(*constant)) return true;
+  std::lock_guard<std::mutex> guard(lock_);
+  return tensors_.count(key_of(constant, tensor_form(wanted), device));
 }
 
 bool PackedConstants::has_packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
                                  Device& device) const {
-  return packed_.count(constant_key(graph.value(value).constant, candidate.provider + "/" + packing.form, device));
+  std::lock_guard<std::mutex> guard(lock_);
+  return packed_.count(key_of(graph.value(value).constant, candidate.provider + "/" + packing.form, device));
 }
 
 // A program holds buffers, and a tensor for some of its constants.
 void PackedConstants::release_unused() {
-  for (auto it = tensors_.begin(); it != tensors_.end();)
-    it = it->second.use_count() == 1 && it->second->buffer().use_count() == 1 ? tensors_.erase(it) : std::next(it);
+  std::lock_guard<std::mutex> guard(lock_);
+  const auto is_source = [&](const TensorRef& tensor) { return sources_.count(place_of(*tensor->buffer())) != 0; };
+  for (auto it = tensors_.begin(); it != tensors_.end();) {
+    const bool unused = !it->second || (it->second.use_count() == 1 &&
+                                        (it->second->buffer().use_count() == 1 || is_source(it->second)));
+    it = unused ? tensors_.erase(it) : std::next(it);
+  }
   for (auto it = packed_.begin(); it != packed_.end();)
-    it = it->second.use_count() == 1 ? packed_.erase(it) : std::next(it);
+    it = !it->second || it->second.use_count() == 1 ? packed_.erase(it) : std::next(it);
+  for (auto it = contents_.begin(); it != contents_.end();)
+    it = it->second.buffer.expired() ? contents_.erase(it) : std::next(it);
+}
+
+// ---- shared memory ----
+
+BufferRef SharedArenas::take(Device& device, size_t bytes) {
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    auto best = free_.end();
+    for (auto it = free_.begin(); it != free_.end(); ++it)
+      if (&(*it)->device() == &device && (best == free_.end() || (*it)->bytes() > (*best)->bytes())) best = it;
+    if (best != free_.end()) {
+      const BufferRef block = std::move(*best);
+      free_.erase(best);
+      if (block->bytes() >= bytes) return block;  // else it goes, and a larger one comes
+    }
+  }
+  device.release_cache();
+  return device.allocate(std::max<size_t>(bytes, 1));
+}
+
+void SharedArenas::give(BufferRef block) {
+  std::lock_guard<std::mutex> guard(lock_);
+  free_.push_back(std::move(block));
+}
+
+size_t SharedArenas::bytes() const {
+  std::lock_guard<std::mutex> guard(lock_);
+  size_t sum = 0;
+  for (const BufferRef& block : free_) sum += block->bytes();
+  return sum;
 }
 
 // ---- making ----
@@ -92,12 +184,37 @@ struct Program::Instance {
     size_t offset;
   };
   std::vector<View> views;
+  struct Part {  // of a shared block
+    Buffer* buffer;
+    size_t block, offset;
+  };
+  std::vector<Part> parts;
+  std::vector<const void*> bases;  // by block: where it was in the last run
 };
+
+namespace {
+
+// Makes a buffer of our own describe other memory.
+void move_to(Buffer& buffer, void* host) {
+  Block& block = buffer.block();
+  if (block.host == host) return;
+  block.host = host;
+  std::lock_guard<std::mutex> guard(block.companions_lock);
+  block.companions.clear();  // they describe where it was before
+}
+
+BufferRef nowhere(Device& device, size_t bytes) {
+  auto block = std::make_unique<Block>();
+  block->bytes = bytes;
+  return std::make_shared<Buffer>(device.shared_from_this(), std::move(block), nullptr);
+}
+
+}  // namespace
 
 Program::Program(Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
                  const Assignment& assignment, Device& home, int threads, Conversions& conversions,
-                 PackedConstants& constants, bool in_place)
-    : context_(context), home_(home), threads_(threads) {
+                 PackedConstants& constants, bool in_place, std::shared_ptr<SharedArenas> arenas)
+    : context_(context), home_(home), threads_(threads), arenas_(std::move(arenas)) {
   Lowering(*this, context, graph, nodes, assignment, conversions, constants).lower(in_place);
   plan_memory();
   free_.push_back(make_instance());
@@ -137,6 +254,14 @@ void Program::plan_memory() {
   }
 }
 
+void Program::replace_entries(const std::function<EntryRef(const EntryRef& entry, const Way& way)>& replacement) {
+  for (Step& step : steps_) {
+    if (!step.entry || !step.way) continue;
+    step.entry = replacement(step.entry, *step.way);
+    step.way = &step.entry->ways[0];
+  }
+}
+
 size_t Program::constant_bytes_beside(const Program& other) const {
   std::set<const Buffer*> held;
   for (const Storage& storage : other.storages_) held.insert(storage.constant.get());
@@ -149,7 +274,9 @@ size_t Program::constant_bytes_beside(const Program& other) const {
 std::unique_ptr<Program::Instance> Program::make_instance() {
   auto instance = std::make_unique<Instance>();
   std::vector<BufferRef> blocks;
-  for (const auto& [device, bytes] : blocks_) blocks.push_back(device->allocate(std::max<size_t>(bytes, 1)));
+  for (const auto& [device, bytes] : blocks_)
+    blocks.push_back(shares(*device) ? nullptr : device->allocate(std::max<size_t>(bytes, 1)));
+  instance->bases.assign(blocks.size(), nullptr);
   std::map<std::pair<int, size_t>, Buffer*> known;  // by storage and offset
   std::map<std::pair<int, size_t>, size_t> views;   // the same, of externals: index into views
   const auto slot = [&](const Place& place) {
@@ -165,15 +292,16 @@ std::unique_ptr<Program::Instance> Program::make_instance() {
                               : storage.constant;
         } else if (storage.kind == Storage::Kind::arena) {
           made = blocks[storage.block];
-          const size_t offset = storage.offset + place.offset;
-          if (storage.device->host_memory())
-            made = storage.device->part(made, offset, std::max<size_t>(1, storage.bytes - place.offset));
-        } else {
-          if (storage.device->host_memory()) {
-            auto block = std::make_unique<Block>();
-            block->bytes = storage.bytes - place.offset;
-            made = std::make_shared<Buffer>(storage.device->shared_from_this(), std::move(block), nullptr);
+          const size_t offset = storage.offset + place.offset,
+                       bytes = std::max<size_t>(1, storage.bytes - place.offset);
+          if (shares(*storage.device)) {
+            made = nowhere(*storage.device, bytes);
+            instance->parts.push_back({made.get(), storage.block, offset});
+          } else if (storage.device->host_memory()) {
+            made = storage.device->part(made, offset, bytes);
           }
+        } else {
+          if (storage.device->host_memory()) made = nowhere(*storage.device, storage.bytes - place.offset);
           views[key] = instance->views.size();
           instance->views.push_back(
               {made.get(), {}, storage.kind == Storage::Kind::output, storage.index, place.offset});
@@ -193,6 +321,21 @@ std::unique_ptr<Program::Instance> Program::make_instance() {
     slot(step.workspace);
   }
   return instance;
+}
+
+std::vector<BufferRef> Program::take_blocks(Instance& instance) {
+  std::vector<BufferRef> blocks(blocks_.size());
+  std::vector<bool> moved(blocks_.size(), false);
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (!shares(*blocks_[i].first)) continue;
+    blocks[i] = arenas_->take(*blocks_[i].first, blocks_[i].second);
+    moved[i] = instance.bases[i] != blocks[i]->host();
+    instance.bases[i] = blocks[i]->host();
+  }
+  if (std::find(moved.begin(), moved.end(), true) != moved.end())
+    for (const Instance::Part& part : instance.parts)
+      if (moved[part.block]) move_to(*part.buffer, static_cast<char*>(blocks[part.block]->host()) + part.offset);
+  return blocks;
 }
 
 // ---- running ----
@@ -265,11 +408,15 @@ bool Program::run(const External* inputs, const External* outputs, std::vector<d
   struct Return {
     Program& program;
     std::unique_ptr<Instance>& instance;
+    std::vector<BufferRef> blocks;
     ~Return() {
+      for (BufferRef& block : blocks)
+        if (block) program.arenas_->give(std::move(block));
       std::lock_guard<std::mutex> guard(program.lock_);
       program.free_.push_back(std::move(instance));
     }
-  } give_back{*this, instance};
+  } give_back{*this, instance, {}};
+  if (arenas_) give_back.blocks = take_blocks(*instance);
 
   for (Instance::View& view : instance->views) {
     const External& external = (view.output ? outputs : inputs)[view.index];
@@ -277,12 +424,7 @@ bool Program::run(const External* inputs, const External* outputs, std::vector<d
       for (size_t slot : view.slots) instance->slots[slot] = external.buffer;
       continue;
     }
-    Block& block = view.buffer->block();
-    void* host = static_cast<char*>(external.buffer->host()) + external.offset + view.offset;
-    if (block.host == host) continue;
-    block.host = host;
-    std::lock_guard<std::mutex> guard(block.companions_lock);
-    block.companions.clear();  // they describe where it was before
+    move_to(*view.buffer, static_cast<char*>(external.buffer->host()) + external.offset + view.offset);
   }
   refuse_after_fork();
   if (uses_cpu_) use_threads(threads_);

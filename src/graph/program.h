@@ -16,14 +16,21 @@
 
 namespace pl {
 
-// Constants as kernels want them, shared by the programs of a plan and those that are tried for it.
+// Constants as kernels want them, shared by the programs of a plan, those that are tried for it, and those for other
+// sizes.  Any number of threads may use it.
+//
+// A form's key holds the constant and what its packing depends on, never the op.  A constant is known by its tensor,
+// or, where a plan has programs for several sizes, by its storage if that is one of the graph's as it was given, else
+// by its contents: passes compute such constants anew for each size.
 class PackedConstants {
  public:
   explicit PackedConstants(Context& context) : context_(context) {}
+  // From here on constants are known by storage and contents; those of `source` live as long as this.
+  void share(const Graph& source);
   TensorRef tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device, const std::string& why);
   BufferRef packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
                    Device& device, const std::string& why);
-  double seconds() const { return seconds_; }  // that making them took
+  double seconds() const;  // that making them took
   // Whether that was made before; of tensors that lie in that description already, true.
   bool has_tensor(const Graph& graph, ValueId value, const TensorDesc& wanted, Device& device) const;
   bool has_packed(const Graph& graph, ValueId value, const Candidate& candidate, const Packing& packing,
@@ -32,10 +39,34 @@ class PackedConstants {
   void release_unused();
 
  private:
+  std::string key_of(const TensorRef& constant, const std::string& form, const Device& device) const;
+
   double seconds_ = 0;
   Context& context_;
+  mutable std::mutex lock_;
+  bool shared_ = false;
+  std::map<const void*, BufferRef> sources_;  // by where they lie: memory that was lent twice is the same
+  struct Contents {
+    std::weak_ptr<Buffer> buffer;
+    uint64_t version = 0;
+    size_t bytes = 0;  // of its beginning
+    std::string text;  // a hash of these
+  };
+  mutable std::map<const Buffer*, Contents> contents_;  // of buffers that are not sources
   std::map<std::string, TensorRef> tensors_;
   std::map<std::string, BufferRef> packed_;
+};
+
+// Memory in which programs run that take turns: a run takes a block, and gives it back.
+class SharedArenas {
+ public:
+  BufferRef take(Device& device, size_t bytes);  // at least so many
+  void give(BufferRef block);
+  size_t bytes() const;  // of the blocks that no run has
+
+ private:
+  mutable std::mutex lock_;
+  std::vector<BufferRef> free_;
 };
 
 // Asked after each step of a run: how many are done, and what they took in ms.  False: the others are left out.
@@ -76,9 +107,11 @@ class Program {
   };
 
   // `in_place`: results may lie where an input lay that is read for the last time.  `threads`: of ops on `cpu`. `home`:
-  // where inputs come from and outputs go to.
+  // where inputs come from and outputs go to.  `arenas`: memory on devices with addresses, shared with others; null:
+  // the program has its own.
   Program(Context& context, const Graph& graph, const std::vector<NodeStates>& nodes, const Assignment& assignment,
-          Device& home, int threads, Conversions& conversions, PackedConstants& constants, bool in_place = true);
+          Device& home, int threads, Conversions& conversions, PackedConstants& constants, bool in_place = true,
+          std::shared_ptr<SharedArenas> arenas = nullptr);
   ~Program();
 
   const std::vector<Step>& steps() const { return steps_; }
@@ -89,6 +122,8 @@ class Program {
   // none.
   const std::map<ValueId, TensorRef>& constants() const { return constants_; }
   int threads() const { return threads_; }
+  // Has steps refer to other entries with the same way.
+  void replace_entries(const std::function<EntryRef(const EntryRef& entry, const Way& way)>& replacement);
   // Bytes of memory().constant_bytes that another program does not hold too.
   size_t constant_bytes_beside(const Program& other) const;
 
@@ -114,7 +149,10 @@ class Program {
   struct Instance;
 
   void plan_memory();
+  bool shares(const Device& device) const { return arenas_ && device.host_memory(); }
   std::unique_ptr<Instance> make_instance();
+  // Takes shared blocks for a run, and moves what lies in them to where they lie.
+  std::vector<BufferRef> take_blocks(Instance& instance);
   void run_step(const Step& step, Buffer* const* slots);
   void record(const Step& step, Buffer* const* slots);
 
@@ -129,6 +167,7 @@ class Program {
   std::map<ValueId, TensorRef> constants_;
   std::vector<std::pair<Device*, size_t>> blocks_;  // of the arenas, with their bytes: one where memory has addresses
   ProgramMemory memory_;
+  std::shared_ptr<SharedArenas> arenas_;
   std::mutex lock_;
   std::vector<std::unique_ptr<Instance>> free_;
 };

@@ -208,8 +208,8 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
     reason = "its device " + device + " is not here";
   } else {
     plan->home_ = &plan->context_->device(device);
-    plan->conversions_ = std::make_unique<Conversions>(*plan->context_, plan->context_->catalog());
-    plan->constants_ = std::make_unique<PackedConstants>(*plan->context_);
+    plan->conversions_ = std::make_shared<Conversions>(*plan->context_, plan->context_->catalog());
+    plan->constants_ = std::make_shared<PackedConstants>(*plan->context_);
     reason = plan->environment() == environment
                  ? plan->take(choices)
                  : "it was made for \"" + environment + "\", this is \"" + plan->environment() + "\"";

@@ -49,8 +49,7 @@ bool Plan::Compiler::add_contender(Variant& variant, std::vector<Contender>& lis
   const double began = elapsed();
   Contender contender;
   contender.name = name;
-  contender.program = std::make_unique<Program>(context_, variant.graph, variant.nodes, assignment, *plan_.home_,
-                                                variant.threads, *plan_.conversions_, constants_, options_.in_place);
+  contender.program = plan_.program_of(variant, assignment);
   contender.assignment = std::move(assignment);
   list.push_back(std::move(contender));
   build_seconds_ = std::max(build_seconds_, elapsed() - began);

@@ -49,7 +49,7 @@ def test_the_same_results_wherever_weights_lie(tmp_path, padding):
     numpy.testing.assert_array_equal(compiled(path).run(x)[0], compiled(proto).run(x)[0])
 
 
-def test_other_sizes_read_the_file_again(tmp_path):
+def test_other_sizes_read_the_file_that_was_compiled(tmp_path):
     path = tmp_path / "model.onnx"
     onnx.save(model(), path)
     plan = compiled(path)
@@ -57,9 +57,8 @@ def test_other_sizes_read_the_file_again(tmp_path):
     numpy.testing.assert_allclose(plan.run(x)[0], compiled(path, 3).run(x)[0])
     onnx.save(model(width=68), tmp_path / "other")
     (tmp_path / "other").replace(path)
-    with pytest.raises(pl.FileError, match="has changed since"):
-        plan.run(RNG.standard_normal((4, 64)).astype("float32"))
-    numpy.testing.assert_allclose(plan.run(x[:2])[0], plan.run(x)[0][:2], rtol=1e-5, atol=1e-5)
+    y = plan.run(x[:2])[0]  # the file that the plan was made of goes on to be there for it
+    numpy.testing.assert_allclose(y, plan.run(x)[0][:2], rtol=1e-5, atol=1e-5)
 
 
 def outcome(given):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy
 
 from ...errors import InvalidArgumentError, UnsupportedError
+from ...sizes import is_late
 from ..fold import room
 from ..node import Node, dtype_text, numpy_of
 from ..operand import Known, Operand, Result
@@ -51,26 +54,28 @@ def constant_of_shape(node: Node) -> Result:
     if value.size != 1:
         raise InvalidArgumentError(f"attribute value has {value.size} elements, expected 1")
     shape = node.integers_at(0)
+    if is_late(shape):
+        return node.op("expand", Known(value.reshape(())), shape)
     return numpy.broadcast_to(value.reshape(()), room(shape, value.dtype, "ConstantOfShape"))
 
 
 @converter("Shape", since=1)
 def shape(node: Node) -> Result:
     sizes = node.x(0).shape
-    return numpy.asarray(sizes[slice(node.integer("start", 0), node.integer("end", None))], "int64")
+    return Known.of_sizes(list(sizes[slice(node.integer("start", 0), node.integer("end", None))]))
 
 
 @converter("Size", since=1)
 def size(node: Node) -> Result:
-    count = 1
-    for n in node.x(0).shape:
-        count *= n
-    return numpy.asarray(count, "int64")
+    return Known.of_sizes(math.prod(node.x(0).shape))
 
 
 @converter("Range", since=11, note="of known numbers")
 def range_(node: Node) -> Result:
     node.ignore("stash_type")
+    sizes = [node.size_at(i) for i in range(3)]
+    if is_late(sizes) and numpy_of(node.x(0)) == numpy.int64:
+        return node.arange(*sizes)
     start, limit, delta = (node.known(i).reshape(()) for i in range(3))
     first, last, step = (float(v) if v.dtype.kind not in "iu" else int(v) for v in (start, limit, delta))
     if step == 0 or step != step:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ...sizes import broadcast_sizes, is_late, max_size, min_size, same_sizes
 from ..fold import arange, room
 from ..node import Node, numpy_of
 from ..operand import Known, Operand, Result
@@ -25,9 +27,9 @@ def reshape(node: Node) -> Result:
     if wanted.count(-1) == 1 and 0 not in wanted:
         known = -math.prod(wanted)
         wanted = [math.prod(x.shape) // known if size == -1 else size for size in wanted]
-    if min(wanted, default=0) < 0 or math.prod(wanted) != math.prod(x.shape):
+    if any(size < 0 for size in wanted) or math.prod(wanted) != math.prod(x.shape):
         raise ShapeError(f"shape is {wanted}, which does not fit x with shape {list(x.shape)}")
-    return x if tuple(wanted) == x.shape else node.op("reshape", x, wanted)
+    return x if same_sizes(wanted, x.shape) else node.op("reshape", x, wanted)
 
 
 @converter("Flatten", since=1)
@@ -92,7 +94,7 @@ def concat(node: Node) -> Result:
 
 def _split(node: Node, axis: int, sections: list[int]) -> Result:
     x = node.x(0)
-    if min(sections, default=0) < 0 or sum(sections) != x.shape[axis]:
+    if any(size < 0 for size in sections) or sum(sections) != x.shape[axis]:
         raise ShapeError(f"split is {sections}, expected sizes whose sum is {x.shape[axis]}")
     if len(sections) != len(node.proto.output):
         raise ShapeError(f"split is {sections}, expected {len(node.proto.output)} sizes, one for each output")
@@ -127,6 +129,8 @@ def _even(node: Node, size: int) -> list[int]:
     count = len(node.proto.output)
     if count < 1:
         raise InvalidArgumentError("there are no outputs")
+    if size % count == 0:
+        return [size // count] * count
     each = -(-size // count)
     sections = [max(min(each, size - i * each), 0) for i in range(count)]
     if node.opset < 18 and size % count:
@@ -156,9 +160,14 @@ def _sliced(node: Node, starts: list[int], ends: list[int], axes: list[int], ste
     axes = node.axes(axes, x.ndim)
     if 0 in steps:
         raise InvalidArgumentError(f"steps is {steps}, expected none to be 0")
-    forward: list[tuple[int, int, int, int]] = []
+    forward: list[tuple[Any, Any, int, int]] = []
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         size = x.shape[axis]
+        if is_late([start, end, size]) and step == 1:
+            first, last = _place(start, size), _place(end, size)
+            if not same_sizes([first, last], [0, size]):
+                forward.append((first, max_size(first, last), axis, 1))
+            continue
         where = range(size)[slice(start, end, step)]
         if step < 0 and len(where) > 1:
             x = node.op("index_select", x, axis, Known(arange(where.start, where.stop, where.step)))
@@ -171,11 +180,18 @@ def _sliced(node: Node, starts: list[int], ends: list[int], axes: list[int], ste
     return node.op("slice", x, *(list(part) for part in zip(*forward, strict=True)))
 
 
+def _place(index: Any, size: Any) -> Any:
+    """Where a slice of an axis begins or ends: negative places count from the end, those beyond it are the end."""
+    if index < 0:
+        return max_size(index + size, 0)
+    return size if not is_late(index) and index >= 2**31 - 1 else min_size(index, size)
+
+
 @converter("Gather", since=1)
 def gather(node: Node) -> Result:
     x, index = node.x(0), node.x(1)
     axis = node.axis(node.integer("axis", 0), x.ndim)
-    if isinstance(index, Known) and not isinstance(x, Known) and index.ndim <= 1 and index.array.size == 1:
+    if isinstance(index, Known) and not isinstance(x, Known) and index.ndim <= 1 and math.prod(index.shape) == 1:
         # One place: a slice, which is a view.
         at = int(index.array.reshape(-1)[0])
         at = node.axis(at, x.shape[axis], "index")
@@ -223,16 +239,16 @@ def gather_nd(node: Node) -> Result:
 def expand(node: Node) -> Result:
     x, wanted = node.x(0), node.integers_at(1)
     try:
-        shape = list(numpy.broadcast_shapes(x.shape, tuple(wanted)))
+        shape = broadcast_sizes(x.shape, wanted)
     except ValueError:
         raise ShapeError(f"shape is {wanted}, which does not broadcast with x, {list(x.shape)}") from None
-    return x if tuple(shape) == x.shape else node.op("expand", x, shape)
+    return x if same_sizes(shape, x.shape) else node.op("expand", x, shape)
 
 
 @converter("Tile", since=6, note="repeats known")
 def tile(node: Node) -> Result:
     x, repeats = node.x(0), node.integers_at(1)
-    if len(repeats) != x.ndim or min(repeats, default=0) < 0:
+    if len(repeats) != x.ndim or any(repeat < 0 for repeat in repeats):
         raise ShapeError(f"repeats is {repeats}, expected {x.ndim} values of at least 0")
     return x if all(repeat == 1 for repeat in repeats) else node.op("tile", x, repeats)
 
@@ -336,8 +352,13 @@ def trilu(node: Node) -> Result:
     if x.ndim < 2:
         raise ShapeError(f"x has rank {x.ndim}, expected at least 2")
     shift = int(node.number_at(1)) if node.has(1) else 0
-    rows, columns = arange(x.shape[-2])[:, None], arange(x.shape[-1])[None, :]
     upper = node.integer("upper", 1)
+    if is_late(x.shape[-2:]):
+        row = node.op("reshape", node.arange(0, x.shape[-2]), [x.shape[-2], 1])
+        distance = node.op("sub", node.arange(0, x.shape[-1]), row)
+        near = node.op("ge" if upper else "le", distance, Known(numpy.asarray(shift)))
+        return node.op("where", near, x, node.scalar_like(0, x))
+    rows, columns = arange(x.shape[-2])[:, None], arange(x.shape[-1])[None, :]
     room(x.shape[-2:], bool, "Trilu")
     kept = columns - rows >= shift if upper else columns - rows <= shift
     return node.op("where", Known(kept), x, node.scalar_like(0, x))

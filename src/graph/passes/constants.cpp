@@ -8,6 +8,7 @@
 #include "core/threads.h"
 #include "dispatch/context.h"
 #include "dispatch/cost_model.h"
+#include "dispatch/runner.h"
 
 namespace pl::passes {
 namespace {
@@ -70,7 +71,7 @@ TensorRef tensor_of(Context& context, DType dtype, const Dims& shape, const std:
 
 TensorRef plain_on_cpu(Context& context, const TensorRef& tensor) {
   const TensorDesc& desc = tensor->desc();
-  if (tensor->device().is_cpu() && desc.is_dense() && desc.layout.is_plain()) return tensor;
+  if (tensor->device().is_cpu() && desc.is_dense() && desc.layout.is_plain() && is_aligned(*tensor)) return tensor;
   const HostBytes bytes(*tensor);
   const TensorRef result = Tensor::allocate(context.device("cpu"), TensorDesc::dense(desc.dtype, desc.shape));
   char* out = static_cast<char*>(result->buffer()->host());

@@ -22,17 +22,24 @@ void list_linear(const Op& op, CandidateList& out) {
   if (!post_ops.activation(op)) return refuse(op, out, "oneDNN has no activation " + op.attributes.text("activation"));
   const dnnl_primitive_attr_t attributes = post_ops.attributes();
 
-  {
-    const MemoryDesc weight = any_md(type, {columns, in});
+  const auto ask_inner_product = [&](const MemoryDesc& weight, Binding binding) {
     const MemoryDesc bias = op.has(2) ? plain_md(type, {columns}) : nullptr;
     auto all = bindings;
-    all.push_back(input(DNNL_ARG_WEIGHTS, 1));
-    lister.walk(
+    all.push_back(std::move(binding));
+    return lister.walk(
         [&](dnnl_primitive_desc_t* pd) {
           return dnnl_inner_product_forward_primitive_desc_create(pd, cpu_engine(), dnnl_forward_inference, x.get(),
                                                                   weight.get(), bias.get(), y.get(), attributes);
         },
         all);
+  };
+  ask_inner_product(any_md(type, {columns, in}), input(DNNL_ARG_WEIGHTS, 1));
+  // The form that oneDNN likes best depends on the number of rows; weights that are packed for another number serve
+  // too.
+  for (const char* form : {"AB16b64a", "AB16b32a"}) {
+    if (op.in(0).dtype != DType::f32 || columns % 64 || in % 16) break;
+    if (const Described weight = describe(op.in(1), Layout::parse(form)))
+      ask_inner_product(weight.md, input(DNNL_ARG_WEIGHTS, 1, weight.desc));
   }
   const MemoryDesc bias = op.has(2) ? plain_md(type, {1, columns}) : nullptr;
   const auto ask_matmul = [&](const MemoryDesc& weight, Binding binding) {

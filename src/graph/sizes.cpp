@@ -1,0 +1,327 @@
+#include "graph/sizes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "core/json.h"
+#include "dispatch/catalog.h"
+#include "graph/compiler.h"
+#include "graph/lessons.h"
+
+namespace pl {
+namespace {
+
+constexpr size_t kLeastMemory = 32 << 20;  // for programs of further sizes, where nothing else is asked for
+constexpr size_t kPartOfWeights = 20;      // the same: so small a part of them
+constexpr size_t kMostSources = 32;
+constexpr double kPriceOfForm = 1.5;  // times the cost of an op: of a form of its weights that is not there yet
+// What a prepared kernel and a step take, roughly: oneDNN's generated code and descriptions of candidates.
+constexpr size_t kBytesOfKernel = 96 << 10, kBytesOfStep = 4 << 10;
+
+// Sizes that share a choice: 0, 1, 2 to 4, 5 to 16, 17 to 64, 65 to 256, more.
+int shape_class(int64_t size) {
+  int number = size > 0 ? 1 : 0;
+  for (int64_t most = 1; size > most && most <= 256; most *= 4) ++number;
+  return number;
+}
+
+}  // namespace
+
+Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
+  constants_->share(plan.graph_);
+  sources_.push_back(plan.graph_);
+  plan.arenas_ = std::make_shared<SharedArenas>();
+}
+
+void Plan::Sizes::add(Graph source) {
+  const Graph& own = sources_.front();
+  const auto names = [](const Graph& graph) {
+    std::vector<std::string> list;
+    for (const GraphInput& input : graph.inputs()) list.push_back(graph.value(input.value).name);
+    for (const GraphOutput& output : graph.outputs()) list.push_back(output.name);
+    return list;
+  };
+  require(own.inputs().size() == source.inputs().size() && names(own) == names(source), Code::invalid_argument,
+          "plan: a graph for further sizes has other inputs or outputs than the plan's, expected the same names");
+  for (size_t i = 0; i < own.inputs().size(); ++i) {
+    const TensorDesc &a = own.value(own.inputs()[i].value).desc, &b = source.value(source.inputs()[i].value).desc;
+    require(a.dtype == b.dtype && a.rank() == b.rank() && own.inputs()[i].axes == source.inputs()[i].axes,
+            Code::invalid_argument, "plan: input \"", own.value(own.inputs()[i].value).name,
+            "\" of a graph for further sizes is ", b, ", expected dtype, rank and axes as of ", a);
+  }
+  constants_->share(source);
+  std::lock_guard<std::mutex> making(making_);
+  sources_.push_back(std::move(source));
+  if (sources_.size() > kMostSources) sources_.erase(sources_.begin() + 1);  // its programs stay
+}
+
+bool Plan::Sizes::are_others(const std::vector<TensorRef>& inputs) const {
+  const Graph& graph = plan_.graph_;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] && inputs[i]->desc().shape != graph.value(graph.inputs()[i].value).desc.shape) return true;
+  return false;
+}
+
+// With -1 between the tensors.
+Plan::Sizes::Shapes Plan::Sizes::shapes_of(const std::vector<TensorRef>& inputs) const {
+  Shapes shapes;
+  for (const TensorRef& input : inputs) {
+    for (int64_t size : input->desc().shape) shapes.push_back(size);
+    shapes.push_back(-1);
+  }
+  return shapes;
+}
+
+std::map<std::string, int64_t> Plan::Sizes::sizes_of(const std::vector<TensorRef>& inputs) const {
+  const Graph& graph = sources_.front();
+  std::map<std::string, int64_t> sizes;
+  std::map<std::string, std::string> known_by;  // by axis: the input that said it first
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const GraphInput& declared = graph.inputs()[i];
+    const std::string& name = graph.value(declared.value).name;
+    const Dims &shape = graph.value(declared.value).desc.shape, &given = inputs[i]->desc().shape;
+    const auto axis = [&](int d) { return declared.axes.empty() ? std::string() : declared.axes[size_t(d)]; };
+    bool fits = given.size() == shape.size();
+    for (int d = 0; fits && d < shape.size(); ++d) fits = !axis(d).empty() || given[d] == shape[d];
+    if (!fits) {
+      std::string expected;
+      for (int d = 0; d < shape.size(); ++d)
+        expected += (d ? ", " : "") + (axis(d).empty() ? std::to_string(shape[d]) : axis(d));
+      fail(Code::shape, "plan: input \"", name, "\" has shape ", given, ", expected (", expected, ")");
+    }
+    for (int d = 0; d < shape.size(); ++d) {
+      if (axis(d).empty()) continue;
+      const auto [it, added] = sizes.try_emplace(axis(d), given[d]);
+      if (added) known_by[axis(d)] = name;
+      require(it->second == given[d], Code::shape, "plan: axis \"", axis(d), "\" is ", given[d], " in input \"", name,
+              "\", expected ", it->second, " as in input \"", known_by[axis(d)], "\"");
+    }
+  }
+  return sizes;
+}
+
+std::shared_ptr<Plan> Plan::Sizes::find(const Shapes& shapes) {
+  std::lock_guard<std::mutex> guard(lock_);
+  for (auto it = kept_.begin(); it != kept_.end(); ++it)
+    if (it->shapes == shapes) {
+      kept_.splice(kept_.begin(), kept_, it);
+      return it->plan;
+    }
+  return nullptr;
+}
+
+std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<TensorRef>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    require(inputs[i] != nullptr, Code::invalid_argument, "plan: input \"",
+            plan_.graph_.value(plan_.graph_.inputs()[i].value).name, "\" is missing");
+  const Shapes shapes = shapes_of(inputs);
+  if (auto known = find(shapes)) return known;
+  const std::map<std::string, int64_t> sizes = sizes_of(inputs);
+  std::lock_guard<std::mutex> making(making_);
+  if (auto known = find(shapes)) return known;  // made meanwhile
+  std::optional<Error> problem;
+  for (const Graph& source : sources_) {
+    std::optional<Graph> graph;
+    try {
+      graph = source.bound(sizes);
+    } catch (const Error& error) {
+      // What the first graph says, unless another one was made for these sizes.
+      if (!problem || problem->code() == Code::unsupported) problem = error;
+    }
+    if (graph) return make(std::move(*graph), shapes);
+  }
+  throw *problem;
+}
+
+std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes) {
+  const auto distance = [&](const Shapes& others) {
+    double sum = 0;
+    for (size_t i = 0; i < shapes.size(); ++i) {
+      if (shape_class(shapes[i]) != shape_class(others[i])) return HUGE_VAL;
+      if (shapes[i] > 0) sum += std::fabs(std::log(double(shapes[i]) / double(others[i])));
+    }
+    return sum;
+  };
+  std::shared_ptr<Plan> best;
+  double least = HUGE_VAL;
+  std::lock_guard<std::mutex> guard(lock_);
+  for (const Kept& kept : kept_)
+    if (const double away = distance(kept.shapes); away < least) {
+      least = away;
+      best = kept.plan;
+    }
+  Shapes own;
+  for (const GraphInput& input : plan_.graph_.inputs()) {
+    for (int64_t size : plan_.graph_.value(input.value).desc.shape) own.push_back(size);
+    own.push_back(-1);
+  }
+  if (distance(own) < least) best = std::shared_ptr<Plan>(&plan_, [](Plan*) {});
+  return best;
+}
+
+std::shared_ptr<Plan> Plan::Sizes::make(Graph graph, const Shapes& shapes) {
+  std::shared_ptr<Plan> plan(new Plan());
+  plan->context_ = plan_.context_;
+  plan->graph_ = std::move(graph);
+  plan->graph_.forget_rules();
+  plan->options_ = plan_.options_;
+  plan->options_.deterministic = true;
+  plan->conversions_ = plan_.conversions_;
+  plan->constants_ = constants_;
+  plan->arenas_ = plan_.arenas_;
+  const std::shared_ptr<Plan> guide = nearest(shapes);
+  Compiler(*plan, plan->options_, true, guide.get()).compile();
+  plan->forget_alternatives();
+  keep(shapes, plan);
+  return plan;
+}
+
+size_t Plan::Sizes::limit() const {
+  if (plan_.options_.program_memory) return *plan_.options_.program_memory;
+  size_t weights = 0;
+  const BodyRef body = plan_.body();
+  for (const auto& part : body->parts) weights += part->program->memory().constant_bytes;
+  return std::max(kLeastMemory, weights / kPartOfWeights);
+}
+
+void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan) {
+  const BodyRef body = plan->body(), own = plan_.body();
+  size_t bytes = 0;
+  std::set<const Kernel*> kernels;
+  for (const auto& part : body->parts)
+    for (const Variant* share = part.get(); share; share = share->rest.get()) {
+      bytes += share->program->constant_bytes_beside(*own->parts[0]->program);
+      bytes += kBytesOfStep * share->nodes.size();
+      for (const Program::Step& step : share->program->steps()) kernels.insert(step.kernel.get());
+    }
+  bytes += kBytesOfKernel * kernels.size();
+  const size_t most = limit();
+  std::vector<std::shared_ptr<Plan>> let_go;
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    ++made_;
+    kept_.push_front({shapes, plan, bytes});
+    bytes_ += bytes;
+    while (bytes_ > most && kept_.size() > 1) {  // the last one runs now
+      bytes_ -= kept_.back().bytes;
+      let_go.push_back(std::move(kept_.back().plan));
+      kept_.pop_back();
+    }
+  }
+  if (let_go.empty()) return;
+  let_go.clear();  // a run that goes on keeps its plan alive
+  constants_->release_unused();
+}
+
+void Plan::Sizes::describe(Json& json) {
+  std::lock_guard<std::mutex> guard(lock_);
+  json.key("sizes").object().field("programs", int64_t(kept_.size())).field("made", made_);
+  json.field("bytes", int64_t(bytes_)).field("limit", int64_t(limit()));
+  json.field("arena_bytes", int64_t(plan_.arenas_->bytes())).field("graphs", int64_t(sources_.size())).end();
+}
+
+// Descriptions of candidates take several times the memory of kernels.
+void Plan::forget_alternatives() {
+  std::map<const Way*, EntryRef> slim;
+  std::vector<EntryRef> entries;
+  const auto with_this_alone = [&](const EntryRef& entry, const Way& way) {
+    EntryRef& made = slim[&way];
+    if (!made) {
+      made = std::make_shared<Entry>();
+      made->op = entry->op;
+      made->device = entry->device;
+      made->threads = entry->threads;
+      made->text = entry->text;
+      std::lock_guard<std::mutex> guard(entry->lock);
+      made->ways.push_back(way);
+    }
+    return made;
+  };
+  const BodyRef current = body();
+  for (const auto& part : current->parts)
+    for (Variant* share = part.get(); share; share = share->rest.get()) {
+      for (size_t n = 0; n < share->nodes.size(); ++n) {
+        NodeStates& node = share->nodes[n];
+        State chosen = node.states[size_t(share->assignment.states[n])];
+        for (State& state : node.states)
+          if (state.entry) entries.push_back(std::move(state.entry));
+        if (chosen.way) {
+          chosen.entry = with_this_alone(chosen.entry, *chosen.way);
+          chosen.way = &chosen.entry->ways[0];
+        }
+        chosen.dense = nullptr;
+        node.entry = node.entry ? chosen.entry : nullptr;
+        node.refused = nullptr;
+        node.states.assign(1, std::move(chosen));
+        node.states.shrink_to_fit();
+        share->assignment.states[n] = 0;
+      }
+      share->program->replace_entries([&](const EntryRef& entry, const Way& way) {
+        entries.push_back(entry);
+        return with_this_alone(entry, way);
+      });
+      share->costs = nullptr;
+    }
+  context_->catalog().let_go(entries);
+}
+
+// ---- choosing without measuring ----
+
+bool Plan::Compiler::choose_like_others(Variant& variant) {
+  std::vector<NodeStates> nodes = variant.nodes;
+  const Graph& graph = variant.graph;
+  // Other forms of weights would have to be packed, and to lie in memory beside those that are there.
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    std::vector<bool> packed;
+    for (const State& state : nodes[n].states) packed.push_back(has_constants(graph, graph.node(n), nodes[n], state));
+    if (std::find(packed.begin(), packed.end(), true) == packed.end()) continue;
+    for (size_t s = 0; s < packed.size(); ++s)
+      if (!packed[s]) nodes[n].states[s].ms *= kPriceOfForm;
+  }
+  if (guide_) {
+    const BodyRef body = guide_->body();
+    const Variant& other = *body->parts[0];
+    bool alike = body->parts.size() == 1 && other.slice == variant.slice && other.nodes.size() == nodes.size();
+    for (size_t n = 0; alike && n < nodes.size(); ++n) alike = graph.node(n).schema == other.graph.node(n).schema;
+    for (size_t n = 0; alike && n < nodes.size(); ++n) {
+      const State& chosen = other.nodes[n].states[size_t(other.assignment.states[n])];
+      if (!chosen.way) continue;
+      auto& states = nodes[n].states;
+      const auto found = std::find_if(states.begin(), states.end(), [&](const State& state) {
+        return state.way && state.way->usable && state.way->key == chosen.way->key;
+      });
+      if (found == states.end()) continue;
+      State kept = std::move(*found);
+      states.clear();
+      states.push_back(std::move(kept));
+    }
+  }
+  try {
+    Assignment assignment = translated(settle(variant, nodes, false, kNoise), nodes, variant.nodes);
+    const auto& states = assignment.states;
+    if (std::find(states.begin(), states.end(), -1) != states.end()) return false;
+    variant.program = plan_.program_of(variant, assignment);
+    variant.assignment = std::move(assignment);
+  } catch (const Error& error) {
+    if (error.code() != Code::unsupported) throw;
+    return false;  // what was chosen there cannot be prepared here
+  }
+  return true;
+}
+
+bool Plan::Compiler::has_constants(const Graph& graph, const Node& node, const NodeStates& of,
+                                   const State& state) const {
+  for (size_t k = 0; k < state.inputs.size() && k < node.inputs.size(); ++k) {
+    const ValueId value = node.inputs[k];
+    if (value == kNoValue || !state.inputs[k].present || !graph.is_constant(value)) continue;
+    const Packing* packing = state.way ? state.way->candidate.packing_of(int(k)) : nullptr;
+    const bool has = packing ? constants_.has_packed(graph, value, state.way->candidate, *packing, *of.device)
+                             : constants_.has_tensor(graph, value, state.inputs[k], *of.device);
+    if (!has) return false;
+  }
+  return true;
+}
+
+}  // namespace pl

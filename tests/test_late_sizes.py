@@ -1,0 +1,266 @@
+"""Plans of graphs with named axes: sizes that come with the call."""
+
+import gc
+import math
+import pathlib
+import threading
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pylayout as pl
+
+RNG = numpy.random.default_rng(0)
+WEIGHTS = [
+    RNG.standard_normal(shape).astype("float32") / 8 for shape in ((48, 32), (32, 48), (8, 3, 3, 3), (8, 8, 3, 3))
+]
+
+
+def text_graph(n=1, s=4):
+    """A block of a text network, with shapes that follow from sizes."""
+    g = pl.Graph(sizes={"n": n, "s": s})
+    x = g.input("x", ("n", "s", 32))
+    rows, columns = g.size("n"), g.size("s")
+    q = g.permute(g.reshape(g.linear(x, WEIGHTS[0]), [rows, columns, 4, 12]), [0, 2, 1, 3])
+    scores = g.matmul(q, q, transpose_b=True)
+    places = g.arange(0, columns)
+    late = g.lt(g.reshape(places, [columns, 1]), g.reshape(places, [1, columns]))
+    scores = g.where(late, numpy.float32(-1e9), scores)
+    y = g.permute(g.matmul(g.softmax(scores, -1), q), [0, 2, 1, 3])
+    y = g.linear(g.reshape(y, [rows, columns, 48]), WEIGHTS[1])
+    g.output(g.add(x, y), "y")
+    g.output(g.sizes_constant([rows, columns * 2]), "sizes")
+    return g
+
+
+def picture_graph(n=1, h=8, w=8):
+    g = pl.Graph(sizes={"n": n, "h": h, "w": w})
+    y = g.conv2d(g.input("x", ("n", 3, "h", "w")), WEIGHTS[2], padding=1, activation="relu")
+    y = g.concat([g.max_pool2d(y, 3, 1, 1), g.conv2d(y, WEIGHTS[3], padding=1)], 1)
+    g.output(g.mean(y, [2, 3]), "y")
+    return g
+
+
+def values(*shape, seed=0):
+    return numpy.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def twin(graph, x):
+    """What a plan of the same graph gives that was compiled for these sizes alone."""
+    names = graph._sizes
+    sizes = {"n": x.shape[0], "s": x.shape[1]} if "s" in names else {"n": x.shape[0], "h": x.shape[2], "w": x.shape[3]}
+    return pl.compile(graph.bind(**sizes), device="cpu", tune="off").run(x)
+
+
+def assert_equal(got, want):
+    assert len(got) == len(want)
+    for a, b in zip(got, want, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        numpy.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def text_plan():
+    return pl.compile(text_graph(), device="cpu", tune="off")
+
+
+@pytest.fixture(scope="module")
+def picture_plan():
+    return pl.compile(picture_graph(), device="cpu", tune="off")
+
+
+@settings(max_examples=25, deadline=None)
+@given(n=st.integers(0, 4), s=st.integers(0, 70))
+def test_a_text_graph_gives_what_its_concrete_twin_gives(text_plan, n, s):
+    x = values(n, s, 32)
+    got = text_plan.run(x)
+    assert_equal(got, twin(text_graph(), x))
+    assert got[1].tolist() == [n, 2 * s]
+
+
+@settings(max_examples=20, deadline=None)
+@given(n=st.integers(0, 5), h=st.integers(1, 40), w=st.integers(1, 20))
+def test_a_picture_graph_gives_what_its_concrete_twin_gives(picture_plan, n, h, w):
+    x = values(n, 3, h, w)
+    assert_equal(picture_plan.run(x), twin(picture_graph(), x))
+
+
+# What an op does with a size s of its operand, and whether that makes the next one longer.
+STEPS = {
+    "reshape": lambda g, x: g.reshape(x, [g.size(x, 1), g.size(x, 0)]),
+    "double": lambda g, x: g.concat([x, g.relu(x)], 0),
+    "half": lambda g, x: g.slice(x, [0], [(g.size(x, 0) + 1) // 2], [0]),
+    "last": lambda g, x: g.slice(x, [pl.sizes.max_size(g.size(x, 0) - 3, 0)], [g.size(x, 0)], [0]),
+    "expand": lambda g, x: g.add(x, g.expand(numpy.full((), 2, "float32"), [g.size(x, 0), g.size(x, 1)])),
+    "rows": lambda g, x: g.mul(x, g.reshape(g.arange(0, g.size(x, 0), 1, "f32"), [g.size(x, 0), 1])),
+    "columns": lambda g, x: g.softmax(x, -1),
+    "pad": lambda g, x: g.pad(x, [0, 0, 1, g.size(x, 1)]),
+}
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    steps=st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=5),
+    sizes=st.lists(st.integers(1, 9), min_size=2, max_size=4),
+)
+def test_random_programs_give_what_their_concrete_twins_give(steps, sizes):
+    def graph(s):
+        g = pl.Graph(sizes={"s": s})
+        x = g.input("x", ("s", 4))
+        for step in steps:
+            x = STEPS[step](g, x)
+        g.output(x, "y")
+        return g
+
+    plan = pl.compile(graph(5), device="cpu", tune="off")
+    for s in sizes:
+        x = values(s, 4)
+        assert_equal(plan.run(x), pl.compile(graph(s), device="cpu", tune="off").run(x))
+
+
+def test_many_sizes_share_the_weights_and_keep_within_the_limit():
+    plan = pl.compile(text_graph(), device="cpu", tune="off", program_memory=8 << 20)
+    weights = plan.summary()["memory"]["constant_bytes"]
+    assert weights > 0
+    for s in range(1, 300):
+        plan.run(values(1, s, 32))
+        kept = plan.summary()["sizes"]
+        assert kept["bytes"] <= kept["limit"] == 8 << 20 or kept["programs"] == 1
+    assert kept["made"] == 298
+    assert 1 < kept["programs"] < 298
+
+
+def test_memory_does_not_grow_with_the_number_of_sizes():
+    plan = pl.compile(picture_graph(), device="cpu", tune="off", program_memory=1 << 20)
+
+    def run(widths):
+        for w in widths:
+            plan.run(values(1, 3, 8, w))
+        gc.collect()
+        return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+    before = run(range(3, 150))
+    assert run(range(150, 600)) - before < 48 << 20
+
+
+def test_a_program_that_was_let_go_is_made_again():
+    plan = pl.compile(text_graph(), device="cpu", tune="off", program_memory=0)
+    for s in (3, 5, 3, 5):
+        assert_equal(plan.run(values(1, s, 32)), twin(text_graph(), values(1, s, 32)))
+    assert plan.summary()["sizes"]["made"] == 4
+    assert plan.summary()["sizes"]["programs"] == 1
+
+
+def test_threads_run_at_different_sizes():
+    plan = pl.compile(text_graph(), device="cpu", tune="off", program_memory=1 << 18)
+    want = {s: twin(text_graph(), values(1, s, 32, seed=s)) for s in range(1, 13)}
+    problems = []
+
+    def work(first):
+        try:
+            for i in range(24):
+                s = (first + i) % 12 + 1
+                assert_equal(plan.run(values(1, s, 32, seed=s)), want[s])
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 4, 8, 4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    ("shapes", "error", "message"),
+    [
+        ([(2, 3, 4), (2, 5)], pl.ShapeError, r'axis "s" is 5 in input "mask", expected 3 as in input "x"'),
+        ([(2, 3, 5), (2, 3)], pl.ShapeError, r'input "x" has shape \(2, 3, 5\), expected \(n, s, 4\)'),
+        ([(2, 3), (2, 3)], pl.ShapeError, r'input "x" has shape \(2, 3\), expected \(n, s, 4\)'),
+        ([(1, 40, 4), (1, 40)], pl.UnsupportedError, r"made for sizes where #0.1 < 32, here 40 and 32"),
+    ],
+)
+def test_errors_name_input_axis_expected_and_actual(shapes, error, message):
+    g = pl.Graph(sizes={"n": 1, "s": 2})
+    x, mask = g.input("x", ("n", "s", 4)), g.input("mask", ("n", "s"))
+    g.require("s < 32")
+    g.output(g.mul(x, g.reshape(mask, [g.size("n"), g.size("s"), 1])), "y")
+    plan = pl.compile(g, device="cpu", tune="off")
+    with pytest.raises(error, match=message):
+        plan.run(*(values(*shape) for shape in shapes))
+    assert plan.run(values(3, 31, 4), values(3, 31))[0].shape == (3, 31, 4)
+
+
+def test_sizes_that_an_op_does_not_permit(picture_plan):
+    g = pl.Graph(sizes={"h": 8})
+    g.output(g.conv2d(g.input("x", (1, 3, "h", 8)), WEIGHTS[2]), "y")
+    plan = pl.compile(g, device="cpu", tune="off")
+    with pytest.raises(pl.ShapeError, match=r"conv2d.*node"):
+        plan.run(values(1, 3, 1, 8))
+    assert plan.run(values(1, 3, 3, 8))[0].shape == (1, 8, 1, 6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("s +", "expected a number, an axis"),
+        ("t", 'no input has an axis "t"; expected one of s'),
+        ("#9.0", "there is no value 9"),
+        ("#0.7", "expected one with a dimension 7"),
+        ("(s", r"expected \)"),
+        ("9223372036854775808", "63 bits"),
+        ("9223372036854775807 + s", "more than 64 bits"),
+        ("s / 0", "the divisor is 0"),
+        ("broadcast(s, 9)", "do not broadcast"),
+    ],
+)
+def test_errors_of_expressions(text, message):
+    g = pl.Graph(sizes={"s": 4})
+    g.input("x", ("s", 2))
+    with pytest.raises(pl.Error, match=message):
+        g.require(f"{text} == 1")
+
+
+def test_what_does_not_hold_now_is_refused():
+    g = pl.Graph(sizes={"s": 4})
+    g.input("x", ("s", 2))
+    with pytest.raises(pl.UnsupportedError, match=r"made for sizes where #0\.0 == 5, here 4 and 5"):
+        g.require("s == 5")
+
+
+def test_arithmetic_of_sizes_is_pythons():
+    g = pl.Graph(sizes={"s": 7})
+    x = g.input("x", ("s", 2))
+    s = g.size("s")
+    made = [s + 2, 2 - s, -s, s * 3, s // 2, -s // 2, s % 4, -s % 4, 20 // s, 20 % s, s - s, s * 1 + 0]
+    g.output(g.sizes_constant(made), "y")
+    g.output(x, "x")
+    plan = pl.compile(g, device="cpu", tune="off")
+    for n in (7, 1, 12):
+        want = [n + 2, 2 - n, -n, n * 3, n // 2, -n // 2, n % 4, -n % 4, 20 // n, 20 % n, 0, n]
+        assert plan.run(values(n, 2))[0].tolist() == want
+
+
+def test_a_comparison_requires_what_it_found():
+    g = pl.Graph(sizes={"s": 7})
+    x = g.input("x", ("s", 2))
+    assert g.size("s") > 3 and g.size("s") != 9 and g.size("s") != 8
+    assert int(g.size(x, 1)) == 2
+    g.output(g.relu(x), "y")
+    assert g.bind(s=5).outputs["y"].shape == (5, 2)
+    for s in (3, 8, 9):
+        with pytest.raises(pl.UnsupportedError, match="made for sizes where"):
+            g.bind(s=s)
+
+
+def test_sizes_compare_with_fractions():
+    graph = pl.Graph(sizes={"n": 3})
+    graph.input("x", ("n",))
+    size = graph.size("n")
+    assert size < 3.5 and size < 3.5 and size > 2.5 and size <= 3.0 and size < math.inf
+    assert not size > 3.5 and not size < 2.5 and not size < -math.inf
+    assert size == 3.0 and size != 3.5
+    assert (numpy.array([2.9, 3.1]) > size).tolist() == [False, True]
