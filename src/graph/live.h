@@ -10,8 +10,8 @@
 // What is spent is bounded.  Preparing kernels, packing weights and assigning layouts is cut into chores, done between
 // the end of a run and its return; the time of these, and what runs of challengers take longer than the plan's own, is
 // at most kShare of the time that the plan has run, or of kAdvanceMs where that is more: what is found early serves all
-// runs that follow.  A chore that would take about as long as a run is not begun.  A
-// challenger's run that will take over twice the plan's time is left, and the plan's program runs instead.
+// runs that follow.  A chore that would take about as long as a run is not begun.  A challenger's run that will take
+// over twice the plan's time is left, and the plan's program runs instead.
 //
 // Of several threads that run the plan at the same time one takes part; the others run the plan's present program.
 // What was found is kept on disk whenever the program changes, and each step's time in the cost database.
@@ -48,9 +48,9 @@ class Plan::Live {
   int64_t tried() const { return tried_.load(); }
   double spent_ms() const { return spent_ms_.load(); }
 
-  static constexpr double kShare = 0.05;  // of the time that the plan has run
-  static constexpr double kAdvanceMs = 10e3;
-  static constexpr double kGain = 0.01;  // that a challenger must be faster by
+  static constexpr double kShare = 0.05;      // of the time that the plan has run
+  static constexpr double kAdvanceMs = 10e3;  // counts as run from the beginning
+  static constexpr double kGain = 0.01;       // that a challenger must be faster by
 
  private:
   // Programs that cut the batch alike, over the same nodes.

@@ -1,16 +1,11 @@
 // batch_norm_training, and the gradients of batch_norm_training, layer_norm, rms_norm and group_norm.
 #include "ops/gradient.h"
+#include "ops/normalization.h"
 
 namespace pl {
 namespace {
 
 constexpr double kOperations = 8;  // an element
-
-void check_eps(const Op& op) {
-  check_finite(op, "eps");
-  const double eps = op.attributes.number("eps");
-  check(op, eps >= 0, Code::invalid_argument, "eps is ", eps, ", expected at least 0");
-}
 
 double flops(const Op& op) { return kOperations * double(op.in(0).elements()); }
 
@@ -96,13 +91,7 @@ Schema batch_norm_backward() {
 void infer_layer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   check_float(op, 0);
-  const Dims& x = op.in(0).shape;
-  const Dims normalized(op.attributes.integers("normalized_shape"));
-  const int skipped = x.size() - normalized.size();
-  bool fits = !normalized.empty() && skipped >= 0;
-  for (int i = 0; fits && i < normalized.size(); ++i) fits = x[skipped + i] == normalized[i];
-  check(op, fits, Code::shape, "normalized_shape is ", normalized, ", expected the last sizes of x, which has shape ",
-        x);
+  const Dims &x = op.in(0).shape, normalized = checked_normalized_shape(op);
   check_same_dtype(op, 1);
   check_shape(op, 1, x, "x.shape");
   check_same_dtype(op, 2);

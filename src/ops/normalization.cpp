@@ -1,15 +1,29 @@
 // batch_norm (inference), layer_norm, rms_norm, l2_normalize, group_norm and instance_norm.
+#include "ops/normalization.h"
+
 #include "ops/activation.h"
 #include "ops/gradient.h"
 
 namespace pl {
-namespace {
 
 void check_eps(const Op& op) {
   check_finite(op, "eps");
   const double eps = op.attributes.number("eps");
   check(op, eps >= 0, Code::invalid_argument, "eps is ", eps, ", expected at least 0");
 }
+
+Dims checked_normalized_shape(const Op& op) {
+  const Dims& x = op.in(0).shape;
+  const Dims normalized(op.attributes.integers("normalized_shape"));
+  const int skipped = x.size() - normalized.size();
+  bool fits = !normalized.empty() && skipped >= 0;
+  for (int i = 0; fits && i < normalized.size(); ++i) fits = x[skipped + i] == normalized[i];
+  check(op, fits, Code::shape, "normalized_shape is ", normalized, ", expected the last sizes of x, which has shape ",
+        x);
+  return normalized;
+}
+
+namespace {
 
 void check_vector(const Op& op, int input, const Dims& shape, const char* why) {
   check_same_dtype(op, input);
@@ -116,13 +130,7 @@ Schema batch_norm() {
 void infer_layer_norm(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
   check_float(op, 0);
-  const Dims& x = op.in(0).shape;
-  const Dims normalized(op.attributes.integers("normalized_shape"));
-  const int skipped = x.size() - normalized.size();
-  bool fits = !normalized.empty() && skipped >= 0;
-  for (int i = 0; fits && i < normalized.size(); ++i) fits = x[skipped + i] == normalized[i];
-  check(op, fits, Code::shape, "normalized_shape is ", normalized, ", expected the last sizes of x, which has shape ",
-        x);
+  const Dims &x = op.in(0).shape, normalized = checked_normalized_shape(op);
   for (size_t i = 1; i < op.inputs.size(); ++i) check_vector(op, int(i), normalized, "normalized_shape");
   check_eps(op);
   add_output(op, op.in(0).dtype, x);

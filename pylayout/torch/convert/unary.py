@@ -28,6 +28,18 @@ for _name in (*_FLOATING, *_EXACT, *_ACTIVATIONS):
     converter(f"{_name}.default")(_unary(_name))
 
 
+def _as_it_is(op: str) -> Callable[[Call, Operand], Operand]:
+    def convert(call: Call, x: Operand) -> Operand:
+        made: Operand = call.op(op, x)
+        return made
+
+    return convert
+
+
+for _name in ("isinf", "isnan", "logical_not", "square"):  # of any dtype
+    converter(f"{_name}.default")(_as_it_is(_name))
+
+
 def _expression(text: str) -> Callable[[Call, Operand], Operand]:
     def convert(call: Call, x: Operand) -> Operand:
         return call.pointwise([x], text)
@@ -45,34 +57,10 @@ for _aten, _text in {
     converter(f"{_aten}.default")(_expression(_text))
 
 
-@converter("isnan.default")
-def isnan(call: Call, x: Operand) -> Operand:
-    made: Operand = call.op("isnan", x)
-    return made
-
-
-@converter("isinf.default")
-def isinf(call: Call, x: Operand) -> Operand:
-    made: Operand = call.op("isinf", x)
-    return made
-
-
-@converter("logical_not.default")
-def logical_not(call: Call, x: Operand) -> Operand:
-    made: Operand = call.op("logical_not", x)
-    return made
-
-
 @converter("bitwise_not.default", note="of bool only")
 def bitwise_not(call: Call, x: Operand) -> Operand:
     require(x.dtype == "bool", f"dtype {x.dtype}")
     made: Operand = call.op("logical_not", x)
-    return made
-
-
-@converter("square.default")
-def square(call: Call, x: Operand) -> Operand:
-    made: Operand = call.op("square", x)
     return made
 
 

@@ -4,6 +4,7 @@
 
 #include "providers/host/common/split_walk.h"
 #include "providers/host/normalise/channels.h"
+#include "providers/host/normalise/row_sums.h"
 
 namespace pl::host {
 namespace {
@@ -11,19 +12,6 @@ namespace {
 constexpr double kNanoseconds = 0.8;  // work of one element on one core
 constexpr int kLanes = 16;
 
-PL_VECTORISED double sum_of(const float* x, int64_t n) {
-  double total = 0;
-  for (int64_t start = 0; start < n; start += kChunk) {
-    const int64_t end = std::min(n, start + kChunk);
-    float lanes[kLanes] = {};
-    int64_t i = start;
-    for (; i + kLanes <= end; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] += x[i + l];
-    for (; i < end; ++i) lanes[0] += x[i];
-    for (int l = 0; l < kLanes; ++l) total += double(lanes[l]);
-  }
-  return total;
-}
 PL_VECTORISED double sum_of_squares(const float* x, int64_t n, float center) {
   double total = 0;
   for (int64_t start = 0; start < n; start += kChunk) {

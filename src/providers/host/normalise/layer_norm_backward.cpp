@@ -4,28 +4,14 @@
 #include <cmath>
 
 #include "providers/host/common/host.h"
+#include "providers/host/normalise/row_sums.h"
 
 namespace pl::host {
 namespace {
 
 constexpr double kNanoseconds = 1.2;  // work of one element on one core
-constexpr int64_t kParts = 16;
 constexpr int kLanes = 16;
-
-// The sums over a row: of x; or of (x - mean)^2; or of g * w and g * w * h.
-PL_VECTORISED double sum_of(const float* x, int64_t n) {
-  double total = 0;
-  for (int64_t start = 0; start < n; start += kChunk) {
-    const int64_t end = std::min(n, start + kChunk);
-    float lanes[kLanes] = {};
-    int64_t i = start;
-    for (; i + kLanes <= end; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] += x[i + l];
-    for (; i < end; ++i) lanes[0] += x[i];
-    for (int l = 0; l < kLanes; ++l) total += double(lanes[l]);
-  }
-  return total;
-}
+constexpr int64_t kParts = 16;
 
 // h = (x - mean), its squares added up.
 PL_VECTORISED double centre(const float* x, float* h, float mean, int64_t n) {

@@ -1,0 +1,10 @@
+// Sums over a row of neighbours: in f32 within runs of kChunk elements and 16 lanes, in double between them.
+#pragma once
+
+#include <cstdint>
+
+namespace pl::host {
+
+double sum_of(const float* x, int64_t n);
+
+}  // namespace pl::host
