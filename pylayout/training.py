@@ -1,4 +1,4 @@
-"""Optimizers: what brings a graph from its forward pass and loss to a program that trains."""
+"""Optimizers: what brings a graph from its forward pass and loss to a program that trains; checkpoints of it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy
 
+from .checkpoint import restore, save
 from .errors import InvalidArgumentError
 from .graph import Graph, Value
 
-__all__ = ["adam", "adamw", "sgd"]
+__all__ = ["adam", "adamw", "restore", "save", "sgd"]
 
 
 def sgd(

@@ -63,7 +63,7 @@ def failure(answer: tuple[int, str, str], expected: int) -> str:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], *([c, "--help"] for c in ("devices", "query", "tune", "run", "explain", "profile", "cache"))],
+    [["--help"], *([c, "--help"] for c in ("devices", "query", "tune", "run", "explain", "profile", "train", "cache"))],
 )
 def test_help(arguments, capsys):
     assert main(arguments) == 0

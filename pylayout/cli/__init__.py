@@ -36,13 +36,14 @@ examples:
   pylayout run model.onnx --input photo.jpg       run a model of your own
   pylayout explain model.onnx                     why it runs as it does
   pylayout bench model.onnx                       its speed beside ONNX Runtime, OpenVINO and PyTorch
+  pylayout train                                  train a small network on handwritten digits
   pylayout doctor                                 what is slow on this machine, and why
 `pylayout COMMAND --help` explains each command.
 """
 
 
 def _parser() -> argparse.ArgumentParser:
-    from . import bench, cache, completion, devices, doctor, explain, profile, query, run, tune, verify
+    from . import bench, cache, completion, devices, doctor, explain, profile, query, run, train, tune, verify
 
     parser = argparse.ArgumentParser(
         prog="pylayout",
@@ -52,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (devices, query, tune, verify, run, explain, profile, bench, doctor, cache):
+    for module in (devices, query, tune, verify, run, explain, profile, bench, train, doctor, cache):
         module.add(commands)
     completion.add(commands, parser_of=_parser)
     for command in commands.choices.values():
