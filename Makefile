@@ -16,7 +16,7 @@ test test-all test-intel sanitize-address sanitize-thread: export OMP_WAIT_POLIC
 
 # What the library and the package are made of: a change in any of it makes the next command rebuild. The tests are
 # built apart from it, so that who wants the package alone does not wait for them.
-SOURCES := $(shell find src kernels pylayout cmake -type f ! -name '*.so*' ! -name '*.pyc' 2>/dev/null) \
+SOURCES := $(shell find src kernels pylayout cmake -type f ! -name '*.so*' ! -name '*.pyc' ! -name pylayout-compiler 2>/dev/null) \
            CMakeLists.txt pyproject.toml
 
 .PHONY: demo test test-all check warnings wheel test-aarch64 sanitize bench lint format docs build tests clean
@@ -156,4 +156,4 @@ $(VENV)/docs.stamp: $(VENV)/venv.stamp
 	@touch $@
 
 clean:
-	rm -rf build $(VENV) pylayout/*.so pylayout/*.so.*
+	rm -rf build $(VENV) pylayout/*.so pylayout/*.so.* pylayout/pylayout-compiler

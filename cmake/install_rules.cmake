@@ -8,6 +8,7 @@ if(SKBUILD)
   set_target_properties(pylayout_wheel PROPERTIES
                         INSTALL_RPATH "$ORIGIN;$ORIGIN/../../..;$ORIGIN/../../../../lib")
   install(TARGETS pylayout_wheel LIBRARY DESTINATION pylayout COMPONENT python NAMELINK_SKIP)
+  install(TARGETS pylayout_compiler RUNTIME DESTINATION pylayout COMPONENT python)
   set_target_properties(pylayout_core PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS pylayout_core LIBRARY DESTINATION pylayout COMPONENT python)
 endif()
@@ -21,6 +22,7 @@ endif()
 set_target_properties(pylayout PROPERTIES INSTALL_RPATH "${pl_run_path}")
 install(TARGETS pylayout EXPORT pylayout
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT embed NAMELINK_COMPONENT embed)
+install(TARGETS pylayout_compiler RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/pylayout COMPONENT embed)
 install(FILES src/pylayout.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT embed)
 
 set(pl_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pylayout)

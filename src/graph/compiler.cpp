@@ -268,6 +268,7 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
     variant.nodes = restricted_to(variant.nodes, Layout::parse(options_.layout));
     measure_ops(variant, kForAll * seconds);
     variant.assignment = settle(variant, variant.nodes, true);
+    build_ahead(variant, variant.assignment);
     variant.program = plan_.program_of(variant, variant.assignment);
     return;
   }
@@ -452,7 +453,7 @@ void Plan::Compiler::compile() {
     if (recalled == Recalled::settled) return finish(false, {});
   }
   if (live) tuning_ = Tuning::off;
-  if (!plan_.home_->host_memory() && tuning_ != Tuning::off)
+  if (!plan_.home_->host_memory())
     builders_ = std::make_unique<Builders>(context_.catalog(), context_.interrupt(), plan_.home_->builders());
   std::vector<std::unique_ptr<Variant>> list = variants();
   // Without measuring, the last one: the whole batch at once, unless that takes too much memory.

@@ -25,8 +25,13 @@ void append_u64(std::string& bytes, uint64_t value) { bytes.append(reinterpret_c
 }  // namespace
 
 ProgramCache::ProgramCache(const Api* cl, cl_context context, cl_device_id device, std::string fingerprint,
-                           bool on_disk)
-    : cl_(cl), context_(context), device_(device), fingerprint_(std::move(fingerprint)), on_disk_(on_disk) {}
+                           bool on_disk, CompilerProcesses& compilers)
+    : cl_(cl),
+      context_(context),
+      device_(device),
+      fingerprint_(std::move(fingerprint)),
+      on_disk_(on_disk),
+      compilers_(compilers) {}
 
 ProgramRef ProgramCache::get(const std::string& name, const std::string& source, const std::string& options) {
   Key key;
@@ -82,7 +87,10 @@ Program ProgramCache::build(const std::string& name, const std::string& source, 
   cl_int code = CL_SUCCESS;
   Program program(cl_, cl_->clCreateProgramWithSource(context_, 1, &text, &size, &code));
   check_cl(code, "creating the OpenCL program " + name);
-  code = cl_->clBuildProgram(program.get(), 1, &device_, options.c_str(), nullptr, nullptr);
+  {
+    const auto turn = compilers_.ahead(CompilerProcesses::Kind::source, source, options);
+    code = cl_->clBuildProgram(program.get(), 1, &device_, options.c_str(), nullptr, nullptr);
+  }
   if (code != CL_SUCCESS) {
     std::string log;
     size_t log_size = 0;
@@ -102,6 +110,7 @@ Program ProgramCache::build(const std::string& name, const std::string& source, 
   const bool marked = source.find(kSm90aMark) != std::string::npos;
   const std::string for_sm_90a = marked ? with_sm_90a(binary_of(program.get())) : std::string();
   if (!for_sm_90a.empty()) {
+    const auto turn = compilers_.ahead(CompilerProcesses::Kind::binary, for_sm_90a, options);
     program = from_binary(for_sm_90a, options);
     require(bool(program), Code::device, "the driver refuses the OpenCL program ", name, " for sm_90a");
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "providers/opencl/program/compiler_processes.h"
 #include "providers/opencl/runtime/objects.h"
 
 namespace pl::opencl {
@@ -23,7 +24,9 @@ using ProgramRef = std::shared_ptr<const Program>;
 class ProgramCache {
  public:
   // `fingerprint` names device, driver and platform version.  `on_disk` is false where binaries do not pay.
-  ProgramCache(const Api* cl, cl_context context, cl_device_id device, std::string fingerprint, bool on_disk);
+  // `compilers` outlives it.
+  ProgramCache(const Api* cl, cl_context context, cl_device_id device, std::string fingerprint, bool on_disk,
+               CompilerProcesses& compilers);
 
   // The program built from `source` with `options`.  Throws Error(device) with the build log and the options;
   // `name` says what it is in that message.
@@ -54,6 +57,7 @@ class ProgramCache {
   cl_device_id device_;
   std::string fingerprint_;
   bool on_disk_;
+  CompilerProcesses& compilers_;
   mutable std::mutex lock_;
   std::map<Key, std::shared_future<ProgramRef>> programs_;
   Statistics statistics_;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/threads.h"
+#include "providers/opencl/program/compiler_processes.h"
 #include "providers/opencl/program/sources.h"
 #include "providers/opencl/tuning/plausible.h"
 
@@ -25,17 +26,30 @@ struct OpenclDevice::Session {
   std::once_flag opened;
   Context context;
   Queue queue;
+  CompilerProcesses compilers;
   std::unique_ptr<ProgramCache> programs;
 
-  Session(const Api& cl, cl_device_id id, const Capabilities& capabilities)
-      : cl(cl),
+  Session(const Platform& platform, cl_device_id id, const Capabilities& capabilities)
+      : cl(*platform.cl),
         id(id),
         fingerprint(capabilities.platform + "|" + capabilities.platform_version + "|" + capabilities.name + "|" +
                     capabilities.driver),
         // PoCL keeps compiled kernels itself, and asking it for a binary compiles every kernel of the program.
         binaries(capabilities.platform != "Portable Computing Language"),
         eager_pages(!capabilities.unified_memory),
-        declares_builtins(capabilities.platform == "Portable Computing Language") {}
+        declares_builtins(capabilities.platform == "Portable Computing Language"),
+        compilers(
+            {cl.library, platform.name, platform.version, number_of(platform, id)},
+            capabilities.nvidia ? CompilerProcesses::useful(available_processors(), capabilities.global_memory) : 0) {}
+
+  static unsigned number_of(const Platform& platform, cl_device_id id) {
+    cl_uint count = 0;
+    if (platform.cl->clGetDeviceIDs(platform.id, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) return 0;
+    std::vector<cl_device_id> ids(count);
+    if (platform.cl->clGetDeviceIDs(platform.id, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr) != CL_SUCCESS)
+      return 0;
+    return unsigned(std::find(ids.begin(), ids.end(), id) - ids.begin());
+  }
 
   // The session of a device of ours: one for the process, never closed, against the fault kQueueRelease (faults.h); and
   // contexts of one process gain from sharing built programs.
@@ -44,7 +58,7 @@ struct OpenclDevice::Session {
     static auto* sessions = new std::map<cl_device_id, std::shared_ptr<Session>>();
     std::lock_guard<std::mutex> guard(lock);
     std::shared_ptr<Session>& session = (*sessions)[id];
-    if (!session) session = std::make_shared<Session>(*platform.cl, id, read_capabilities(platform, id));
+    if (!session) session = std::make_shared<Session>(platform, id, read_capabilities(platform, id));
     return session;
   }
 
@@ -59,7 +73,7 @@ struct OpenclDevice::Session {
         queue = Queue(&cl, cl.clCreateCommandQueue(context.get(), id, CL_QUEUE_PROFILING_ENABLE, &code));
         check_cl(code, "creating an OpenCL command queue");
       }
-      programs = std::make_unique<ProgramCache>(&cl, context.get(), id, fingerprint, binaries);
+      programs = std::make_unique<ProgramCache>(&cl, context.get(), id, fingerprint, binaries, compilers);
     });
   }
 
@@ -214,7 +228,7 @@ std::shared_ptr<OpenclDevice> OpenclDevice::share(std::string name, cl_context c
     check_cl(cl.clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof owner, &owner, nullptr),
              name + ": asking for the queue's context");
     require(owner == context, Code::invalid_argument, name, ": the command queue belongs to another cl_context");
-    auto session = std::make_shared<Session>(cl, id, read_capabilities(candidate, id));
+    auto session = std::make_shared<Session>(candidate, id, read_capabilities(candidate, id));
     session->context = Context::retain(&cl, context);
     session->queue = Queue::retain(&cl, queue);
     session->profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
@@ -261,10 +275,11 @@ ProgramRef OpenclDevice::build(const KernelSource& source) {
 bool OpenclDevice::declares_builtins() { return session().declares_builtins; }
 
 ProgramCache& OpenclDevice::programs() { return *session().programs; }
-// NVIDIA's runtime (driver 580) compiles one program at a time, in no order: eight of conv_fwd_mma took 1.93 s one
-// after another, 1.49 s by eight threads, 1.74 s by as many with a context each (0.26 s by eight processes).  More
-// threads only make what is needed first wait for what is needed last.
-int OpenclDevice::builders() const { return capabilities_.nvidia ? 3 : Device::builders(); }
+// One for each process that compiles.  Where NVIDIA's runtime compiles in this one alone, more threads would only make
+// what is needed first wait for what is needed last.
+int OpenclDevice::builders() const {
+  return capabilities_.nvidia ? std::max(3, session_->compilers.limit() + 1) : Device::builders();
+}
 
 std::string OpenclDevice::fingerprint() const { return "opencl|" + session_->fingerprint; }
 
