@@ -102,7 +102,7 @@ TEST("without_a_helper_all_compile_here") {
 TEST("as_many_as_the_machine_has_room_for") {
   CHECK(CompilerProcesses::useful(2, size_t(24) << 30) == 0);
   CHECK(CompilerProcesses::useful(8, size_t(24) << 30) == 4);
-  CHECK(CompilerProcesses::useful(64, size_t(24) << 30) == 8);
+  CHECK(CompilerProcesses::useful(64, size_t(24) << 30) == 6);
   CHECK(CompilerProcesses::useful(64, size_t(4) << 30) == 2);
 }
 

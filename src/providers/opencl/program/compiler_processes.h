@@ -48,8 +48,8 @@ class CompilerProcesses {
    private:
     CompilerProcesses* owner_ = nullptr;
   };
-  // Returns when it is this thread's turn to compile the program: at once where no other thread of the process does,
-  // so that a single program starts no process; else after a helper has compiled it.
+  // Returns when it is this thread's turn to compile the program: at once where no other thread of the process does and
+  // no helper runs, so that a single program starts none; else after a helper has compiled it.
   Here ahead(Kind kind, std::string_view program, const std::string& options);
 
   // How many of a machine's processes are of use for a device with so much memory: each holds a context there.
@@ -77,6 +77,7 @@ class CompilerProcesses {
   std::condition_variable changed_;
   std::vector<Helper> idle_;
   int helpers_ = 0;  // idle, busy and starting
+  int ready_ = 0;    // idle and busy
   int here_ = 0;     // threads that compile in this process
   uint64_t compiled_ = 0;
 };
