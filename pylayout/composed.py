@@ -234,6 +234,142 @@ def var(
     return call("mul", squares, 1 / left if left > 0 else float("nan"))
 
 
+# ---- losses ----
+
+
+def _pair(call: _Call, x: Any, target: Any) -> tuple[Any, Any]:
+    x, target = call.tensor(x, "x"), call.tensor(target, "target")
+    if x.shape != target.shape:
+        raise ShapeError(f"{call.op}: target has shape {target.shape}, expected {x.shape} (that of x)")
+    return x, target
+
+
+def _reduced(call: _Call, values: Any, reduction: str) -> Any:
+    if reduction not in ("mean", "sum", "none"):
+        raise InvalidArgumentError(f"{call.op}: reduction is {reduction!r}, expected 'mean', 'sum' or 'none'")
+    return values if reduction == "none" else call(reduction, values)
+
+
+def _loss(call: _Call, expression: str, tensors: Sequence[Any], reduction: str, scalars: Sequence[float] = ()) -> Any:
+    """An expression of tensors, of which those that are None are left out."""
+    values = call("pointwise", [t for t in tensors if t is not None], expression, scalars=list(scalars))
+    return _reduced(call, values, reduction)
+
+
+def _weighted(call: _Call, x: Any, weight: Any) -> Any:
+    """A weight of elements, which broadcasts to x."""
+    if weight is None:
+        return None
+    weight = call.tensor(weight, "weight")
+    if numpy.broadcast_shapes(x.shape, weight.shape) != x.shape:
+        raise ShapeError(f"{call.op}: weight has shape {weight.shape}, which does not broadcast to {x.shape} (x.shape)")
+    return weight
+
+
+@_composed
+def binary_cross_entropy(call: _Call, x: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Any:
+    """Cross entropy of probabilities x and targets, both 0 to 1: -weight * (t * log(x) + (1 - t) * log(1 - x)).
+
+    Logarithms are limited to -100. weight broadcasts to x. Returns a scalar, or with reduction none the shape of x.
+
+    Source: semantics of torch.nn.functional.binary_cross_entropy.
+    """
+    x, target = _pair(call, x, target)
+    weight = _weighted(call, x, weight)
+    text = "y0 = -(x1 * max(log(x0), -100) + (1 - x1) * max(log1p(-x0), -100))" + " * x2" * (weight is not None)
+    return _loss(call, text, (x, target, weight), reduction)
+
+
+@_composed
+def binary_cross_entropy_with_logits(
+    call: _Call, x: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
+) -> Any:
+    """Cross entropy of sigmoid(x) and targets, 0 to 1, which no x makes inexact.
+
+    -weight * (pos_weight * t * log(sigmoid(x)) + (1 - t) * log(1 - sigmoid(x))); weight and pos_weight broadcast to x.
+    Returns a scalar, or with reduction none the shape of x.
+
+    Source: semantics of torch.nn.functional.binary_cross_entropy_with_logits.
+    """
+    x, target = _pair(call, x, target)
+    weight, positive = _weighted(call, x, weight), _weighted(call, x, pos_weight)
+    of_ones = f"(1 + (x{2 if weight is None else 3} - 1) * x1) * " if positive is not None else ""
+    text = f"y0 = ((1 - x1) * x0 + {of_ones}(log1p(exp(-abs(x0))) + max(-x0, 0)))" + " * x2" * (weight is not None)
+    return _loss(call, text, (x, target, weight, positive), reduction)
+
+
+@_composed
+def huber_loss(call: _Call, x: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
+    """Half the square of differences up to delta, beyond a line: delta * (|x - target| - delta / 2).
+
+    Source: semantics of torch.nn.functional.huber_loss; P. Huber, 1964.
+    """
+    if not delta > 0:
+        raise InvalidArgumentError(f"huber_loss: delta is {delta}, expected more than 0")
+    text = "d = abs(x0 - x1); y0 = where(d < s0, 0.5 * d * d, s0 * (d - 0.5 * s0))"
+    return _loss(call, text, _pair(call, x, target), reduction, [delta])
+
+
+@_composed
+def l1_loss(call: _Call, x: Any, target: Any, reduction: str = "mean") -> Any:
+    """The mean, the sum or each one of |x - target|.
+
+    Source: semantics of torch.nn.functional.l1_loss.
+    """
+    return _loss(call, "y0 = abs(x0 - x1)", _pair(call, x, target), reduction)
+
+
+@_composed
+def mse_loss(call: _Call, x: Any, target: Any, reduction: str = "mean") -> Any:
+    """The mean, the sum or each one of (x - target)^2.
+
+    Source: semantics of torch.nn.functional.mse_loss.
+    """
+    return _loss(call, "d = x0 - x1; y0 = d * d", _pair(call, x, target), reduction)
+
+
+@_composed
+def nll_loss(
+    call: _Call, x: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Any:
+    """The negative log-likelihood of classes: -weight[t] * x[n, t, ...], of log-probabilities x (n, c, ...).
+
+    target (n, ...) holds classes, s64 or s32; positions whose target is ignore_index give 0. weight (c), of classes.
+    The mean is the sum divided by the sum of the targets' weights. `cross_entropy` takes x before the softmax.
+
+    Source: semantics of torch.nn.functional.nll_loss.
+    """
+    x, target = call.tensor(x, "x"), call.tensor(target, "target")
+    if x.ndim < 2 or target.shape != (x.shape[0], *x.shape[2:]):
+        expected = (x.shape[0], *x.shape[2:]) if x.ndim > 1 else "(n, ...) of x (n, c, ...)"
+        raise ShapeError(f"nll_loss: target has shape {target.shape}, expected {expected}")
+    ignore = _integer("nll_loss", "ignore_index", ignore_index)
+    counts = call("cast", call("ne", target, ignore), x.dtype.name)
+    safe = call("pointwise", [target], "y0 = where(x0 == s0, 0, x0)", scalars=[float(ignore)])
+    if weight is not None:
+        weight = call.tensor(weight, "weight")
+        if weight.shape != x.shape[1:2]:
+            raise ShapeError(f"nll_loss: weight has shape {weight.shape}, expected {x.shape[1:2]} (x.c)")
+        counts = call("mul", counts, call("index_select", weight, 0, safe))
+    found = call("squeeze", call("gather", x, 1, call("unsqueeze", safe, 1)), 1)
+    losses = call("pointwise", [found, counts], "y0 = where(x1 == 0, 0, -x0 * x1)")
+    if reduction != "mean":
+        return _reduced(call, losses, reduction)
+    return call("div", call("sum", losses), call("sum", counts))
+
+
+@_composed
+def smooth_l1_loss(call: _Call, x: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Any:
+    """Half the square of differences over beta up to beta, beyond |x - target| - beta / 2.
+
+    Source: semantics of torch.nn.functional.smooth_l1_loss; R. Girshick, arXiv 1504.08083.
+    """
+    if not beta >= 0:
+        raise InvalidArgumentError(f"smooth_l1_loss: beta is {beta}, expected at least 0")
+    square = "where(d < s0, 0.5 * d * d / s0, d - 0.5 * s0)" if beta else "d"
+    return _loss(call, f"d = abs(x0 - x1); y0 = {square}", _pair(call, x, target), reduction, [beta] if beta else [])
+
+
 # ---- as functions of pylayout.ops ----
 
 

@@ -857,6 +857,57 @@ def batch_norm_training(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def binary_cross_entropy(
+    x: Value,
+    target: Input | Value,
+    weight: Input | Value | None = None,
+    reduction: str = "mean",
+) -> Value: ...
+@overload
+def binary_cross_entropy(
+    x: Input | Value,
+    target: Value,
+    weight: Input | Value | None = None,
+    reduction: str = "mean",
+) -> Value: ...
+@overload
+def binary_cross_entropy(
+    x: Input,
+    target: Input,
+    weight: Input | None = None,
+    reduction: str = "mean",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def binary_cross_entropy_with_logits(
+    x: Value,
+    target: Input | Value,
+    weight: Input | Value | None = None,
+    reduction: str = "mean",
+    pos_weight: Input | Value | None = None,
+) -> Value: ...
+@overload
+def binary_cross_entropy_with_logits(
+    x: Input | Value,
+    target: Value,
+    weight: Input | Value | None = None,
+    reduction: str = "mean",
+    pos_weight: Input | Value | None = None,
+) -> Value: ...
+@overload
+def binary_cross_entropy_with_logits(
+    x: Input,
+    target: Input,
+    weight: Input | None = None,
+    reduction: str = "mean",
+    pos_weight: Input | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def cast(
     x: Value,
     dtype: str,
@@ -1929,6 +1980,30 @@ def hardswish(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def huber_loss(
+    x: Value,
+    target: Input | Value,
+    reduction: str = "mean",
+    delta: float = 1.0,
+) -> Value: ...
+@overload
+def huber_loss(
+    x: Input | Value,
+    target: Value,
+    reduction: str = "mean",
+    delta: float = 1.0,
+) -> Value: ...
+@overload
+def huber_loss(
+    x: Input,
+    target: Input,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def identity(
     x: Value,
 ) -> Value: ...
@@ -2042,6 +2117,25 @@ def interpolate(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def interpolate_backward(
+    grad: Value,
+    input_size: int | Sequence[int],
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Literal["nearest", "linear", "bilinear", "trilinear"] = "nearest",
+    align_corners: bool = False,
+) -> Value: ...
+@overload
+def interpolate_backward(
+    grad: Input,
+    input_size: int | Sequence[int],
+    scale_factor: float | Sequence[float] | None = None,
+    mode: Literal["nearest", "linear", "bilinear", "trilinear"] = "nearest",
+    align_corners: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def isinf(
     x: Value,
 ) -> Value: ...
@@ -2059,6 +2153,27 @@ def isnan(
 @overload
 def isnan(
     x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def l1_loss(
+    x: Value,
+    target: Input | Value,
+    reduction: str = "mean",
+) -> Value: ...
+@overload
+def l1_loss(
+    x: Input | Value,
+    target: Value,
+    reduction: str = "mean",
+) -> Value: ...
+@overload
+def l1_loss(
+    x: Input,
+    target: Input,
+    reduction: str = "mean",
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -2696,6 +2811,27 @@ def mish(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def mse_loss(
+    x: Value,
+    target: Input | Value,
+    reduction: str = "mean",
+) -> Value: ...
+@overload
+def mse_loss(
+    x: Input | Value,
+    target: Value,
+    reduction: str = "mean",
+) -> Value: ...
+@overload
+def mse_loss(
+    x: Input,
+    target: Input,
+    reduction: str = "mean",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def mul(
     x: Value,
     y: Input | Value,
@@ -2747,6 +2883,33 @@ def neg(
 @overload
 def neg(
     x: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def nll_loss(
+    x: Value,
+    target: Input | Value,
+    weight: Input | Value | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Value: ...
+@overload
+def nll_loss(
+    x: Input | Value,
+    target: Value,
+    weight: Input | Value | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Value: ...
+@overload
+def nll_loss(
+    x: Input,
+    target: Input,
+    weight: Input | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -3548,6 +3711,30 @@ def slice(
     ends: int | Sequence[int],
     axes: int | Sequence[int] | None = None,
     steps: int | Sequence[int] | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def smooth_l1_loss(
+    x: Value,
+    target: Input | Value,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Value: ...
+@overload
+def smooth_l1_loss(
+    x: Input | Value,
+    target: Value,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Value: ...
+@overload
+def smooth_l1_loss(
+    x: Input,
+    target: Input,
+    reduction: str = "mean",
+    beta: float = 1.0,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

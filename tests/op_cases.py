@@ -661,6 +661,44 @@ add(
     dim=[0, 2, 3],
 )
 
+add(
+    "pointwise",
+    lambda rng: [
+        rng.uniform(0.2, 2.0, (3, 5, 4)).astype("f4"),
+        rng.uniform(0.3, 0.9, (5, 1)).astype("f4"),
+        rng.integers(0, 2, (4,)),
+    ],
+    lambda torch, f, t, a: (
+        torch.log1p(t[0]) / torch.sqrt(t[1]) + torch.rsqrt(t[0]) * torch.tanh(t[1] * t[0]),
+        torch.where(t[2] != 0, torch.pow(t[0], t[1]), torch.expm1(-t[0].abs()) * torch.erf(t[1])),
+        torch.sin(t[0]) * torch.cos(t[1]) - torch.sigmoid(t[0] - t[1]) * t[0].clamp(0.5, 1.5),
+        torch.maximum(t[0], t[1]) * torch.minimum(t[0], 2 * t[1]) - torch.log(t[0]) * torch.floor(t[0]),
+    ),
+    variadic=True,
+    name="every function",
+    expressions="u = log1p(x0); y0 = u / sqrt(x1) + rsqrt(x0) * tanh(x1 * x0); "
+    "y1 = x2 != 0 ? pow(x0, x1) : expm1(-abs(x0)) * erf(x1); "
+    "y2 = sin(x0) * cos(x1) - sigmoid(x0 - x1) * clip(x0, 0.5, s0); "
+    "y3 = max(x0, x1) * min(x0, 2 * x1) - log(x0) * floor(x0)",
+    scalars=[1.5],
+)
+add(
+    "pointwise",
+    positive((3, 5, 4), (5, 4)),
+    lambda torch, f, t, a: (
+        torch.sqrt((t[0] * t[1]).square().sum(1) / 5),
+        t[0].amax(1) * (t[0] + t[1]).amin(1),
+        (t[0] + t[1]).amin(1),
+        (t[0] / t[1]).prod(1),
+    ),
+    variadic=True,
+    name="expressions of reductions",
+    expressions="y0 = x0 * x1 * x0 * x1; y1 = x0; y2 = x0 + x1; y3 = x0 / x1",
+    reductions="reduce_y0 += y0; reduce_y1 max= y1; reduce_y2 min= y2; reduce_y3 *= y3; "
+    "y0 = sqrt(reduce_y0 / count); y1 = reduce_y1 * reduce_y2",
+    dim=[1],
+)
+
 # ---- reductions ----
 
 
@@ -922,6 +960,28 @@ def group_norm_gradients(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) ->
 
 add("group_norm_backward", normal((2, 18, 5, 7), (2, 18, 5, 7), (18,)), group_norm_gradients, num_groups=3)
 add("group_norm_backward", normal((3, 19, 6), (3, 19, 6)), group_norm_gradients, num_groups=19)
+
+
+def resize_gradient(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    def call(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+        size = {} if "scale_factor" in a else {"size": t[1].shape[2:]}
+        return f.interpolate(t[0], **size, **{key: value for key, value in a.items() if key != "input_size"})
+
+    x = torch.zeros((*t[0].shape[:2], *a["input_size"]), dtype=t[0].dtype)
+    return derivative(call, 0, grad=1)(torch, f, [x, t[0]], a)
+
+
+for _sizes, _resized, _options in (
+    ((9, 10), (18, 7), {}),
+    ((9, 10), (18, 20), {"scale_factor": [2.0, 2.0], "mode": "bilinear"}),
+    ((9, 10), (5, 17), {"mode": "bilinear", "align_corners": True}),
+    ((9, 10), (1, 1), {"mode": "bilinear", "align_corners": True}),
+    ((9,), (4,), {"mode": "linear"}),
+    ((4, 5, 6), (5, 4, 9), {"mode": "trilinear"}),
+    ((4, 5, 6), (8, 3, 6), {}),
+):
+    _grad = normal((2, 19, *_resized))
+    add("interpolate_backward", _grad, resize_gradient, input_size=list(_sizes), **_options)
 
 
 def pool_gradient(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:

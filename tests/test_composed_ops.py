@@ -24,11 +24,28 @@ def a(rng):
     return rng.standard_normal((2, 18, 3, 4)).astype("float32")
 
 
+def logistic(a):
+    return 1 / (1 + numpy.exp(-a))
+
+
 CASES = {
     "all": [(lambda o, x: o.all(o.gt(x, -1), 1), lambda a: (a > -1).all(1))],
     "any": [
         (lambda o, x: o.any(o.gt(x, 1), (0, 2), True), lambda a: (a > 1).any((0, 2), keepdims=True)),
         (lambda o, x: o.any(x), lambda a: a.any()),
+    ],
+    # Losses, with weights and gradients: test_losses.py.
+    "binary_cross_entropy": [
+        (
+            lambda o, x: o.binary_cross_entropy(o.sigmoid(x), o.sigmoid(o.neg(x)), reduction="none"),
+            lambda a: -(logistic(-a) * numpy.log(logistic(a)) + logistic(a) * numpy.log(logistic(-a))),
+        )
+    ],
+    "binary_cross_entropy_with_logits": [
+        (
+            lambda o, x: o.binary_cross_entropy_with_logits(x, o.sigmoid(o.neg(x)), reduction="sum"),
+            lambda a: -(logistic(-a) * numpy.log(logistic(a)) + logistic(a) * numpy.log(logistic(-a))).sum(),
+        )
     ],
     "chunk": [
         (lambda o, x: o.chunk(x, 4, 1)[3], lambda a: a[:, 15:]),
@@ -40,9 +57,29 @@ CASES = {
         (lambda o, x: o.einsum("...hw,...vw->...hv", [x, x]), lambda a: a @ a.swapaxes(2, 3)),
     ],
     "flip": [(lambda o, x: o.flip(x, (1, -1)), lambda a: numpy.flip(a, (1, 3)))],
+    "huber_loss": [
+        (
+            lambda o, x: o.huber_loss(x, o.neg(x), "none", 0.5),
+            lambda a: numpy.where(abs(a) < 0.25, 2 * a * a, 0.5 * (2 * abs(a) - 0.25)),
+        )
+    ],
+    "l1_loss": [(lambda o, x: o.l1_loss(x, o.neg(x)), lambda a: abs(2 * a).mean())],
     "masked_fill": [(lambda o, x: o.masked_fill(x, o.lt(x, 0), -2), lambda a: numpy.where(a < 0, -2, a))],
+    "mse_loss": [(lambda o, x: o.mse_loss(x, o.neg(x)), lambda a: (4 * a * a).mean())],
+    "nll_loss": [
+        (
+            lambda o, x: o.nll_loss(x, o.argmin(x, 1), reduction="none"),
+            lambda a: -a.min(1),
+        )
+    ],
     "one_hot": [
         (lambda o, x: o.one_hot(o.argmax(x, 1), 20, "f32"), lambda a: numpy.eye(20)[a.argmax(1)]),
+    ],
+    "smooth_l1_loss": [
+        (
+            lambda o, x: o.smooth_l1_loss(x, o.neg(x), "none"),
+            lambda a: numpy.where(abs(a) < 0.5, 2 * a * a, 2 * abs(a) - 0.5),
+        )
     ],
     "stack": [
         (lambda o, x: o.stack([x, o.neg(x)], 1), lambda a: numpy.stack([a, -a], 1)),

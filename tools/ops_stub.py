@@ -130,7 +130,9 @@ def composed_declaration(name: str) -> str:
         text = text.replace("'", "") if parameter.name != "layout" else 'layout: str | Layout = "auto"'
         text = text.replace("dtype: Any = s64", 'dtype: str | DType = "s64"')
         text = text.replace("Sequence[Any]", "Sequence[Input]")
-        parameters.append(text.replace(": Any", ": Input"))
+        if isinstance(parameter.default, str):
+            text = text.rsplit(" = ", 1)[0] + f' = "{parameter.default}"'
+        parameters.append(text.replace(": Any = None", ": Input | None = None").replace(": Any", ": Input"))
     return functions(name, parameters, "tuple[Tensor, ...]" if name in ("chunk", "unbind") else "Tensor")
 
 

@@ -64,10 +64,21 @@ def _pool_gradient(rng: Generator, pool: Draw) -> Case | None:
     return Case(f"{case.op}_backward", (case.inputs[0], grad), attributes)
 
 
+def _resize_gradient(rng: Generator, dtype: str, shape: tuple[int, ...]) -> Case | None:
+    spatial = len(shape) - 2
+    if not 1 <= spatial <= 3:
+        return None
+    attributes: dict[str, Any] = {"input_size": [int(rng.integers(1, 40)) for _ in range(spatial)]}
+    if rng.random() < 0.7:
+        attributes["mode"] = ("linear", "bilinear", "trilinear")[spatial - 1]
+        attributes["align_corners"] = bool(rng.random() < 0.3)
+    return Case("interpolate_backward", (_text(dtype, shape),), attributes)
+
+
 def training_case(
     rng: Generator, conv: Draw, pool: Draw, image: Callable[[Generator, int], tuple[int, ...]]
 ) -> Case | None:
-    kind = int(rng.integers(0, 9))
+    kind = int(rng.integers(0, 10))
     if kind < 2:
         return _conv_weights(rng, conv)
     if kind < 4:
@@ -85,6 +96,8 @@ def training_case(
             return Case(name, (x, x, channel, channel, channel), {})
         groups = int(rng.choice([g for g in range(1, min(shape[1], 32) + 1) if shape[1] % g == 0]))
         return Case(name, (x, x, channel), {"num_groups": groups})
+    if kind == 9:
+        return _resize_gradient(rng, dtype, shape)
     if kind == 5:
         name = str(rng.choice(["layer_norm_backward", "rms_norm_backward"]))
         return Case(name, (x, x, _text(dtype, shape[-1:])), {"normalized_shape": [shape[-1]]})

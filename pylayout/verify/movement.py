@@ -153,3 +153,47 @@ class Interpolate(Full):
 
 
 __all__ = ["Interpolate", "Moved"]
+
+
+@register("interpolate_backward")
+class InterpolateBackward(Full):
+    """Along each dimension a product with the transposed matrix of the weights that interpolate has."""
+
+    def compute(self) -> Any:
+        grad = self.double(0)
+        assert grad is not None
+        sizes, resized = list(self.attribute("input_size")), grad.shape[2:]
+        factor = self.attribute("scale_factor")
+        factors = None if factor is None else list(factor) * (len(sizes) if len(factor) == 1 else 1)
+        aligned = bool(self.attribute("align_corners", False))
+        linear = str(self.attribute("mode", "nearest")) != "nearest"
+        weights, doubts = [], []  # by dimension: of input positions in output positions, and what these may be off by
+        for d, (n, o) in enumerate(zip(sizes, resized, strict=True)):
+            scale = 1 / float(factors[d]) if factors else n / o
+            if aligned:
+                scale = (n - 1) / (o - 1) if o > 1 else 0.0
+            p = np.arange(o, dtype=np.float64)
+            weight, doubt = np.zeros((o, n)), np.zeros((o, n))
+            if linear:
+                source = p * scale if aligned else np.maximum((p + 0.5) * scale - 0.5, 0)
+                low = np.minimum(np.floor(source).astype(int), n - 1)
+                high = np.minimum(low + 1, n - 1)
+                for at, share in ((low, 1 - (source - low)), (high, source - low)):
+                    np.add.at(weight, (p.astype(int), at), share)
+                    np.add.at(doubt, (p.astype(int), at), 8 * UNIT * (1 + source))
+            else:
+                at = np.floor(p.astype("f4") * np.float32(scale)).astype(int)
+                weight[p.astype(int), np.minimum(at, n - 1)] = 1
+            weights.append(weight)
+            doubts.append(doubt)
+
+        def spread(values: NDArray[Any], matrices: list[NDArray[Any]]) -> NDArray[Any]:
+            for d, matrix in enumerate(matrices):
+                values = np.moveaxis(np.tensordot(values, matrix, axes=(2 + d, 0)), -1, 2 + d)
+            return values
+
+        terms = float(np.prod([max(1.0, (w != 0).sum(0).max()) for w in weights]))
+        total, bound = spread(grad, weights), 4 * UNIT * (terms + 4) * spread(np.abs(grad), weights)
+        for d in range(len(sizes)):
+            bound = bound + spread(np.abs(grad), [*weights[:d], doubts[d], *weights[d + 1 :]])
+        return total, bound, self.dtype

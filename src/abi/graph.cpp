@@ -151,7 +151,8 @@ pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_value* by, 
     require(count == 0 || (by != nullptr && made != nullptr), Code::invalid_argument, function,
             ": by or gradients is NULL, expected ", count, " values");
     Graph changed = locked.graph;  // as it was where an op has no gradient
-    const std::vector<ValueId> results = gradients(changed, loss, std::vector<ValueId>(by, by + count));
+    const std::vector<ValueId> results =
+        gradients(changed, loss, std::vector<ValueId>(by, by + count), locked.entry.context->device("cpu"));
     locked.graph = std::move(changed);
     std::copy(results.begin(), results.end(), made);
   });

@@ -8,8 +8,8 @@ namespace {
 
 class Backward {
  public:
-  Backward(Graph& graph, ValueId loss, const std::vector<ValueId>& by)
-      : graph_(graph), depends_(graph.values().size(), false), parts_(graph.values().size()) {
+  Backward(Graph& graph, ValueId loss, const std::vector<ValueId>& by, Device& cpu)
+      : graph_(graph), cpu_(cpu), depends_(graph.values().size(), false), parts_(graph.values().size()) {
     for (ValueId id : by) depends_[size_t(id)] = true;
     for (const Node& node : graph.nodes()) {
       bool any = false;
@@ -41,6 +41,12 @@ class Backward {
     return graph_.add(*schema, attributes, inputs, name_);
   }
 
+  ValueId integers(const std::vector<int64_t>& values) {
+    const TensorRef tensor = Tensor::allocate(cpu_, TensorDesc::dense(DType::s64, Dims{int64_t(values.size())}));
+    if (!values.empty()) cpu_.write(*tensor->buffer(), 0, values.data(), values.size() * sizeof values[0]);
+    return graph_.constant(name_, tensor);
+  }
+
   ValueId filled(ValueId like, const char* expression) {
     Attributes attributes;
     attributes.set("expressions", std::string(expression));
@@ -50,6 +56,7 @@ class Backward {
   void derive(size_t index);
 
   Graph& graph_;
+  Device& cpu_;
   std::string name_ = "gradient";            // of the nodes that are added
   std::vector<bool> depends_;                // by value, of those before: on one of those that are derived by
   std::vector<std::vector<ValueId>> parts_;  // by value: what its uses contribute
@@ -76,6 +83,7 @@ class Backward::NodeDerivation final : public Derivation {
                          const std::vector<Value>& inputs) override {
     return backward_.add(op, attributes, inputs);
   }
+  Value integers(const std::vector<int64_t>& values) override { return backward_.integers(values); }
   void give(int i, Value gradient) override {
     const TensorDesc &wanted_desc = op_.in(i), &made = desc(gradient);
     require(!given_[size_t(i)] && wanted_desc.shape == made.shape && wanted_desc.dtype == made.dtype, Code::internal,
@@ -146,7 +154,7 @@ void Backward::derive(size_t index) {
 
 }  // namespace
 
-std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by) {
+std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by, Device& cpu) {
   const auto check_value = [&](ValueId id, const char* what) {
     require(id >= 0 && size_t(id) < graph.values().size(), Code::invalid_argument, "gradients: ", what, " is value ",
             id, ", which is not of this graph");
@@ -158,7 +166,7 @@ std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<Val
   for (ValueId id : by) check_value(id, "a value to derive by,");
   require(graph.value(loss).desc.elements() == 1, Code::shape, "gradients: the loss \"", graph.value(loss).name,
           "\" has shape ", graph.value(loss).desc.shape, ", expected one element");
-  Backward backward(graph, loss, by);
+  Backward backward(graph, loss, by, cpu);
   std::vector<ValueId> results;
   for (ValueId id : by) results.push_back(backward.gradient_of(id));
   return results;

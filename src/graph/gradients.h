@@ -14,6 +14,7 @@ namespace pl {
 // The gradients of `loss`, which holds one element, by each value of `by`: zeros where it does not depend on one.
 // Throws Error(unsupported) naming op and node where an op between them has no gradient, Error(invalid_argument) for
 // values that are no floating numbers.
-std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by);
+// `cpu` is where constants lie.
+std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by, Device& cpu);
 
 }  // namespace pl

@@ -1,5 +1,7 @@
 // channel_shuffle: channels of several groups, taken in turns.
-#include "ops/op.h"
+#include <algorithm>
+
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -21,6 +23,12 @@ Schema channel_shuffle() {
                 "Source: X. Zhang et al., ShuffleNet, arXiv 1707.01083; semantics of torch.channel_shuffle.");
   schema.tensor("x", "(n, c, ...), any dtype").required("groups", AttributeType::integer, "divides c");
   schema.infer = infer;
+  // Shuffled back: groups and channels of a group change places.
+  schema.gradient = [](Derivation& d) {
+    const int64_t groups = d.op().attributes.integer("groups"), channels = d.op().in(0).shape[1];
+    d.give(0, d.make("channel_shuffle", attributes_of({{"groups", std::max<int64_t>(1, channels / groups)}}),
+                     {d.gradient()}));
+  };
   schema.flops = [](const Op&) { return 0.0; };
   return schema;
 }

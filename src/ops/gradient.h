@@ -31,6 +31,8 @@ class Derivation {
   // Adds an op to the graph; its results.
   virtual std::vector<Value> add(const std::string& op, const Attributes& attributes,
                                  const std::vector<Value>& inputs) = 0;
+  // A constant of s64.
+  virtual Value integers(const std::vector<int64_t>& values) = 0;
   // Once for each input at most.
   virtual void give(int input, Value gradient) = 0;
 

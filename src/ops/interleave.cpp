@@ -1,5 +1,7 @@
 // interleave: the channels of two tensors in turns, cut into parts: what joins the branches of ShuffleNet's units.
-#include "ops/op.h"
+#include <algorithm>
+
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -36,6 +38,21 @@ void infer(Op& op) {
   }
 }
 
+// The parts joined, brought out of turns, and halved.
+void derive(Derivation& d) {
+  const int64_t channels = d.op().in(0).shape[1];
+  std::vector<Derivation::Value> parts;
+  for (size_t k = 0; k < d.op().outputs.size(); ++k) parts.push_back(d.gradient(int(k)));
+  Derivation::Value whole = parts[0];
+  if (parts.size() > 1) whole = d.make("concat", attributes_of({{"dim", int64_t(1)}}), parts);
+  whole = d.make("channel_shuffle", attributes_of({{"groups", std::max<int64_t>(1, channels)}}), {whole});
+  const auto halves =
+      d.add("split",
+            attributes_of({{"split_size_or_sections", std::vector<int64_t>{channels, channels}}, {"dim", int64_t(1)}}),
+            {whole});
+  for (int i = 0; i < 2; ++i) d.give_if_wanted(i, [&] { return halves[size_t(i)]; });
+}
+
 Schema interleave() {
   Schema schema("interleave", "interleave",
                 "The channels of two tensors in turns, cut into parts.\n\n"
@@ -49,6 +66,7 @@ Schema interleave() {
       .attribute("sections", AttributeType::integers, None{},
                  "channels of each result, 2 * c together; None: one result");
   schema.infer = infer;
+  schema.gradient = derive;
   schema.several = true;
   schema.flops = [](const Op&) { return 0.0; };
   return schema;

@@ -1,5 +1,7 @@
 // local_response_norm: normalisation by neighbouring channels.
-#include "ops/op.h"
+#include <algorithm>
+
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -10,6 +12,31 @@ void infer(Op& op) {
   check_range(op, "size", {op.attributes.integer("size")}, 1, (int64_t(1) << 31) - 1);
   for (const char* name : {"alpha", "beta", "k"}) check_finite(op, name);
   add_output(op, op.in(0).dtype, op.in(0).shape);
+}
+
+// With d = k + alpha * (mean of squares over the window): dx = g / d^beta - 2 alpha beta / size * x * (sum of
+// g x / d^(beta + 1) over the windows that hold the channel), the sums as average pools along channels.
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  const Dims& x = op.in(0).shape;
+  const int64_t size = op.attributes.integer("size"), before = size / 2, after = (size - 1) / 2;
+  const Dims pixels{x[0], 1, x[1], x.product() / std::max<int64_t>(1, x[0] * x[1])};
+  const auto mean = [&](Derivation::Value value, int64_t begin, int64_t end) {
+    const Derivation::Value pooled = d.make("avg_pool2d",
+                                            attributes_of({{"kernel_size", std::vector<int64_t>{size, 1}},
+                                                           {"stride", int64_t(1)},
+                                                           {"padding", std::vector<int64_t>{begin, 0, end, 0}}}),
+                                            {d.reshaped(value, pixels)});
+    return d.reshaped(pooled, x);
+  };
+  const double alpha = op.attributes.number("alpha"), beta = op.attributes.number("beta");
+  const std::vector<double> numbers{alpha, beta, op.attributes.number("k")};
+  const Derivation::Value g = d.gradient(), from = d.input(0);
+  const Derivation::Value squares = mean(d.make("square", {}, {from}), before, after);
+  const Derivation::Value shares =
+      mean(d.pointwise("y0 = x0 * x1 * pow(s2 + s0 * x2, -s1 - 1)", {g, from, squares}, numbers), after, before);
+  d.give(0,
+         d.pointwise("y0 = x0 * pow(s2 + s0 * x2, -s1) - 2 * s0 * s1 * x1 * x3", {g, from, squares, shares}, numbers));
 }
 
 Schema local_response_norm() {
@@ -26,6 +53,7 @@ Schema local_response_norm() {
       .attribute("beta", AttributeType::number, 0.75, "exponent")
       .attribute("k", AttributeType::number, 1.0, "added to the mean of squares");
   schema.infer = infer;
+  schema.gradient = derive;
   schema.flops = [](const Op& op) {
     return double(2 * op.attributes.integer("size") + 4) * double(op.out().elements());
   };

@@ -62,11 +62,30 @@ void infer(Op& op) {
   add_output(op, op.in(0).dtype, output);
 }
 
-// What was added is cut, what was cut is zero.
+// Where an element of the result comes from along a dimension of size n.
+int64_t source_of(const std::string& mode, int64_t at, int64_t n) {
+  if (mode == "replicate") return std::clamp<int64_t>(at, 0, n - 1);
+  return at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
+}
+
+// Elements that were copied are added up along one dimension after the other.  Of a constant border: what was added is
+// cut, what was cut is zero.
 void derive(Derivation& d) {
   const Attributes& a = d.op().attributes;
-  check(d.op(), a.text("mode") == "constant", Code::unsupported, "mode is ", a.text("mode"),
-        ", expected constant: the others have no gradient");
+  const std::string& mode = a.text("mode");
+  if (mode != "constant") {
+    const Dims &x = d.op().in(0).shape, &y = d.op().out().shape;
+    Derivation::Value g = d.gradient();
+    for (int dim = 0; dim < x.size(); ++dim) {
+      const int64_t begin = a.integers("begins")[size_t(dim)];
+      if (begin == 0 && y[dim] == x[dim]) continue;
+      std::vector<int64_t> sources;
+      for (int64_t i = 0; i < y[dim]; ++i) sources.push_back(source_of(mode, i - begin, x[dim]));
+      g = d.make("index_select_backward", attributes_of({{"dim", int64_t(dim)}, {"size", x[dim]}}),
+                 {g, d.integers(sources)});
+    }
+    return d.give(0, g);
+  }
   const std::vector<int64_t>&begins = a.integers("begins"), &ends = a.integers("ends");
   std::vector<int64_t> pad;
   for (size_t i = begins.size(); i-- > 0;) {

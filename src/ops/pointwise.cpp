@@ -508,6 +508,7 @@ Schema make_pointwise() {
   schema.attribute("scalars", AttributeType::numbers, std::vector<double>{}, "s0, s1, ... of the expressions");
   schema.attribute("dtype", AttributeType::string, None{}, "of the outputs; none: that of x0");
   schema.infer = infer;
+  schema.gradient = derive;
   schema.flops = [](const Op& op) {
     const Program program = program_of(op);
     std::vector<int> all;

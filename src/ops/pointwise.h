@@ -130,4 +130,7 @@ Program parse(std::string_view name, std::string_view expressions, std::string_v
 // The program of an op of kind `pointwise`, whose attributes infer has completed.
 Program program_of(const Op& op);
 
+// Schema::gradient (ops/pointwise_gradient.cpp).
+void derive(Derivation& d);
+
 }  // namespace pl::pointwise

@@ -1,6 +1,7 @@
-// interpolate: images resized by nearest or linear interpolation.
+// interpolate: images resized by nearest or linear interpolation; interpolate_backward: its gradient.
 #include <cmath>
 
+#include "ops/gradient.h"
 #include "ops/spatial.h"
 
 namespace pl {
@@ -72,6 +73,62 @@ double flops(const Op& op) {
   return taps * double(op.out().elements());
 }
 
+// The mode as users write it.
+std::string mode_of(const Op& op) {
+  return op.attributes.text("mode") == "nearest" ? "nearest" : kLinearNames[op.in(0).rank() - 3];
+}
+
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  const Dims& x = op.in(0).shape;
+  Attributes attributes = attributes_of({{"input_size", std::vector<int64_t>(x.begin() + 2, x.end())},
+                                         {"mode", mode_of(op)},
+                                         {"align_corners", op.attributes.flag("align_corners")}});
+  if (!op.attributes.is_none("scale_factor")) attributes.set("scale_factor", *op.attributes.find("scale_factor"));
+  d.give(0, d.make("interpolate_backward", attributes, {d.gradient()}));
+}
+
+void infer_backward(Op& op) {
+  check_rank(op, 0, 3, 5);
+  check_float(op, 0);
+  const Dims& grad = op.in(0).shape;
+  const int spatial = grad.size() - 2;
+  const auto sizes = expand_ints(op, "input_size", spatial);
+  check_range(op, "input_size", sizes, 1, int64_t(1) << 40);
+  Dims x{grad[0], grad[1]};
+  for (int64_t size : sizes) x.push_back(size);
+  Attributes attributes =
+      attributes_of({{"mode", op.attributes.text("mode")}, {"align_corners", op.attributes.flag("align_corners")}});
+  if (op.attributes.is_none("scale_factor"))
+    attributes.set("size", std::vector<int64_t>(grad.begin() + 2, grad.end()));
+  else
+    attributes.set("scale_factor", *op.attributes.find("scale_factor"));
+  const Op forward = make_op(*find_schema("interpolate"), attributes, {TensorDesc::dense(op.in(0).dtype, x)});
+  check_shape(op, 0, forward.out().shape, "the shape of the resized images");
+  for (const char* key : {"scale", "mode"}) op.attributes.set(key, *forward.attributes.find(key));
+  add_output(op, op.in(0).dtype, x);
+}
+
+Schema interpolate_backward() {
+  Schema schema("interpolate_backward", "resize_backward",
+                "The gradient of interpolate by its input.\n\n"
+                "dx[q] = sum over the positions p that q has a part in of its weight there times grad[p]\n\n"
+                "Returns (n, c, *input_size) in the dtype of grad; sums are kept in f32.\n\n"
+                "Source: the derivative of interpolate.");
+  schema.tensor("grad", "(n, c, ...), the gradient by the resized images; f32, f16 or bf16")
+      .required("input_size", AttributeType::integers, "the spatial sizes of interpolate's input")
+      .attribute("scale_factor", AttributeType::numbers, None{}, "as for interpolate; None: it was given a size")
+      .attribute("mode", AttributeType::string, std::string("nearest"), "as for interpolate",
+                 {"nearest", "linear", "bilinear", "trilinear"})
+      .attribute("align_corners", AttributeType::boolean, false, "as for interpolate");
+  schema.infer = infer_backward;
+  schema.flops = [](const Op& op) {
+    const double taps = op.attributes.text("mode") == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
+    return taps * double(op.in(0).elements());
+  };
+  return schema;
+}
+
 Schema interpolate() {
   Schema schema(
       "interpolate", "resize",
@@ -91,10 +148,12 @@ Schema interpolate() {
                  "map the first and last elements onto each other (not with nearest)");
   schema.infer = infer;
   schema.flops = flops;
+  schema.gradient = derive;
   return schema;
 }
 
 PL_REGISTER_OP(interpolate);
+PL_REGISTER_OP(interpolate_backward);
 
 }  // namespace
 }  // namespace pl

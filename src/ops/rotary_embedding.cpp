@@ -1,5 +1,5 @@
 // rotary_embedding: positions as rotations of pairs of columns.
-#include "ops/op.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -28,6 +28,39 @@ void infer(Op& op) {
   add_output(op, op.in(0).dtype, x);
 }
 
+// By x a turn back, with sines of the other half negated; by the tables products with x, of which the halves change
+// places for the sines.
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  const int last = op.in(0).rank() - 1;
+  const int64_t columns = op.in(1).shape[op.in(1).rank() - 1], half = columns / 2;
+  const auto part = [&](Derivation::Value value, int64_t first, int64_t end) {
+    const int64_t dim = d.desc(value).rank() - 1;
+    return d.make("slice",
+                  attributes_of({{"starts", std::vector<int64_t>{first}},
+                                 {"ends", std::vector<int64_t>{end}},
+                                 {"axes", std::vector<int64_t>{dim}}}),
+                  {value});
+  };
+  const auto joined = [&](Derivation::Value a, Derivation::Value b) {
+    return d.make("concat", attributes_of({{"dim", int64_t(d.desc(a).rank() - 1)}}), {a, b});
+  };
+  const auto negated = [&](Derivation::Value value) { return d.pointwise("y0 = -x0", {value}); };
+  const Derivation::Value g = d.gradient(), x = d.input(0), sine = d.input(2);
+  d.give_if_wanted(0, [&] {
+    const Derivation::Value back = negated(joined(part(sine, half, columns), part(sine, 0, half)));
+    return d.make("rotary_embedding", {}, {g, d.input(1), back});
+  });
+  const auto turned = [&](Derivation::Value value) {
+    return op.in(0).shape[last] == columns ? value : part(value, 0, columns);
+  };
+  d.give_if_wanted(1, [&] { return d.summed_to(d.make("mul", {}, {turned(g), turned(x)}), op.in(1).shape); });
+  d.give_if_wanted(2, [&] {
+    const Derivation::Value across = joined(negated(part(x, half, columns)), part(x, 0, half));
+    return d.summed_to(d.make("mul", {}, {turned(g), across}), op.in(2).shape);
+  });
+}
+
 Schema rotary_embedding() {
   Schema schema("rotary_embedding", "rotary_embedding",
                 "Rotary position embedding: pairs of columns turned by angles that depend on the position.\n\n"
@@ -40,6 +73,7 @@ Schema rotary_embedding() {
       .tensor("cos", "broadcasts to (..., l, r), r even and at most e; the dtype of x")
       .tensor("sin", "the same, with as many columns");
   schema.infer = infer;
+  schema.gradient = derive;
   schema.flops = [](const Op& op) { return 3.0 * double(op.in(0).elements()); };
   return schema;
 }

@@ -1,5 +1,8 @@
 // squeeze_excite: channels weighted by what a small network makes of their means.
-#include "ops/op.h"
+#include <algorithm>
+
+#include "ops/activation.h"
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
@@ -30,6 +33,44 @@ double flops(const Op& op) {
          4.0 * double(op.in(0).shape[0]) * double(op.in(1).shape[0]) * double(op.in(0).shape[1]);
 }
 
+// Means, the hidden layer and the gate are few numbers, computed again.
+void derive(Derivation& d) {
+  const Op& op = d.op();
+  const Dims& x = op.in(0).shape;
+  const int64_t images = x[0], channels = x[1], squeezed = op.in(1).shape[0];
+  const double positions = double(x.product() / std::max<int64_t>(1, images * channels));
+  const std::string &hidden_function = op.attributes.text("hidden"), &gate_function = op.attributes.text("gate");
+  std::vector<int64_t> spatial;
+  Dims pixel{images, channels};
+  for (int i = 2; i < x.size(); ++i) {
+    spatial.push_back(i);
+    pixel.push_back(1);
+  }
+  const auto product = [&](Derivation::Value a, Derivation::Value b, bool transpose_a) {
+    return d.make("matmul", attributes_of({{"transpose_a", transpose_a}}), {a, b});
+  };
+  const Derivation::Value g = d.gradient();
+  const Derivation::Value first = d.reshaped(d.input(1), {squeezed, channels});
+  const Derivation::Value second = d.reshaped(d.input(3), {channels, squeezed});
+  const Derivation::Value means = d.make("mean", attributes_of({{"dim", spatial}, {"keepdim", false}}), {d.input(0)});
+  const Derivation::Value before_hidden = d.make("linear", {}, {means, first, d.input(2)});
+  const Derivation::Value hidden = d.make(hidden_function, {}, {before_hidden});
+  const Derivation::Value before_gate = d.make("linear", {}, {hidden, second, d.input(4)});
+  const Derivation::Value gate = d.reshaped(d.make(gate_function, {}, {before_gate}), pixel);
+  const Derivation::Value by_gate = d.pointwise(
+      slope_by_argument(gate_function), {before_gate, d.summed(d.make("mul", {}, {g, d.input(0)}), spatial, false)});
+  const Derivation::Value by_hidden =
+      d.pointwise(slope_by_argument(hidden_function), {before_hidden, product(by_gate, second, false)});
+  d.give_if_wanted(0, [&] {
+    const Derivation::Value by_means = d.reshaped(product(by_hidden, first, false), pixel);
+    return d.pointwise("y0 = x0 * x1 + x2 * s0", {g, gate, by_means}, {1.0 / std::max(positions, 1.0)});
+  });
+  d.give_if_wanted(1, [&] { return d.reshaped(product(by_hidden, means, true), op.in(1).shape); });
+  d.give_if_wanted(2, [&] { return d.summed(by_hidden, {0}, false); });
+  d.give_if_wanted(3, [&] { return d.reshaped(product(by_gate, hidden, true), op.in(3).shape); });
+  d.give_if_wanted(4, [&] { return d.summed(by_gate, {0}, false); });
+}
+
 Schema squeeze_excite() {
   Schema schema("squeeze_excite", "squeeze_excite",
                 "Each channel times a weight that a network of two layers makes of the means of all channels.\n\n"
@@ -48,6 +89,7 @@ Schema squeeze_excite() {
       .attribute("gate", AttributeType::string, std::string("sigmoid"), "the function of the second layer",
                  {"sigmoid", "hardsigmoid"});
   schema.infer = infer;
+  schema.gradient = derive;
   schema.flops = flops;
   return schema;
 }

@@ -1,4 +1,4 @@
-// Kind resize: nearest and linear interpolation, with torch's source coordinates.
+// Kinds resize and resize_backward: nearest and linear interpolation, with torch's source coordinates.
 //
 // Along each axis an output position has two source positions and the weight of the second (the same one, weight 0,
 // for nearest).  Pixels of several channels are weighted as vectors; with pixels of one channel the rows of the input
@@ -166,6 +166,90 @@ void list(const Op& op, CandidateList& out) {
   }
 }
 PL_HOST_KIND("resize", list);
+
+// An output position that reads an input position, and the input's weight there.
+struct Reader {
+  int64_t at;
+  float weight;
+};
+
+// By input position, its readers in ascending order.
+std::vector<std::vector<Reader>> readers_of(const std::vector<Taps>& taps, int64_t in) {
+  std::vector<std::vector<Reader>> readers(static_cast<size_t>(in));
+  for (size_t i = 0; i < taps.size(); ++i) {
+    const Taps& tap = taps[i];
+    if (tap.weight != 1) readers[size_t(tap.first)].push_back({int64_t(i), 1.0f - tap.weight});
+    if (tap.weight != 0) readers[size_t(tap.second)].push_back({int64_t(i), tap.weight});
+  }
+  return readers;
+}
+
+PL_VECTORISED void add_weighed(const float* __restrict a, float weight, float* __restrict out, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] += weight * a[i];
+}
+
+// A row of the input is the sum of the gradient's rows that read it, then along the row alike.
+struct BackwardBody {
+  TensorDesc grad_desc, dx_desc;
+  Planes grad, dx;
+  std::vector<std::vector<Reader>> readers[3];
+  LoadRun<float> load;
+  StoreRun<float> store;
+
+  void operator()(const KernelArguments& arguments) const {
+    Staged<float> from(grad_desc, input(arguments, 0), load), to(dx_desc, output(arguments));
+    const int64_t width = dx.width, length = grad.size[2] * width;
+    const int64_t rows = dx.images * dx.groups * dx.size[0] * dx.size[1];
+    const double each = double(dx.size[2] * width + 2 * length * grad.size[0] * grad.size[1] /
+                                                        std::max<int64_t>(1, dx.size[0] * dx.size[1]));
+    const float* source = from.get();
+    float* target = to.get();
+    parallel_for(rows, each + 20, [&](int64_t begin, int64_t end) {
+      std::vector<float> sum(static_cast<size_t>(length));
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t h = i % dx.size[1], d = i / dx.size[1] % dx.size[0], plane = i / dx.size[1] / dx.size[0];
+        const int64_t group = plane % dx.groups, image = plane / dx.groups;
+        const float* gradients = source + image * grad.image_step + group * grad.group_step;
+        std::fill(sum.begin(), sum.end(), 0.0f);
+        for (const Reader& outer : readers[0][size_t(d)])
+          for (const Reader& inner : readers[1][size_t(h)])
+            add_weighed(gradients + outer.at * grad.step[0] + inner.at * grad.step[1], outer.weight * inner.weight,
+                        sum.data(), length);
+        float* row = target + image * dx.image_step + group * dx.group_step + d * dx.step[0] + h * dx.step[1];
+        std::fill(row, row + dx.size[2] * width, 0.0f);
+        for (int64_t w = 0; w < dx.size[2]; ++w)
+          for (const Reader& reader : readers[2][size_t(w)])
+            add_weighed(sum.data() + reader.at * width, reader.weight, row + w * width, width);
+      }
+    });
+    to.commit(store);
+  }
+};
+
+void list_backward(const Op& op, CandidateList& out) {
+  const bool nearest = op.attributes.text("mode") == "nearest", align = op.attributes.flag("align_corners");
+  const std::vector<double>& scale = op.attributes.numbers("scale");
+  const DType dtype = op.in(0).dtype;
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    const TensorDesc grad = op.in(0).with_layout(layout), dx = op.out().with_layout(layout);
+    const auto from = Planes::of(grad), to = Planes::of(dx);
+    if (!from || !to) continue;
+    add_candidate(out, "resize_backward", Quality::fast, {grad}, {dx}, [=] {
+      BackwardBody body{grad, dx, *from, *to, {}, float_loader(dtype), float_storer(dtype)};
+      const int spatial = dx.rank() - 2;
+      for (int i = 0; i < 3; ++i) {
+        const int axis = i - (3 - spatial);
+        body.readers[i] =
+            axis < 0
+                ? std::vector<std::vector<Reader>>{{{0, 1.0f}}}
+                : readers_of(taps_of(to->size[i], from->size[i], scale[size_t(axis)], nearest, align), to->size[i]);
+      }
+      return body;
+    });
+  }
+}
+PL_HOST_KIND("resize_backward", list_backward);
 
 }  // namespace
 }  // namespace pl::host
