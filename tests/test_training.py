@@ -73,7 +73,7 @@ FIRST_ONLY = {"batch_norm_training"}
 
 
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=[case.name for case in DIFFERENTIABLE])
-def test_gradients_of_every_op(case: Case, rng: np.random.Generator) -> None:
+def test_gradients_of_every_op(case: Case, device: str, rng: np.random.Generator) -> None:
     tensors = case.make(seed=3)
     names = tensor_parameters(case.op)
     by = [
@@ -87,7 +87,7 @@ def test_gradients_of_every_op(case: Case, rng: np.random.Generator) -> None:
     if case.op in FIRST_ONLY:
         graph, weights = first_only(case, tensors, by, weights)
     expected = expected_gradients(case, tensors, by, weights)
-    results = pl.compile(graph, tune="off", device="cpu").run()
+    results = pl.compile(graph, tune="off", device=device).run()
     for i, got, want in zip(by, results, expected, strict=True):
         scale = max(1.0, float(np.abs(want).max(initial=0)))
         tolerance = max(case.tolerance, 5e-5) * scale
@@ -341,7 +341,7 @@ BLOCKS = {"resnet": resnet_block, "mobilenet": mobilenet_block}
 
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("layout", ["auto", "NCHW", "NHWC", "nChw16c"])
-def test_gradients_of_networks(block: str, layout: str, rng: np.random.Generator) -> None:
+def test_gradients_of_networks(block: str, layout: str, device: str, rng: np.random.Generator) -> None:
     """Against PyTorch in float64; the same bits in the second run."""
     images, labels = rng.standard_normal((8, 3, 12, 12)).astype("f4"), rng.integers(0, 10, 8)
     graph = pl.Graph()
@@ -350,7 +350,7 @@ def test_gradients_of_networks(block: str, layout: str, rng: np.random.Generator
     graph.output(loss, "loss")
     for gradient in graph.gradients(loss, network.parameters):
         graph.output(gradient)
-    plan = pl.compile(graph, tune="off", device="cpu", layout=layout)
+    plan = pl.compile(graph, tune="off", device=device, layout=layout)
     results = plan.run(images)
     exact = Network(None, torch.float64)
     wanted = torch.nn.functional.cross_entropy(
@@ -364,7 +364,7 @@ def test_gradients_of_networks(block: str, layout: str, rng: np.random.Generator
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_fifty_steps_are_as_pytorchs(optimizer: str, rng: np.random.Generator) -> None:
+def test_fifty_steps_are_as_pytorchs(optimizer: str, device: str, rng: np.random.Generator) -> None:
     images = rng.standard_normal((50, 8, 3, 8, 8)).astype("f4")
     labels = rng.integers(0, 10, (50, 8))
     graph = pl.Graph()
@@ -376,7 +376,7 @@ def test_fifty_steps_are_as_pytorchs(optimizer: str, rng: np.random.Generator) -
         pl.training.sgd(graph, loss, lr=0.02, momentum=0.9, weight_decay=1e-4)
     else:
         pl.training.adam(graph, loss, lr=0.001)
-    plan = pl.compile(graph, tune="off", device="cpu")
+    plan = pl.compile(graph, tune="off", device=device)
     losses = [float(plan.run(x, t)[0]) for x, t in zip(images, labels, strict=True)]
     exact = Network(None, torch.float64)
     wanted = []

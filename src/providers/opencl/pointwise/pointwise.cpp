@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "providers/opencl/pointwise/expressions.h"
 #include "providers/opencl/pointwise/pointwise_kernel.h"
 #include "providers/opencl/reduce/reduce_vectors.h"
 #include "providers/opencl/reorder/reorder_pieces.h"
@@ -12,16 +13,6 @@ namespace pl::opencl {
 namespace {
 
 using pointwise::Arithmetic;
-
-// What all these ops share: how inputs broadcast, what is reduced, and the expressions.
-struct Expressions {
-  std::string elements = "y0 = x0";
-  std::string reductions;
-  std::vector<double> scalars;
-  std::string epilogue = "identity";
-  double alpha = 0, beta = 0;
-  std::vector<int64_t> reduced;  // dimensions of the broadcast shape
-};
 
 Arithmetic arithmetic_of(const Op& op) {
   bool floating = is_floating(op.out().dtype);
@@ -43,9 +34,11 @@ Layout operand_layout(const Dims& shape, const Dims& space, const Layout& layout
   return blocks_any(layout, broadcast) ? Layout::plain(shape.size()) : layout;
 }
 
-// The description of an operand as the iteration sees it: `per_channel` vectors lie along dimension 1.
-Addressing aligned(const TensorDesc& desc, const Dims& space, bool per_channel) {
-  if (!per_channel || desc.rank() != 1 || space.size() < 2) return broadcast_to(desc, space);
+// The description of an operand as the iteration sees it: vectors beside channels lie along dimension 1.
+Addressing aligned(const TensorDesc& desc, const Dims& space, Expressions::Over over) {
+  if (over == Expressions::Over::scalars_beside && desc.shape != space)
+    return broadcast_to(TensorDesc::dense(desc.dtype, Dims{}), space);
+  if (over != Expressions::Over::per_channel || desc.rank() != 1 || space.size() < 2) return broadcast_to(desc, space);
   TensorDesc shaped = desc;
   Dims shape = Dims::filled(space.size(), 1), strides = Dims::filled(space.size(), 0);
   shape[1] = desc.shape[0];
@@ -64,16 +57,18 @@ Addressing aligned_output(const TensorDesc& desc, const std::vector<bool>& reduc
   return a;
 }
 
-void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, const Expressions& what,
-                      bool per_channel = false) {
+}  // namespace
+
+void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, const Expressions& what) {
   std::vector<int> all;
-  for (size_t i = 0; i < op.inputs.size(); ++i) all.push_back(int(i));
-  const Dims space = per_channel ? op.in(0).shape : broadcast_shapes(op, all);
+  for (size_t i = 0; i < op.inputs.size(); ++i)
+    if (op.has(int(i))) all.push_back(int(i));
+  const Dims space = what.over == Expressions::Over::broadcast ? broadcast_shapes(op, all) : op.in(0).shape;
   std::vector<bool> reduced(size_t(space.size()));
   for (int64_t dim : what.reduced) reduced[size_t(dim)] = true;
   Computation computation;
   computation.name = op.schema->name;
-  computation.program = pointwise::parse(op.schema->name, what.elements, what.reductions, int(op.inputs.size()),
+  computation.program = pointwise::parse(op.schema->name, what.elements, what.reductions, int(all.size()),
                                          int(what.scalars.size()), arithmetic_of(op));
   computation.scalars = what.scalars;
   computation.epilogue = what.epilogue;
@@ -90,8 +85,10 @@ void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, co
     Computation in_layout = computation;
     for (TensorDesc& input : candidate.inputs) {
       if (!input.present) continue;
-      input = TensorDesc::dense(input.dtype, input.shape, operand_layout(input.shape, space, layout));
-      in_layout.inputs.push_back({input.dtype, aligned(input, space, per_channel)});
+      const bool beside = what.over == Expressions::Over::scalars_beside && input.shape != space;
+      input = TensorDesc::dense(input.dtype, input.shape,
+                                beside ? Layout::plain(input.rank()) : operand_layout(input.shape, space, layout));
+      in_layout.inputs.push_back({input.dtype, aligned(input, space, what.over)});
     }
     for (TensorDesc& output : candidate.outputs) {
       const bool same_rank = output.rank() == space.size();
@@ -108,6 +105,8 @@ void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, co
   }
   if (added == 0) out.refuse("opencl", op.schema->name + ": " + reason);
 }
+
+namespace {
 
 void list_pointwise(const Op& op, OpenclDevice& device, CandidateList& out) {
   Expressions what;
@@ -198,7 +197,8 @@ void list_where(const Op& op, OpenclDevice& device, CandidateList& out) {
 void list_prelu(const Op& op, OpenclDevice& device, CandidateList& out) {
   Expressions what;
   what.elements = "y0 = x0 > 0 ? x0 : x0 * x1";
-  list_expressions(op, device, out, what, true);
+  what.over = Expressions::Over::per_channel;
+  list_expressions(op, device, out, what);
 }
 
 void list_reduce(const Op& op, OpenclDevice& device, CandidateList& out) {

@@ -1,0 +1,120 @@
+// The gradients of batch normalisation by the statistics of the batch, in three launches.
+//
+// With h = (src - mean) / sqrt(variance + eps), and means over images and positions of a channel:
+//   dst = weight / sqrt(variance + eps) * (grad - mean(grad) - h * mean(grad * h))
+//   dweight = sum(grad * h), dbias = sum(grad)
+//
+// batch_norm_backward_parts: sums of grad and of grad * (src - mean) of each part of each channel,
+// stats[part][2][channel] behind the factors.  batch_norm_backward_join: those of all parts, in one order; writes dweight and dbias and, for
+// the last launch, factors[4][channel]: mean, weight / sqrt(variance + eps), mean(grad) and what h is multiplied by
+// without its mean.  batch_norm_backward: dst.
+//
+// Tensors: SRC, GRAD and DST, described alike and addressed by common/channel_parts.clh, which says what a work-item
+// takes; MEAN, VAR, WEIGHT, DWEIGHT and DBIAS (c).
+#include "common/channel_parts.clh"
+
+#ifndef SRC_DTYPE  // on its own: f32
+#define SRC_DTYPE f32
+#define GRAD_DTYPE f32
+#define DST_DTYPE f32
+#define MEAN_DTYPE f32
+#define VAR_DTYPE f32
+#define WEIGHT_DTYPE f32
+#define DWEIGHT_DTYPE f32
+#define DBIAS_DTYPE f32
+#endif
+
+__kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+void batch_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
+                               __global const STORAGE_T(MEAN)* restrict mean_in, __global float* restrict stats,
+                               const channel_walk walk) {
+    const int part = (int)get_group_id(1);
+    CHANNEL_BEGIN(part)
+    const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels));
+    vec sums = (vec)(0.0f), products = (vec)(0.0f);
+    EACH_ROW(at) {
+        const vec g = LOAD_VEC(GRAD, grad, at);
+        sums += g;
+        products += g * (LOAD_VEC(SRC, src, at) - mean);
+    }
+#if WIDE || VECTOR == 1
+    stat sum = sums, product = products;
+#else
+    float sum = SUM_OF_VEC(sums), product = SUM_OF_VEC(products);
+#endif
+#if LANES_Y > 1
+    __local stat sum_of[LANES_Y * LANES_X], product_of[LANES_Y * LANES_X];
+    const int own = ly * LANES_X + lx;
+    sum_of[own] = sum;
+    product_of[own] = product;
+    for (int half_ = LANES_Y / 2; half_ > 0; half_ /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (ly < half_) {
+            sum_of[own] = sum = sum + sum_of[own + half_ * LANES_X];
+            product_of[own] = product = product + product_of[own + half_ * LANES_X];
+        }
+    }
+#endif
+    if (ly > 0 || !live) return;
+    const idx_t all = (idx_t)walk.blocks * walk.width;
+    STORE_STATS(stats, STATS_PLACE(part, 0), sum);
+    STORE_STATS(stats, STATS_PLACE(part, 1), product);
+}
+
+__kernel __attribute__((reqd_work_group_size(JOIN_LANES, 1, 1)))
+void batch_norm_backward_join(__global const float* restrict stats, __global float* restrict factors,
+                              __global const STORAGE_T(MEAN)* restrict mean_in,
+                              __global const STORAGE_T(VAR)* restrict var_in,
+                              __global const STORAGE_T(WEIGHT)* restrict weight,
+                              __global STORAGE_T(DWEIGHT)* restrict dweight, __global STORAGE_T(DBIAS)* restrict dbias,
+                              const channel_walk walk, const float eps) {
+    const int channel = (int)get_group_id(0), lane = (int)get_local_id(0);
+    const idx_t all = (idx_t)walk.blocks * walk.width;
+    float sum = 0.0f, product = 0.0f;
+    for (int part = lane; part < walk.parts; part += JOIN_LANES) {
+        sum += stats[STATS_PLACE(part, 0)];
+        product += stats[STATS_PLACE(part, 1)];
+    }
+#if JOIN_LANES > 1
+    __local float sum_of[JOIN_LANES], product_of[JOIN_LANES];
+    for (int half_ = JOIN_LANES / 2; half_ > 0; half_ /= 2) {
+        sum_of[lane] = sum;
+        product_of[lane] = product;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane < half_) {
+            sum += sum_of[lane + half_];
+            product += product_of[lane + half_];
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+#endif
+    if (lane > 0) return;
+    const bool inside = channel < walk.channels;
+    const float count = (float)walk.images * walk.rows * (WIDE ? 1 : VECTOR);
+    const float inverse = inside ? 1.0f / sqrt(LOAD(VAR, var_in, channel) + eps) : 0.0f;
+    factors[channel] = inside ? LOAD(MEAN, mean_in, channel) : 0.0f;
+    factors[all + channel] = inside ? LOAD(WEIGHT, weight, channel) * inverse : 0.0f;
+    factors[2 * all + channel] = sum / count;
+    factors[3 * all + channel] = product * inverse * inverse / count;
+    if (!inside) return;
+    STORE(DWEIGHT, dweight, channel, product * inverse);
+    STORE(DBIAS, dbias, channel, sum);
+}
+
+__kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+void batch_norm_backward(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
+                         __global STORAGE_T(DST)* restrict dst, __global const float* restrict factors,
+                         const channel_walk walk) {
+    // From the last part on: what the first launch read last may still be in a cache.
+    const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
+    CHANNEL_BEGIN(part)
+    if (!live) return;
+    const idx_t all = (idx_t)walk.blocks * walk.width;
+    const vec mean = OF_STAT(LOAD_STATS(factors, channel)), scale = OF_STAT(LOAD_STATS(factors, all + channel));
+    const vec of_grad = OF_STAT(LOAD_STATS(factors, 2 * all + channel));
+    const vec of_product = OF_STAT(LOAD_STATS(factors, 3 * all + channel));
+    EACH_ROW(at) {
+        const vec y = scale * (LOAD_VEC(GRAD, grad, at) - of_grad - (LOAD_VEC(SRC, src, at) - mean) * of_product);
+        STORE_VEC(DST, dst, at, y);
+    }
+}

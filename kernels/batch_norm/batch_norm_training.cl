@@ -1,0 +1,137 @@
+// Batch normalisation by the statistics of the batch, in three launches.
+//
+//   mean[c], variance[c] (biased) over images and positions of src[n, c, ...]
+//   dst[n, c, ...] = (src[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c]
+//
+// batch_norm_training_parts: mean and squared distances from it of each part of each channel, stats[part][2][channel] behind the factors;
+// a work-item takes distances from the mean of its first elements, and what work-items and parts know is joined by pairs
+// (T. Chan et al., 1979), in one order.  batch_norm_training_join: those of all parts; writes the statistics and, for the
+// last launch, factors[3][channel]: mean, weight / sqrt(variance + eps), bias.  batch_norm_training: dst.
+//
+// Tensors: SRC and DST, addressed by common/channel_parts.clh, which says what a work-item takes; WEIGHT, BIAS, MEAN and
+// VAR (c).
+#include "common/channel_parts.clh"
+
+#ifndef SRC_DTYPE  // on its own: f32
+#define SRC_DTYPE f32
+#define DST_DTYPE f32
+#define WEIGHT_DTYPE f32
+#define BIAS_DTYPE f32
+#define MEAN_DTYPE f32
+#define VAR_DTYPE f32
+#endif
+#ifndef NEAR
+#define NEAR (LANES_Y > 1 ? 4 : 16)  // elements whose mean stands for that of all
+#endif
+
+// Joins what is known of b's elements to what is known of a's.
+#define JOIN_MOMENTS(T, count_a, mean_a, squares_a, count_b, mean_b, squares_b)                       \
+    {                                                                                                 \
+        const float all_ = count_a + (count_b), share_ = all_ > 0.0f ? (count_b) / all_ : 0.0f;       \
+        const T apart_ = (mean_b)-mean_a;                                                             \
+        mean_a += apart_ * share_;                                                                    \
+        squares_a += (squares_b) + apart_ * apart_ * (count_a * share_);                              \
+        count_a = all_;                                                                               \
+    }
+
+__kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+void batch_norm_training_parts(__global const STORAGE_T(SRC)* restrict src, __global float* restrict stats,
+                               const channel_walk walk) {
+    const int part = (int)get_group_id(1);
+    CHANNEL_BEGIN(part)
+    const int rows = LANE_ROWS;
+    vec from = (vec)(0.0f), sum = (vec)(0.0f), square = (vec)(0.0f);
+    const int near = min(rows, NEAR);
+    for (int k = 0; k < near; ++k) from += LOAD_VEC(SRC, src, ROW_PLACE_OF(first_ + ly + k * LANES_Y));
+    if (near > 0) from *= 1.0f / (float)near;
+    EACH_ROW(at) {
+        const vec x = LOAD_VEC(SRC, src, at) - from;
+        sum += x;
+        square += x * x;
+    }
+    float count = (float)max(rows, 0);
+    const float scale = count > 0.0f ? 1.0f / count : 0.0f;
+    vec means = from + sum * scale;
+    vec squares = square - sum * (sum * scale);
+#if WIDE || VECTOR == 1
+    stat mean = means, distance = squares;
+#else
+    float mean = SUM_OF_VEC(means) * (1.0f / VECTOR);
+    const vec away = means - mean;
+    float distance = SUM_OF_VEC(squares) + count * SUM_OF_VEC((away * away));
+    count *= VECTOR;
+#endif
+#if LANES_Y > 1
+    __local stat mean_of[LANES_Y * LANES_X], distance_of[LANES_Y * LANES_X];
+    __local float count_of[LANES_Y];
+    const int own = ly * LANES_X + lx;
+    mean_of[own] = mean;
+    distance_of[own] = distance;
+    if (lx == 0) count_of[ly] = count;
+    for (int half_ = LANES_Y / 2; half_ > 0; half_ /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const int other = own + half_ * LANES_X;
+        if (ly < half_) {
+            JOIN_MOMENTS(stat, count, mean, distance, count_of[ly + half_], mean_of[other], distance_of[other])
+            mean_of[own] = mean;
+            distance_of[own] = distance;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (ly < half_ && lx == 0) count_of[ly] = count;
+    }
+#endif
+    if (ly > 0 || !live) return;
+    const idx_t all = (idx_t)walk.blocks * walk.width;
+    STORE_STATS(stats, STATS_PLACE(part, 0), mean);
+    STORE_STATS(stats, STATS_PLACE(part, 1), distance);
+}
+
+__kernel __attribute__((reqd_work_group_size(JOIN_LANES, 1, 1)))
+void batch_norm_training_join(__global const float* restrict stats, __global float* restrict factors,
+                              __global const STORAGE_T(WEIGHT)* restrict weight,
+                              __global const STORAGE_T(BIAS)* restrict bias, __global STORAGE_T(MEAN)* restrict mean_out,
+                              __global STORAGE_T(VAR)* restrict var_out, const channel_walk walk, const float eps) {
+    const int channel = (int)get_group_id(0), lane = (int)get_local_id(0);
+    const idx_t all = (idx_t)walk.blocks * walk.width;
+    float count = 0.0f, mean = 0.0f, distance = 0.0f;
+    for (int part = lane; part < walk.parts; part += JOIN_LANES) {
+        const float more = (float)CHANNEL_ROWS_OF(part) * (WIDE ? 1 : VECTOR);
+        JOIN_MOMENTS(float, count, mean, distance, more, stats[STATS_PLACE(part, 0)],
+                     stats[STATS_PLACE(part, 1)])
+    }
+#if JOIN_LANES > 1
+    __local float count_of[JOIN_LANES], mean_of[JOIN_LANES], distance_of[JOIN_LANES];
+    for (int half_ = JOIN_LANES / 2; half_ > 0; half_ /= 2) {
+        count_of[lane] = count;
+        mean_of[lane] = mean;
+        distance_of[lane] = distance;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (lane < half_)
+            JOIN_MOMENTS(float, count, mean, distance, count_of[lane + half_], mean_of[lane + half_],
+                         distance_of[lane + half_])
+        barrier(CLK_LOCAL_MEM_FENCE);
+    }
+#endif
+    if (lane > 0) return;
+    const bool inside = channel < walk.channels;
+    const float variance = distance / count;
+    factors[channel] = inside ? mean : 0.0f;
+    factors[all + channel] = inside ? LOAD(WEIGHT, weight, channel) / sqrt(variance + eps) : 0.0f;
+    factors[2 * all + channel] = inside ? LOAD(BIAS, bias, channel) : 0.0f;
+    if (!inside) return;
+    STORE(MEAN, mean_out, channel, mean);
+    STORE(VAR, var_out, channel, variance);
+}
+
+__kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+void batch_norm_training(__global const STORAGE_T(SRC)* restrict src, __global STORAGE_T(DST)* restrict dst,
+                         __global const float* restrict factors, const channel_walk walk) {
+    // From the last part on: what the first launch read last may still be in a cache.
+    const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
+    CHANNEL_BEGIN(part)
+    if (!live) return;
+    const idx_t all = (idx_t)walk.blocks * walk.width;
+    const vec mean = OF_STAT(LOAD_STATS(factors, channel)), scale = OF_STAT(LOAD_STATS(factors, all + channel));
+    const vec shift = OF_STAT(LOAD_STATS(factors, 2 * all + channel));
+    EACH_ROW(at) STORE_VEC(DST, dst, at, ((LOAD_VEC(SRC, src, at) - mean) * scale + shift));
+}

@@ -1,0 +1,149 @@
+// The gradients of layer_norm, rms_norm and group_norm, in three launches; dense tensors, a row's elements side by side.
+//
+// With h = (src - mean) / sqrt(variance + eps) (CENTRED 0: src / sqrt(mean(src^2) + eps)), g = grad * weight, and means
+// over a row:
+//   dst = (g - mean(g) - h * mean(g * h)) / sqrt(variance + eps)     CENTRED 0: without mean(g)
+//   dweight[k] = sum of grad * h, dbias[k] = sum of grad, over all elements that weight k is for
+//
+// layer_norm_backward: dst, GROUP work-items a row, and of each row its mean and 1 / sqrt(variance + eps), stats[row][2].
+// layer_norm_backward_parts: the other sums of each part of the rows, LANES_X weights a work-group, LANES_Y work-items a
+// weight; layer_norm_backward_join: of all parts.  Sums have one order.
+//
+// Weight k of row r: element k of the row; with PER_CHANNEL, rows being groups of channels, channel r % groups * (channels
+// of a group) + (its element) / positions.
+// Tensors: SRC, GRAD, DST (rows, size); WEIGHT, DWEIGHT, DBIAS (weights).
+#include "common/rows.clh"
+
+#ifndef SRC_DTYPE  // on its own: f32
+#define SRC_DTYPE f32
+#define GRAD_DTYPE f32
+#define DST_DTYPE f32
+#define DWEIGHT_DTYPE f32
+#endif
+#ifndef CENTRED
+#define CENTRED 1  // 0: the root of the mean square: 0, 1
+#endif
+#ifndef PER_CHANNEL
+#define PER_CHANNEL 0  // 1: weights are of channels: 0, 1
+#endif
+#ifndef LANES_X
+#define LANES_X 1  // work-items along weights: 1 to 64
+#endif
+#ifndef LANES_Y
+#define LANES_Y 1  // work-items that share a weight, a power of two: 1 to 256
+#endif
+#ifdef WEIGHT_DTYPE
+#define WEIGHT_PARAMETER , __global const STORAGE_T(WEIGHT)* restrict weight
+#define WEIGHT_OF(row, e) LOAD(WEIGHT, weight, WEIGHT_AT(row, e))
+#else
+#define WEIGHT_PARAMETER
+#define WEIGHT_OF(row, e) 1.0f
+#endif
+
+// Rows of `size` elements; with PER_CHANNEL a row is a group of channels, of `positions` each.
+typedef struct {
+    int rows, size, groups, positions;
+    int weights, parts, elements_of_part;  // of those that a weight is for
+} norm_rows;
+#if PER_CHANNEL
+#define WEIGHT_AT(row, e) ((row) % shape.groups * (shape.size / shape.positions) + (e) / shape.positions)
+#define FOR_A_WEIGHT (shape.rows / shape.groups * shape.positions)
+#define ROW_OF_WEIGHT(k, n) ((n) / shape.positions * shape.groups + (k) / (shape.size / shape.positions))
+#define PLACE_IN_ROW(k, n) ((k) % (shape.size / shape.positions) * shape.positions + (n) % shape.positions)
+#else
+#define WEIGHT_AT(row, e) (e)
+#define FOR_A_WEIGHT shape.rows
+#define ROW_OF_WEIGHT(k, n) (n)
+#define PLACE_IN_ROW(k, n) (k)
+#endif
+
+__kernel void layer_norm_backward(__global const STORAGE_T(SRC)* restrict src,
+                                  __global const STORAGE_T(GRAD)* restrict grad WEIGHT_PARAMETER,
+                                  __global STORAGE_T(DST)* restrict dst, __global float* restrict stats,
+                                  const norm_rows shape, const float eps) {
+    const int row = (int)get_global_id(0) / GROUP, first = (int)get_global_id(0) % GROUP;
+    if (row >= shape.rows) return;  // whole groups: GROUP divides the work-group
+#if GROUP > 1
+    __local float scratch[GROUP];
+#endif
+    const idx_t base = (idx_t)row * shape.size;
+    const float scale = 1.0f / (float)shape.size;
+    float mean = 0.0f, square = 0.0f, of_grad = 0.0f, of_product = 0.0f;
+#if CENTRED
+    for (int e = first; e < shape.size; e += GROUP) mean += LOAD(SRC, src, base + e);
+    mean = ROW_SUM(scratch, mean) * scale;
+#endif
+    for (int e = first; e < shape.size; e += GROUP) {
+        const float x = LOAD(SRC, src, base + e) - mean, g = LOAD(GRAD, grad, base + e) * WEIGHT_OF(row, e);
+        square += x * x;
+        of_grad += g;
+        of_product += g * x;
+    }
+    const float inverse = 1.0f / sqrt(ROW_SUM(scratch, square) * scale + eps);
+    of_product = ROW_SUM(scratch, of_product) * scale * inverse;
+    of_grad = CENTRED ? ROW_SUM(scratch, of_grad) * scale : 0.0f;
+    for (int e = first; e < shape.size; e += GROUP) {
+        const float h = (LOAD(SRC, src, base + e) - mean) * inverse;
+        const float g = LOAD(GRAD, grad, base + e) * WEIGHT_OF(row, e);
+        STORE(DST, dst, base + e, inverse * (g - of_grad - h * of_product));
+    }
+    if (first > 0) return;
+    stats[2 * row] = mean;
+    stats[2 * row + 1] = inverse;
+}
+
+// parts[part][2][weight] lies behind the rows' numbers.
+#define PART_AT(part, k) (2 * (idx_t)shape.rows + ((idx_t)(part)*2 + (k)) * shape.weights)
+
+__kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+void layer_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src,
+                               __global const STORAGE_T(GRAD)* restrict grad, __global float* restrict stats,
+                               const norm_rows shape) {
+    const int lx = (int)get_local_id(0), ly = (int)get_local_id(1), part = (int)get_group_id(1);
+    const int k = (int)get_group_id(0) * LANES_X + lx;
+    const int begin = part * shape.elements_of_part;
+    const int end = k < shape.weights ? min(begin + shape.elements_of_part, FOR_A_WEIGHT) : begin;
+    float sum = 0.0f, product = 0.0f;
+    for (int n = begin + ly; n < end; n += LANES_Y) {
+        const int row = ROW_OF_WEIGHT(k, n);
+        const idx_t at = (idx_t)row * shape.size + PLACE_IN_ROW(k, n);
+        const float g = LOAD(GRAD, grad, at);
+        sum += g;
+        product += g * ((LOAD(SRC, src, at) - stats[2 * row]) * stats[2 * row + 1]);
+    }
+#if LANES_Y > 1
+    __local float sum_of[LANES_Y * LANES_X], product_of[LANES_Y * LANES_X];
+    const int own = ly * LANES_X + lx;
+    sum_of[own] = sum;
+    product_of[own] = product;
+    for (int half_ = LANES_Y / 2; half_ > 0; half_ /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (ly < half_) {
+            sum_of[own] = sum = sum + sum_of[own + half_ * LANES_X];
+            product_of[own] = product = product + product_of[own + half_ * LANES_X];
+        }
+    }
+#endif
+    if (ly > 0 || k >= shape.weights) return;
+    stats[PART_AT(part, 0) + k] = product;
+    stats[PART_AT(part, 1) + k] = sum;
+}
+
+__kernel void layer_norm_backward_join(__global const float* restrict stats,
+                                       __global STORAGE_T(DWEIGHT)* restrict dweight
+#if CENTRED
+                                       , __global STORAGE_T(DWEIGHT)* restrict dbias
+#endif
+                                       , const norm_rows shape) {
+    const int k = (int)get_global_id(0);
+    if (k >= shape.weights) return;
+    float product = 0.0f, sum = 0.0f;
+    _Pragma("unroll 8") for (int part = 0; part < shape.parts; ++part) {
+        product += stats[PART_AT(part, 0) + k];
+        sum += stats[PART_AT(part, 1) + k];
+    }
+    STORE(DWEIGHT, dweight, k, product);
+#if CENTRED
+    STORE(DWEIGHT, dbias, k, sum);
+#endif
+}

@@ -1,0 +1,133 @@
+// The gradient of a pool by its input, any layout.
+//
+//   max:  dst[n, c, q] = sum of grad[n, c, p] over the windows p whose maximum is src[n, c, q]; of equal values the first
+//         one counts, a NaN is larger than any number
+//   avg:  dst[n, c, q] = sum of grad[n, c, p] / count[p] over the windows p that hold q; count = the inputs that p sees,
+//         or, with COUNT_PAD, the positions of the window inside [-begin, in + end)
+// with q, p positions in (d, h, w).  Window p sees p * stride - begin + k * dilation; with ADAPTIVE the inputs from
+// floor(p * in / out) to before ceil((p + 1) * in / out).
+//
+// Tensors: SRC (with POOL_MAX), GRAD and DST (n, c, d, h, w), each at *_OFFSET of its own layout.
+// One work-item writes one element of dst, padding (as zero) included; neighbours write neighbours in memory.  Windows are
+// added in their order, so that results repeat.
+#include "common/tensor.clh"
+#include "common/window.clh"
+
+#ifndef POOL_MAX
+#define POOL_MAX 1  // 1: maximum, 0: average
+#endif
+#ifndef COUNT_PAD
+#define COUNT_PAD 0  // average: 1 counts padding in the divisor
+#endif
+#ifndef ADAPTIVE
+#define ADAPTIVE 0  // 1: windows share the input evenly
+#endif
+#ifndef DST_DTYPE  // on its own: f32, plain
+#define SRC_DTYPE f32
+#define SRC_OFFSET(n, c, d, h, w) PLAIN_OFFSET5(src, n, c, d, h, w)
+#define GRAD_DTYPE f32
+#define GRAD_OFFSET(n, c, d, h, w) PLAIN_OFFSET5(grad, n, c, d, h, w)
+#define GRAD_DIM(i) PLAIN_DIM(grad, i)
+#define DST_DTYPE f32
+#define DST_AT(i) PLAIN_OFFSET5(dst, i##0, i##1, i##2, i##3, i##4)
+#define DST_INSIDE(i) 1
+#define DST_DIM(i) PLAIN_DIM(dst, i)
+#define DST_INDICES(place, i)                                                                           \
+    const idx_t i##4 = (place) % DST_DIM(4), i##_r3 = (place) / DST_DIM(4), i##3 = i##_r3 % DST_DIM(3), \
+                i##_r2 = i##_r3 / DST_DIM(3), i##2 = i##_r2 % DST_DIM(2), i##_r1 = i##_r2 / DST_DIM(2), \
+                i##1 = i##_r1 % DST_DIM(1), i##0 = i##_r1 / DST_DIM(1);
+#endif
+
+// Along axis a (0, 1, 2 for d, h, w), of `in` inputs and `out` windows:
+//   FIRST, LAST    the first window that may hold q, and the last one
+//   BEGIN, STEP, COUNT   what window p sees: BEGIN + k * STEP for k < COUNT, where it lies within the input
+//   HOLDS          whether one of these is q
+#if ADAPTIVE
+#define FIRST(a, q, in, out) ((idx_t)((long)(q) * (out) / (in)))
+#define LAST(a, q, in, out) ((idx_t)((((long)(q) + 1) * (out) + (in)-1) / (in)) - 1)
+#define BEGIN(a, p, in, out) ((idx_t)((long)(p) * (in) / (out)))
+#define STEP(a) 1
+#define COUNT(a, p, in, out) ((idx_t)((((long)(p) + 1) * (in) + (out)-1) / (out)) - BEGIN(a, p, in, out))
+#define HOLDS(a, p, q, in, out) 1
+#else
+#define REACH(a) ((window.size[a] - 1) * (idx_t)window.dilation[a])
+#define FIRST(a, q, in, out) \
+    (max((idx_t)0, (q) + window.begin[a] - REACH(a) + window.stride[a] - 1) / window.stride[a])
+#define LAST(a, q, in, out) min((idx_t)(out)-1, ((q) + window.begin[a]) / window.stride[a])
+#define BEGIN(a, p, in, out) ((p) * (idx_t)window.stride[a] - window.begin[a])
+#define STEP(a) ((idx_t)window.dilation[a])
+#define COUNT(a, p, in, out) ((idx_t)window.size[a])
+#define HOLDS(a, p, q, in, out) (((q)-BEGIN(a, p, in, out)) % window.dilation[a] == 0)
+#endif
+
+// What of a window of `count` inputs from `begin` on lies within `in` inputs.
+static inline idx_t seen_of(idx_t begin, idx_t step, idx_t count, idx_t in) {
+    const idx_t before = begin < 0 ? (-begin + step - 1) / step : 0;
+    const idx_t end = begin >= in ? 0 : min(count, (in - 1 - begin) / step + 1);
+    return max((idx_t)0, end - before);
+}
+
+__kernel void pool_backward_direct(
+#if POOL_MAX
+    TENSOR_IN(SRC, src),
+#endif
+    TENSOR_IN(GRAD, grad), TENSOR_OUT(DST, dst), const window_arg window, const int end_d, const int end_h,
+    const int end_w, const idx_t places) {
+    const idx_t place = (idx_t)get_global_id(0);
+    if (place >= places) return;
+    DST_INDICES(place, i)
+    if (!DST_INSIDE(i)) {
+        STORE(DST, dst, DST_AT(i), 0);
+        return;
+    }
+    const idx_t in_d = DST_DIM(2), in_h = DST_DIM(3), in_w = DST_DIM(4);
+    const idx_t out_d = GRAD_DIM(2), out_h = GRAD_DIM(3), out_w = GRAD_DIM(4);
+#if POOL_MAX
+    const float own = LOAD(SRC, src, SRC_OFFSET(i0, i1, i2, i3, i4));
+#endif
+    float sum = 0.0f;
+    for (idx_t pd = FIRST(0, i2, in_d, out_d); pd <= LAST(0, i2, in_d, out_d); ++pd) {
+        if (!HOLDS(0, pd, i2, in_d, out_d)) continue;
+        const idx_t d0 = BEGIN(0, pd, in_d, out_d), count_d = COUNT(0, pd, in_d, out_d);
+        for (idx_t ph = FIRST(1, i3, in_h, out_h); ph <= LAST(1, i3, in_h, out_h); ++ph) {
+            if (!HOLDS(1, ph, i3, in_h, out_h)) continue;
+            const idx_t h0 = BEGIN(1, ph, in_h, out_h), count_h = COUNT(1, ph, in_h, out_h);
+            for (idx_t pw = FIRST(2, i4, in_w, out_w); pw <= LAST(2, i4, in_w, out_w); ++pw) {
+                if (!HOLDS(2, pw, i4, in_w, out_w)) continue;
+                const idx_t w0 = BEGIN(2, pw, in_w, out_w), count_w = COUNT(2, pw, in_w, out_w);
+                float share = LOAD(GRAD, grad, GRAD_OFFSET(i0, i1, pd, ph, pw));
+#if POOL_MAX
+                bool first = true;
+                for (idx_t kd = 0; kd < count_d && first; ++kd) {
+                    const idx_t d = d0 + kd * STEP(0);
+                    if (d < 0 || d >= in_d) continue;
+                    for (idx_t kh = 0; kh < count_h && first; ++kh) {
+                        const idx_t h = h0 + kh * STEP(1);
+                        if (h < 0 || h >= in_h) continue;
+                        for (idx_t kw = 0; kw < count_w; ++kw) {
+                            const idx_t w = w0 + kw * STEP(2);
+                            if (w < 0 || w >= in_w || (d == i2 && h == i3 && w == i4)) continue;
+                            const float x = LOAD(SRC, src, SRC_OFFSET(i0, i1, d, h, w));
+                            const bool before = d != i2 ? d < i2 : h != i3 ? h < i3 : w < i4;
+                            const bool beats = before ? isnan(x) || x >= own : !isnan(own) && (isnan(x) || x > own);
+                            if (beats) first = false;
+                        }
+                    }
+                }
+                if (!first) share = 0.0f;
+#else
+#if COUNT_PAD
+                const idx_t count = (min(d0 + count_d, in_d + end_d) - d0) * (min(h0 + count_h, in_h + end_h) - h0) *
+                                    (min(w0 + count_w, in_w + end_w) - w0);
+#else
+                const idx_t count = seen_of(d0, STEP(0), count_d, in_d) * seen_of(h0, STEP(1), count_h, in_h) *
+                                    seen_of(w0, STEP(2), count_w, in_w);
+#endif
+                share /= (float)count;
+#endif
+                sum += share;
+            }
+        }
+    }
+    STORE(DST, dst, DST_AT(i), sum);
+}

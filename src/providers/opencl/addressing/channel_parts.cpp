@@ -1,0 +1,96 @@
+#include "providers/opencl/addressing/channel_parts.h"
+
+#include <algorithm>
+
+#include "providers/opencl/addressing/places.h"
+#include "providers/opencl/addressing/quads.h"
+
+namespace pl::opencl {
+namespace {
+
+constexpr int64_t kGroup = 256, kMostAcross = 32, kMostJoining = 64;  // work-items
+constexpr int64_t kGroupsOfUnit = 8;  // enough to keep loads on their way while others join what they know
+constexpr int64_t kLeastRows = 4;     // of a work-item, so that joining is the smaller part
+constexpr int64_t kMostRows = 2048;   // of a work-item, whose sums' errors grow with them
+
+int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+int64_t power_from(int64_t value) {
+  int64_t power = 1;
+  while (power < value) power *= 2;
+  return power;
+}
+
+int vector_dividing(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2 : 1; }
+
+}  // namespace
+
+std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc) {
+  const int rank = desc.rank();
+  if (!has_quads(desc.dtype) || rank < 2 || desc.elements() == 0 || desc.offset != 0) return std::nullopt;
+  if (!(desc == TensorDesc::dense(desc.dtype, desc.shape, desc.layout)) || !narrow(Addressing(desc)))
+    return std::nullopt;
+  ChannelParts out;
+  out.channels = desc.shape[1];
+  const int64_t positions = desc.elements() / desc.shape[0] / desc.shape[1];
+  const Layout& layout = desc.layout;
+  if (layout == Layout::channels_last(rank) || (layout.is_plain() && positions == 1)) {
+    out.wide = true;
+    out.rows = desc.shape[0] * positions;
+    out.width = desc.shape[1];
+  } else if (layout.is_plain()) {
+    out.images = desc.shape[0];
+    out.blocks = desc.shape[1];
+    out.vector = vector_dividing(positions);
+    out.rows = positions / out.vector;
+  } else if (layout.block_count() == 1 && layout == Layout::channels_blocked(rank, int(layout.block(0).size))) {
+    out.wide = true;
+    out.images = desc.shape[0];
+    out.width = layout.block(0).size;
+    out.blocks = divided_up(desc.shape[1], out.width);
+    out.rows = positions;
+  } else {
+    return std::nullopt;
+  }
+  const Capabilities& can = device.capabilities();
+  const int64_t all_rows = out.images * out.rows;
+  if (out.wide) out.vector = vector_dividing(out.width);
+  const int64_t across = out.wide ? out.width / out.vector : 1;
+  if (!can.cpu) {  // a work-item of a processor is a loop of its own
+    int64_t group = 1;
+    while (group * 2 <= std::min<int64_t>(kGroup, int64_t(can.max_work_group))) group *= 2;
+    out.lanes_x = int(std::min({power_from(across), kMostAcross, group}));
+    out.lanes_y = int(std::min(group / out.lanes_x, power_from(all_rows)));
+  }
+  const int64_t groups = divided_up(across, out.lanes_x) * out.blocks;
+  const int64_t wanted = divided_up(kGroupsOfUnit * can.compute_units, groups);
+  int64_t parts = std::min(wanted, divided_up(all_rows, out.lanes_y * kLeastRows));
+  parts = std::max(parts, divided_up(all_rows, out.lanes_y * kMostRows));
+  out.rows_of_part = divided_up(all_rows, parts);
+  out.parts = divided_up(all_rows, out.rows_of_part);
+  if (!can.cpu) out.join_lanes = int(std::min(power_from(out.parts), kMostJoining));
+  return out;
+}
+
+void ChannelParts::define(KernelSource& source) const {
+  source.define("VECTOR", vector).define("WIDE", wide ? 1 : 0).define("ONE_IMAGE", images == 1 ? 1 : 0);
+  source.define("LANES_X", lanes_x).define("LANES_Y", lanes_y).define("JOIN_LANES", join_lanes);
+}
+
+Launch& ChannelParts::walk(Launch& launch) const {
+  const cl_int walk[] = {cl_int(images),       cl_int(blocks), cl_int(rows),    cl_int(width),
+                         cl_int(rows_of_part), cl_int(parts),  cl_int(channels)};
+  return launch.raw(walk, sizeof walk);
+}
+
+Launch& ChannelParts::over_parts(Launch& launch) const {
+  const int64_t groups = wide ? divided_up(width / vector, lanes_x) : 1;
+  return launch.global({size_t(groups * lanes_x), size_t(parts * lanes_y), size_t(blocks)})
+      .local({size_t(lanes_x), size_t(lanes_y), 1});
+}
+
+Launch& ChannelParts::over_channels(Launch& launch) const {
+  return launch.global({size_t(blocks * width * join_lanes), 1, 1}).local({size_t(join_lanes), 1, 1});
+}
+
+}  // namespace pl::opencl

@@ -1,0 +1,28 @@
+// Dense activations as kernels see them that work by channels (kernels/common/channel_parts.clh).
+#pragma once
+
+#include <optional>
+
+#include "providers/opencl/runtime/launch.h"
+
+namespace pl::opencl {
+
+struct ChannelParts {
+  bool wide = false;  // channels lie side by side, rather than positions
+  int vector = 1, lanes_x = 1, lanes_y = 1, join_lanes = 1;
+  int64_t images = 1, blocks = 1, rows = 1, width = 1;  // rows: of vectors where not wide
+  int64_t rows_of_part = 1, parts = 1;
+  int64_t channels = 1;
+
+  void define(KernelSource& source) const;
+  Launch& walk(Launch& launch) const;           // passes `const channel_walk walk`
+  Launch& over_parts(Launch& launch) const;     // sets the sizes of a launch of a work-group for each part of channels
+  Launch& over_channels(Launch& launch) const;  // of one for each channel, JOIN_LANES work-items
+  size_t workspace_bytes() const { return size_t((2 * parts + 4) * blocks * width) * sizeof(float); }
+};
+
+// Nothing for tensors that are neither channels first, nor channels last, nor in blocks of channels, that are too large
+// for indices of 32 bits, or whose elements are no floating numbers.
+std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc);
+
+}  // namespace pl::opencl

@@ -1,0 +1,48 @@
+// optimizer_step: sgd_step, adam_step and adamw_step as expressions; each element of all tensors is read and written
+// once.
+#include <cmath>
+
+#include "providers/opencl/pointwise/expressions.h"
+
+namespace pl::opencl {
+namespace {
+
+// x0 weight, x1 grad, x2 lr, x3 velocity.
+Expressions sgd(const Op& op) {
+  const Attributes& a = op.attributes;
+  Expressions what;
+  what.scalars = {a.number("momentum"), 1 - a.number("dampening"), a.number("weight_decay")};
+  const std::string gradient = a.number("weight_decay") == 0 ? "g = x1" : "g = x1 + s2 * x0";
+  if (!op.has(3))
+    what.elements = gradient + "; y0 = x0 - x2 * g";
+  else
+    what.elements =
+        concat(gradient, "; v = s0 * x3 + s1 * g; y1 = v; y0 = x0 - x2 * ", a.flag("nesterov") ? "(g + s0 * v)" : "v");
+  return what;
+}
+
+// x0 weight, x1 grad, x2 lr, x3 mean, x4 square, x5 step.  1 - beta^step by expm1: near 0 where beta is near 1.
+Expressions adam(const Op& op) {
+  const Attributes& a = op.attributes;
+  const double beta1 = a.number("beta1"), beta2 = a.number("beta2");
+  const bool decays = a.number("weight_decay") != 0, decoupled = a.flag("decoupled");
+  Expressions what;
+  what.scalars = {beta1,           1 - beta1,       beta2,           1 - beta2,
+                  a.number("eps"), std::log(beta1), std::log(beta2), a.number("weight_decay")};
+  what.elements = concat(decays && !decoupled ? "g = x1 + s7 * x0" : "g = x1",
+                         "; m = s0 * x3 + s1 * g; v = s2 * x4 + s3 * g * g; y1 = m; y2 = v; "
+                         "rate = x2 / (-expm1(x5 * s5)); root = sqrt(-expm1(x5 * s6)); y0 = ",
+                         decays && decoupled ? "x0 * (1 - x2 * s7)" : "x0", " - rate * m / (sqrt(v) / root + s4)");
+  return what;
+}
+
+void list_optimizer_step(const Op& op, OpenclDevice& device, CandidateList& out) {
+  Expressions what = op.attributes.text("function") == "sgd" ? sgd(op) : adam(op);
+  what.over = Expressions::Over::scalars_beside;
+  list_expressions(op, device, out, what);
+}
+
+PL_OPENCL_OP("optimizer_step", list_optimizer_step);
+
+}  // namespace
+}  // namespace pl::opencl

@@ -1,0 +1,49 @@
+// pool_backward: the gradients of pools by their input (kernels/pool/pool_backward_direct.cl).
+#include "ops/pool_backward.h"
+
+#include "providers/opencl/addressing/places.h"
+#include "providers/opencl/addressing/window.h"
+#include "providers/opencl/runtime/opencl_provider.h"
+
+namespace pl::opencl {
+namespace {
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Op& forward, const Candidate& candidate) {
+  const bool maximum = op.attributes.text("mode") == "max", adaptive = forward.schema->kind == "adaptive_pool";
+  const Addressing dst = with_three_spatial(candidate.outputs[0]);
+  KernelSource source("pool/pool_backward_direct.cl");
+  source.tensor("GRAD", with_three_spatial(candidate.inputs.back())).tensor("DST", dst);
+  if (maximum) source.tensor("SRC", with_three_spatial(candidate.inputs[0]));
+  source.define("POOL_MAX", maximum ? 1 : 0).define("ADAPTIVE", adaptive ? 1 : 0);
+  source.define("COUNT_PAD", !maximum && !adaptive && op.attributes.flag("count_include_pad") ? 1 : 0);
+  cl_int end[3] = {0, 0, 0};
+  const int spatial = spatial_rank(op);
+  for (int axis = 0; axis < spatial && !adaptive; ++axis)
+    end[3 - spatial + axis] = cl_int(window_of(forward, axis).end);
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "pool_backward_direct");
+  if (maximum) launch.input(0, "SRC");
+  launch.input(maximum ? 1 : 0, "GRAD").output(0, "DST");
+  launch.scalar(adaptive ? WindowArgument() : window_argument(forward));
+  launch.scalar(end[0]).scalar(end[1]).scalar(end[2]);
+  over_places(launch, dst);
+  return kernel;
+}
+
+void list_pool_backward(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const Op forward = forward_of_pool(op);
+  if (forward.schema->kind != "adaptive_pool")
+    if (const auto reason = window_refusal(forward)) return out.refuse("opencl", *reason);
+  add_per_layout(op, "pool_backward_direct", out, [&](Candidate& candidate) {
+    const Layout& layout = candidate.inputs[0].layout;
+    candidate.inputs.back() = candidate.inputs.back().with_layout(layout);
+    candidate.efficiency = device.capabilities().cpu ? 0.1 : 0.3;
+    candidate.prepare = [&device, op, forward, candidate] { return prepare(device, op, forward, candidate); };
+    return true;
+  });
+}
+
+PL_OPENCL_OP("pool_backward", list_pool_backward);
+
+}  // namespace
+}  // namespace pl::opencl

@@ -1,0 +1,126 @@
+// What training adds, on OpenCL devices that say they are GPUs, so that work-items share rows, channels and sums: every
+// candidate in every layout against the host provider in f32, in f32, f16 and bf16.
+#include "opencl_testing.h"
+
+using namespace pl;
+using namespace pl::opencl_testing;
+
+namespace {
+
+std::set<std::string> seen;  // implementations that ran
+
+struct Case {
+  const char* op;
+  const char* attributes;
+  std::vector<Dims> shapes;  // of the inputs that are floating numbers
+  int indices = -1;          // the input that holds them, after which the others come; -1: none
+  Dims indices_shape = {};
+  int64_t size = 1;                // they are below it
+  std::vector<int> positive = {};  // inputs that are variances, rates and squares
+};
+
+std::vector<Input> inputs_of(const Case& c, DType dtype) {
+  std::vector<Input> inputs;
+  for (size_t i = 0; i < c.shapes.size(); ++i) {
+    if (int(inputs.size()) == c.indices) {
+      inputs.push_back(random_input(DType::s64, c.indices_shape, 0, double(c.size) - 0.01));
+    }
+    const bool positive = std::find(c.positive.begin(), c.positive.end(), int(inputs.size())) != c.positive.end();
+    const bool scalar = positive && c.shapes[i].size() == 0;
+    inputs.push_back(random_input(scalar ? DType::f32 : dtype, c.shapes[i], positive ? 0.5 : -3, positive ? 2 : 3));
+  }
+  if (c.indices == int(inputs.size()))
+    inputs.push_back(random_input(DType::s64, c.indices_shape, 0, double(c.size) - 0.01));
+  return inputs;
+}
+
+void run(const Case& c) {
+  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    const std::vector<Input> inputs = inputs_of(c, dtype);
+    std::vector<Input> exact = inputs;  // the same values in f32
+    for (Input& input : exact)
+      if (is_floating(input.desc.dtype)) input.desc = TensorDesc::dense(DType::f32, input.desc.shape);
+    std::vector<Values> wanted;
+    run_all(c.op, c.attributes, exact,
+            [&](const Op&, const std::vector<Values>& results, const std::string&) { wanted = results; });
+    const double step = dtype == DType::f32 ? 2e-6 : dtype == DType::f16 ? 1e-3 : 8e-3;
+    const int ran = run_all_opencl(
+        c.op, c.attributes, inputs,
+        [&](const Op&, const std::vector<Values>& results, const std::string& what) {
+          for (size_t k = 0; k < results.size(); ++k) {
+            double largest = 1;
+            for (double value : wanted[k]) largest = std::max(largest, std::fabs(value));
+            for (size_t i = 0; i < results[k].size(); ++i) {
+              if (std::fabs(results[k][i] - wanted[k][i]) <= 4 * step * largest) continue;
+              std::fprintf(stderr, "%s: result %zu, element %zu is %g, expected %g\n", what.c_str(), k, i,
+                           results[k][i], wanted[k][i]);
+              end_test();
+            }
+          }
+        },
+        false,
+        [&](const Candidate& candidate) {
+          seen.insert(candidate.implementation);
+          return true;
+        });
+    CHECK(ran >= 1);
+  }
+}
+
+SETUP() {
+  for (const Target& target : targets()) {
+    opencl::OpenclDevice* device = opencl::as_opencl(*target.device);
+    if (!device) continue;
+    opencl::Capabilities capabilities = device->capabilities();
+    capabilities.cpu = false;
+    capabilities.gpu = true;
+    testing::unoptimised_on_cpus(*device);
+    device->pretend(capabilities);
+  }
+  if (targets().empty()) SKIP("no OpenCL device here");
+}
+
+TEST("batch_norm") {
+  for (const Dims& x : {Dims{3, 20, 9, 8}, Dims{2, 16, 5, 7}, Dims{300, 6}, Dims{5, 3, 129}, Dims{2, 33, 40, 40}}) {
+    const Dims c{x[1]};
+    run({"batch_norm_training", "eps=0.01", {x, c, c}});
+    run({"batch_norm_backward", "eps=0.01", {x, x, c, c, c}, -1, {}, 1, {3}});
+  }
+}
+TEST("norms") {
+  run({"layer_norm_backward", "normalized_shape=[70]", {{9, 5, 70}, {9, 5, 70}, {70}}});
+  run({"layer_norm_backward", "normalized_shape=[5,7]", {{600, 5, 7}, {600, 5, 7}}});
+  run({"rms_norm_backward", "normalized_shape=[300]", {{4, 300}, {4, 300}, {300}}});
+  run({"group_norm_backward", "num_groups=3", {{3, 12, 9, 8}, {3, 12, 9, 8}, {12}}});
+}
+TEST("cross_entropy") {
+  for (const char* attributes : {"", "reduction=sum label_smoothing=0.1", "reduction=\"none\"", "ignore_index=3"}) {
+    const Dims x{70, 40}, target{70};
+    const bool none = std::string(attributes).find("none") != std::string::npos;
+    run({"cross_entropy", attributes, {x}, 1, target, 40});
+    run({"cross_entropy", attributes, {x, {40}}, 1, target, 40, {2}});
+    run({"cross_entropy_backward", attributes, {x, none ? target : Dims{}, {40}}, 1, target, 40, {3}});
+  }
+  run({"cross_entropy", "", {{2, 17, 5, 3}}, 1, {2, 5, 3}, 17});
+  run({"cross_entropy_backward", "", {{2, 17, 5, 3}, {}}, 1, {2, 5, 3}, 17, {}});
+}
+TEST("look_ups") {
+  run({"index_select_backward", "dim=0 size=9", {{150, 70}}, 1, {150}, 9});
+  run({"index_select_backward", "dim=1 size=40", {{3, 60, 5}}, 1, {60}, 40});
+  run({"gather_backward", "dim=1 size=40", {{3, 60, 5}}, 1, {3, 60, 5}, 40});
+}
+TEST("pools") {
+  run({"max_pool2d_backward", "kernel_size=3 stride=2 padding=1", {{2, 20, 9, 8}, {2, 20, 5, 4}}});
+  run({"avg_pool2d_backward", "kernel_size=3 stride=2 padding=1 input_size=[9,8]", {{2, 20, 5, 4}}});
+  run({"adaptive_avg_pool2d_backward", "input_size=[9,8]", {{2, 20, 4, 3}}});
+  run({"adaptive_max_pool2d_backward", "", {{2, 20, 9, 8}, {2, 20, 4, 3}}});
+}
+TEST("steps") {
+  const Dims w{5, 20, 3, 3}, one{};
+  run({"sgd_step", "weight_decay=0.1", {w, w, one}, -1, {}, 1, {2}});
+  run({"sgd_step", "momentum=0.9 nesterov=true", {w, w, one, w}, -1, {}, 1, {2}});
+  run({"adam_step", "weight_decay=0.1", {w, w, one, w, w, one}, -1, {}, 1, {2, 4, 5}});
+  run({"adamw_step", "", {w, w, one, w, w, one}, -1, {}, 1, {2, 4, 5}});
+}
+
+}  // namespace
