@@ -41,6 +41,12 @@ inline void unoptimised_on_pocl() {
     if (opencl::OpenclDevice* device = opencl::as_opencl(*target.device)) testing::unoptimised_on_pocl(*device);
 }
 
+// Called for each op beside what the provider lists: implementations that it would not list for the device.
+inline std::vector<opencl::OpenclList>& more_lists() {
+  static std::vector<opencl::OpenclList> lists;
+  return lists;
+}
+
 // `whole_space`: those that only the tuner tries too; `wanted`: not all of them.  Returns how many candidates ran; ends
 // the program if a device has none.
 inline int run_all_opencl(const char* name, const char* attributes, const std::vector<Input>& inputs,
@@ -52,6 +58,8 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
     CandidateList list;
     list.whole_space = whole_space;
     target.provider->list(op, *target.device, list);
+    if (opencl::OpenclDevice* device = opencl::as_opencl(*target.device))
+      for (opencl::OpenclList more : more_lists()) more(op, *device, list);
     if (list.candidates.empty()) {
       std::fprintf(stderr, "%s: no candidate: %s\n", op.str().c_str(),
                    list.refusals.empty() ? "" : list.refusals[0].reason.c_str());

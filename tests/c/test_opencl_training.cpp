@@ -1,6 +1,8 @@
 // What training adds, on OpenCL devices that say they are GPUs, so that work-items share rows, channels and sums: every
 // candidate in every layout against the host provider in f32, in f32, f16 and bf16.
 #include "opencl_testing.h"
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/mma.h"
 
 using namespace pl;
 using namespace pl::opencl_testing;
@@ -114,6 +116,26 @@ TEST("pools") {
   run({"avg_pool2d_backward", "kernel_size=3 stride=2 padding=1 input_size=[9,8]", {{2, 20, 5, 4}}});
   run({"adaptive_avg_pool2d_backward", "input_size=[9,8]", {{2, 20, 4, 3}}});
   run({"adaptive_max_pool2d_backward", "", {{2, 20, 9, 8}, {2, 20, 4, 3}}});
+}
+TEST("convolutions_by_weights") {
+  opencl::wgmma_tiles_in_plain = true;
+  more_lists() = {opencl::list_conv_backward_weights_mma};
+  seen.clear();
+  // 16 bytes are 4 or 8 images; 6 leave pieces that are not whole.
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1", {{8, 20, 9, 8}, {8, 40, 9, 8}}});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 stride=2", {{6, 5, 9, 8}, {6, 33, 5, 4}}});
+  run({"conv2d_backward_weights",
+       "kernel_size=[7,5] stride=2 padding=3 dilation=[1,2]",
+       {{2, 3, 20, 19}, {2, 34, 10, 9}}});
+  more_lists() = {};
+  opencl::wgmma_tiles_in_plain = false;
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=2", {{3, 8, 9, 8}, {3, 12, 9, 8}}});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=20", {{3, 20, 9, 8}, {3, 20, 9, 8}}});
+  run({"conv2d_backward_weights", "kernel_size=7 padding=3 stride=2 groups=32", {{2, 32, 12, 9}, {2, 32, 6, 5}}});
+  run({"conv3d_backward_weights", "kernel_size=2 stride=2", {{2, 6, 4, 4, 6}, {2, 5, 2, 2, 3}}});
+  size_t products = 0;
+  for (const std::string& name : seen) products += name.rfind("conv_fwd_mma", 0) == 0 ? 1 : 0;
+  CHECK(products >= 3);
 }
 TEST("steps") {
   const Dims w{5, 20, 3, 3}, one{};

@@ -25,7 +25,7 @@ int vector_dividing(int64_t size) { return size % 4 == 0 ? 4 : size % 2 == 0 ? 2
 
 }  // namespace
 
-std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc) {
+std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc, int most_vector) {
   const int rank = desc.rank();
   if (!has_quads(desc.dtype) || rank < 2 || desc.elements() == 0 || desc.offset != 0) return std::nullopt;
   if (!(desc == TensorDesc::dense(desc.dtype, desc.shape, desc.layout)) || !narrow(Addressing(desc)))
@@ -41,7 +41,7 @@ std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const Tens
   } else if (layout.is_plain()) {
     out.images = desc.shape[0];
     out.blocks = desc.shape[1];
-    out.vector = vector_dividing(positions);
+    out.vector = std::min(vector_dividing(positions), most_vector);
     out.rows = positions / out.vector;
   } else if (layout.block_count() == 1 && layout == Layout::channels_blocked(rank, int(layout.block(0).size))) {
     out.wide = true;
@@ -54,7 +54,7 @@ std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const Tens
   }
   const Capabilities& can = device.capabilities();
   const int64_t all_rows = out.images * out.rows;
-  if (out.wide) out.vector = vector_dividing(out.width);
+  if (out.wide) out.vector = std::min(vector_dividing(out.width), most_vector);
   const int64_t across = out.wide ? out.width / out.vector : 1;
   if (!can.cpu) {  // a work-item of a processor is a loop of its own
     int64_t group = 1;

@@ -22,7 +22,7 @@ struct ChannelParts {
 };
 
 // Nothing for tensors that are neither channels first, nor channels last, nor in blocks of channels, that are too large
-// for indices of 32 bits, or whose elements are no floating numbers.
-std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc);
+// for indices of 32 bits, or whose elements are no floating numbers.  Vectors are of `most_vector` elements at most.
+std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc, int most_vector = 4);
 
 }  // namespace pl::opencl

@@ -1,0 +1,196 @@
+// conv_backward_weights: a convolution itself, by the kernels of one, and two kernels for what has no matrix product.
+//
+// The sum over images n and positions p of x[n, i, p * stride - begin + k * dilation] * grad[n, o, p] is the
+// convolution of images i with n channels by filters o of the size of grad's images: its output positions are k, its
+// stride is the dilation and its dilation the stride.  So x and grad are taken with images innermost (CHWN), and a sum
+// over few weights and many positions is split into parts as any convolution's is (MmaPlan).
+#include "providers/opencl/addressing/channel_parts.h"
+#include "providers/opencl/addressing/places.h"
+#include "providers/opencl/addressing/quads.h"
+#include "providers/opencl/addressing/rows.h"
+#include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/mma.h"
+
+namespace pl::opencl {
+namespace {
+
+constexpr int64_t kMostTaps = 49, kMostTapsOfVectors = 25;  // that a work-item keeps sums of
+
+// The window of the convolution that is derived.
+WindowArgument window_of_weights(const Op& op) {
+  const int spatial = spatial_rank(op);
+  const auto &stride = op.attributes.integers("stride"), &dilation = op.attributes.integers("dilation"),
+             &padding = op.attributes.integers("padding");
+  WindowArgument window;
+  for (int axis = 0; axis < spatial; ++axis) {
+    const int at = 3 - spatial + axis;
+    window.size[at] = cl_int(op.out().shape[2 + axis]);
+    window.stride[at] = cl_int(stride[size_t(axis)]);
+    window.dilation[at] = cl_int(dilation[size_t(axis)]);
+    window.begin[at] = cl_int(padding[size_t(axis)]);
+  }
+  return window;
+}
+
+// Positions that windows see, and places in tensors, are to fit 31 bits.
+bool fits(const Op& op) {
+  const int64_t limit = (int64_t(1) << 31) - (1 << 20);
+  const int spatial = spatial_rank(op);
+  for (int axis = 0; axis < spatial; ++axis) {
+    const auto at = [&](const char* name) { return op.attributes.integers(name)[size_t(axis)]; };
+    const int64_t most = std::max({at("stride"), at("dilation"), at("padding"), op.in(0).shape[2 + axis]});
+    if (most >= limit || op.out().shape[2 + axis] >= limit / at("dilation") ||
+        op.in(1).shape[2 + axis] >= limit / at("stride"))
+      return false;
+  }
+  return true;
+}
+
+// ---- as a convolution ----
+
+// Images innermost, in blocks of as many (0: none): bcda, bcdA4a.
+Layout images_innermost(int rank, int64_t block) {
+  std::string text = "b";
+  for (int i = 2; i < rank; ++i) text += char('a' + i);
+  return Layout::parse(block ? concat(text, "A", block, "a") : text + "a");
+}
+
+// The tensor with its first two dimensions exchanged.
+Addressing exchanged(const TensorDesc& desc) {
+  Addressing a = with_three_spatial(desc);
+  std::swap(a.dims[0], a.dims[1]);
+  std::swap(a.strides[0], a.strides[1]);
+  for (Addressing::Inner& inner : a.inner)
+    if (inner.dim < 2) inner.dim = 1 - inner.dim;
+  for (int& dim : a.order)
+    if (dim < 2) dim = 1 - dim;
+  return a;
+}
+
+ConvTensors as_convolution(const Op& op, const Candidate& candidate) {
+  ConvTensors t;
+  t.src = exchanged(candidate.inputs[0]);
+  t.wei = exchanged(candidate.inputs[1]);
+  t.dst = exchanged(candidate.outputs[0]);
+  t.window = window_of_weights(op);
+  std::swap(t.window.stride, t.window.dilation);
+  for (int axis = 0; axis < 3; ++axis) t.window.size[axis] = cl_int(t.wei.dims[size_t(2 + axis)]);
+  return t;
+}
+
+// With images innermost, in blocks of as many (0: none).
+Candidate base_of(const Op& op, int64_t block_of_x, int64_t block_of_grad) {
+  const int rank = op.in(0).rank();
+  Candidate base = make_candidate(op, "conv_backward_weights");
+  base.inputs[0] = op.in(0).with_layout(images_innermost(rank, block_of_x));
+  base.inputs[1] = op.in(1).with_layout(images_innermost(rank, block_of_grad));
+  base.outputs[0] = op.out().with_layout(images_innermost(rank, 0));
+  return base;
+}
+
+bool is_product(const Op& op) {  // positions are rows and columns
+  return op.attributes.integer("groups") == 1 && op.in(0).rank() <= 4;
+}
+
+}  // namespace
+
+void list_conv_backward_weights_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (!is_product(op)) return;
+  // Of few images each position's are padded to one piece; else only grad's, whose pieces are to be whole.
+  const int64_t images = op.in(0).shape[0], piece = 16 / int64_t(size_of(op.in(0).dtype));
+  const bool few = images <= piece;
+  const Candidate base = base_of(op, few ? piece : 0, few || images % piece ? piece : 0);
+  add_conv_mma(op, device, base, as_convolution(op, base), out);
+}
+
+namespace {
+
+// ---- depthwise ----
+
+std::unique_ptr<Kernel> prepare_depthwise(OpenclDevice& device, const Op& op, const Candidate& candidate,
+                                          const ChannelParts& parts) {
+  const WindowArgument window = window_of_weights(op);
+  KernelSource source("conv/conv_backward_weights_depthwise.cl");
+  source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
+  source.tensor("DST", with_three_spatial(candidate.outputs[0]));
+  source.define("KERNEL_H", window.size[1]).define("KERNEL_W", window.size[2]);
+  parts.define(source);
+  const Addressing x = with_three_spatial(op.in(0)), grad = with_three_spatial(op.in(1));
+  const cl_int sizes[] = {cl_int(x.dims[3]), cl_int(x.dims[4]), cl_int(grad.dims[3]), cl_int(grad.dims[4])};
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& sums = kernel->add(source, "conv_backward_weights_depthwise").input(0).input(1).workspace();
+  parts.over_parts(parts.walk(sums.scalar(window).raw(sizes, sizeof sizes)));
+  Launch& join = kernel->add(source, "conv_backward_weights_depthwise_join").workspace().output(0, "DST");
+  parts.walk(join).global({size_t(parts.channels), size_t(window.size[1]) * size_t(window.size[2])}).local({64, 1});
+  return kernel;
+}
+
+void list_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const TensorDesc& x = op.in(0);
+  const int64_t channels = x.shape[1];
+  if (x.rank() > 4 || op.attributes.integer("groups") != channels || op.in(1).shape[1] != channels) return;
+  const WindowArgument window = window_of_weights(op);
+  const int64_t taps = int64_t(window.size[1]) * window.size[2];
+  if (taps > kMostTaps) return;
+  add_per_layout(op, "conv_backward_weights_depthwise", out, [&](Candidate& candidate) {
+    const Layout& layout = candidate.inputs[0].layout;
+    candidate.inputs[1] = op.in(1).with_layout(layout);
+    candidate.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
+    const auto parts = channel_parts(device, candidate.inputs[1], taps > kMostTapsOfVectors ? 1 : 4);
+    if (!parts || !parts->wide || !narrow(Addressing(candidate.inputs[0]))) return false;
+    candidate.workspace_bytes = size_t(parts->parts * taps * parts->blocks * parts->width) * sizeof(float);
+    candidate.efficiency = device.capabilities().cpu ? 0.1 : 0.4;
+    candidate.prepare = [&device, op, candidate, parts = *parts] {
+      return prepare_depthwise(device, op, candidate, parts);
+    };
+    return true;
+  });
+}
+
+// ---- any ----
+
+std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const Candidate& candidate) {
+  const Addressing dst = with_three_spatial(candidate.outputs[0]), grad = with_three_spatial(candidate.inputs[1]);
+  const int group = row_group(device, op.in(1).elements() / op.in(1).shape[1]);
+  KernelSource source("conv/conv_backward_weights_direct.cl");
+  source.tensor("SRC", with_three_spatial(candidate.inputs[0])).tensor("GRAD", grad).tensor("DST", dst);
+  source.define("GROUP", group);
+  const int64_t weights = dst.places();
+  auto kernel = std::make_unique<KernelList>(device);
+  kernel->add(source, "conv_backward_weights_direct")
+      .input(0, "SRC")
+      .input(1, "GRAD")
+      .output(0, "DST")
+      .scalar(window_of_weights(op))
+      .index(op.out().shape[0] / op.attributes.integer("groups"))
+      .index(weights)
+      .global({size_t(weights * group)})
+      .local({size_t(group > 1 ? group : 64)});
+  return kernel;
+}
+
+void list_conv_backward_weights(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (!fits(op)) return out.refuse("opencl", op.schema->name + ": positions of the window need more than 31 bits");
+  const bool units = mma_suits(op, device, out);
+  if (units) list_conv_backward_weights_mma(op, device, out);
+  const size_t others = out.candidates.size();
+  if (is_product(op) && !device.capabilities().cpu) {
+    const Candidate base = base_of(op, 0, 0);
+    add_conv_local(op, device, base, as_convolution(op, base), out);
+  }
+  if (units && others > 0) beside_matrix_unit(out, others);
+  list_depthwise(op, device, out);
+  add_per_layout(op, "conv_backward_weights_direct", out, [&](Candidate& candidate) {
+    candidate.inputs[1] = op.in(1).with_layout(candidate.inputs[0].layout);
+    candidate.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
+    // Neighbours along positions lie side by side channels first alone.
+    candidate.efficiency = device.capabilities().cpu || !candidate.inputs[0].layout.is_plain() ? 0.01 : 0.03;
+    candidate.prepare = [&device, op, candidate] { return prepare_direct(device, op, candidate); };
+    return true;
+  });
+}
+
+PL_OPENCL_OP("conv_backward_weights", list_conv_backward_weights);
+
+}  // namespace
+}  // namespace pl::opencl
