@@ -81,7 +81,6 @@ from .graph import Graph  # isort: skip
 from .batcher import Batcher  # isort: skip
 from .plan import Plan, compile, load_plan  # isort: skip
 from . import training  # isort: skip
-from .functional import value_and_grad  # isort: skip
 
 __all__ = [
     "ArgumentTypeError",
@@ -154,7 +153,6 @@ __all__ = [
     "tuned_values",
     "u8",
     "uint8",
-    "value_and_grad",
     "zeros",
     "zeros_like",
 ]

@@ -182,12 +182,18 @@ class Tensor(Methods):
         info = self._describe()
         if ffi.string(info.device) != b"cpu" or not self.dtype.is_exact_in_numpy or self.size == 0:
             return None
-        if info.rank and not (info.is_dense and self.layout.is_plain):
+        if info.rank and not (self.layout.is_plain and info.offset == 0):
             return None
         data = ffi.new("void **")
         check(lib.pl_tensor_data(self._handle, data))
-        flat = numpy.asarray(_Window(self, int(ffi.cast("uintptr_t", data[0])), self.size * self.dtype.itemsize))
-        return flat.view(self.dtype.dtype).reshape(self.shape)
+        address, item = int(ffi.cast("uintptr_t", data[0])), self.dtype.itemsize
+        if info.is_dense or not info.rank:
+            flat = numpy.asarray(_Window(self, address, self.size * item))
+            return flat.view(self.dtype.dtype).reshape(self.shape)
+        shape, steps = self.shape, [info.strides[i] * item for i in range(info.rank)]
+        extent = sum((size - 1) * step for size, step in zip(shape, steps, strict=True)) + item
+        flat = numpy.asarray(_Window(self, address, extent))
+        return numpy.ndarray(shape, self.dtype.dtype, flat, strides=steps)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """For numpy.asarray: without a copy where the memory permits, and then read-only."""
@@ -486,6 +492,21 @@ def _broadcasts(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
         return False
     pairs = zip(reversed(given), reversed(wanted), strict=False)
     return all(size in (1, place) for size, place in pairs)
+
+
+def tensor_under(array: Any) -> Tensor | None:
+    """The tensor of which `array` is the whole, as `numpy.asarray` gave it; None for any other array."""
+    base = array
+    while isinstance(base, numpy.ndarray):
+        base = base.base
+    if not isinstance(base, _Window) or array.shape != base.tensor.shape or array.dtype != base.tensor.dtype.dtype:
+        return None
+    view = base.tensor._view()
+    same = view is not None and (view.__array_interface__["data"][0], view.strides) == (
+        array.__array_interface__["data"][0],
+        array.strides,
+    )
+    return base.tensor if same else None
 
 
 class _Window:

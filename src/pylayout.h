@@ -355,7 +355,8 @@ PL_API pl_status pl_plan_release(pl_plan plan);
  * handles, at least one for each output; where outputs[i] is not NULL on entry, the result is written into that
  * tensor, otherwise a new one is returned there.  Where inputs have named axes, tensors of any sizes may come: those of
  * which the plan has no program yet are bound, and prepared in milliseconds, in this call; sizes for which the graph
- * was not made are refused with PL_ERROR_UNSUPPORTED. */
+ * was not made are refused with PL_ERROR_UNSUPPORTED.  Of an input that grows, concat(past, added) as an output, the
+ * result is a strided view of memory with room for more, into which later runs write behind it: not to be written to. */
 PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input_count, pl_tensor* outputs,
                              size_t capacity);
 /* The same on host memory, for callers to whom a call's overhead matters: inputs[i] and outputs[i] are the first

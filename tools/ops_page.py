@@ -107,7 +107,6 @@ FAMILIES = [
             "composed:l1_loss",
             "composed:mse_loss",
             "composed:nll_loss",
-            "composed:rmsprop_step",
             "composed:smooth_l1_loss",
         ],
     ),

@@ -181,6 +181,7 @@ class Graph {
   size_t tidy();
 
  private:
+  friend class GrownGraph;
   std::string unique_name(const std::string& wanted);
   ValueId add_value(const std::string& name, const TensorDesc& desc, int32_t node, int32_t output);
   Node make_node(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,

@@ -237,6 +237,15 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
       names += (names.empty() ? ": " : ", ") + graph_.value(input->value).name;
     fail(Code::invalid_argument, "plan: ", inputs.size(), " inputs given, expected ", expected, names);
   }
+  if (sizes_)
+    if (auto results = sizes_->run_growing(inputs)) {
+      for (size_t i = 0; i < destinations.size() && i < results->size(); ++i) {
+        if (!destinations[i]) continue;
+        context_->runner().convert_into((*results)[i], destinations[i], "plan: output " + this->results()[i]->name);
+        (*results)[i] = destinations[i];
+      }
+      return *results;
+    }
   if (sizes_ && sizes_->are_others(inputs)) return sizes_->at(inputs)->run_now(inputs, destinations);
   std::unique_lock<std::mutex> turn(taking_turns_, std::defer_lock);
   if (!states_.empty()) turn.lock();

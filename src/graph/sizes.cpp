@@ -32,6 +32,7 @@ int shape_class(int64_t size) {
 Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
   constants_->share(plan.graph_);
   sources_.push_back(plan.graph_);
+  growing_ = Growing::of(plan.graph_);
   plan.arenas_ = std::make_shared<SharedArenas>();
 }
 
@@ -102,14 +103,14 @@ std::map<std::string, int64_t> Plan::Sizes::sizes_of(const std::vector<TensorRef
   return sizes;
 }
 
-std::shared_ptr<Plan> Plan::Sizes::find(const Shapes& shapes) {
+Plan::Sizes::Kept Plan::Sizes::find(const Shapes& shapes) {
   std::lock_guard<std::mutex> guard(lock_);
   for (auto it = kept_.begin(); it != kept_.end(); ++it)
     if (it->shapes == shapes) {
       kept_.splice(kept_.begin(), kept_, it);
-      return it->plan;
+      return *it;
     }
-  return nullptr;
+  return {};
 }
 
 std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<TensorRef>& inputs) {
@@ -117,10 +118,10 @@ std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<TensorRef>& inputs) {
     require(inputs[i] != nullptr, Code::invalid_argument, "plan: input \"",
             plan_.graph_.value(plan_.graph_.inputs()[i].value).name, "\" is missing");
   const Shapes shapes = shapes_of(inputs);
-  if (auto known = find(shapes)) return known;
+  if (auto known = find(shapes).plan) return known;
   const std::map<std::string, int64_t> sizes = sizes_of(inputs);
   std::lock_guard<std::mutex> making(making_);
-  if (auto known = find(shapes)) return known;  // made meanwhile
+  if (auto known = find(shapes).plan) return known;  // made meanwhile
   std::optional<Error> problem;
   for (const Graph& source : sources_) {
     std::optional<Graph> graph;
@@ -137,6 +138,7 @@ std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<TensorRef>& inputs) {
 
 std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes) {
   const auto distance = [&](const Shapes& others) {
+    if (others.size() != shapes.size()) return HUGE_VAL;  // of a program for many lengths
     double sum = 0;
     for (size_t i = 0; i < shapes.size(); ++i) {
       if (shape_class(shapes[i]) != shape_class(others[i])) return HUGE_VAL;
@@ -161,7 +163,7 @@ std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes) {
   return best;
 }
 
-std::shared_ptr<Plan> Plan::Sizes::make(Graph graph, const Shapes& shapes) {
+std::shared_ptr<Plan> Plan::Sizes::make(Graph graph, const Shapes& shapes, std::shared_ptr<GrownGraph> grown) {
   std::shared_ptr<Plan> plan(new Plan());
   plan->context_ = plan_.context_;
   plan->graph_ = std::move(graph);
@@ -174,7 +176,7 @@ std::shared_ptr<Plan> Plan::Sizes::make(Graph graph, const Shapes& shapes) {
   const std::shared_ptr<Plan> guide = nearest(shapes);
   Compiler(*plan, plan->options_, true, guide.get()).compile();
   plan->forget_alternatives();
-  keep(shapes, plan);
+  keep(shapes, plan, std::move(grown));
   return plan;
 }
 
@@ -186,7 +188,7 @@ size_t Plan::Sizes::limit() const {
   return std::max(kLeastMemory, weights / kPartOfWeights);
 }
 
-void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan) {
+void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, std::shared_ptr<GrownGraph> grown) {
   const BodyRef body = plan->body(), own = plan_.body();
   size_t bytes = 0;
   std::set<const Kernel*> kernels;
@@ -202,7 +204,7 @@ void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan) 
   {
     std::lock_guard<std::mutex> guard(lock_);
     ++made_;
-    kept_.push_front({shapes, plan, bytes});
+    kept_.push_front({shapes, plan, bytes, std::move(grown)});
     bytes_ += bytes;
     while (bytes_ > most && kept_.size() > 1) {  // the last one runs now
       bytes_ -= kept_.back().bytes;
@@ -219,7 +221,11 @@ void Plan::Sizes::describe(Json& json) {
   std::lock_guard<std::mutex> guard(lock_);
   json.key("sizes").object().field("programs", int64_t(kept_.size())).field("made", made_);
   json.field("bytes", int64_t(bytes_)).field("limit", int64_t(limit()));
-  json.field("arena_bytes", int64_t(plan_.arenas_->bytes())).field("graphs", int64_t(sources_.size())).end();
+  json.field("arena_bytes", int64_t(plan_.arenas_->bytes())).field("graphs", int64_t(sources_.size()));
+  json.field("growing", growing_.inputs.empty()    ? std::string("no input")
+                        : why_not_growing_.empty() ? growing_.axis
+                                                   : why_not_growing_)
+      .end();
 }
 
 // Descriptions of candidates take several times the memory of kernels.

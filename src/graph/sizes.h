@@ -6,6 +6,10 @@
 // that they run in, so what another program adds is its kernels and what it knows of its ops.  So much of that is kept
 // as `program_memory` says; programs not used for longest go first.
 //
+// What grows from run to run, a decoder's past, has one program for many lengths (graph/growing.h).  Its memory has
+// room for more than it holds: a run that is given what the last one gave writes behind it, and gives a view of the
+// same memory.  Nothing that was given before changes.  What a run is given otherwise is copied into such memory first.
+//
 // A graph may be made for some sizes only (Graph::require_sizes); further graphs of the same inputs and outputs may be
 // added for others.
 #pragma once
@@ -15,6 +19,7 @@
 #include <mutex>
 #include <vector>
 
+#include "graph/growing.h"
 #include "graph/plan.h"
 
 namespace pl {
@@ -29,6 +34,9 @@ class Plan::Sizes {
   // The plan for the sizes of these inputs, made where there is none.  Throws Error(shape) naming input and axis where
   // they do not fit the graph's, and what Graph::bound and compiling throw.
   std::shared_ptr<Plan> at(const std::vector<TensorRef>& inputs);
+  // The results of a run whose past is in such memory, or of sizes that are others than the plan's own; null where
+  // nothing grows in the plan, or this run has no past.
+  std::optional<std::vector<TensorRef>> run_growing(const std::vector<TensorRef>& inputs);
   void add(Graph source);
   const Graph& source() const { return sources_.front(); }  // the plan's own, as it was given
   void describe(Json& json);
@@ -39,14 +47,30 @@ class Plan::Sizes {
     Shapes shapes;
     std::shared_ptr<Plan> plan;
     size_t bytes = 0;
+    std::shared_ptr<GrownGraph> grown;  // of a program for many lengths
+  };
+  // Memory with room for `places`, of which `used` hold something that was given to somebody.
+  struct Room {
+    std::weak_ptr<Buffer> buffer;
+    int64_t places = 0, used = 0;
   };
 
   Shapes shapes_of(const std::vector<TensorRef>& inputs) const;
   std::map<std::string, int64_t> sizes_of(const std::vector<TensorRef>& inputs) const;
-  std::shared_ptr<Plan> find(const Shapes& shapes);
+  Kept find(const Shapes& shapes);
   std::shared_ptr<Plan> nearest(const Shapes& shapes);  // null: none is of the same class
-  std::shared_ptr<Plan> make(Graph graph, const Shapes& shapes);
-  void keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan);
+  std::shared_ptr<Plan> make(Graph graph, const Shapes& shapes, std::shared_ptr<GrownGraph> grown = nullptr);
+  void keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, std::shared_ptr<GrownGraph> grown);
+  // The program for a past with room for `capacity`; null where the graph is none for many lengths.
+  Kept grown_at(const std::vector<TensorRef>& inputs, int64_t capacity);
+  // How many places the memory of a past has that a run gave; 0 where it is no such memory.
+  int64_t room_of(const TensorRef& past, int dim);
+  // Memory for so many places, of which the first are those of `past`, and the others 0.
+  TensorRef roomy(const TensorRef& past, int dim, int64_t capacity);
+  // What a run may do with memory of which it is given the first `length` places: write behind them (then nobody else
+  // may), read them, since it is full and nobody writes there, or neither.
+  enum class Claim { writes, reads, none };
+  Claim claim(const TensorRef& room, int64_t length, int64_t added);
   size_t limit() const;
 
   Plan& plan_;
@@ -57,6 +81,9 @@ class Plan::Sizes {
   std::list<Kept> kept_;     // the latest used first
   size_t bytes_ = 0;
   int64_t made_ = 0;
+  Growing growing_;
+  std::string why_not_growing_;          // empty: it does, as far as that is known; guarded by lock_
+  std::map<const Buffer*, Room> rooms_;  // guarded by lock_
 };
 
 }  // namespace pl

@@ -1,0 +1,198 @@
+"""Plans whose past grows from run to run: one program for many lengths, memory with room for more."""
+
+import re
+import threading
+
+import numpy
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pylayout as pl
+
+RNG = numpy.random.default_rng(3)
+HEADS, WIDTH = 2, 8
+WEIGHT = RNG.standard_normal((HEADS * WIDTH * 3, HEADS * WIDTH)).astype("float32") / 4
+TABLE = RNG.standard_normal((600, HEADS * WIDTH)).astype("float32")
+
+
+def decoder(mask=True, attention=False, s=1, past=5):
+    """A layer of a decoder, with positions, a causal mask and a bias by distance made of sizes."""
+    g = pl.Graph(sizes={"s": s, "past": past})
+    x = g.input("x", (1, "s", HEADS * WIDTH))
+    keys, values = (g.input(name, (1, HEADS, "past", WIDTH)) for name in ("keys", "values"))
+    added, before = g.size("s"), g.size("past")
+    rows = g.arange(before, before + added)
+    x = g.add(x, g.index_select(g.constant(TABLE), 0, rows))
+    parts = g.split(g.linear(x, WEIGHT), HEADS * WIDTH, dim=-1)
+    q, k, v = (g.permute(g.reshape(part, [1, added, HEADS, WIDTH]), [0, 2, 1, 3]) for part in parts)
+    k, v = g.concat([keys, k], 2), g.concat([values, v], 2)
+    columns = g.reshape(g.arange(0, before + added), [1, before + added])
+    rows = g.reshape(rows, [added, 1])
+    seen = g.le(columns, rows)
+    if attention:
+        y = g.scaled_dot_product_attention(q, k, v, seen if mask else None)
+    else:
+        scores = g.mul(g.matmul(q, k, transpose_b=True), numpy.float32(0.3))
+        if mask:
+            scores = g.add(scores, g.mul(g.cast(g.sub(columns, rows), "f32"), numpy.float32(0.1)))
+            scores = g.where(seen, scores, numpy.float32(-1e9))
+        y = g.matmul(g.softmax(scores, -1), v)
+    g.output(g.reshape(g.permute(y, [0, 2, 1, 3]), [1, added, HEADS * WIDTH]), "y")
+    g.output(k, "all_keys")
+    g.output(v, "all_values")
+    return g
+
+
+def values_of(*shape, seed=0):
+    return numpy.random.default_rng(seed).standard_normal(shape).astype("float32")
+
+
+def past_of(length, seed=0):
+    return [values_of(1, HEADS, length, WIDTH, seed=seed + i) for i in range(2)]
+
+
+def twin(graph, x, keys, values):
+    bound = graph.bind(s=x.shape[1], past=keys.shape[2])
+    return pl.compile(bound, device="cpu", tune="off").run(x, numpy.array(keys), numpy.array(values))
+
+
+def assert_equal(got, want):
+    for a, b in zip(got, want, strict=True):
+        assert a.shape == b.shape
+        numpy.testing.assert_allclose(a, b, rtol=2e-4, atol=2e-4)
+
+
+@pytest.fixture(scope="module", params=[(True, False), (False, False), (True, True), (False, True)], ids=str)
+def graph_of(request):
+    mask, attention = request.param
+    return lambda: decoder(mask, attention)
+
+
+def test_lengths_across_the_growth_of_the_room(graph_of):
+    plan = pl.compile(graph_of(), device="cpu", tune="off")
+    past = past_of(3)
+    reference = [numpy.array(part) for part in past]
+    for step in range(150):
+        x = values_of(1, 1, HEADS * WIDTH, seed=step)
+        y, *past = plan.run(x, *past)
+        if step % 13 == 0 or past[0].shape[2] in (63, 64, 65, 66, 127, 128, 129, 130):
+            want = twin(graph_of(), x, *reference)
+            assert_equal([y, *past], want)
+        reference = [numpy.array(part) for part in past]
+    sizes = plan.summary()["sizes"]
+    assert sizes["growing"] == "past"
+    assert sizes["made"] == 3
+
+
+def test_a_run_writes_behind_what_the_last_one_gave():
+    plan = pl.compile(decoder(), device="cpu", tune="off")
+    addresses = set()
+    past = past_of(7)
+    for step in range(20):
+        _, *past = plan.run(values_of(1, 1, HEADS * WIDTH, seed=step), *past)
+        addresses.add(past[0].__array_interface__["data"][0])
+        assert not past[0].flags.writeable
+    assert len(addresses) == 1
+
+
+def test_what_was_given_before_never_changes():
+    plan = pl.compile(decoder(), device="cpu", tune="off")
+    given = [past_of(4)]
+    copies = []
+    for step in range(10):
+        given.append(plan.run(values_of(1, 1, HEADS * WIDTH, seed=step), *given[-1])[1:])
+        copies.append([numpy.array(part) for part in given[-1]])
+    for back in (3, 9, 3, 1):  # older pasts, some of them twice
+        x = values_of(1, 1, HEADS * WIDTH, seed=100 + back)
+        assert_equal(plan.run(x, *given[back]), twin(decoder(), x, *given[back]))
+    for arrays, before in zip(given[1:], copies, strict=True):
+        for a, b in zip(arrays, before, strict=True):
+            numpy.testing.assert_array_equal(a, b)
+
+
+@settings(max_examples=15, deadline=None)
+@given(first=st.integers(0, 130), chunks=st.lists(st.integers(1, 70), min_size=1, max_size=5))
+def test_chunks_of_any_length_follow_a_past_of_any_length(first, chunks):
+    plan = pl.compile(decoder(), device="cpu", tune="off")
+    past = past_of(first)
+    for i, s in enumerate(chunks):
+        x = values_of(1, s, HEADS * WIDTH, seed=i)
+        want = twin(decoder(), x, *past)
+        y, *past = plan.run(x, *past)
+        assert_equal([y, *past], want)
+
+
+def test_threads_that_go_on_from_one_past():
+    plan = pl.compile(decoder(), device="cpu", tune="off")
+    _, *start = plan.run(values_of(1, 1, HEADS * WIDTH), *past_of(40))
+    want = {}
+    for seed in range(4):
+        past = [numpy.array(part) for part in start]
+        for step in range(30):
+            y, *past = plan.run(values_of(1, 1, HEADS * WIDTH, seed=100 * seed + step), *map(numpy.array, past))
+        want[seed] = [y, *map(numpy.array, past)]
+    problems = []
+
+    def work(seed):
+        try:
+            past = start
+            for step in range(30):
+                y, *past = plan.run(values_of(1, 1, HEADS * WIDTH, seed=100 * seed + step), *past)
+            assert_equal([y, *past], want[seed])
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    ("mix", "why"),
+    [
+        (lambda g, k: g.sum(k, [2]), "not known to keep its places apart|sums|as long"),
+        (lambda g, k: g.cumsum(k, 2), "not known to keep its places apart"),
+        (lambda g, k: g.slice(k, [g.size(k, 2) - 2], [g.size(k, 2)], [2]), "follow from the length"),
+        (lambda g, k: g.softmax(g.exp(k), 2), "may be none"),
+        (lambda g, k: g.matmul(k, k, transpose_a=True), "sums over places"),
+    ],
+)
+def test_graphs_that_mix_places_have_a_program_for_each_length(mix, why):
+    def graph(past):
+        g = pl.Graph(sizes={"past": past})
+        x = g.input("x", (1, 2, 1, 4))
+        keys = g.concat([g.input("keys", (1, 2, "past", 4)), x], 2)
+        g.output(mix(g, keys), "y")
+        g.output(keys, "all")
+        return g
+
+    plan = pl.compile(graph(9), device="cpu", tune="off")
+    keys = values_of(1, 2, 3, 4)
+    for step in range(4):
+        x = values_of(1, 2, 1, 4, seed=step)
+        want = pl.compile(graph(keys.shape[2]), device="cpu", tune="off").run(x, numpy.array(keys))
+        got = plan.run(x, keys)
+        assert_equal(got, want)
+        keys = got[1]
+    assert re.search(why, plan.summary()["sizes"]["growing"]), plan.summary()["sizes"]["growing"]
+
+
+def test_tensors_may_be_given_back_and_destinations_taken():
+    plan = pl.compile(decoder(), device="cpu", tune="off")
+    past = [pl.asarray(part) for part in past_of(5)]
+    for step in range(3):
+        x = values_of(1, 1, HEADS * WIDTH, seed=step)
+        want = twin(decoder(), x, *map(numpy.asarray, past))
+        y, *past = plan(x, *past)
+        assert_equal([numpy.asarray(t) for t in (y, *past)], want)
+
+
+def test_pasts_of_different_lengths_are_refused():
+    plan = pl.compile(decoder(), device="cpu", tune="off")
+    keys, values = past_of(4)
+    with pytest.raises(pl.ShapeError, match=r'axis "past" is 3 in input "values", expected 4'):
+        plan.run(values_of(1, 1, HEADS * WIDTH), keys, values[:, :, :3])
