@@ -17,12 +17,14 @@
 // and WEI likewise (OIhw4i); a piece is a kernel position then, and steps go through positions alone.
 // With STACKED 1 there is a product for each g: SRC and WEI have a dimension of g between c and h, with any stride, DST
 // and RES are stacks of dense results, and o counts within one of them.
+// With SCATTERED 1 positions of DST do not follow each other (common/scattered.clh); there is no RES then.
 // Group ids: 0 tiles, SUPER_M rows of tiles at a time so that those at work together share panels; 1 g; 2 the part of
 // the sum.  With PARTS 1 each part's sums go to `parts`[part][position][oc] in f32, to be added in order by
 // sum_of_parts.
 // Sums of three products that are not finite are computed again in f32, term by term.
 #include "common/epilogue.clh"
 #include "common/mma.clh"
+#include "common/scattered.clh"
 #include "common/window.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, NHWC
@@ -36,6 +38,7 @@
 #define WEI_BASE (wei_arg.offset)
 #define DST_DTYPE f32
 #define DST_DIM(i) PLAIN_DIM(dst, i)
+#define DST_STRIDE(i) PLAIN_STRIDE(dst, i)
 #define DST_BASE (dst_arg.offset)
 #endif
 #ifndef POINTWISE
@@ -59,6 +62,9 @@
 #endif
 #ifndef PARTS
 #define PARTS 0  // 1: the sum is split, partial sums are stored: 0, 1
+#endif
+#ifndef SCATTERED
+#define SCATTERED 0  // 1: positions of dst are apart: 0, 1
 #endif
 #ifndef SUPER_M
 #define SUPER_M 8  // rows of tiles that are computed column by column: 1, 4, 8, 16
@@ -247,8 +253,13 @@ typedef float strip;
 #define BATCH 1
 #endif
 #define STAGED_STRIP(e) (*(__local strip*)(staged + STRIP_ROW(e) * STAGED_PITCH + STRIP_COLUMN(e)))
+#if SCATTERED && !PARTS
+#define PLACE(e) \
+    (SCATTERED_ROW(DST, first + STAGED_ROW(block, part, STRIP_ROW(e))) + o0 + STRIP_COLUMN(e))
+#else
 #define PLACE(e) \
     ((GROUP_ROW + first + STAGED_ROW(block, part, STRIP_ROW(e))) * DST_DIM(1) + o0 + STRIP_COLUMN(e))  // in dense dst
+#endif
 #if PARTS
 #define RESIDUAL(place) ((strip)(0.0f))
 #define ADD_RESIDUAL(sum, more)

@@ -89,7 +89,9 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
       BufferRef workspace;
       if (candidate.workspace_bytes) workspace = target.device->allocate(candidate.workspace_bytes);
       std::unique_ptr<Kernel> kernel;
+      std::vector<BufferRef> packed;
       try {
+        packed = pack_inputs(*target.device, candidate, in);
         kernel = candidate.prepare();
         for (int repetition = 0; repetition < 2; ++repetition) kernel->run({in.data(), out.data(), workspace.get()});
       } catch (const Error& error) {

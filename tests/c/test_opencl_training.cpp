@@ -137,6 +137,25 @@ TEST("convolutions_by_weights") {
   for (const std::string& name : seen) products += name.rfind("conv_fwd_mma", 0) == 0 ? 1 : 0;
   CHECK(products >= 3);
 }
+TEST("convolutions_by_input") {
+  seen.clear();
+  more_lists() = {opencl::list_conv_transpose_mma};
+  run({"conv_transpose2d", "padding=1 activation=relu", {{2, 20, 9, 8}, {20, 36, 3, 3}, {36}}});
+  run({"conv_transpose2d", "padding=1 stride=2 output_padding=[1,0]", {{2, 16, 5, 4}, {16, 33, 3, 3}}});
+  run({"conv_transpose2d", "stride=[3,2] padding=[0,1] activation=relu", {{2, 12, 5, 4}, {12, 4, 2, 4}, {4}}});
+  more_lists() = {};
+  run({"conv_transpose2d", "stride=2 output_padding=1", {{2, 8, 5, 4}, {8, 12, 1, 1}, {12}}});
+  run({"conv_transpose2d", "padding=3 dilation=[1,2]", {{1, 6, 9, 8}, {6, 8, 5, 3}}});
+  run({"conv_transpose2d", "stride=2 padding=1 groups=2", {{2, 16, 5, 4}, {16, 10, 4, 4}}});
+  run({"conv_transpose1d", "stride=4 padding=2", {{2, 16, 9}, {16, 10, 7}}});
+  size_t products = 0, tiles = 0;
+  for (const std::string& name : seen) {
+    products += name.find("conv_fwd_mma") != std::string::npos ? 1 : 0;
+    tiles += name.find("conv_fwd_local") != std::string::npos ? 1 : 0;
+  }
+  CHECK(products >= 4);
+  CHECK(tiles >= 2);
+}
 TEST("steps") {
   const Dims w{5, 20, 3, 3}, one{};
   run({"sgd_step", "weight_decay=0.1", {w, w, one}, -1, {}, 1, {2}});

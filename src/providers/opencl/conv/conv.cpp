@@ -25,6 +25,16 @@ void ConvTensors::define(KernelSource& source, const Op& op) const {
   epilogue.define(source, op);
 }
 
+bool ConvTensors::scattered() const {
+  if (stack > 1 || dst.unit() != std::pair(1, int64_t(0))) return false;
+  int64_t follows = dst.dims[1];
+  for (int dim : {4, 3, 0}) {
+    if (dst.dims[size_t(dim)] > 1 && dst.strides[size_t(dim)] != follows) return true;
+    follows *= dst.dims[size_t(dim)];
+  }
+  return false;
+}
+
 ShapeClass shape_class(const ConvTensors& t) {
   std::string kind = t.taps() == 1 ? "pointwise" : "window";
   if (t.groups > 1) kind += "s";  // in groups
@@ -42,6 +52,12 @@ Layout packed_weights(int rank) {
   std::string text = "A";
   for (int i = 2; i < rank; ++i) text += char('a' + i);
   return Layout::parse(text + "b16a");
+}
+
+Layout padded_weights(int rank, int64_t block) {
+  std::string text = "a";
+  for (int i = 2; i < rank; ++i) text += char('a' + i);
+  return Layout::parse(concat(text, "B", block, "b"));
 }
 
 void complete_conv(const Op& op, Candidate& candidate) {

@@ -17,6 +17,7 @@ struct ConvTensors {
   WindowArgument window;
   int64_t groups = 1;
   int64_t stack = 1;  // more than 1: that many products, along dimension 2 (d) of all tensors
+  bool made = false;  // who lists the candidate makes the weights as it wants them, rounded where op.math lets f32 be
 
   ConvTensors() = default;
   ConvTensors(const Op& op, const Candidate& candidate);
@@ -28,6 +29,8 @@ struct ConvTensors {
   // Of the output; of one product.
   int64_t pixels() const { return dst.dims[0] * (stack > 1 ? 1 : dst.dims[2]) * dst.dims[3] * dst.dims[4]; }
   int64_t taps() const { return (stack > 1 ? 1 : wei.dims[2]) * wei.dims[3] * wei.dims[4]; }
+  // Whether positions of the output, channels last, do not follow each other in memory.
+  bool scattered() const;
   // SRC, WEI, DST, BIAS, RES, ACTIVATION.
   void define(KernelSource& source, const Op& op) const;
 };
@@ -42,6 +45,9 @@ bool pads_channels_only(const Addressing& addressing);
 // (oc, ic, k...) with the output channels in blocks innermost, then the input channels: OhwI16o.  One vector of
 // output channels for each input channel and position lies side by side, vectors of neighbouring channels follow.
 Layout packed_weights(int rank);
+
+// (oc, k..., ic) with zeros behind the last channel up to whole blocks of `block`: aB8b, acdB8b.
+Layout padded_weights(int rank, int64_t block);
 
 // Gives a candidate whose source, weights and output have their layouts those of the other inputs.
 void complete_conv(const Op& op, Candidate& candidate);
@@ -66,6 +72,7 @@ void list_conv_depthwise(const Op& op, OpenclDevice& device, CandidateList& out)
 void list_conv_depthwise_rows(const Op& op, OpenclDevice& device, CandidateList& out);    // for CPUs
 void list_conv_depthwise_window(const Op& op, OpenclDevice& device, CandidateList& out);  // for GPUs
 void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out);            // 1x1, few positions
+void list_conv_transpose_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_conv_backward_weights_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 
 // Adds a candidate like `base` for each tile worth trying, whose tensors are `t`.

@@ -29,18 +29,12 @@ MmaProblem problem_of(const ConvTensors& t) {
   return problem;
 }
 
-// (oc, k..., ic) with zeros behind the last channel up to whole blocks of `block`: aB8b, acdB8b.
-Layout padded_weights(int rank, int64_t block) {
-  std::string text = "a";
-  for (int i = 2; i < rank; ++i) text += char('a' + i);
-  return Layout::parse(concat(text, "B", block, "b"));
-}
-
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const MmaPlan& plan) {
   const MmaProblem problem = problem_of(t);
   KernelSource source("conv/conv_fwd_mma.cl");
   t.define(source, op);
   plan.define(source, problem, device);
+  source.define("SCATTERED", t.scattered() ? 1 : 0);
   source.define("POINTWISE", is_pointwise(t) && !problem.gathered ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_mma").input(0, "SRC").input(1, "WEI").output(0, "DST");
@@ -48,7 +42,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   launch.scalar(t.window).index(t.out_channels_per_group()).index(t.pixels());
   if (plan.parts > 1) launch.workspace().scalar(cl_int(plan.steps_per_part));
   plan.size(launch, problem);
-  if (plan.parts > 1) add_sum_of_parts(*kernel, op, t.dst, t.epilogue, problem, plan.parts);
+  if (plan.parts > 1) add_sum_of_parts(*kernel, op, t.dst, t.epilogue, problem, plan.parts, t.scattered());
   return kernel;
 }
 
@@ -81,16 +75,16 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
     candidate.busy_ms = plan.whole_ms / plan.efficiency;
     candidate.tuning = plan.tuning;
     candidate.workspace_bytes = plan.parts_bytes(problem);
-    if (plan.right_rounded) candidate.packings = {pack_tf32(device, base.inputs[1], 1)};
+    if (plan.right_rounded && !t.made) candidate.packings = {pack_tf32(device, base.inputs[1], 1)};
     candidate.prepare = [&device, op, t, plan] { return prepare(device, op, t, plan); };
     out.add(std::move(candidate));
   };
-  const bool constant = op.schema->role_of(1) == Role::constant;
+  const bool constant = !t.made && op.schema->role_of(1) == Role::constant;
   bool first = true;
   for (MmaPlan& plan : mma_plans(device, problem, op.math, out.whole_space)) {
-    plan.right_rounded = constant && plan.tf32;
+    plan.right_rounded = (constant || t.made) && plan.tf32;
     add(plan);
-    if (plan.right_rounded && first) {  // for weights that a program computes: less accurate, so tried last
+    if (constant && plan.tf32 && first) {  // for weights that a program computes: less accurate, so tried last
       plan.right_rounded = false;
       plan.efficiency *= 0.2;
       plan.tuning = {};
@@ -98,7 +92,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
     }
     first = false;
   }
-  add_conv_stream(op, device, base, t, out);
+  if (!t.made) add_conv_stream(op, device, base, t, out);
 }
 
 }  // namespace pl::opencl

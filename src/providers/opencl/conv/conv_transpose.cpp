@@ -1,8 +1,269 @@
-// conv_transpose: transposed convolution (kernels/conv_transpose/).
+// conv_transpose: transposed convolution, which is also the gradient of a convolution by its input.
+//
+// Output positions fall into phases by q % stride along each axis; those of one phase are a convolution of stride 1
+// with every stride-th tap, turned around and with input and output channels exchanged.  So the kernels of convolutions
+// run them, each writing positions that lie apart (ConvTensors::scattered).  Weights are turned where they are packed,
+// or in each run where a program computes them (kernels/conv_transpose/conv_turn_weights.cl).
+#include <algorithm>
+
+#include "providers/opencl/addressing/places.h"
 #include "providers/opencl/conv/conv_common.h"
+#include "providers/opencl/matrix_units/mma.h"
 
 namespace pl::opencl {
 namespace {
+
+constexpr double kLaunchMs = 0.003;  // what each launch beside the first one adds
+constexpr size_t kMostOfPhases = 3;  // ways to multiply that are tried where there are several phases
+constexpr int64_t kMostPhases = 64;
+
+int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
+
+// Of one residue of output positions along one axis.
+struct AxisPhase {
+  int64_t first = 0, count = 1;  // output positions: first, first + stride, ...
+  int64_t tap = 0, taps = 1;     // the first tap, and how many
+  int64_t begin = 0;             // padding of the convolution: negative where it begins within the input
+  int64_t dilation = 1;
+};
+
+// In the order of their first taps; those without output positions are there, with none.
+std::vector<AxisPhase> phases_of(const Window& w) {
+  std::vector<AxisPhase> phases;
+  for (int64_t tap = 0; tap < w.stride; ++tap) {
+    AxisPhase phase;
+    phase.tap = tap;
+    phase.taps = tap < w.kernel ? divided_up(w.kernel - tap, w.stride) : 0;
+    phase.first = ((tap - w.begin) % w.stride + w.stride) % w.stride;
+    phase.count = phase.first < w.out ? divided_up(w.out - phase.first, w.stride) : 0;
+    phase.dilation = w.stride == 1 ? w.dilation : 1;
+    phase.begin = (phase.taps - 1) * phase.dilation - (phase.first + w.begin - tap) / w.stride;
+    phases.push_back(phase);
+  }
+  return phases;
+}
+
+struct Phase {
+  ConvTensors t;
+  int64_t weights = 0;  // its elements of turned weights
+  bool empty = false;   // no tap reaches it
+};
+
+// A transposed convolution as convolutions, for tensors with channels last.
+struct Phases {
+  std::vector<Phase> all;
+  Candidate base;
+  WindowArgument window;  // of the op
+  int64_t groups, ic, ic_padded, oc, taps;
+  int64_t weights = 0;  // turned, elements
+  bool round;
+
+  // Where weights begin in the buffer that holds them.
+  std::vector<ConvTensors> tensors(int64_t from) const {
+    std::vector<ConvTensors> out;
+    for (const Phase& phase : all) {
+      out.push_back(phase.t);
+      out.back().wei.offset = from;
+      from += phase.weights;
+    }
+    return out;
+  }
+};
+
+std::optional<Phases> phases_of(const Op& op) {
+  const int spatial = spatial_rank(op), rank = spatial + 2;
+  if (spatial > 2) return std::nullopt;  // positions are rows and columns
+  Window h, w = window_of(op, spatial - 1);
+  h.in = h.out = 1;
+  if (spatial == 2) h = window_of(op, 0);
+  for (const Window* axis : {&h, &w})
+    if (axis->stride > 1 && axis->dilation > 1) return std::nullopt;
+  if (h.stride * w.stride > kMostPhases) return std::nullopt;
+  Phases out;
+  const DType dtype = op.in(0).dtype;
+  const int64_t piece = 16 / int64_t(size_of(dtype));
+  out.window = window_argument(op);
+  out.groups = op.attributes.integer("groups");
+  out.ic = op.in(0).shape[1] / out.groups;
+  out.ic_padded = divided_up(out.ic, piece) * piece;
+  out.oc = op.out().shape[1];
+  out.taps = h.kernel * w.kernel;
+  out.round = dtype == DType::f32 && op.math != Math::fp32;
+  out.base = make_candidate(op, "conv_transpose");
+  out.base.inputs[0] = op.in(0).with_layout(Layout::channels_last(rank));
+  out.base.outputs[0] = op.out().with_layout(Layout::channels_last(rank));
+  if (op.has(2)) out.base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  const Addressing src = with_three_spatial(out.base.inputs[0]), dst = with_three_spatial(out.base.outputs[0]);
+  if (!narrow(src) || !narrow(dst)) return std::nullopt;
+  const std::vector<AxisPhase> along_h = phases_of(h), along_w = phases_of(w);
+  for (const AxisPhase& y : along_h)
+    for (const AxisPhase& x : along_w) {
+      Phase phase;
+      ConvTensors& t = phase.t;
+      t.src = src;
+      t.dst = dst;
+      t.dst.offset += y.first * dst.strides[3] + x.first * dst.strides[4];
+      t.dst.dims[3] = y.count;
+      t.dst.dims[4] = x.count;
+      t.dst.strides[3] *= h.stride;
+      t.dst.strides[4] *= w.stride;
+      t.groups = out.groups;
+      t.made = true;
+      phase.empty = y.taps == 0 || x.taps == 0;
+      if (!phase.empty) {
+        const Dims shape{out.oc, out.ic, y.taps, x.taps};
+        const bool whole = out.ic == out.ic_padded;
+        t.wei = with_three_spatial(
+            TensorDesc::dense(dtype, shape, whole ? Layout::channels_last(4) : padded_weights(4, piece)));
+        phase.weights = out.oc * y.taps * x.taps * out.ic_padded;
+        for (const auto& [at, axis] : {std::pair(1, &y), std::pair(2, &x)}) {
+          t.window.size[at] = cl_int(axis->taps);
+          t.window.dilation[at] = cl_int(axis->dilation);
+          t.window.begin[at] = cl_int(axis->begin);
+        }
+      }
+      if (op.has(2)) {
+        t.epilogue.bias = 2;
+        t.epilogue.bias_desc = out.base.inputs[2];
+      }
+      out.weights += phase.weights;
+      if (y.count > 0 && x.count > 0)
+        out.all.push_back(std::move(phase));
+      else if (phase.weights > 0)  // turned, and not used
+        return std::nullopt;
+    }
+  return out;
+}
+
+void add_turn(KernelList& kernel, const Phases& phases, const TensorDesc& weights, int64_t from, bool packs) {
+  KernelSource source("conv_transpose/conv_turn_weights.cl");
+  source.tensor("WEI", with_three_spatial(weights)).define("DST_DTYPE", name_of(weights.dtype));
+  source.define("ROUND", phases.round ? 1 : 0);
+  Launch& launch = kernel.add(source, "conv_turn_weights").input(packs ? 0 : 1, "WEI");
+  packs ? launch.output(0) : launch.workspace();
+  launch.scalar(phases.window).scalar(cl_int(phases.ic)).scalar(cl_int(phases.ic_padded));
+  launch.scalar(cl_int(phases.oc / phases.groups)).scalar(cl_int(phases.oc)).scalar(cl_int(from));
+  launch.global({size_t(phases.ic_padded), size_t(phases.taps), size_t(phases.oc)});
+  launch.local({size_t(std::min<int64_t>(64, phases.ic_padded)), 1, 1});
+}
+
+class PhasesKernel : public Kernel {
+ public:
+  explicit PhasesKernel(OpenclDevice& device) : turn(device), empty(device) {}
+  void run(const KernelArguments& arguments) override {
+    if (turns) turn.run(arguments);
+    Buffer* const inputs[] = {arguments.inputs[0], turns ? arguments.workspace : arguments.inputs[1],
+                              bias ? arguments.inputs[2] : nullptr};
+    for (const auto& product : products) product->run({inputs, arguments.outputs, arguments.workspace});
+    empty.run(arguments);
+  }
+  KernelList turn, empty;
+  std::vector<std::unique_ptr<Kernel>> products;
+  bool turns = false, bias = false;
+};
+
+using Ways = std::vector<std::vector<Candidate>>;  // by phase with taps, the most promising first
+
+Ways ways_of(const Op& op, OpenclDevice& device, const Phases& phases, const std::vector<ConvTensors>& tensors,
+             bool units, bool whole_space) {
+  Ways ways;
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    if (phases.all[k].empty) continue;
+    CandidateList list;
+    list.whole_space = whole_space;
+    units ? add_conv_mma(op, device, phases.base, tensors[k], list)
+          : add_conv_local(op, device, phases.base, tensors[k], list);
+    ways.push_back(std::move(list.candidates));
+  }
+  return ways;
+}
+
+std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Phases& phases,
+                                const std::vector<ConvTensors>& tensors, const std::vector<Candidate>& products,
+                                const TensorDesc& weights, int64_t from, bool turns) {
+  auto kernel = std::make_unique<PhasesKernel>(device);
+  kernel->turns = turns;
+  kernel->bias = op.has(2);
+  if (turns) add_turn(kernel->turn, phases, weights, from, false);
+  for (const Candidate& product : products) kernel->products.push_back(product.prepare());
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    if (!phases.all[k].empty) continue;
+    const ConvTensors& t = tensors[k];
+    KernelSource source("conv_transpose/conv_transpose_empty.cl");
+    source.tensor("DST", t.dst);
+    t.epilogue.define(source, op);
+    Launch& launch = kernel->empty.add(source, "conv_transpose_empty").output(0, "DST");
+    t.epilogue.pass(launch);
+    const int64_t positions = t.dst.dims[0] * t.dst.dims[3] * t.dst.dims[4];
+    launch.index(positions).global({size_t(phases.oc), size_t(positions)}).local({32, 4});
+  }
+  return kernel;
+}
+
+// Candidates by the kernels of matrix units, or those that share tiles in local memory.
+void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool units, CandidateList& out) {
+  const Ways first = ways_of(op, device, phases, phases.tensors(0), units, out.whole_space);
+  size_t count = SIZE_MAX, workspace = 0;
+  for (const auto& ways : first) {
+    count = std::min(count, ways.size());
+    for (const Candidate& way : ways) workspace = std::max(workspace, way.workspace_bytes);
+  }
+  if (first.empty() || count == 0) return;
+  if (first.size() > 1) count = std::min(count, kMostOfPhases);
+  const size_t element = size_of(op.in(0).dtype);
+  const int64_t behind = int64_t((workspace + 255) / 256 * 256 / element);
+  if (behind + phases.weights >= int64_t(1) << 31) return;
+  const TensorDesc weights = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
+  for (const bool turns : {false, true}) {
+    const int64_t from = turns ? behind : 0;
+    const std::vector<ConvTensors> tensors = phases.tensors(from);
+    const Ways ways = turns ? ways_of(op, device, phases, tensors, units, out.whole_space) : first;
+    for (size_t i = 0; i < count; ++i) {
+      Candidate candidate = phases.base;
+      std::vector<Candidate> products;
+      double all = 0, needed = 0, busy = 0;
+      bool known = true;
+      size_t k = 0;
+      for (size_t p = 0; p < tensors.size(); ++p) {
+        if (phases.all[p].empty) continue;
+        const Candidate& way = ways[k++][i];
+        const double flops = double(tensors[p].pixels()) * double(tensors[p].taps());
+        all += flops;
+        needed += flops / way.efficiency;
+        busy += way.busy_ms;
+        known = known && way.busy_ms > 0;
+        products.push_back(way);
+      }
+      candidate.implementation =
+          concat("conv_transpose_phases[", products.front().implementation, turns ? ",turns]" : "]");
+      candidate.inputs[1] = weights;
+      candidate.workspace_bytes = workspace;
+      candidate.efficiency = std::max(1e-3, all / needed);
+      candidate.busy_ms = known ? busy : 0;
+      candidate.start_ms = kLaunchMs * double(tensors.size() - 1 + (turns ? 1 : 0));
+      if (tensors.size() == 1) candidate.tuning = products.front().tuning;
+      if (turns) {
+        candidate.workspace_bytes = size_t(behind + phases.weights) * element;
+      } else {
+        std::string form = concat("turned:", op.in(1).dtype == DType::f32 && phases.round ? "tf32:" : "");
+        for (int axis : {1, 2}) form += concat(phases.window.stride[axis], ":");
+        form += concat(phases.groups, ":", phases.ic_padded);
+        candidate.packings = {
+            {1, form, size_t(phases.weights) * element, [&device, phases, weights](Buffer& source, Buffer& packed) {
+               KernelList kernel(device);
+               add_turn(kernel, phases, weights, 0, true);
+               Buffer* const inputs[] = {&source};
+               Buffer* const outputs[] = {&packed};
+               kernel.run({inputs, outputs, nullptr});
+             }}};
+      }
+      candidate.prepare = [&device, op, phases, tensors, products, weights, from, turns] {
+        return prepare(device, op, phases, tensors, products, weights, from, turns);
+      };
+      out.add(std::move(candidate));
+    }
+  }
+}
 
 std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const ConvTensors& t) {
   KernelSource source("conv_transpose/conv_transpose_direct.cl");
@@ -17,6 +278,13 @@ std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const
 
 void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (const auto reason = window_refusal(op)) return out.refuse("opencl", *reason);
+  const bool units = mma_suits(op, device, out);
+  if (units) list_conv_transpose_mma(op, device, out);
+  const size_t others = out.candidates.size();
+  // One filter for each channel leaves a matrix product with a single row.
+  const bool depthwise = op.attributes.integer("groups") == op.in(0).shape[1];
+  if (!device.capabilities().cpu && !depthwise)
+    if (const auto phases = phases_of(op)) add_phases(op, device, *phases, false, out);
   add_per_layout(op, "conv_transpose_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
@@ -24,9 +292,16 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
     return true;
   });
+  if (others > 0) beside_matrix_unit(out, others);
 }
 
 PL_OPENCL_OP("conv_transpose", list_conv_transpose);
 
 }  // namespace
+
+void list_conv_transpose_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (op.attributes.integer("groups") == op.in(0).shape[1] && op.in(0).shape[1] > 1) return;  // a single row
+  if (const auto phases = phases_of(op)) add_phases(op, device, *phases, true, out);
+}
+
 }  // namespace pl::opencl

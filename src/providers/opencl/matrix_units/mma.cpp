@@ -167,13 +167,13 @@ void MmaPlan::size(Launch& launch, const MmaProblem& problem) const {
 }
 
 void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, const Epilogue& epilogue,
-                      const MmaProblem& problem, int64_t parts) {
+                      const MmaProblem& problem, int64_t parts, bool scattered) {
   const int64_t elements = problem.rows * problem.columns * problem.products;
   const int64_t columns = problem.stacked ? problem.columns : problem.columns * problem.products;
   KernelSource source("common/sum_of_parts.cl");
   source.tensor("DST", dst);
   epilogue.define(source, op);
-  source.define("QUADS", columns % 4 == 0 ? 1 : 0);
+  source.define("QUADS", columns % 4 == 0 ? 1 : 0).define("SCATTERED", scattered ? 1 : 0);
   Launch& launch = kernel.add(source, "sum_of_parts").workspace().output(0, "DST");
   epilogue.pass(launch);
   launch.index(elements).index(columns).scalar(cl_int(parts));

@@ -73,9 +73,9 @@ struct MmaPlan {
 };
 
 // The second pass of a plan with several parts: dst = activation(sum of the workspace's parts + bias + residual), all
-// dense with the columns innermost.
+// dense with the columns innermost; `scattered`: but dst, whose rows are apart, and there is no residual.
 void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, const Epilogue& epilogue,
-                      const MmaProblem& problem, int64_t parts);
+                      const MmaProblem& problem, int64_t parts, bool scattered = false);
 
 // The right factors, constants, of a plan that rounds: rounded to the nearest once.  `desc`: as the candidate wants
 // them.
