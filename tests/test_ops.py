@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_cases import CASES, Case
+from op_cases import CASES, Case, tensor_parameters
 
 import pylayout as pl
 from pylayout import ops
@@ -95,6 +95,17 @@ def test_layouts_agree(case: Case, device: str) -> None:
     for layout in ("NHWC", "nChw16c"):
         results = as_list(case.call(ops, placed(tensors, device, layout), layout=layout))
         check(case, results, wanted, f"{case.name} in {layout} on {device}")
+
+
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_what_was_chosen_could_be_built(case: Case, device: str) -> None:
+    """A call falls back to another implementation where the first one's kernel does not compile, so results hide it."""
+    tensors = placed(case.make(), device, "auto")
+    case.call(ops, tensors)
+    arguments = [list(tensors)] if case.variadic else []
+    named = {} if case.variadic else dict(zip(tensor_parameters(case.op), tensors, strict=False))
+    answer = pl.query(case.op, *arguments, device=device, **named, **case.attributes)
+    assert [r for r in answer.refusals if "building" in r["reason"]] == []
 
 
 @pytest.mark.parametrize("layout", ["nChw4c", "CHWN", "acdb", "aBcd32b", "NHcW4c"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -451,3 +452,46 @@ def test_a_trainable_model_follows_the_batch(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(got, want, rtol=0, atol=1e-5)
     np.testing.assert_allclose(plan.state("m"), norm.running_mean.numpy(), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(plan.state("v"), norm.running_var.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["PRESERVE", "TRAINING"])
+def test_equal_initialisers_are_parameters_of_their_own(rng: np.random.Generator, tmp_path: Path, mode: str) -> None:
+    """PyTorch writes fresh norms' weights, biases and statistics, all ones or zeros, once: a step moves each apart."""
+    torch.manual_seed(3)
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 8, 3, bias=False),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.Flatten(),
+        torch.nn.Linear(8 * 4 * 4, 5),
+    )
+    images, targets = rng.standard_normal((4, 3, 6, 6)).astype("f4"), np.arange(4)
+    path = tmp_path / "model.onnx"
+    torch.onnx.export(
+        module.eval() if mode == "PRESERVE" else module.train(),
+        (torch.from_numpy(images),),
+        str(path),
+        dynamo=False,
+        training=getattr(torch.onnx.TrainingMode, mode),
+        do_constant_folding=False,
+    )
+    graph = pl.onnx.load(path).trainable()
+    assert sorted(graph.parameters) == sorted(name for name, _ in module.named_parameters())
+    scores = next(iter(graph.outputs.values()))
+    loss = graph.cross_entropy(scores, graph.input("target", (4,), dtype="s64"))
+    pl.training.sgd(graph, loss, lr=0.1)
+    plan = pl.compile(graph, tune="off", device="cpu")
+    module.train()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    for _ in range(2):
+        plan.run(images, targets)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(module(torch.from_numpy(images)), torch.from_numpy(targets)).backward()
+        optimizer.step()
+    kept = dict(module.named_parameters())
+    if mode == "PRESERVE":
+        kept |= {name: value for name, value in module.named_buffers() if value.dtype == torch.float32}
+    for name, value in kept.items():
+        np.testing.assert_allclose(plan.state(name), value.detach().numpy(), rtol=0, atol=2e-5, err_msg=name)

@@ -47,7 +47,7 @@ class Trainer {
     if (!value.constant || !is_floating(value.desc.dtype) || value.desc.elements() < 2) return false;
     if (node.schema->role_of(int(k)) == Role::constant) return true;
     const std::string& name = node.schema->name;
-    return node.schema->kind == "matmul" || name == "add" || name == "sub" || name == "mul" || name == "div";
+    return node.schema->kind == "matmul" || name == "batch_norm_training" || name == "add" || name == "sub" || name == "mul" || name == "div";
   }
 
   // A constant is a constant or a parameter wherever it is used: the first use decides.

@@ -17,7 +17,17 @@ from ..tensors import numpy_dtype
 
 @converter("Identity", since=1)
 def identity(node: Node) -> Result:
-    return node.x(0)
+    """The same tensor, but for initialisers whose elements are all alike.
+
+    PyTorch writes initialisers of equal values once, the others as its Identity. Where all elements are alike, as in
+    fresh norms, the other is a tensor of its own, which may become another parameter; else one tensor is used twice.
+    """
+    x = node.x(0)
+    if isinstance(x, Known) and x.name and x.sizes is None and x.array.size > 1:
+        first, *_, last = x.array.reshape(-1)[[0, 1, -1]]
+        if first == last and bool((x.array == first).all()):
+            return Known(x.array, node.proto.output[0])
+    return x
 
 
 @converter("Dropout", since=7, note="inference only")

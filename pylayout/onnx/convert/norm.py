@@ -35,22 +35,29 @@ def batch_normalization(node: Node) -> Result:
             raise InvalidArgumentError("outputs beyond the first are used, which only training_mode=1 has")
         return _normalised(node, node.x(3), node.x(4))
     # By the statistics of x itself, as weights are standardised; those given are moved towards them.
-    x = node.x(0)
+    x, scale, bias = node.x(0), node.x(1), node.x(2)
     if x.ndim < 2:
         raise ShapeError(f"x has rank {x.ndim}, expected at least 2")
-    axes = [i for i in range(x.ndim) if i != 1]
-    mean = node.op("mean", x, axes, True)
-    variance = node.op("mean", node.op("square", node.op("sub", x, mean)), axes)
-    mean = node.op("reshape", mean, [x.shape[1]])
 
     def moved(given: Operand, found: Operand) -> Operand:
         scalars, dtype = [momentum, 1 - momentum], dtype_text(given)
         made: Operand = node.op("pointwise", [given, found], "y0 = x0 * s0 + x1 * s1", scalars=scalars, dtype=dtype)
         return made
 
-    # In the dtype of the scale, which may be wider than that of x.
-    mean, variance = (cast(node, found, dtype_text(node.x(1))) for found in (mean, variance))
-    return [_normalised(node, mean, variance), moved(node.x(3), mean), moved(node.x(4), variance)]
+    if len({dtype_text(node.x(i)) for i in range(5)}) == 1:  # the op that has gradients
+        y, mean, variance = node.op("batch_norm_training", x, scale, bias, eps=node.number("epsilon", 1e-5))
+    else:
+        axes = [i for i in range(x.ndim) if i != 1]
+        mean = node.op("mean", x, axes, True)
+        variance = node.op("mean", node.op("square", node.op("sub", x, mean)), axes)
+        mean = node.op("reshape", mean, [x.shape[1]])
+        # In the dtype of the scale, which may be wider than that of x.
+        mean, variance = (cast(node, found, dtype_text(scale)) for found in (mean, variance))
+        y = _normalised(node, mean, variance)
+    return [
+        y,
+        *(moved(node.x(3 + i), found) if node.wants(1 + i) else None for i, found in enumerate((mean, variance))),
+    ]
 
 
 @converter("InstanceNormalization", since=6)

@@ -14,12 +14,12 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   tables[last] = op.in(1).shape[op.in(1).rank() - 1];
   KernelSource source("attention/rotary_rows.cl");
   source.tensor("SRC", rows_of(Addressing(candidate.inputs[0]))).tensor("DST", dst);
-  source.tensor("COS", rows_of(broadcast_to(candidate.inputs[1], tables)));
-  source.tensor("SIN", rows_of(broadcast_to(candidate.inputs[2], tables)));
+  source.tensor("COSINES", rows_of(broadcast_to(candidate.inputs[1], tables)));
+  source.tensor("SINES", rows_of(broadcast_to(candidate.inputs[2], tables)));
   source.define("TURNED", tables[last]);
   const int64_t places = dst.places();
   auto kernel = std::make_unique<KernelList>(device);
-  Launch& launch = kernel->add(source, "rotary_rows").input(0, "SRC").input(1, "COS").input(2, "SIN");
+  Launch& launch = kernel->add(source, "rotary_rows").input(0, "SRC").input(1, "COSINES").input(2, "SINES");
   launch.output(0, "DST").index(places);
   launch.global({size_t(places)}).local({64});
   return kernel;
