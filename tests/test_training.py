@@ -10,6 +10,7 @@ import pytest
 from op_cases import CASES, Case, tensor_parameters
 
 import pylayout as pl
+import pylayout.onnx
 from pylayout.calls import schemas
 
 torch = pytest.importorskip("torch", reason="gradients are compared with PyTorch's")
@@ -464,8 +465,10 @@ def test_equal_initialisers_are_parameters_of_their_own(rng: np.random.Generator
         torch.nn.ReLU(),
         torch.nn.Conv2d(8, 8, 3, bias=False),
         torch.nn.BatchNorm2d(8),
+        torch.nn.Conv2d(8, 1280, 3, bias=False),  # as large as is not copied at import
+        torch.nn.BatchNorm2d(1280),
         torch.nn.Flatten(),
-        torch.nn.Linear(8 * 4 * 4, 5),
+        torch.nn.Linear(1280 * 2 * 2, 5),
     )
     images, targets = rng.standard_normal((4, 3, 6, 6)).astype("f4"), np.arange(4)
     path = tmp_path / "model.onnx"
