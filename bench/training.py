@@ -1,21 +1,29 @@
-"""Steps of training on the processor: pylayout's plans against PyTorch's eager mode, in NCHW and channels last.
+"""Steps of training: pylayout's plans against PyTorch, on the processor or on a GPU.
 
     OMP_WAIT_POLICY=passive python -m bench.training resnet18 mobilenet_v2 --batch 8 --rounds 9 --json out.json
+    python -m bench.training resnet50 vit_b_16 --device opencl:0 --batch 16 64 --math fp32 tf32 --optimizer adam
 
-A step is forward, backward and SGD with momentum on the same images, targets and weights. The network is torchvision's,
-by ONNX without its batch norms folded, so that both train with the statistics of the batch. Engines take turns in one
+A step is forward, backward and the optimizer on the same images, targets and weights. The network is torchvision's, by
+ONNX without its batch norms folded, so that both train with the statistics of the batch. Engines take turns in one
 process, round by round; the table has each one's median, and what part of pylayout's step goes into reorders. First
-losses are compared. The last line is the geometric mean of PyTorch's better time over pylayout's: above 1, pylayout is
+losses are compared. The last line is the geometric mean of PyTorch's best time over pylayout's: above 1, pylayout is
 faster.
+
+On the processor the peers are eager PyTorch in NCHW and channels last. On a GPU, that CUDA and OpenCL both reach, they
+are eager, the whole step in a CUDA graph, and torch.compile of the network; images and targets lie on the device, and a
+time is until the device is done. Without CUDA, or with --no-peers, pylayout alone is timed.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
+import json
 import os
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,113 +34,202 @@ from pylayout.cli.terminal import Table, ms_text
 from . import torchvision_models
 from .record import write
 
-RATE, MOMENTUM = 0.01, 0.9
+RATE, MOMENTUM, ADAM_RATE = 0.01, 0.9, 1e-4
 ALLOWED = 1e-2  # between the first losses, as a part of them
 
 
-def torch_step(module: Any, images: np.ndarray, targets: np.ndarray, channels_last: bool) -> Any:
-    """A function that takes a step and gives the loss."""
-    import torch
+def optimizer_of(torch: Any, module: Any, name: str, on_gpu: bool, capturable: bool = False) -> Any:
+    if name == "sgd":
+        return torch.optim.SGD(module.parameters(), lr=RATE, momentum=MOMENTUM)
+    more = {"fused": True, "capturable": capturable} if on_gpu else {}
+    return torch.optim.Adam(module.parameters(), lr=ADAM_RATE, **more)
 
-    x, t = torch.from_numpy(images), torch.from_numpy(targets)
-    if channels_last:
-        module, x = module.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(module.parameters(), lr=RATE, momentum=MOMENTUM)
 
-    def step() -> float:
+def torch_step(torch: Any, module: Any, x: Any, t: Any, optimizer: Any, run: Any = None) -> Callable[[], Any]:
+    """A function that takes a step and gives the loss; `run`: what to call in place of the module."""
+
+    def step() -> Any:
         optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy(module(x), t)
+        loss = torch.nn.functional.cross_entropy((run or module)(x), t)
         loss.backward()
         optimizer.step()
-        return float(loss.detach())
+        return loss.detach()
 
     return step
 
 
-def measure(network: str, batch: int, threads: int, rounds: int, seconds: float | None) -> dict[str, Any]:
-    import copy
+def on_processor(torch: Any, module: Any, images: Any, targets: Any, optimizer: str) -> dict[str, Callable[[], float]]:
+    engines = {}
+    for name in ("torch", "torch:channels_last"):
+        own, x = copy.deepcopy(module), images
+        if name == "torch:channels_last":
+            own, x = own.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
+        step = torch_step(torch, own, x, targets, optimizer_of(torch, own, optimizer, False))
+        engines[name] = lambda step=step: float(step())
+    return engines
 
-    import torch
 
+def on_gpu(
+    torch: Any, module: Any, images: Any, targets: Any, optimizer: str, math: str
+) -> dict[str, Callable[[], float]]:
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = math != "fp32"
+    torch.backends.cudnn.benchmark = True
+    x, t = images.cuda(), targets.cuda()
+    engines: dict[str, Callable[[], float]] = {}
+
+    def waited(step: Callable[[], Any]) -> Callable[[], float]:
+        return lambda: float(step())  # reading the loss waits for the step
+
+    own = copy.deepcopy(module).cuda()
+    engines["torch"] = waited(torch_step(torch, own, x, t, optimizer_of(torch, own, optimizer, True)))
+    own = copy.deepcopy(module).cuda()
+    compiled = torch.compile(own)
+    engines["torch:compiled"] = waited(
+        torch_step(torch, own, x, t, optimizer_of(torch, own, optimizer, True), compiled)
+    )
+    captured = copy.deepcopy(module).cuda()
+    step = torch_step(torch, captured, x, t, optimizer_of(torch, captured, optimizer, True, True))
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+
+    def replay() -> float:
+        graph.replay()
+        return float(loss)
+
+    engines["torch:graph"] = replay
+    return engines
+
+
+def trainable(torch: Any, module: Any, images: Any, optimizer: str) -> Any:
+    """The network's step as a graph."""
     import pylayout as pl
+    from pylayout import onnx
 
-    torch.set_num_threads(threads)
-    pl.configure(threads=threads)
-    module = torchvision_models.build(network)
-    for layer in module.modules():
-        if isinstance(layer, torch.nn.Dropout):  # random numbers differ
-            layer.p = 0.0
-    images = torchvision_models.images_for(network, batch)
-    targets = np.arange(batch, dtype=np.int64) % 1000
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         preserve = torch.onnx.TrainingMode.PRESERVE  # else batch norms are folded
         torch.onnx.export(
             module, (images,), str(path), dynamo=False, opset_version=17, training=preserve, do_constant_folding=False
         )
-        from pylayout import onnx
-
         graph = onnx.load(path).trainable()
     (scores,) = graph.outputs.values()
-    loss = graph.cross_entropy(scores, graph.input("target", (batch,), dtype="s64"))
+    loss = graph.cross_entropy(scores, graph.input("target", (images.shape[0],), dtype="s64"))
     graph.output(loss, "loss")
-    pl.training.sgd(graph, loss, lr=RATE, momentum=MOMENTUM)
+    if optimizer == "sgd":
+        pl.training.sgd(graph, loss, lr=RATE, momentum=MOMENTUM)
+    else:
+        pl.training.adam(graph, loss, lr=ADAM_RATE)
+    return graph
+
+
+def measure(network: str, batch: int, math: str, options: argparse.Namespace) -> dict[str, Any]:
+    import torch
+
+    import pylayout as pl
+
+    torch.set_num_threads(options.threads)
+    pl.configure(threads=options.threads)
+    module = torchvision_models.build(network)
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.Dropout):  # random numbers differ
+            layer.p = 0.0
+    images = torchvision_models.images_for(network, batch)
+    targets = torch.arange(batch, dtype=torch.int64) % 1000
+    graph = trainable(torch, module, images, options.optimizer)
     began = time.perf_counter()
-    plan = pl.compile(graph, device="cpu", threads=threads, seconds=seconds)
+    plan = pl.compile(graph, device=options.device, threads=options.threads, seconds=options.seconds, math=math)
     compiled = time.perf_counter() - began
     module.train()
-    pixels = images.numpy()
     place = [item["name"] for item in plan.outputs].index("loss")
-    engines = {
-        "pylayout": lambda: float(plan.run(pixels, targets)[place]),
-        "torch": torch_step(copy.deepcopy(module), pixels, targets, False),
-        "torch:channels_last": torch_step(copy.deepcopy(module), pixels, targets, True),
-    }
+    given = [pl.asarray(each.numpy(), device=options.device) for each in (images, targets)]
+
+    def ours() -> float:
+        results = plan(*given)
+        loss = results[place] if isinstance(results, (list, tuple)) else results
+        return float(np.asarray(loss))
+
+    engines: dict[str, Callable[[], float]] = {"pylayout": ours}
+    if options.device == "cpu":
+        engines.update(on_processor(torch, module, images, targets, options.optimizer))
+    elif options.peers and torch.cuda.is_available():
+        engines.update(on_gpu(torch, module, images, targets, options.optimizer, math))
     first = {name: step() for name, step in engines.items()}
-    if abs(first["pylayout"] - first["torch"]) > ALLOWED * abs(first["torch"]):
+    if "torch" in first and abs(first["pylayout"] - first["torch"]) > ALLOWED * abs(first["torch"]):
         raise SystemExit(f"{network}: the first loss is {first['pylayout']}, expected {first['torch']}")
     times: dict[str, list[float]] = {name: [] for name in engines}
-    for _ in range(rounds):
+    for _ in range(options.rounds):
         for name, step in engines.items():
             start = time.perf_counter()
             step()
             times[name].append((time.perf_counter() - start) * 1e3)
     medians = {name: statistics.median(values) for name, values in times.items()}
     summary = plan.summary()
-    return {
+    row = {
         "network": network,
         "batch": batch,
+        "math": math,
         "ms": medians,
-        "ratio": min(medians["torch"], medians["torch:channels_last"]) / medians["pylayout"],
         "reorders": summary["reorders"]["ms"] / max(summary["expected_ms"], 1e-9),
+        "elsewhere": elsewhere(summary, options.device),
         "compile_s": compiled,
     }
+    peers = [ms for name, ms in medians.items() if name != "pylayout"]
+    if peers:
+        row["ratio"] = min(peers) / medians["pylayout"]
+    return row
+
+
+def elsewhere(summary: dict[str, Any], device: str) -> list[str]:
+    """The ops of a plan for an OpenCL device that have no kernel there, and so run on the processor."""
+    if device == "cpu":
+        return []
+    return sorted({step["op"] for step in summary["steps"] if step["kind"] == "op" and step["provider"] != "opencl"})
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("networks", nargs="*", default=["resnet18", "mobilenet_v2"])
-    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--batch", type=int, nargs="+", default=[8])
+    parser.add_argument("--math", nargs="+", default=["fp32"], choices=["fp32", "tf32"])
+    parser.add_argument("--optimizer", default="sgd", choices=["sgd", "adam"])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, help="measure for so long before the first step")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="on a GPU, pylayout alone")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     rows = []
-    table = Table(["network", "pylayout", "torch", "channels last", "ratio", "reorders"])
     for network in options.networks:
-        row = measure(network, options.batch, options.threads, options.rounds, options.seconds)
-        rows.append(row)
+        for batch in options.batch:
+            for math in options.math:
+                rows.append(measure(network, batch, math, options))
+                print(json.dumps(rows[-1]), flush=True)
+    names = list(dict.fromkeys(name for row in rows for name in row["ms"]))
+    table = Table(["network", "batch", "math", *names, "ratio", "reorders"])
+    for row in rows:
         table.add(
-            network,
-            *(ms_text(row["ms"][name]) for name in ("pylayout", "torch", "torch:channels_last")),
-            f"{row['ratio']:.2f}",
+            row["network"],
+            str(row["batch"]),
+            row["math"],
+            *(ms_text(row["ms"][name]) if name in row["ms"] else "-" for name in names),
+            f"{row['ratio']:.2f}" if "ratio" in row else "-",
             f"{100 * row['reorders']:.0f} %",
         )
     print(table.render())
-    print(f"geometric mean of {len(rows)}: {statistics.geometric_mean(row['ratio'] for row in rows):.2f}")
+    for math in options.math:
+        ratios = [row["ratio"] for row in rows if row["math"] == math and "ratio" in row]
+        if ratios:
+            print(f"{math}: geometric mean of {len(ratios)}: {statistics.geometric_mean(ratios):.2f}")
     if options.json:
-        write(options.json, "training", rows, threads=options.threads)
+        write(options.json, "training", rows, threads=options.threads, device=options.device)
 
 
 if __name__ == "__main__":

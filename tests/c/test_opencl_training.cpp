@@ -156,6 +156,36 @@ TEST("convolutions_by_input") {
   CHECK(products >= 4);
   CHECK(tiles >= 2);
 }
+TEST("winograd_of_computed_weights") {
+  seen.clear();
+  opencl::wgmma_tiles_in_plain = true;
+  const auto run_winograd = [](const char* op, const Dims& x, const Dims& w, const char* attributes) {
+    const std::vector<Input> inputs{random_input(DType::f32, x), random_input(DType::f32, w)};
+    std::vector<Values> wanted;
+    run_all(op, attributes, inputs,
+            [&](const Op&, const std::vector<Values>& results, const std::string&) { wanted = results; });
+    run_all_opencl(
+        op, attributes, inputs,
+        [&](const Op&, const std::vector<Values>& results, const std::string& what) {
+          for (size_t i = 0; i < wanted[0].size(); ++i) {
+            if (std::fabs(results[0][i] - wanted[0][i]) < 2e-3) continue;
+            std::fprintf(stderr, "%s: element %zu is %g, expected %g\n", what.c_str(), i, results[0][i], wanted[0][i]);
+            end_test();
+          }
+        },
+        false,
+        [](const Candidate& candidate) {
+          if (candidate.implementation.rfind("conv_fwd_winograd", 0) != 0) return false;
+          return candidate.packings.empty() ? seen.insert(candidate.implementation).second : true;
+        });
+  };
+  run_winograd("conv2d", {2, 32, 9, 11}, {36, 32, 3, 3}, "padding=1");
+  CHECK(seen.size() >= 2);  // one of each tile
+  run_winograd("conv_transpose2d", {2, 32, 9, 11}, {32, 36, 3, 3}, "padding=1");
+  run_winograd("conv_transpose2d", {1, 36, 6, 5}, {36, 32, 3, 3}, "padding=[0,2,1,0]");
+  opencl::wgmma_tiles_in_plain = false;
+  CHECK(seen.size() >= 4);
+}
 TEST("steps") {
   const Dims w{5, 20, 3, 3}, one{};
   run({"sgd_step", "weight_decay=0.1", {w, w, one}, -1, {}, 1, {2}});

@@ -82,7 +82,10 @@ void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, c
 void add_skinny(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out);
 // Adds a candidate like `base` for each plan worth measuring, whose tensors are `t`, channels innermost.
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out);
-// The same by wgmma and persistent work-groups, for constant weights.
+// By Winograd's algorithm, with each tile that is accurate enough; `turned`: kernels are turned around.
+void add_conv_winograd(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, bool turned,
+                       CandidateList& out);
+// Like add_conv_mma by wgmma and persistent work-groups, for constant weights.
 void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,
                      CandidateList& out);
 

@@ -265,6 +265,21 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
   }
 }
 
+// Of stride 1, one phase.
+void add_winograd(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (op.in(0).dtype != DType::f32 || op.in(0).rank() != 4 || op.attributes.integer("groups") != 1) return;
+  const auto phases = phases_of(op);
+  if (!phases || phases->all.size() != 1) return;
+  Candidate base = phases->base;
+  base.inputs[1] = op.in(1).with_layout(Layout::plain(4));
+  ConvTensors t = phases->all.front().t;
+  t.made = false;
+  t.wei = with_three_spatial(base.inputs[1]);  // (ic, oc), exchanged
+  std::swap(t.wei.dims[0], t.wei.dims[1]);
+  std::swap(t.wei.strides[0], t.wei.strides[1]);
+  add_conv_winograd(op, device, base, t, true, out);
+}
+
 std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const ConvTensors& t) {
   KernelSource source("conv_transpose/conv_transpose_direct.cl");
   t.define(source, op);
@@ -285,6 +300,9 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
   const bool depthwise = op.attributes.integer("groups") == op.in(0).shape[1];
   if (!device.capabilities().cpu && !depthwise)
     if (const auto phases = phases_of(op)) add_phases(op, device, *phases, false, out);
+  if (others > 0) beside_matrix_unit(out, others);
+  if (!device.capabilities().cpu) add_winograd(op, device, out);
+  const size_t direct = out.candidates.size();
   add_per_layout(op, "conv_transpose_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
@@ -292,7 +310,7 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
     return true;
   });
-  if (others > 0) beside_matrix_unit(out, others);
+  if (others > 0) beside_matrix_unit(out, direct);
 }
 
 PL_OPENCL_OP("conv_transpose", list_conv_transpose);

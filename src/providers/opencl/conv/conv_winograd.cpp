@@ -1,7 +1,7 @@
 // conv by Winograd's algorithm, F(2x2, 3x3) and F(4x4, 3x3), on GPUs: kernels of 3x3, stride 1, f32, channels last.
 // Three passes (kernels/conv/conv_winograd_*.cl): windows to the transformed domain, one product of matrices for each
 // of its 16 or 36 points (a grouped 1x1 convolution, by the same kernels as any other), and back, with the epilogue.
-// Weights are transformed once, when they are packed.
+// Weights are transformed once, when they are packed, or in each run where a program computes them.
 //
 // Error, relative to the L2 norm of the result, for normally distributed data: at most kErrorOfTwo or kErrorOfFour
 // times the root of the input channels (measured: 0.3e-6 to 0.7e-6 and 0.7e-6 to 2.2e-6 for 64 to 512 channels, where
@@ -51,19 +51,21 @@ Op product_of(const ConvTensors& t, const Geometry& g) {
 
 class WinogradKernel : public Kernel {
  public:
-  WinogradKernel(OpenclDevice& device, std::unique_ptr<Kernel> product)
-      : input(device), output(device), product_(std::move(product)) {}
+  WinogradKernel(OpenclDevice& device, std::unique_ptr<Kernel> product, bool makes_weights)
+      : weights(device), input(device), output(device), product_(std::move(product)), makes_weights_(makes_weights) {}
   void run(const KernelArguments& arguments) override {
+    if (makes_weights_) weights.run(arguments);
     input.run(arguments);
-    Buffer* const inputs[] = {arguments.workspace, arguments.inputs[1]};
+    Buffer* const inputs[] = {arguments.workspace, makes_weights_ ? arguments.workspace : arguments.inputs[1]};
     Buffer* const outputs[] = {arguments.workspace};
     product_->run({inputs, outputs, arguments.workspace});
     output.run(arguments);
   }
-  KernelList input, output;
+  KernelList weights, input, output;
 
  private:
   std::unique_ptr<Kernel> product_;
+  bool makes_weights_;
 };
 
 // Work-groups along channels; the rest of them along tiles.
@@ -77,11 +79,28 @@ std::vector<size_t> group_of(const OpenclDevice& device, int64_t channels) {
 // Where the passes meet in the workspace, in elements of f32: before that lies what the products need.
 struct Places {
   int64_t input, product, end;
+  int64_t weights = -1;  // transformed in each run; -1: packed
 };
 
+// Adds the transform of weights, `weights`, to where `packed` says.
+Launch& add_filter(KernelList& kernel, const Addressing& weights, const Addressing& packed, int tile, bool turned) {
+  KernelSource filter("conv/conv_winograd_filter.cl");
+  filter.tensor("WEI", weights).tensor("U", packed).define("TILE", tile).define("TURNED", turned ? 1 : 0);
+  return kernel.add(filter, "conv_winograd_filter");
+}
+
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Geometry& g,
-                                const Places& places, const Candidate& product) {
-  auto kernel = std::make_unique<WinogradKernel>(device, product.prepare());
+                                const Places& places, const Candidate& product, bool turned) {
+  auto kernel = std::make_unique<WinogradKernel>(device, product.prepare(), places.weights >= 0);
+  if (places.weights >= 0) {
+    Addressing packed = with_three_spatial(product.inputs[1]);
+    packed.offset = places.weights;
+    add_filter(kernel->weights, t.wei, packed, g.tile, turned)
+        .input(1, "WEI")
+        .workspace("U")
+        .global({size_t(t.wei.dims[1]), size_t(t.wei.dims[0])})
+        .local(group_of(device, t.wei.dims[1]));
+  }
   const auto tiles = size_t(g.tiles);
   KernelSource input("conv/conv_winograd_input.cl");
   input.tensor("SRC", t.src).define("TILE", g.tile);
@@ -105,12 +124,10 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   return kernel;
 }
 
-void pack(OpenclDevice& device, const Addressing& weights, const Addressing& packed, int tile, Buffer& source,
-          Buffer& target) {
-  KernelSource filter("conv/conv_winograd_filter.cl");
-  filter.tensor("WEI", weights).tensor("U", packed).define("TILE", tile);
+void pack(OpenclDevice& device, const Addressing& weights, const Addressing& packed, int tile, bool turned,
+          Buffer& source, Buffer& target) {
   KernelList kernel(device);
-  kernel.add(filter, "conv_winograd_filter")
+  add_filter(kernel, weights, packed, tile, turned)
       .input(0, "WEI")
       .output(0, "U")
       .global({size_t(weights.dims[1]), size_t(weights.dims[0])})
@@ -118,6 +135,10 @@ void pack(OpenclDevice& device, const Addressing& weights, const Addressing& pac
   Buffer* const inputs[] = {&source};
   Buffer* const outputs[] = {&target};
   kernel.run({inputs, outputs, nullptr});
+}
+
+bool multiplies_by_units(OpenclDevice& device, Math math) {
+  return wgmma_tiles_in_plain || mma_refusal(device, DType::f32, math).empty();
 }
 
 // Ways to multiply, for tensors that begin so many elements into the workspace.
@@ -132,9 +153,10 @@ std::vector<Candidate> products(const Op& product, OpenclDevice& device, const P
     ConvTensors t(product, base);
     t.src.offset = places.input;
     t.dst.offset = places.product;
+    t.wei.offset = std::max<int64_t>(0, places.weights);
     return t;
   };
-  const bool units = mma_refusal(device, DType::f32, product.math).empty();
+  const bool units = multiplies_by_units(device, product.math);
   if (units) {
     add_conv_mma(product, device, base, tensors(Layout::channels_last(4)), list);
     for (Candidate& candidate : list.candidates) candidate.inputs[1] = base.inputs[1];
@@ -145,8 +167,9 @@ std::vector<Candidate> products(const Op& product, OpenclDevice& device, const P
   return std::move(list.candidates);
 }
 
-void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, int tile,
-              CandidateList& out) {
+// How a candidate comes to its weights: packed, or by the best product alone in each run.
+void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, int tile, bool packed,
+              bool turned, CandidateList& out) {
   const Geometry g(t, tile);
   const Op product = product_of(t, g);
   size_t needed = 0;
@@ -157,8 +180,13 @@ void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const C
   places.input = aligned(int64_t((needed + 3) / 4));
   places.product = aligned(places.input + g.tiles * g.points() * t.channels());
   places.end = places.product + g.tiles * g.points() * t.out_channels();
+  const int64_t weights = g.points() * t.channels() * t.out_channels();
+  if (!packed) {
+    places.weights = aligned(places.end);
+    places.end = places.weights + weights;
+  }
   if (places.end >= kMostElements) return;
-  const double bytes = 8.0 * double(places.end - places.input);  // written and read
+  const double bytes = 8.0 * double(places.end - places.input);  // written and read, of weights made in each run too
   // Where the program may round, the direct convolution is one product of tf32, at four times the rate of the three
   // that make these (a product of 4096 on an H200).  NVIDIA's is estimated by its time, others' by the rate of those.
   const MatrixUnit unit = matrix_unit(device.capabilities());
@@ -166,21 +194,50 @@ void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const C
   const double per_byte = unit ? kUnitFlopsPerByte : kFlopsPerByte;
   for (const Candidate& way : products(product, device, places, out.whole_space)) {
     Candidate candidate = base;
-    candidate.implementation = concat("conv_fwd_winograd_f", tile, "[", way.implementation, "]");
-    candidate.tuning = way.tuning;
+    candidate.implementation =
+        concat("conv_fwd_winograd_f", tile, "[", way.implementation, packed ? "" : ",makes", turned ? ",turned]" : "]");
+    if (packed) candidate.tuning = way.tuning;
     candidate.workspace_bytes = size_t(places.end) * sizeof(float);
-    const TensorDesc& packed = way.inputs[1];
-    candidate.packings = {{1, concat("winograd_f", tile, ":", packed.layout.generic_str()), packed.size_bytes(),
-                           [&device, weights = t.wei, to = with_three_spatial(packed), tile](
-                               Buffer& from, Buffer& target) { pack(device, weights, to, tile, from, target); }}};
+    if (packed) {
+      const TensorDesc& made = way.inputs[1];
+      candidate.packings = {
+          {1, concat("winograd_f", tile, turned ? "_turned:" : ":", made.layout.generic_str()), made.size_bytes(),
+           [&device, weights = t.wei, to = with_three_spatial(made), tile, turned](Buffer& from, Buffer& target) {
+             pack(device, weights, to, tile, turned, from, target);
+           }}};
+    }
     const double direct = op.schema->flops(op), fewer = product.schema->flops(product);
     candidate.efficiency = std::min(1.0, direct / (fewer / (pace * way.efficiency) + per_byte * bytes));
-    candidate.prepare = [&device, op, t, g, places, way] { return prepare(device, op, t, g, places, way); };
+    candidate.prepare = [&device, op, t, g, places, way, turned] {
+      return prepare(device, op, t, g, places, way, turned);
+    };
     out.add(std::move(candidate));
+    if (!packed) break;
   }
 }
 
 }  // namespace
+
+void add_conv_winograd(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, bool turned,
+                       CandidateList& out) {
+  const WindowArgument& w = t.window;
+  for (int axis : {1, 2})
+    if (w.size[axis] != 3 || w.stride[axis] != 1 || w.dilation[axis] != 1) return;
+  if (t.channels() < kLeastChannels || t.out_channels() < kLeastChannels) return;
+  if (t.channels() % 4 || t.out_channels() % 4) return;  // products take pieces of 16 bytes
+  // Other products want weights with padding, which is zeroed where they are packed.
+  const bool units = multiplies_by_units(device, op.math);
+  for (const int tile : {2, 4}) {
+    const double error = (tile == 2 ? kErrorOfTwo : kErrorOfFour) * std::sqrt(double(t.channels()));
+    if (error > kErrorAllowed) {
+      out.refuse("opencl", concat("conv_fwd_winograd_f", tile, ": its error may be ", error, ", at most ",
+                                  kErrorAllowed, " is allowed"));
+      continue;
+    }
+    add_tile(op, device, base, t, tile, true, turned, out);
+    if (units) add_tile(op, device, base, t, tile, false, turned, out);
+  }
+}
 
 void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (op.in(0).dtype != DType::f32 || op.in(0).rank() != 4 || op.attributes.integer("groups") != 1) return;
@@ -189,20 +246,7 @@ void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out) 
   base.inputs[1] = op.in(1).with_layout(Layout::plain(4));
   base.outputs[0] = TensorDesc::dense(DType::f32, op.out().shape, Layout::channels_last(4));
   complete_conv(op, base);
-  const ConvTensors t(op, base);
-  const WindowArgument& w = t.window;
-  for (int axis : {1, 2})
-    if (w.size[axis] != 3 || w.stride[axis] != 1 || w.dilation[axis] != 1) return;
-  if (t.channels() < kLeastChannels || t.out_channels() < kLeastChannels) return;
-  if (t.channels() % 4 || t.out_channels() % 4) return;  // products take pieces of 16 bytes
-  for (const int tile : {2, 4}) {
-    const double error = (tile == 2 ? kErrorOfTwo : kErrorOfFour) * std::sqrt(double(t.channels()));
-    if (error > kErrorAllowed)
-      out.refuse("opencl", concat("conv_fwd_winograd_f", tile, ": its error may be ", error, ", at most ",
-                                  kErrorAllowed, " is allowed"));
-    else
-      add_tile(op, device, base, t, tile, out);
-  }
+  add_conv_winograd(op, device, base, ConvTensors(op, base), false, out);
 }
 
 }  // namespace pl::opencl
