@@ -46,6 +46,46 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   return kernel;
 }
 
+// Rounds weights to tf32 in each run, then multiplies.
+class RoundingKernel : public Kernel {
+ public:
+  RoundingKernel(OpenclDevice& device, std::unique_ptr<Kernel> product) : round(device), product_(std::move(product)) {}
+  void run(const KernelArguments& arguments) override {
+    round.run(arguments);
+    Buffer* inputs[4] = {};
+    for (size_t i = 0; i < count; ++i) inputs[i] = arguments.inputs[i];
+    inputs[1] = arguments.workspace;
+    product_->run({inputs, arguments.outputs, arguments.workspace});
+  }
+  KernelList round;
+  size_t count = 4;  // inputs of the op
+
+ private:
+  std::unique_ptr<Kernel> product_;
+};
+
+// For weights that a program computes: a candidate that packs nothing.
+void add_rounding(const Op& op, OpenclDevice& device, const Candidate& base, ConvTensors t, const MmaPlan& plan,
+                  CandidateList& out) {
+  const size_t behind = (plan.parts_bytes(problem_of(t)) + 255) / 256 * 256;
+  const size_t bytes = base.inputs[1].size_bytes();
+  t.wei.offset = int64_t(behind / sizeof(float));
+  Candidate candidate = base;
+  candidate.implementation = plan.name("conv_fwd_mma") + "+rounds";
+  candidate.efficiency = 0.9 * plan.efficiency;
+  candidate.busy_ms = plan.whole_ms / candidate.efficiency;
+  candidate.workspace_bytes = behind + bytes;
+  candidate.prepare = [&device, op, t, plan, bytes, inputs = base.inputs.size()] {
+    auto kernel = std::make_unique<RoundingKernel>(device, prepare(device, op, t, plan));
+    kernel->count = inputs;
+    const size_t count = bytes / sizeof(float);
+    Launch& launch = kernel->round.add(KernelSource("common/round_to_tf32.cl"), "round_to_tf32").input(1).workspace();
+    launch.scalar(cl_ulong(count)).scalar(cl_ulong(t.wei.offset)).global({count}).local({128});
+    return kernel;
+  };
+  out.add(std::move(candidate));
+}
+
 }  // namespace
 
 void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
@@ -84,12 +124,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
   for (MmaPlan& plan : mma_plans(device, problem, op.math, out.whole_space)) {
     plan.right_rounded = (constant || t.made) && plan.tf32;
     add(plan);
-    if (constant && plan.tf32 && first) {  // for weights that a program computes: less accurate, so tried last
-      plan.right_rounded = false;
-      plan.efficiency *= 0.2;
-      plan.tuning = {};
-      add(plan);
-    }
+    if (constant && plan.tf32 && first) add_rounding(op, device, base, t, plan, out);
     first = false;
   }
   if (!t.made) add_conv_stream(op, device, base, t, out);

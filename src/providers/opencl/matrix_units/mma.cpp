@@ -187,12 +187,8 @@ Packing pack_tf32(OpenclDevice& device, const TensorDesc& desc, int input) {
   packing.bytes = desc.size_bytes();
   packing.pack = [&device, count = desc.size_bytes() / sizeof(float)](Buffer& source, Buffer& packed) {
     KernelList kernel(device);
-    kernel.add(KernelSource("common/round_to_tf32.cl"), "round_to_tf32")
-        .input(0)
-        .output(0)
-        .scalar(cl_ulong(count))
-        .global({count})
-        .local({128});
+    Launch& launch = kernel.add(KernelSource("common/round_to_tf32.cl"), "round_to_tf32").input(0).output(0);
+    launch.scalar(cl_ulong(count)).scalar(cl_ulong(0)).global({count}).local({128});
     Buffer* const inputs[] = {&source};
     Buffer* const outputs[] = {&packed};
     kernel.run({inputs, outputs, nullptr});
