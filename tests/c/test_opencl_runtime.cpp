@@ -184,6 +184,33 @@ void test_lend(Provider& provider, OpenclDevice& device) {
   CHECK(back == 77);
 }
 
+// Programs that no kernel holds stay for a while, and no more of them than that.
+TEST("programs_are_let_go") {
+  for (auto& provider : make_providers()) {
+    if (provider->name() != "opencl") continue;
+    for (auto& device : provider->devices()) {
+      OpenclDevice& opencl = *as_opencl(*device);
+      const auto program = [&](size_t i) {
+        return KernelSource::generated(
+            "empty", "__kernel void empty(__global float* x) { x[0] = " + std::to_string(i) + ".0f; }\n");
+      };
+      const ProgramRef first = opencl.build(program(0));
+      const uint64_t before = opencl.programs().statistics().held;
+      for (size_t i = 1; i <= ProgramCache::kRecent + 10; ++i) opencl.build(program(i));
+      const ProgramCache::Statistics after = opencl.programs().statistics();
+      CHECK(after.held <= before + ProgramCache::kRecent);
+      CHECK(after.held >= ProgramCache::kRecent);
+      CHECK(opencl.build(program(0)) == first);  // held here
+      CHECK(opencl.programs().statistics().built == after.built);
+      CHECK(opencl.build(program(ProgramCache::kRecent)) != nullptr);  // one of the last
+      CHECK(opencl.programs().statistics().built == after.built);
+      CHECK(opencl.build(program(1)) != nullptr);  // let go, and made again
+      CHECK(opencl.programs().statistics().built + opencl.programs().statistics().loaded ==
+            after.built + after.loaded + 1);
+    }
+  }
+}
+
 TEST("all") {
   for (const std::string& note : libraries().notes) std::printf("%s\n", note.c_str());
   std::shared_ptr<Device> cpu = make_cpu_device();

@@ -1,5 +1,6 @@
 #include "providers/opencl/program/program_cache.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "core/dims.h"
@@ -38,32 +39,52 @@ ProgramRef ProgramCache::get(const std::string& name, const std::string& source,
   key.low = checksum(source, checksum(options, 1));
   key.high = checksum(source, checksum(options, key.low));
   std::promise<ProgramRef> promise;
-  std::shared_future<ProgramRef> future;
-  bool mine = false;
+  std::shared_future<ProgramRef> others;
   {
     std::lock_guard<std::mutex> guard(lock_);
-    auto it = programs_.find(key);
-    if (it == programs_.end()) {
-      mine = true;
-      it = programs_.emplace(key, promise.get_future().share()).first;
+    Known& known = programs_[key];
+    if (ProgramRef program = known.program.lock()) {
+      remember(program);
+      return program;
     }
-    future = it->second;
+    others = known.building;
+    if (!others.valid()) known.building = promise.get_future().share();
   }
-  if (mine) {
-    try {
-      promise.set_value(load_or_build(key, name, source, options));
-    } catch (...) {
-      promise.set_exception(std::current_exception());
+  if (others.valid()) return others.get();
+  try {
+    ProgramRef program = load_or_build(key, name, source, options);
+    {
       std::lock_guard<std::mutex> guard(lock_);
-      programs_.erase(key);  // a failure may be passing (out of memory): the next caller tries again
+      programs_[key] = {{}, program};
+      remember(program);
     }
+    promise.set_value(program);
+    return program;
+  } catch (...) {
+    promise.set_exception(std::current_exception());
+    std::lock_guard<std::mutex> guard(lock_);
+    programs_.erase(key);  // a failure may be passing (out of memory): the next caller tries again
+    throw;
   }
-  return future.get();
+}
+
+// With lock_ held.
+void ProgramCache::remember(const ProgramRef& program) {
+  const auto at = std::find(recent_.begin(), recent_.end(), program);
+  if (at != recent_.end()) recent_.erase(at);
+  recent_.push_back(program);
+  if (recent_.size() <= kRecent) return;
+  recent_.pop_front();
+  if (programs_.size() % kRecent != 0) return;  // now and then
+  for (auto it = programs_.begin(); it != programs_.end();)
+    it = !it->second.building.valid() && it->second.program.expired() ? programs_.erase(it) : std::next(it);
 }
 
 ProgramCache::Statistics ProgramCache::statistics() const {
   std::lock_guard<std::mutex> guard(lock_);
-  return statistics_;
+  Statistics result = statistics_;
+  for (const auto& [key, known] : programs_) result.held += !known.program.expired();
+  return result;
 }
 
 ProgramRef ProgramCache::load_or_build(const Key& key, const std::string& name, const std::string& source,

@@ -1,7 +1,8 @@
-// Built OpenCL programs: in memory for the process, and as binaries on disk across processes.
+// Built OpenCL programs: in memory while they are of use, and as binaries on disk across processes.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <future>
 #include <map>
 #include <memory>
@@ -18,6 +19,9 @@ using ProgramRef = std::shared_ptr<const Program>;
 
 // The cache of one device.  Thread-safe: a program that several threads ask for is built once, by one of them.
 //
+// In memory are the programs that kernels hold, and the last kRecent that were asked for: who tries thousands of
+// kernels or sees ever new shapes keeps no more than those.
+//
 // On disk an entry is one file, named by the hash of its key: device, driver and platform version, source,
 // options.  It holds the whole key and checksums, is written whole or not at all, and is rebuilt when it is
 // damaged, belongs to another key, or is refused by the driver.  Any number of processes may share it.
@@ -32,10 +36,12 @@ class ProgramCache {
   // `name` says what it is in that message.
   ProgramRef get(const std::string& name, const std::string& source, const std::string& options);
 
+  static constexpr size_t kRecent = 256;
   struct Statistics {
     uint64_t built = 0;    // compiled from source
     uint64_t loaded = 0;   // from disk
     uint64_t damaged = 0;  // entries on disk that were unusable and have been replaced
+    uint64_t held = 0;     // in memory now
   };
   Statistics statistics() const;
 
@@ -59,7 +65,14 @@ class ProgramCache {
   bool on_disk_;
   CompilerProcesses& compilers_;
   mutable std::mutex lock_;
-  std::map<Key, std::shared_future<ProgramRef>> programs_;
+  struct Known {
+    std::shared_future<ProgramRef> building;  // valid while one thread builds it
+    std::weak_ptr<const Program> program;
+  };
+  void remember(const ProgramRef& program);
+
+  std::map<Key, Known> programs_;
+  std::deque<ProgramRef> recent_;  // the last one asked for at the end
   Statistics statistics_;
 };
 
