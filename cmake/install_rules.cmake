@@ -11,6 +11,8 @@ if(SKBUILD)
   install(TARGETS pylayout_compiler RUNTIME DESTINATION pylayout COMPONENT python)
   set_target_properties(pylayout_core PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS pylayout_core LIBRARY DESTINATION pylayout COMPONENT python)
+  # What is compiled for the PyTorch that a user has (pylayout/ocl/build.py).
+  install(FILES src/pylayout.h DESTINATION pylayout/ocl/shim COMPONENT python)
 endif()
 
 include(CMakePackageConfigHelpers)

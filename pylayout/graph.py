@@ -297,18 +297,23 @@ class Graph:
         late = " ".join(f"{key}={_late_value(value)}" for key, value in attributes.items() if is_late(value))
         if late:
             attributes = {key: value for key, value in attributes.items() if not is_late(value)}
-        made = Attributes(attribute_text(op, attributes))
+        first, count = self._append(target, attribute_text(op, attributes), late, values, name)
+        shown = name or target
+        if count == 1 and not schemas()[target]["several"]:
+            return self._value(first, shown)
+        return tuple(self._value(first + i, f"{shown}:{i}") for i in range(count))
+
+    def _append(self, op: str, attributes: str, late: str, values: list[int], name: str | None) -> tuple[int, int]:
+        """Append one op of the core: the number of its first result, and how many there are."""
+        made = Attributes(attributes)
         label = ffi.NULL if name is None else _text(name, "node's name")
         out, count = ffi.new("pl_value *"), ffi.new("size_t *")
         arguments = (values, len(values), label, out, count)
         if late:
-            check(lib.pl_graph_op_late(self._handle, target.encode(), made.handle, late.encode(), *arguments))
+            check(lib.pl_graph_op_late(self._handle, op.encode(), made.handle, late.encode(), *arguments))
         else:
-            check(lib.pl_graph_op(self._handle, target.encode(), made.handle, *arguments))
-        shown = name or target
-        if count[0] == 1 and not schemas()[target]["several"]:
-            return self._value(out[0], shown)
-        return tuple(self._value(out[0] + i, f"{shown}:{i}") for i in range(count[0]))
+            check(lib.pl_graph_op(self._handle, op.encode(), made.handle, *arguments))
+        return out[0], count[0]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         target = ALIASES.get(name, name)

@@ -168,6 +168,14 @@ PL_API pl_status pl_tensor_borrow(pl_context context, pl_dtype dtype, int32_t ra
 PL_API pl_status pl_tensor_borrow_cl(pl_context context, const char* device, pl_dtype dtype, int32_t rank,
                                      const int64_t* shape, const char* layout, void* cl_mem, size_t offset_bytes,
                                      pl_tensor* tensor);
+/* `bytes` bytes of a device's memory as a tensor of PL_U8 of rank 1, contents undefined: for callers that place tensors in
+ * memory themselves, by pl_tensor_view. */
+PL_API pl_status pl_tensor_allocate(pl_context context, const char* device, size_t bytes, pl_tensor* tensor);
+/* A tensor within the storage of another one, which it keeps: the element (i_0, i_1, ...) lies `offset` +
+ * sum(i_k * strides[k]) elements of `dtype` behind the storage's first byte.  Strides are not negative; a stride of 0
+ * repeats elements, which then are only read.  Copies in other layouts are kept with the view, not with `tensor`. */
+PL_API pl_status pl_tensor_view(pl_tensor tensor, pl_dtype dtype, int32_t rank, const int64_t* shape,
+                                const int64_t* strides, int64_t offset, pl_tensor* view);
 PL_API pl_status pl_tensor_release(pl_tensor tensor);
 /* Another reference to the same tensor. */
 PL_API pl_status pl_tensor_retain(pl_tensor tensor, pl_tensor* same);

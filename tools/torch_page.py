@@ -26,7 +26,7 @@ HEAD = f"""# PyTorch's ops
 Made by `tools/torch_page.py` from the converters (`pylayout/torch/convert/`) and PyTorch {VERSION}: not edited by hand.
 
 What `torch.compile(backend="pylayout")` and `pylayout.compile` of a module do with each op of ATen:
-[Compile PyTorch models](../howto/pytorch.md). An op has several overloads, each with its own entry here.
+[Use pylayout from PyTorch](../howto/pytorch.md). An op has several overloads, each with its own entry here.
 
 - **By plans**: there is a converter. It leaves a call to PyTorch, with the reason in `pylayout.torch.report()`, for
   what the table says, for dtypes that the library has not (float64, complex and others), for tensors that are not on

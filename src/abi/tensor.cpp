@@ -13,6 +13,8 @@ using namespace pl::abi;
 
 namespace {
 
+constexpr int64_t kMaxOffset = int64_t(1) << 59;  // in elements: with an extent of as many, bytes fit 64 bits
+
 Layout parse_layout(const char* text, int rank) { return text ? Layout::parse(text) : Layout::plain(rank); }
 
 void check_bytes(const TensorDesc& desc, size_t bytes, const char* function) {
@@ -83,6 +85,37 @@ pl_status pl_tensor_borrow_cl(pl_context context, const char* device, pl_dtype d
     desc.offset = int64_t(offset_bytes / size_of(type));
     auto made = std::make_shared<Tensor>(desc, self->device(device).borrow_handle(cl_mem));
     *tensor = new_handle({std::move(made), std::move(self)});
+  });
+}
+
+pl_status pl_tensor_allocate(pl_context context, const char* device, size_t bytes, pl_tensor* tensor) {
+  return guarded([&] {
+    const char* function = "pl_tensor_allocate";
+    ContextRef self = context_of(context, function);
+    require_pointer(tensor, function, "tensor");
+    require(bytes <= size_t(std::numeric_limits<int64_t>::max() / 2), Code::shape, function, ": bytes is ", bytes,
+            ", too many");
+    TensorRef made =
+        Tensor::allocate(self->device(device ? device : "cpu"), TensorDesc::dense(DType::u8, Dims{int64_t(bytes)}));
+    *tensor = new_handle({std::move(made), std::move(self)});
+  });
+}
+
+pl_status pl_tensor_view(pl_tensor tensor, pl_dtype dtype, int32_t rank, const int64_t* shape, const int64_t* strides,
+                         int64_t offset, pl_tensor* view) {
+  return guarded([&] {
+    const char* function = "pl_tensor_view";
+    TensorEntry entry = tensor_of(tensor, function);
+    require_pointer(view, function, "view");
+    const DType type = checked_dtype(dtype, function);
+    const Dims sizes = checked_shape(rank, shape, function);
+    if (rank) require_pointer(strides, function, "strides");
+    require(offset >= 0 && offset <= kMaxOffset, Code::invalid_argument, function, ": offset is ", offset,
+            ", expected 0 or more, within the storage");
+    TensorDesc desc = TensorDesc::strided(type, sizes, Dims(strides, size_t(rank)));
+    desc.offset = offset;
+    auto made = std::make_shared<Tensor>(desc, entry.tensor->buffer());  // refuses what reaches beyond the storage
+    *view = new_handle({std::move(made), std::move(entry.context)});
   });
 }
 

@@ -44,6 +44,12 @@ static void test_null(void) {
   NULL_IS_REFUSED(pl_tensor_borrow(context, PL_F32, 0, NULL, NULL, NULL, &value, NULL, NULL, NULL));
   NULL_IS_REFUSED(pl_tensor_borrow_cl(context, "cpu", PL_F32, 4, kShape, NULL, NULL, 0, &out));
   NULL_IS_REFUSED(pl_tensor_borrow_cl(context, NULL, PL_F32, 4, kShape, NULL, &value, 0, &out));
+  NULL_IS_REFUSED(pl_tensor_allocate(NULL, "cpu", 4, &out));
+  NULL_IS_REFUSED(pl_tensor_allocate(context, "cpu", 4, NULL));
+  NULL_IS_REFUSED(pl_tensor_view(NULL, PL_F32, 4, kShape, kShape, 0, &out));
+  NULL_IS_REFUSED(pl_tensor_view(tensor, PL_F32, 4, kShape, kShape, 0, NULL));
+  NULL_IS_REFUSED(pl_tensor_view(tensor, PL_F32, 4, NULL, kShape, 0, &out));
+  NULL_IS_REFUSED(pl_tensor_view(tensor, PL_F32, 4, kShape, NULL, 0, &out));
   NULL_IS_REFUSED(pl_tensor_release(NULL));
   NULL_IS_REFUSED(pl_tensor_retain(tensor, NULL));
   NULL_IS_REFUSED(pl_tensor_retain(NULL, &out));
@@ -140,7 +146,7 @@ static void run_fails(pl_status status, const char* text, const char* op, const 
 static void test_values(void) {
   const int64_t negative[2] = {-1, 2}, huge[3] = {(int64_t)1 << 40, (int64_t)1 << 40, 2}, wide[1] = {(int64_t)1 << 46};
   const int64_t narrow[4] = {8, 3, 3, 3}, weights[4] = {8, 4, 3, 3}, backwards[4] = {36, -9, 3, 1};
-  const int64_t unfit[4] = {1, 4, 3, 4};
+  const int64_t unfit[4] = {1, 4, 3, 4}, many = 1000, one = 1, minus = -1;
   float values[36];
   pl_tensor out = NULL, inputs[2], destination;
   pl_attributes attributes;
@@ -170,6 +176,12 @@ static void test_values(void) {
   FAILS(PL_ERROR_DEVICE, "", pl_tensor_borrow_cl(context, "cpu", PL_F32, 4, kShape, NULL, values, 0, &out));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "multiple of 4",
         pl_tensor_borrow_cl(context, "cpu", PL_F32, 4, kShape, NULL, values, 2, &out));
+  FAILS(PL_ERROR_DEVICE, "tpu", pl_tensor_allocate(context, "tpu", 4, &out));
+  FAILS(PL_ERROR_SHAPE, "too many", pl_tensor_allocate(context, "cpu", SIZE_MAX, &out));
+  FAILS(PL_ERROR_SHAPE, "needs", pl_tensor_view(tensor, PL_F32, 1, &many, &one, 1, &out));
+  FAILS(PL_ERROR_SHAPE, "needs", pl_tensor_view(tensor, PL_S64, 1, &many, &one, 0, &out));
+  FAILS(PL_ERROR_SHAPE, "negative", pl_tensor_view(tensor, PL_F32, 1, &many, &minus, 0, &out));
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "offset is -1", pl_tensor_view(tensor, PL_F32, 1, &many, &one, -1, &out));
   FAILS(PL_ERROR_DEVICE, "tpu", pl_synchronize(context, "tpu"));
   FAILS(PL_ERROR_DEVICE, "tpu", pl_memory_limit(context, "tpu", 1));
   FAILS(PL_ERROR_DEVICE, "tpu", pl_calibrate(context, "tpu", &json));

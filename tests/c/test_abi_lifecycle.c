@@ -9,6 +9,38 @@ static const int64_t kShape[4] = {2, 3, 4, 5};
 
 static void count_release(void* user) { ++*(int*)user; }
 
+/* Tensors that the caller places in memory: another order, an offset, another dtype, and a life of their own. */
+static void test_views(pl_context context) {
+  const int64_t shape[2] = {3, 2}, strides[2] = {1, 3}, four = 4, one = 1;
+  const float values[6] = {1, 2, 3, 4, 5, 6};
+  float back[6];
+  int32_t words[4];
+  pl_tensor bytes, turned, part, as_words, result = NULL;
+  pl_tensor_info info;
+  OK(pl_tensor_allocate(context, "cpu", 10 * sizeof(float), &bytes));
+  OK(pl_tensor_describe(bytes, &info));
+  CHECK_EQUAL(info.dtype, PL_U8);
+  CHECK_EQUAL(info.shape[0], 40);
+  OK(pl_tensor_view(bytes, PL_F32, 2, shape, strides, 4, &turned));
+  OK(pl_tensor_release(bytes)); /* views keep the storage */
+  OK(pl_tensor_write(turned, values, sizeof values));
+  OK(pl_tensor_view(turned, PL_F32, 1, &four, &one, 5, &part));
+  OK(pl_tensor_read(part, back, 4 * sizeof(float)));
+  CHECK_EQUAL(back[0], 3); /* column by column: 1 3 5 2 4 6 */
+  CHECK_EQUAL(back[1], 5);
+  CHECK_EQUAL(back[2], 2);
+  OK(pl_op_run(context, "relu", NULL, &turned, 1, &result, 1, NULL));
+  OK(pl_tensor_read(result, back, sizeof back));
+  CHECK(!memcmp(values, back, sizeof back));
+  OK(pl_tensor_view(turned, PL_S32, 1, &four, &one, 4, &as_words));
+  OK(pl_tensor_read(as_words, words, sizeof words));
+  CHECK_EQUAL(words[0], 0x3f800000);
+  OK(pl_tensor_release(as_words));
+  OK(pl_tensor_release(result));
+  OK(pl_tensor_release(part));
+  OK(pl_tensor_release(turned));
+}
+
 static void test_tensor(pl_context context) {
   float values[COUNT], back[COUNT];
   pl_tensor_info info;
@@ -246,6 +278,7 @@ TEST("all") {
   float values[COUNT] = {1.0f}, back[COUNT];
   pl_memory_info memory;
   test_tensor(context);
+  test_views(context);
   test_borrowed(context);
   test_op(context);
   test_texts(context);

@@ -34,12 +34,27 @@ def _max_pool(
     ceil_mode: bool,
 ) -> Any:
     require(not call.used(1), "indices")
+    return _max_pool_values(call, x, rank, kernel, stride, padding, dilation, ceil_mode), None
+
+
+def _max_pool_values(
+    call: Call, x: Operand, rank: int, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], ceil_mode: bool,
+) -> Operand:  # fmt: skip
     size = _each(kernel, rank)
-    y = _pool(
+    return _pool(
         call, "max_pool", x, rank, size, _each(stride, rank) if stride else size,
         _each(padding, rank), _each(dilation, rank), bool(ceil_mode),
     )  # fmt: skip
-    return y, None
+
+
+@converter("max_pool2d.default", "max_pool3d.default")
+def max_pool(
+    call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,), ceil_mode: bool = False,
+) -> Operand:  # fmt: skip
+    rank = 3 if "max_pool3d" in str(call.node.target) else 2
+    return _max_pool_values(call, x, rank, kernel_size, stride, padding, dilation, ceil_mode)
 
 
 @converter("max_pool2d_with_indices.default", note="where the indices are used, as in training")

@@ -1,0 +1,290 @@
+"""`torch.ocl`: devices, memory, random numbers and fallbacks of the device `ocl`, named as in `torch.cuda`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from ..errors import DeviceError
+from .register import failure, shim
+
+__all__ = [
+    "DeviceProperties", "Event", "Fallback", "Stream", "clear_fallbacks", "current_device", "current_stream",
+    "default_stream", "device", "device_count", "empty_cache", "fallbacks", "get_amp_supported_dtype",
+    "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "initial_seed", "is_available",
+    "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "mem_get_info", "memory_allocated",
+    "memory_reserved", "seed", "seed_all", "set_device", "set_fallback", "set_rng_state", "set_rng_state_all",
+    "synchronize",
+]  # fmt: skip
+
+_MODES = ("warn", "silent", "error")
+
+
+# ---- devices ----
+
+
+def device_count() -> int:
+    """How many there are; 0 in a child that was forked after the device was used."""
+    return int(shim().device_count())
+
+
+def is_available() -> bool:
+    return device_count() > 0
+
+
+def is_initialized() -> bool:
+    return True
+
+
+def _lazy_init() -> None:
+    pass
+
+
+def init() -> None:
+    _index(None)
+
+
+def _is_in_bad_fork() -> bool:
+    return bool(shim().is_forked())
+
+
+def _index(device: Any) -> int:
+    """The index of a device: a number, "ocl:0", torch.device, or None for the current one. Raises DeviceError."""
+    if device is None:
+        index = current_device()
+    elif isinstance(device, int):
+        index = device
+    else:
+        given = torch.device(device)
+        if given.type != "ocl":
+            raise DeviceError(f"torch.ocl: device is {given}, expected one of ocl")
+        index = current_device() if given.index is None else given.index
+    if _is_in_bad_fork():
+        shim().call("set_device", index)  # says so
+    count = device_count()
+    if not 0 <= index < count:
+        why = f" ({failure()})" if count == 0 and failure() else ""
+        raise DeviceError(f"torch.ocl: device index is {index}, expected one of {count} devices{why}")
+    return index
+
+
+def _name(device: Any) -> str:
+    return f"opencl:{_index(device)}"
+
+
+def current_device() -> int:
+    return int(shim().current_device())
+
+
+def set_device(device: Any) -> None:
+    shim().call("set_device", _index(device))
+
+
+class device:
+    """A context in which another device is the current one."""
+
+    def __init__(self, device: Any) -> None:
+        self._index = _index(device)
+        self._before = 0
+
+    def __enter__(self) -> None:
+        self._before = current_device()
+        set_device(self._index)
+
+    def __exit__(self, *_: Any) -> None:
+        set_device(self._before)
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """What a device is. `capabilities`: what its driver says of it, as the library reads it."""
+
+    name: str
+    total_memory: int
+    multi_processor_count: int
+    capabilities: dict[str, str] = field(repr=False)
+
+
+def get_device_properties(device: Any = None) -> DeviceProperties:
+    from ..device import devices
+
+    name = _name(device)
+    found = next(each for each in devices() if each.name == name)
+    known = found.capabilities
+
+    def number(key: str) -> int:
+        match = re.match(r"\d+", str(known.get(key, "")))
+        return int(match.group()) if match else 0
+
+    return DeviceProperties(
+        str(known.get("name", name)),
+        number("memory_bytes"),
+        number("compute_units"),
+        {key: str(value) for key, value in known.items()},
+    )
+
+
+def get_device_name(device: Any = None) -> str:
+    return get_device_properties(device).name
+
+
+def get_amp_supported_dtype() -> list[torch.dtype]:
+    return [torch.float16, torch.bfloat16, torch.float32]
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait for all work that was given to the device."""
+    shim().call("synchronize", _index(device))
+
+
+# ---- memory ----
+
+
+def _memory(device: Any) -> dict[str, int]:
+    from ..device import memory
+
+    return memory(_name(device))
+
+
+def memory_allocated(device: Any = None) -> int:
+    """Bytes of tensors, and of the library's own on the device."""
+    return _memory(device)["in_use"]
+
+
+def memory_reserved(device: Any = None) -> int:
+    """The same, and what is kept for reuse."""
+    held = _memory(device)
+    return held["in_use"] + held["cached"]
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    return _memory(device)["peak"]
+
+
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Bytes that are free, as far as this process knows, and all of the device's."""
+    total = get_device_properties(device).total_memory
+    return max(0, total - memory_reserved(device)), total
+
+
+def empty_cache() -> None:
+    """Give memory that is kept for reuse back to the device, and programs of ops with it."""
+    from ..device import release_caches
+
+    shim().forget_programs()
+    release_caches()
+
+
+# ---- streams: one for each device, in order ----
+
+Stream = torch.Stream
+Event = torch.Event
+
+
+def current_stream(device: Any = None) -> torch.Stream:
+    return torch.Stream(device=f"ocl:{_index(device)}")
+
+
+def default_stream(device: Any = None) -> torch.Stream:
+    return current_stream(device)
+
+
+def set_stream(stream: torch.Stream) -> None:
+    """Nothing: a device has one stream."""
+
+
+@contextmanager
+def stream(stream: torch.Stream | None) -> Iterator[None]:
+    yield
+
+
+# ---- random numbers ----
+
+
+def manual_seed(seed: int, device: Any = None) -> None:
+    torch.ops.pylayout_ocl.seed(_index(device), _as_signed(seed))
+
+
+def manual_seed_all(seed: int) -> None:
+    for index in range(device_count()):
+        torch.ops.pylayout_ocl.seed(index, _as_signed(seed))
+
+
+def _as_signed(seed: int) -> int:
+    seed = int(seed) % 2**64
+    return seed - 2**64 if seed >= 2**63 else seed
+
+
+def seed(device: Any = None) -> None:
+    """Begin from a seed that nobody knows."""
+    import secrets
+
+    manual_seed(secrets.randbits(63), device)
+
+
+def seed_all() -> None:
+    import secrets
+
+    manual_seed_all(secrets.randbits(63))
+
+
+def initial_seed(device: Any = None) -> int:
+    state: int = torch.ops.pylayout_ocl.initial_seed(_index(device)) % 2**64
+    return state
+
+
+def get_rng_state(device: Any = "ocl") -> torch.Tensor:
+    state: torch.Tensor = torch.ops.pylayout_ocl.random_state(_index(device))
+    return state
+
+
+def set_rng_state(new_state: torch.Tensor, device: Any = "ocl") -> None:
+    torch.ops.pylayout_ocl.set_random_state(_index(device), new_state)
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    return [get_rng_state(index) for index in range(device_count())]
+
+
+def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
+    for index, state in enumerate(new_states):
+        set_rng_state(state, index)
+
+
+# ---- what runs on the CPU ----
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """An op that ran on the CPU: how often, and why."""
+
+    op: str
+    count: int
+    reason: str
+
+
+def fallbacks() -> list[Fallback]:
+    """The ops that ran on the CPU since the start or `clear_fallbacks`, the most frequent first."""
+    found = []
+    for line in shim().text("fallbacks").splitlines():
+        count, rest = line.split(" ", 1)
+        op, reason = rest.split(": ", 1)
+        found.append(Fallback(op, int(count), reason))
+    return sorted(found, key=lambda each: -each.count)
+
+
+def clear_fallbacks() -> None:
+    """Count from zero, and warn again."""
+    shim().clear_fallbacks()
+
+
+def set_fallback(mode: str) -> None:
+    """What happens with an op that the device has not: "warn" once (default), "silent", or "error"."""
+    if mode not in _MODES:
+        raise ValueError(f"torch.ocl.set_fallback: mode is {mode!r}, expected one of {', '.join(_MODES)}")
+    shim().set_fallback(_MODES.index(mode))

@@ -1,0 +1,349 @@
+"""Programs: what stands for an op of PyTorch with given arguments, made by the converters of `pylayout.torch`.
+
+The shim asks for one where it has none for an op with arguments of these sizes, strides, dtypes and numbers. It is
+calls of the library's ops, one after another; the shim keeps and runs it (shim/programs.cpp).
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx import Graph as Traced
+from torch.fx import Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .._load import ffi, lib
+from ..errors import UnsupportedError, check
+from ..graph import Graph
+from ..tensor import Tensor, adopt
+from ..torch.backend import decompositions
+from ..torch.fold import folded
+from ..torch.partition import writes
+from ..torch.registry import converters, name_of
+from ..torch.translate import Translator, reason_of
+from ..value import Value
+from .shim import Shim, ints, longs
+
+__all__ = ["functional_form", "make"]
+
+# By PyTorch's numbers of dtypes.
+_DTYPES = {
+    0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16, 6: torch.float32,
+    7: torch.float64, 11: torch.bool, 15: torch.bfloat16,
+}  # fmt: skip
+_NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
+_FORMATS = {
+    0: torch.contiguous_format, 1: torch.preserve_format, 2: torch.channels_last, 3: torch.channels_last_3d,
+}  # fmt: skip
+
+_mode = FakeTensorMode(allow_non_fake_inputs=True)
+
+
+class _Recording(Graph):
+    """A graph that keeps what was appended to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.appended: list[tuple[str, str, list[int], int, int]] = []  # op, attributes, inputs, first result, count
+
+    def _append(self, op: str, attributes: str, late: str, values: list[int], name: str | None) -> tuple[int, int]:
+        first, count = super()._append(op, attributes, late, values, None)
+        if late:
+            raise UnsupportedError(f"{op}: sizes known late")
+        self.appended.append((op, attributes, values, first, count))
+        return first, count
+
+
+# ---- the op without what it writes ----
+
+
+def _overload(name: str) -> Any:
+    """`aten::add.Tensor` as PyTorch's object of it."""
+    space, rest = name.split("::", 1)
+    packet, _, overload = rest.partition(".")
+    return getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
+
+
+def _is_written(argument: Any) -> bool:
+    return argument.alias_info is not None and argument.alias_info.is_write
+
+
+@cache
+def functional_form(name: str) -> tuple[Any, tuple[int, ...]]:
+    """The op that gives what this one writes, and the places of the arguments that this one writes into.
+
+    Raises UnsupportedError where there is no such op.
+    """
+    overload = _overload(name)
+    arguments = overload._schema.arguments
+    written = tuple(place for place, argument in enumerate(arguments) if _is_written(argument))
+    if not written:
+        return overload, ()
+    if any("[]" in str(arguments[place].type) or "List" in str(arguments[place].type) for place in written):
+        raise UnsupportedError("a list that is written into")
+    space, rest = name.split("::", 1)
+    packet = rest.partition(".")[0]
+    if packet.endswith("_") and not packet.endswith("__") and written == (0,):
+        wanted, target = arguments, packet[:-1]
+    elif all(arguments[place].is_out for place in written):
+        wanted, target = [argument for argument in arguments if not argument.is_out], packet
+    else:
+        raise UnsupportedError("an argument that is written into")
+    found = getattr(getattr(torch.ops, space), target, None)
+    for each in found.overloads() if found is not None else ():
+        candidate = getattr(found, each)
+        given = candidate._schema.arguments
+        if [(a.name, str(a.type)) for a in given] == [(a.name, str(a.type)) for a in wanted] and not any(
+            map(_is_written, given)
+        ):
+            return candidate, written
+    raise UnsupportedError("no form without a result that is written")
+
+
+# ---- arguments ----
+
+
+class _Given:
+    """The arguments of a call, as nodes of a traced graph that stand for tensors."""
+
+    def __init__(self, text: str) -> None:
+        self.graph = Traced(tracer_cls=None)
+        self.tensors: list[Node] = []  # of the device, by slot
+        self.constants: dict[Node, torch.Tensor] = {}  # numbers that are tensors of the CPU
+        self.values = [self._read(each) for each in json.loads(text)]
+
+    def _placeholder(self, value: torch.Tensor) -> Node:
+        node = self.graph.placeholder(f"a{len(self.tensors) + len(self.constants)}")
+        node.meta["val"] = value
+        return node
+
+    def _read(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._read(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        if "c" in value:
+            number, held = value["c"]
+            real = torch.tensor(held, dtype=_DTYPES[number], device="cpu")
+            node = self._placeholder(_mode.from_tensor(real))
+            self.constants[node] = real
+            return node
+        _, number, sizes, strides = value["t"]
+        with _mode:
+            fake = torch.empty_strided(sizes, strides, dtype=_DTYPES[number], device="cpu")
+        node = self._placeholder(fake)
+        self.tensors.append(node)
+        return node
+
+
+def _typed(argument: Any, value: Any) -> Any:
+    """Numbers that stand for dtypes and memory formats as PyTorch's objects."""
+    kind = str(argument.real_type)
+    if value is None or not isinstance(value, int) or isinstance(value, bool):
+        return value
+    if "ScalarType" in kind:
+        return _DTYPES[value]
+    if "MemoryFormat" in kind:
+        return _FORMATS[value]
+    if "Layout" in kind or "Device" in kind:
+        raise UnsupportedError(f"argument {argument.name}")
+    return value
+
+
+def _fakes(value: Any) -> Any:
+    if isinstance(value, Node):
+        return value.meta["val"]
+    if isinstance(value, list):
+        return [_fakes(each) for each in value]
+    return value
+
+
+# ---- from an op to nodes to steps ----
+
+
+def _single(given: _Given, op: Any, arguments: list[Any], keywords: dict[str, Any]) -> tuple[Translator, list[Any]]:
+    """By the op's converter."""
+    node = given.graph.call_function(op, tuple(arguments), keywords)
+    with _mode:
+        node.meta["val"] = op(*_fakes(arguments), **{key: _fakes(value) for key, value in keywords.items()})
+    expected = node.meta["val"]
+    several = isinstance(expected, (tuple, list))
+    translator = Translator(given.constants, graph=_Recording())
+    if several:  # what has no elements is not asked for
+        for place, each in enumerate(expected):
+            if isinstance(each, torch.Tensor) and each.numel():
+                with given.graph.inserting_after(node):
+                    reading = given.graph.call_function(operator.getitem, (node, place))
+                reading.meta["val"] = each
+    translator.convert(node)
+    made = translator.operand(node)
+    return translator, list(zip(expected, made, strict=True)) if several else [(expected, made)]
+
+
+def _decomposed(
+    given: _Given, op: Any, arguments: list[Any], keywords: dict[str, Any]
+) -> tuple[Translator, list[Any], list[Node]]:
+    """By the converters of the ops that PyTorch makes it of."""
+
+    def call(*tensors: torch.Tensor) -> Any:
+        remaining = iter(tensors)
+
+        def filled(value: Any) -> Any:
+            if isinstance(value, Node):
+                return next(remaining) if value not in given.constants else given.constants[value]
+            return [filled(each) for each in value] if isinstance(value, list) else value
+
+        made = op(*[filled(each) for each in arguments], **{key: filled(value) for key, value in keywords.items()})
+        return tuple(made) if isinstance(made, (tuple, list)) else (made,)
+
+    module = make_fx(call, decomposition_table=decompositions(), tracing_mode="fake", _allow_non_fake_inputs=True)(
+        *[node.meta["val"] for node in given.tensors]
+    )
+    module.graph.eliminate_dead_code()
+    nodes = [node for node in module.graph.nodes if node.op == "call_function"]
+    if any(writes(node) for node in nodes) or [node.target for node in nodes] == [op]:
+        raise UnsupportedError("no converter")
+    known = folded(module, module.graph.nodes)
+    translator = Translator(known, graph=_Recording())
+    for node in nodes:
+        if node not in known:
+            try:
+                translator.convert(node)
+            except UnsupportedError as error:
+                raise UnsupportedError(f"{name_of(node.target)}: {reason_of(error)}") from error
+    results: Any = module.graph.output_node().args[0]  # a tuple
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    made = [
+        (node.meta["val"], translator.operand(node)) if isinstance(node, Node) else (node, None) for node in results
+    ]
+    return translator, made, placeholders
+
+
+def make(shim: Shim, program: int, name: str, text: str, device: int) -> None:
+    """Fill the shim's program for the op `name` with arguments `text`, which is JSON.
+
+    Raises UnsupportedError where the CPU's kernel has to run.
+    """
+    op, written = functional_form(name)
+    if any(str(result.type) != "Tensor" for result in op._schema.returns) or not op._schema.returns:
+        raise UnsupportedError("a result that is no tensor")
+    with _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad():
+        given = _Given(text)
+        own = _overload(name)._schema.arguments
+        values = [_typed(argument, value) for argument, value in zip(own, given.values, strict=True)]
+        targets = [values[place] for place in written]
+        pairs = [(a, value) for a, value in zip(own, values, strict=True) if not a.is_out]
+        arguments = [value for argument, value in pairs if not argument.kwarg_only]
+        keywords = {argument.name: value for argument, value in pairs if argument.kwarg_only and value is not None}
+        found = converters().get(name_of(op))
+        reason: UnsupportedError | None = None
+        inputs = given.tensors
+        try:
+            if found is None:
+                raise UnsupportedError("no converter")
+            translator, results = _single(given, op, arguments, keywords)
+        except UnsupportedError as error:
+            reason = error
+        if reason is not None:
+            if found is not None and found.keeps:
+                raise reason
+            translator, results, inputs = _decomposed(given, op, arguments, keywords)
+        _fill(shim, program, translator, results, inputs, given, targets, device, all(own[p].is_out for p in written))
+
+
+def _fill(
+    shim: Shim, program: int, translator: Translator, results: list[Any], inputs: Sequence[Node], given: _Given,
+    targets: Sequence[Any], device: int, replaces: bool,
+) -> None:  # fmt: skip
+    graph = translator.graph
+    assert isinstance(graph, _Recording)
+    wanted: list[tuple[Any, Value | None, int]] = []  # as PyTorch describes a result, the value, the written argument
+    for place, (expected, value) in enumerate(results):
+        target = -1
+        if expected is None:  # nobody asked for it, as output_mask says
+            wanted.append((None, None, -1))
+            continue
+        if targets:
+            node = targets[place]
+            target = given.tensors.index(node)
+            there = node.meta["val"]
+            if not torch.can_cast(expected.dtype, there.dtype) or (not replaces and there.shape != expected.shape):
+                raise UnsupportedError("what is written has another shape or dtype")
+            if there.dtype != expected.dtype and value is not None:
+                value = graph.op("cast", value, _name_of_dtype(there.dtype))
+            expected = expected if replaces else there
+        if not isinstance(expected, torch.Tensor):
+            raise UnsupportedError("a result that is no tensor")
+        if expected.numel() == 0:
+            value = None
+        elif not isinstance(value, Value):
+            raise UnsupportedError("a result that is not computed")
+        wanted.append((expected, value, target))
+    # Each result is what a step of its own gives, so that it is written where it belongs.
+    made_by_step = {first + i for _, _, _, first, count in graph.appended for i in range(count)}
+    taken: set[int] = set()
+    for place, (expected, value, target) in enumerate(wanted):
+        if value is not None and (value._id not in made_by_step or value._id in taken):
+            value = graph.op("cast", value, value.dtype.name)
+            wanted[place] = (expected, value, target)
+        if value is not None:
+            taken.add(value._id)
+    # What nobody reads is not computed.
+    needed = {value._id for _, value, _ in wanted if value is not None}
+    steps = []
+    for step in reversed(graph.appended):
+        _, _, read, first, count = step
+        if any(first + i in needed for i in range(count)):
+            needed.update(read)
+            steps.append(step)
+    steps.reverse()
+    # Numbers of slots: tensors among the arguments, constants, results of steps.
+    slots: dict[int, int] = {-1: -1}
+    for node in translator.inputs:
+        slots[translator.operand(node)._id] = inputs.index(node)
+    at = len(given.tensors)
+    results_of_steps = {first + i for _, _, _, first, count in steps for i in range(count)}
+    for value_id in sorted(needed - results_of_steps - slots.keys()):
+        constant = _constant(graph, value_id, device)  # kept by the program from here on
+        shim.call("program_constant", program, int(ffi.cast("uintptr_t", constant._handle)))
+        slots[value_id] = at
+        at += 1
+    for op, attributes, read, first, count in steps:
+        for i in range(count):
+            slots[first + i] = at + i
+        places = [slots[each] for each in read]
+        shim.call("program_step", program, op.encode(), attributes.encode(), ints(places), len(places), at, count)
+        at += count
+    shim.program_slots(program, at)
+    for expected, value, target in wanted:
+        if expected is None:
+            shim.program_output(program, -2, -1, 0, 0, longs([]), longs([]))
+            continue
+        shim.program_output(
+            program, -1 if value is None else slots[value._id], target, _NUMBERS[expected.dtype], expected.ndim,
+            longs(expected.shape), longs(expected.stride()),
+        )  # fmt: skip
+    graph._let_go()
+
+
+def _name_of_dtype(dtype: torch.dtype) -> str:
+    from ..torch.dtypes import NAMES
+
+    return NAMES[dtype]
+
+
+def _constant(graph: Graph, value: int, device: int) -> Tensor:
+    """A constant of a graph, on the device."""
+    out = ffi.new("pl_tensor *")
+    check(lib.pl_graph_value_tensor(graph._handle, value, out))
+    moved = ffi.new("pl_tensor *")
+    held = adopt(out[0])
+    check(lib.pl_tensor_convert(held._handle, f"opencl:{device}".encode(), ffi.NULL, ffi.NULL, moved))
+    return adopt(moved[0])

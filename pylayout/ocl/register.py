@@ -1,0 +1,108 @@
+"""Making the device known: its name, the shim, `torch.ocl`, and which ops run by programs."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from typing import Any
+
+import torch
+from torch.utils import backend_registration
+
+from ..errors import Error, UnsupportedError
+from .shim import MAKER, STARTER, Shim
+
+__all__ = ["register", "shim"]
+
+_NAME = "ocl"
+_shim: Shim | None = None
+_kept: list[Any] = []  # callbacks, which the shim calls as long as the process runs
+_failure = ""  # why there are no devices
+
+
+def shim() -> Shim:
+    if _shim is None:
+        raise UnsupportedError("PyTorch has no device ocl in this process; pylayout.ocl.load() says why")
+    return _shim
+
+
+def _print_from_host() -> None:
+    """Tensors are printed from a copy on the CPU, as those of other devices that are slow at many small ops."""
+    from torch import _tensor_str
+
+    shown = _tensor_str._tensor_str
+
+    def from_host(tensor: Any, indent: int) -> Any:
+        there = tensor.device.type == _NAME
+        return shown(tensor.detach().cpu() if there else tensor, indent)  # type: ignore[no-untyped-call]
+
+    _tensor_str._tensor_str = from_host
+
+
+def failure() -> str:
+    """Why there is no device; "" where there is one, or nobody has asked yet."""
+    return _failure
+
+
+def register() -> None:
+    """What `pylayout.ocl.load` does."""
+    global _shim
+    from .build import library
+
+    taken = torch._C._get_privateuse1_backend_name()
+    if taken not in ("privateuseone", _NAME):
+        raise UnsupportedError(f"PyTorch has room for one device of others, and {taken} has taken it")
+    path = library()
+    backend_registration.rename_privateuse1_backend(_NAME)
+    made = Shim(str(path))
+    _shim = made
+    _kept.append(STARTER(_start))
+    made.set_starter(_kept[-1])
+    _kept.append(MAKER(_make))
+    made.set_maker(_kept[-1])
+    from . import module
+
+    torch._register_device_module(_NAME, module)  # type: ignore[no-untyped-call]
+    backend_registration.generate_methods_for_privateuse1_backend(
+        for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
+    )
+    _print_from_host()
+
+
+def _start(use: int) -> None:
+    """Called by the shim: gives it the library's context and the names of devices; before the first use, ops, too."""
+    global _failure
+    try:
+        if use:
+            from .kernels import register_kernels
+
+            register_kernels(shim())
+            return
+        from .._load import ffi
+        from ..context import handle
+        from ..device import devices
+
+        names = [device.name for device in devices() if device.name.startswith("opencl:")]
+        address = int(ffi.cast("uintptr_t", handle()))
+        texts = (ctypes.c_char_p * max(1, len(names)))(*[name.encode() for name in names])
+        shim().call("start", address, texts, len(names))
+        _failure = "" if names else "no OpenCL device was found: `pylayout doctor` says what was looked for"
+    except Exception as error:
+        _failure = str(error) or type(error).__name__
+        if use:
+            warnings.warn(f"ocl: ops could not be registered: {_failure}", stacklevel=2)
+
+
+def _make(op: bytes, arguments: bytes, device: int, program: int) -> int:
+    """Called by the shim for an op with arguments of a kind that it has no program for."""
+    try:
+        from .programs import make
+
+        make(shim(), program, op.decode(), arguments.decode(), device)
+        return 0
+    except Error as error:
+        reason = str(error)
+    except BaseException as error:  # nothing may be raised through the shim
+        reason = f"{type(error).__name__}: {error}"
+    shim().program_refuse(program, (reason.split("\n", 1)[0] or "no reason given").encode())
+    return 1

@@ -1,0 +1,139 @@
+// The C functions by which Python uses the shim.
+#include "exports.h"
+
+#include <torch/library.h>
+
+#include <cstring>
+
+#include "shim.h"
+
+using namespace ocl;
+
+namespace {
+
+thread_local std::string error;
+
+template <class Body>
+int guarded(Body&& body) noexcept {
+  try {
+    body();
+    return 0;
+  } catch (const c10::Error& thrown) {
+    error = thrown.what_without_backtrace();
+  } catch (const std::exception& thrown) {
+    error = thrown.what();
+  } catch (...) {
+    error = "ocl: an unknown error";
+  }
+  return 1;
+}
+
+char* copied(const std::string& text) {
+  char* made = static_cast<char*>(std::malloc(text.size() + 1));
+  if (made) std::memcpy(made, text.c_str(), text.size() + 1);
+  return made;
+}
+
+}  // namespace
+
+extern "C" {
+#define OCL_API __attribute__((visibility("default")))
+
+OCL_API const char* ocl_error() { return error.c_str(); }
+OCL_API void ocl_free(char* text) { std::free(text); }
+
+OCL_API void ocl_set_starter(ocl_starter starter) { set_starter(starter); }
+OCL_API int ocl_start(void* context, const char* const* names, int count) {
+  return guarded([&] { start_with(static_cast<pl_context>(context), {names, names + count}); });
+}
+OCL_API int ocl_device_count() { return device_count(); }
+OCL_API int ocl_is_forked() { return is_forked(); }
+OCL_API int ocl_current_device() { return current_device(); }
+OCL_API int ocl_set_device(int index) {
+  return guarded([&] { set_current_device(c10::DeviceIndex(index)); });
+}
+OCL_API int ocl_synchronize(int index) {
+  return guarded([&] { check(pl_synchronize(context(), device_name(c10::DeviceIndex(index)))); });
+}
+
+// ---- programs ----
+
+OCL_API void ocl_set_maker(Maker maker) { set_maker(maker); }
+OCL_API void ocl_forget_programs() { forget_programs(); }
+OCL_API int ocl_register(const char* name) {
+  return guarded([&] { register_op(name); });
+}
+OCL_API void ocl_program_refuse(Program* program, const char* reason) { program->refusal = reason; }
+OCL_API int ocl_program_constant(Program* program, void* tensor) {
+  return guarded([&] {
+    pl_tensor same = nullptr;
+    check(pl_tensor_retain(static_cast<pl_tensor>(tensor), &same));
+    program->constants.push_back(same);
+  });
+}
+OCL_API int ocl_program_step(Program* program, const char* op, const char* attributes, const int* inputs, int count,
+                             int first, int results) {
+  return guarded([&] {
+    pl_attributes made = nullptr;
+    check(pl_attributes_create(attributes, &made));
+    program->steps.push_back({op, made, {inputs, inputs + count}, first, results});
+    program->slots = std::max(program->slots, size_t(first + results));
+  });
+}
+OCL_API void ocl_program_slots(Program* program, int count) {
+  program->slots = std::max(program->slots, size_t(count));
+}
+OCL_API void ocl_program_output(Program* program, int slot, int argument, int dtype, int rank, const int64_t* sizes,
+                                const int64_t* strides) {
+  program->outputs.push_back({slot, argument, at::ScalarType(dtype), {sizes, sizes + rank}, {strides, strides + rank}});
+}
+
+// ---- fallbacks ----
+
+OCL_API void ocl_set_fallback(int mode) { set_fallback_mode(FallbackMode(mode)); }
+OCL_API char* ocl_fallbacks() { return copied(fallbacks()); }
+OCL_API void ocl_clear_fallbacks() { clear_fallbacks(); }
+}
+
+// ---- functions that take tensors ----
+
+namespace {
+
+at::Tensor random_state(int64_t device) {
+  return at::Tensor::wrap_tensor_impl(
+      default_generator(c10::DeviceIndex(device)).unsafeGetGeneratorImpl()->get_state());
+}
+
+void set_random_state(int64_t device, const at::Tensor& state) {
+  at::Generator generator = default_generator(c10::DeviceIndex(device));
+  std::lock_guard<std::mutex> guard(generator.mutex());
+  generator.unsafeGetGeneratorImpl()->set_state(*state.unsafeGetTensorImpl());
+}
+
+void seed(int64_t device, int64_t value) {
+  at::Generator generator = default_generator(c10::DeviceIndex(device));
+  std::lock_guard<std::mutex> guard(generator.mutex());
+  generator.set_current_seed(uint64_t(value));
+}
+
+// A plan of the library on tensors of the device, without copies of those that lie as the plan wants them.
+void run_plan(int64_t plan, const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) {
+  std::vector<Handle> held;
+  std::vector<pl_tensor> given, made;
+  for (const at::Tensor& tensor : inputs) given.push_back(held.emplace_back(view_of(tensor)).get());
+  for (const at::Tensor& tensor : outputs) made.push_back(held.emplace_back(view_of(tensor)).get());
+  check(pl_plan_run(reinterpret_cast<pl_plan>(plan), given.data(), given.size(), made.data(), made.size()));
+}
+
+TORCH_LIBRARY(pylayout_ocl, m) {
+  m.def("random_state(int device) -> Tensor", random_state);
+  m.def("set_random_state(int device, Tensor state) -> ()", set_random_state);
+  m.def("seed(int device, int value) -> ()", seed);
+  m.def("initial_seed(int device) -> int",
+        [](int64_t device) { return int64_t(default_generator(c10::DeviceIndex(device)).current_seed()); });
+  m.def("run_plan(int plan, Tensor[] inputs, Tensor(a!)[] outputs) -> ()");
+}
+
+TORCH_LIBRARY_IMPL(pylayout_ocl, PrivateUse1, m) { m.impl("run_plan", run_plan); }
+
+}  // namespace

@@ -1,0 +1,88 @@
+// Ops that the device has not: run on the CPU, counted, and warned about once each.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/CPUFallback.h>
+#include <c10/util/Exception.h>
+
+#include <map>
+#include <sstream>
+
+#include "fallback.h"
+#include "shim.h"
+
+namespace ocl {
+namespace {
+
+struct Record {
+  uint64_t count = 0;
+  std::string reason;
+};
+
+struct Records {
+  std::mutex lock;
+  std::map<std::string, Record> by_op;
+  FallbackMode mode = FallbackMode::warn;
+};
+
+Records& records() {
+  static auto* self = new Records;
+  return *self;
+}
+
+// Generators of the device in an op's arguments become those of the host; one that is left out is the device's default.
+void use_host_generator(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto& arguments = op.schema().arguments();
+  const size_t first = stack->size() - arguments.size();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    c10::IValue& value = (*stack)[first + i];
+    if (value.isGenerator())
+      value = host_generator(value.toGenerator());
+    else if (value.isNone() && arguments[i].name() == "generator")
+      value = host_generator(default_generator(current_device()));
+  }
+}
+
+}  // namespace
+
+void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& reason) {
+  const bool random = op.hasTag(at::Tag::nondeterministic_seeded);
+  if (!random) {  // numbers are drawn by the host on purpose
+    std::ostringstream name;
+    name << op.operator_name();
+    Records& self = records();
+    std::unique_lock<std::mutex> guard(self.lock);
+    const FallbackMode mode = self.mode;
+    Record& record = self.by_op[name.str()];
+    if (mode != FallbackMode::error && record.count++ == 0) {
+      record.reason = reason;
+      guard.unlock();
+      if (mode == FallbackMode::warn)
+        TORCH_WARN("ocl: ", name.str(), " runs on the CPU (", reason, "); torch.ocl.fallbacks() counts such calls");
+    } else if (mode == FallbackMode::error) {
+      guard.unlock();
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl: ", name.str(), " is not there (", reason,
+                                  "), and torch.ocl.set_fallback(\"error\") forbids the CPU's");
+    }
+  }
+  use_host_generator(op, stack);
+  at::native::cpu_fallback(op, stack);
+}
+
+void set_fallback_mode(FallbackMode mode) {
+  std::lock_guard<std::mutex> guard(records().lock);
+  records().mode = mode;
+}
+
+std::string fallbacks() {
+  std::lock_guard<std::mutex> guard(records().lock);
+  std::ostringstream text;
+  for (const auto& [op, record] : records().by_op)
+    if (record.count) text << record.count << ' ' << op << ": " << record.reason << '\n';
+  return text.str();
+}
+
+void clear_fallbacks() {
+  std::lock_guard<std::mutex> guard(records().lock);
+  records().by_op.clear();
+}
+
+}  // namespace ocl

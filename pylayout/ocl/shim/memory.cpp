@@ -1,0 +1,237 @@
+// Storages: blocks of device memory, and the addresses by which PyTorch tells them apart.
+#include <sys/mman.h>
+
+#include <map>
+
+#include "shim.h"
+
+namespace ocl {
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kViews = 8;  // views that a block keeps: a weight is read in few shapes
+
+// A range of addresses that hold nothing. A storage has a part of it as long as its memory, so that data_ptr() of two
+// tensors are as far from each other as their elements, different storages do not meet, and a read by the host ends in
+// a fault instead of in somebody's memory. docs/explanation/pytorch-device.md says what PyTorch does with them.
+class Addresses {
+ public:
+  void* take(size_t bytes) {
+    std::lock_guard<std::mutex> guard(lock_);
+    const size_t size = rounded(bytes);
+    if (!base_) reserve();
+    auto found = by_size_.lower_bound(size);
+    TORCH_CHECK_WITH(OutOfMemoryError, found != by_size_.end(), "ocl: no range of ", size, " addresses is left");
+    const auto [length, start] = *found;
+    by_size_.erase(found);
+    free_.erase(start);
+    if (length > size) add(start + size, length - size);
+    return reinterpret_cast<void*>(start);
+  }
+  void give(void* address, size_t bytes) {
+    std::lock_guard<std::mutex> guard(lock_);
+    uintptr_t start = reinterpret_cast<uintptr_t>(address);
+    size_t size = rounded(bytes);
+    auto after = free_.lower_bound(start);
+    if (after != free_.end() && after->first == start + size) {
+      size += after->second;
+      remove(after++);
+    }
+    if (after != free_.begin()) {
+      auto before = std::prev(after);
+      if (before->first + before->second == start) {
+        start = before->first;
+        size += before->second;
+        remove(before);
+      }
+    }
+    add(start, size);
+  }
+
+ private:
+  // One page more than the memory: the ends of two storages differ, too.
+  static size_t rounded(size_t bytes) { return (bytes + kPage) / kPage * kPage + kPage; }
+
+  void reserve() {
+    for (int bits = 44; bits >= 36 && !base_; --bits) {  // less where the process may not have so many
+      void* range = mmap(nullptr, size_t(1) << bits, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (range == MAP_FAILED) continue;
+      base_ = range;
+      add(reinterpret_cast<uintptr_t>(range), size_t(1) << bits);
+    }
+    TORCH_CHECK_WITH(OutOfMemoryError, base_, "ocl: no range of addresses could be reserved (see ulimit -v)");
+  }
+  void add(uintptr_t start, size_t size) {
+    free_[start] = size;
+    by_size_.emplace(size, start);
+  }
+  void remove(std::map<uintptr_t, size_t>::iterator each) {
+    for (auto [at, end] = by_size_.equal_range(each->second); at != end; ++at)
+      if (at->second == each->first) {
+        by_size_.erase(at);
+        break;
+      }
+    free_.erase(each);
+  }
+
+  std::mutex lock_;
+  void* base_ = nullptr;
+  std::map<uintptr_t, size_t> free_;  // lengths by starts
+  std::multimap<size_t, uintptr_t> by_size_;
+};
+
+Addresses& addresses() {
+  static auto* self = new Addresses;
+  return *self;
+}
+
+struct Allocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    const c10::DeviceIndex device = current_device();
+    const c10::Device where(kDevice, device);
+    if (bytes == 0) {
+      device_name(device);  // throws where there is no such device
+      return {nullptr, where};
+    }
+    auto block = std::make_unique<Block>(device, bytes);
+    void* address = block->address();
+    return {address, block.release(), &remove, where};
+  }
+  static void remove(void* block) { delete static_cast<Block*>(block); }
+  void copy_data(void*, const void*, size_t) const override {
+    TORCH_CHECK(false, "ocl: the bytes of a storage are copied by tensors over it");
+  }
+};
+
+}  // namespace
+
+namespace {
+
+// Blocks that are there, by their addresses.
+struct Live {
+  std::mutex lock;
+  std::map<uintptr_t, Block*> blocks;
+};
+
+Live& live() {
+  static auto* self = new Live;
+  return *self;
+}
+
+}  // namespace
+
+Block::Block(c10::DeviceIndex device, size_t bytes)
+    : device_(device), bytes_(bytes), address_(addresses().take(bytes)) {
+  try {
+    check(pl_tensor_allocate(context(), device_name(device), bytes, &memory_));
+  } catch (...) {
+    addresses().give(address_, bytes);
+    throw;
+  }
+  std::lock_guard<std::mutex> guard(live().lock);
+  live().blocks[reinterpret_cast<uintptr_t>(address_)] = this;
+}
+
+Block::~Block() {
+  {
+    std::lock_guard<std::mutex> guard(live().lock);
+    live().blocks.erase(reinterpret_cast<uintptr_t>(address_));
+  }
+  if (!is_forked()) {
+    for (const View& view : views_) pl_tensor_release(view.tensor);
+    pl_tensor_release(memory_);
+  }
+  addresses().give(address_, bytes_);
+}
+
+pl_tensor Block::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  std::lock_guard<std::mutex> guard(lock_);
+  const size_t rank = sizes.size();
+  const auto fits = [&](const View& view) {
+    const std::vector<int64_t>& key = view.key;
+    return key.size() == 2 + 2 * rank && key[0] == dtype && key[1] == offset &&
+           std::equal(sizes.begin(), sizes.end(), key.begin() + 2) &&
+           std::equal(strides.begin(), strides.end(), key.begin() + 2 + int64_t(rank));
+  };
+  pl_tensor made = nullptr;
+  for (size_t i = 0; i < views_.size(); ++i)
+    if (fits(views_[i])) {
+      if (i + 1 < views_.size())
+        std::rotate(views_.begin() + int64_t(i), views_.begin() + int64_t(i) + 1, views_.end());
+      check(pl_tensor_retain(views_.back().tensor, &made));
+      return made;
+    }
+  pl_tensor kept = nullptr;
+  check(pl_tensor_view(memory_, dtype, int32_t(rank), sizes.data(), strides.data(), offset, &kept));
+  if (views_.size() == kViews) {
+    pl_tensor_release(views_.front().tensor);
+    views_.erase(views_.begin());
+  }
+  View view{{int64_t(dtype), offset}, kept};
+  view.key.insert(view.key.end(), sizes.begin(), sizes.end());
+  view.key.insert(view.key.end(), strides.begin(), strides.end());
+  views_.push_back(std::move(view));
+  check(pl_tensor_retain(kept, &made));
+  return made;
+}
+
+c10::Allocator* allocator() {
+  static auto* self = new Allocator;
+  return self;
+}
+
+pl_tensor Place::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const {
+  static constexpr int64_t bytes_of[] = {4, 2, 2, 1, 1, 4, 8, 1};
+  TORCH_CHECK(bytes % bytes_of[dtype] == 0, "ocl: memory that begins at byte ", bytes,
+              " of a storage, expected a multiple of ", bytes_of[dtype]);
+  return block->view(dtype, sizes, strides, offset + bytes / bytes_of[dtype]);
+}
+
+Place place_at(const void* address) {
+  std::lock_guard<std::mutex> guard(live().lock);
+  const uintptr_t at = reinterpret_cast<uintptr_t>(address);
+  auto after = live().blocks.upper_bound(at);
+  if (after != live().blocks.begin()) {
+    const auto [start, block] = *std::prev(after);
+    if (at <= start + block->bytes()) return {block, int64_t(at - start)};
+  }
+  return {};
+}
+
+Place place_of(const at::Tensor& tensor) {
+  const c10::DataPtr& data = tensor.storage().data_ptr();
+  if (data.get_deleter() == &Allocator::remove && data.get_context())
+    return {static_cast<Block*>(data.get_context()), 0};
+  const Place found = place_at(data.get());  // PyTorch makes storages of addresses, to save a tensor for instance
+  TORCH_CHECK(found.block, "ocl: a tensor of shape ", tensor.sizes(), " has no memory on the device");
+  return found;
+}
+
+std::optional<pl_dtype> dtype_of(at::ScalarType type) {
+  switch (type) {
+    case at::kFloat: return PL_F32;
+    case at::kHalf: return PL_F16;
+    case at::kBFloat16: return PL_BF16;
+    case at::kChar: return PL_S8;
+    case at::kByte: return PL_U8;
+    case at::kInt: return PL_S32;
+    case at::kLong: return PL_S64;
+    case at::kBool: return PL_BOOL;
+    default: return std::nullopt;
+  }
+}
+
+Handle view_of(const at::Tensor& tensor) {
+  const std::optional<pl_dtype> dtype = dtype_of(tensor.scalar_type());
+  TORCH_CHECK_NOT_IMPLEMENTED(dtype, "ocl: dtype ", tensor.scalar_type(), " is kept and copied, not computed with");
+  if (tensor.numel() == 0) {  // it needs no memory
+    pl_tensor made = nullptr;
+    const std::vector<int64_t> sizes = tensor.sizes().vec();
+    check(pl_tensor_create(context(), device_name(tensor.get_device()), *dtype, int32_t(sizes.size()), sizes.data(),
+                           nullptr, &made));
+    return Handle(made);
+  }
+  return Handle(place_of(tensor).view(*dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset()));
+}
+
+}  // namespace ocl

@@ -1,0 +1,202 @@
+// The library's context, devices, the guard and the hooks by which PyTorch sees the device.
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+
+#include "exports.h"
+#include "shim.h"
+
+namespace ocl {
+namespace {
+
+struct Runtime {
+  std::mutex lock;
+  std::atomic<pl_context> context{nullptr};
+  std::vector<std::string> names;
+  std::atomic<bool> used{false};
+  ocl_starter starter = nullptr;
+};
+
+Runtime& runtime() {
+  static auto* self = new Runtime;  // never destroyed: tensors may outlive static objects
+  return *self;
+}
+
+std::atomic<bool> forked{false};
+thread_local c10::DeviceIndex current = 0;
+
+// True when there is a context.
+bool start() noexcept {
+  Runtime& self = runtime();
+  if (forked.load()) return false;
+  if (self.context.load()) return true;
+  // Without the lock: the starter takes Python's, and a thread that has that may be waiting here.
+  if (self.starter) self.starter(0);
+  return self.context.load() != nullptr;
+}
+
+c10::DeviceIndex checked(c10::DeviceIndex index) {
+  const int count = device_count();
+  if (is_forked()) context();  // throws
+  TORCH_CHECK(count > 0, "ocl: there is no OpenCL device here; `pylayout doctor` says what was looked for");
+  TORCH_CHECK(index >= 0 && index < count, "ocl: device index is ", int(index), ", expected 0 to ", count - 1, " (",
+              count, count == 1 ? " device" : " devices", ")");
+  return index;
+}
+
+// Work on a device is in order, and there is one stream: an event is the time at which the work before it was done.
+struct Event {
+  std::chrono::steady_clock::time_point at;
+};
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return kDevice; }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    const c10::DeviceIndex before = current;
+    if (device.index() >= 0 && device.index() != before) set_current_device(device.index());
+    return {kDevice, before};
+  }
+  c10::Device getDevice() const override { return {kDevice, current}; }
+  void setDevice(c10::Device device) const override {
+    if (device.index() >= 0) set_current_device(device.index());
+  }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    if (device.index() >= 0) current = device.index();
+  }
+  c10::DeviceIndex deviceCount() const noexcept override { return c10::DeviceIndex(device_count()); }
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
+
+  static c10::Stream stream_of(c10::Device device) {
+    return c10::Stream(c10::Stream::DEFAULT, {kDevice, device.index() < 0 ? current : device.index()});
+  }
+  c10::Stream getStream(c10::Device device) const override { return stream_of(device); }
+  c10::Stream getDefaultStream(c10::Device device) const override { return stream_of(device); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return stream_of(device); }
+  c10::Stream getNewStream(c10::Device device, int) const override { return stream_of(device); }
+  c10::Stream exchangeStream(c10::Stream stream) const override { return stream_of(stream.device()); }
+  bool queryStream(const c10::Stream& stream) const override {
+    synchronizeDevice(stream.device_index());
+    return true;
+  }
+  void synchronizeStream(const c10::Stream& stream) const override { synchronizeDevice(stream.device_index()); }
+  void synchronizeDevice(c10::DeviceIndex index) const override {
+    check(pl_synchronize(context(), device_name(index < 0 ? current : index)));
+  }
+
+  void record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const override {
+    synchronizeDevice(stream.device_index());
+    if (!*event) *event = new Event;
+    static_cast<Event*>(*event)->at = std::chrono::steady_clock::now();
+  }
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override { return true; }
+  void synchronizeEvent(void*) const override {}
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
+  double elapsedTime(void* first, void* second, c10::DeviceIndex) const override {
+    TORCH_CHECK(first && second, "ocl: elapsed_time: an event was not recorded");
+    return std::chrono::duration<double, std::milli>(static_cast<Event*>(second)->at - static_cast<Event*>(first)->at)
+        .count();
+  }
+};
+C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
+
+struct Hooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override { return true; }
+  bool isAvailable() const override { return device_count() > 0; }
+  bool hasPrimaryContext(c10::DeviceIndex) const override { return runtime().context.load() != nullptr; }
+  void init() const override { context(); }
+  c10::DeviceIndex deviceCount() const override { return c10::DeviceIndex(device_count()); }
+  c10::DeviceIndex getCurrentDevice() const override { return current; }
+  void setCurrentDevice(c10::DeviceIndex index) const override { set_current_device(index); }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+    const c10::DeviceIndex before = current;
+    set_current_device(index);
+    return before;
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    return index < 0 ? current : exchangeDevice(index);
+  }
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+    static std::mutex lock;
+    static auto* made = new std::vector<std::unique_ptr<at::Generator>>;
+    const c10::DeviceIndex at = index < 0 ? current : checked(index);
+    std::lock_guard<std::mutex> guard(lock);
+    while (made->size() <= size_t(at))
+      made->push_back(std::make_unique<at::Generator>(new_generator(c10::DeviceIndex(made->size()))));
+    return *(*made)[size_t(at)];
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return new_generator(index < 0 ? current : index);
+  }
+  at::Device getDeviceFromPtr(void* data) const override {
+    const Place place = place_at(data);
+    TORCH_CHECK(place.block, "ocl: there is no memory of the device at this address");
+    return {kDevice, place.block->device()};
+  }
+  // Memory that OpenCL copies from needs no pinning: the host's own serves.
+  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+    resize_storage(storage, bytes);
+  }
+};
+
+const bool registered = [] {
+  at::RegisterPrivateUse1HooksInterface(new Hooks);
+  c10::SetAllocator(kDevice, allocator());
+  pthread_atfork(nullptr, nullptr, [] {
+    if (runtime().context.load()) forked = true;
+  });
+  return true;
+}();
+
+}  // namespace
+
+void start_with(pl_context context, const std::vector<std::string>& names) {
+  Runtime& self = runtime();
+  std::lock_guard<std::mutex> guard(self.lock);
+  if (self.context.load()) return;
+  self.names = names;
+  self.context = context;
+}
+
+void set_starter(ocl_starter starter) { runtime().starter = starter; }
+
+bool is_forked() noexcept { return forked.load(); }
+
+pl_context context() {
+  TORCH_CHECK(!is_forked(),
+              "ocl: the device was used before this process was forked, and is the parent's; expected a "
+              "process of its own: multiprocessing.set_start_method(\"spawn\")");
+  TORCH_CHECK(start(), "ocl: the library did not start; torch.ocl.device_count() says why");
+  Runtime& self = runtime();
+  if (!self.used.load(std::memory_order_relaxed) && !self.used.exchange(true) && self.starter) self.starter(1);
+  return self.context.load();
+}
+
+int device_count() noexcept { return start() ? int(runtime().names.size()) : 0; }
+
+const char* device_name(c10::DeviceIndex index) { return runtime().names[size_t(checked(index))].c_str(); }
+
+c10::DeviceIndex current_device() { return current; }
+
+void set_current_device(c10::DeviceIndex index) { current = checked(index); }
+
+at::Generator default_generator(c10::DeviceIndex index) {
+  return at::detail::getPrivateUse1Hooks().getDefaultGenerator(index);
+}
+
+void check(pl_status status) {
+  if (status == PL_OK) return;
+  const char* message = pl_last_error();
+  switch (status) {
+    case PL_ERROR_OUT_OF_MEMORY: TORCH_CHECK_WITH(OutOfMemoryError, false, message);
+    case PL_ERROR_UNSUPPORTED: TORCH_CHECK_NOT_IMPLEMENTED(false, message);
+    default: TORCH_CHECK(false, message);
+  }
+}
+
+}  // namespace ocl

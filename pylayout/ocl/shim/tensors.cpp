@@ -1,0 +1,253 @@
+// Making, copying, resizing and renaming tensors of the device.
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <c10/core/TensorOptions.h>
+#include <torch/library.h>
+
+#include "shim.h"
+
+namespace ocl {
+namespace {
+
+constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
+
+c10::DeviceIndex index_of(std::optional<c10::Device> device) {
+  return device && device->index() >= 0 ? device->index() : current_device();
+}
+
+void require_strided(std::optional<c10::Layout> layout) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!layout || *layout == c10::kStrided, "ocl: layout is ", *layout, ", expected strided");
+}
+
+at::Tensor empty(c10::IntArrayRef sizes, std::optional<at::ScalarType> type, std::optional<c10::Layout> layout,
+                 std::optional<c10::Device> device, std::optional<bool>, std::optional<c10::MemoryFormat> format) {
+  require_strided(layout);
+  const c10::DeviceGuard guard({kDevice, index_of(device)});
+  return at::detail::empty_generic(sizes, allocator(), kKeys, c10::dtype_or_default(type), format);
+}
+
+at::Tensor empty_with_strides(c10::IntArrayRef sizes, c10::IntArrayRef strides, std::optional<at::ScalarType> type,
+                              std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+                              std::optional<bool>) {
+  require_strided(layout);
+  return empty_strided(sizes, strides, c10::dtype_or_default(type), index_of(device));
+}
+
+const at::Tensor& resize(const at::Tensor& self, c10::IntArrayRef sizes, std::optional<c10::MemoryFormat> format) {
+  c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  if (self.sizes() != sizes) {
+    const size_t item = self.dtype().itemsize();
+    const size_t needed = at::detail::computeStorageNbytesContiguous(sizes, item, size_t(self.storage_offset()));
+    if (needed > self.storage().nbytes()) resize_storage(self.storage(), needed);
+    impl->set_sizes_contiguous(sizes);
+  }
+  if (format && *format != c10::MemoryFormat::Preserve) impl->empty_tensor_restride(*format);
+  return self;
+}
+
+at::Tensor& set_within(at::Tensor& self, at::Storage storage, int64_t offset, c10::IntArrayRef sizes,
+                       c10::IntArrayRef strides) {
+  TORCH_CHECK(storage.device() == self.device(), "ocl: set_: the storage is on ", storage.device(), ", expected ",
+              self.device());
+  TORCH_CHECK(offset >= 0, "ocl: set_: storage_offset is ", offset, ", expected 0 or more");
+  c10::TensorImpl* impl = self.unsafeGetTensorImpl();
+  std::vector<int64_t> steps = strides.vec();
+  if (strides.data() == nullptr || strides.size() != sizes.size()) {
+    steps.assign(sizes.size(), 1);
+    for (size_t i = sizes.size(); i-- > 1;) steps[i - 1] = steps[i] * std::max<int64_t>(sizes[i], 1);
+  }
+  const size_t needed = at::detail::computeStorageNbytes(sizes, steps, self.dtype().itemsize(), size_t(offset));
+  if (needed > storage.nbytes()) resize_storage(storage, needed);
+  impl->set_storage_keep_dtype(std::move(storage));
+  impl->set_storage_offset(offset);
+  impl->set_sizes_and_strides(sizes, steps);
+  return self;
+}
+
+at::Tensor& set_storage(at::Tensor& self, at::Storage storage) {
+  const int64_t count = int64_t(storage.nbytes() / self.dtype().itemsize());
+  return set_within(self, std::move(storage), 0, count, {});
+}
+
+at::Tensor& set_tensor(at::Tensor& self, const at::Tensor& source) {
+  return set_within(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+}
+
+at::Tensor& set_empty(at::Tensor& self) {
+  at::Storage storage(c10::Storage::use_byte_size_t(), 0, allocator()->allocate(0), allocator(), true);
+  return set_within(self, std::move(storage), 0, {0}, {});
+}
+
+// ---- copies ----
+
+// A dtype of the same size as which elements are moved unchanged.
+std::optional<pl_dtype> moved_as(at::ScalarType type) {
+  if (const auto dtype = dtype_of(type)) return dtype;
+  switch (c10::elementSize(type)) {
+    case 1: return PL_U8;
+    case 4: return PL_S32;
+    case 8: return PL_S64;
+    default: return std::nullopt;
+  }
+}
+
+bool is_plain(const at::Tensor& tensor) { return !tensor.is_neg() && !tensor.is_conj() && tensor.dim() <= PL_MAX_RANK; }
+
+Handle moved(const at::Tensor& tensor, pl_dtype dtype) {
+  return Handle(place_of(tensor).view(dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset()));
+}
+
+// The part of a storage in which a tensor lies, on the host, and that tensor over it. Rightly whatever it is.
+at::Tensor fetched(const at::Tensor& tensor) {
+  const size_t item = tensor.dtype().itemsize();
+  const int64_t first = tensor.storage_offset() * int64_t(item);
+  const int64_t bytes = int64_t(at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), item));
+  at::Tensor whole = at::empty({bytes / int64_t(item)}, at::TensorOptions(tensor.scalar_type()));
+  const Handle part(place_of(tensor).view(PL_U8, {bytes}, {1}, first));
+  check(pl_tensor_read(part.get(), whole.data_ptr(), size_t(bytes)));
+  return whole.as_strided(tensor.sizes(), tensor.strides(), 0);
+}
+
+void put_back(const at::Tensor& fetched, const at::Tensor& tensor) {
+  const int64_t bytes = int64_t(fetched.storage().nbytes());
+  const int64_t first = tensor.storage_offset() * int64_t(tensor.dtype().itemsize());
+  const Handle part(place_of(tensor).view(PL_U8, {bytes}, {1}, first));
+  check(pl_tensor_write(part.get(), fetched.storage().data(), size_t(bytes)));
+}
+
+at::Tensor on_host(const at::Tensor& source) {
+  const auto dtype = moved_as(source.scalar_type());
+  if (!dtype || !is_plain(source)) {
+    at::Tensor made = fetched(source);
+    if (source.is_conj()) made = made.conj();
+    if (source.is_neg()) made = made._neg_view();
+    return made;
+  }
+  at::Tensor made = at::empty(source.sizes(), at::TensorOptions(source.scalar_type()));
+  check(pl_tensor_read(moved(source, *dtype).get(), made.data_ptr(), made.nbytes()));
+  return made;
+}
+
+void to_device(const at::Tensor& source, const at::Tensor& target) {
+  const auto dtype = moved_as(target.scalar_type());
+  if (dtype && is_plain(target)) {
+    const at::Tensor dense =
+        source.to(target.scalar_type()).expand(target.sizes()).resolve_neg().resolve_conj().contiguous();
+    check(pl_tensor_write(moved(target, *dtype).get(), dense.data_ptr(), dense.nbytes()));
+    return;
+  }
+  at::Tensor there = fetched(target);
+  at::Tensor seen = target.is_conj() ? there.conj() : there;
+  if (target.is_neg()) seen = seen._neg_view();
+  seen.copy_(source);
+  put_back(there, target);
+}
+
+void within_device(const at::Tensor& source, const at::Tensor& target) {
+  const bool same = source.scalar_type() == target.scalar_type();
+  const auto from = same ? moved_as(source.scalar_type()) : dtype_of(source.scalar_type());
+  const auto to = same ? from : dtype_of(target.scalar_type());
+  if (!from || !to || !is_plain(source) || !is_plain(target) || source.device() != target.device()) {
+    to_device(on_host(source), target);
+    return;
+  }
+  static const char* const names[] = {"f32", "f16", "bf16", "s8", "u8", "s32", "s64", "bool"};
+  pl_attributes attributes = nullptr;
+  check(pl_attributes_create((std::string("layout=per-op dtype=") + names[*to]).c_str(), &attributes));
+  const Handle input = moved(source, *from), output = moved(target, *to);
+  pl_tensor given = input.get(), result = output.get();
+  const pl_status status = pl_op_run(context(), "cast", attributes, &given, 1, &result, 1, nullptr);
+  if (status != PL_OK) {
+    pl_attributes_release(attributes);
+    check(status);
+  }
+  pl_attributes_release(attributes);
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool) {
+  if (target.numel() == 0 || self.is_same(target)) return target;
+  const at::Tensor source = self.sizes() == target.sizes() ? self : self.expand(target.sizes());
+  if (target.device().type() == kDevice) {
+    const c10::DeviceGuard guard(target.device());
+    if (source.device().type() == kDevice)
+      within_device(source, target);
+    else
+      to_device(source.cpu(), target);
+    return target;
+  }
+  const c10::DeviceGuard guard(source.device());
+  at::Tensor host = on_host(source);
+  const_cast<at::Tensor&>(target).copy_(host);
+  return target;
+}
+
+at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target) {
+  if (target.sizes() != self.sizes()) at::native::resize_output(target, self.sizes());
+  return copy_from(self, target, false);
+}
+
+at::Scalar number_of(const at::Tensor& self) { return on_host(self).item(); }
+
+}  // namespace
+
+at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType type,
+                         c10::DeviceIndex device) {
+  const c10::DeviceGuard guard({kDevice, device});
+  return at::detail::empty_strided_generic(sizes, strides, allocator(), kKeys, type);
+}
+
+void resize_storage(const c10::Storage& storage, size_t bytes) {
+  const c10::DeviceGuard guard(storage.device());
+  c10::DataPtr fresh = allocator()->allocate(bytes);
+  const size_t kept = std::min(bytes, storage.nbytes());
+  if (kept) {
+    auto* from = static_cast<Block*>(storage.data_ptr().get_context());
+    auto* to = static_cast<Block*>(fresh.get_context());
+    std::vector<uint8_t> held(kept);
+    const Handle source(from->view(PL_U8, {int64_t(kept)}, {1}, 0)), target(to->view(PL_U8, {int64_t(kept)}, {1}, 0));
+    check(pl_tensor_read(source.get(), held.data(), kept));
+    check(pl_tensor_write(target.get(), held.data(), kept));
+  }
+  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  impl->set_data_ptr_noswap(std::move(fresh));
+  impl->set_nbytes(bytes);
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", empty);
+  m.impl("empty_strided", empty_with_strides);
+  m.impl("resize_", resize);
+  m.impl("set_.source_Storage", set_storage);
+  m.impl("set_.source_Storage_storage_offset", set_within);
+  m.impl("set_.source_Tensor", set_tensor);
+  m.impl("set_", set_empty);
+  m.impl("as_strided", at::native::as_strided_tensorimpl);
+  m.impl("view", static_cast<at::Tensor (*)(const at::Tensor&, at::IntArrayRef)>(at::native::view));
+  m.impl("_reshape_alias", at::native::_reshape_alias);
+  m.impl("unfold", at::native::unfold);
+  m.impl("view_as_real", at::native::view_as_real);
+  m.impl("view_as_complex", at::native::view_as_complex);
+  m.impl("_copy_from", copy_from);
+  m.impl("_copy_from_and_resize", copy_from_and_resize);
+  m.impl("_local_scalar_dense", number_of);
+}
+
+// Copies read such tensors as they are: PyTorch would copy them before.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
+}
+
+}  // namespace ocl

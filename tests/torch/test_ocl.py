@@ -1,0 +1,345 @@
+"""The device ocl of PyTorch: storages, copies, ops, gradients, random numbers, saving, errors."""
+
+import copy
+import io
+import pickle
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import pylayout as pl  # noqa: E402
+import pylayout.ocl  # noqa: E402
+from pylayout.errors import UnsupportedError  # noqa: E402
+
+try:
+    pylayout.ocl.load()
+except UnsupportedError as error:
+    pytest.skip(f"no device ocl: {error}", allow_module_level=True)
+if not torch.ocl.is_available():
+    pytest.skip("no OpenCL device", allow_module_level=True)
+
+OCL = "ocl:0"
+DTYPES = [
+    torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int32,
+    torch.int64, torch.bool, torch.complex64, torch.complex128,
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def quiet(untuned):
+    """Fallbacks are counted from zero, and errors: what is meant to run on the device must."""
+    torch.ocl.clear_fallbacks()
+    torch.ocl.set_fallback("error")
+    yield
+    torch.ocl.set_fallback("silent")
+
+
+def numbers(*shape, dtype=torch.float32):
+    torch.manual_seed(len(shape))
+    return (torch.randn(shape) * 3).to(dtype)
+
+
+# ---- copies and views ----
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_copies_of_every_dtype(dtype):
+    x = numbers(5, 6, dtype=dtype)
+    y = x.to(OCL)
+    assert y.device == torch.device(OCL) and y.dtype == dtype
+    assert torch.equal(y.cpu(), x)
+    assert torch.equal(y.t()[1:4, ::2].cpu(), x.t()[1:4, ::2])
+    z = torch.zeros(6, 5, dtype=dtype).to(OCL)
+    z.t()[1:, 2:] = y[1:, 2:]
+    wanted = torch.zeros(6, 5, dtype=dtype)
+    wanted.t()[1:, 2:] = x[1:, 2:]
+    assert torch.equal(z.cpu(), wanted)
+
+
+@pytest.mark.parametrize("source", [torch.float32, torch.float16, torch.int64, torch.bool, torch.float64], ids=str)
+@pytest.mark.parametrize("target", [torch.float32, torch.bfloat16, torch.int32, torch.bool, torch.float64], ids=str)
+def test_copies_between_dtypes(source, target):
+    x = numbers(4, 7, dtype=source)
+    assert torch.equal(x.to(OCL).to(target).cpu(), x.to(target))
+    assert torch.equal(x.to(OCL, target).cpu(), x.to(target))
+    back = torch.empty(7, 4, dtype=target).t()
+    back.copy_(x.to(OCL))
+    assert torch.equal(back, x.to(target))
+
+
+def test_views_share_memory():
+    x = torch.zeros(4, 6).to(OCL)
+    x[1:3, ::2].add_(1)
+    x.view(-1)[23] = 7
+    x.unfold(1, 2, 2)[0].fill_(5)
+    x.as_strided((2, 2), (6, 1), 13).mul_(2)
+    wanted = torch.zeros(4, 6)
+    wanted[1:3, ::2].add_(1)
+    wanted.view(-1)[23] = 7
+    wanted.unfold(1, 2, 2)[0].fill_(5)
+    wanted.as_strided((2, 2), (6, 1), 13).mul_(2)
+    assert torch.equal(x.cpu(), wanted)
+    assert x[1:].data_ptr() - x.data_ptr() == 6 * 4
+    assert x[2:].untyped_storage().data_ptr() == x.data_ptr()
+
+
+def test_memory_formats_stay():
+    x = numbers(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    y = x.to(OCL)
+    assert y.stride() == x.stride() and torch.relu(y).stride() == x.stride()
+    assert y.contiguous().stride() == x.contiguous().stride()
+    assert torch.equal(y.contiguous().cpu(), x)
+
+
+def test_resize_and_set():
+    x = torch.arange(6.0).to(OCL)
+    x.resize_(2, 6)
+    assert x.shape == (2, 6) and torch.equal(x.view(-1)[:6].cpu(), torch.arange(6.0))
+    y = torch.empty(0, device=OCL)
+    y.set_(x.untyped_storage(), 2, (2, 2), (1, 2))
+    assert torch.equal(y.cpu(), torch.tensor([[2.0, 4.0], [3.0, 5.0]]))
+    x.untyped_storage().resize_(0)
+    assert x.untyped_storage().size() == 0
+
+
+def test_empty_tensors_and_numbers():
+    assert torch.empty(0, 3, device=OCL).sum().item() == 0
+    assert (torch.empty(0, 3, device=OCL) + 1).shape == (0, 3)
+    assert torch.tensor(2.5, device=OCL).item() == 2.5
+    assert torch.cat([torch.empty(0, device=OCL), torch.ones(2, device=OCL)]).tolist() == [1, 1]
+
+
+def test_kept_reordered_copies_follow_the_values():
+    conv = torch.nn.Conv2d(8, 8, 3)
+    there = copy.deepcopy(conv).to(OCL)
+    x = numbers(2, 8, 9, 9)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(there(x.to(OCL)).cpu(), conv(x), rtol=1e-4, atol=1e-4)
+            for module in (conv, there):
+                module.weight.mul_(1.5)
+                module.weight[1:3].add_(0.25)
+
+
+# ---- ops ----
+
+
+def test_ops_in_all_three_forms():
+    x, y = numbers(3, 4), numbers(3, 4) + 1
+    a, b = x.to(OCL), y.to(OCL)
+    torch.testing.assert_close((a * 2 + b / 3 - 1).cpu(), x * 2 + y / 3 - 1)
+    out = torch.empty(0, device=OCL)
+    torch.add(a, b, alpha=0.5, out=out)
+    torch.testing.assert_close(out.cpu(), torch.add(x, y, alpha=0.5))
+    a.addcmul_(b, b, value=-0.1).clamp_(-1, 1).sqrt_()
+    x.addcmul_(y, y, value=-0.1).clamp_(-1, 1).sqrt_()
+    torch.testing.assert_close(a.cpu(), x, equal_nan=True)
+    a.add_(a.clone().t()[:1, :1])
+    x.add_(x.clone().t()[:1, :1])
+    torch.testing.assert_close(a.cpu(), x, equal_nan=True)
+    half = y.half().to(OCL)
+    half.add_(b)  # the sum is float32, what is written is not
+    torch.testing.assert_close(half.cpu(), y.half().add_(y))
+
+
+def test_numbers_that_change():
+    x, wanted = torch.ones(8).to(OCL), torch.ones(8)
+    for step in range(50):
+        x.mul_(1 + step / 1000)
+        wanted.mul_(1 + step / 1000)
+    torch.testing.assert_close(x.cpu(), wanted)
+
+
+def _network():
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, groups=4), nn.GroupNorm(4, 16), nn.Hardswish(), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
+        nn.LayerNorm(64), nn.Linear(64, 10),
+    )  # fmt: skip
+
+
+def test_inference_runs_on_the_device_alone():
+    torch.manual_seed(0)
+    network = _network().eval()
+    x = numbers(4, 3, 12, 12)
+    there = copy.deepcopy(network).to(OCL)
+    with torch.no_grad():
+        torch.testing.assert_close(there(x.to(OCL)).cpu(), network(x), rtol=1e-4, atol=1e-4)
+    assert torch.ocl.fallbacks() == []
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "AdamW"])
+def test_training_follows_the_cpu(optimizer):
+    torch.ocl.set_fallback("silent")
+    torch.manual_seed(0)
+    here = _network()
+    there = copy.deepcopy(here).to(OCL)
+    images, labels = numbers(4, 3, 12, 12), torch.tensor([1, 2, 3, 4])
+    losses = []
+    for network, device in ((here, "cpu"), (there, OCL)):
+        steps = getattr(torch.optim, optimizer)(network.parameters(), lr=0.01)
+        for _ in range(3):
+            steps.zero_grad()
+            loss = torch.nn.functional.cross_entropy(network(images.to(device)), labels.to(device))
+            loss.backward()
+            steps.step()
+        losses.append(loss.item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    state = there.state_dict()
+    for name, value in here.state_dict().items():
+        torch.testing.assert_close(state[name].cpu(), value, rtol=1e-2, atol=1e-2)
+
+
+# ---- random numbers ----
+
+
+def test_a_seed_gives_the_numbers_of_the_cpu():
+    torch.manual_seed(3)
+    made = [torch.randn(5, device=OCL), torch.rand(4, device=OCL), torch.randperm(6, device=OCL)]
+    torch.manual_seed(3)
+    for mine, wanted in zip(made, (torch.randn(5), torch.rand(4), torch.randperm(6)), strict=True):
+        assert torch.equal(mine.cpu(), wanted)
+
+
+def test_generators_have_states():
+    torch.ocl.manual_seed(1)
+    state = torch.ocl.get_rng_state()
+    first = torch.rand(4, device=OCL)
+    torch.ocl.set_rng_state(state)
+    assert torch.equal(torch.rand(4, device=OCL).cpu(), first.cpu())
+    generator = torch.Generator(device=OCL).manual_seed(5)
+    made = torch.rand(3, device=OCL, generator=generator)
+    assert torch.equal(made.cpu(), torch.rand(3, generator=torch.Generator().manual_seed(5)))
+    assert torch.ocl.initial_seed() == 1
+
+
+def test_dropout_keeps_what_it_says():
+    x = torch.ones(1000, device=OCL, requires_grad=True)
+    y = torch.nn.functional.dropout(x, 0.25)
+    y.sum().backward()
+    assert y.detach().cpu().unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert torch.equal(x.grad.cpu(), y.detach().cpu())
+
+
+# ---- keeping ----
+
+
+def test_save_load_copy_pickle():
+    x = numbers(3, 4).to(OCL)
+    pair = {"x": x, "part": x[1:]}
+    file = io.BytesIO()
+    torch.save(pair, file)
+    for target in (None, "cpu", OCL):
+        file.seek(0)
+        loaded = torch.load(file, map_location=target)
+        assert loaded["x"].device == torch.device(target or OCL)
+        assert torch.equal(loaded["x"].cpu(), x.cpu())
+        loaded["x"][1, 0] = 9
+        assert loaded["part"][0, 0].item() == 9
+    for made in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+        assert made.device == x.device and torch.equal(made.cpu(), x.cpu())
+        assert made.data_ptr() != x.data_ptr()
+
+
+# ---- the module ----
+
+
+def test_the_module_says_what_there_is():
+    assert torch.ocl.device_count() >= 1 and torch.ocl.current_device() == 0
+    properties = torch.ocl.get_device_properties(OCL)
+    assert properties.total_memory > 0 and properties.multi_processor_count > 0 and properties.name
+    before = torch.ocl.memory_allocated()
+    x = torch.empty(1 << 20, device=OCL)
+    assert torch.ocl.memory_allocated() - before >= 4 << 20
+    del x
+    assert torch.ocl.memory_allocated() == before
+    torch.ocl.empty_cache()
+    torch.ocl.synchronize()
+    start, end = torch.ocl.Event(device=OCL, enable_timing=True), torch.ocl.Event(device=OCL, enable_timing=True)
+    start.record()
+    end.record()
+    assert start.elapsed_time(end) >= 0
+    with torch.ocl.device(0):
+        assert torch.empty(1, device="ocl").device.index == 0
+
+
+# ---- fallbacks and errors ----
+
+
+def test_fallbacks_are_counted_warned_about_and_refused():
+    x = torch.eye(3).to(OCL)
+    with pytest.raises(NotImplementedError, match="linalg_inv_ex"):
+        torch.linalg.inv(x)
+    torch.ocl.set_fallback("warn")
+    with pytest.warns(UserWarning, match="linalg_inv_ex.* runs on the CPU"):
+        torch.linalg.inv(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.linalg.inv(x)
+    (found,) = [each for each in torch.ocl.fallbacks() if "linalg_inv_ex" in each.op]
+    assert found.count == 2 and found.reason
+    with pytest.raises(ValueError, match="expected one of warn"):
+        torch.ocl.set_fallback("loud")
+
+
+def test_bad_calls_raise():
+    x = torch.ones(3, device=OCL)
+    with pytest.raises(RuntimeError, match="device index is 99, expected 0 to"):
+        torch.ones(2, device="ocl:99")
+    with pytest.raises(RuntimeError, match="device index is 99"):
+        torch.ocl.synchronize(99)
+    with pytest.raises(RuntimeError, match=r"one device|same device"):
+        x + torch.ones(3)
+    with pytest.raises(RuntimeError):
+        x @ torch.ones(4, device=OCL)
+    with pytest.raises(torch.OutOfMemoryError):
+        torch.empty(1 << 44, device=OCL)
+    assert (x + 1).tolist() == [2, 2, 2]
+
+
+def test_out_of_memory_by_a_limit():
+    torch.ocl.empty_cache()
+    pl.set_memory_limit("opencl:0", pl.memory("opencl:0")["in_use"] + (1 << 20))
+    try:
+        with pytest.raises(torch.OutOfMemoryError, match="memory"):
+            torch.empty(1 << 20, device=OCL)
+    finally:
+        pl.set_memory_limit("opencl:0", None)
+    assert torch.ones(4, device=OCL).sum().item() == 4
+
+
+FORK = """
+import os, sys, torch, pylayout.ocl
+pylayout.ocl.load()
+x = torch.ones(3, device="ocl:0")
+child = os.fork()
+if child == 0:
+    try:
+        x + 1
+        os._exit(1)
+    except RuntimeError as error:
+        os._exit(0 if "fork" in str(error) and torch.ocl._is_in_bad_fork() else 2)
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 0, status
+assert (x + 1).tolist() == [2, 2, 2]
+"""
+
+
+def test_a_forked_child_is_refused():
+    root = Path(pylayout.ocl.__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, cwd=root, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_pytorch_is_refused(monkeypatch):
+    from pylayout.ocl import build
+
+    monkeypatch.setattr(torch, "__version__", "1.4.0")
+    with pytest.raises(UnsupportedError, match=r"made for PyTorch .*this is 1.4.0; torch.compile"):
+        build.library()

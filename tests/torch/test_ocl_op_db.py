@@ -1,0 +1,58 @@
+"""PyTorch's samples of its own ops on the device ocl. All of op_db: `pytest -m exhaustive`."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")  # torch.testing._internal needs it
+
+import pylayout.ocl  # noqa: E402
+from pylayout.errors import UnsupportedError  # noqa: E402
+
+try:
+    pylayout.ocl.load()
+except UnsupportedError as error:
+    pytest.skip(f"no device ocl: {error}", allow_module_level=True)
+if not torch.ocl.is_available():
+    pytest.skip("no OpenCL device", allow_module_level=True)
+
+import ocl_opinfo  # noqa: E402
+import opinfo  # noqa: E402
+
+# Ops that run on the device alone, of each kind some: claimed, so that none falls back unnoticed.
+CLAIMED = {
+    "add", "addmm", "amax", "argmax", "bmm", "cat", "clamp", "div", "eq", "exp", "expand", "flip", "gather",
+    "index_select", "logical_and", "masked_fill", "matmul", "mean", "mul", "nn.functional.avg_pool2d",
+    "nn.functional.batch_norm", "nn.functional.conv2d", "nn.functional.embedding", "nn.functional.gelu",
+    "nn.functional.group_norm", "nn.functional.layer_norm", "nn.functional.linear", "nn.functional.max_pool2d",
+    "nn.functional.relu", "permute", "pow", "rsqrt", "sigmoid", "softmax", "split", "squeeze", "sub", "sum", "tanh",
+    "transpose", "where",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def quiet(untuned):
+    torch.ocl.clear_fallbacks()
+    torch.ocl.set_fallback("silent")
+
+
+@pytest.mark.parametrize("op", [op for op in opinfo.infos() if op.name in CLAIMED], ids=opinfo.name_of)
+def test_claimed_ops(op):
+    if opinfo.name_of(op) in ("div-floor_rounding", "div-trunc_rounding"):
+        pytest.skip("rounded quotients are the CPU's")
+    assert not [*ocl_opinfo.wrong(op, samples=1)]
+    assert torch.ocl.fallbacks() == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("gradients", [False, True], ids=["forward", "gradients"])
+def test_all(gradients):
+    ops = ocl_opinfo.asked(torch.float32, gradients)
+    assert not [text for op in ops for text in ocl_opinfo.wrong(op, gradients=gradients)]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int64, torch.bool], ids=str)
+def test_other_dtypes(dtype):
+    assert not [text for op in ocl_opinfo.asked(dtype, False) for text in ocl_opinfo.wrong(op, dtype, samples=2)]
