@@ -115,7 +115,20 @@ def blocks_that_run(page: str) -> list[str]:
         return blocks
     if importlib.util.find_spec("torch") is None:
         return [block for block in blocks if "torch" not in block and "fast(" not in block]
-    return [TORCH_MODEL, *blocks]
+    if not has_ocl():
+        return [TORCH_MODEL, *(block for block in blocks if "ocl" not in block)]
+    return [TORCH_MODEL, "import pylayout.ocl; pylayout.ocl.load()", *blocks]
+
+
+def has_ocl() -> bool:
+    """Whether PyTorch's device is there, as in an environment of users who follow these pages."""
+    import torch
+
+    import pylayout
+    from pylayout.ocl.build import VERSIONS
+
+    known = torch.__version__.startswith(tuple(f"{version}." for version in VERSIONS))
+    return known and any(device.name.startswith("opencl") for device in pylayout.devices())
 
 
 # The program that the pages about PyTorch begin in the middle of.
@@ -123,6 +136,7 @@ TORCH_MODEL = """
 import torch, pylayout.torch, pylayout as pl
 model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(288, 5))
 images, labels, criterion = torch.randn(2, 3, 8, 8), torch.tensor([1, 2]), torch.nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 """
 
 

@@ -29,8 +29,8 @@ What `torch.compile(backend="pylayout")` and `pylayout.compile` of a module do w
 [Use pylayout from PyTorch](../howto/pytorch.md). An op has several overloads, each with its own entry here.
 
 - **By plans**: there is a converter. It leaves a call to PyTorch, with the reason in `pylayout.torch.report()`, for
-  what the table says, for dtypes that the library has not (float64, complex and others), for tensors that are not on
-  the CPU, sparse or quantised, and for shapes that the library's op refuses.
+  what the table says, for dtypes that the library has not (float64, complex and others), for tensors that are neither
+  on the CPU nor on `ocl`, sparse or quantised, and for shapes that the library's op refuses.
 - **By decomposition**: PyTorch writes the op as others, of which most have converters.
 - **By PyTorch**: everything else. Beside the core ops listed below these are ops that draw random numbers, so that the
   generator's numbers are those of eager mode, ops that write to their arguments, and functions that are no ATen ops.

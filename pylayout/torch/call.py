@@ -56,6 +56,12 @@ class Call:
         value = self.expected if place is None else self.expected[place]
         return dtype_name(value.dtype)
 
+    def device(self) -> torch.device:
+        """Where the first result is."""
+        value = self.expected[0] if isinstance(self.expected, (tuple, list)) else self.expected
+        found: torch.device = value.device
+        return found
+
     def used(self, place: int) -> bool:
         """Whether that one of several results is read."""
         return any(

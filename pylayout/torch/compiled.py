@@ -159,6 +159,12 @@ def _is_weight(value: Any) -> bool:
     )
 
 
+def _device_of(arguments: Sequence[Any]) -> torch.device:
+    """Where plans run: the device ocl where a tensor is there, else with the CPU's tensors."""
+    found = (each.device for each in arguments if isinstance(each, torch.Tensor) and each.device.type == "ocl")
+    return next(found, torch.device("cpu"))
+
+
 class _Division:
     """A graph with known sizes divided between plans and PyTorch; options None: PyTorch runs all of it."""
 
@@ -177,6 +183,7 @@ class _Division:
         self._output = graph.output_node()
         placeholders = [node for node in self._nodes if node.op == "placeholder"]
         self._steady = frozenset(placeholders[place] for place in steady)
+        self._device = _device_of(arguments)
         self._constants: dict[Node, torch.Tensor] = {placeholders[place]: arguments[place] for place in constant}
         self._folded = folded(module, self._nodes) if options is not None else {}
         self._constants.update(self._folded)
@@ -189,7 +196,7 @@ class _Division:
 
     def _find_refused(self) -> None:
         """What has no converter, or what its converter refuses."""
-        translator = Translator(self._constants)
+        translator = Translator(self._constants, device=self._device)
         for node in self._computed():
             if self._options is None:
                 self._refused[node] = "a defect of pylayout, logged as a warning"
@@ -237,7 +244,7 @@ class _Division:
             assert self._options is not None  # or nothing is planned
             try:
                 segment = self._tried.get(tuple(group)) or Segment(
-                    group, outputs, self._constants, self._steady, self._options
+                    group, outputs, self._constants, self._steady, self._options, self._device
                 )
             except Error as error:
                 named = [node for node in group if f'"{node.name}"' in str(error)]

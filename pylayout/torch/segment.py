@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from .._load import lib
+from .._load import ffi, lib
 from ..errors import check
 from ..plan import Plan, compile
 from .dtypes import dense_layout, plain_strides
@@ -32,8 +32,9 @@ class Segment:
         constants: Mapping[Node, torch.Tensor],
         steady: frozenset[Node],
         options: Mapping[str, Any],
+        device: torch.device,
     ) -> None:
-        translator = Translator(constants)
+        translator = Translator(constants, device=device)
         for node in nodes:
             translator.convert(node)
         for node in outputs:
@@ -41,8 +42,12 @@ class Segment:
         self.nodes = tuple(nodes)
         self.inputs = tuple(translator.inputs)
         self.outputs = tuple(outputs)
+        if device.type == "ocl":  # where the tensors are
+            options = {**options, "device": f"opencl:{device.index or 0}"}
         self.plan: Plan = compile(translator.graph, **options)
         self._handle = self.plan._handle
+        self._device = device
+        self._address = int(ffi.cast("uintptr_t", self._handle))
         self._made = [
             (tuple(node.meta["val"].shape), _strides_of_plan(node.meta["val"]), node.meta["val"].dtype)
             for node in outputs
@@ -67,6 +72,8 @@ class Segment:
             if tensor.stride() != needed or tensor.is_neg():
                 tensors = self._dense(tensors)
                 break
+        if self._device.type == "ocl":
+            return self._on_device(tensors)
         made = [_empty_strided(shape, strides, dtype=dtype) for shape, strides, dtype in self._made]
         status = lib.pyl_plan_run(
             self._handle,
@@ -77,10 +84,23 @@ class Segment:
         )
         if status:
             check(status)
+        self._spread_out(made)
+        return made
+
+    def _on_device(self, tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+        """The same with tensors of the device ocl, which are not copied."""
+        made = [
+            _empty_strided(shape, strides, dtype=dtype, device=self._device) for shape, strides, dtype in self._made
+        ]
+        torch.ops.pylayout_ocl.run_plan(self._address, tensors, made)
+        self._spread_out(made)
+        return made
+
+    def _spread_out(self, made: list[torch.Tensor]) -> None:
         for place, strides in self._spread:
             tensor = made[place]
-            made[place] = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype).copy_(tensor)
-        return made
+            spread = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=self._device)
+            made[place] = spread.copy_(tensor)
 
     def _dense(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
         """Inputs with the strides that the plan was made for: copied where those are others."""
@@ -88,7 +108,8 @@ class Segment:
         for place, needed in self._checked:
             tensor = given[place]
             if tensor.stride() != needed or tensor.is_neg():
-                given[place] = torch.empty_strided(tensor.shape, needed, dtype=tensor.dtype).copy_(tensor)
+                dense = torch.empty_strided(tensor.shape, needed, dtype=tensor.dtype, device=self._device)
+                given[place] = dense.copy_(tensor)
         return tuple(given)
 
 

@@ -10,8 +10,10 @@ import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from .._load import ffi
 from ..errors import Error, UnsupportedError
 from ..graph import Graph
+from ..tensor import adopt
 from ..value import Value
 from .call import Call, dtype_name
 from .dtypes import dense_layout
@@ -20,12 +22,15 @@ from .registry import converters, name_of
 __all__ = ["Translator", "is_plain_tensor", "reason_of"]
 
 
-def is_plain_tensor(value: Any) -> TypeGuard[torch.Tensor]:
-    """Whether this is a strided tensor in the memory of the host, with sizes that are known."""
+DEVICES = ("cpu", "ocl")
+
+
+def is_plain_tensor(value: Any, device: torch.device | None = None) -> TypeGuard[torch.Tensor]:
+    """Whether this is a strided tensor on the CPU or the device ocl, or on that device, with sizes that are known."""
     return (
         isinstance(value, torch.Tensor)
         and value.layout == torch.strided
-        and value.device.type == "cpu"
+        and (value.device.type in DEVICES if device is None else value.device == device)
         and not value.is_quantized
         and all(isinstance(size, int) for size in (*value.shape, *value.stride()))
     )
@@ -39,8 +44,15 @@ def reason_of(error: Exception) -> str:
 class Translator:
     """Appends nodes to a graph. What they read from outside becomes an input, or a constant where it is known."""
 
-    def __init__(self, constants: Mapping[Node, torch.Tensor], plain: bool = False, graph: Graph | None = None) -> None:
+    def __init__(
+        self,
+        constants: Mapping[Node, torch.Tensor],
+        plain: bool = False,
+        graph: Graph | None = None,
+        device: torch.device | None = None,
+    ) -> None:
         self.graph = graph or Graph()
+        self._device = device or torch.device("cpu")  # where all tensors are
         self._plain = plain  # inputs and outputs are row-major, whatever was traced
         self.inputs: list[Node] = []  # in the order of the graph's
         self._constants = constants
@@ -63,7 +75,8 @@ class Translator:
         if found is None:
             raise UnsupportedError("no converter")
         for argument in node.all_input_nodes:
-            self._check(argument.meta.get("val"))
+            if argument not in self._constants:
+                self._check(argument.meta.get("val"))
         self._check(node.meta.get("val"))
         call = Call(self.graph, node, self.operand, self._reshaped)
         try:
@@ -77,11 +90,10 @@ class Translator:
         self._compare(call, result)
         return result
 
-    @staticmethod
-    def _check(value: Any) -> None:
+    def _check(self, value: Any) -> None:
         for each in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(each, torch.Tensor):
-                if not is_plain_tensor(each):
+                if not is_plain_tensor(each, self._device):
                     raise UnsupportedError("a tensor on another device, sparse, or of a size that depends on data")
                 dtype_name(each.dtype)
             elif isinstance(each, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -130,6 +142,9 @@ class Translator:
         tensor = self._constants[node].detach()
         if dense_layout(tensor.shape, tensor.stride()) is None or tensor.is_neg() or tensor.is_conj():
             tensor = tensor.resolve_neg().resolve_conj().contiguous()
+        if tensor.device.type != "cpu":
+            handle = ffi.cast("pl_tensor", torch.ops.pylayout_ocl.handle(tensor))
+            return self.graph.constant(adopt(handle), name=node.name)
         return self.graph.constant(tensor, name=node.name)
 
     def _input(self, node: Node) -> Value:

@@ -14,11 +14,11 @@ torch = pytest.importorskip("torch")
 
 import pylayout as pl  # noqa: E402
 import pylayout.ocl  # noqa: E402
-from pylayout.errors import UnsupportedError  # noqa: E402
+from pylayout.ocl.build import UnknownVersionError  # noqa: E402
 
 try:
     pylayout.ocl.load()
-except UnsupportedError as error:
+except UnknownVersionError as error:
     pytest.skip(f"no device ocl: {error}", allow_module_level=True)
 if not torch.ocl.is_available():
     pytest.skip("no OpenCL device", allow_module_level=True)
@@ -341,5 +341,59 @@ def test_an_unknown_pytorch_is_refused(monkeypatch):
     from pylayout.ocl import build
 
     monkeypatch.setattr(torch, "__version__", "1.4.0")
-    with pytest.raises(UnsupportedError, match=r"made for PyTorch .*this is 1.4.0; torch.compile"):
+    with pytest.raises(UnknownVersionError, match=r"made for PyTorch .*this is 1.4.0; torch.compile"):
         build.library()
+
+
+# ---- compiled ----
+
+
+def _compiled(module):
+    torch._dynamo.reset()
+    return torch.compile(module, backend="pylayout", options={"deterministic": True})
+
+
+def test_compiled_inference_on_the_device():
+    import pylayout.torch
+
+    torch.manual_seed(0)
+    here = _network().eval()
+    there = copy.deepcopy(here).to(OCL)
+    x = numbers(4, 3, 12, 12)
+    pylayout.torch.reset()
+    fast = _compiled(there)
+    with torch.no_grad():
+        made = fast(x.to(OCL))
+        assert made.device == torch.device(OCL)
+        torch.testing.assert_close(made.cpu(), here(x), rtol=1e-4, atol=1e-4)
+        for module in (here, there):
+            module[0].weight.mul_(2)
+        torch.testing.assert_close(fast(x.to(OCL)).cpu(), here(x), rtol=1e-4, atol=1e-4)
+    graph = pylayout.torch.report().graphs[-1]
+    assert len(graph.plans) == 1 and graph.left == () and graph.plans[0].device == "opencl:0"
+
+
+def test_compiled_training_on_the_device():
+    torch.ocl.set_fallback("silent")
+    torch.manual_seed(0)
+    here = _network()
+    there = copy.deepcopy(here).to(OCL)
+    x = numbers(4, 3, 12, 12)
+    here(x).square().mean().backward()
+    _compiled(there)(x.to(OCL)).square().mean().backward()
+    for mine, wanted in zip(there.parameters(), here.parameters(), strict=True):
+        assert mine.grad.device == torch.device(OCL)
+        torch.testing.assert_close(mine.grad.cpu(), wanted.grad, rtol=1e-3, atol=1e-4)
+
+
+# ---- automatic mixed precision ----
+
+
+def test_autocast():
+    linear = torch.nn.Linear(8, 4).to(OCL)
+    x = numbers(2, 8)
+    with torch.autocast("ocl", dtype=torch.bfloat16):
+        made = linear(x.to(OCL))
+        assert made.dtype == torch.bfloat16
+        assert torch.softmax(made, 1).dtype == torch.float32
+    torch.testing.assert_close(made.float().cpu(), linear.cpu()(x), rtol=5e-2, atol=5e-2)

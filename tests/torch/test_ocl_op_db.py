@@ -6,11 +6,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # torch.testing._internal needs it
 
 import pylayout.ocl  # noqa: E402
-from pylayout.errors import UnsupportedError  # noqa: E402
+from pylayout.ocl.build import UnknownVersionError  # noqa: E402
 
 try:
     pylayout.ocl.load()
-except UnsupportedError as error:
+except UnknownVersionError as error:
     pytest.skip(f"no device ocl: {error}", allow_module_level=True)
 if not torch.ocl.is_available():
     pytest.skip("no OpenCL device", allow_module_level=True)

@@ -125,15 +125,26 @@ void run_plan(int64_t plan, const std::vector<at::Tensor>& inputs, const std::ve
   check(pl_plan_run(reinterpret_cast<pl_plan>(plan), given.data(), given.size(), made.data(), made.size()));
 }
 
+// The library's tensor over a tensor of the device, as the number of a handle that is the caller's.
+int64_t handle_of(const at::Tensor& tensor) {
+  pl_tensor same = nullptr;
+  check(pl_tensor_retain(view_of(tensor).get(), &same));
+  return reinterpret_cast<int64_t>(same);
+}
+
 TORCH_LIBRARY(pylayout_ocl, m) {
   m.def("random_state(int device) -> Tensor", random_state);
   m.def("set_random_state(int device, Tensor state) -> ()", set_random_state);
   m.def("seed(int device, int value) -> ()", seed);
   m.def("initial_seed(int device) -> int",
         [](int64_t device) { return int64_t(default_generator(c10::DeviceIndex(device)).current_seed()); });
+  m.def("handle(Tensor tensor) -> int");
   m.def("run_plan(int plan, Tensor[] inputs, Tensor(a!)[] outputs) -> ()");
 }
 
-TORCH_LIBRARY_IMPL(pylayout_ocl, PrivateUse1, m) { m.impl("run_plan", run_plan); }
+TORCH_LIBRARY_IMPL(pylayout_ocl, PrivateUse1, m) {
+  m.impl("handle", handle_of);
+  m.impl("run_plan", run_plan);
+}
 
 }  // namespace

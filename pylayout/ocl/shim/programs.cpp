@@ -353,7 +353,4 @@ void register_op(const char* name) {
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&by_program>()); }
 
-// Ops that are made of others by their autocast: nothing is cast that PyTorch does not name for the device.
-TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
-
 }  // namespace ocl

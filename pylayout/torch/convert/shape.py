@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-
 from ..call import Call, Operand, require
 from ..dtypes import dense_layout
 from ..registry import converter
@@ -87,7 +85,7 @@ def clone(call: Call, x: Operand, memory_format: Any = None) -> Operand:
 
 @converter("_to_copy.default", "prims.convert_element_type.default")
 def to_copy(call: Call, x: Operand, dtype: Any = None, **others: Any) -> Operand:
-    require(others.get("device") in (None, torch.device("cpu")), "another device")
+    require(others.get("device") in (None, call.device()), "another device")
     wanted = call.dtype()
     # Floats that an integer cannot hold: PyTorch leaves open what they become, and programs see what it does.
     require(
@@ -219,7 +217,7 @@ def as_strided(
 
 @converter("full_like.default", "zeros_like.default", "ones_like.default", moves=True)
 def like(call: Call, x: Operand, value: Any = None, **options: Any) -> Operand:
-    require(options.get("device") in (None, torch.device("cpu")), "another device")
+    require(options.get("device") in (None, call.device()), "another device")
     if value is None:
         value = 1 if str(call.node.target) == "aten.ones_like.default" else 0
     made: Operand = call.op("expand", call.tensor(call.cast(value, call.dtype()), call.dtype()), list(call.shape()))
