@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..errors import DeviceError
-from .register import failure, shim
+from .shim import shim, state
 
 __all__ = [
     "DeviceProperties", "Event", "Fallback", "Stream", "clear_fallbacks", "current_device", "current_stream",
@@ -68,7 +68,7 @@ def _index(device: Any) -> int:
         shim().call("set_device", index)  # says so
     count = device_count()
     if not 0 <= index < count:
-        why = f" ({failure()})" if count == 0 and failure() else ""
+        why = f" ({state.failure})" if count == 0 and state.failure else ""
         raise DeviceError(f"torch.ocl: device index is {index}, expected one of {count} devices{why}")
     return index
 
@@ -252,8 +252,8 @@ def get_rng_state_all() -> list[torch.Tensor]:
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
-    for index, state in enumerate(new_states):
-        set_rng_state(state, index)
+    for index, kept in enumerate(new_states):
+        set_rng_state(kept, index)
 
 
 # ---- what runs on the CPU ----

@@ -10,20 +10,12 @@ import torch
 from torch.utils import backend_registration
 
 from ..errors import Error, UnsupportedError
-from .shim import MAKER, STARTER, Shim
+from .shim import MAKER, STARTER, Shim, shim, state
 
-__all__ = ["register", "shim"]
+__all__ = ["register"]
 
 _NAME = "ocl"
-_shim: Shim | None = None
 _kept: list[Any] = []  # callbacks, which the shim calls as long as the process runs
-_failure = ""  # why there are no devices
-
-
-def shim() -> Shim:
-    if _shim is None:
-        raise UnsupportedError("PyTorch has no device ocl in this process; pylayout.ocl.load() says why")
-    return _shim
 
 
 def _print_from_host() -> None:
@@ -39,14 +31,8 @@ def _print_from_host() -> None:
     _tensor_str._tensor_str = from_host
 
 
-def failure() -> str:
-    """Why there is no device; "" where there is one, or nobody has asked yet."""
-    return _failure
-
-
 def register() -> None:
     """What `pylayout.ocl.load` does."""
-    global _shim
     from .build import library
 
     taken = torch._C._get_privateuse1_backend_name()
@@ -55,7 +41,7 @@ def register() -> None:
     path = library()
     backend_registration.rename_privateuse1_backend(_NAME)
     made = Shim(str(path))
-    _shim = made
+    state.shim = made
     _kept.append(STARTER(_start))
     made.set_starter(_kept[-1])
     _kept.append(MAKER(_make))
@@ -71,7 +57,6 @@ def register() -> None:
 
 def _start(use: int) -> None:
     """Called by the shim: gives it the library's context and the names of devices; before the first use, ops, too."""
-    global _failure
     try:
         if use:
             from .kernels import register_kernels
@@ -86,11 +71,11 @@ def _start(use: int) -> None:
         address = int(ffi.cast("uintptr_t", handle()))
         texts = (ctypes.c_char_p * max(1, len(names)))(*[name.encode() for name in names])
         shim().call("start", address, texts, len(names))
-        _failure = "" if names else "no OpenCL device was found: `pylayout doctor` says what was looked for"
+        state.failure = "" if names else "no OpenCL device was found: `pylayout doctor` says what was looked for"
     except Exception as error:
-        _failure = str(error) or type(error).__name__
+        state.failure = str(error) or type(error).__name__
         if use:
-            warnings.warn(f"ocl: ops could not be registered: {_failure}", stacklevel=2)
+            warnings.warn(f"ocl: ops could not be registered: {state.failure}", stacklevel=2)
 
 
 def _make(op: bytes, arguments: bytes, device: int, program: int) -> int:

@@ -6,9 +6,9 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import DeviceError
+from ..errors import DeviceError, UnsupportedError
 
-__all__ = ["MAKER", "STARTER", "Shim", "ints", "longs"]
+__all__ = ["MAKER", "STARTER", "Shim", "ints", "longs", "shim", "state"]
 
 STARTER = ctypes.CFUNCTYPE(None, ctypes.c_int)
 MAKER = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p)
@@ -70,3 +70,21 @@ def ints(values: Sequence[int]) -> Any:
 
 def longs(values: Sequence[int]) -> Any:
     return (ctypes.c_int64 * max(1, len(values)))(*values)
+
+
+class _State:
+    """The shim of this process, and why there are no devices; "" where there are, or nobody has asked yet."""
+
+    def __init__(self) -> None:
+        self.shim: Shim | None = None
+        self.failure = ""
+
+
+state = _State()
+
+
+def shim() -> Shim:
+    """The shim of this process. Raises UnsupportedError where there is none."""
+    if state.shim is None:
+        raise UnsupportedError("PyTorch has no device ocl in this process; pylayout.ocl.load() says why")
+    return state.shim
