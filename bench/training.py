@@ -59,7 +59,7 @@ def torch_step(torch: Any, module: Any, x: Any, t: Any, optimizer: Any, run: Any
 
 
 def on_processor(torch: Any, module: Any, images: Any, targets: Any, optimizer: str) -> dict[str, Callable[[], float]]:
-    engines = {}
+    engines: dict[str, Callable[[], float]] = {}
     for name in ("torch", "torch:channels_last"):
         own, x = copy.deepcopy(module), images
         if name == "torch:channels_last":

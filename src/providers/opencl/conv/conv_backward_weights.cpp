@@ -105,6 +105,50 @@ void list_conv_backward_weights_mma(const Op& op, OpenclDevice& device, Candidat
 
 namespace {
 
+// On CPUs, by the kernels that take a whole op: nothing where its last windows end before the input does.
+void list_for_processors(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const int spatial = spatial_rank(op);
+  const auto exchange = [](const TensorDesc& desc) {
+    Dims shape = desc.shape;
+    std::swap(shape[0], shape[1]);
+    return TensorDesc::dense(desc.dtype, shape);
+  };
+  std::vector<int64_t> padding(size_t(2 * spatial));
+  for (int axis = 0; axis < spatial; ++axis) {
+    const auto at = [&](const char* name) { return op.attributes.integers(name)[size_t(axis)]; };
+    const int64_t reach = (op.in(1).shape[2 + axis] - 1) * at("stride") + 1;
+    const int64_t end =
+        (op.out().shape[2 + axis] - 1) * at("dilation") + reach - op.in(0).shape[2 + axis] - at("padding");
+    if (end < 0) return;
+    padding[size_t(axis)] = at("padding");
+    padding[size_t(spatial + axis)] = end;
+  }
+  Attributes attributes;
+  attributes.set("padding", padding);
+  attributes.set("stride", op.attributes.integers("dilation"));
+  attributes.set("dilation", op.attributes.integers("stride"));
+  Op convolution =
+      make_op(*find_schema(concat("conv", spatial, "d")), attributes, {exchange(op.in(0)), exchange(op.in(1)), {}, {}});
+  convolution.math = op.math;
+  CandidateList list;
+  list.whole_space = out.whole_space;
+  list_conv_rows(convolution, device, list);
+  list_conv_tiled(convolution, device, list);
+  Dims exchanged_dims{1, 0};
+  for (int i = 2; i < spatial + 2; ++i) exchanged_dims.push_back(i);
+  const auto back = [&](TensorDesc& desc, const TensorDesc& own) {
+    desc = own.with_layout(desc.layout.permuted(exchanged_dims));
+  };
+  for (Candidate& candidate : list.candidates) {
+    if (!candidate.packings.empty()) continue;
+    candidate.inputs.resize(2);
+    for (int i : {0, 1}) back(candidate.inputs[size_t(i)], op.in(i));
+    back(candidate.outputs[0], op.out());
+    candidate.in_place = 0;
+    out.add(std::move(candidate));
+  }
+}
+
 // ---- depthwise ----
 
 std::unique_ptr<Kernel> prepare_depthwise(OpenclDevice& device, const Op& op, const Candidate& candidate,
@@ -179,6 +223,7 @@ void list_conv_backward_weights(const Op& op, OpenclDevice& device, CandidateLis
     add_conv_local(op, device, base, as_convolution(op, base), out);
   }
   if (units && others > 0) beside_matrix_unit(out, others);
+  if (is_product(op) && device.capabilities().cpu) list_for_processors(op, device, out);
   list_depthwise(op, device, out);
   add_per_layout(op, "conv_backward_weights_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(candidate.inputs[0].layout);
