@@ -122,6 +122,9 @@ add("conv3d", normal((1, 16, 4, 5, 6), (16, 1, 3, 3, 3)), conv(3), groups=16, pa
 add("conv_transpose1d", normal((2, 6, 9), (6, 4, 3), (4,)), conv(1, True), stride=2, padding=1, output_padding=1)
 add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3), (5,)), conv(2, True), stride=2, padding=1)
 add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 3, 2)), conv(2, True), groups=2, dilation=2)
+# As Winograd's algorithm does it.
+for _padding in (1, 0, 2):
+    add("conv_transpose2d", normal((2, 18, 9, 10), (18, 35, 3, 3), (35,)), conv(2, True), padding=_padding)
 add("conv_transpose3d", normal((1, 4, 3, 4, 5), (4, 3, 2, 2, 2), (3,)), conv(3, True), stride=(1, 2, 2))
 add(
     "linear",

@@ -407,6 +407,36 @@ def test_fifty_steps_are_as_pytorchs(optimizer: str, device: str, rng: np.random
     np.testing.assert_allclose(losses, wanted, rtol=0, atol=0.05)
 
 
+def test_weights_that_train_are_packed_in_every_run(rng: np.random.Generator) -> None:
+    """Forms that no layout describes, each made once in a run, for kernels that inference has."""
+    import torch.nn.functional as f
+
+    images = rng.standard_normal((4, 32, 28, 28)).astype("f4")
+    first, second = ((rng.standard_normal((32, 32, 3, 3)) * 0.06).astype("f4") for _ in range(2))
+    graph = pl.Graph()
+    w, v = graph.parameter("w", first), graph.parameter("v", second)
+    y = graph.conv2d(graph.relu(graph.conv2d(graph.input("x", images.shape), w, padding=1)), v, padding=1)
+    y = graph.conv2d(y, w, padding=1)  # a second time
+    loss = (y * y).mean()
+    graph.output(loss, "loss")
+    pl.training.sgd(graph, loss, lr=0.2)
+    plan = pl.compile(graph, tune="off", device="cpu")
+    packed = [s["implementation"] for s in plan.summary()["steps"] if s["kind"] == "pack"]
+    used = [choice for choice in plan.summary()["choices"] if set(choice["inputs"]) & set(packed)]
+    assert len(used) == 5, "the forward convolutions and two gradients by x, by kernels that pack weights"
+    assert len(packed) == 4, packed  # w and v, as they are and transposed: the third convolution has the first one's
+    own = [torch.from_numpy(a.astype("f8")).requires_grad_() for a in (first, second)]
+    for _ in range(3):
+        x = torch.from_numpy(images).double()
+        z = f.conv2d(f.conv2d(f.conv2d(x, own[0], padding=1).relu(), own[1], padding=1), own[0], padding=1)
+        want = (z * z).mean()
+        for t, grad in zip(own, torch.autograd.grad(want, own), strict=True):
+            t.data -= 0.2 * grad
+        assert float(plan.run(images)[0]) == pytest.approx(float(want.detach()), rel=1e-4)
+    for name, t in zip("wv", own, strict=True):
+        np.testing.assert_allclose(plan.state(name), t.detach().numpy(), rtol=0, atol=2e-5)
+
+
 def test_learning_rate_and_steps_are_states(tmp_path: Any) -> None:
     graph = pl.Graph()
     w = graph.parameter("w", np.array([3.0, 4.0], "f4"))

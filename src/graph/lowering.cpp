@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "dispatch/cost_model.h"
+
 namespace pl {
 
 Lowering::Lowering(Program& program, Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
@@ -219,19 +221,43 @@ Program::Place Lowering::obtain(ValueId value, const TensorDesc& wanted, Device&
   return place;
 }
 
+Program::Place Lowering::packed(size_t node, const Packing& packing, const std::string& cause) {
+  const State& state = state_of(node);
+  const Candidate& candidate = state.way->candidate;
+  Device& device = *nodes_[node].device;
+  const ValueId value = graph_.node(node).inputs[size_t(packing.input)];
+  const auto [it, added] = packed_.try_emplace({value, candidate.provider + "/" + packing.form, &device});
+  if (!added) return it->second;
+  const TensorDesc& wanted = state.inputs[size_t(packing.input)];
+  Step step;
+  step.kind = Step::Kind::pack;
+  step.node = int(node);
+  step.device = &device;
+  step.packing = packing;
+  step.provider = candidate.provider;
+  step.inputs = {obtain(value, wanted, device, int(node), cause, nullptr)};
+  step.input_descs = {wanted};
+  step.cause = cause;
+  step.expected_ms = estimate_ms(candidate, packing, context_.catalog().rates(device));
+  it->second = new_storage(Storage::Kind::arena, 0, device, packing.bytes);
+  step.outputs = {it->second};
+  emit(std::move(step));
+  return it->second;
+}
+
 Program::Place Lowering::argument(size_t node, size_t input) {
   const ValueId value = graph_.node(node).inputs[input];
   const State& state = state_of(node);
   if (value == kNoValue || !state.inputs[input].present) return {};
   const std::string cause = name_of_argument(node, input);
-  if (graph_.is_constant(value))
-    if (const Packing* packing = state.way ? state.way->candidate.packing_of(int(input)) : nullptr) {
-      Device& device = *nodes_[node].device;
-      const BufferRef packed = constants_.packed(graph_, value, state.way->candidate, *packing, device, cause);
-      const Place place = new_storage(Storage::Kind::constant, 0, device, packing->bytes);
-      program_.storages_.back().constant = packed;
-      return place;
-    }
+  if (const Packing* packing = state.way ? state.way->candidate.packing_of(int(input)) : nullptr) {
+    if (!graph_.is_constant(value)) return packed(node, *packing, cause);
+    Device& device = *nodes_[node].device;
+    const BufferRef packed = constants_.packed(graph_, value, state.way->candidate, *packing, device, cause);
+    const Place place = new_storage(Storage::Kind::constant, 0, device, packing->bytes);
+    program_.storages_.back().constant = packed;
+    return place;
+  }
   return obtain(value, state.inputs[input], *nodes_[node].device, int(node), cause, nullptr);
 }
 
@@ -275,7 +301,7 @@ void Lowering::lower_node(size_t index) {
     step.kernel = context_.catalog().kernel(*state.entry, *state.way);
     require(step.kernel != nullptr, Code::unsupported, node.schema->name, ": ", state.way->candidate.implementation,
             " could not be prepared (node \"", node.name, "\")");
-    step.expected_ms = state.ms;
+    step.expected_ms = state.ms - state.packing_ms;
     step.input_descs = state.inputs;
     step.output_descs = state.outputs;
     for (size_t k = 0; k < state.inputs.size(); ++k)

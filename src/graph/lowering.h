@@ -1,6 +1,9 @@
 // Lowering: from an assignment to the steps of a program and the storages they work on.
 #pragma once
 
+#include <map>
+#include <tuple>
+
 #include "graph/program.h"
 
 namespace pl {
@@ -37,6 +40,8 @@ class Lowering {
   void share_storages();
   Place place_of_result(ValueId value, const TensorDesc& desc, Device& device);
   Place argument(size_t node, size_t input);
+  // What is no constant, packed for the op; once in a run for all ops that want the same form.
+  Place packed(size_t node, const Packing& packing, const std::string& cause);
   // The value in this description on this device, converted if need be, into `target` if that is given.
   Place obtain(ValueId value, const TensorDesc& wanted, Device& device, int node, const std::string& cause,
                const Place* target);
@@ -61,6 +66,8 @@ class Lowering {
   std::vector<Slice> slices_;             // by value
   std::vector<int> output_of_;            // by value: the output whose memory it is made in, -1: none
   std::vector<Place> reserved_;           // by value: its place, given before it is made
+  // Packed forms of values by value, provider and form, and device.
+  std::map<std::tuple<ValueId, std::string, Device*>, Place> packed_;
 };
 
 }  // namespace pl

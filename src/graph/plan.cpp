@@ -385,13 +385,15 @@ std::string Plan::summary_json() const {
       reorders += !op;
       (op ? op_ms : reorder_ms) += step.expected_ms;
       if (!op) reorder_bytes += bytes;
-      constexpr const char* kinds[] = {"op", "reorder", "transfer", "copy"};
+      constexpr const char* kinds[] = {"op", "reorder", "transfer", "copy", "pack"};
       json.object().field("kind", std::string(kinds[int(step.kind)]));
       json.field("node", step.node < 0 ? std::string() : part->graph.node(size_t(step.node)).name);
       if (op) json.field("op", part->graph.node(size_t(step.node)).schema->name);
       if (step.way)
         json.field("provider", step.way->candidate.provider)
             .field("implementation", step.way->candidate.implementation);
+      if (step.kind == Program::Step::Kind::pack)
+        json.field("provider", step.provider).field("implementation", step.packing.form);
       json.key("inputs").list();
       for (size_t i = 0; i < step.input_descs.size(); ++i) {
         const TensorDesc& desc = step.input_descs[i];

@@ -345,6 +345,7 @@ void Program::run_step(const Step& step, Buffer* const* slots) {
   switch (step.kind) {
     case Step::Kind::op:
     case Step::Kind::reorder: step.kernel->run({slots, outputs, outputs[step.outputs.size()]}); break;
+    case Step::Kind::pack: step.packing.pack(*slots[0], *outputs[0]); break;
     case Step::Kind::copy: step.device->copy(*slots[0], *outputs[0], step.outputs[0].bytes); break;
     case Step::Kind::transfer: {
       Device &from = slots[0]->device(), &to = outputs[0]->device();
@@ -368,7 +369,11 @@ void Program::record(const Step& step, Buffer* const* slots) {
   ProfileEvent event;
   event.kind = step.kind == Step::Kind::op ? "op" : step.kind == Step::Kind::transfer ? "transfer" : "reorder";
   event.op = step.kind == Step::Kind::op ? step.entry->op.schema->name : event.kind;
-  if (step.way) {
+  if (step.kind == Step::Kind::pack) {
+    event.provider = step.provider;
+    event.implementation = step.packing.form;
+    event.bytes = double(step.inputs[0].bytes + step.outputs[0].bytes);
+  } else if (step.way) {
     event.provider = step.way->candidate.provider;
     event.implementation = step.way->candidate.implementation;
     event.bytes = bytes_of(step.entry->op);
@@ -384,7 +389,11 @@ void Program::record(const Step& step, Buffer* const* slots) {
     if (desc.present) event.inputs.push_back(desc.str(weights));
   }
   for (const TensorDesc& desc : step.output_descs) event.outputs.push_back(desc.str());
-  event.role = step.kind == Step::Kind::op ? "" : step.node < 0 ? "output" : "activation";
+  if (step.kind == Step::Kind::pack) event.outputs = {step.packing.form};
+  event.role = step.kind == Step::Kind::op     ? ""
+               : step.kind == Step::Kind::pack ? "weights"
+               : step.node < 0                 ? "output"
+                                               : "activation";
   event.cause = step.kind == Step::Kind::op ? names_[size_t(step.node)] : step.cause;
   event.thread = std::hash<std::thread::id>()(std::this_thread::get_id());
   event.start_ms = profile.now_ms();

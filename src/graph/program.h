@@ -92,9 +92,11 @@ class Program {
     size_t bytes = 0;
   };
   struct Step {
-    enum class Kind { op, reorder, transfer, copy };
+    enum class Kind { op, reorder, transfer, copy, pack };
     Kind kind = Kind::op;
-    int node = -1;  // of the graph: the op, or the one that a conversion is for; -1: an output of the graph
+    int node = -1;         // of the graph: the op, or the one that a conversion is for; -1: an output of the graph
+    Packing packing;       // of kind pack: what is no constant, into the form that an op wants
+    std::string provider;  // of kind pack
     EntryRef entry;
     Way* way = nullptr;
     std::shared_ptr<Kernel> kernel;

@@ -217,12 +217,18 @@ class Lister {
   void add_ways(const Node& node, const EntryRef& entry, const std::set<std::string>& without, NodeStates& result) {
     for (Way& way : entry->ways) {
       if (!way.usable || without.count(way.candidate.provider)) continue;
-      // What is not constant here would have to be packed in every run.
-      const auto& packings = way.candidate.packings;
-      if (std::any_of(packings.begin(), packings.end(),
-                      [&](const Packing& p) { return !graph_.is_constant(node.inputs[size_t(p.input)]); }))
-        continue;
+      // What is not constant is packed in every run: a weight in training.  On devices other than `cpu` that may wait
+      // for the host.
+      double packing_ms = 0;
+      bool packs = false;
+      for (const Packing& packing : way.candidate.packings) {
+        if (graph_.is_constant(node.inputs[size_t(packing.input)])) continue;
+        packs = true;
+        packing_ms += estimate_ms(way.candidate, packing, context_.catalog().rates(*result.device));
+      }
+      if (packs && !result.device->is_cpu()) continue;
       State state;
+      state.packing_ms = packing_ms;
       state.way = &way;
       state.entry = entry;
       state.inputs = way.candidate.inputs;
@@ -295,7 +301,8 @@ std::vector<NodeStates> list_states(const Graph& graph, Context& context, const 
 }
 
 double cost_of(const State& state) {
-  return state.dense && state.dense->measured && !state.way->measured ? state.dense->ms : state.way->ms;
+  const bool dense = state.dense && state.dense->measured && !state.way->measured;
+  return (dense ? state.dense->ms : state.way->ms) + state.packing_ms;
 }
 
 void refresh_states(std::vector<NodeStates>& nodes) {

@@ -96,8 +96,8 @@ void list(const Op& op, CandidateList& out) {
     list_depthwise(op, out);
     list_pointwise(op, out);
     list_direct(op, out);
-    list_winograd(op, *winograd_isas().list[0], out);
   }
+  list_winograd(op, *winograd_isas().list[0], out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     ConvBody body;
     body.transposed = transposed;

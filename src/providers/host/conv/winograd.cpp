@@ -1,4 +1,7 @@
-// Candidates of kind conv by Winograd's algorithm (winograd.h): how the work is cut and shared.
+// Candidates of kinds conv and conv_transpose by Winograd's algorithm (winograd.h): how the work is cut and shared.
+//
+// A transposed convolution of stride 1 is a convolution with the filters turned round, the channels exchanged, and a
+// padding of 2 less its own: the gradient of a convolution by its input.
 //
 // Tiles are the 4 x 4 pieces of y, counted through all images.  A piece of work is a block of tiles: its windows of x
 // are transformed, multiplied by the weights one panel of output channels after the other, and each panel's products
@@ -29,6 +32,7 @@
 #include "core/threads.h"
 #include "ops/spatial.h"
 #include "providers/host/common/host.h"
+#include "providers/host/common/simd.h"
 #include "providers/host/pointwise/functions.h"
 
 namespace pl::host {
@@ -60,6 +64,7 @@ int64_t point_distance(int64_t lines) { return (lines | 1) * kLanes; }
 
 struct Geometry {
   const WinogradKernels* kernels;
+  bool transposed;  // weights are (ic, oc, 3, 3), and turned round
   bool late;        // weights are transformed as they are used
   int most_blocks;  // of output channels in a panel
   int64_t images, ic, oc;
@@ -104,44 +109,54 @@ struct Geometry {
 
 // ---- weights ----
 
-// One filter in the domain of the transform: G g G^T, in double.  winograd_kernels.h has the formulas.
-void transform_filter(const float* g, double* out) {
+// Filters of kLanes output channels in the domain of the transform: G g G^T, in double.  winograd_kernels.h has the
+// formulas.  u[point * distance + lane] of g[tap][lane].
+PL_VECTORISED void transform_filters(const float* g, float* u, int64_t distance) {
   constexpr double a = 0.625, b = 1.5, a2 = a * a, b2 = b * b;
   constexpr double p = 1 / (2 * a2 * (a2 - b2)), q = 1 / (2 * b2 * (b2 - a2));
   constexpr double rows[kWindow][kFilter] = {{1 / (a2 * b2), 0, 0}, {p, p * a, p * a2},  {p, -p * a, p * a2},
                                              {q, q * b, q * b2},    {q, -q * b, q * b2}, {0, 0, 1}};
-  double half[kWindow][kFilter];  // G g
-  for (int i = 0; i < kWindow; ++i)
+  double half[kFilter][kLanes];  // a row of G g
+  for (int i = 0; i < kWindow; ++i) {
     for (int c = 0; c < kFilter; ++c)
-      half[i][c] = rows[i][0] * double(g[c]) + rows[i][1] * double(g[3 + c]) + rows[i][2] * double(g[6 + c]);
-  for (int i = 0; i < kWindow; ++i)
-    for (int j = 0; j < kWindow; ++j)
-      out[i * kWindow + j] = half[i][0] * rows[j][0] + half[i][1] * rows[j][1] + half[i][2] * rows[j][2];
+      for (int lane = 0; lane < kLanes; ++lane)
+        half[c][lane] = rows[i][0] * double(g[c * kLanes + lane]) + rows[i][1] * double(g[(3 + c) * kLanes + lane]) +
+                        rows[i][2] * double(g[(6 + c) * kLanes + lane]);
+    for (int j = 0; j < kWindow; ++j) {
+      float* to = u + (i * kWindow + j) * distance;
+      for (int lane = 0; lane < kLanes; ++lane)
+        to[lane] = float(half[0][lane] * rows[j][0] + half[1][lane] * rows[j][1] + half[2][lane] * rows[j][2]);
+    }
+  }
 }
 
-// From (oc, ic, 3, 3) to u[panel][point][ic][lane], or g[panel][ic][3 * 3][lane].
+// From (oc, ic, 3, 3), or transposed, to u[panel][point][ic][lane], or g[panel][ic][3 * 3][lane].
 void pack_weights(const Geometry& g, const float* weights, float* packed) {
-  const int points = g.filter_points();
+  constexpr int taps = kFilter * kFilter;
   const int64_t channels = g.ic_blocks() * kLanes;
-  parallel_for(g.oc_blocks(), double(channels * kLanes * points) * 5, [&](int64_t begin, int64_t end) {
+  // From one output channel to the next, and from one input channel; backwards from the last tap where turned round.
+  const int64_t o_step = g.transposed ? taps : g.ic * taps, i_step = g.transposed ? g.oc * taps : taps;
+  const int64_t first_tap = g.transposed ? taps - 1 : 0, tap_step = g.transposed ? -1 : 1;
+  parallel_for(g.oc_blocks(), double(channels * kLanes * g.filter_points()) * 0.5, [&](int64_t begin, int64_t end) {
+    float filters[taps * kLanes];
     for (int64_t block = begin; block < end; ++block) {
-      const int64_t panel = block / g.most_blocks;
+      const int64_t panel = block / g.most_blocks, exist = std::min<int64_t>(kLanes, g.oc - block * kLanes);
       const int64_t lanes = int64_t(g.panel_blocks(panel)) * kLanes;
       float* first = packed + g.panel_offset(panel) + block % g.most_blocks * kLanes;
-      for (int64_t i = 0; i < channels; ++i)
-        for (int lane = 0; lane < kLanes; ++lane) {
-          const int64_t o = block * kLanes + lane;
-          const bool exists = i < g.ic && o < g.oc;
-          const float* filter = weights + (o * g.ic + i) * kFilter * kFilter;
-          if (g.late) {
-            for (int k = 0; k < points; ++k) first[(i * points + k) * lanes + lane] = exists ? filter[k] : 0.0f;
-            continue;
+      std::fill(filters, filters + taps * kLanes, 0.0f);
+      for (int64_t i = 0; i < channels; ++i) {
+        if (i == g.ic) std::fill(filters, filters + taps * kLanes, 0.0f);  // the rest of the last block
+        if (i < g.ic)
+          for (int64_t lane = 0; lane < exist; ++lane) {
+            const float* filter = weights + (block * kLanes + lane) * o_step + i * i_step + first_tap;
+            for (int k = 0; k < taps; ++k) filters[k * kLanes + lane] = filter[k * tap_step];
           }
-          double transformed[kPoints] = {};
-          if (exists) transform_filter(filter, transformed);
-          for (int point = 0; point < points; ++point)
-            first[(point * channels + i) * lanes + lane] = float(transformed[point]);
-        }
+        if (!g.late)
+          transform_filters(filters, first + i * lanes, channels * lanes);
+        else
+          for (int k = 0; k < taps; ++k)
+            std::copy(filters + k * kLanes, filters + (k + 1) * kLanes, first + (i * taps + k) * lanes);
+      }
     }
   });
 }
@@ -356,6 +371,7 @@ const WinogradIsas& winograd_isas() {
 
 void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& out) {
   const TensorDesc &x = op.in(0), &weight = op.in(1);
+  const bool transposed = op.schema->kind == "conv_transpose";
   if (x.rank() != 4 || weight.shape[2] != kFilter || weight.shape[3] != kFilter) return;  // of no interest here
   std::string reason;
   const Window rows = window_of(op, 0), columns = window_of(op, 1);
@@ -370,9 +386,12 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
     reason = concat("x is larger than ", kMostPixels, " pixels along an axis");
   else if (groups != 1)
     reason = concat("groups is ", groups, ", expected 1");
-  else if (x.shape[1] < kFewChannels || weight.shape[0] < kFewChannels)
-    reason = concat("x.c is ", x.shape[1], " and weight.oc is ", weight.shape[0], ", expected at least ", kFewChannels,
-                    ": with fewer channels the transforms cost more than they save");
+  else if (transposed && std::max({rows.begin, rows.end, columns.begin, columns.end}) >= kFilter)
+    reason = concat("padding reaches ", std::max({rows.begin, rows.end, columns.begin, columns.end}),
+                    ", expected less than ", kFilter);
+  else if (x.shape[1] < kFewChannels || op.out().shape[1] < kFewChannels)
+    reason = concat("x.c is ", x.shape[1], " and weight.oc is ", op.out().shape[1], ", expected at least ",
+                    kFewChannels, ": with fewer channels the transforms cost more than they save");
   if (!reason.empty()) {
     out.refuse("host", op.schema->name + ": Winograd: " + reason);
     return;
@@ -381,11 +400,13 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
     for (bool late : {false, true}) {
       Geometry g{};
       g.kernels = &kernels;
+      g.transposed = transposed;
       g.late = late;
       g.most_blocks = kernels.panel_blocks;
-      g.images = x.shape[0], g.ic = x.shape[1], g.oc = weight.shape[0];
+      g.images = x.shape[0], g.ic = x.shape[1], g.oc = op.out().shape[1];
       g.h = int(rows.in), g.w = int(columns.in), g.oh = int(rows.out), g.ow = int(columns.out);
-      g.pad_top = int(rows.begin), g.pad_left = int(columns.begin);
+      g.pad_top = int(transposed ? kFilter - 1 - rows.begin : rows.begin);
+      g.pad_left = int(transposed ? kFilter - 1 - columns.begin : columns.begin);
       g.x = window_as(x, layout), g.y = window_as(op.out(), layout);
       if (op.has(3) && !g.y.is_dense()) continue;  // the residual lies as y does
       g.bias = op.has(2), g.residual = op.has(3);
@@ -412,7 +433,8 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       candidate.efficiency = kReached;
       if (g.residual) candidate.in_place = 1u << 3;  // added to each output as it is stored
       // The panels' width decides the order of the weights.
-      const std::string name = concat(late ? "winograd_late:" : "winograd:", g.most_blocks * kLanes);
+      const std::string name =
+          concat(late ? "winograd_late:" : "winograd:", g.most_blocks * kLanes, transposed ? ":transposed" : "");
       candidate.packings.push_back({1, name, g.weight_floats() * sizeof(float), [g](Buffer& source, Buffer& packed) {
                                       pack_weights(g, static_cast<const float*>(source.host()),
                                                    static_cast<float*>(packed.host()));
