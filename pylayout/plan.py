@@ -207,6 +207,7 @@ class Plan:
         recalled: whether choices and trials are those of an earlier compilation of the same graph.
         tuning: "state": "live" while others compete in runs, then "settled", or "pinned" (`freeze`); how many were
         "tried", and the ms that this cost ("spent_ms").
+        phases: of a plan that trains, the ms expected of "forward", "backward" and "update"; each step has its "phase".
         choices: for each node what was chosen, its `next` best and the margin: what the whole would cost more with it.
         """
         text = ffi.new("char **")

@@ -92,6 +92,17 @@ class Profile:
             "causes": causes,
         }
 
+    def phases(self, plan: Any) -> dict[str, float]:
+        """The ms of forward pass, backward pass and update in a recording of runs of a plan that trains."""
+        steps = plan.summary()["steps"]
+        phase_of = {step["node"]: step["phase"] for step in steps if "phase" in step}
+        sums = dict.fromkeys(("forward", "backward", "update"), 0.0)
+        for event in self.events:
+            node = event["cause"] if event["kind"] == "op" else event["cause"].split(": ")[0]
+            if node in phase_of:
+                sums[phase_of[node]] += event["ms"]
+        return sums
+
     def trace(self) -> dict[str, Any]:
         """The events in Chrome's trace event format: a row for each device and host thread."""
         devices = {name: i + 1 for i, name in enumerate(dict.fromkeys(event["device"] for event in self.events))}

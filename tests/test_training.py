@@ -437,6 +437,37 @@ def test_weights_that_train_are_packed_in_every_run(rng: np.random.Generator) ->
         np.testing.assert_allclose(plan.state(name), t.detach().numpy(), rtol=0, atol=2e-5)
 
 
+def test_forward_backward_and_update_are_shown_apart(rng: np.random.Generator) -> None:
+    graph = pl.Graph()
+    network = Network(graph)
+    images, labels = rng.standard_normal((4, 3, 12, 12)).astype("f4"), rng.integers(0, 10, 4)
+    loss = graph.cross_entropy(network.run(graph.input("x", images.shape), resnet_block), labels)
+    graph.output(loss, "loss")
+    pl.training.sgd(graph, loss, momentum=0.9)
+    plan = pl.compile(graph, tune="off", device="cpu")
+    summary = plan.summary()
+    of_op: dict[str, set[str]] = {}
+    for step in summary["steps"]:
+        if step["kind"] == "op":
+            of_op.setdefault(step["op"], set()).add(step["phase"])
+    assert of_op["conv2d"] == {"forward"} and of_op["cross_entropy"] == {"forward"}
+    assert of_op["conv2d_backward_weights"] == {"backward"} and of_op["batch_norm_backward"] == {"backward"}
+    assert of_op["sgd_step"] == {"update"}
+    assert list(summary["phases"]) == ["forward", "backward", "update"]
+    total = sum(step["ms"] for step in summary["steps"] if "phase" in step)
+    assert sum(summary["phases"].values()) == pytest.approx(total)
+    lines = plan.explain().splitlines()
+    assert any(line.startswith("  forward ") and ", backward " in line and ", update " in line for line in lines)
+    with pl.profile() as p:
+        plan.run(images)
+    measured = p.phases(plan)
+    assert all(ms > 0 for ms in measured.values())
+    assert sum(measured.values()) == pytest.approx(p.summary()["total_ms"], rel=0.2)
+    graph = pl.Graph()
+    graph.output(graph.relu(graph.input("x", (3,))), "y")
+    assert pl.compile(graph, tune="off").summary()["phases"] == {}
+
+
 def test_learning_rate_and_steps_are_states(tmp_path: Any) -> None:
     graph = pl.Graph()
     w = graph.parameter("w", np.array([3.0, 4.0], "f4"))

@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "graph/compiler.h"
+#include "graph/phases.h"
 
 namespace pl {
 namespace {
@@ -200,6 +201,17 @@ std::string Plan::explain() const {
   if (recalled_) text += "  chosen by an earlier compilation (tune=\"full\" measures anew)\n";
   for (DType dtype : widened_) text += "  " + why_widened(dtype) + "\n";
   for (const Trial& trial : trials()) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
+  if (!phases_of(graph_).empty()) {
+    double ms[3] = {};
+    for (const auto& part : parts) {
+      const std::vector<Phase> phases = phases_of(part->graph);
+      for (const Program::Step& step : part->program->steps())
+        if (step.node >= 0) ms[int(phases[size_t(step.node)])] += step.expected_ms;
+    }
+    for (Phase phase : {Phase::forward, Phase::backward, Phase::update})
+      text += concat(phase == Phase::forward ? "  " : ", ", name_of(phase), " ", milliseconds(ms[int(phase)]), " ms");
+    text += "\n";
+  }
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts.size() > 1) text += concat("chain ", i + 1, ": ", parts[i]->nodes.size(), " nodes", cut(*parts[i]), "\n");
     text += explain(*parts[i]);

@@ -11,6 +11,7 @@
 #include "dispatch/runner.h"
 #include "graph/compiler.h"
 #include "graph/live.h"
+#include "graph/phases.h"
 #include "graph/sizes.h"
 
 namespace pl {
@@ -377,7 +378,9 @@ std::string Plan::summary_json() const {
   }
   json.end();
   json.key("steps").list();
-  for (const auto& part : current->parts)
+  double phase_ms[3] = {};
+  for (const auto& part : current->parts) {
+    const std::vector<Phase> phases = phases_of(part->graph);
     for (const Program::Step& step : part->program->steps()) {
       const bool op = step.kind == Program::Step::Kind::op;
       const double bytes = step.outputs.empty() ? 0 : double(step.outputs[0].bytes);
@@ -408,8 +411,18 @@ std::string Plan::summary_json() const {
       for (const TensorDesc& desc : step.output_descs)
         if (desc.present) json.value(desc.layout.str() + (op || desc.is_dense() ? "" : " view"));
       json.end();
+      if (!phases.empty() && step.node >= 0) {
+        const Phase phase = phases[size_t(step.node)];
+        phase_ms[int(phase)] += step.expected_ms;
+        json.field("phase", std::string(name_of(phase)));
+      }
       json.field("cause", step.cause).field("bytes", bytes).field("ms", step.expected_ms).end();
     }
+  }
+  json.end().key("phases").object();
+  if (!phases_of(graph_).empty())
+    for (Phase phase : {Phase::forward, Phase::backward, Phase::update})
+      json.field(name_of(phase), phase_ms[int(phase)]);
   json.end();
   json.field("ops", ops).field("views", views).field("concats_in_place", in_place);
   json.key("reorders").object().field("count", reorders).field("bytes", reorder_bytes).field("ms", reorder_ms).end();
