@@ -148,6 +148,7 @@ TEST("convolutions_by_input") {
   run({"conv_transpose2d", "padding=3 dilation=[1,2]", {{1, 6, 9, 8}, {6, 8, 5, 3}}});
   run({"conv_transpose2d", "stride=2 padding=1 groups=2", {{2, 16, 5, 4}, {16, 10, 4, 4}}});
   run({"conv_transpose1d", "stride=4 padding=2", {{2, 16, 9}, {16, 10, 7}}});
+  run({"conv_transpose2d", "padding=1 groups=20 activation=relu", {{2, 20, 9, 8}, {20, 1, 3, 3}, {20}}});
   size_t products = 0, tiles = 0;
   for (const std::string& name : seen) {
     products += name.find("conv_fwd_mma") != std::string::npos ? 1 : 0;
@@ -155,6 +156,8 @@ TEST("convolutions_by_input") {
   }
   CHECK(products >= 4);
   CHECK(tiles >= 2);
+  CHECK(std::any_of(seen.begin(), seen.end(),
+                    [](const std::string& name) { return name.rfind("conv_transpose_turned", 0) == 0; }));
 }
 TEST("winograd_of_computed_weights") {
   seen.clear();

@@ -280,6 +280,88 @@ void add_winograd(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_conv_winograd(op, device, base, t, true, out);
 }
 
+// ---- stride 1, by kernels that take a whole convolution ----
+
+// Turns weights around into the workspace, then runs a convolution with them.
+class TurnedKernel : public Kernel {
+ public:
+  TurnedKernel(OpenclDevice& device, std::unique_ptr<Kernel> convolution)
+      : turn(device), convolution_(std::move(convolution)) {}
+  void run(const KernelArguments& arguments) override {
+    turn.run(arguments);
+    Buffer* const inputs[] = {arguments.inputs[0], arguments.workspace, bias ? arguments.inputs[2] : nullptr, nullptr};
+    convolution_->run({inputs, arguments.outputs, nullptr});
+  }
+  KernelList turn;
+  bool bias = false;
+
+ private:
+  std::unique_ptr<Kernel> convolution_;
+};
+
+// The convolution; nothing where strides are above 1, or it would begin or end within the input.
+std::optional<Op> convolution_of(const Op& op) {
+  const int spatial = spatial_rank(op);
+  std::vector<int64_t> padding(size_t(2 * spatial));
+  for (int axis = 0; axis < spatial; ++axis) {
+    const Window w = window_of(op, axis);
+    const int64_t begin = w.reach() - 1 - w.begin, end = w.out - op.in(0).shape[2 + axis] - begin + w.reach() - 1;
+    if (w.stride != 1 || begin < 0 || end < 0) return std::nullopt;
+    padding[size_t(axis)] = begin;
+    padding[size_t(spatial + axis)] = end;
+  }
+  Attributes attributes;
+  attributes.set("padding", padding);
+  for (const char* key : {"dilation", "groups", "activation", "activation_alpha", "activation_beta"})
+    attributes.set(key, *op.attributes.find(key));
+  Dims weights = op.in(1).shape;
+  weights[0] = op.out().shape[1];
+  weights[1] = op.in(0).shape[1] / op.attributes.integer("groups");
+  Op convolution = make_op(
+      *find_schema(concat("conv", spatial, "d")), attributes,
+      {op.in(0), TensorDesc::dense(op.in(1).dtype, weights), op.has(2) ? op.in(2) : TensorDesc(), TensorDesc()});
+  convolution.math = op.math;
+  return convolution;
+}
+
+// Depthwise ones, and on CPUs any.
+void list_turned(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const auto convolution = convolution_of(op);
+  if (!convolution) return;
+  CandidateList list;
+  list_conv_depthwise(*convolution, device, list);
+  if (device.capabilities().cpu) {
+    list_conv_depthwise_rows(*convolution, device, list);
+    list_conv_rows(*convolution, device, list);
+    list_conv_tiled(*convolution, device, list);
+  } else {
+    list_conv_depthwise_window(*convolution, device, list);
+  }
+  const TensorDesc weights = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
+  for (const Candidate& way : list.candidates) {
+    if (!way.packings.empty() || way.workspace_bytes > 0) continue;
+    Candidate candidate = way;
+    candidate.implementation = concat("conv_transpose_turned[", way.implementation, "]");
+    candidate.inputs.resize(op.inputs.size());
+    candidate.inputs[1] = weights;
+    candidate.in_place = 0;
+    candidate.tuning = {};
+    candidate.start_ms = way.start_ms + kLaunchMs;
+    candidate.workspace_bytes = way.inputs[1].size_bytes();
+    candidate.prepare = [&device, op, way, weights] {
+      auto kernel = std::make_unique<TurnedKernel>(device, way.prepare());
+      kernel->bias = op.has(2);
+      const Addressing turned = with_three_spatial(way.inputs[1]);
+      KernelSource source("conv_transpose/conv_turn_around.cl");
+      source.tensor("WEI", with_three_spatial(weights)).tensor("DST", turned);
+      Launch& launch = kernel->turn.add(source, "conv_turn_around").input(1, "WEI").workspace("DST");
+      over_places(launch.index(op.in(1).shape[1]), turned);
+      return kernel;
+    };
+    out.add(std::move(candidate));
+  }
+}
+
 std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const ConvTensors& t) {
   KernelSource source("conv_transpose/conv_transpose_direct.cl");
   t.define(source, op);
@@ -302,6 +384,7 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
     if (const auto phases = phases_of(op)) add_phases(op, device, *phases, false, out);
   if (others > 0) beside_matrix_unit(out, others);
   if (!device.capabilities().cpu) add_winograd(op, device, out);
+  list_turned(op, device, out);
   const size_t direct = out.candidates.size();
   add_per_layout(op, "conv_transpose_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
