@@ -36,6 +36,7 @@ def register_kernels(shim: Shim) -> None:
             "_native_batch_norm_legit": _batch_norm,
             "_native_batch_norm_legit.no_stats": _batch_norm_without_statistics,
             "native_dropout": _dropout,
+            "arange.start_out": _arange,
         },
     )
 
@@ -69,6 +70,12 @@ def _replaces_composite(name: str) -> bool:
     views = any(result.alias_info is not None for result in schema.returns)
     lists = any(str(result.type) != "Tensor" for result in schema.returns)
     return not views and not lists and not names & {"device", "memory_format"}
+
+
+def _arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> torch.Tensor:
+    """Numbers that depend on no tensor are counted by the host."""
+    made = torch.arange(start, end, step, dtype=out.dtype)
+    return out.resize_(made.shape).copy_(made)
 
 
 def _batch_norm(

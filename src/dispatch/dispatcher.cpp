@@ -289,18 +289,22 @@ Dispatcher::ReadyInputs Dispatcher::bring_inputs(const Decision& decision, const
 }
 
 // Destinations that lie as the kernel writes, else new tensors. A destination may alias an input; kernels read and
-// write in no order, so the result goes through fresh memory then.
+// write in no order, so the result goes through fresh memory then, but where the kernel says that it reads each element
+// of that input before it writes that of the result.
 std::vector<TensorRef> Dispatcher::place_results(const Decision& decision, const std::vector<TensorRef>& inputs,
                                                  const std::vector<TensorRef>& destinations) {
   Device& device = *decision.entry->device;
+  const Candidate& candidate = decision.way->candidate;
   std::vector<TensorRef> results;
   for (size_t i = 0; i < decision.outputs.size(); ++i) {
     const TensorDesc& desc = decision.outputs[i];
     const TensorRef given = i < destinations.size() ? destinations[i] : nullptr;
-    const bool direct = given && &given->device() == &device && given->desc() == desc &&
-                        std::none_of(inputs.begin(), inputs.end(), [&](const TensorRef& input) {
-                          return input && input->buffer() == given->buffer();
-                        });
+    bool direct = given && &given->device() == &device && given->desc() == desc;
+    for (size_t k = 0; k < inputs.size() && direct; ++k) {
+      if (!inputs[k] || inputs[k]->buffer() != given->buffer()) continue;
+      const bool in_place = decision.outputs.size() == 1 && k < 32 && candidate.in_place >> k & 1;
+      direct = in_place && inputs[k]->desc() == desc && candidate.inputs[k] == desc;
+    }
     results.push_back(direct ? given : Tensor::allocate(device, desc));
   }
   return results;

@@ -397,3 +397,21 @@ def test_autocast():
         assert made.dtype == torch.bfloat16
         assert torch.softmax(made, 1).dtype == torch.float32
     torch.testing.assert_close(made.float().cpu(), linear.cpu()(x), rtol=5e-2, atol=5e-2)
+
+
+def test_what_is_read_while_it_is_written():
+    """In place where each element is read before it is written, through other memory where not."""
+    x = numbers(6, 7)
+    for change in (
+        lambda x: x.add_(x),
+        lambda x: x.mul_(x[0].clone()),
+        lambda x: x[1:].sub_(x[:-1].clone()),
+        lambda x: x[:, ::2].add_(x[:, 1:2]),
+        lambda x: torch.where(x > 0, x, x * 2, out=x),
+        lambda x: torch.mm(x, x.t(), out=torch.empty(6, 6, device=x.device)),
+        lambda x: x.copy_(x.flip(1)),
+    ):
+        here, there = x.clone(), x.to(OCL)
+        made, wanted = change(there), change(here)
+        torch.testing.assert_close(there.cpu(), here)
+        torch.testing.assert_close(made.cpu(), wanted)
