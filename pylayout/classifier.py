@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import training
+from .compilation import compile
 from .errors import InvalidArgumentError
 from .graph import Graph, Value
 from .pictures import Pictures, shifted
-from .plan import Plan, compile
+from .plan import Plan
 
 __all__ = ["Classifier", "Epoch", "Settings"]
 

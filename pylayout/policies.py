@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .compilation import compile
 from .eager import EagerGraph
 from .graph import Graph
-from .plan import Plan, compile
+from .plan import Plan
 
 __all__ = ["PlannedModel"]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import onnx
 from generated import write_or_check
 
+from pylayout.onnx.host import HOST
 from pylayout.onnx.importer import MAX_OPS
 from pylayout.onnx.registry import FIRST_OPSET, LAST_OPSET, converters
 
@@ -35,19 +36,20 @@ backend = pylayout.onnx.Backend.prepare(model)        # ONNX's own interface for
 Opsets {FIRST_OPSET} to {LAST_OPSET}. What is not supported is refused, with the name of the node, its op, domain and
 opset.
 
-- **Shapes** are fixed in a graph. Sizes that a model leaves open are given by `shapes` (by input) or `sizes` (by the
-  name of an axis); an open first axis that is not given is 1. A plan given arrays of other shapes is compiled anew for
-  them, once for each. Arithmetic on shapes is done at import, and is not in
-  the graph.
-- **Values that shapes depend on** must be constants of the model, or become constants by `values={{name: array}}`.
-  "Known" in the table means this. `Backend` does so by itself, and keeps a plan for each combination of values.
+- **Shapes**: sizes that a model leaves open may be any in a run ([sizes known late](../howto/sizes-known-late.md)).
+  Arithmetic on shapes is done at import, and is not in the graph.
+- **Values that shapes depend on** are known where they are constants of the model, follow from sizes, or become
+  constants by `values={{name: array}}`. "Known" in the table means this. Where they are inputs or follow from data,
+  `pl.compile` plans the model by [segments](../explanation/segments.md); `pylayout.onnx.load`, which makes one graph,
+  refuses it.
 - **Element types** are the library's: float, float16, bfloat16 (with the package ml_dtypes), int8, uint8, int32, int64,
-  bool. Constants that only the import uses may be of any type but strings, complex numbers and those of 4 and 8 bits.
+  bool. Ops on the host take other numbers too. Texts and complex numbers are refused.
 - **Weights** are used where they lie, in the file's bytes or in the external file, which is mapped. External files
   must lie in the model's folder; absolute paths, `..` and links that lead out of it are refused.
 - **Files from anywhere** may be loaded: sizes are checked before memory is taken, a model may become {MAX_OPS} ops at
   most, what is computed from constants at import has a budget, and nothing in a file is executed.
-- **Functions** of a model are put in place, as are `If`, `Loop` and `Scan` where what controls them is known.
+- **Functions** of a model are put in place, as are `If`, `Loop` and `Scan` where what controls them is known; else
+  their subgraphs are planned by themselves.
 
 ## Ops
 
@@ -98,6 +100,9 @@ def page() -> str:
     words = ", ".join(f"`{name}`" for name in by_definition())
     text = f"ONNX defines these by other ops, which are put in their place (one of them may be missing): {words}."
     lines += ["### By their definition", "", *textwrap.wrap(text, 120), ""]
+    hosted = ", ".join(f"`{name}`" for name in sorted(op for _, op in HOST))
+    text = f"Where no plan can hold them, by sizes that follow from data, or by their element types: {hosted}."
+    lines += ["### On the host, between plans", "", *textwrap.wrap(text, 120, break_on_hyphens=False), ""]
     return "\n".join(lines)
 
 

@@ -12,16 +12,14 @@ from onnx.backend.base import BackendRep as _BackendRep
 from onnx.backend.base import Device as _Device
 from onnx.backend.base import DeviceType, namedtupledict
 
+from ..compilation import compile as compile_graph
 from ..device import devices
 from ..errors import Error, InvalidArgumentError, UnsupportedError
-from ..plan import compile as compile_graph
 from .errors import ValueNeeded
 from .model import Input, Model, read
+from .segments import SegmentedPlan, can_segment
 
 __all__ = ["Backend", "BackendRep"]
-
-# Inputs that shapes depend on become constants of a plan made for their values. Longer ones are no such inputs.
-MAX_FIXED_ELEMENTS = 1024
 
 
 class BackendRep(_BackendRep):
@@ -31,7 +29,7 @@ class BackendRep(_BackendRep):
         self.model = model
         self._options = options
         self._plans: dict[Any, tuple[Any, list[str]]] = {}
-        self._fixed: list[str] = []  # inputs whose values the import needs, as far as that is known
+        self._segmented: SegmentedPlan | None = None  # of a model that no one plan can hold
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, for inputs in the model's order or by name."""
@@ -49,22 +47,21 @@ class BackendRep(_BackendRep):
 
     def _plan(self, arrays: dict[str, Any]) -> tuple[Any, list[str]]:
         """The plan for these inputs, and which of them it takes."""
-        while True:
-            fixed = {name: arrays[name] for name in self._fixed}
-            shapes = {name: array.shape for name, array in arrays.items() if name not in fixed}
-            key = (tuple(shapes.items()), tuple((array.shape, array.tobytes()) for array in fixed.values()))
-            if key in self._plans:
-                return self._plans[key]
+        if self._segmented is not None:
+            return self._segmented, list(arrays)
+        tensors = [entry.name for entry in self.model.inputs if entry.kind == "tensor_type"]
+        shapes = {name: arrays[name].shape for name in tensors}
+        key = tuple(shapes.items())
+        if key not in self._plans:
             try:
-                graph = self.model.graph(shapes, values=fixed)
-            except ValueNeeded as error:
-                needed = [name for name in error.inputs if name not in fixed]
-                if not needed or any(arrays[name].size > MAX_FIXED_ELEMENTS for name in needed):
+                graph = self.model.graph(shapes)
+            except UnsupportedError:
+                if not can_segment(self.model):
                     raise
-                self._fixed += needed
-                continue
+                self._segmented = SegmentedPlan(self.model, self._options)
+                return self._segmented, list(arrays)
             self._plans[key] = compile_graph(graph, **self._options), list(shapes)
-            return self._plans[key]
+        return self._plans[key]
 
 
 def _listed(inputs: Any, names: list[str]) -> Sequence[Any]:
@@ -78,6 +75,8 @@ def _listed(inputs: Any, names: list[str]) -> Sequence[Any]:
 def _array(entry: Input, value: Any) -> Any:
     if isinstance(value, (numpy.ndarray, numpy.generic, int, float, bool)):
         return numpy.asarray(value)
+    if entry.kind != "tensor_type":
+        return value
     if value is None or isinstance(value, (list, tuple)):
         raise UnsupportedError(f"run: input {entry.name!r} is {type(value).__name__}, expected an array")
     return numpy.asarray(value)

@@ -27,6 +27,7 @@ class Input:
     name: str
     element_type: int
     dims: tuple[int | str | None, ...] | None
+    kind: str = "tensor_type"
 
     def __str__(self) -> str:
         sizes = "?" if self.dims is None else ", ".join("?" if dim is None else str(dim) for dim in self.dims)
@@ -68,7 +69,8 @@ class Contents:
                 continue
             kind = value.type.WhichOneof("value")
             if kind != "tensor_type":
-                raise UnsupportedError(f"onnx: input {value.name!r} is of {kind or 'no type'}, expected a tensor")
+                inputs[value.name] = Input(value.name, 0, (), kind or "")
+                continue
             tensor = value.type.tensor_type
             dims: tuple[int | str | None, ...] | None = None
             if tensor.HasField("shape"):

@@ -22,7 +22,7 @@ from .operand import Known, Operand, safe_name
 from .registry import LAST_OPSET, find
 from .scope import Scope
 
-__all__ = ["Importer"]
+__all__ = ["Importer", "LateGraph", "ordered", "prefixed", "schema_of", "used_names"]
 
 # Ops that one model may become; loops are unrolled and functions put in place, so a small file can ask for many.
 MAX_OPS = 50_000
@@ -87,12 +87,14 @@ class Importer:
         except Error:
             raise
         except Exception as error:
-            raise _prefixed(error, "onnx: the model") from error
+            raise prefixed(error, "onnx: the model") from error
 
     def _run(self) -> Graph:
         model = self.model
         scope = Scope(self, model.opsets, model.initialisers)
         for entry in model.inputs:
+            if entry.kind != "tensor_type":
+                raise UnsupportedError(f"onnx: input {entry.name!r} is of {entry.kind or 'no type'}, expected a tensor")
             if entry.name in self._fixed:
                 array = self._fixed[entry.name]
                 if array.dtype != array_type(entry):
@@ -132,7 +134,7 @@ class Importer:
             value = operand.value(self.graph) if isinstance(operand, Known) else operand
             self.graph.output(value, safe_name(name))
         except Error as error:
-            raise _prefixed(error, f"onnx: output {name!r}") from error
+            raise prefixed(error, f"onnx: output {name!r}") from error
 
     # ---- graphs ----
 
@@ -170,7 +172,7 @@ class Importer:
         return _Depth(self, node)
 
     def _run_nodes(self, nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Operand]:
-        for proto in _ordered(nodes, outputs, scope):
+        for proto in ordered(nodes, outputs, scope):
             self._convert(proto, scope)
         results = []
         for name in outputs:
@@ -210,7 +212,7 @@ class Importer:
                 raise
             name = safe_name(proto.name) or ", ".join(proto.output)
             where = f'onnx: node "{name}" ({domain or "ai.onnx"} {proto.op_type}, opset {opset})'
-            raise _prefixed(error, where) from error
+            raise prefixed(error, where) from error
 
     def _convert_within(self, proto: Any, scope: Scope, domain: str, opset: int) -> None:
         self.count_ops()
@@ -224,7 +226,7 @@ class Importer:
         if function is None:
             if node.opset == 0:
                 raise UnsupportedError(f"the model imports no opset of the domain {node.domain or 'ai.onnx'}")
-            schema = _schema(node.domain, node.op_type, node.opset)
+            schema = schema_of(node.domain, node.op_type, node.opset)
             _check_against(node, schema)
             entry = find(node.domain, node.op_type, node.opset)
             if entry is not None:
@@ -302,7 +304,7 @@ class _Depth:
 _DAMAGE = (ValueError, IndexError, OverflowError, ZeroDivisionError, RecursionError)
 
 
-def _prefixed(error: BaseException, where: str) -> Error:
+def prefixed(error: BaseException, where: str) -> Error:
     """The same error with the place before the message: an Error of its class, else one that says whose fault it is."""
     made: Error
     if isinstance(error, ValueNeeded):
@@ -332,7 +334,7 @@ def _graph_dtype(entry: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=4096)
-def _schema(domain: str, op: str, opset: int) -> Any:
+def schema_of(domain: str, op: str, opset: int) -> Any:
     """ONNX's own description of an op in an opset; None for domains of which onnx knows nothing."""
     try:
         return onnx.defs.get_schema(op, opset, domain)
@@ -400,7 +402,7 @@ def _type_of(operand: Operand | None) -> bytes:
 # ---- order ----
 
 
-def _used_names(proto: Any, depth: int = 0) -> Iterator[str]:
+def used_names(proto: Any, depth: int = 0) -> Iterator[str]:
     """The names that a node uses: its inputs, and what its subgraphs take from around them."""
     yield from proto.input
     if depth > MAX_DEPTH:
@@ -410,11 +412,11 @@ def _used_names(proto: Any, depth: int = 0) -> Iterator[str]:
             own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
             own.update(name for node in graph.node for name in node.output)
             for node in graph.node:
-                yield from (name for name in _used_names(node, depth + 1) if name not in own)
+                yield from (name for name in used_names(node, depth + 1) if name not in own)
             yield from (output.name for output in graph.output if output.name not in own)
 
 
-def _ordered(nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Any]:
+def ordered(nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Any]:
     """The nodes that the outputs need, each after those that it needs: in the file's order if that is right.
 
     Takes time linear in the number of nodes. Raises InvalidArgumentError for a cycle, and for a name that two make.
@@ -433,7 +435,7 @@ def _ordered(nodes: Any, outputs: Sequence[str], scope: Scope) -> list[Any]:
         index = stack.pop()
         if index in needs:
             continue
-        needs[index] = sorted({maker[name] for name in _used_names(nodes[index]) if name in maker})
+        needs[index] = sorted({maker[name] for name in used_names(nodes[index]) if name in maker})
         stack.extend(needs[index])
     if len(needs) > MAX_OPS:
         raise UnsupportedError(f"onnx: the model has {len(needs)} nodes that matter, expected at most {MAX_OPS}")

@@ -9,8 +9,9 @@ import torch
 from torch.fx import Node
 
 from .._load import ffi, lib
+from ..compilation import compile
 from ..errors import check
-from ..plan import Plan, compile
+from ..plan import Plan
 from .dtypes import dense_layout, plain_strides
 from .translate import Translator
 

@@ -39,7 +39,16 @@ def check(name):
     for inputs, outputs in test.data_sets:
         results = backend.run([array_of(value) for value in inputs])
         wanted = [array_of(value) for value in outputs]
-        Runner.assert_similar_outputs(wanted, results, test.rtol, test.atol)
+        flat = [part for pair in zip(wanted, results, strict=True) for part in flattened(*pair)]
+        Runner.assert_similar_outputs(flat[::2], flat[1::2], test.rtol, test.atol)
+
+
+def flattened(wanted, result):
+    """An output as pairs of arrays, those of a sequence one after the other."""
+    if not isinstance(wanted, list):
+        return [wanted, result]
+    assert isinstance(result, list) and len(result) == len(wanted)
+    return [part for pair in zip(wanted, result, strict=True) for part in flattened(*pair)]
 
 
 @pytest.mark.parametrize("name", [name for name in TESTS if name not in EXCLUDED])

@@ -1,0 +1,174 @@
+"""compile: a plan of whatever describes a program: a Graph, an ONNX model, a module of PyTorch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .errors import ArgumentTypeError, FileError, InvalidArgumentError, UnsupportedError
+from .graph import Graph
+from .plan import Plan, Progress, compile_graph
+
+__all__ = ["compile"]
+
+
+def compile(
+    model: Any,
+    example: Any = None,
+    *,
+    dynamic: Any = None,
+    device: str = "auto",
+    layout: str = "auto",
+    threads: int | None = None,
+    tune: str | None = None,
+    seconds: float | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    sizes: Mapping[str, int] | None = None,
+    values: Mapping[str, Any] | None = None,
+    slice: int | Mapping[str, int] | None = None,
+    streams: int | None = None,
+    math: str | None = None,
+    memory_limit: int | None = None,
+    program_memory: int | None = None,
+    deterministic: bool = False,
+    simplify: bool = True,
+    without: str | Sequence[str] | None = None,
+    progress: Progress | None = None,
+) -> Plan:
+    """Compile a Graph, an ONNX file, an `onnx.ModelProto` or a `torch.nn.Module` into a Plan.
+
+    example: of a module, the arguments that it is called with, as a tuple, or as a dict of keywords; it is exported by
+    `torch.export`, and the plan needs no PyTorch. dynamic: None for the example's sizes; True, or what
+    `torch.export.export` calls dynamic_shapes, for others, for which the plan is compiled again, with PyTorch.
+    device: "auto" (a GPU if there is one, else the CPU), "cpu", "opencl:0"... layout: "auto", or one to force for
+    comparison. threads: of ops on the CPU; default: the context's. tune: "auto" measures nothing here on the CPU: known
+    costs and estimates decide, then other programs compete with the plan in its runs, for 5% of their time at most,
+    until `plan.settled()`; "off" is the same without that; "full" measures every candidate before the first run.
+    seconds: given, "auto" measures what matters before the first run, too, for so long (default of "full" and on
+    OpenCL devices: 60; 0: no limit). deterministic: nothing competes in runs, as after `plan.freeze()`. What was
+    chosen is kept on disk, and taken when "auto" compiles the same graph again.
+    shapes: of a model's inputs, by name; sizes: of axes that it names; values: arrays that make inputs constants.
+    slice, streams: images at a time and slices at the same time; default: chosen by measurement.
+    What is left of the batch when no `streams` slices remain is run at once, on all threads.
+    slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
+    math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" where an OpenCL device may hold values
+    between inputs and outputs as f16 (beyond 65504 they are infinite). memory_limit: bytes of memory beside weights,
+    inputs and outputs; to keep it a batch is run in smaller slices, then by implementations that need less memory
+    for themselves; OutOfMemoryError says what is the least.
+    program_memory: where axes have names, bytes that programs for other sizes than the first may take, beside weights
+    and the memory that they share (default: 32 MiB, or a twentieth of the weights where that is more); of more, the one
+    that was not used for longest is let go when its runs have ended, and made again when it is needed.
+    simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or
+    written where they lie with strides, "in_place" results from taking the memory of what is read for the last time,
+    "widen" values of f16 and bf16 from being held as f32 on a processor that does not multiply these.
+    progress: called as progress(stage, fraction); what it raises ends the compilation, as Ctrl-C does.
+
+    An ONNX model in which a size follows from data, or whose values are sequences, is planned by segments, in the first
+    run; such a Plan is not saved (docs/howto/sizes-known-late.md).
+
+    Raises what building the graph raises; UnsupportedError naming the node that nothing on the device can run.
+
+    >>> import numpy, pylayout as pl
+    >>> g = pl.Graph()
+    >>> x = g.input("x", (1, 8, 6, 6))
+    >>> g.output(g.relu(x), "y")
+    >>> plan = pl.compile(g, device="cpu", tune="off")
+    >>> plan.run(-numpy.ones((1, 8, 6, 6), "float32"))[0].max()
+    np.float32(0.0)
+    """
+    if without is not None and not isinstance(without, str):
+        without = ",".join(without)
+    chains: int | str | None
+    if isinstance(slice, Mapping):
+        if "" not in slice:
+            raise InvalidArgumentError(f'compile: slice is {dict(slice)}, expected "" among its keys: the beginning')
+        chains = ",".join([str(slice[""]), *(f"{node}={size}" for node, size in slice.items() if node)])
+    else:
+        chains = slice
+    options: dict[str, Any] = {
+        "device": device,
+        "layout": layout,
+        "threads": threads,
+        "tune": tune,
+        "seconds": seconds,
+        "slice": chains,
+        "streams": streams,
+        "math": math,
+        "memory_limit": memory_limit,
+        "program_memory": program_memory,
+        "deterministic": deterministic or None,
+        "simplify": simplify,
+        "without": without,
+    }
+    if isinstance(model, Graph):
+        for name, given in (("shapes", shapes), ("sizes", sizes), ("values", values)):
+            if given is not None:
+                instead = "a graph.constant in place of the input" if name == "values" else "graph.bind(axis=size)"
+                raise ArgumentTypeError(f"compile: {name} are given for a Graph, expected {instead}")
+        return Plan(compile_graph(model, options, progress))
+    if _is_module(model):
+        for name, given in (("shapes", shapes), ("sizes", sizes), ("values", values)):
+            if given is not None:
+                raise ArgumentTypeError(f"compile: {name} are given for a module, expected an example alone")
+        return _compile_module(model, example, dynamic, options, progress)
+    if example is not None or dynamic is not None:
+        raise ArgumentTypeError("compile: example or dynamic is given, but model is no torch.nn.Module")
+    if not isinstance(model, (str, os.PathLike, bytes)) and not hasattr(model, "graph"):
+        kind = type(model).__name__
+        raise ArgumentTypeError(
+            f"compile: model is {kind}, expected a Graph, a path of an ONNX file, a ModelProto or a torch.nn.Module"
+        )
+    from .onnx.model import read  # here: the package onnx is an extra
+
+    found = _stamp(model)
+    parsed = read(model)
+
+    def graph_for(shapes: Mapping[str, Sequence[int]]) -> Graph:
+        if _stamp(model) != found:
+            raise FileError(f"compile: {os.fspath(model)} has changed since the plan was compiled; compile it again")
+        return parsed.graph(shapes, None, values)
+
+    try:
+        graph = parsed.graph(shapes, sizes, values)
+    except UnsupportedError:
+        from .onnx.segments import SegmentedPlan, can_segment
+
+        if not can_segment(parsed):
+            raise
+        return SegmentedPlan(parsed, options, values)
+    try:
+        return Plan(compile_graph(graph, options, progress), graph_for)
+    finally:
+        graph._let_go()
+        parsed.files.leave_pages()
+
+
+def _is_module(model: Any) -> bool:
+    """Whether this is a module of PyTorch, which need not be installed."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
+
+
+def _compile_module(model: Any, example: Any, dynamic: Any, options: dict[str, Any], progress: Progress | None) -> Plan:
+    from .torch.export import export  # here: the package torch is an extra
+
+    exported = export(model, example, dynamic)
+    graph = exported.graph()
+    try:
+        return Plan(compile_graph(graph, options, progress), exported.graph if exported.dynamic else None)
+    finally:
+        graph._let_go()
+
+
+def _stamp(model: Any) -> tuple[int, int] | None:
+    """What changes when a model's file does."""
+    if not isinstance(model, (str, os.PathLike)):
+        return None
+    try:
+        status = Path(model).stat()
+    except (OSError, ValueError):  # reading it says why
+        return None
+    return status.st_mtime_ns, status.st_size

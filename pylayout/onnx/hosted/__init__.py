@@ -1,0 +1,1 @@
+"""Ops on the host, one file a family."""
