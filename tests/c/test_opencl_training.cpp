@@ -118,7 +118,6 @@ TEST("pools") {
   run({"adaptive_max_pool2d_backward", "", {{2, 20, 9, 8}, {2, 20, 4, 3}}});
 }
 TEST("convolutions_by_weights") {
-  opencl::wgmma_tiles_in_plain = true;
   more_lists() = {opencl::list_conv_backward_weights_mma};
   seen.clear();
   // 16 bytes are 4 or 8 images; 6 leave pieces that are not whole.
@@ -128,7 +127,6 @@ TEST("convolutions_by_weights") {
        "kernel_size=[7,5] stride=2 padding=3 dilation=[1,2]",
        {{2, 3, 20, 19}, {2, 34, 10, 9}}});
   more_lists() = {};
-  opencl::wgmma_tiles_in_plain = false;
   run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=2", {{3, 8, 9, 8}, {3, 12, 9, 8}}});
   run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=20", {{3, 20, 9, 8}, {3, 20, 9, 8}}});
   run({"conv2d_backward_weights", "kernel_size=7 padding=3 stride=2 groups=32", {{2, 32, 12, 9}, {2, 32, 6, 5}}});
