@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 import pickle
 import subprocess
 import sys
@@ -415,3 +416,33 @@ def test_what_is_read_while_it_is_written():
         made, wanted = change(there), change(here)
         torch.testing.assert_close(there.cpu(), here)
         torch.testing.assert_close(made.cpu(), wanted)
+
+
+AUTOLOAD = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+x = torch.ones(3, device="ocl:0")
+assert torch.accelerator.current_accelerator().type == "ocl"
+for (part,) in DataLoader(TensorDataset(torch.arange(6.0)), batch_size=3, num_workers=1):
+    x += part.to("ocl")
+print(x.tolist())
+"""
+
+
+def test_import_torch_finds_the_installed_device(tmp_path):
+    """By the entry point of pyproject.toml; workers of a DataLoader are forked and give tensors of the CPU."""
+    root = Path(pylayout.ocl.__file__).parents[2]
+    wanted = '[project.entry-points."torch.backends"]\nocl = "pylayout.ocl:autoload"'
+    assert not (root / "pyproject.toml").exists() or wanted in (root / "pyproject.toml").read_text()
+    installed = tmp_path / "like_pylayout-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: like_pylayout\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[torch.backends]\nocl = pylayout.ocl:autoload\n")
+    done = subprocess.run(
+        [sys.executable, "-c", AUTOLOAD],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(tmp_path)])},
+        timeout=300,
+    )
+    assert done.stdout.strip() == "[4.0, 6.0, 8.0]", done.stderr
