@@ -23,7 +23,8 @@ void gather_backward_slices(__global const STORAGE_T(GRAD)* restrict grad,
                             __global const STORAGE_T(INDEX)* restrict index, __global STORAGE_T(DST)* restrict dst,
                             const idx_t indices, const idx_t size, const idx_t inner) {
     __local uint found[LANES / 32];
-    const int lane = (int)get_local_id(0);
+    const uint place = (uint)get_local_id(0);  // unsigned where it is divided: providers/opencl/runtime/faults.cpp
+    const int lane = (int)place;
     const idx_t k = (idx_t)get_group_id(0) * LANES + lane, r = (idx_t)get_group_id(1), o = (idx_t)get_group_id(2);
     float sum = 0.0f;
     for (idx_t first = 0; first < indices; first += LANES) {
@@ -31,7 +32,7 @@ void gather_backward_slices(__global const STORAGE_T(GRAD)* restrict grad,
         barrier(CLK_LOCAL_MEM_FENCE);
         if (first + lane < indices) {
             const long wanted = LOAD(INDEX, index, first + lane);
-            if (wanted == r || wanted + size == r) atomic_or(&found[lane / 32], 1u << (lane % 32));
+            if (wanted == r || wanted + size == r) atomic_or(&found[place / 32], 1u << (place % 32));
         }
         barrier(CLK_LOCAL_MEM_FENCE);
         for (int word = 0; word < LANES / 32; ++word) {
