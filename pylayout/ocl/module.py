@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -288,3 +289,19 @@ def set_fallback(mode: str) -> None:
     if mode not in _MODES:
         raise ValueError(f"torch.ocl.set_fallback: mode is {mode!r}, expected one of {', '.join(_MODES)}")
     shim().set_fallback(_MODES.index(mode))
+
+
+def _keep_from_dynamo() -> None:
+    """`torch.compile` does not look into these functions, as it does not into those of `torch.cuda`.
+
+    `torch.compiler.disable` says the same, but loads all of Dynamo, which `import torch` does not.
+    """
+    dynamo = torch._C._dynamo.eval_frame
+    skip = dynamo._FrameExecStrategy(dynamo._FrameAction.SKIP, dynamo._FrameAction.SKIP)
+    for found in list(globals().values()):
+        if isinstance(found, FunctionType) and found.__module__ == __name__:
+            found._torchdynamo_disable = True  # type: ignore[attr-defined]
+            dynamo.set_code_exec_strategy(found.__code__, skip)
+
+
+_keep_from_dynamo()

@@ -446,3 +446,16 @@ def test_import_torch_finds_the_installed_device(tmp_path):
         timeout=300,
     )
     assert done.stdout.strip() == "[4.0, 6.0, 8.0]", done.stderr
+
+
+def test_compilers_leave_random_states_alone() -> None:
+    """PyTorch keeps and restores them of every device around what it repeats, in code that is compiled, too."""
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        kept = torch.ocl.get_rng_state("ocl:0")
+        y = x * 2
+        torch.ocl.set_rng_state(kept, "ocl:0")
+        return y + 1
+
+    x = torch.ones(3)
+    assert torch.equal(torch.compile(doubled, backend="pylayout")(x), x * 2 + 1)

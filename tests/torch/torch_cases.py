@@ -120,6 +120,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "_softmax_backward_data.default": [(X, torch.softmax(r(2, 3, 4), -1), -1, torch.float32)],
     "_log_softmax_backward_data.default": [(X, torch.log_softmax(r(2, 3, 4), 1), 1, torch.float32)],
     "max_pool2d_with_indices.default": [(IMAGE, [3, 3], [2, 2], [1, 1]), (r(8, 7, 6), [2], [])],
+    "max_pool2d.default": [(IMAGE, [3, 3], [2, 2], [1, 1]), (IMAGE, [2, 2], [], [0, 0], [1, 1], True)],
+    "max_pool3d.default": [(r(1, 2, 5, 6, 7), [2, 2, 2]), (r(1, 2, 5, 6, 7), [3, 3, 3], [2, 2, 2], [1, 1, 1])],
     "max_pool3d_with_indices.default": [(r(1, 2, 5, 6, 7), [2, 2, 2])],
     "avg_pool1d.default": [(X, [2])],
     "avg_pool2d.default": [(IMAGE, [3, 3], [2, 2], [1, 1], True, False), (IMAGE, [2, 2])],
