@@ -1,5 +1,8 @@
 // What training adds, on OpenCL devices that say they are GPUs, so that work-items share rows, channels and sums: every
 // candidate in every layout against the host provider in f32, in f32, f16 and bf16.
+#include <set>
+#include <string>
+
 #include "opencl_testing.h"
 #include "providers/opencl/conv/conv_common.h"
 #include "providers/opencl/matrix_units/mma.h"
