@@ -168,10 +168,8 @@ std::optional<std::vector<TensorRef>> Plan::Sizes::run_growing(const std::vector
       claim(past, length, added);
     }
     copy_places({result, added, 0}, {past, places, length}, input.dim, added);
-    const TensorDesc& rows = result->desc();
-    copy_places({result, added, 0}, {past, places, length}, input.dim, added);
     result = std::make_shared<Tensor>(
-        TensorDesc::strided(rows.dtype, with(past->desc().shape, input.dim, total), past->desc().strides),
+        TensorDesc::strided(past->desc().dtype, with(past->desc().shape, input.dim, total), past->desc().strides),
         past->buffer());
   }
   return results;
