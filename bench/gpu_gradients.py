@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from pylayout.cli.terminal import Table, ms_text
 
 from .gpu import first_gpu
 from .record import write
+from .turns import relative_error, take_turns
 
 
 class Layer(NamedTuple):
@@ -206,24 +206,6 @@ def theirs(torch: Any, case: Case, math: str) -> dict[str, Callable[[], Any]]:
     return engines
 
 
-def error(result: Any, exact: np.ndarray) -> float:
-    got = result.float().cpu().numpy() if hasattr(result, "cpu") else np.asarray(result, dtype=np.float32)
-    return float(f"{np.linalg.norm(got - exact) / max(np.linalg.norm(exact), 1e-30):.2e}")
-
-
-def take_turns(engines: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median milliseconds of each; in a round each is run once unseen and three times by the clock."""
-    times: dict[str, list[float]] = {name: [] for name in engines}
-    for _ in range(rounds):
-        for name, run in engines.items():
-            run()
-            for _ in range(3):
-                start = time.perf_counter()
-                run()
-                times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: round(statistics.median(each), 4) for name, each in times.items()}
-
-
 def cases_of(n: int, math: str, wanted: str) -> list[Case]:
     rng, dtype = np.random.default_rng(0), DTYPES[math]
     cases = [case for layer in LAYERS for case in convolutions(layer, n, dtype, rng)]
@@ -259,7 +241,7 @@ def main() -> None:
                 run, kernel = ours(case, math, options)
                 engines = {"plan": run} | (theirs(torch, case, math) if torch.cuda.is_available() else {})
                 row: dict[str, Any] = {"case": case.name, "batch": batch, "math": math, "kernel_ms": kernel}
-                row["error"] = {name: error(each(), exact) for name, each in engines.items()}
+                row["error"] = {name: relative_error(each(), exact) for name, each in engines.items()}
                 row["ms"] = take_turns(engines, options.rounds)
                 peers = [ms for name, ms in row["ms"].items() if name != "plan"]
                 if peers:

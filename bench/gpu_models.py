@@ -19,14 +19,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
 from .gpu import first_gpu
 from .record import write
 from .torchvision_models import NETWORKS, build, images_for, write_onnx
+from .turns import relative_error, take_turns
 
 SEEDS = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"]
 
@@ -73,24 +72,6 @@ def theirs(torch: Any, module: Any, x: Any, math: str) -> dict[str, Callable[[],
     return {"cudnn": eager, "cudnn_graph": replay}
 
 
-def take_turns(engines: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Median milliseconds of each; in a round each is run once unseen and three times by the clock."""
-    times: dict[str, list[float]] = {name: [] for name in engines}
-    for _ in range(rounds):
-        for name, run in engines.items():
-            run()
-            for _ in range(3):
-                start = time.perf_counter()
-                run()
-                times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: round(statistics.median(each), 4) for name, each in times.items()}
-
-
-def error(result: Any, exact: Any) -> float:
-    result = result.float().cpu().numpy() if hasattr(result, "cpu") else np.asarray(result, dtype=np.float32)
-    return float(f"{np.linalg.norm(result - exact) / np.linalg.norm(exact):.2e}")
-
-
 def rows_of(torch: Any, network: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     import copy
 
@@ -110,7 +91,7 @@ def rows_of(torch: Any, network: str, options: argparse.Namespace) -> list[dict[
                 row["compile_s"] = round(time.perf_counter() - start, 1)
                 if options.peers:
                     engines.update(theirs(torch, copy.deepcopy(module), x, math))
-                row["error"] = {name: error(run(), exact) for name, run in engines.items()}
+                row["error"] = {name: relative_error(run(), exact) for name, run in engines.items()}
                 row["ms"] = take_turns(engines, options.rounds)
                 peers = [ms for name, ms in row["ms"].items() if name != "plan"]
                 if peers:

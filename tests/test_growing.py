@@ -1,12 +1,12 @@
 """Plans whose past grows from run to run: one program for many lengths, memory with room for more."""
 
 import re
-import threading
 
 import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from together import run_together
 
 import pylayout as pl
 
@@ -132,23 +132,14 @@ def test_threads_that_go_on_from_one_past():
         for step in range(30):
             y, *past = plan.run(values_of(1, 1, HEADS * WIDTH, seed=100 * seed + step), *map(numpy.array, past))
         want[seed] = [y, *map(numpy.array, past)]
-    problems = []
 
     def work(seed):
-        try:
-            past = start
-            for step in range(30):
-                y, *past = plan.run(values_of(1, 1, HEADS * WIDTH, seed=100 * seed + step), *past)
-            assert_equal([y, *past], want[seed])
-        except BaseException as problem:
-            problems.append(problem)
+        past = start
+        for step in range(30):
+            y, *past = plan.run(values_of(1, 1, HEADS * WIDTH, seed=100 * seed + step), *past)
+        assert_equal([y, *past], want[seed])
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not problems
+    run_together(work)
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 import gc
 import math
 import pathlib
-import threading
 
 import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from together import run_together
 
 import pylayout as pl
 
@@ -156,22 +156,13 @@ def test_a_program_that_was_let_go_is_made_again():
 def test_threads_run_at_different_sizes():
     plan = pl.compile(text_graph(), device="cpu", tune="off", program_memory=1 << 18)
     want = {s: twin(text_graph(), values(1, s, 32, seed=s)) for s in range(1, 13)}
-    problems = []
 
     def work(first):
-        try:
-            for i in range(24):
-                s = (first + i) % 12 + 1
-                assert_equal(plan.run(values(1, s, 32, seed=s)), want[s])
-        except BaseException as problem:
-            problems.append(problem)
+        for i in range(24):
+            s = (first + i) % 12 + 1
+            assert_equal(plan.run(values(1, s, 32, seed=s)), want[s])
 
-    threads = [threading.Thread(target=work, args=(first,)) for first in (0, 4, 8, 4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not problems
+    run_together(work, (0, 4, 8, 4))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_cases import RNG, assert_same, expected, graph_of, image, need_threads, weights
 from plan_files import resealed
+from together import run_together
 
 import pylayout as pl
 from pylayout import ops
@@ -206,21 +207,12 @@ def test_a_plan_gives_its_memory_back(device):
 
 def test_threads_share_a_plan(device):
     plan = pl.compile(graph_of(), device=device, tune="off")
-    problems = []
 
     def work(seed):
-        try:
-            for _ in range(5):
-                assert_same(plan.run(image(seed=seed)), image(seed=seed))
-        except BaseException as problem:
-            problems.append(problem)
+        for _ in range(5):
+            assert_same(plan.run(image(seed=seed)), image(seed=seed))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not problems
+    run_together(work)
 
 
 def test_memory_does_not_grow():

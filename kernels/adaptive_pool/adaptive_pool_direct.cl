@@ -16,10 +16,7 @@
 #define DST_DIM(i) PLAIN_DIM(dst, i)
 #define DST_AT(i) PLAIN_OFFSET5(dst, i##0, i##1, i##2, i##3, i##4)
 #define DST_INSIDE(i) 1
-#define DST_INDICES(place, i)                                                                          \
-    const idx_t i##4 = (place) % DST_DIM(4), i##_r3 = (place) / DST_DIM(4), i##3 = i##_r3 % DST_DIM(3), \
-                i##_r2 = i##_r3 / DST_DIM(3), i##2 = i##_r2 % DST_DIM(2), i##_r1 = i##_r2 / DST_DIM(2), \
-                i##1 = i##_r1 % DST_DIM(1), i##0 = i##_r1 / DST_DIM(1);
+#define DST_INDICES(place, i) PLAIN_INDICES5(dst, place, i)
 #endif
 #ifndef POOL_MAX
 #define POOL_MAX 1  // 1: maximum, 0: average

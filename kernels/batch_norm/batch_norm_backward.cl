@@ -12,6 +12,7 @@
 // Tensors: SRC, GRAD and DST, described alike and addressed by common/channel_parts.clh, which says what a work-item
 // takes; MEAN, VAR, WEIGHT, DWEIGHT and DBIAS (c).
 #include "common/channel_parts.clh"
+#include "common/lane_sums.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
 #define SRC_DTYPE f32
@@ -42,19 +43,7 @@ void batch_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src, __gl
 #else
     float sum = SUM_OF_VEC(sums), product = SUM_OF_VEC(products);
 #endif
-#if LANES_Y > 1
-    __local stat sum_of[LANES_Y * LANES_X], product_of[LANES_Y * LANES_X];
-    const int own = ly * LANES_X + lx;
-    sum_of[own] = sum;
-    product_of[own] = product;
-    for (int half_ = LANES_Y / 2; half_ > 0; half_ /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (ly < half_) {
-            sum_of[own] = sum = sum + sum_of[own + half_ * LANES_X];
-            product_of[own] = product = product + product_of[own + half_ * LANES_X];
-        }
-    }
-#endif
+    SUM_OF_LANES(stat)
     if (ly > 0 || !live) return;
     const idx_t all = (idx_t)walk.blocks * walk.width;
     STORE_STATS(stats, STATS_PLACE(part, 0), sum);

@@ -22,10 +22,7 @@
 #define DST_OFFSET(n, c, d, h, w) PLAIN_OFFSET5(dst, n, c, d, h, w)
 #define DST_DIM(i) PLAIN_DIM(dst, i)
 #define DST_INSIDE(i) 1
-#define DST_INDICES(place, i)                                                                          \
-    const idx_t i##4 = (place) % DST_DIM(4), i##_r3 = (place) / DST_DIM(4), i##3 = i##_r3 % DST_DIM(3), \
-                i##_r2 = i##_r3 / DST_DIM(3), i##2 = i##_r2 % DST_DIM(2), i##_r1 = i##_r2 / DST_DIM(2), \
-                i##1 = i##_r1 % DST_DIM(1), i##0 = i##_r1 / DST_DIM(1);
+#define DST_INDICES(place, i) PLAIN_INDICES5(dst, place, i)
 #endif
 
 __kernel void conv_fwd_direct(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,

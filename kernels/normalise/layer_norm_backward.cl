@@ -32,6 +32,7 @@
 #ifndef LANES_Y
 #define LANES_Y 1  // work-items that share a weight, a power of two: 1 to 256
 #endif
+#include "common/lane_sums.clh"
 #ifdef WEIGHT_DTYPE
 #define WEIGHT_PARAMETER , __global const STORAGE_T(WEIGHT)* restrict weight
 #define WEIGHT_OF(row, e) LOAD(WEIGHT, weight, WEIGHT_AT(row, e))
@@ -111,19 +112,7 @@ void layer_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src,
         sum += g;
         product += g * ((LOAD(SRC, src, at) - stats[2 * row]) * stats[2 * row + 1]);
     }
-#if LANES_Y > 1
-    __local float sum_of[LANES_Y * LANES_X], product_of[LANES_Y * LANES_X];
-    const int own = ly * LANES_X + lx;
-    sum_of[own] = sum;
-    product_of[own] = product;
-    for (int half_ = LANES_Y / 2; half_ > 0; half_ /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (ly < half_) {
-            sum_of[own] = sum = sum + sum_of[own + half_ * LANES_X];
-            product_of[own] = product = product + product_of[own + half_ * LANES_X];
-        }
-    }
-#endif
+    SUM_OF_LANES(float)
     if (ly > 0 || k >= shape.weights) return;
     stats[PART_AT(part, 0) + k] = product;
     stats[PART_AT(part, 1) + k] = sum;

@@ -47,6 +47,19 @@ inline std::vector<opencl::OpenclList>& more_lists() {
   return lists;
 }
 
+// Kernels are chosen as for GPUs from here on.
+inline void pretend_gpus() {
+  for (const Target& target : targets()) {
+    opencl::OpenclDevice* device = opencl::as_opencl(*target.device);
+    if (!device) continue;
+    opencl::Capabilities capabilities = device->capabilities();
+    capabilities.cpu = false;
+    capabilities.gpu = true;
+    testing::unoptimised_on_cpus(*device);
+    device->pretend(capabilities);
+  }
+}
+
 // `whole_space`: those that only the tuner tries too; `wanted`: not all of them.  Returns how many candidates ran; ends
 // the program if a device has none.
 inline int run_all_opencl(const char* name, const char* attributes, const std::vector<Input>& inputs,

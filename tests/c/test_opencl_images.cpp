@@ -337,15 +337,7 @@ void expect_ran(std::initializer_list<const char*> names) {
 }
 
 SETUP() {
-  for (const Target& target : targets()) {
-    opencl::OpenclDevice* device = opencl::as_opencl(*target.device);
-    if (!device) continue;
-    opencl::Capabilities capabilities = device->capabilities();
-    capabilities.cpu = false;
-    capabilities.gpu = true;
-    testing::unoptimised_on_cpus(*device);
-    device->pretend(capabilities);
-  }
+  pretend_gpus();
   if (targets().empty()) SKIP("no OpenCL device here");
   seen.clear();
 }

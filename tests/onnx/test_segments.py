@@ -2,7 +2,6 @@
 
 import gc
 import pathlib
-import threading
 
 import numpy
 import pytest
@@ -13,6 +12,7 @@ onnx = pytest.importorskip("onnx")
 
 import onnx.parser  # noqa: E402, F811
 from onnx_models import helper, model_of  # noqa: E402
+from together import run_together  # noqa: E402
 
 import pylayout as pl  # noqa: E402
 from pylayout.onnx.segments import SegmentedPlan  # noqa: E402
@@ -311,22 +311,13 @@ def test_threads_run_at_once():
     plan = compiled(
         "agraph (float[n] x) => (float[m] y) { p = NonZero(x) q = Transpose(p) z = GatherND(x, q) y = Exp(z) }"
     )
-    problems = []
 
     def work(seed):
-        try:
-            for step in range(20):
-                x = numpy.maximum(floats(5 + step, seed=seed * 100 + step), 0)
-                numpy.testing.assert_allclose(plan.run(x)[0], numpy.exp(x[x != 0]), rtol=1e-5)
-        except BaseException as problem:
-            problems.append(problem)
+        for step in range(20):
+            x = numpy.maximum(floats(5 + step, seed=seed * 100 + step), 0)
+            numpy.testing.assert_allclose(plan.run(x)[0], numpy.exp(x[x != 0]), rtol=1e-5)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not problems
+    run_together(work)
 
 
 @pytest.mark.parametrize(

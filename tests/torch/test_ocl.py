@@ -13,16 +13,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import ocl_device  # noqa: E402, F401
+
 import pylayout as pl  # noqa: E402
 import pylayout.ocl  # noqa: E402
 from pylayout.ocl.build import UnknownVersionError  # noqa: E402
-
-try:
-    pylayout.ocl.load()
-except UnknownVersionError as error:
-    pytest.skip(f"no device ocl: {error}", allow_module_level=True)
-if not torch.ocl.is_available():
-    pytest.skip("no OpenCL device", allow_module_level=True)
 
 OCL = "ocl:0"
 DTYPES = [

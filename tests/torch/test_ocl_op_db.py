@@ -5,16 +5,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # torch.testing._internal needs it
 
-import pylayout.ocl  # noqa: E402
-from pylayout.ocl.build import UnknownVersionError  # noqa: E402
-
-try:
-    pylayout.ocl.load()
-except UnknownVersionError as error:
-    pytest.skip(f"no device ocl: {error}", allow_module_level=True)
-if not torch.ocl.is_available():
-    pytest.skip("no OpenCL device", allow_module_level=True)
-
+import ocl_device  # noqa: E402, F401
 import ocl_opinfo  # noqa: E402
 import opinfo  # noqa: E402
 
