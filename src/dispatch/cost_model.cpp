@@ -32,7 +32,7 @@ double estimate_ms(const Op& op, const Candidate& candidate, const Rates& rates)
   const double flops = candidate.flops > 0 ? candidate.flops : flops_of(op);
   const double roofline = std::max(flops / rates.flops_per_ms, bytes_of(op) / rates.bytes_per_ms);
   // A packed form that is larger than the constant is read, too.
-  double more_bytes = 0;
+  double more_bytes = candidate.more_bytes;
   for (const Packing& packing : candidate.packings) {
     const TensorDesc& constant = op.inputs[size_t(packing.input)];
     more_bytes += std::max(0.0, double(packing.bytes) - double(constant.elements()) * double(size_of(constant.dtype)));

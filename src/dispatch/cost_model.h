@@ -19,8 +19,8 @@ double bytes_of(const Op& op);  // every input and output once
 double flops_of(const Op& op);
 
 // Roofline: overhead + max(flops / rate, bytes / bandwidth), divided by the candidate's stated efficiency; or what the
-// candidate states itself, but no less than its bytes take.  What packed constants are larger by than the op's is
-// added.
+// candidate states itself, but no less than its bytes take.  What packed constants are larger by than the op's, and the
+// candidate's further bytes, are added.
 double estimate_ms(const Op& op, const Candidate& candidate, const Rates& rates);
 // Packing a constant: its bytes once in and once out.
 double estimate_ms(const Candidate& candidate, const Packing& packing, const Rates& rates);

@@ -69,7 +69,8 @@ struct Candidate {
   double efficiency = 0.5;
   // Arithmetic operations where it does other ones than the op's definition has (Winograd); 0: the op's.
   double flops = 0;
-  double start_ms = 0;  // what a call takes beside the device's overhead
+  double start_ms = 0;    // what a call takes beside the device's overhead
+  double more_bytes = 0;  // what a call reads and writes beside its tensors: weights that it packs for itself
   // The same in milliseconds without what starting it takes, where a provider knows the device's units by their times;
   // 0: efficiency tells.
   double busy_ms = 0;
