@@ -1,4 +1,8 @@
 // The host processor as a Device.
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -51,6 +55,31 @@ class WallTiming : public Timing {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), end_ = start_;
 };
 
+// Weights are read once a run, in an order that changes pages often: with pages of 4 KiB the processor looks most of
+// them up in memory.  In huge ones products of 50 rows take 0.87 to 0.93 of the time.
+constexpr size_t kHugePage = size_t(2) << 20;
+
+bool huge_pages_wanted() {
+  static const bool wanted = [] {
+    const char* setting = std::getenv("PYLAYOUT_HUGE_PAGES");
+    return !setting || std::strcmp(setting, "0") != 0;
+  }();
+  return wanted;
+}
+
+// Null if there is no memory left.
+void* allocate_host(size_t bytes) {
+  const bool huge = bytes >= kHugePage && huge_pages_wanted();
+  void* host = nullptr;
+  if (posix_memalign(&host, huge ? kHugePage : bytes < 65536 ? 128 : kHostAlignment, bytes) != 0) return nullptr;
+#ifdef MADV_HUGEPAGE
+  // Whole pages only: nothing behind the block becomes resident.  A system without huge pages refuses; small ones
+  // serve.
+  if (huge) madvise(host, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
+  return host;
+}
+
 class CpuDevice : public Device {
  public:
   CpuDevice() : Device("cpu", raw_memory()), info_(read_cpu_info()) {}
@@ -82,8 +111,8 @@ class CpuDevice : public Device {
  private:
   static RawMemory raw_memory() {
     return {[](size_t bytes) -> std::unique_ptr<Block> {
-              void* host = nullptr;
-              if (posix_memalign(&host, bytes < 65536 ? 128 : kHostAlignment, bytes) != 0) return nullptr;
+              void* host = allocate_host(bytes);
+              if (!host) return nullptr;
               auto block = std::make_unique<Block>();
               block->host = host;
               block->bytes = bytes;
