@@ -9,7 +9,14 @@ process, round by round; the table has each one's median, and what part of pylay
 losses are compared. The last line is the geometric mean of PyTorch's best time over pylayout's: above 1, pylayout is
 faster.
 
-On the processor the peers are eager PyTorch in NCHW and channels last. On a GPU, that CUDA and OpenCL both reach, they
+On the processor the peers are eager PyTorch in NCHW and channels last, with --inductor also torch.compile of the
+network. `--settle S` runs pylayout for so many seconds first, in which plans compete (docs/explanation/planning.md,
+"Live runs").
+On a busy machine `--clock processor --threads 1` times what the process's one thread needs, not what others leave it:
+
+    OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 python -m bench.training vgg16 vit_b_16 --threads 1 --clock processor
+
+On a GPU, that CUDA and OpenCL both reach, they
 are eager, the whole step in a CUDA graph, and torch.compile of the network; images and targets lie on the device, and a
 time is until the device is done. Without CUDA, or with --no-peers, pylayout alone is timed.
 """
@@ -58,13 +65,16 @@ def torch_step(torch: Any, module: Any, x: Any, t: Any, optimizer: Any, run: Any
     return step
 
 
-def on_processor(torch: Any, module: Any, images: Any, targets: Any, optimizer: str) -> dict[str, Callable[[], float]]:
+def on_processor(
+    torch: Any, module: Any, images: Any, targets: Any, optimizer: str, inductor: bool
+) -> dict[str, Callable[[], float]]:
     engines: dict[str, Callable[[], float]] = {}
-    for name in ("torch", "torch:channels_last"):
+    for name in ("torch", "torch:channels_last", "torch:inductor")[: 3 if inductor else 2]:
         own, x = copy.deepcopy(module), images
         if name == "torch:channels_last":
             own, x = own.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
-        step = torch_step(torch, own, x, targets, optimizer_of(torch, own, optimizer, False))
+        run = torch.compile(own) if name == "torch:inductor" else None
+        step = torch_step(torch, own, x, targets, optimizer_of(torch, own, optimizer, False), run)
         engines[name] = lambda step=step: float(step())
     return engines
 
@@ -157,18 +167,23 @@ def measure(network: str, batch: int, math: str, options: argparse.Namespace) ->
 
     engines: dict[str, Callable[[], float]] = {"pylayout": ours}
     if options.device == "cpu":
-        engines.update(on_processor(torch, module, images, targets, options.optimizer))
+        if options.peers:
+            engines.update(on_processor(torch, module, images, targets, options.optimizer, options.inductor))
     elif options.peers and torch.cuda.is_available():
         engines.update(on_gpu(torch, module, images, targets, options.optimizer, math))
     first = {name: step() for name, step in engines.items()}
     if "torch" in first and abs(first["pylayout"] - first["torch"]) > ALLOWED * abs(first["torch"]):
         raise SystemExit(f"{network}: the first loss is {first['pylayout']}, expected {first['torch']}")
+    until = time.perf_counter() + options.settle
+    while time.perf_counter() < until and not plan.settled():
+        ours()
+    clock = time.process_time if options.clock == "processor" else time.perf_counter
     times: dict[str, list[float]] = {name: [] for name in engines}
     for _ in range(options.rounds):
         for name, step in engines.items():
-            start = time.perf_counter()
+            start = clock()
             step()
-            times[name].append((time.perf_counter() - start) * 1e3)
+            times[name].append((clock() - start) * 1e3)
     medians = {name: statistics.median(values) for name, values in times.items()}
     summary = plan.summary()
     row = {
@@ -203,7 +218,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seconds", type=float, help="measure for so long before the first step")
-    parser.add_argument("--no-peers", dest="peers", action="store_false", help="on a GPU, pylayout alone")
+    parser.add_argument("--settle", type=float, default=0.0, help="seconds of runs before the first that counts")
+    parser.add_argument("--clock", default="wall", choices=["wall", "processor"])
+    parser.add_argument("--inductor", action="store_true", help="on the processor, a peer that compiles for minutes")
+    parser.add_argument("--no-peers", dest="peers", action="store_false", help="pylayout alone")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     rows = []

@@ -1940,6 +1940,99 @@ def gru(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def gru_backward(
+    x: Value,
+    w: Input | Value,
+    r: Input | Value,
+    y: Input | Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+) -> Value: ...
+@overload
+def gru_backward(
+    x: Input | Value,
+    w: Value,
+    r: Input | Value,
+    y: Input | Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+) -> Value: ...
+@overload
+def gru_backward(
+    x: Input | Value,
+    w: Input | Value,
+    r: Value,
+    y: Input | Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+) -> Value: ...
+@overload
+def gru_backward(
+    x: Input | Value,
+    w: Input | Value,
+    r: Input | Value,
+    y: Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+) -> Value: ...
+@overload
+def gru_backward(
+    x: Input | Value,
+    w: Input | Value,
+    r: Input | Value,
+    y: Input | Value,
+    grad: Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+) -> Value: ...
+@overload
+def gru_backward(
+    x: Input,
+    w: Input,
+    r: Input,
+    y: Input,
+    grad: Input,
+    b: Input | None = None,
+    sequence_lens: Input | None = None,
+    initial_h: Input | None = None,
+    grad_h: Input | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    linear_before_reset: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def gt(
     x: Value,
     y: Input | Value,
@@ -2460,6 +2553,111 @@ def lstm(
     initial_h: Input | None = None,
     initial_c: Input | None = None,
     p: Input | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def lstm_backward(
+    x: Value,
+    w: Input | Value,
+    r: Input | Value,
+    y: Input | Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    initial_c: Input | Value | None = None,
+    p: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    grad_c: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+) -> Value: ...
+@overload
+def lstm_backward(
+    x: Input | Value,
+    w: Value,
+    r: Input | Value,
+    y: Input | Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    initial_c: Input | Value | None = None,
+    p: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    grad_c: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+) -> Value: ...
+@overload
+def lstm_backward(
+    x: Input | Value,
+    w: Input | Value,
+    r: Value,
+    y: Input | Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    initial_c: Input | Value | None = None,
+    p: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    grad_c: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+) -> Value: ...
+@overload
+def lstm_backward(
+    x: Input | Value,
+    w: Input | Value,
+    r: Input | Value,
+    y: Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    initial_c: Input | Value | None = None,
+    p: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    grad_c: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+) -> Value: ...
+@overload
+def lstm_backward(
+    x: Input | Value,
+    w: Input | Value,
+    r: Input | Value,
+    y: Input | Value,
+    grad: Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    initial_c: Input | Value | None = None,
+    p: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    grad_c: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+) -> Value: ...
+@overload
+def lstm_backward(
+    x: Input,
+    w: Input,
+    r: Input,
+    y: Input,
+    grad: Input,
+    b: Input | None = None,
+    sequence_lens: Input | None = None,
+    initial_h: Input | None = None,
+    initial_c: Input | None = None,
+    p: Input | None = None,
+    grad_h: Input | None = None,
+    grad_c: Input | None = None,
     direction: Literal["forward", "reverse", "bidirectional"] = "forward",
     batch_first: bool = False,
     *,
@@ -3488,6 +3686,99 @@ def rnn(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def rnn_backward(
+    x: Value,
+    w: Input | Value,
+    r: Input | Value,
+    y: Input | Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+) -> Value: ...
+@overload
+def rnn_backward(
+    x: Input | Value,
+    w: Value,
+    r: Input | Value,
+    y: Input | Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+) -> Value: ...
+@overload
+def rnn_backward(
+    x: Input | Value,
+    w: Input | Value,
+    r: Value,
+    y: Input | Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+) -> Value: ...
+@overload
+def rnn_backward(
+    x: Input | Value,
+    w: Input | Value,
+    r: Input | Value,
+    y: Value,
+    grad: Input | Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+) -> Value: ...
+@overload
+def rnn_backward(
+    x: Input | Value,
+    w: Input | Value,
+    r: Input | Value,
+    y: Input | Value,
+    grad: Value,
+    b: Input | Value | None = None,
+    sequence_lens: Input | Value | None = None,
+    initial_h: Input | Value | None = None,
+    grad_h: Input | Value | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+) -> Value: ...
+@overload
+def rnn_backward(
+    x: Input,
+    w: Input,
+    r: Input,
+    y: Input,
+    grad: Input,
+    b: Input | None = None,
+    sequence_lens: Input | None = None,
+    initial_h: Input | None = None,
+    grad_h: Input | None = None,
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
+    batch_first: bool = False,
+    nonlinearity: Literal["tanh", "relu"] = "tanh",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def rotary_embedding(
     x: Value,
     cos: Input | Value,
@@ -3574,6 +3865,69 @@ def scaled_dot_product_attention(
     q: Input,
     k: Input,
     v: Input,
+    attn_mask: Input | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def scaled_dot_product_attention_backward(
+    q: Value,
+    k: Input | Value,
+    v: Input | Value,
+    grad: Input | Value,
+    attn_mask: Input | Value | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+) -> Value: ...
+@overload
+def scaled_dot_product_attention_backward(
+    q: Input | Value,
+    k: Value,
+    v: Input | Value,
+    grad: Input | Value,
+    attn_mask: Input | Value | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+) -> Value: ...
+@overload
+def scaled_dot_product_attention_backward(
+    q: Input | Value,
+    k: Input | Value,
+    v: Value,
+    grad: Input | Value,
+    attn_mask: Input | Value | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+) -> Value: ...
+@overload
+def scaled_dot_product_attention_backward(
+    q: Input | Value,
+    k: Input | Value,
+    v: Input | Value,
+    grad: Value,
+    attn_mask: Input | Value | None = None,
+    scale: float | None = None,
+    is_causal: bool = False,
+    enable_gqa: bool = False,
+    softcap: float | None = None,
+) -> Value: ...
+@overload
+def scaled_dot_product_attention_backward(
+    q: Input,
+    k: Input,
+    v: Input,
+    grad: Input,
     attn_mask: Input | None = None,
     scale: float | None = None,
     is_causal: bool = False,

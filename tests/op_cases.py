@@ -361,7 +361,7 @@ RECURRENT = ("x", "w", "r", "b", "sequence_lens", "initial_h", "initial_c", "p")
 GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
-def recurrent(op: str, given: dict[str, np.ndarray], attributes: dict[str, Any]) -> list[np.ndarray]:
+def recurrent(torch: Any, op: str, given: dict[str, Any], attributes: dict[str, Any]) -> list[Any]:
     """ONNX's LSTM, GRU and RNN in float64, one sequence and one step at a time."""
     a = {
         "direction": "forward",
@@ -369,41 +369,45 @@ def recurrent(op: str, given: dict[str, np.ndarray], attributes: dict[str, Any])
         "linear_before_reset": False,
         "nonlinearity": "tanh",
     } | attributes
-    g = {k: v if k == "sequence_lens" else v.astype(np.float64) for k, v in given.items()}
-    x = g["x"].swapaxes(0, 1) if a["batch_first"] else g["x"]
+    g = given
+    x = g["x"].transpose(0, 1) if a["batch_first"] else g["x"]
     (steps, batch, _), (directions, _, hidden) = x.shape, g["r"].shape
-    states = {n: g[n].swapaxes(0, 1) if a["batch_first"] else g[n] for n in ("initial_h", "initial_c") if n in g}
-    y, last = np.zeros((steps, directions, batch, hidden)), np.zeros((2, directions, batch, hidden))
-
-    def sigma(v: np.ndarray) -> np.ndarray:
-        return 1 / (1 + np.exp(-v))
-
+    states = {n: g[n].transpose(0, 1) if a["batch_first"] else g[n] for n in ("initial_h", "initial_c") if n in g}
+    zeros = torch.zeros(hidden, dtype=x.dtype)
+    y = [[[zeros] * batch for _ in range(directions)] for _ in range(steps)]
+    last = [[[zeros] * batch for _ in range(directions)] for _ in range(2)]
+    sigma = torch.sigmoid
     for d in range(directions):
         w, r = (g[n][d].reshape(GATES[op], hidden, -1) for n in "wr")
-        wb, rb = g["b"][d].reshape(2, GATES[op], hidden) if "b" in g else np.zeros((2, GATES[op], hidden))
-        p = g["p"][d].reshape(3, hidden) if "p" in g else np.zeros((3, hidden))
+        wb, rb = g["b"][d].reshape(2, GATES[op], hidden) if "b" in g else zeros.expand(2, GATES[op], hidden)
+        p = g["p"][d].reshape(3, hidden) if "p" in g else zeros.expand(3, hidden)
         for n in range(batch):
-            h, c = (states[s][d, n] if s in states else np.zeros(hidden) for s in ("initial_h", "initial_c"))
+            h, c = (states[s][d, n] if s in states else zeros for s in ("initial_h", "initial_c"))
             order = range(int(g["sequence_lens"][n]) if "sequence_lens" in g else steps)
             for t in reversed(order) if a["direction"] == "reverse" or d else order:
                 xs = [w[k] @ x[t, n] + wb[k] for k in range(GATES[op])]
                 hs = [r[k] @ h + rb[k] for k in range(GATES[op])]
                 if op == "lstm":
                     i, f = sigma(xs[0] + hs[0] + p[0] * c), sigma(xs[2] + hs[2] + p[2] * c)
-                    c = f * c + i * np.tanh(xs[3] + hs[3])
-                    h = sigma(xs[1] + hs[1] + p[1] * c) * np.tanh(c)
+                    c = f * c + i * torch.tanh(xs[3] + hs[3])
+                    h = sigma(xs[1] + hs[1] + p[1] * c) * torch.tanh(c)
                 elif op == "gru":
                     z, reset = sigma(xs[0] + hs[0]), sigma(xs[1] + hs[1])
                     new = reset * hs[2] if a["linear_before_reset"] else r[2] @ (reset * h) + rb[2]
-                    h = (1 - z) * np.tanh(xs[2] + new) + z * h
+                    h = (1 - z) * torch.tanh(xs[2] + new) + z * h
                 else:
                     h = xs[0] + hs[0]
-                    h = np.maximum(h, 0) if a["nonlinearity"] == "relu" else np.tanh(h)
-                y[t, d, n] = h
-            last[:, d, n] = h, c
-    results = [y, *last[: 2 if op == "lstm" else 1]]
+                    h = h.relu() if a["nonlinearity"] == "relu" else torch.tanh(h)
+                y[t][d][n] = h
+            last[0][d][n], last[1][d][n] = h, c
+
+    def stacked(rows: Any) -> Any:
+        return torch.stack([stacked(row) for row in rows]) if isinstance(rows, list) else rows
+
+    results = [stacked(y) if steps else torch.zeros(0, directions, batch, hidden), *map(stacked, last)]
+    results = results[: 3 if op == "lstm" else 2]
     if a["batch_first"]:
-        results = [results[0].transpose(2, 0, 1, 3), *(r.swapaxes(0, 1) for r in results[1:])]
+        results = [results[0].permute(2, 0, 1, 3), *(r.transpose(0, 1) for r in results[1:])]
     return results
 
 
@@ -439,11 +443,36 @@ def add_recurrent(op: str, names: str, sizes: tuple[int, ...], **attributes: Any
     used = [name for name in RECURRENT if name in names.split()]
 
     def reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
-        given = {name: tensor.numpy() for name, tensor in zip(used, t, strict=True)}
-        return [torch.from_numpy(np.ascontiguousarray(r)) for r in recurrent(op, given, a)]
+        return recurrent(torch, op, dict(zip(used, t, strict=True)), a)
 
     tensors = recurrent_tensors(op, names, sizes, attributes)
     add(op, tensors, reference, name=f"{names} {sizes}", **attributes)
+
+    # The gradients: by all inputs but the lengths, whether they are given or not.
+    floating = [name for name in RECURRENT[: 8 if op == "lstm" else 6] if name != "sequence_lens"]
+
+    def backward_tensors(rng: np.random.Generator) -> list[np.ndarray | None]:
+        import torch
+
+        made = tensors(rng)
+        given = {name: t for name, t in zip(RECURRENT, made, strict=False) if t is not None}
+        results = recurrent(torch, op, {k: torch.from_numpy(v).double() for k, v in given.items()}, attributes)
+        grads = [rng.uniform(-1, 1, r.shape).astype("f4") for r in results]
+        return [*made[:3], results[0].numpy().astype("f4"), grads[0], *made[3:], *grads[1:]]
+
+    def backward_reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+        more = [name for name in used if name not in "xwr"]
+        given = dict(zip(["x", "w", "r", "y", "grad", *more, "grad_h", "grad_c"], t, strict=False))
+        grads = [given.pop(name) for name in ("grad", "grad_h", "grad_c") if name in given]
+        del given["y"]
+        absent = recurrent_tensors(op, " ".join(RECURRENT), sizes, attributes)(np.random.default_rng(0))
+        for name, tensor in zip(RECURRENT, absent, strict=False):
+            if name in floating and name not in given:
+                given[name] = torch.zeros(tensor.shape, dtype=t[0].dtype)
+        by = [given[name].requires_grad_() for name in floating]
+        return list(torch.autograd.grad(recurrent(torch, op, given, a), by, grads))
+
+    add(f"{op}_backward", backward_tensors, backward_reference, name=f"{names} {sizes}", **attributes)
 
 
 for _op in GATES:
@@ -849,6 +878,58 @@ def conv_weights(spatial: int):
 
     return reference
 
+
+def attention_gradients(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    """By the formula: PyTorch gives queries that see no key NaN."""
+    given = [x.detach().clone().requires_grad_() for x in t[:3]]
+    q, k, v = given
+    if a.get("enable_gqa"):
+        k, v = (x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) for x in (k, v))
+    scores = q @ k.mT * a.get("scale", q.shape[-1] ** -0.5)
+    if "softcap" in a:
+        scores = a["softcap"] * torch.tanh(scores / a["softcap"])
+    if len(t) > 4:
+        scores = scores.masked_fill(~t[4], -torch.inf) if t[4].dtype == torch.bool else scores + t[4]
+    if a.get("is_causal"):
+        scores = scores.masked_fill(~torch.ones(scores.shape[-2:], dtype=torch.bool).tril(), -torch.inf)
+    weights = torch.where(scores == -torch.inf, 0, (scores - scores.detach().amax(-1, True).clamp(min=-1e300)).exp())
+    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-300)
+    return list(torch.autograd.grad(weights @ v, given, t[3]))
+
+
+def _backward_masked(mask_shape: tuple[int, ...], boolean: bool):
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        q, k, v, mask = _masked(mask_shape, boolean)(rng)
+        grad = rng.standard_normal((2, 3, 37, 19)).astype(np.float32)
+        if boolean and mask_shape[-2] > 1:
+            mask[..., 5, :] = False  # a query that sees no key
+        return [q, k, v, grad, mask]
+
+    return make
+
+
+_SDPAB = "scaled_dot_product_attention_backward"
+add(_SDPAB, normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19), (2, 3, 37, 19)), attention_gradients)
+add(
+    _SDPAB,
+    normal((1, 2, 70, 20), (1, 2, 1100, 20), (1, 2, 1100, 32), (1, 2, 70, 32)),
+    attention_gradients,
+    scale=0.7,
+    name="many keys",
+)
+add(_SDPAB, normal((4, 4, 197, 64), (4, 4, 197, 64), (4, 4, 197, 64), (4, 4, 197, 64)), attention_gradients, name="16")
+add(_SDPAB, normal(*[(3, 65, 17)] * 4), attention_gradients, is_causal=True)
+add(_SDPAB, normal((2, 2, 3, 5, 7), (2, 2, 3, 9, 7), (2, 2, 3, 9, 1), (2, 2, 3, 5, 1)), attention_gradients)
+add(_SDPAB, normal(*[(2, 2, 40, 8)] * 4), attention_gradients, softcap=1.5, is_causal=True)
+add(
+    _SDPAB,
+    normal((2, 6, 37, 16), (2, 2, 45, 16), (2, 2, 45, 19), (2, 6, 37, 19)),
+    attention_gradients,
+    enable_gqa=True,
+)
+for _shape, _boolean in (((37, 45), False), ((2, 1, 1, 45), False), ((2, 3, 37, 45), True), ((1, 45), True)):
+    _name = f"mask {_shape} {'bool' if _boolean else 'f32'}"
+    add(_SDPAB, _backward_masked(_shape, _boolean), attention_gradients, name=_name)
 
 add("conv1d_backward_weights", normal((2, 5, 17), (2, 7, 17)), conv_weights(1), kernel_size=3, padding=1)
 add("conv2d_backward_weights", normal((2, 3, 13, 12), (2, 17, 13, 12)), conv_weights(2), kernel_size=3, padding=1)

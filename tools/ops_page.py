@@ -93,6 +93,8 @@ FAMILIES = [
             "batch_norm_backward",
             "layer_norm_backward",
             "group_norm_backward",
+            "attention_backward",
+            "recurrent_backward",
             "pool_backward",
             "resize_backward",
             "cross_entropy",

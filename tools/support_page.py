@@ -120,25 +120,100 @@ def problems(data: dict[str, Any]) -> list[str]:
     return [f"no data for {name}" for name in missing] + [f"{name} is no op any more" for name in gone]
 
 
-def gradients() -> list[str]:
-    """Which ops a program may be trained through."""
+def derived() -> dict[str, tuple[set[str], set[str], set[str]]]:
+    """By op: inputs that a loss can be derived by, those that it cannot, and the ops that these gradients consist of.
+
+    From the calls of tests/op_cases.py: what Graph.gradients makes of each.
+    """
+    import numpy as np
+
+    import pylayout as pl
+
+    sys.path.insert(0, str(ROOT / "tests"))
+    from op_cases import CASES, tensor_parameters
+
+    found: dict[str, tuple[set[str], set[str], set[str]]] = {}
+    for case in CASES:
+        if not calls.schemas()[case.op]["differentiable"]:
+            continue
+        arrays = case.make()
+        names = tensor_parameters(case.op)
+        by, not_by, made_of = found.setdefault(case.op, (set(), set(), set()))
+        for i, array in enumerate(arrays):
+            if array is None or array.dtype != np.float32:
+                continue
+            graph = pl.Graph()
+            values: list[Any] = list(arrays)
+            values[i] = graph.parameter("by", array)
+            if case.variadic:
+                results = graph.op(case.op, values, **case.attributes)
+            else:
+                results = graph.op(case.op, **dict(zip(names, values, strict=False)), **case.attributes)
+            results = results if isinstance(results, tuple) else (results,)
+            floating = [y for y in results if y.dtype.name == "f32"]
+            if not floating:
+                continue
+            loss = graph.op("sum", floating[0])
+            for y in floating[1:]:
+                loss = graph.op("add", loss, graph.op("sum", y))
+            before = len(graph.describe()["nodes"])
+            name = names[0] if case.variadic else names[i]
+            try:
+                graph.gradients(loss, [values[i]])
+            except pl.UnsupportedError:
+                not_by.add(name)
+                continue
+            by.add(name)
+            made_of.update(node["op"] for node in graph.describe()["nodes"][before:])
+    return found
+
+
+def letters(data: dict[str, Any], op: str, providers: tuple[str, ...], dtype: str) -> set[str]:
+    return {letter for p in providers for letter in data["ops"].get(op, {}).get(p, {}).get(dtype, "")}
+
+
+def backward_cell(data: dict[str, Any], made_of: set[str], providers: tuple[str, ...], dtype: str) -> str:
+    """The layouts in which every op of a gradient has a kernel; * where each has one, in no common layout."""
+    each = [letters(data, op, providers, dtype) for op in made_of if op in data["ops"]]
+    if not all(each):
+        return ""
+    common = set(LAYOUTS).intersection(*each)
+    return " ".join(sorted(common, key="PLB".index)) or "*"
+
+
+def gradients(data: dict[str, Any]) -> list[str]:
+    """Which ops a program may be trained through, by which of their inputs, and where."""
     schemas = calls.schemas()
-    ops = {True: [], False: []}  # type: dict[bool, list[str]]
-    for name in sorted(schemas):
-        ops[bool(schemas[name]["differentiable"])].append(name)
-    return [
+    found = derived()
+    places = {"cpu": ("host", "onednn"), "OpenCL": ("opencl",)}
+    lines = [
         "## Forward and backward",
         "",
-        "Every op above runs forward. Programs are trained through these, in any dtype and layout of the table; the",
-        "gradient of an op is made of other ops, those of the family *training* among them:",
+        "Every op above runs forward. Programs are trained through those below. The gradient of an op is made of other",
+        "ops, those of the family *training* among them; the table says by which inputs there is one, and in which",
+        "dtypes and layouts all ops that it consists of have a kernel: an asterisk where these have no layout in",
+        "common. An empty cell of OpenCL: some of them run on the CPU.",
         "",
-        ", ".join(ops[True]) + ".",
+        "| op | by | " + " | ".join(f"{place} {dtype}" for place in places for dtype in DTYPES[:3]) + " |",
+        "|---" * (2 + 3 * len(places)) + "|",
+    ]
+    parameters = {name: [p["name"] for p in schema["parameters"]] for name, schema in schemas.items()}
+    for op, (by, not_by, made_of) in sorted(found.items()):
+        names = sorted(by, key=parameters[op].index)
+        missing = sorted(not_by - by, key=parameters[op].index)
+        text = ", ".join(names) + (f"; not {', '.join(missing)}" if missing else "")
+        cells = [backward_cell(data, made_of, providers, d) for providers in places.values() for d in DTYPES[:3]]
+        lines.append(f"| {op} | {text} | {' | '.join(cells)} |")
+    without = [name for name in sorted(schemas) if not schemas[name]["differentiable"]]
+    lines += [
         "",
-        "These have no gradient, as they choose, count, compare, quantise or are of a backward pass themselves:",
+        "These have no gradient, as they choose, count, compare, quantise or are of a backward pass themselves (a test",
+        "knows the reason of each):",
         "",
-        ", ".join(ops[False]) + ".",
+        ", ".join(without) + ".",
         "",
     ]
+    return lines
 
 
 def page(data: dict[str, Any]) -> str:
@@ -150,7 +225,7 @@ def page(data: dict[str, Any]) -> str:
                 cells = [" ".join(providers[provider].get(dtype, "")) for dtype in DTYPES]
                 lines.append(f"| {op} | {' | '.join(cells)} |")
         lines.append("")
-    lines += gradients()
+    lines += gradients(data)
     return "\n".join(lines).rstrip() + "\n"
 
 

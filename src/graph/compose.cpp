@@ -137,6 +137,12 @@ Plan::BodyRef Plan::body_of(std::vector<std::unique_ptr<Variant>> parts) const {
     for (size_t i = 0; i < outputs.size(); ++i)
       if (part->results[i] >= 0) body->output_forms[size_t(part->results[i])] = whole(outputs[i], *part);
   }
+  body->in_place.assign(graph_.outputs().size(), false);
+  if (parts.size() == 1 && !parts[0]->slice && !parts[0]->rest) {
+    const std::vector<int>& in_place_of = parts[0]->program->in_place_of();
+    for (size_t i = 0; i < in_place_of.size(); ++i)
+      if (in_place_of[i] >= 0) body->in_place[size_t(parts[0]->results[i])] = true;
+  }
   body->parts = std::move(parts);
   return body;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "dispatch/cost_model.h"
+#include "graph/phases.h"
 
 namespace pl {
 
@@ -36,7 +37,10 @@ void Lowering::lower(bool in_place) {
     lower_node(i);
   }
   lower_outputs();
-  if (in_place) share_storages();
+  program_.in_place_of_.assign(graph_.outputs().size(), -1);
+  if (!in_place) return;
+  share_storages();
+  update_in_place();
 }
 
 bool Lowering::concat_in_place(size_t node) const {
@@ -326,6 +330,45 @@ void Lowering::lower_outputs() {
     if (wanted.size_bytes() == 0) continue;
     const Place target = new_storage(Storage::Kind::output, int(k), program_.home_, wanted.size_bytes());
     obtain(output.value, wanted, program_.home_, -1, "output " + output.name, &target);
+  }
+}
+
+// Only in the steps that end a run: until then it may be left, or fail, and nothing has changed.
+void Lowering::update_in_place() {
+  const std::vector<Phase> phases = phases_of(graph_);
+  if (phases.empty()) return;
+  const auto updates = [&](const Step& step) { return step.node < 0 || phases[size_t(step.node)] == Phase::update; };
+  size_t first = program_.steps_.size();
+  while (first > 0 && updates(program_.steps_[first - 1])) --first;
+  std::vector<int> input_of(graph_.kept().size(), -1), output_of(graph_.kept().size(), -1);
+  for (size_t s = 0; s < program_.storages_.size(); ++s) {
+    const Storage& storage = program_.storages_[s];
+    if (storage.kind == Storage::Kind::input) {
+      const int32_t kept = graph_.inputs()[size_t(storage.index)].kept;
+      if (kept >= 0) input_of[size_t(kept)] = int(s);
+    } else if (storage.kind == Storage::Kind::output) {
+      const int32_t kept = graph_.outputs()[size_t(storage.index)].kept;
+      if (kept >= 0) output_of[size_t(kept)] = int(s);
+    }
+  }
+  for (size_t k = 0; k < input_of.size(); ++k) {
+    if (input_of[k] < 0 || output_of[k] < 0) continue;
+    const Storage &old = program_.storages_[size_t(input_of[k])], &made = program_.storages_[size_t(output_of[k])];
+    if (made.first < int(first) || old.last != made.first || old.bytes != made.bytes) continue;
+    const Step& step = program_.steps_[size_t(made.first)];
+    if (step.kind != Step::Kind::op) continue;
+    const auto place_in = [](const std::vector<Place>& places, int storage) {
+      int found = -1, count = 0;
+      for (size_t i = 0; i < places.size(); ++i)
+        if (places[i].storage == storage) found = int(i), ++count;
+      return count == 1 && places[size_t(found)].offset == 0 ? found : -1;
+    };
+    const int input = place_in(step.inputs, input_of[k]), output = place_in(step.outputs, output_of[k]);
+    if (input < 0 || output < 0 || input >= 32 || !(step.way->candidate.in_place >> input & 1) ||
+        !same_memory(step.input_descs[size_t(input)], step.output_descs[size_t(output)]))
+      continue;
+    program_.in_place_of_[size_t(made.index)] = old.index;
+    program_.first_in_place_ = std::min(program_.first_in_place_, size_t(made.first));
   }
 }
 

@@ -38,6 +38,8 @@ class Lowering {
   void lower_outputs();
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
   void share_storages();
+  // Finds the new values of kept ones that may be written over the old.
+  void update_in_place();
   Place place_of_result(ValueId value, const TensorDesc& desc, Device& device);
   Place argument(size_t node, size_t input);
   // What is no constant, packed for the op; once in a run for all ops that want the same form.

@@ -44,7 +44,7 @@ const std::vector<Pass>& standard_passes() {
 }
 
 const std::vector<Pass>& launch_passes() {
-  static const std::vector<Pass> list = {passes::fuse_squeeze_excite()};
+  static const std::vector<Pass> list = {passes::expand_attention_backward(), passes::fuse_squeeze_excite()};
   return list;
 }
 

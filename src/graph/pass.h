@@ -24,7 +24,7 @@ struct Pass {
 };
 
 const std::vector<Pass>& standard_passes();
-// Further ones for devices where every op costs a launch, after the others: GPUs.
+// Further ones for GPUs, after the others: every op costs a launch there, and some have no kernel.
 const std::vector<Pass>& launch_passes();
 
 struct PassReport {

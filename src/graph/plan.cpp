@@ -280,6 +280,11 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
       const TensorDesc& form = body.output_forms[at];
       const size_t i = results.size();
       if (const int32_t state = graph_.outputs()[at].kept; state >= 0) {
+        if (body.in_place[at]) {
+          updates_[size_t(state)] = nullptr;
+          out.push_back({states_[size_t(state)]->buffer().get(), 0});
+          continue;
+        }
         TensorRef& update = updates_[size_t(state)];
         if (!update) update = Tensor::allocate(*home_, form);
         out.push_back({update->buffer().get(), 0});
@@ -312,7 +317,7 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
   }
   for (const GraphOutput& output : graph_.outputs())
     if (output.kept >= 0) {
-      std::swap(states_[size_t(output.kept)], updates_[size_t(output.kept)]);
+      if (updates_[size_t(output.kept)]) std::swap(states_[size_t(output.kept)], updates_[size_t(output.kept)]);
       states_[size_t(output.kept)]->buffer()->touch();
     }
   if (turn.owns_lock()) turn.unlock();

@@ -120,6 +120,7 @@ class Plan {
     std::vector<std::unique_ptr<Variant>> parts;  // most often one
     std::unique_ptr<Chains> chains;               // that runs them
     std::vector<TensorDesc> output_forms;         // in which outputs are given
+    std::vector<bool> in_place;                   // by output: the new value of a state is written over the old one
   };
   using BodyRef = std::shared_ptr<const Body>;
   struct Choice;  // of a node: its state and the next best

@@ -449,7 +449,7 @@ bool Program::run(const External* inputs, const External* outputs, std::vector<d
       run_step(steps_[i], slots + instance->first_slot[i]);
       (*step_ms)[i] = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
       sum += (*step_ms)[i];
-      if (!go_on || i + 1 == steps_.size() || (*go_on)(i + 1, sum)) continue;
+      if (!go_on || i >= first_in_place_ || i + 1 == steps_.size() || (*go_on)(i + 1, sum)) continue;
       step_ms->resize(i + 1);
       return false;
     }

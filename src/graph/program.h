@@ -124,14 +124,17 @@ class Program {
   // none.
   const std::map<ValueId, TensorRef>& constants() const { return constants_; }
   int threads() const { return threads_; }
+  // By output: the input, a kept value, in whose memory it may be given, as it is written when that is read for the
+  // last time, by steps that end a run; -1: none.
+  const std::vector<int>& in_place_of() const { return in_place_of_; }
   // Has steps refer to other entries with the same way.
   void replace_entries(const std::function<EntryRef(const EntryRef& entry, const Way& way)>& replacement);
   // Bytes of memory().constant_bytes that another program does not hold too.
   size_t constant_bytes_beside(const Program& other) const;
 
-  // One run.  Externals are as inputs() and outputs() describe them.  `step_ms`, if given, gets the time of every step
-  // that was run (the host's clock: for devices that work at once), and `go_on`, if given, is asked.  False if that
-  // ended the run early: then outputs hold nothing of use.
+  // One run.  Externals are as inputs() and outputs() describe them, apart but for in_place_of().  `step_ms`, if given,
+  // gets the time of every step that was run (the host's clock: for devices that work at once), and `go_on`, if given,
+  // is asked as long as no input was written to.  False if that ended the run early: then outputs hold nothing of use.
   bool run(const External* inputs, const External* outputs, std::vector<double>* step_ms = nullptr,
            const GoOn* go_on = nullptr);
 
@@ -167,6 +170,8 @@ class Program {
   std::vector<TensorDesc> inputs_, outputs_;
   std::vector<std::string> names_;  // by node of the graph
   std::map<ValueId, TensorRef> constants_;
+  std::vector<int> in_place_of_;
+  size_t first_in_place_ = SIZE_MAX;                // the step from which on inputs may be written to
   std::vector<std::pair<Device*, size_t>> blocks_;  // of the arenas, with their bytes: one where memory has addresses
   ProgramMemory memory_;
   std::shared_ptr<SharedArenas> arenas_;

@@ -1,4 +1,6 @@
-// scaled_dot_product_attention: the heart of transformers, without the scores as a tensor.
+// scaled_dot_product_attention: the heart of transformers, without the scores as a tensor; and its gradients alike.
+#include "ops/attention.h"
+
 #include <cmath>
 
 #include "ops/gradient.h"
@@ -6,7 +8,10 @@
 namespace pl {
 namespace {
 
-void infer(Op& op) {
+constexpr int kMask = 3, kGrad = 3, kMaskOfBackward = 4;
+
+// Checks inputs and completes attributes; the shape of the result.
+Dims checked_shape(Op& op, int mask_index) {
   check_rank(op, 0, 2, kMaxRank);
   check_float(op, 0);
   const Dims &q = op.in(0).shape, &k = op.in(1).shape, &v = op.in(2).shape;
@@ -32,8 +37,8 @@ void infer(Op& op) {
         " as the last size (that of q, which has shape ", q, ")");
   check(op, v[rows] == k[rows], Code::shape, "v.shape is ", v, ", expected ", k[rows], " along dimension ", rows,
         " (that of k, which has shape ", k, ")");
-  if (op.has(3)) {
-    const TensorDesc& mask = op.in(3);
+  if (op.has(mask_index)) {
+    const TensorDesc& mask = op.in(mask_index);
     check(op, mask.dtype == DType::boolean || mask.dtype == op.in(0).dtype, Code::invalid_argument,
           "attn_mask.dtype is ", name_of(mask.dtype), ", expected bool or ", name_of(op.in(0).dtype), " (q.dtype)");
     Dims scores = q;
@@ -55,7 +60,19 @@ void infer(Op& op) {
   }
   Dims output = q;
   output[last] = v[last];
-  add_output(op, op.in(0).dtype, output);
+  return output;
+}
+
+void infer(Op& op) {
+  const Dims shape = checked_shape(op, kMask);
+  add_output(op, op.in(0).dtype, shape);
+}
+
+void infer_backward(Op& op) {
+  const Dims shape = checked_shape(op, kMaskOfBackward);
+  check_same_dtype(op, kGrad);
+  check_shape(op, kGrad, shape, "that of the result of scaled_dot_product_attention");
+  for (int i = 0; i < 3; ++i) add_output(op, op.in(0).dtype, op.in(i).shape);
 }
 
 // Two products; the exponentials are few against them.
@@ -67,69 +84,35 @@ double flops(const Op& op) {
   return 2.0 * heads * double(q[last - 1]) * double(v[last - 1]) * double(q[last] + v[last]);
 }
 
-// Several heads of q share one of k and v: those of k and v repeated.
-Derivation::Value repeated_heads(Derivation& d, Derivation::Value value, int64_t heads) {
-  const Dims shape = d.desc(value).shape;
-  const int at = shape.size() - 3;
-  Dims apart(shape.begin(), size_t(at + 1)), joined = shape;
-  apart.push_back(1);
-  for (int i = at + 1; i < shape.size(); ++i) apart.push_back(shape[i]);
-  Dims repeated = apart;
-  repeated[at + 1] = heads / std::max<int64_t>(shape[at], 1);
-  joined[at] = heads;
-  return d.reshaped(d.expanded(d.reshaped(value, apart), repeated), joined);
+Attributes given_attributes(const Op& op) {
+  Attributes attributes;
+  for (const char* name : {"scale", "is_causal", "enable_gqa", "softcap"})
+    if (!op.attributes.is_none(name)) attributes.set(name, *op.attributes.find(name));
+  return attributes;
 }
 
-Derivation::Value summed_heads(Derivation& d, Derivation::Value value, const Dims& shape) {
-  const int at = shape.size() - 3;
-  const Dims joined = d.desc(value).shape;
-  if (joined == shape) return value;
-  Dims apart(shape.begin(), size_t(at + 1));
-  apart.push_back(joined[at] / shape[at]);
-  for (int i = at + 1; i < shape.size(); ++i) apart.push_back(shape[i]);
-  return d.summed(d.reshaped(value, apart), {at + 1}, false);
-}
-
-// The scores are computed again, as a tensor.
 void derive(Derivation& d) {
   const Op& op = d.op();
-  const Attributes& a = op.attributes;
-  const auto product = [&](Derivation::Value left, Derivation::Value right, bool transpose_a, bool transpose_b) {
-    return d.make("matmul", attributes_of({{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}), {left, right});
-  };
-  const int last = op.in(0).rank() - 1;
-  const bool grouped = a.flag("enable_gqa") && op.in(0).shape[last - 2] != op.in(1).shape[last - 2];
-  const double scale = a.number("scale"), softcap = a.is_none("softcap") ? 0 : a.number("softcap");
-  const Derivation::Value q = d.input(0), g = d.gradient();
-  const Derivation::Value k = grouped ? repeated_heads(d, d.input(1), op.in(0).shape[last - 2]) : d.input(1);
-  const Derivation::Value v = grouped ? repeated_heads(d, d.input(2), op.in(0).shape[last - 2]) : d.input(2);
-  const Derivation::Value plain = product(q, k, false, true);
-  Derivation::Value scores =
-      d.pointwise(softcap > 0 ? "y0 = s1 * tanh(x0 * s0 / s1)" : "y0 = x0 * s0", {plain}, {scale, softcap});
-  if (op.has(3)) {
-    const bool boolean = op.in(3).dtype == DType::boolean;
-    scores = d.pointwise(boolean ? "y0 = where(x1 != 0, x0, -inf)" : "y0 = x0 + x1", {scores, d.input(3)});
+  if (op.has(kMask) && d.wanted(kMask)) {
+    const AttentionGradients made =
+        attention_gradients(d, op, {d.input(0), d.input(1), d.input(2), d.input(kMask), d.gradient()}, true);
+    for (int i = 0; i < 3; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
+    return d.give(kMask, made[kMask]);
   }
-  if (a.flag("is_causal")) {  // numbers of rows and columns, as sums of ones
-    const Derivation::Value ones = d.pointwise("y0 = 1", {scores});
-    const Derivation::Value row = d.make("cumsum", attributes_of({{"dim", int64_t(last - 1)}}), {ones});
-    const Derivation::Value column = d.make("cumsum", attributes_of({{"dim", int64_t(last)}}), {ones});
-    scores = d.pointwise("y0 = where(x2 <= x1, x0, -inf)", {scores, row, column});
-  }
-  Derivation::Value weights = d.make("softmax", attributes_of({{"dim", int64_t(last)}}), {scores});
-  // Of a query that sees no key.
-  if (op.has(3)) weights = d.pointwise("y0 = where(isnan(x0), 0, x0)", {weights});
-  d.give_if_wanted(2, [&] { return summed_heads(d, product(weights, g, true, false), op.in(2).shape); });
-  if (!d.wanted(0) && !d.wanted(1) && !(op.has(3) && d.wanted(3))) return;
-  const Derivation::Value of_weights = product(g, v, false, true);
-  const Derivation::Value sums = d.summed(d.make("mul", {}, {of_weights, weights}), {last}, true);
-  const Derivation::Value of_scores = d.pointwise("y0 = x1 * (x0 - x2)", {of_weights, weights, sums});
-  d.give_if_wanted(3, [&] { return d.summed_to(of_scores, op.in(3).shape); });
-  const Derivation::Value of_plain =
-      d.pointwise(softcap > 0 ? "t = tanh(x1 * s0 / s1); y0 = x0 * s0 * (1 - t * t)" : "y0 = x0 * s0",
-                  {of_scores, plain}, {scale, softcap});
-  d.give_if_wanted(0, [&] { return product(of_plain, k, false, false); });
-  d.give_if_wanted(1, [&] { return summed_heads(d, product(of_plain, q, true, false), op.in(1).shape); });
+  const auto made = d.add("scaled_dot_product_attention_backward", given_attributes(op),
+                          {d.input(0), d.input(1), d.input(2), d.gradient(), d.input(kMask)});
+  for (int i = 0; i < 3; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
+}
+
+// Five products in the place of two.
+double flops_backward(const Op& op) { return 2.5 * flops(op); }
+
+void add_attributes(Schema& schema) {
+  schema.attribute("scale", AttributeType::number, None{}, "factor of the scores; None: 1 / sqrt(e)")
+      .attribute("is_causal", AttributeType::boolean, false, "query i sees keys 0 to i only")
+      .attribute("enable_gqa", AttributeType::boolean, false,
+                 "k and v have fewer heads, the dimension before the last two, whose number divides that of q")
+      .attribute("softcap", AttributeType::number, None{}, "the limit of scores, more than 0; None: there is none");
 }
 
 Schema scaled_dot_product_attention() {
@@ -149,12 +132,8 @@ Schema scaled_dot_product_attention() {
   schema.tensor("q", "queries (..., l, e), most often (n, heads, l, e); f32, f16 or bf16")
       .tensor("k", "keys (..., s, e)")
       .tensor("v", "values (..., s, ev)")
-      .optional("attn_mask", "broadcasts to (..., l, s); bool or the dtype of q")
-      .attribute("scale", AttributeType::number, None{}, "factor of the scores; None: 1 / sqrt(e)")
-      .attribute("is_causal", AttributeType::boolean, false, "query i sees keys 0 to i only")
-      .attribute("enable_gqa", AttributeType::boolean, false,
-                 "k and v have fewer heads, the dimension before the last two, whose number divides that of q")
-      .attribute("softcap", AttributeType::number, None{}, "the limit of scores, more than 0; None: there is none");
+      .optional("attn_mask", "broadcasts to (..., l, s); bool or the dtype of q");
+  add_attributes(schema);
   schema.infer = infer;
   schema.flops = flops;
   schema.products = true;
@@ -162,7 +141,29 @@ Schema scaled_dot_product_attention() {
   return schema;
 }
 
+Schema scaled_dot_product_attention_backward() {
+  Schema schema(
+      "scaled_dot_product_attention_backward", "attention_backward",
+      "The gradients of scaled_dot_product_attention by q, k and v.\n\n"
+      "With p = softmax(scale * q @ k^T + mask) and g = grad @ v^T: dv = p^T @ grad, "
+      "ds = scale * p * (g - sum(p * g)) with sums over keys, dq = ds @ k, dk = ds^T @ q; the scores are never kept as "
+      "a tensor.  A softcap multiplies ds by 1 - (score / softcap)^2.\n\n"
+      "Returns dq, dk and dv, of the shapes and dtype of q, k and v; sums are kept in at least f32.\n\n"
+      "Source: the derivative of the formula; by blocks: T. Dao et al., arXiv 2205.14135.");
+  schema.tensor("q", "queries (..., l, e); f32, f16 or bf16")
+      .tensor("k", "keys (..., s, e)")
+      .tensor("v", "values (..., s, ev)")
+      .tensor("grad", "(..., l, ev): the gradient by the result")
+      .optional("attn_mask", "as for scaled_dot_product_attention");
+  add_attributes(schema);
+  schema.infer = infer_backward;
+  schema.flops = flops_backward;
+  schema.products = true;
+  return schema;
+}
+
 PL_REGISTER_OP(scaled_dot_product_attention);
+PL_REGISTER_OP(scaled_dot_product_attention_backward);
 
 }  // namespace
 }  // namespace pl

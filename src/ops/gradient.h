@@ -14,27 +14,18 @@
 
 namespace pl {
 
-class Derivation {
+// What adds ops to a graph.
+class Builder {
  public:
   using Value = int32_t;  // a value of the graph
   static constexpr Value kNone = -1;
 
-  virtual ~Derivation() = default;
+  virtual ~Builder() = default;
 
-  virtual const Op& op() const = 0;
-  virtual Value input(int i) const = 0;  // kNone where it is absent
-  virtual Value output(int i = 0) const = 0;
-  // Of the loss by an output; of one that the loss does not depend on, zeros.
-  virtual Value gradient(int output = 0) = 0;
-  virtual bool wanted(int input) const = 0;
   virtual const TensorDesc& desc(Value value) const = 0;
   // Adds an op to the graph; its results.
   virtual std::vector<Value> add(const std::string& op, const Attributes& attributes,
                                  const std::vector<Value>& inputs) = 0;
-  // A constant of s64.
-  virtual Value integers(const std::vector<int64_t>& values) = 0;
-  // Once for each input at most.
-  virtual void give(int input, Value gradient) = 0;
 
   // ---- made of the above ----
 
@@ -48,6 +39,21 @@ class Derivation {
   Value summed_to(Value value, const Dims& shape);
   Value summed(Value value, const std::vector<int64_t>& dims, bool keepdim);
   Value expanded(Value value, const Dims& shape);
+};
+
+class Derivation : public Builder {
+ public:
+  virtual const Op& op() const = 0;
+  virtual Value input(int i) const = 0;  // kNone where it is absent
+  virtual Value output(int i = 0) const = 0;
+  // Of the loss by an output; of one that the loss does not depend on, zeros.
+  virtual Value gradient(int output = 0) = 0;
+  virtual bool wanted(int input) const = 0;
+  // A constant of s64.
+  virtual Value integers(const std::vector<int64_t>& values) = 0;
+  // Once for each input at most.
+  virtual void give(int input, Value gradient) = 0;
+
   // give(input, value) where that is wanted; `value` is called only then.
   template <class Make>
   void give_if_wanted(int input, Make make) {

@@ -60,8 +60,8 @@ struct Candidate {
   std::vector<TensorDesc> outputs;  // the layouts it gives
   std::vector<Packing> packings;    // of constant inputs, at most one each; most candidates have none
   size_t workspace_bytes = 0;
-  // Inputs, bit i for input i, in whose memory the only output may be written, if the two are described alike: each
-  // element is read before it is written.
+  // Inputs, bit i for input i, in whose memory an output may be written, if the two are described alike: each element
+  // is read before it is written.  Where there are several outputs, each in another input's.
   uint32_t in_place = 0;
   bool reference = false;  // slow by design: admitted only when nothing else exists
   // A provider's own estimate relative to the device's rates: 1 means the roofline is reached, more that

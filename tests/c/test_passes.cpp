@@ -562,6 +562,25 @@ TEST("merge_equal") {
   expect_pass(pass, nothing.graph, "relu relu", 0);
 }
 
+TEST("expand_attention_backward") {
+  const auto check = [](bool masked, const std::string& attributes, const std::string& ops) {
+    Builder b;
+    std::vector<ValueId> inputs;
+    for (const Dims& shape : {Dims{2, 4, 5, 3}, Dims{2, 2, 6, 3}, Dims{2, 2, 6, 7}, Dims{2, 4, 5, 7}})
+      inputs.push_back(b.input(shape));
+    if (masked) inputs.push_back(b.input({5, 6}));
+    const auto made = b.all("scaled_dot_product_attention_backward", inputs, "enable_gqa=true " + attributes);
+    expect_pass(passes::expand_attention_backward(), b.finish(made), ops);
+  };
+  const std::string repeated = "reshape expand reshape ", summed = "matmul reshape sum ";
+  const std::string gradients = "matmul mul sum pointwise pointwise matmul " + summed + "matmul reshape sum";
+  check(false, "", repeated + repeated + "matmul pointwise softmax " + gradients);
+  check(false, "softcap=2.0", repeated + repeated + "matmul pointwise softmax " + gradients);
+  check(true, "", repeated + repeated + "matmul pointwise pointwise softmax pointwise " + gradients);
+  check(false, "is_causal=true",
+        repeated + repeated + "matmul pointwise pointwise cumsum cumsum pointwise softmax " + gradients);
+}
+
 TEST("fuse_squeeze_excite") {
   const Pass pass = passes::fuse_squeeze_excite();
   struct Block {

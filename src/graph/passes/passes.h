@@ -5,6 +5,7 @@
 
 namespace pl::passes {
 
+Pass expand_attention_backward();
 Pass fold_batch_norm();
 Pass fold_constants();
 Pass fold_pad();

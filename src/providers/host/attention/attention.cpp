@@ -8,9 +8,10 @@
 #include <cstring>
 
 #include "providers/host/attention/head_layouts.h"
+#include "providers/host/attention/head_matrices.h"
+#include "providers/host/attention/score_rows.h"
 #include "providers/host/common/host.h"
 #include "providers/host/matmul/block_product.h"
-#include "providers/host/pointwise/vector_math.h"
 #include "providers/host/reorder/transpose.h"
 
 namespace pl::host {
@@ -19,95 +20,6 @@ namespace {
 constexpr int64_t kQueryBlock = 32;  // a multiple of BlockProduct::rows
 // Keys of a block: 32 queries' scores fill 64 KB, of the second cache; most models' heads are one block.
 constexpr int64_t kKeyBlock = 512;
-// Functions of rows work on so many elements at a time; n is a multiple of it for the first two.
-constexpr int kLanes = 16;
-constexpr float kPerLn2 = 1.44269504089f;  // 1 / ln 2
-
-// Passes over NaN, which the sum of exponentials then shows.
-PL_INLINE float larger(float a, float b) { return a > b ? a : b; }
-// Of arrays of lanes compilers make sixteen scalars here.
-typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
-PL_INLINE const Lanes& lanes_at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
-PL_INLINE Lanes& lanes_at(float* x) { return *reinterpret_cast<Lanes*>(x); }
-// The lanes joined in pairs; the numbers of pairs are constants, so that no loop is left.
-template <bool Sum, int Half = kLanes / 2>
-PL_INLINE float joined(float* lanes) {
-  for (int l = 0; l < Half; ++l) lanes[l] = Sum ? lanes[l + Half] + lanes[l] : larger(lanes[l + Half], lanes[l]);
-  if constexpr (Half > 1)
-    return joined<Sum, Half / 2>(lanes);
-  else
-    return lanes[0];
-}
-PL_VECTORISED float largest_of(const float* x, int64_t n, float largest) {
-  alignas(64) float lanes[kLanes];
-  Lanes most = Lanes{} + largest;
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const Lanes& here = lanes_at(x + i);
-    most = here > most ? here : most;
-  }
-  lanes_at(lanes) = most;
-  return joined<false>(lanes);
-}
-// A lower number, but for -infinity, counts as this in a mask: in units of ln 2 it would overflow, and keys that all
-// have the lowest number of f32 would no longer count alike.
-constexpr float kLowestOfMask = -2.35e38f;
-// The same after `mask` was added, or has hidden what it is 0 for; n is any number.
-template <bool Hides>
-PL_VECTORISED float mask_and_largest(const float* mask, float* x, int64_t n, float largest) {
-  alignas(64) float lanes[kLanes];
-  Lanes most = Lanes{} + largest;
-  const Lanes nothing = Lanes{} - math::kInfinity, lowest = Lanes{} + kLowestOfMask;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    Lanes here = lanes_at(x + i);
-    const Lanes added = lanes_at(mask + i);
-    if constexpr (Hides)
-      here = added != Lanes{} ? here : nothing;
-    else
-      here = here + kPerLn2 * (added < lowest && added != nothing ? lowest : added);
-    lanes_at(x + i) = here;
-    most = here > most ? here : most;
-  }
-  lanes_at(lanes) = most;
-  for (; i < n; ++i) {
-    if constexpr (Hides)
-      x[i] = mask[i] != 0.0f ? x[i] : -math::kInfinity;
-    else
-      x[i] += kPerLn2 * (mask[i] < kLowestOfMask && mask[i] != -math::kInfinity ? kLowestOfMask : mask[i]);
-    lanes[0] = larger(x[i], lanes[0]);
-  }
-  return joined<false>(lanes);
-}
-// x becomes limit * tanh(x).
-PL_VECTORISED void cap_run(float* x, int64_t n, float limit) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) x[i] = limit * math::tanh(x[i]);
-}
-// 2^x for x <= 0: scores are kept in units of ln 2, which saves the range reduction of exp.  Below -126 it is 0.  The
-// polynomial was fitted to 2^f, |f| <= 1/2, by least squares weighted towards the minimax: 1.5 units of the last place.
-PL_INLINE float power_of_two(float x) {
-  const float limited = x < -126.0f ? -126.0f : x;
-  const float shifted = limited + math::kRound;
-  const float f = limited - (shifted - math::kRound);
-  float p = 1.3264726899e-03f;
-  p = p * f + 9.6715126606e-03f;
-  p = p * f + 5.5507337442e-02f;
-  p = p * f + 2.4022242085e-01f;
-  p = p * f + 6.9314697760e-01f;
-  p = p * f + 1.0f;
-  const float result = p * math::from_bits((math::bits_of(shifted) - math::kRoundBits + 127u) << 23);
-  return x < -126.0f ? 0.0f : result;
-}
-// x becomes 2^(x - largest); returns the sum.
-PL_VECTORISED float exponentials(float* x, int64_t n, float largest) {
-  float lanes[kLanes] = {};
-  for (int64_t i = 0; i < n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) {
-      x[i + l] = power_of_two(x[i + l] - largest);
-      lanes[l] += x[i + l];
-    }
-  return joined<true>(lanes);
-}
 PL_VECTORISED void scale_run(float* x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
@@ -115,30 +27,6 @@ PL_VECTORISED void scale_into(const float* x, int64_t n, float factor, float* y)
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
 }
-
-int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
-// A stack of matrices (head, row, column) with unit steps between columns.
-struct Matrices {
-  std::vector<int64_t> heads;  // the offset of each
-  int64_t row_step = 0, column_step = 0;
-
-  // `shape` is what the matrices are repeated to; dimensions of size 1 stand still.
-  Matrices(const TensorDesc& desc, const Dims& shape) : heads{0} {
-    const int rank = shape.size(), added = rank - desc.rank();
-    const auto step = [&](int d) {
-      return d < added || (desc.shape[d - added] == 1 && shape[d] != 1) ? 0 : desc.strides[d - added];
-    };
-    for (int d = 0; d + 2 < rank; ++d) {
-      std::vector<int64_t> grown;
-      for (int64_t offset : heads)
-        for (int64_t i = 0; i < shape[d]; ++i) grown.push_back(offset + i * step(d));
-      heads = std::move(grown);
-    }
-    row_step = step(rank - 2);
-    column_step = step(rank - 1);
-  }
-};
 
 struct AttentionBody {
   BlockProduct product = block_product();
@@ -153,7 +41,7 @@ struct AttentionBody {
   int64_t parts, slots;  // tasks of a head; pieces of the workspace
 
   // Whole runs of the functions of rows, which need not end in single elements then.
-  int64_t key_block() const { return std::min(kKeyBlock, round_up(keys, kLanes)); }
+  int64_t key_block() const { return std::min(kKeyBlock, round_up(keys, kScoreLanes)); }
   int64_t padded_width() const { return round_up(value_width, product.width); }
   // Values are read where they lie if their rows are whole vectors, close together.
   bool values_in_place() const {
@@ -169,21 +57,16 @@ struct AttentionBody {
   };
   Room room() const {
     Room room{};
-    int64_t at = 0;
-    const auto take = [&](int64_t floats) {
-      const int64_t begin = at;
-      at += round_up(floats, 16);  // a cache line
-      return begin;
-    };
-    room.panels = take(round_up(keys, product.width) * width);
-    room.scores = take(kQueryBlock * key_block());
-    room.sums = take(kQueryBlock * padded_width());
-    room.queries = take(dtype == DType::f32 ? 0 : kQueryBlock * width);
-    room.values = take(values_in_place() ? 0 : keys * padded_width());
-    room.row = take(std::max(std::max(width, value_width), key_block()));
-    room.mask = take(shares_mask_row() ? keys : 0);
-    room.statistics = take(2 * kQueryBlock);
-    room.total = at;
+    Pieces pieces;
+    room.panels = pieces.take(round_up(keys, product.width) * width);
+    room.scores = pieces.take(kQueryBlock * key_block());
+    room.sums = pieces.take(kQueryBlock * padded_width());
+    room.queries = pieces.take(dtype == DType::f32 ? 0 : kQueryBlock * width);
+    room.values = pieces.take(values_in_place() ? 0 : keys * padded_width());
+    room.row = pieces.take(std::max(std::max(width, value_width), key_block()));
+    room.mask = pieces.take(shares_mask_row() ? keys : 0);
+    room.statistics = pieces.take(2 * kQueryBlock);
+    room.total = pieces.total();
     return room;
   }
 
@@ -261,7 +144,7 @@ struct AttentionBody {
       const int64_t count = std::min(key_block(), end - j);
       first.b = space + room.panels + j * width;
       first.panels = (count + product.width - 1) / product.width;
-      const int64_t whole = round_up(count, kLanes);
+      const int64_t whole = round_up(count, kScoreLanes);
       first.c_step = second.a_step = whole;
       product.run(first);
       for (int64_t i = 0; i < rows; ++i) {
@@ -272,8 +155,7 @@ struct AttentionBody {
         float now;
         if (masked) {
           const float* here = mask_of(arguments, head, query + i, j, seen, room, space);
-          now = mask_is_bool ? mask_and_largest<true>(here, row, seen, largest[i])
-                             : mask_and_largest<false>(here, row, seen, largest[i]);
+          now = mask_and_largest(mask_is_bool, here, row, seen, largest[i]);
           std::fill(row + seen, row + whole, -math::kInfinity);
         } else {
           std::fill(row + seen, row + whole, -math::kInfinity);

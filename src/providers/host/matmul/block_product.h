@@ -23,10 +23,26 @@ struct Product {
   bool accumulate = false;
 };
 
+inline int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
 struct BlockProduct {
   int width;                    // columns of a panel
   int rows;                     // a multiple of these runs fastest
   void (*run)(const Product&);  // on the calling thread
+};
+
+// Takes pieces of a workspace, in floats; each begins a cache line.
+class Pieces {
+ public:
+  int64_t take(int64_t floats) {
+    const int64_t begin = at_;
+    at_ += round_up(floats, 16);
+    return begin;
+  }
+  int64_t total() const { return at_; }
+
+ private:
+  int64_t at_ = 0;
 };
 
 // All that this processor can run, the best one first.

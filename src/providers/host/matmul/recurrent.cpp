@@ -6,21 +6,13 @@
 // States are kept twice, as all threads read the old one while the new one is written.
 #include <cstring>
 
-#include "providers/host/common/host.h"
-#include "providers/host/matmul/block_product.h"
+#include "providers/host/matmul/recurrent_layer.h"
 #include "providers/host/pointwise/vector_math.h"
 
 namespace pl::host {
 namespace {
 
 enum Input { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeephole };
-enum class Cell { lstm, gru, rnn };
-
-// Of one hidden unit and gate: a product's step, about 0.02 ns each on one core.
-constexpr double kNanosecondsPerProduct = 0.02, kNanosecondsPerGate = 2;
-
-int64_t round_up(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
-
 // The gates of n hidden units of one sequence.  x and r are the products with the input (biases included) and with
 // the state, `step` from gate to gate; p the peepholes alike.
 PL_VECTORISED void lstm_units(const float* x, const float* r, int64_t step, const float* p, int64_t p_step, float* c,
@@ -71,47 +63,11 @@ PL_VECTORISED void gru_candidates(const float* x, const float* r, int64_t step, 
   }
 }
 
-// Weights (directions, gates * hidden, depth) as panels [direction][gate][hidden / width][depth][width].
-struct WeightPanels {
-  int64_t directions, gates, hidden, depth, width;
-  DType dtype;
-
-  int64_t panels() const { return round_up(hidden, width) / width; }
-  int64_t floats() const { return directions * gates * panels() * depth * width; }
-  void pack(const void* source, float* target) const {
-    const LoadRun<float> load = float_loader(dtype);
-    parallel_for(directions * gates * panels(), double(depth * width), [&](int64_t begin, int64_t end) {
-      std::vector<float> row(static_cast<size_t>(depth));
-      for (int64_t panel = begin; panel < end; ++panel) {
-        float* to = target + panel * depth * width;
-        for (int64_t l = 0; l < width; ++l) {
-          const int64_t unit = panel % panels() * width + l;
-          if (unit < hidden)
-            load(source, (panel / panels() * hidden + unit) * depth, 1, depth, row.data());
-          else
-            std::fill(row.begin(), row.end(), 0.0f);
-          for (int64_t k = 0; k < depth; ++k) to[k * width + l] = row[size_t(k)];
-        }
-      }
-    });
-  }
-};
-
-struct RecurrentBody {
-  std::string name;
-  BlockProduct product;
-  Cell cell;
-  bool batch_first, reset_after, relu, first_reversed;
-  int64_t gates, steps, batch, features, hidden, directions;
-  bool packs_here;  // weights that no one packs before, as they are no constants, are packed in every run
+struct RecurrentBody : RecurrentLayer {
+  bool packs_here = false;  // weights that no one packs before, as they are no constants, are packed in every run
   std::vector<TensorDesc> inputs;
-  DType dtype;
 
-  WeightPanels panels_of(int i) const {
-    return {directions, gates, hidden, inputs[size_t(i)].shape[2], product.width, dtype};
-  }
-  int64_t padded() const { return round_up(hidden, product.width); }
-  int64_t columns() const { return gates * padded(); }  // of all gates
+  explicit RecurrentBody(const Op& op) : RecurrentLayer(op) {}
 
   // The workspace, in floats.
   struct Room {
@@ -119,74 +75,27 @@ struct RecurrentBody {
   };
   Room room() const {
     Room room{};
-    int64_t at = 0;
-    const auto take = [&](int64_t floats) {
-      const int64_t begin = at;
-      at += round_up(floats, 16);  // a cache line
-      return begin;
-    };
-    room.x = take(dtype == DType::f32 ? 0 : steps * batch * features);
-    room.products = take(steps * batch * columns());
-    room.state = take(batch * padded());
-    room.next = take(batch * padded());
-    room.cell = take(batch * padded());
-    room.gates = take(batch * columns());
-    room.reset = take(batch * padded());
-    room.bias = take(columns());
-    room.state_bias = take(padded());
-    room.peephole = take(3 * padded());
-    room.w = take(packs_here ? panels_of(kW).floats() : 0);
-    room.r = take(packs_here ? panels_of(kR).floats() : 0);
-    room.total = at;
+    Pieces pieces;
+    room.x = pieces.take(dtype == DType::f32 ? 0 : steps * batch * features);
+    room.products = pieces.take(steps * batch * columns());
+    room.state = pieces.take(batch * padded());
+    room.next = pieces.take(batch * padded());
+    room.cell = pieces.take(batch * padded());
+    room.gates = pieces.take(batch * columns());
+    room.reset = pieces.take(batch * padded());
+    room.bias = pieces.take(columns());
+    room.state_bias = pieces.take(padded());
+    room.peephole = pieces.take(3 * padded());
+    room.w = pieces.take(packs_here ? panels_of_x().floats() : 0);
+    room.r = pieces.take(packs_here ? panels_of_state().floats() : 0);
+    room.total = pieces.total();
     return room;
   }
 
-  bool has(int i) const { return size_t(i) < inputs.size() && inputs[size_t(i)].present; }
-
-  std::vector<int64_t> lengths(const KernelArguments& arguments) const {
-    std::vector<int64_t> result(size_t(batch), steps);
-    if (!has(kLengths) || batch == 0) return result;
-    integer_loader(inputs[kLengths].dtype)(input(arguments, kLengths), 0, 1, batch, result.data());
-    for (int64_t n = 0; n < batch; ++n)
-      require(result[size_t(n)] >= 0 && result[size_t(n)] <= steps, Code::invalid_argument, name, ": sequence_lens is ",
-              result[size_t(n)], " at element ", n, ", expected 0 to ", steps);
-    return result;
+  const void* given(const KernelArguments& arguments, int i) const {
+    return size_t(i) < inputs.size() && inputs[size_t(i)].present ? input(arguments, i) : nullptr;
   }
-
-  // Reads a state of one direction, zeros without one; writes one.
-  int64_t state_offset(int64_t direction, int64_t n) const {
-    return (batch_first ? n * directions + direction : direction * batch + n) * hidden;
-  }
-  void read_state(const KernelArguments& arguments, int i, int64_t direction, float* state) const {
-    std::fill(state, state + batch * padded(), 0.0f);
-    if (!has(i)) return;
-    for (int64_t n = 0; n < batch; ++n)
-      float_loader(dtype)(input(arguments, i), state_offset(direction, n), 1, hidden, state + n * padded());
-  }
-  void write_state(const KernelArguments& arguments, int i, int64_t direction, const float* state) const {
-    for (int64_t n = 0; n < batch; ++n)
-      float_storer(dtype)(state + n * padded(), hidden, output(arguments, i), state_offset(direction, n), 1);
-  }
-
-  // `count` vectors of the hidden units, each padded with zeros.
-  void read_vectors(const void* data, int64_t offset, int64_t count, float* to) const {
-    for (int64_t g = 0; g < count; ++g) {
-      std::fill(to + g * padded(), to + (g + 1) * padded(), 0.0f);
-      if (data) float_loader(dtype)(data, offset + g * hidden, 1, hidden, to + g * padded());
-    }
-  }
-  void read_biases(const KernelArguments& arguments, int64_t direction, float* bias, float* state_bias) const {
-    const void* data = has(kBias) ? input(arguments, kBias) : nullptr;
-    const int64_t first = direction * 2 * gates * hidden;
-    std::vector<float> second(static_cast<size_t>(columns()));
-    read_vectors(data, first, gates, bias);
-    read_vectors(data, first + gates * hidden, gates, second.data());
-    // The reset gate acts on one of them with the product: it cannot be added before.
-    const int64_t added = cell == Cell::gru && reset_after ? 2 : gates;
-    for (int64_t j = 0; j < added * padded(); ++j) bias[j] += second[size_t(j)];
-    std::fill(state_bias, state_bias + padded(), 0.0f);
-    if (added < gates) std::copy(second.begin() + added * padded(), second.end(), state_bias);
-  }
+  WeightPanels panels_of(int i) const { return i == kW ? panels_of_x() : panels_of_state(); }
 
   const float* weights(const KernelArguments& arguments, int i, float* space) const {
     if (!packs_here) return static_cast<const float*>(input(arguments, i));
@@ -238,7 +147,7 @@ struct RecurrentBody {
 
   void run_direction(const KernelArguments& arguments, int64_t direction, const std::vector<int64_t>& length,
                      const float* x, const float* w, const float* r, float* space, const Room& room) const {
-    const bool reversed = direction == 1 || first_reversed;
+    const bool reversed = this->reversed(direction);
     float* products = space + room.products;
     float* state = space + room.state;
     float* next = space + room.next;
@@ -249,10 +158,10 @@ struct RecurrentBody {
     const int64_t unit_panels = padded() / product.width, step = padded();
     w += direction * columns() * features;
     r += direction * columns() * hidden;
-    read_biases(arguments, direction, space + room.bias, space + room.state_bias);
-    read_vectors(has(kPeephole) ? input(arguments, kPeephole) : nullptr, direction * 3 * hidden, 3, peephole);
-    read_state(arguments, kInitialH, direction, state);
-    if (cell == Cell::lstm) read_state(arguments, kInitialC, direction, cells);
+    read_biases(given(arguments, kBias), direction, space + room.bias, space + room.state_bias);
+    read_vectors(given(arguments, kPeephole), direction * 3 * hidden, 3, peephole);
+    read_state(given(arguments, kInitialH), direction, state);
+    if (cell == Cell::lstm) read_state(given(arguments, kInitialC), direction, cells);
     multiply_inputs(x, w, space + room.bias, products);
 
     const StoreRun<float> store = float_storer(dtype);
@@ -260,9 +169,7 @@ struct RecurrentBody {
         double(batch * product.width * gates) * (double(hidden) * kNanosecondsPerProduct + kNanosecondsPerGate);
     for (int64_t s = 0; s < steps; ++s) {
       const auto time = [&](int64_t n) { return reversed ? length[size_t(n)] - 1 - s : s; };
-      const auto row = [&](int64_t n) {
-        return products + (batch_first ? n * steps + time(n) : time(n) * batch + n) * columns();
-      };
+      const auto row = [&](int64_t n) { return products + row_of(n, time(n)) * columns(); };
       if (cell == Cell::gru && !reset_after)
         parallel_for(unit_panels, nanoseconds * 2 / 3, [&](int64_t begin, int64_t end) {
           const int64_t first = begin * product.width, count = (end - begin) * product.width;
@@ -296,20 +203,18 @@ struct RecurrentBody {
             gru_units(from, product_row, step, space + room.state_bias + first, old, h, count);
           else
             gru_candidates(from, product_row, step, old, h, count);
-          const int64_t t = time(n);
-          const int64_t place =
-              batch_first ? (n * steps + t) * directions + direction : (t * directions + direction) * batch + n;
-          store(h, units, output(arguments), place * hidden + first, 1);
+          store(h, units, output(arguments), result_offset(direction, n, time(n)) + first, 1);
         }
       });
       std::swap(state, next);
     }
-    write_state(arguments, 1, direction, state);
-    if (cell == Cell::lstm) write_state(arguments, 2, direction, cells);
+    write_state(output(arguments, 1), direction, state);
+    if (cell == Cell::lstm) write_state(output(arguments, 2), direction, cells);
   }
 
   void operator()(const KernelArguments& arguments) const {
-    const std::vector<int64_t> length = lengths(arguments);
+    const void* given_lengths = given(arguments, kLengths);
+    const std::vector<int64_t> length = lengths(given_lengths, given_lengths ? inputs[kLengths].dtype : DType::s64);
     const Room room = this->room();
     float* space = static_cast<float*>(arguments.workspace->host());
     const float* x = static_cast<const float*>(input(arguments, kX));
@@ -320,7 +225,7 @@ struct RecurrentBody {
     const float* w = weights(arguments, kW, space + room.w);
     const float* r = weights(arguments, kR, space + room.r);
     // Steps after a sequence's end.
-    if (has(kLengths) && steps * batch > 0)
+    if (given_lengths && steps * batch > 0)
       std::memset(output(arguments), 0, size_t(steps * directions * batch * hidden) * size_of(dtype));
     for (int64_t direction = 0; direction < directions; ++direction)
       run_direction(arguments, direction, length, x, w, r, space, room);
@@ -328,22 +233,7 @@ struct RecurrentBody {
 };
 
 void list(const Op& op, CandidateList& out) {
-  RecurrentBody body;
-  body.product = block_product();
-  body.name = op.attributes.text("cell");
-  body.cell = body.name == "lstm" ? Cell::lstm : body.name == "gru" ? Cell::gru : Cell::rnn;
-  body.batch_first = op.attributes.flag("batch_first");
-  body.reset_after = body.cell == Cell::gru && op.attributes.flag("linear_before_reset");
-  body.relu = body.cell == Cell::rnn && op.attributes.text("nonlinearity") == "relu";
-  body.first_reversed = op.attributes.text("direction") == "reverse";
-  body.gates = op.attributes.integer("gates");
-  const Dims& x = op.in(kX).shape;
-  body.steps = x[body.batch_first ? 1 : 0];
-  body.batch = x[body.batch_first ? 0 : 1];
-  body.features = x[2];
-  body.hidden = op.in(kR).shape[2];
-  body.directions = op.in(kR).shape[0];
-  body.dtype = op.in(kX).dtype;
+  RecurrentBody body(op);
   for (const TensorDesc& desc : op.inputs) body.inputs.push_back(dense_plain(desc));
   std::vector<TensorDesc> outputs;
   for (const TensorDesc& desc : op.outputs) outputs.push_back(dense_plain(desc));

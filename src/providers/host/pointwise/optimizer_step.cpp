@@ -6,6 +6,9 @@
 namespace pl::host {
 namespace {
 
+// Weight, gradient, and what an optimizer keeps: of each a chunk is read before any is written.
+constexpr uint32_t kInPlace = 1u << 0 | 1u << 1 | 1u << 3 | 1u << 4;
+
 struct Sgd {
   float momentum, dampening, decay;
   bool nesterov;
@@ -110,7 +113,9 @@ void list(const Op& op, CandidateList& out) {
                        {float(a.number("momentum")), float(a.number("dampening")), float(a.number("weight_decay")),
                         a.flag("nesterov")},
                        op.has(3)};
-    return add_candidate(out, "sgd_step", Quality::fast, inputs, outputs, [body] { return body; });
+    add_candidate(out, "sgd_step", Quality::fast, inputs, outputs, [body] { return body; });
+    out.candidates.back().in_place = kInPlace;
+    return;
   }
   const AdamBody body{step,
                       {float(a.number("beta1")), float(a.number("beta2")), float(a.number("eps")),
@@ -118,6 +123,7 @@ void list(const Op& op, CandidateList& out) {
                       a.number("beta1"),
                       a.number("beta2")};
   add_candidate(out, "adam_step", Quality::fast, inputs, outputs, [body] { return body; });
+  out.candidates.back().in_place = kInPlace;
 }
 PL_HOST_KIND("optimizer_step", list);
 

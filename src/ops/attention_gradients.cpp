@@ -1,0 +1,71 @@
+#include "ops/attention.h"
+
+namespace pl {
+namespace {
+
+using Value = Builder::Value;
+
+// Several heads of q share one of k and v: those of k and v repeated.
+Value repeated_heads(Builder& b, Value value, int64_t heads) {
+  const Dims shape = b.desc(value).shape;
+  const int at = shape.size() - 3;
+  Dims apart(shape.begin(), size_t(at + 1)), joined = shape;
+  apart.push_back(1);
+  for (int i = at + 1; i < shape.size(); ++i) apart.push_back(shape[i]);
+  Dims repeated = apart;
+  repeated[at + 1] = heads / std::max<int64_t>(shape[at], 1);
+  joined[at] = heads;
+  return b.reshaped(b.expanded(b.reshaped(value, apart), repeated), joined);
+}
+
+Value summed_heads(Builder& b, Value value, const Dims& shape) {
+  const int at = shape.size() - 3;
+  const Dims joined = b.desc(value).shape;
+  if (joined == shape) return value;
+  Dims apart(shape.begin(), size_t(at + 1));
+  apart.push_back(joined[at] / shape[at]);
+  for (int i = at + 1; i < shape.size(); ++i) apart.push_back(shape[i]);
+  return b.summed(b.reshaped(value, apart), {at + 1}, false);
+}
+
+}  // namespace
+
+AttentionGradients attention_gradients(Builder& b, const Op& op, const std::array<Value, 5>& values, bool by_mask) {
+  const auto [q, given_k, given_v, mask, g] = values;
+  const Attributes& a = op.attributes;
+  const auto product = [&](Value left, Value right, bool transpose_a, bool transpose_b) {
+    return b.make("matmul", attributes_of({{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}), {left, right});
+  };
+  const Dims q_shape = b.desc(q).shape, k_shape = b.desc(given_k).shape, v_shape = b.desc(given_v).shape;
+  const int last = q_shape.size() - 1;
+  const bool grouped = a.flag("enable_gqa") && q_shape[last - 2] != k_shape[last - 2];
+  const double scale = a.number("scale"), softcap = a.is_none("softcap") ? 0 : a.number("softcap");
+  const Value k = grouped ? repeated_heads(b, given_k, q_shape[last - 2]) : given_k;
+  const Value v = grouped ? repeated_heads(b, given_v, q_shape[last - 2]) : given_v;
+  const Value plain = product(q, k, false, true);
+  Value scores = b.pointwise(softcap > 0 ? "y0 = s1 * tanh(x0 * s0 / s1)" : "y0 = x0 * s0", {plain}, {scale, softcap});
+  if (mask != Builder::kNone) {
+    const bool boolean = b.desc(mask).dtype == DType::boolean;
+    scores = b.pointwise(boolean ? "y0 = where(x1 != 0, x0, -inf)" : "y0 = x0 + x1", {scores, mask});
+  }
+  if (a.flag("is_causal")) {  // numbers of rows and columns, as sums of ones
+    const Value ones = b.pointwise("y0 = 1", {scores});
+    const Value row = b.make("cumsum", attributes_of({{"dim", int64_t(last - 1)}}), {ones});
+    const Value column = b.make("cumsum", attributes_of({{"dim", int64_t(last)}}), {ones});
+    scores = b.pointwise("y0 = where(x2 <= x1, x0, -inf)", {scores, row, column});
+  }
+  Value weights = b.make("softmax", attributes_of({{"dim", int64_t(last)}}), {scores});
+  // Of a query that sees no key.
+  if (mask != Builder::kNone) weights = b.pointwise("y0 = where(isnan(x0), 0, x0)", {weights});
+  const Value of_weights = product(g, v, false, true);
+  const Value sums = b.summed(b.make("mul", {}, {of_weights, weights}), {last}, true);
+  const Value of_scores = b.pointwise("y0 = x1 * (x0 - x2)", {of_weights, weights, sums});
+  const Value of_plain =
+      b.pointwise(softcap > 0 ? "t = tanh(x1 * s0 / s1); y0 = x0 * s0 * (1 - t * t)" : "y0 = x0 * s0",
+                  {of_scores, plain}, {scale, softcap});
+  return {product(of_plain, k, false, false), summed_heads(b, product(of_plain, q, true, false), k_shape),
+          summed_heads(b, product(weights, g, true, false), v_shape),
+          by_mask ? b.summed_to(of_scores, b.desc(mask).shape) : Builder::kNone};
+}
+
+}  // namespace pl
