@@ -161,6 +161,10 @@ TEST("pointwise") {
     expect_some({{4, 33, 20, 21}, {70, 33, 1, 1}, "activation=relu", true, true});
     expect_some({{2, 300, 14, 14}, {48, 300, 1, 1}, "", true, false});
     expect_some({{1, 48, 60, 60}, {200, 48, 1, 1}, "", true, true});  // several blocks
+    // Weights that no second-level cache holds beside x: channels in several steps, before or after the outputs.
+    expect_some({{2, 260, 11, 13}, {530, 260, 1, 1}, "activation=silu", true, true});
+    expect_some({{1, 1100, 9, 9}, {131, 1100, 1, 1}, "activation=relu", true, true});
+    expect_some({{1, 1030, 1, 300}, {150, 1030, 1, 1}, "activation=tanh"});
     expect_some({{2, 18, 23}, {20, 18, 1}, "stride=2", true, true});
     expect_some({{2, 18, 23}, {20, 18, 1}, "", true, true});
   }
@@ -254,6 +258,7 @@ TEST("bounds") {
                         {{1, 21, 7, 7}, {37, 21, 1, 1}, "activation=silu"},
                         {{1, 16, 7, 7}, {128, 16, 1, 1}, "activation=relu"},
                         {{2, 19, 7, 7}, {33, 19, 1, 1}, "stride=2 activation=tanh"},
+                        {{1, 530, 7, 9}, {261, 530, 1, 1}, "activation=silu"},
                         {{2, 3, 9, 21}, {33, 3, 3, 3}, "stride=2 padding=1 activation=tanh"},
                         {{1, 19, 11, 7}, {9, 19, 3, 3}, "dilation=2"},
                         {{1, 16, 8, 40}, {64, 16, 5, 5}, "padding=2"},

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "host_testing.h"
+#include "providers/host/conv/conv_candidates.h"
 
 using namespace pl;
 using namespace pl::host_testing;
@@ -147,21 +148,34 @@ TEST("matmul") {
       expect(expected)(op, out, what);
     });
   }
-  for (DType dtype : {DType::f32, DType::bf16, DType::f16}) {
-    const Input x = random_input(dtype, {2, 3, 7}), weight = random_input(dtype, {5, 7}),
-                bias = random_input(dtype, {5});
-    const Input residual = random_input(dtype, {2, 3, 5});
+}
+
+// Small, with tails of every kind, and so large that sums wait in the result while the next inputs come.
+TEST("linear") {
+  host::every_instruction_set() = true;
+  struct Case {
+    DType dtype;
+    int64_t rows, depth, columns;
+  };
+  const Case cases[] = {{DType::f32, 3, 7, 5},     {DType::bf16, 3, 7, 5},     {DType::f16, 3, 7, 5},
+                        {DType::f32, 1, 300, 515}, {DType::f32, 37, 515, 300}, {DType::f32, 50, 260, 1031},
+                        {DType::f32, 90, 1100, 67}};
+  for (const Case& c : cases) {
+    const Input x = random_input(c.dtype, {2, c.rows, c.depth}), weight = random_input(c.dtype, {c.columns, c.depth}),
+                bias = random_input(c.dtype, {c.columns}), residual = random_input(c.dtype, {2, c.rows, c.columns});
     run_all("linear", "activation=relu", {x, weight, bias, residual},
             [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
               Values expected;
               each(op.out().shape, [&](const Dims& o) {
                 double sum = bias.values[size_t(o[2])] + at(residual, o);
-                for (int64_t k = 0; k < 7; ++k) sum += at(x, {o[0], o[1], k}) * at(weight, {o[2], k});
+                for (int64_t k = 0; k < c.depth; ++k) sum += at(x, {o[0], o[1], k}) * at(weight, {o[2], k});
                 expected.push_back(std::max(sum, 0.0));
               });
-              expect(expected)(op, out, what);
+              // Sums in the order of the kernels, beside those in double.
+              expect(expected, c.dtype == DType::f32 ? 4 : 1, 1e-6 * double(c.depth))(op, out, what);
             });
   }
+  host::every_instruction_set() = false;
 }
 
 // Every kind that a schema names and that is no view has a candidate here.

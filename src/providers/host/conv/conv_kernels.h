@@ -47,8 +47,11 @@ struct Result {
 // 1x1, one group, no padding: y[pixel, o] = sum over i of x[pixel, i] * w[o, i].
 struct Pointwise {
   const float* x = nullptr;
-  const float* weights = nullptr;               // vector v, input channel i at (v * inputs + i) * width
-  int64_t inputs = 0;                           // channels of x
+  const float* weights = nullptr;  // vector v, input channel i at (v * inputs + i) * width
+  int64_t inputs = 0;              // channels of x
+  // Channels that all pixels of a block are multiplied by before the next ones come: `inputs`, or a multiple of
+  // `width`. The sums of the earlier ones wait in y.
+  int64_t depth = 0;
   int64_t images = 0, rows = 0, columns = 0;    // of y; a stride of 1 makes rows (and images) one long row
   int64_t x_image = 0, x_row = 0, x_pixel = 0;  // between what neighbouring images, rows, pixels of y read
   int64_t x_chunk = 0, chunk = 0;               // channels lie side by side in chunks of so many

@@ -192,6 +192,33 @@ PL_ALWAYS void end(Vec (&sums)[P][V], const Result& result, int64_t offset, int 
   if (result.finish.kind > Finish::Kind::clamp) activate(result, y, P, V, part);
 }
 
+// Sums of some of the input channels, from y and into it.
+template <int P, int V>
+PL_ALWAYS void resume(Vec (&sums)[P][V], const Result& result, int64_t offset, int part) {
+  const float* y = result.y + offset;
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v)
+#pragma GCC unroll 32
+    for (int p = 0; p < P; ++p) {
+      const float* from = y + v * result.vector + p * result.pixel;
+      sums[p][v] = part && v == V - 1 && !result.padded ? load_part(from, part) : load(from);
+    }
+}
+template <int P, int V>
+PL_ALWAYS void keep(const Vec (&sums)[P][V], const Result& result, int64_t offset, int part) {
+  float* y = result.y + offset;
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v)
+#pragma GCC unroll 32
+    for (int p = 0; p < P; ++p) {
+      float* to = y + v * result.vector + p * result.pixel;
+      if (part && v == V - 1 && !result.padded)
+        store_part(to, sums[p][v], part);
+      else
+        store(to, sums[p][v]);
+    }
+}
+
 // Fetches the memory of the next P pixels for writing: a store that misses the caches waits for the line to come.  Of
 // 16 to 96 channels at 112x112, whose results are six times its inputs, that took a third of the time.
 template <int P, int V>
@@ -205,20 +232,30 @@ PL_ALWAYS void fetch_following(const Result& result, int64_t offset) {
 
 // ---- 1x1 ------------------------------------------------------------------------------------------
 
-// P pixels by V vectors of output channels, all input channels.  Step > 0: x_pixel, known to the compiler.  `ahead`:
-// the filters of a vector whose turn comes soon, fetched into the second-level cache meanwhile.  Fresh: x is read for
-// the first time, so what the next tile reads is fetched, a line for each input channel.  Without that a layer of 256
-// to 128 channels at 56x56 took 1.3 times as long where x comes from the third-level cache or memory: in nChw16c its
-// lines lie in runs as short as the tile, which the hardware does not foresee.
+// Input channels [first, last).
+struct Channels {
+  int64_t first, last;
+};
+
+// P pixels by V vectors of output channels, some input channels.  Step > 0: x_pixel, known to the compiler.  `x`: at
+// the first of the channels.  `ahead`: the filters of a vector whose turn comes soon, fetched into the second-level
+// cache meanwhile.  Fresh: x is read for the first time, so what the next tile reads is fetched, a line for each input
+// channel.  Without that a layer of 256 to 128 channels at 56x56 took 1.3 times as long where x comes from the
+// third-level cache or memory: in nChw16c its lines lie in runs as short as the tile, which the hardware does not
+// foresee.
 template <int P, int V, int Step>
-void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_t vector, int part, const float* ahead,
-                    bool fresh) {
+void pointwise_tile(const Pointwise& job, Channels channels, const float* x, int64_t offset, int64_t vector, int part,
+                    const float* ahead, bool fresh) {
   Vec sums[P][V];
-  start<P, V>(sums, job.result, offset, vector, part);
-  if (job.far_result) fetch_following<P, V>(job.result, offset);
+  if (channels.first == 0) {
+    start<P, V>(sums, job.result, offset, vector, part);
+    if (job.far_result) fetch_following<P, V>(job.result, offset);
+  } else {
+    resume<P, V>(sums, job.result, offset, part);
+  }
   const int64_t x_pixel = Step ? Step : job.x_pixel, w_vector = job.inputs * kWidth;
-  const float* w = job.weights + vector * w_vector;
-  for (int64_t left = job.inputs; left > 0; left -= job.chunk, x += job.x_chunk) {
+  const float* w = job.weights + vector * w_vector + channels.first * kWidth;
+  for (int64_t left = channels.last - channels.first; left > 0; left -= job.chunk, x += job.x_chunk) {
     const int64_t chunk = left < job.chunk ? left : job.chunk;
     for (int64_t i = 0; i < chunk; ++i, w += kWidth, ahead += kWidth) {
       __builtin_prefetch(ahead, 0, 2);
@@ -235,10 +272,13 @@ void pointwise_tile(const Pointwise& job, const float* x, int64_t offset, int64_
       }
     }
   }
-  end<P, V>(sums, job.result, offset, part);
+  if (channels.last == job.inputs)
+    end<P, V>(sums, job.result, offset, part);
+  else
+    keep<P, V>(sums, job.result, offset, part);
 }
 
-using PointwiseTile = void (*)(const Pointwise&, const float*, int64_t, int64_t, int, const float*, bool);
+using PointwiseTile = void (*)(const Pointwise&, Channels, const float*, int64_t, int64_t, int, const float*, bool);
 
 constexpr ConvKernels kTiles = {"", kWidth, PL_CONV_TILES, false, nullptr, nullptr, nullptr, nullptr};
 constexpr int kMostPixels = 32;
@@ -263,37 +303,61 @@ constexpr PointwiseTiles fill_vectors(PointwiseTiles tiles) {
 constexpr PointwiseTiles kNeighbours = fill_vectors<kWidth, kTiles.tile_vectors>({});
 constexpr PointwiseTiles kApart = fill_vectors<0, kTiles.tile_vectors>({});
 
-// How much of x and y is gone through for one set of weights before the next: what stays in the second-level cache.
+// How much of x and y is gone through for one set of weights before the next: what stays in the second-level cache
+// beside weights that stay there, too, ...
 constexpr int64_t kBlockBytes = 256 << 10;
+// ... and how much of the smaller of x and y where weights are larger than this: these are read once a block.
+constexpr int64_t kFarWeights = 512 << 10;
 
 void pointwise(const Pointwise& job, int64_t first, int64_t last, int64_t first_vector, int64_t last_vector, int tile) {
   const PointwiseTiles& tiles = job.x_pixel == kWidth ? kNeighbours : kApart;
   const int64_t vectors = (job.result.channels + kWidth - 1) / kWidth;
   const int rest = int(job.result.channels % kWidth);
   const int64_t count = last_vector - first_vector, groups = (count + tile - 1) / tile;
-  int64_t block = kBlockBytes / (4 * (job.inputs + count * kWidth));
+  const int64_t depths = (job.inputs + job.depth - 1) / job.depth, outputs = count * kWidth;
+  const bool far_weights = 4 * job.inputs * outputs > kFarWeights;
+  int64_t block = kBlockBytes / (4 * (job.inputs + outputs));
   if (block < 64) block = 64;
-  for (int64_t begin = first; begin < last; begin += block) {
-    const int64_t end = begin + block < last ? begin + block : last;
-    for (int64_t group = 0; group < groups; ++group) {
-      const int64_t vector = first_vector + count * group / groups;
-      const int v = int(first_vector + count * (group + 1) / groups - vector);
+  // Weights go by once, beside the part of x or of y that is used again and again.
+  const bool channels_first = job.inputs > outputs;
+  const int64_t most = kFarWeights / (4 * (channels_first ? outputs : job.inputs));
+  if (far_weights && block < most) block = most;
+  const int64_t blocks = (last - first + block - 1) / block;
+  struct Step {
+    int64_t group, vector, v;
+    Channels channels;
+  };
+  const auto step_at = [&](int64_t index) {
+    Step step;
+    step.group = channels_first ? index % groups : index / depths;
+    step.vector = first_vector + count * step.group / groups;
+    step.v = first_vector + count * (step.group + 1) / groups - step.vector;
+    step.channels.first = (channels_first ? index / groups : index % depths) * job.depth;
+    step.channels.last = step.channels.first + job.depth < job.inputs ? step.channels.first + job.depth : job.inputs;
+    return step;
+  };
+  const int64_t steps = groups * depths;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const int64_t begin = first + (last - first) * i / blocks, end = first + (last - first) * (i + 1) / blocks;
+    for (int64_t index = 0; index < steps; ++index) {
+      const auto [group, vector, v, channels] = step_at(index);
       const int part = vector + v == vectors ? rest : 0;
-      // Each of the first tiles fetches the filters of one vector of the next group.
-      const float* ahead = job.weights + (vector + v) * job.inputs * kWidth;
-      int64_t fetches = begin > first || group + 1 == groups ? 0 : tile;
-      if (fetches > last_vector - vector - v) fetches = last_vector - vector - v;
+      // Each of the first tiles fetches the filters of one vector of the next step.
+      const Step next = step_at(index + 1 < steps ? index + 1 : 0);
+      const float* ahead = job.weights + (next.vector * job.inputs + next.channels.first) * kWidth;
+      int64_t fetches = (i == 0 && index + 1 < steps) || far_weights ? next.v : 0;
+      const int64_t x_channel = channels.first / job.chunk * job.x_chunk + channels.first % job.chunk;
       for (int64_t at = begin; at < end;) {
         const int64_t column = at % job.columns, line = at / job.columns;
         const int64_t image = line / job.rows, row = line % job.rows;
         const int64_t run = job.columns - column < end - at ? job.columns - column : end - at;
-        const float* x = job.x + image * job.x_image + row * job.x_row + column * job.x_pixel;
+        const float* x = job.x + image * job.x_image + row * job.x_row + column * job.x_pixel + x_channel;
         const int64_t offset =
             image * job.result.image + row * job.result.row + column * job.result.pixel + vector * job.result.vector;
         const int64_t pieces = (run + kTiles.tile_pixels[v] - 1) / kTiles.tile_pixels[v];
         for (int64_t piece = 0; piece < pieces; ++piece) {
           const int64_t from = run * piece / pieces, pixels = run * (piece + 1) / pieces - from;
-          tiles.tile[v][pixels](job, x + from * job.x_pixel, offset + from * job.result.pixel, vector, part,
+          tiles.tile[v][pixels](job, channels, x + from * job.x_pixel, offset + from * job.result.pixel, vector, part,
                                 fetches > 0 ? ahead : job.weights, job.far_input && group == 0);
           ahead += job.inputs * kWidth;
           --fetches;

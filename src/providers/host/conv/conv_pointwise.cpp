@@ -1,4 +1,6 @@
 // 1x1 convolution as a product of pixels and filters: f32, any stride, channels last or blocked by a vector.
+#include "providers/host/conv/pointwise_product.h"
+
 #include "providers/host/conv/conv_candidates.h"
 
 namespace pl::host {
@@ -26,46 +28,63 @@ struct Cycles {
 // a single vector have loads to spare.
 constexpr int64_t kFarFrom = int64_t(1) << 19;
 
-struct PointwiseBody {
-  const ConvKernels* kernels;
-  Pointwise job;
-  int64_t pixels, vectors;
-  int by_pixels = 1, by_vectors = 1;  // threads
-  int group = 1;                      // vectors at a time
-
-  // Chooses how so many threads divide the work.
-  void divide(int threads) {
-    double least = std::numeric_limits<double>::infinity();
-    for (int tp = 1; tp <= threads; ++tp) {
-      const int tv = threads / tp;
-      if (tp > pixels || tv > vectors) continue;
-      const int64_t own_pixels = (pixels + tp - 1) / tp, own_vectors = (vectors + tv - 1) / tv;
-      const double inputs = double(job.inputs), width = kernels->width;
-      const double bytes = 4 * (inputs * double(own_pixels) + inputs * width * double(own_vectors));
-      for (int g = 1; g <= kernels->tile_vectors; ++g) {
-        const double cycles = Cycles::tiles(*kernels, inputs, own_pixels, own_vectors, g) + bytes / Cycles::kFarBytes;
-        if (cycles < least) least = cycles, by_pixels = tp, by_vectors = tv, group = g;
-      }
-    }
-  }
-
-  void operator()(const KernelArguments& arguments) const {
-    Pointwise call = job;
-    call.x = static_cast<const float*>(input(arguments, 0));
-    call.weights = static_cast<const float*>(input(arguments, 1));
-    bind(call.result, arguments);
-    const int64_t parts = by_pixels * by_vectors;
-    parallel_for(parts, 1e9, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t p = i % by_pixels, v = i / by_pixels;
-        kernels->pointwise(call, pixels * p / by_pixels, pixels * (p + 1) / by_pixels, vectors * v / by_vectors,
-                           vectors * (v + 1) / by_vectors, group);
-      }
-    });
-  }
-};
+// Of the weights that all pixels of a block meet before the next ones come: what the first-level cache holds beside x.
+constexpr int64_t kDepthBytes = 32 << 10;
+// With fewer tiles of pixels the weights are read too seldom for that.
+constexpr int64_t kFewTiles = 4;
 
 }  // namespace
+
+PointwiseProduct::PointwiseProduct(const ConvKernels& chosen, const Pointwise& described)
+    : kernels(&chosen), job(described) {
+  const int64_t inputs = job.inputs, outputs = job.result.channels;
+  pixels = job.images * job.rows * job.columns;
+  vectors = (outputs + kernels->width - 1) / kernels->width;
+  job.depth = inputs;
+  job.far_input = vectors > 1 && 4 * inputs * pixels > kFarFrom;
+  job.far_result = 4 * outputs * pixels > kFarFrom;
+  const double far = 4 * double(inputs) * double(pixels + vectors * kernels->width);
+  const double cycles = Cycles::tiles(*kernels, double(inputs), pixels, vectors, 1) + far / Cycles::kFarBytes;
+  divide(threads_for(cycles / Cycles::kPerNanosecond, kAwakeNanoseconds));
+  // Into equal parts, each a whole number of vectors.
+  const int64_t width = kernels->width, most = kDepthBytes / (4 * width * group);
+  const int64_t tiles = pixels / by_pixels / kernels->tile_pixels[group];
+  if (tiles >= kFewTiles && inputs > most + most / 2) {
+    const int64_t parts = (inputs + most - 1) / most;
+    job.depth = ((inputs + parts - 1) / parts + width - 1) / width * width;
+  }
+}
+
+// How so many threads divide the work.
+void PointwiseProduct::divide(int threads) {
+  double least = std::numeric_limits<double>::infinity();
+  for (int tp = 1; tp <= threads; ++tp) {
+    const int tv = threads / tp;
+    if (tp > pixels || tv > vectors) continue;
+    const int64_t own_pixels = (pixels + tp - 1) / tp, own_vectors = (vectors + tv - 1) / tv;
+    const double inputs = double(job.inputs), width = kernels->width;
+    const double bytes = 4 * (inputs * double(own_pixels) + inputs * width * double(own_vectors));
+    for (int g = 1; g <= kernels->tile_vectors; ++g) {
+      const double cycles = Cycles::tiles(*kernels, inputs, own_pixels, own_vectors, g) + bytes / Cycles::kFarBytes;
+      if (cycles < least) least = cycles, by_pixels = tp, by_vectors = tv, group = g;
+    }
+  }
+}
+
+void PointwiseProduct::operator()(const KernelArguments& arguments) const {
+  Pointwise call = job;
+  call.x = static_cast<const float*>(input(arguments, 0));
+  call.weights = static_cast<const float*>(input(arguments, 1));
+  bind(call.result, arguments);
+  const int64_t parts = by_pixels * by_vectors;
+  parallel_for(parts, 1e9, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t p = i % by_pixels, v = i / by_pixels;
+      kernels->pointwise(call, pixels * p / by_pixels, pixels * (p + 1) / by_pixels, vectors * v / by_vectors,
+                         vectors * (v + 1) / by_vectors, group);
+    }
+  });
+}
 
 void list_pointwise(const Op& op, CandidateList& out) {
   if (!suits_conv_kernels(op) || op.attributes.integer("groups") != 1) return;
@@ -78,9 +97,7 @@ void list_pointwise(const Op& op, CandidateList& out) {
   add_conv_candidates(
       op, "pointwise", Efficiencies{0.85, 0.86}, out, all,
       [&](const ConvKernels& kernels, const TensorDesc& x, const TensorDesc& y) {
-        PointwiseBody body;
-        body.kernels = &kernels;
-        Pointwise& job = body.job;
+        Pointwise job;
         job.inputs = inputs;
         const bool blocked = y.layout.is_blocked();
         const Strides strides = Strides::of(x, kernels.width);
@@ -103,16 +120,7 @@ void list_pointwise(const Op& op, CandidateList& out) {
             job.images = 1;
           }
         }
-        body.pixels = job.images * job.rows * job.columns;
-        body.vectors = (outputs + kernels.width - 1) / kernels.width;
-        job.far_input = body.vectors > 1 && 4 * inputs * body.pixels > kFarFrom;
-        job.far_result = 4 * outputs * body.pixels > kFarFrom;
-        const double far = 4 * double(inputs) * double(body.pixels + body.vectors * kernels.width);
-        const double cycles =
-            Cycles::tiles(kernels, double(inputs), body.pixels, body.vectors, 1) + far / Cycles::kFarBytes;
-        const double ns = cycles / Cycles::kPerNanosecond;
-        body.divide(threads_for(ns, kAwakeNanoseconds));
-        return body;
+        return PointwiseProduct(kernels, job);
       });
 }
 

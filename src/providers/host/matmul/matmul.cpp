@@ -1,5 +1,8 @@
-// Kinds matmul and linear, as references: exact sums in double.
+// Kinds matmul and linear, as references: exact sums in double; linear in f32 also as a product of rows and packed
+// weights, which are fetched while the ones before them are multiplied.
 #include "providers/host/common/reference.h"
+#include "providers/host/conv/conv_candidates.h"
+#include "providers/host/conv/pointwise_product.h"
 
 namespace pl::host {
 namespace {
@@ -93,11 +96,41 @@ void list_matmul(const Op& op, CandidateList& out) {
 }
 PL_HOST_KIND("matmul", list_matmul);
 
+// How near the roofline `rows` comes, as `python -m bench.estimates` finds it.  With few rows most of the time goes into
+// reading weights, which others do not overlap with products.
+constexpr int64_t kFewRows = 100;
+constexpr double kReachOfFew = 0.95, kReachOfMany = 0.84;
+
+void list_rows(const Op& op, int64_t rows, CandidateList& out) {
+  const int64_t depth = op.in(1).shape[1], columns = op.in(1).shape[0];
+  const Finish finish = Finish::of(op);
+  if (op.in(0).dtype != DType::f32 || op.has_empty_tensor() || depth < 4 || columns < 4) return;
+  if (finish.kind == Finish::Kind::other && !finish.other) return;
+  for (const ConvKernels* const* kernels = all_conv_kernels(); *kernels; ++kernels) {
+    std::vector<TensorDesc> inputs;
+    for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
+    inputs[1] = op.in(1).with_layout(filter_layout(2, (*kernels)->width));
+    Pointwise job;
+    job.inputs = job.chunk = job.x_pixel = depth;
+    job.images = job.rows = 1, job.columns = rows;
+    job.result.channels = job.result.pixel = columns;
+    job.result.vector = (*kernels)->width;
+    job.result.has_bias = op.has(2), job.result.has_residual = op.has(3);
+    job.result.finish = finish;
+    add_candidate(out, concat("rows:", (*kernels)->isa), Quality::fast, inputs, {dense_plain(op.out())},
+                  [body = PointwiseProduct(**kernels, job)] { return body; });
+    out.candidates.back().efficiency = rows <= kFewRows ? kReachOfFew : kReachOfMany;
+    if (op.has(3)) out.candidates.back().in_place = 1u << 3;  // tiles start from the residual
+    if (!every_instruction_set()) break;                      // the best one
+  }
+}
+
 void list_linear(const Op& op, CandidateList& out) {
   const Dims &x = op.in(0).shape, &weight = op.in(1).shape;
   const int64_t depth = weight[1];
   int64_t rows = 1;
   for (int i = 0; i + 1 < x.size(); ++i) rows *= x[i];
+  list_rows(op, rows, out);
   add(op, out, {{0}, depth, 1}, {{0}, 1, depth}, rows, weight[0], depth);
 }
 PL_HOST_KIND("linear", list_linear);
