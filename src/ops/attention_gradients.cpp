@@ -3,10 +3,10 @@
 namespace pl {
 namespace {
 
-using Value = Builder::Value;
+using Term = Builder::Value;  // Value is another thing in graph/graph.h, which may be precompiled
 
 // Several heads of q share one of k and v: those of k and v repeated.
-Value repeated_heads(Builder& b, Value value, int64_t heads) {
+Term repeated_heads(Builder& b, Term value, int64_t heads) {
   const Dims shape = b.desc(value).shape;
   const int at = shape.size() - 3;
   Dims apart(shape.begin(), size_t(at + 1)), joined = shape;
@@ -18,7 +18,7 @@ Value repeated_heads(Builder& b, Value value, int64_t heads) {
   return b.reshaped(b.expanded(b.reshaped(value, apart), repeated), joined);
 }
 
-Value summed_heads(Builder& b, Value value, const Dims& shape) {
+Term summed_heads(Builder& b, Term value, const Dims& shape) {
   const int at = shape.size() - 3;
   const Dims joined = b.desc(value).shape;
   if (joined == shape) return value;
@@ -30,37 +30,37 @@ Value summed_heads(Builder& b, Value value, const Dims& shape) {
 
 }  // namespace
 
-AttentionGradients attention_gradients(Builder& b, const Op& op, const std::array<Value, 5>& values, bool by_mask) {
+AttentionGradients attention_gradients(Builder& b, const Op& op, const std::array<Term, 5>& values, bool by_mask) {
   const auto [q, given_k, given_v, mask, g] = values;
   const Attributes& a = op.attributes;
-  const auto product = [&](Value left, Value right, bool transpose_a, bool transpose_b) {
+  const auto product = [&](Term left, Term right, bool transpose_a, bool transpose_b) {
     return b.make("matmul", attributes_of({{"transpose_a", transpose_a}, {"transpose_b", transpose_b}}), {left, right});
   };
   const Dims q_shape = b.desc(q).shape, k_shape = b.desc(given_k).shape, v_shape = b.desc(given_v).shape;
   const int last = q_shape.size() - 1;
   const bool grouped = a.flag("enable_gqa") && q_shape[last - 2] != k_shape[last - 2];
   const double scale = a.number("scale"), softcap = a.is_none("softcap") ? 0 : a.number("softcap");
-  const Value k = grouped ? repeated_heads(b, given_k, q_shape[last - 2]) : given_k;
-  const Value v = grouped ? repeated_heads(b, given_v, q_shape[last - 2]) : given_v;
-  const Value plain = product(q, k, false, true);
-  Value scores = b.pointwise(softcap > 0 ? "y0 = s1 * tanh(x0 * s0 / s1)" : "y0 = x0 * s0", {plain}, {scale, softcap});
+  const Term k = grouped ? repeated_heads(b, given_k, q_shape[last - 2]) : given_k;
+  const Term v = grouped ? repeated_heads(b, given_v, q_shape[last - 2]) : given_v;
+  const Term plain = product(q, k, false, true);
+  Term scores = b.pointwise(softcap > 0 ? "y0 = s1 * tanh(x0 * s0 / s1)" : "y0 = x0 * s0", {plain}, {scale, softcap});
   if (mask != Builder::kNone) {
     const bool boolean = b.desc(mask).dtype == DType::boolean;
     scores = b.pointwise(boolean ? "y0 = where(x1 != 0, x0, -inf)" : "y0 = x0 + x1", {scores, mask});
   }
   if (a.flag("is_causal")) {  // numbers of rows and columns, as sums of ones
-    const Value ones = b.pointwise("y0 = 1", {scores});
-    const Value row = b.make("cumsum", attributes_of({{"dim", int64_t(last - 1)}}), {ones});
-    const Value column = b.make("cumsum", attributes_of({{"dim", int64_t(last)}}), {ones});
+    const Term ones = b.pointwise("y0 = 1", {scores});
+    const Term row = b.make("cumsum", attributes_of({{"dim", int64_t(last - 1)}}), {ones});
+    const Term column = b.make("cumsum", attributes_of({{"dim", int64_t(last)}}), {ones});
     scores = b.pointwise("y0 = where(x2 <= x1, x0, -inf)", {scores, row, column});
   }
-  Value weights = b.make("softmax", attributes_of({{"dim", int64_t(last)}}), {scores});
+  Term weights = b.make("softmax", attributes_of({{"dim", int64_t(last)}}), {scores});
   // Of a query that sees no key.
   if (mask != Builder::kNone) weights = b.pointwise("y0 = where(isnan(x0), 0, x0)", {weights});
-  const Value of_weights = product(g, v, false, true);
-  const Value sums = b.summed(b.make("mul", {}, {of_weights, weights}), {last}, true);
-  const Value of_scores = b.pointwise("y0 = x1 * (x0 - x2)", {of_weights, weights, sums});
-  const Value of_plain =
+  const Term of_weights = product(g, v, false, true);
+  const Term sums = b.summed(b.make("mul", {}, {of_weights, weights}), {last}, true);
+  const Term of_scores = b.pointwise("y0 = x1 * (x0 - x2)", {of_weights, weights, sums});
+  const Term of_plain =
       b.pointwise(softcap > 0 ? "t = tanh(x1 * s0 / s1); y0 = x0 * s0 * (1 - t * t)" : "y0 = x0 * s0",
                   {of_scores, plain}, {scale, softcap});
   return {product(of_plain, k, false, false), summed_heads(b, product(of_plain, q, true, false), k_shape),
