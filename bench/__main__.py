@@ -23,6 +23,7 @@ _ASIDE = {
     "record",
     "shapes",
     "super_resolution",
+    "turns",
     "torchvision_models",
 }
 _SHORT = {
