@@ -1843,6 +1843,33 @@ def global_max_pool(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def grid_sample(
+    x: Value,
+    grid: Input | Value,
+    mode: Literal["linear", "bilinear", "nearest", "cubic", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+    align_corners: bool = False,
+) -> Value: ...
+@overload
+def grid_sample(
+    x: Input | Value,
+    grid: Value,
+    mode: Literal["linear", "bilinear", "nearest", "cubic", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+    align_corners: bool = False,
+) -> Value: ...
+@overload
+def grid_sample(
+    x: Input,
+    grid: Input,
+    mode: Literal["linear", "bilinear", "nearest", "cubic", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+    align_corners: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def group_norm(
     x: Value,
     num_groups: int,
@@ -3113,6 +3140,36 @@ def nll_loss(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def non_max_suppression(
+    boxes: Value,
+    scores: Input | Value,
+    max_boxes: int,
+    iou_threshold: float = 0.0,
+    score_threshold: float | None = None,
+    boxes_are: Literal["corners", "centres"] = "corners",
+) -> Value: ...
+@overload
+def non_max_suppression(
+    boxes: Input | Value,
+    scores: Value,
+    max_boxes: int,
+    iou_threshold: float = 0.0,
+    score_threshold: float | None = None,
+    boxes_are: Literal["corners", "centres"] = "corners",
+) -> Value: ...
+@overload
+def non_max_suppression(
+    boxes: Input,
+    scores: Input,
+    max_boxes: int,
+    iou_threshold: float = 0.0,
+    score_threshold: float | None = None,
+    boxes_are: Literal["corners", "centres"] = "corners",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def one_hot(
     index: Value,
     num_classes: int,
@@ -3779,6 +3836,53 @@ def rnn_backward(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def roi_align(
+    x: Value,
+    boxes: Input | Value,
+    images: Input | Value,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+    mode: Literal["mean", "max"] = "mean",
+) -> Value: ...
+@overload
+def roi_align(
+    x: Input | Value,
+    boxes: Value,
+    images: Input | Value,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+    mode: Literal["mean", "max"] = "mean",
+) -> Value: ...
+@overload
+def roi_align(
+    x: Input | Value,
+    boxes: Input | Value,
+    images: Value,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+    mode: Literal["mean", "max"] = "mean",
+) -> Value: ...
+@overload
+def roi_align(
+    x: Input,
+    boxes: Input,
+    images: Input,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+    mode: Literal["mean", "max"] = "mean",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def rotary_embedding(
     x: Value,
     cos: Input | Value,
@@ -3933,6 +4037,72 @@ def scaled_dot_product_attention_backward(
     is_causal: bool = False,
     enable_gqa: bool = False,
     softcap: float | None = None,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def scatter(
+    x: Value,
+    dim: int,
+    index: Input | Value,
+    src: Input | Value,
+    reduce: Literal["none", "sum", "prod", "amax", "amin"] = "none",
+) -> Value: ...
+@overload
+def scatter(
+    x: Input | Value,
+    dim: int,
+    index: Value,
+    src: Input | Value,
+    reduce: Literal["none", "sum", "prod", "amax", "amin"] = "none",
+) -> Value: ...
+@overload
+def scatter(
+    x: Input | Value,
+    dim: int,
+    index: Input | Value,
+    src: Value,
+    reduce: Literal["none", "sum", "prod", "amax", "amin"] = "none",
+) -> Value: ...
+@overload
+def scatter(
+    x: Input,
+    dim: int,
+    index: Input,
+    src: Input,
+    reduce: Literal["none", "sum", "prod", "amax", "amin"] = "none",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def scatter_nd(
+    x: Value,
+    index: Input | Value,
+    src: Input | Value,
+    reduce: Literal["none", "sum", "prod", "amax", "amin"] = "none",
+) -> Value: ...
+@overload
+def scatter_nd(
+    x: Input | Value,
+    index: Value,
+    src: Input | Value,
+    reduce: Literal["none", "sum", "prod", "amax", "amin"] = "none",
+) -> Value: ...
+@overload
+def scatter_nd(
+    x: Input | Value,
+    index: Input | Value,
+    src: Value,
+    reduce: Literal["none", "sum", "prod", "amax", "amin"] = "none",
+) -> Value: ...
+@overload
+def scatter_nd(
+    x: Input,
+    index: Input,
+    src: Input,
+    reduce: Literal["none", "sum", "prod", "amax", "amin"] = "none",
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

@@ -1250,3 +1250,181 @@ def seeded(shape: tuple[int, ...], seed: int):
 
 add("random_dropout", seeded(X4, 7), philox_dropout, p=0.3)
 add("random_dropout", seeded((3, 1000), -5), philox_dropout, p=0.5)
+
+
+# ---- places that values say ----
+
+
+def put_to(shape: tuple[int, ...], index: tuple[int, ...], size: int, src: tuple[int, ...] | None = None):
+    return lambda rng: [
+        rng.standard_normal(shape).astype("f4"),
+        rng.integers(-size, size, index),
+        rng.standard_normal(src or index).astype("f4"),
+    ]
+
+
+def put_once(shape: tuple[int, ...], dim: int, count: int):
+    """Places of which none comes twice, the same ones along the other dimensions."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        src = list(shape)
+        src[dim] = count
+        index = rng.permutation(shape[dim])[:count].reshape([count if i == dim else 1 for i in range(len(shape))])
+        return [rng.standard_normal(shape).astype("f4"), index, rng.standard_normal(src).astype("f4")]
+
+    return make
+
+
+def scattered(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    dim = a["dim"] % t[0].dim()
+    index = wrapped(t[1], t[0].shape[dim]).expand(t[2].shape)
+    reduce = a.get("reduce", "none")
+    if reduce == "none":
+        return t[0].scatter(dim, index, t[2])
+    return t[0].scatter_reduce(dim, index, t[2], reduce, include_self=True)
+
+
+def scattered_nd(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    x, index, src = t[0].numpy().copy(), t[1].numpy(), t[2].numpy()
+    join = {"none": lambda u, v: v, "sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+    for place in np.ndindex(index.shape[:-1]):
+        at = tuple(index[place])
+        x[at] = join[a.get("reduce", "none")](x[at], src[place])
+    return torch.from_numpy(x)
+
+
+add("scatter", put_once((3, 19, 5), 1, 7), scattered, dim=1, name="rows")
+add("scatter", put_once((40, 8, 3, 3), 0, 30), scattered, dim=0, name="images")
+add("scatter", put_once((6, 5), -1, 1), scattered, dim=-1, name="one")
+for _reduce in ("sum", "prod", "amax", "amin"):
+    add("scatter", put_to((4, 6, 5), (4, 9, 3), 6), scattered, dim=1, reduce=_reduce)
+    add("scatter_nd", put_to((4, 6, 5), (7, 2), 4, (7, 5)), scattered_nd, reduce=_reduce)
+add("scatter", put_to((5, 70), (9, 1), 5, (9, 70)), scattered, dim=0, reduce="sum", name="broadcast")
+add("scatter_nd", put_to((300, 70), (2, 3, 1), 300, (2, 3, 70)), scattered_nd)
+add("scatter_nd", put_to((4, 5), (3, 2), 4, (3,)), scattered_nd, name="elements")
+add("scatter_nd", put_to((4, 5), (0, 2), 4, (0,)), scattered_nd, name="nothing")
+
+
+def gridded(shape: tuple[int, ...], out: tuple[int, ...]):
+    """Some of the places lie outside of the image."""
+    return lambda rng: [
+        rng.standard_normal(shape).astype("f4"),
+        rng.uniform(-1.3, 1.3, (shape[0], *out, len(shape) - 2)).astype("f4"),
+    ]
+
+
+def grid_sampled(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    x, grid = t[0], t[1]
+    if x.dim() == 3:  # PyTorch has no lines: images of one row
+        grid = torch.stack([grid[..., 0], torch.zeros_like(grid[..., 0])], -1)
+        return f.grid_sample(x[:, :, None], grid[:, None], **{"align_corners": False, **a})[:, :, 0]
+    return f.grid_sample(x, grid, **{"align_corners": False, **a})
+
+
+for _mode in ("bilinear", "nearest", "bicubic"):
+    for _padding in ("zeros", "border", "reflection"):
+        add("grid_sample", gridded((2, 19, 9, 10), (7, 6)), grid_sampled, 1e-4, mode=_mode, padding_mode=_padding)
+    add("grid_sample", gridded((1, 5, 6, 7), (4, 9)), grid_sampled, 1e-4, mode=_mode, align_corners=True)
+add("grid_sample", gridded((2, 17, 3, 4, 5), (2, 6, 3)), grid_sampled, 1e-4)
+add("grid_sample", gridded((2, 5, 11), (8,)), grid_sampled, 1e-4, padding_mode="border")
+
+
+def boxed(shape: tuple[int, ...], count: int, large: float = 1.0):
+    """Boxes with corners in and around images; of the last one the corners are exchanged."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        sizes = np.float32([shape[3], shape[2]] * 2) * np.float32(large)
+        first = rng.uniform(-0.1, 0.7, (count, 2))
+        boxes = np.concatenate([first, first + rng.uniform(0.05, 0.5, (count, 2))], 1).astype("f4") * sizes
+        if count:
+            boxes[-1] = boxes[-1][[2, 3, 0, 1]]
+        return [rng.standard_normal(shape).astype("f4"), boxes, rng.integers(0, shape[0], count)]
+
+    return make
+
+
+def roi_aligned(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    """The definition, one sample after the other."""
+    x, boxes, images = t[0].numpy(), t[1].numpy(), t[2].numpy()
+    height, width = a["output_size"]
+    aligned, ratio, largest = a.get("aligned", False), a.get("sampling_ratio", 0), a.get("mode") == "max"
+    out = np.zeros((len(boxes), x.shape[1], height, width))
+
+    def sample(image: int, v: float, u: float) -> list[Any]:
+        if not (-1 <= v <= x.shape[2] and -1 <= u <= x.shape[3]):
+            return [np.zeros(x.shape[1])] * 4
+        v, u = min(max(v, 0), x.shape[2] - 1), min(max(u, 0), x.shape[3] - 1)
+        parts = []
+        for row, down in ((int(v), 1 - v + int(v)), (min(int(v) + 1, x.shape[2] - 1), v - int(v))):
+            for column, across in ((int(u), 1 - u + int(u)), (min(int(u) + 1, x.shape[3] - 1), u - int(u))):
+                parts.append(down * across * x[image, :, row, column])
+        return parts
+
+    for k, box in enumerate(boxes * a.get("spatial_scale", 1.0) - 0.5 * aligned):
+        sizes = [box[3] - box[1], box[2] - box[0]]
+        sizes = sizes if aligned else [max(size, 1) for size in sizes]
+        bins = [sizes[0] / height, sizes[1] / width]
+        counts = [ratio or max(int(np.ceil(size)), 0) for size in bins]
+        for i, j in np.ndindex(height, width):
+            samples = [
+                sample(
+                    int(images[k]),
+                    box[1] + (i + (p + 0.5) / counts[0]) * bins[0],
+                    box[0] + (j + (q + 0.5) / counts[1]) * bins[1],
+                )
+                for p, q in np.ndindex(*counts)
+            ]
+            if samples:
+                out[k, :, i, j] = np.max(samples, (0, 1)) if largest else np.sum(samples, (0, 1)) / len(samples)
+    return torch.from_numpy(out)
+
+
+for _aligned in (False, True):
+    add("roi_align", boxed((2, 19, 9, 10), 6), roi_aligned, 1e-4, output_size=(3, 2), aligned=_aligned)
+    add(
+        "roi_align", boxed((2, 33, 9, 10), 5, 4.0), roi_aligned, 1e-4, output_size=(2, 3), spatial_scale=0.25,
+        sampling_ratio=2, aligned=_aligned,
+    )  # fmt: skip
+    add("roi_align", boxed((1, 5, 9, 10), 4), roi_aligned, 1e-4, output_size=(2, 2), mode="max", aligned=_aligned)
+add("roi_align", boxed((1, 5, 9, 10), 0), lambda torch, f, t, a: torch.zeros(0, 5, 2, 2), output_size=(2, 2))
+
+
+def found_boxes(images: int, classes: int, count: int, spread: float = 1.0):
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        first = rng.uniform(0, spread, (images, count, 2))
+        boxes = np.concatenate([first, first + rng.uniform(0.02, 0.5, (images, count, 2))], -1).astype("f4")
+        scores = rng.integers(0, 1000, (images, classes, count)).astype("f4") / np.float32(1000)
+        return [boxes, scores]
+
+    return make
+
+
+def suppressed(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    """The definition, one box after the other."""
+    boxes, scores = t[0].numpy(), t[1].numpy()
+    if a.get("boxes_are") == "centres":
+        boxes = np.concatenate([boxes[..., :2] - boxes[..., 2:] / 2, boxes[..., :2] + boxes[..., 2:] / 2], -1)
+    low, high = np.minimum(boxes[..., :2], boxes[..., 2:]), np.maximum(boxes[..., :2], boxes[..., 2:])
+    areas = np.prod(high - low, -1)
+    rows: list[tuple[int, int, int]] = []
+    for image, kind in np.ndindex(*scores.shape[:2]):
+        kept: list[int] = []
+        for k in np.argsort(-scores[image, kind], kind="stable"):
+            least = a.get("score_threshold")
+            if len(kept) == a["max_boxes"] or (least is not None and scores[image, kind, k] <= np.float32(least)):
+                continue
+            sides = np.minimum(high[image, k], high[image, kept]) - np.maximum(low[image, k], low[image, kept])
+            common = np.prod(np.maximum(sides, 0), -1)
+            if not (common > a.get("iou_threshold", 0.0) * (areas[image, k] + areas[image, kept] - common)).any():
+                kept.append(int(k))
+        rows += [(image, kind, k) for k in kept]
+    room = scores.shape[0] * scores.shape[1] * min(a["max_boxes"], scores.shape[2])
+    made = np.full((room, 3), -1)
+    made[: len(rows)] = np.reshape(rows, (-1, 3))
+    return [torch.from_numpy(made), torch.tensor(len(rows))]
+
+
+add("non_max_suppression", found_boxes(2, 3, 40), suppressed, max_boxes=7, iou_threshold=0.4, score_threshold=0.2)
+add("non_max_suppression", found_boxes(1, 1, 300, 40.0), suppressed, max_boxes=300, iou_threshold=0.3)
+add("non_max_suppression", found_boxes(1, 2, 30), suppressed, max_boxes=30, iou_threshold=0.5, boxes_are="centres")
+add("non_max_suppression", found_boxes(1, 2, 0), suppressed, max_boxes=3)

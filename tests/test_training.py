@@ -102,6 +102,10 @@ NO_GRADIENT = {
     "qlinear_conv": "its data are integers",
     "qlinear_matmul": "its data are integers",
     "reorder": "changes memory, not values; plans place it themselves",
+    "grid_sample": "not written yet: it adds to pixels that the grid says",
+    "roi_align": "not written yet: it adds to pixels that the boxes say",
+    "scatter": "not written yet: a gather of the gradient, and what is left of it",
+    "scatter_nd": "not written yet: as that of scatter",
 }
 PARTS_OF_STEPS = ("_backward", "_backward_weights", "_step")
 

@@ -24,12 +24,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Call:
     """One node with its inputs: arrays, lists of arrays for sequences, None for what is absent."""
 
-    def __init__(self, node: Any, inputs: list[Any], opset: int, run: Callable[[str, Any], Any], program: Any) -> None:
+    def __init__(self, node: Any, inputs: list[Any], opset: int, run: Callable[[str, Any], Any], model: Any) -> None:
         self.node = node
         self.inputs = inputs
         self.opset = opset
         self._run = run
-        self._program = program
+        self._model = model
         self._attributes = {attribute.name: attribute for attribute in node.attribute}
 
     def __len__(self) -> int:
@@ -51,7 +51,7 @@ class Call:
         if found is None:
             return default
         if found.type == onnx.AttributeProto.TENSOR:
-            return self._program.plan.model.array(found.t, f"attribute {name}")
+            return self._model.array(found.t, f"attribute {name}")
         value = onnx.helper.get_attribute_value(found)
         return value.decode() if isinstance(value, bytes) else value
 

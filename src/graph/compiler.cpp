@@ -419,9 +419,7 @@ size_t Plan::Compiler::last_contest(std::vector<Candidate>& candidates) {
   return best;
 }
 
-void Plan::Compiler::compile() {
-  plan_.home_ = &choose_home();
-  plan_.threads_ = options_.threads ? options_.threads : int(context_.options().threads);
+void Plan::Compiler::simplify_graph() {
   if (options_.widen) plan_.widened_ = dtypes_to_widen(plan_.graph_, context_, *plan_.home_);
   if (!plan_.widened_.empty()) {
     report("widening", 0);
@@ -437,6 +435,12 @@ void Plan::Compiler::compile() {
   if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && !plan_.home_->is_cpu())
     plan_.graph_ = in_half_precision(plan_.graph_, context_);
   plan_.graph_.verify();
+}
+
+void Plan::Compiler::compile() {
+  plan_.home_ = &choose_home();
+  plan_.threads_ = options_.threads ? options_.threads : int(context_.options().threads);
+  simplify_graph();
   const bool automatic = options_.tuning == Tuning::automatic && !further_;
   // Programs on other devices cannot be left in the midst of a run, and their kernels have to be compiled first.
   const bool live = automatic && !options_.seconds && plan_.home_->is_cpu() && options_.chains.empty();

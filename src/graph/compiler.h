@@ -55,6 +55,8 @@ class Plan::Compiler {
   // taken from the disk.  `guide`, if there is one, is for sizes like these.
   Compiler(Plan& plan, const PlanOptions& options, bool further = false, const Plan* guide = nullptr);
   void compile();
+  // The passes, and what the options do to the plan's graph beside them; the plan has its device.
+  void simplify_graph();
 
  private:
   // A program in the contest.

@@ -21,6 +21,7 @@ const std::vector<Pass>& standard_passes() {
       passes::merge_equal(),      // what a pattern uses twice is one value
       passes::merge_views(),
       passes::nest_concats(),
+      passes::scatter_rows(),
       // Patterns of several ops, before their parts are folded into others.
       passes::recognise_channel_shuffle(),
       passes::fuse_interleave(),

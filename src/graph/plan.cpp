@@ -148,16 +148,20 @@ void Plan::extend(Graph other) {
   sizes_->add(std::move(other));
 }
 
+void Plan::begin(bool named) {
+  conversions_ = std::make_shared<Conversions>(*context_, context_->catalog());
+  constants_ = std::make_shared<PackedConstants>(*context_);
+  if (named) sizes_ = std::make_unique<Sizes>(*this);
+  graph_.forget_rules();
+}
+
 std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Graph& graph, const PlanOptions& options) {
   require(!graph.outputs().empty(), Code::invalid_argument, "compile: the graph has no outputs");
   std::shared_ptr<Plan> plan(new Plan());
   plan->context_ = std::move(context);
   plan->graph_ = graph;
   plan->options_ = options;
-  plan->conversions_ = std::make_shared<Conversions>(*plan->context_, plan->context_->catalog());
-  plan->constants_ = std::make_shared<PackedConstants>(*plan->context_);
-  if (!graph.axes().empty() && graph.kept().empty()) plan->sizes_ = std::make_unique<Sizes>(*plan);
-  plan->graph_.forget_rules();
+  plan->begin(!graph.axes().empty() && graph.kept().empty());
   Compiler(*plan, options).compile();
   plan->place_states();
   plan->context_->trim_choices();

@@ -125,6 +125,8 @@ class Plan {
   using BodyRef = std::shared_ptr<const Body>;
   struct Choice;  // of a node: its state and the next best
   Plan();
+  // With context and graph: what making programs needs.  `named`: of any sizes of the graph's axes.
+  void begin(bool named);
   // In this thread, without regard to what others run.
   std::vector<TensorRef> run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
   BodyRef body() const;

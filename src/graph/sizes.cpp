@@ -58,6 +58,11 @@ void Plan::Sizes::add(Graph source) {
   if (sources_.size() > kMostSources) sources_.erase(sources_.begin() + 1);  // its programs stay
 }
 
+std::vector<Graph> Plan::Sizes::sources() {
+  std::lock_guard<std::mutex> making(making_);
+  return sources_;
+}
+
 bool Plan::Sizes::are_others(const std::vector<TensorRef>& inputs) const {
   const Graph& graph = plan_.graph_;
   for (size_t i = 0; i < inputs.size(); ++i)

@@ -39,6 +39,7 @@ class Plan::Sizes {
   std::optional<std::vector<TensorRef>> run_growing(const std::vector<TensorRef>& inputs);
   void add(Graph source);
   const Graph& source() const { return sources_.front(); }  // the plan's own, as it was given
+  std::vector<Graph> sources();  // all graphs that were given, the plan's own first
   void describe(Json& json);
 
  private:

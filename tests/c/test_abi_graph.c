@@ -66,6 +66,24 @@ static void run_once(int seed) {
   OK(pl_tensor_release(x));
 }
 
+/* Of a size that the graph was not made for. */
+static void run_batch(int64_t n) {
+  const int64_t shape[4] = {n, C, SIZE, SIZE};
+  float values[4 * COUNT];
+  const int count = (int)n * COUNT;
+  pl_tensor_info info;
+  pl_tensor x, y = NULL;
+  fill(values, count, 3);
+  x = make_tensor(context, 4, shape, NULL, values, count);
+  OK(pl_plan_run(plan, &x, 1, &y, 1));
+  OK(pl_tensor_describe(y, &info));
+  CHECK_EQUAL(info.shape[0], n);
+  OK(pl_tensor_read(y, values, (size_t)count * sizeof *values));
+  check_results(values, count, 3);
+  OK(pl_tensor_release(y));
+  OK(pl_tensor_release(x));
+}
+
 static void* run_many(void* argument) {
   int round;
   for (round = 0; round < ROUNDS; round++) run_once((int)(size_t)argument + round);
@@ -212,6 +230,8 @@ TEST("all") {
   OK(pl_plan_release(plan));
   plan = read;
   run_once(2);
+  run_batch(4); /* it has kept its named axis */
+  run_batch(2);
   FAILS(PL_ERROR_IO, "no-such-file", pl_plan_load(context, "no-such-file", NULL, &read));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "replan", pl_plan_load(context, "abi-test.plan", "replan=1", &read));
   OK(pl_plan_release(plan));

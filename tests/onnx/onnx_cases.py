@@ -312,6 +312,29 @@ case("OneHot", ints([[0, -1], [2, 5]]), ints(4), numpy.array([0.5, 2], "float32"
 case("NonZero", some_ints(3, 4, low=0, high=2), opsets=(9, 13), const=(0,))
 case("ScatterND", randn(4, 3), ints([[1], [-1]]), randn(2, 3), opsets=(11, 18), const=(1,))
 case("ScatterElements", randn(4, 3), ints([[1, 2, -1]]), randn(1, 3), opsets=(11, 18), const=(1,), axis=0)
+case("ScatterND", randn(4, 3), ints([[1], [-1]]), randn(2, 3), opsets=(11, 18))
+case("ScatterElements", randn(4, 3), ints([[1, 2, -1]]), randn(1, 3), opsets=(11, 18), axis=0)
+for reduction in ("add", "mul", "max", "min"):
+    case("ScatterND", randn(4, 3), ints([[1], [-1], [3]]), randn(3, 3), opsets=(18,), reduction=reduction)
+    case("ScatterElements", randn(4, 3), ints([[1, 2], [1, 0]]), randn(2, 2), opsets=(18,), axis=0, reduction=reduction)
+# ---- places between pixels ----
+BOXES = numpy.array([[1, 1, 5, 6], [0, 2, 7.5, 4], [3, 0, 4, 1]], "float32")
+ROIS = [randn(2, 3, 8, 9), BOXES, ints([0, 1, 1])]
+for mode in ("avg", "max"):
+    for ratio in (0, 2):
+        for half in ("half_pixel", "output_half_pixel"):
+            case(
+                "RoiAlign", *ROIS, opsets=(16, 22), tolerance=1e-4, mode=mode, output_height=2, output_width=3,
+                sampling_ratio=ratio, spatial_scale=0.9, coordinate_transformation_mode=half,
+            )  # fmt: skip
+GRID = _rng.uniform(-1.2, 1.2, (2, 3, 2, 2)).astype("float32")
+for padding in ("zeros", "border", "reflection"):
+    for mode, opset in (("nearest", 16), ("linear", 20), ("cubic", 22)):
+        if (mode, padding) != ("cubic", "border"):  # there ONNX's evaluator is another one than PyTorch
+            case(
+                "GridSample", randn(2, 3, 4, 5), GRID, opsets=(opset,), tolerance=1e-4, mode=mode,
+                padding_mode=padding, align_corners=int(mode == "linear"),
+            )  # fmt: skip
 # ---- resizing ----
 NONE = None
 UP, DOWN = numpy.array([1, 1, 2, 3], "float32"), numpy.array([1, 1, 0.6, 0.5], "float32")

@@ -5,7 +5,7 @@ import pytest
 
 onnx = pytest.importorskip("onnx")
 
-from onnx_cases import CASES, Case, ints, positive, randn  # noqa: E402
+from onnx_cases import CASES, ROIS, Case, ints, positive, randn  # noqa: E402
 from onnx_models import close, helper, model_of, reference, run  # noqa: E402
 
 import pylayout as pl  # noqa: E402
@@ -103,6 +103,14 @@ def pooled_with_pads(x, pads):
     return reference(model_of([node], {"x": x}, ["y"], 17), {"x": x})[0]
 
 
+def aligned_as_now(x, boxes, images, **attributes):
+    """By a RoiAlign of today, whose attribute says what the old op means."""
+    node = helper.make_node(
+        "RoiAlign", ["x", "b", "i"], ["y"], coordinate_transformation_mode="output_half_pixel", **attributes
+    )
+    return reference(model_of([node], {"x": x}, ["y"], 16, {"b": boxes, "i": images}), {"x": x})[0]
+
+
 def scattered(x, updates):
     """Element i of the updates at row 1, 2, 0 of column i."""
     result = x.copy()
@@ -139,6 +147,11 @@ OWN_REFERENCE = [
         "MaxPool",
         (17, [IMAGE], {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_LOWER"}),
         pooled_with_pads(IMAGE, [1, 1, 1, 0]),
+    ),
+    (
+        "RoiAlign",
+        (10, ROIS, {"output_height": 2, "output_width": 2}),
+        aligned_as_now(*ROIS, output_height=2, output_width=2),
     ),
     ("GroupNormalization", (18, [B, SCALE, BIAS], {"num_groups": 3}), groups_normalised(B, SCALE, BIAS, 3)),
     ("GlobalLpPool", (9, [B], {"p": 3}), (numpy.abs(B.astype("f8")) ** 3).sum((2, 3), keepdims=True) ** (1 / 3)),

@@ -37,7 +37,7 @@ def integers(*values):
 
 
 def segments_of(plan):
-    return [step for steps in plan._program._steps.values() for step in steps if hasattr(step, "variants")]
+    return [step for steps in plan._rounds._steps.values() for step in steps if hasattr(step, "variants")]
 
 
 # ---- values known late ----

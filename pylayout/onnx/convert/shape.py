@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ...errors import InvalidArgumentError, ShapeError
 from ...sizes import broadcast_sizes, is_late, max_size, min_size, same_sizes
 from ..fold import arange, room
 from ..node import Node, numpy_of
@@ -417,47 +417,3 @@ def one_hot(node: Node) -> Result:
 @converter("NonZero", since=9, note="of known elements")
 def non_zero(node: Node) -> Result:
     return numpy.stack(numpy.nonzero(numpy.atleast_1d(node.known(0)))).astype("int64")
-
-
-@converter("ScatterND", since=11, note="indices known, no reduction")
-def scatter_nd(node: Node) -> Result:
-    """Where the indices are known: each row is chosen from x and the updates, one after the other."""
-    x, index, updates = node.x(0), node.known(1), node.x(2)
-    if node.text("reduction", "none") != "none":
-        raise UnsupportedError("attribute reduction is given, expected none")
-    depth = index.shape[-1] if index.ndim else 0
-    if not 1 <= depth <= x.ndim or updates.shape != (*index.shape[:-1], *x.shape[depth:]):
-        raise ShapeError(f"updates have shape {list(updates.shape)}, which does not fit indices and x")
-    sizes = x.shape[:depth]
-    index = index.reshape(-1, depth).astype("int64")
-    index = numpy.where(index < 0, index + numpy.asarray(sizes), index)
-    if index.size and ((index < 0) | (index >= numpy.asarray(sizes))).any():
-        raise InvalidArgumentError("an index is outside of x")
-    rows, rest = math.prod(sizes), list(x.shape[depth:])
-    places = arange(rows)
-    places[numpy.ravel_multi_index(tuple(index.T), sizes)] = rows + arange(len(index))
-    both = [node.op("reshape", x, [rows, *rest]), node.op("reshape", updates, [len(index), *rest])]
-    chosen = node.op("index_select", node.op("concat", both, 0), 0, Known(places))
-    return node.op("reshape", chosen, list(x.shape))
-
-
-@converter("Scatter", since=9, note="indices known")  # the first name of ScatterElements
-@converter("ScatterElements", since=11, note="indices known, no reduction")
-def scatter_elements(node: Node) -> Result:
-    """Where the indices are known: each element is chosen from x and the updates, one after the other."""
-    x, index, updates = node.x(0), node.known(1), node.x(2)
-    if node.text("reduction", "none") != "none":
-        raise UnsupportedError("attribute reduction is given, expected none")
-    axis = node.axis(node.integer("axis", 0), x.ndim)
-    if index.ndim != x.ndim or updates.shape != index.shape:
-        raise ShapeError(f"indices {list(index.shape)}, updates {list(updates.shape)} and x {list(x.shape)} do not fit")
-    index = numpy.where(index < 0, index + x.shape[axis], index).astype("int64")
-    grid = list(numpy.indices(index.shape))
-    grid[axis] = index
-    if any(part.size and not 0 <= part.min() <= part.max() < size for part, size in zip(grid, x.shape, strict=True)):
-        raise InvalidArgumentError("an index is outside of x")
-    count = math.prod(x.shape)
-    places = arange(count)
-    places[numpy.ravel_multi_index([part.reshape(-1) for part in grid], x.shape)] = count + arange(index.size)
-    both = [node.op("reshape", x, [count]), node.op("reshape", updates, [index.size])]
-    return node.op("reshape", node.op("index_select", node.op("concat", both, 0), 0, Known(places)), list(x.shape))

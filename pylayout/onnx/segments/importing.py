@@ -1,0 +1,111 @@
+"""The import of some nodes over arrays that are there, as one graph with all its axes named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy
+
+from ...errors import UnsupportedError
+from ...graph import MAX_AXIS_NAME, Graph
+from ...sizes import Size
+from ..contents import Contents
+from ..importer import Importer
+from ..operand import Known, safe_name
+from ..scope import Scope
+from .values import Arrays, integers_of
+from .walk import NotedGraph
+
+__all__ = ["Around", "SegmentImporter"]
+
+
+class Around(Protocol):
+    """What a segment sees of the graph that it is a part of, or of the subgraph of a node."""
+
+    model: Contents
+    opsets: Mapping[str, int]
+    initialisers: dict[str, Any]
+    static: dict[str, Known]  # by name: what follows from constants alone
+    dims: Mapping[str, Any]  # by name of an input: its declared axes
+
+
+class _Open(dict[str, Any]):
+    """The names of a segment: an array that is there becomes an input of its graph when a node asks for it."""
+
+    def __init__(self, segment: SegmentImporter) -> None:
+        super().__init__()
+        self.segment = segment
+
+    def __contains__(self, name: object) -> bool:
+        here = super().__contains__(name) or name in self.segment.arrays
+        return here or name in self.segment.around.static
+
+    def __missing__(self, name: str) -> Any:
+        self[name] = self.segment.open(name)
+        return self[name]
+
+
+class SegmentImporter(Importer):
+    """The import of some nodes, over arrays that are there."""
+
+    def __init__(self, around: Around, arrays: Arrays, known: set[str], late: bool) -> None:
+        self.model = around.model
+        self._late = late
+        self.graph = NotedGraph() if late else Graph()
+        self._ops = self._depth = self._spent = 0
+        self._parents = {}
+        self._input_names = {}
+        self._fixed = {}
+        self._shapes = {}
+        self.around = around
+        self.arrays = arrays
+        self.known = known
+        self.order: list[tuple[str, int]] = []  # of the inputs: the array, and which of its elements, or -1: all
+        self.scope = Scope(self, around.opsets, around.initialisers)
+        self.scope.values = _Open(self)
+
+    def open(self, name: str) -> Any:
+        if name not in self.arrays:
+            return self.around.static[name]
+        array = self.arrays[name]
+        if not isinstance(array, numpy.ndarray):
+            raise UnsupportedError(f"{name!r} is {'a sequence' if isinstance(array, list) else 'an empty optional'}")
+        if name in self.known:
+            return self._as_sizes(name, array)
+        label, declared = safe_name(name), self.around.dims.get(name)
+        shape: list[int | str] = []
+        for i, size in enumerate(array.shape):
+            fixed = declared is not None and len(declared) == array.ndim and isinstance(declared[i], int)
+            shape.append(int(size) if fixed else self._axis(f"{len(self.order)}.{i}", int(size)))
+        value = self.graph.input(label or "x", shape, array.dtype)
+        self.order.append((name, -1))
+        self._input_names[value._id] = name
+        self._pin(value._id, array.shape, shape)
+        return value
+
+    def _axis(self, name: str, size: int) -> str:
+        axis = name[:MAX_AXIS_NAME]
+        self.graph._sizes[axis] = size
+        return axis
+
+    def _pin(self, identifier: int, sizes: Sequence[int], shape: Sequence[int | str]) -> None:
+        if not self._late:
+            for i, size in enumerate(shape):
+                if isinstance(size, str):
+                    self.graph.require(f"#{identifier}.{i} == {sizes[i]}")
+
+    def _as_sizes(self, name: str, array: Any) -> Known:
+        """Elements as sizes of inputs of shape (0, if positive, if negative), which hold no memory."""
+        elements = numpy.empty(array.shape, object)
+        for k, number in enumerate(integers_of(array)):
+            shape = (0, max(number, 0), max(-number, 0))
+            axes = [self._axis(f"{len(self.order)}.{i}", size) for i, size in enumerate(shape[1:])]
+            value = self.graph.input(safe_name(f"{name}/{k}"), [0, *axes], "u8")
+            self.order.append((name, k))
+            self._pin(value._id, shape, [0, *axes])
+            elements.reshape(-1)[k] = Size(self.graph, f"(#{value._id}.1-#{value._id}.2)", number, False)
+        made = Known(array, name, elements if array.size and self._late else None)
+        if array.dtype.kind not in "iu":
+            _ = made.array  # flags and fractions are these in all runs of the graph
+        return made

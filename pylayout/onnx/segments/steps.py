@@ -1,0 +1,190 @@
+"""Steps of a model that is run by segments: some nodes as a plan, or one node on the host."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+from ..._load import lib
+from ...errors import Error, InvalidArgumentError, UnsupportedError, check
+from ...plan import Plan, compile_graph
+from ..contents import domain_of
+from ..host import HOST, Call
+from ..importer import LateGraph, prefixed
+from ..operand import safe_name
+from .importing import Around, SegmentImporter
+from .values import Arrays, given, is_few
+from .walk import Walk, walk_of
+
+__all__ = ["HostStep", "Program", "Rebuild", "Segment", "Variant"]
+
+# For values and sizes for which a segment was not made it is imported again, so often.
+MAX_VARIANTS = 32
+# So often sizes are walked before a plan is bound to them; how many of them are remembered.
+WALKS, MOST_MET = 2, 4096
+
+
+class Program(Around, Protocol):
+    """What steps need of the graph, or subgraph, that they are steps of."""
+
+    proto: Any
+    options: dict[str, Any]  # of compile
+    making: threading.RLock  # held while a segment is imported
+
+    def array(self, name: str, arrays: Arrays) -> Any:
+        """What a name stands for in a run."""
+
+    def run(self, arrays: Arrays) -> list[Any]:
+        """The outputs, of arrays by name."""
+
+    def inner(self, proto: Any) -> Program:
+        """That of a subgraph of a node."""
+
+    def all_steps(self) -> Iterator[Any]:
+        """The steps that were found, with those of subgraphs."""
+
+
+class Variant:
+    """A plan with the arrays that it takes, or the elements of them, and the shapes of those known by elements."""
+
+    def __init__(
+        self, plan: Plan, order: list[tuple[str, int]], shapes: dict[str, tuple[int, ...]], walk: Walk | None
+    ) -> None:
+        self.plan = plan
+        self.order = order
+        self.shapes = shapes
+        self.walk = walk
+        self._met: dict[Any, int] = {}  # by the shapes of inputs that were walked: how often
+
+    def run(self, inputs: list[Any]) -> list[Any] | None:
+        """None where neither the plan nor the walk is for these sizes or values."""
+        if self.walk is not None:
+            key = tuple(array.shape for array in inputs)
+            times = self._met.get(key, 0)
+            if times < WALKS:
+                if len(self._met) >= MOST_MET:
+                    self._met.clear()
+                self._met[key] = times + 1
+                results = self.walk.run(inputs)
+                if results is not None:
+                    return results
+        try:
+            return self.plan.run(*inputs)
+        except UnsupportedError:
+            return None
+
+
+class Segment:
+    """Some nodes as a plan; several where values differ that a graph was made for."""
+
+    def __init__(self, around: Program, nodes: list[Any], known: set[str]) -> None:
+        self.around = around
+        self.nodes = nodes
+        self.known = known
+        self.outputs: list[str] = []
+        self.variants: list[Variant] = []
+
+    def run(self, arrays: Arrays) -> None:
+        results = self._run_known(arrays)
+        if results is None:
+            results = self._run_new(arrays)
+        arrays.update(zip(self.outputs, results, strict=True))
+
+    def _run_known(self, arrays: Arrays) -> list[Any] | None:
+        for variant in list(self.variants):
+            if any(arrays[name].shape != shape or not is_few(arrays[name]) for name, shape in variant.shapes.items()):
+                continue
+            results = variant.run([given(arrays, name, k) for name, k in variant.order])
+            if results is not None:
+                return results
+        return None
+
+    def _run_new(self, arrays: Arrays) -> list[Any]:
+        with self.around.making:
+            problem: Error | None = None
+            for late in (True, False):
+                segment = SegmentImporter(self.around, arrays, self.known, late)
+                try:
+                    for node in self.nodes:
+                        segment._convert(node, segment.scope)
+                    plan = self.add(segment)
+                    return plan.run(*(given(arrays, name, k) for name, k in segment.order))
+                except Error as error:
+                    problem = error
+            assert problem is not None
+            raise Rebuild(problem)
+
+    def add(self, segment: SegmentImporter) -> Plan:
+        """A plan for what was imported."""
+        for name in self.outputs:
+            operand = segment.scope.values[name]
+            assert operand is not None
+            segment._output(name, operand)
+        if isinstance(segment.graph, LateGraph):
+            segment.graph.is_importing = False
+        shapes = {name: segment.arrays[name].shape for name, k in segment.order if k >= 0}
+        for variant in self.variants:
+            if (variant.order, variant.shapes) == (segment.order, shapes) and any(
+                any(entry["axes"]) for entry in variant.plan.inputs
+            ):
+                check(lib.pl_plan_extend(variant.plan._handle, segment.graph._handle))
+                segment.graph._let_go()
+                return variant.plan
+        made = Plan(compile_graph(segment.graph, self.around.options))
+        walk = walk_of(segment.graph, [segment.graph.outputs[safe_name(name)]._id for name in self.outputs])
+        segment.graph._let_go()
+        self.variants = [Variant(made, segment.order, shapes, walk), *self.variants][:MAX_VARIANTS]
+        return made
+
+
+class Rebuild(Exception):
+    """A segment that was imported once cannot be for these values."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class HostStep:
+    """A node that is computed on the host."""
+
+    def __init__(self, around: Program, node: Any) -> None:
+        self.around = around
+        self.node = node
+        self.function = HOST[(domain_of(node.domain), node.op_type)]
+        self.programs: dict[str, Program] = {}
+
+    def run(self, arrays: Arrays) -> None:
+        inputs = [self.around.array(name, arrays) if name else None for name in self.node.input]
+        opset = self.around.opsets.get(domain_of(self.node.domain), 0)
+        call = Call(
+            self.node, inputs, opset, lambda name, given: self._run_subgraph(name, given, arrays), self.around.model
+        )
+        try:
+            results = self.function(call)
+        except (Rebuild, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            if getattr(error, "_located", False):
+                raise
+            if isinstance(error, TypeError):  # of NumPy, for types that make no sense together
+                error = InvalidArgumentError(str(error))
+            name = self.node.name or ", ".join(self.node.output)
+            raise prefixed(error, f'onnx: node "{safe_name(name)}" ({self.node.op_type}, on the host)') from error
+        results = list(results) if isinstance(results, tuple) else [results]
+        for name, result in zip(self.node.output, results, strict=False):
+            if name:
+                arrays[name] = result
+
+    def _run_subgraph(self, name: str, given: Sequence[Any], arrays: Arrays) -> list[Any]:
+        if name not in self.programs:
+            proto = next(attribute.g for attribute in self.node.attribute if attribute.name == name)
+            self.programs[name] = self.around.inner(proto)
+        program = self.programs[name]
+        proto = program.proto
+        if len(given) != len(proto.input):
+            raise InvalidArgumentError(
+                f"onnx: the subgraph {name} has {len(proto.input)} inputs, is given {len(given)}"
+            )
+        return program.run({**arrays, **dict(zip((entry.name for entry in proto.input), given, strict=True))})

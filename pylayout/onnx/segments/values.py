@@ -1,0 +1,44 @@
+"""Arrays between segments: which of them are small enough to be known by their elements, and those as sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+__all__ = ["Arrays", "given", "integers_of", "is_few", "signature_of"]
+
+# Integers, flags and numbers that shapes or choices follow from are few.
+MAX_KNOWN = 64
+
+Arrays = dict[str, Any]
+
+
+def integers_of(array: Any) -> list[int]:
+    """The elements of a small array as integers; of fractions the bits."""
+    if array.dtype.kind not in "iub":
+        array = numpy.array(array, order="C").view(f"i{array.itemsize}")
+    return [int(number) for number in array.reshape(-1)]
+
+
+def is_few(array: Any) -> bool:
+    if not isinstance(array, numpy.ndarray) or array.size > MAX_KNOWN or array.dtype.itemsize > 8:
+        return False
+    return (array.dtype.kind in "iubf" or array.dtype.name == "bfloat16") and all(
+        abs(number) < 2**40 for number in integers_of(array)
+    )
+
+
+def given(arrays: Arrays, name: str, k: int) -> Any:
+    """What a plan is given of an array: all of it, or element k as the size of a tensor without elements."""
+    array = arrays[name]
+    if k < 0:
+        return array
+    number = integers_of(array)[k]
+    return numpy.empty((0, max(number, 0), max(-number, 0)), "uint8")
+
+
+def signature_of(value: Any) -> Any:
+    if isinstance(value, numpy.ndarray):
+        return value.dtype.str, value.ndim
+    return type(value).__name__

@@ -1,0 +1,32 @@
+// scatter_rows: an index that is repeated along other dimensions than the scattered one is given as it is.
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace pl::passes {
+namespace {
+
+void shorten(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  if (node.schema->name != "scatter") return;
+  const ValueId repeated = rewriter.input(node, 1);
+  const int maker = rewriter.maker(repeated);
+  if (maker < 0 || rewriter.node(size_t(maker)).schema->name != "expand") return;
+  const ValueId own = rewriter.input(rewriter.node(size_t(maker)), 0);
+  const Dims &from = rewriter.shape(own), &to = rewriter.shape(repeated);
+  const auto dim = int(rewriter.op(index).attributes.integer("dim"));
+  if (from.size() != to.size() || from[dim] != to[dim]) return;
+  const Attributes attributes = node.attributes;
+  rewriter.rewrite(index, "scatter", attributes, {rewriter.input(node, 0), own, rewriter.input(node, 2)});
+}
+
+int run(Graph& graph, Context&) { return sweep(graph, shorten); }
+
+}  // namespace
+
+Pass scatter_rows() {
+  return {"scatter_rows",
+          "Makes scatter with an index that an expand repeats along other dimensions one that puts whole rows.  Exact.",
+          run};
+}
+
+}  // namespace pl::passes
