@@ -2,7 +2,7 @@
 
 import numpy
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 onnx = pytest.importorskip("onnx")
@@ -11,13 +11,13 @@ import onnx.parser  # noqa: E402, F811
 from onnx_models import helper, model_of  # noqa: E402
 
 import pylayout as pl  # noqa: E402
-from pylayout.onnx.segments import steps  # noqa: E402
+from pylayout.onnx.segments import steps, walk  # noqa: E402
 
 FLOAT, INT64 = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
 
 # What is done to rows (m, 4) that were found, as ONNX nodes from `x`; each gives `x` of some rows of 4 again.
 PARTS = {
-    "exp": ["x = Exp(x)"],
+    "exp": ["a = Abs(x)", "n = Neg(a)", "x = Exp(n)"],
     "boxes": ["two = Constant<value_float = 2.0>()", "x = Div(x, two)", "x = Clip(x)"],
     "sorted": [
         "first = Constant<value_int = 0>()", "key = Gather<axis = 1>(x, first)", "n = Shape(key)",
@@ -75,9 +75,15 @@ def walks_of(plan):
     return [variant for step in plan._rounds.all_steps() for variant in getattr(step, "variants", ()) if variant.walk]
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.fixture
+def heavy(monkeypatch):
+    """Segments of any size are bound to sizes that come again."""
+    monkeypatch.setattr(walk, "LIGHT_ELEMENTS", 0)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(st.sampled_from(sorted(PARTS)), min_size=1, max_size=4), seed=st.integers(0, 1000))
-def test_a_walk_gives_what_the_plan_gives(parts, seed):
+def test_a_walk_gives_what_the_plan_gives(heavy, parts, seed):
     plan = pl.compile(model(parts), device="cpu", tune="off")
     rng = numpy.random.default_rng(seed)
     plan.run(rng.standard_normal((5, 4)).astype("float32"))
@@ -92,7 +98,7 @@ def test_a_walk_gives_what_the_plan_gives(parts, seed):
             numpy.testing.assert_allclose(result, results[0], rtol=1e-5, atol=1e-6)
 
 
-def test_sizes_that_come_again_are_bound():
+def test_sizes_that_come_again_are_bound(heavy):
     plan = pl.compile(model(["exp"]), device="cpu", tune="off")
     for n in (3, 4, 5, 6):
         plan.run(numpy.ones((n, 4), "float32"))
@@ -100,6 +106,16 @@ def test_sizes_that_come_again_are_bound():
     for _ in range(steps.WALKS):
         plan.run(numpy.ones((6, 4), "float32"))
     assert plan.summary()["plans"][-1]["sizes"]["made"] == made + 1
+
+
+def test_light_segments_are_always_walked():
+    plan = pl.compile(model(["exp"]), device="cpu", tune="off")
+    plan.run(numpy.ones((3, 4), "float32"))
+    made = [summary["sizes"]["made"] for summary in plan.summary()["plans"]]
+    for _ in range(2 * steps.WALKS):
+        plan.run(numpy.ones((6, 4), "float32"))
+    after = [summary["sizes"]["made"] for summary in plan.summary()["plans"]]
+    assert after[1:] == made[1:]
 
 
 def test_what_is_wrong_is_said_by_the_plan():

@@ -21,7 +21,7 @@ __all__ = ["HostStep", "Program", "Rebuild", "Segment", "Variant"]
 
 # For values and sizes for which a segment was not made it is imported again, so often.
 MAX_VARIANTS = 32
-# So often sizes are walked before a plan is bound to them; how many of them are remembered.
+# So often sizes are walked before a plan is bound to them, where it is the faster; how many of them are remembered.
 WALKS, MOST_MET = 2, 4096
 
 
@@ -59,20 +59,24 @@ class Variant:
 
     def run(self, inputs: list[Any]) -> list[Any] | None:
         """None where neither the plan nor the walk is for these sizes or values."""
-        if self.walk is not None:
-            key = tuple(array.shape for array in inputs)
-            times = self._met.get(key, 0)
-            if times < WALKS:
-                if len(self._met) >= MOST_MET:
-                    self._met.clear()
-                self._met[key] = times + 1
-                results = self.walk.run(inputs)
-                if results is not None:
-                    return results
+        if self.walk is not None and (self.walk.is_light or self._is_new(inputs)):
+            results = self.walk.run(inputs)
+            if results is not None:
+                return results
         try:
             return self.plan.run(*inputs)
         except UnsupportedError:
             return None
+
+    def _is_new(self, inputs: list[Any]) -> bool:
+        """Whether these sizes did not come WALKS times yet."""
+        key = tuple(array.shape for array in inputs)
+        times = self._met.get(key, 0)
+        if times < WALKS:
+            if len(self._met) >= MOST_MET:
+                self._met.clear()
+            self._met[key] = times + 1
+        return times < WALKS
 
 
 class Segment:

@@ -27,8 +27,9 @@ from ..importer import LateGraph
 
 __all__ = ["NotedGraph", "Walk", "walk_of"]
 
-# Elements of all results of a segment: with more of them NumPy takes longer than a plan and its binding.
-MOST_ELEMENTS = 1 << 21
+# Elements of all results of a segment: with more of them NumPy takes longer than a plan and its binding; with fewer
+# than the second number as long as a plan that is bound (0.3 ms in detectors).
+MOST_ELEMENTS, LIGHT_ELEMENTS = 1 << 21, 1 << 16
 # Bytes that one result may take: more raise an error, and the plan says whether they make sense.
 MOST_BYTES = 1 << 28
 
@@ -190,7 +191,8 @@ def _parsed(text: str) -> Any:
 class Walk:
     """The function: `run` takes the arrays of the graph's inputs in their order, gives those of its outputs."""
 
-    def __init__(self, noted: Sequence[tuple[Any, ...]], outputs: Sequence[int]) -> None:
+    def __init__(self, noted: Sequence[tuple[Any, ...]], outputs: Sequence[int], is_light: bool) -> None:
+        self.is_light = is_light  # as fast as the plan
         self._noted: Sequence[tuple[Any, ...]] | None = noted
         self._outputs = outputs
         self._function: Callable[..., Any] | None = None
@@ -286,4 +288,4 @@ def walk_of(graph: Any, outputs: Sequence[int]) -> Walk | None:
     for entry in graph.noted:
         if len(entry) == 6 and (entry[0] not in FUNCTIONS or min(entry[3], default=0) < 0):
             return None
-    return Walk(graph.noted, outputs)
+    return Walk(graph.noted, outputs, graph.elements <= LIGHT_ELEMENTS)
