@@ -154,7 +154,7 @@ def _memory(device: Any) -> dict[str, int]:
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes of tensors, and of the library's own on the device."""
-    return _memory(device)["in_use"]
+    return _memory(device)["in_use"] - int(shim().spare_bytes(_index(device)))
 
 
 def memory_reserved(device: Any = None) -> int:
@@ -178,6 +178,7 @@ def empty_cache() -> None:
     from ..device import release_caches
 
     shim().forget_programs()
+    shim().release_spare()
     release_caches()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -79,7 +80,7 @@ def _is_written(argument: Any) -> bool:
 def functional_form(name: str) -> tuple[Any, tuple[int, ...]]:
     """The op that gives what this one writes, and the places of the arguments that this one writes into.
 
-    Raises UnsupportedError where there is no such op.
+    The last results of that op are what is written, in order. Raises UnsupportedError where there is no such op.
     """
     overload = _overload(name)
     arguments = overload._schema.arguments
@@ -94,17 +95,63 @@ def functional_form(name: str) -> tuple[Any, tuple[int, ...]]:
         wanted, target = arguments, packet[:-1]
     elif all(arguments[place].is_out for place in written):
         wanted, target = [argument for argument in arguments if not argument.is_out], packet
-    else:
-        raise UnsupportedError("an argument that is written into")
+    else:  # beside its results: statistics
+        wanted, target = arguments, f"{packet}_functional"
     found = getattr(getattr(torch.ops, space), target, None)
     for each in found.overloads() if found is not None else ():
         candidate = getattr(found, each)
         given = candidate._schema.arguments
-        if [(a.name, str(a.type)) for a in given] == [(a.name, str(a.type)) for a in wanted] and not any(
-            map(_is_written, given)
-        ):
+        if [(a.name, str(a.type).removesuffix("?")) for a in given] == [
+            (a.name, str(a.type).removesuffix("?")) for a in wanted
+        ] and not any(map(_is_written, given)):
             return candidate, written
     raise UnsupportedError("no form without a result that is written")
+
+
+@dataclass
+class _Form:
+    """A call as a call of an op that writes nothing."""
+
+    op: Any
+    arguments: list[Any]
+    keywords: dict[str, Any]
+    targets: list[Any]  # of the op's last results: the nodes of the tensors into which they are written
+    returned: int  # how many of the op's results the call gives
+
+
+def _form(name: str, given: _Given) -> _Form:
+    own = _overload(name)._schema
+    values = [_typed(argument, value) for argument, value in zip(own.arguments, given.values, strict=True)]
+    if name in _BATCH_NORMS:
+        return _batch_norm_form(given, *values)
+    op, written = functional_form(name)
+    replaces = all(own.arguments[place].is_out for place in written)
+    pairs = [(a, value) for a, value in zip(own.arguments, values, strict=True) if not (replaces and a.is_out)]
+    return _Form(
+        op,
+        [value for argument, value in pairs if not argument.kwarg_only],
+        {argument.name: value for argument, value in pairs if argument.kwarg_only and value is not None},
+        [values[place] for place in written],
+        len(own.returns),
+    )
+
+
+_BATCH_NORMS = ("aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_native_batch_norm_legit.no_stats")
+
+
+def _batch_norm_form(given: _Given, x: Node, weight: Any, bias: Any, *rest: Any) -> _Form:
+    """Batch norm changes running statistics, which not all of its schemas say."""
+    mean, variance, training, momentum, eps = rest if len(rest) == 5 else (None, None, *rest)
+    aten = torch.ops.aten
+    if not training:
+        op = aten._native_batch_norm_legit_no_training.default
+        return _Form(op, [x, weight, bias, mean, variance, momentum, eps], {}, [], 3)
+    targets = [] if mean is None else [mean, variance]
+    if mean is None:
+        like = torch.zeros(x.meta["val"].shape[1])
+        mean, variance = given.constant(like), given.constant(like)
+    op = aten._native_batch_norm_legit_functional.default
+    return _Form(op, [x, weight, bias, mean, variance, True, momentum, eps], {}, targets, 3)
 
 
 # ---- arguments ----
@@ -116,11 +163,17 @@ class _Given:
     def __init__(self, text: str) -> None:
         self.graph = Traced(tracer_cls=None)
         self.tensors: list[Node] = []  # of the device, by slot
+        self.numbers: list[Node] = []  # real numbers that may change, by slot after the tensors
         self.constants: dict[Node, torch.Tensor] = {}  # numbers that are tensors of the CPU
         self.values = [self._read(each) for each in json.loads(text)]
 
+    def constant(self, value: torch.Tensor) -> Node:
+        node = self._placeholder(_mode.from_tensor(value))
+        self.constants[node] = value
+        return node
+
     def _placeholder(self, value: torch.Tensor) -> Node:
-        node = self.graph.placeholder(f"a{len(self.tensors) + len(self.constants)}")
+        node = self.graph.placeholder(f"a{len(self.tensors) + len(self.numbers) + len(self.constants)}")
         node.meta["val"] = value
         return node
 
@@ -131,9 +184,13 @@ class _Given:
             return value
         if "c" in value:
             number, held = value["c"]
-            real = torch.tensor(held, dtype=_DTYPES[number], device="cpu")
-            node = self._placeholder(_mode.from_tensor(real))
-            self.constants[node] = real
+            return self.constant(torch.tensor(held, dtype=_DTYPES[number], device="cpu"))
+        if "n" in value:
+            held, number = value["n"]
+            with _mode:
+                node = self._placeholder(torch.empty((), dtype=torch.float32, device="cpu"))
+            node.meta["number"] = held if number is None else torch.tensor(held, dtype=_DTYPES[number], device="cpu")
+            self.numbers.append(node)
             return node
         _, number, sizes, strides = value["t"]
         with _mode:
@@ -159,7 +216,7 @@ def _typed(argument: Any, value: Any) -> Any:
 
 def _fakes(value: Any) -> Any:
     if isinstance(value, Node):
-        return value.meta["val"]
+        return value.meta.get("number", value.meta["val"])
     if isinstance(value, list):
         return [_fakes(each) for each in value]
     return value
@@ -231,47 +288,50 @@ def make(shim: Shim, program: int, name: str, text: str, device: int) -> None:
 
     Raises UnsupportedError where the CPU's kernel has to run.
     """
-    op, written = functional_form(name)
-    if any(str(result.type) != "Tensor" for result in op._schema.returns) or not op._schema.returns:
+    returns = _overload(name)._schema.returns
+    if any(str(result.type) != "Tensor" for result in returns) or not returns:
         raise UnsupportedError("a result that is no tensor")
     with _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad():
         given = _Given(text)
-        own = _overload(name)._schema.arguments
-        values = [_typed(argument, value) for argument, value in zip(own, given.values, strict=True)]
-        targets = [values[place] for place in written]
-        pairs = [(a, value) for a, value in zip(own, values, strict=True) if not a.is_out]
-        arguments = [value for argument, value in pairs if not argument.kwarg_only]
-        keywords = {argument.name: value for argument, value in pairs if argument.kwarg_only and value is not None}
-        found = converters().get(name_of(op))
+        form = _form(name, given)
+        found = converters().get(name_of(form.op))
         reason: UnsupportedError | None = None
         inputs = given.tensors
         try:
             if found is None:
                 raise UnsupportedError("no converter")
-            translator, results = _single(given, op, arguments, keywords)
+            if given.numbers and not found.numbers:
+                raise UnsupportedError("numbers that change")
+            translator, results = _single(given, form.op, form.arguments, form.keywords)
+            if given.numbers and any(expected.dtype != torch.float32 for expected, _ in results):
+                raise UnsupportedError("numbers that change, beside other dtypes than float32")
         except UnsupportedError as error:
             reason = error
         if reason is not None:
-            if found is not None and found.keeps:
+            if given.numbers or (found is not None and found.keeps):
                 raise reason
-            translator, results, inputs = _decomposed(given, op, arguments, keywords)
-        _fill(shim, program, translator, results, inputs, given, targets, device, all(own[p].is_out for p in written))
+            translator, results, inputs = _decomposed(given, form.op, form.arguments, form.keywords)
+        replaces = all(argument.is_out for argument in _overload(name)._schema.arguments if _is_written(argument))
+        _fill(shim, program, translator, results, inputs, given, form, device, replaces)
 
 
 def _fill(
     shim: Shim, program: int, translator: Translator, results: list[Any], inputs: Sequence[Node], given: _Given,
-    targets: Sequence[Any], device: int, replaces: bool,
+    form: _Form, device: int, replaces: bool,
 ) -> None:  # fmt: skip
     graph = translator.graph
     assert isinstance(graph, _Recording)
     wanted: list[tuple[Any, Value | None, int]] = []  # as PyTorch describes a result, the value, the written argument
+    if not form.targets:
+        results = results[: form.returned]
+    untouched = len(results) - len(form.targets)  # results that are written into no argument
     for place, (expected, value) in enumerate(results):
         target = -1
         if expected is None:  # nobody asked for it, as output_mask says
             wanted.append((None, None, -1))
             continue
-        if targets:
-            node = targets[place]
+        if place >= untouched:
+            node = form.targets[place - untouched]
             target = given.tensors.index(node)
             there = node.meta["val"]
             if not torch.can_cast(expected.dtype, there.dtype) or (not replaces and there.shape != expected.shape):
@@ -307,8 +367,11 @@ def _fill(
     # Numbers of slots: tensors among the arguments, constants, results of steps.
     slots: dict[int, int] = {-1: -1}
     for node in translator.inputs:
-        slots[translator.operand(node)._id] = inputs.index(node)
-    at = len(given.tensors)
+        slots[translator.operand(node)._id] = (
+            inputs.index(node) if node not in given.numbers else len(given.tensors) + given.numbers.index(node)
+        )
+    shim.program_numbers(program, len(given.numbers))
+    at = len(given.tensors) + len(given.numbers)
     results_of_steps = {first + i for _, _, _, first, count in steps for i in range(count)}
     for value_id in sorted(needed - results_of_steps - slots.keys()):
         constant = _constant(graph, value_id, device)  # kept by the program from here on
@@ -322,13 +385,13 @@ def _fill(
         shim.call("program_step", program, op.encode(), attributes.encode(), ints(places), len(places), at, count)
         at += count
     shim.program_slots(program, at)
-    for expected, value, target in wanted:
+    for place, (expected, value, target) in enumerate(wanted):
         if expected is None:
-            shim.program_output(program, -2, -1, 0, 0, longs([]), longs([]))
+            shim.program_output(program, -2, -1, 1, 0, 0, longs([]), longs([]))
             continue
         shim.program_output(
-            program, -1 if value is None else slots[value._id], target, _NUMBERS[expected.dtype], expected.ndim,
-            longs(expected.shape), longs(expected.stride()),
+            program, -1 if value is None else slots[value._id], target, place < form.returned,
+            _NUMBERS[expected.dtype], expected.ndim, longs(expected.shape), longs(expected.stride()),
         )  # fmt: skip
     graph._let_go()
 

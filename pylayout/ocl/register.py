@@ -46,8 +46,9 @@ def register() -> None:
     made.set_starter(_kept[-1])
     _kept.append(MAKER(_make))
     made.set_maker(_kept[-1])
-    from . import module
+    from . import distributed, module
 
+    distributed.register()
     torch._register_device_module(_NAME, module)  # type: ignore[no-untyped-call]
     backend_registration.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True

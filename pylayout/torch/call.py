@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -100,12 +101,19 @@ class Call:
             return x if dtype is None else self.cast(x, dtype)
         return self.graph.constant(x, dtype=dtype or self.dtype())
 
-    def pointwise(self, tensors: Sequence[Operand], expression: str, scalars: Sequence[float] = ()) -> Operand:
+    def pointwise(
+        self, tensors: Sequence[Operand], expression: str, scalars: Sequence[float | Operand] = ()
+    ) -> Operand:
         """An expression of `pointwise` in the dtype of the result; tensors are cast to it."""
         dtype = self.dtype()
         if dtype not in FLOATS:
             raise UnsupportedError(f"dtype {dtype}")
         given = [self.cast(tensor, dtype) for tensor in tensors]
+        if any(isinstance(scalar, Operand) for scalar in scalars):  # then all are tensors
+            names = {f"s{i}": f"x{len(given) + i}" for i in range(len(scalars))}
+            expression = re.sub(r"\bs\d+\b", lambda found: names[found[0]], expression)
+            given += [self.tensor(scalar, dtype) for scalar in scalars]
+            scalars = ()
         made: Operand = self.op("pointwise", given, f"y0 = {expression}", scalars=list(scalars), dtype=dtype)
         return made
 

@@ -31,23 +31,27 @@ class Converter:
     function: Callable[..., Any]
     moves: bool  # renames or copies memory and computes nothing: not worth a plan by itself
     keeps: bool  # traced as it is, though PyTorch would write it as other ops
+    numbers: bool  # takes operands without dimensions in the place of real numbers
     note: str  # for the documentation: what is left to PyTorch
 
 
 _table: dict[str, Converter] = {}
 
 
-def converter(*ops: str, moves: bool = False, keeps: bool = True, note: str = "") -> Callable[[Function], Function]:
+def converter(
+    *ops: str, moves: bool = False, keeps: bool = True, numbers: bool = False, note: str = ""
+) -> Callable[[Function], Function]:
     """Registers the decorated function for overloads of ATen ops; `note` says what of them is left to PyTorch.
 
     keeps=False: where PyTorch has a decomposition of the op, that is traced in its place.
+    numbers=True: real numbers among the arguments may also come as operands of float32.
     """
 
     def register(function: Function) -> Function:
         for op in ops:
             if op in _table:
                 raise RuntimeError(f"two converters of {op}")
-            _table[op] = Converter(op, function, moves, keeps, note)
+            _table[op] = Converter(op, function, moves, keeps, numbers, note)
         return function
 
     return register

@@ -48,18 +48,20 @@ Dispatcher::Dispatcher(Context& context, Catalog& catalog, Conversions& conversi
 
 // ---- finding a decision made before ----
 
-uint64_t Dispatcher::key_of(const Schema& schema, const CallAttributes& call,
-                            const std::vector<TensorRef>& inputs) const {
+uint64_t Dispatcher::key_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs,
+                            const std::vector<TensorRef>& destinations) const {
   uint64_t key = hash_mix(reinterpret_cast<uintptr_t>(&schema), call.hash);
   for (size_t i = 0; i < inputs.size(); ++i) {
     key = hash_mix(key, inputs[i] ? inputs[i]->hash() : 0);
     if (inputs[i] && role_of(schema, i) == Role::data) key = hash_mix(key, inputs[i]->copies_hash());
   }
+  for (const TensorRef& given : destinations) key = hash_mix(key, given ? given->hash() : 0);
   return key;
 }
 
 Dispatcher::DecisionRef Dispatcher::find(uint64_t key, const Schema& schema, const CallRef& call,
-                                         const std::vector<TensorRef>& inputs) {
+                                         const std::vector<TensorRef>& inputs,
+                                         const std::vector<TensorRef>& destinations) {
   DecisionRef decision;
   {
     std::shared_lock<std::shared_mutex> guard(lock_);
@@ -67,7 +69,8 @@ Dispatcher::DecisionRef Dispatcher::find(uint64_t key, const Schema& schema, con
     if (it == decisions_.end()) return nullptr;
     decision = it->second;
   }
-  if (decision->epoch != catalog_.epoch() || decision->schema != &schema || decision->inputs.size() != inputs.size())
+  if (decision->epoch != catalog_.epoch() || decision->schema != &schema || decision->inputs.size() != inputs.size() ||
+      decision->destinations.size() != destinations.size())
     return nullptr;
   if (decision->call != call &&
       !(decision->call->policy == call->policy && decision->call->attributes == call->attributes))
@@ -76,6 +79,8 @@ Dispatcher::DecisionRef Dispatcher::find(uint64_t key, const Schema& schema, con
     if (!(decision->inputs[i] == desc_of(inputs[i]))) return nullptr;
     if (inputs[i] && decision->devices[i] != &inputs[i]->device()) return nullptr;
   }
+  for (size_t i = 0; i < destinations.size(); ++i)
+    if (!(decision->destinations[i] == desc_of(destinations[i]))) return nullptr;
   return decision;
 }
 
@@ -128,11 +133,13 @@ Policy Dispatcher::policy_of(const CallAttributes& call, const Entry& entry, uin
 }
 
 Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& call,
-                                           const std::vector<TensorRef>& inputs, uint32_t turn) {
+                                           const std::vector<TensorRef>& inputs,
+                                           const std::vector<TensorRef>& destinations, uint32_t turn) {
   auto decision = std::make_shared<Decision>();
   decision->schema = &schema;
   decision->call = call;
   decision->inputs = descs_of(inputs);
+  decision->destinations = descs_of(destinations);
   for (const TensorRef& input : inputs) decision->devices.push_back(input ? &input->device() : nullptr);
   decision->home = &home_of(schema, *call, inputs);
 
@@ -165,7 +172,8 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
     const uint64_t generation = contest_.generation();
     decision->entry = entry_for(as_asked(op, call->policy), *decision->home);
     const Policy policy = policy_of(*call, *decision->entry, turn);
-    const std::vector<Option> ranked = ranking_.options(op, *decision->entry, policy, inputs, *decision->home);
+    const std::vector<Option> ranked =
+        ranking_.options(op, *decision->entry, policy, inputs, *decision->home, destinations);
     require(!ranked.empty(), Code::unsupported, schema.name, ": every implementation failed for ", op.str());
     decision->way = ranked.front().way;
     decision->kernel = catalog_.kernel(*decision->entry, *decision->way);
@@ -301,11 +309,11 @@ std::vector<TensorRef> Dispatcher::place_results(const Decision& decision, const
   for (size_t i = 0; i < decision.outputs.size(); ++i) {
     const TensorDesc& desc = decision.outputs[i];
     const TensorRef given = i < destinations.size() ? destinations[i] : nullptr;
-    bool direct = given && &given->device() == &device && given->desc() == desc;
+    bool direct = given && &given->device() == &device && same_memory(given->desc(), desc);
     for (size_t k = 0; k < inputs.size() && direct; ++k) {
       if (!inputs[k] || inputs[k]->buffer() != given->buffer()) continue;
       const bool in_place = decision.outputs.size() == 1 && k < 32 && candidate.in_place >> k & 1;
-      direct = in_place && inputs[k]->desc() == desc && candidate.inputs[k] == desc;
+      direct = in_place && same_memory(inputs[k]->desc(), desc) && same_memory(candidate.inputs[k], desc);
     }
     results.push_back(direct ? given : Tensor::allocate(device, desc));
   }
@@ -334,11 +342,11 @@ void Dispatcher::hand_over(const Decision& decision, std::vector<TensorRef>& res
 std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                                        const std::vector<TensorRef>& destinations) {
   const uint32_t turn = contested(*call) ? contest_.turn() : 0;
-  uint64_t key = key_of(schema, *call, inputs);
+  uint64_t key = key_of(schema, *call, inputs, destinations);
   if (turn) key = hash_mix(key, turn);
-  DecisionRef decision = find(key, schema, call, inputs);
+  DecisionRef decision = find(key, schema, call, inputs, destinations);
   if (!decision) {
-    decision = decide(schema, call, inputs, turn);
+    decision = decide(schema, call, inputs, destinations, turn);
     std::unique_lock<std::shared_mutex> guard(lock_);
     if (decisions_.size() >= kMaxDecisions) decisions_.clear();
     decisions_[key] = decision;
@@ -408,7 +416,7 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
       for (Refusal& refusal : catalog_.refusals(*entry)) refusals.push_back(std::move(refusal));
     }
     chain = contest_.report(*entry);
-    for (const Option& option : ranking_.options(op, *entry, policy_of(*call, *entry, 0), inputs, home)) {
+    for (const Option& option : ranking_.options(op, *entry, policy_of(*call, *entry, 0), inputs, home, {})) {
       const Candidate& candidate = option.way->candidate;
       std::vector<std::string> inputs_as, outputs_as;
       for (size_t i = 0; i < candidate.inputs.size(); ++i) {

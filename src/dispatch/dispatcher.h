@@ -42,8 +42,8 @@ class Dispatcher {
     // what it was made for
     const Schema* schema = nullptr;
     CallRef call;
-    std::vector<TensorDesc> inputs;
-    std::vector<Device*> devices;
+    std::vector<TensorDesc> inputs, destinations;  // absent ones where none was given
+    std::vector<Device*> devices;                  // of the inputs
     uint64_t copies = 0;
     uint64_t epoch = 0;
     // the choice
@@ -57,10 +57,13 @@ class Dispatcher {
   };
   using DecisionRef = std::shared_ptr<const Decision>;
 
-  uint64_t key_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs) const;
-  DecisionRef find(uint64_t key, const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
+  uint64_t key_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs,
+                  const std::vector<TensorRef>& destinations) const;
+  DecisionRef find(uint64_t key, const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
+                   const std::vector<TensorRef>& destinations);
   // turn: of the contest under way, which the choice is made for; 0: none.
-  DecisionRef decide(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs, uint32_t turn);
+  DecisionRef decide(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
+                     const std::vector<TensorRef>& destinations, uint32_t turn);
   // The policy as a contest or its outcome has it for this entry.
   Policy policy_of(const CallAttributes& call, const Entry& entry, uint32_t turn) const;
   // Whether contests count this call: with tuning off, and while a profile is recorded, they do not.

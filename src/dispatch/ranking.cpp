@@ -35,6 +35,14 @@ double Ranking::input_ms(const TensorRef& tensor, const TensorDesc& wanted, Devi
   return best;
 }
 
+// A part of a larger tensor is written by a kernel that costs what one to a dense tensor does.
+double Ranking::output_ms(const TensorDesc& output, Device& device, const Tensor& destination) {
+  const TensorDesc& wanted = destination.desc();
+  if (wanted.dtype != output.dtype || wanted.shape != output.shape) return 0;  // will be refused
+  const TensorDesc dense = wanted.is_dense() ? wanted : TensorDesc::dense(wanted.dtype, wanted.shape);
+  return conversions_.cost_ms(output, device, dense, destination.device());
+}
+
 // What consumers of this producer's results are expected to pay for the layouts that `way` gives.
 double Ranking::consumers_ms(Entry& producer, const Way& way, int depth) {
   std::vector<Consumer> consumers;
@@ -95,7 +103,10 @@ double Ranking::penalty(Entry& entry, int input, const TensorDesc& given, int de
 }
 
 std::vector<Option> Ranking::options(const Op& op, Entry& entry, const Policy& policy,
-                                     const std::vector<TensorRef>& inputs, Device& home) {
+                                     const std::vector<TensorRef>& inputs, Device& home,
+                                     const std::vector<TensorRef>& destinations) {
+  const bool all_given = destinations.size() >= op.outputs.size() &&
+                         std::all_of(destinations.begin(), destinations.end(), [](const auto& each) { return each; });
   std::vector<Option> list;
   for (Way& way : entry.ways) {
     if (!way.usable) continue;
@@ -118,13 +129,16 @@ std::vector<Option> Ranking::options(const Op& op, Entry& entry, const Policy& p
       }
       if (op.schema->role_of(int(i)) == Role::data && obeys(policy, candidate.inputs[i])) option.matches += 1;
     }
-    for (const TensorDesc& output : candidate.outputs) {
+    for (size_t i = 0; i < candidate.outputs.size(); ++i) {
+      const TensorDesc& output = candidate.outputs[i];
+      if (policy.mode == Policy::Mode::automatic && i < destinations.size() && destinations[i])
+        option.reorder_ms += output_ms(output, *entry.device, *destinations[i]);
       if (policy.mode == Policy::Mode::per_op)
         option.reorder_ms +=
             conversions_.cost_ms(output, *entry.device, TensorDesc::dense(output.dtype, output.shape), home);
       if (obeys(policy, output)) option.matches += 2 * int(inputs.size() + 1);
     }
-    if (policy.mode == Policy::Mode::automatic) option.consumer_ms = consumers_ms(entry, way, kLookAhead);
+    if (policy.mode == Policy::Mode::automatic && !all_given) option.consumer_ms = consumers_ms(entry, way, kLookAhead);
     list.push_back(option);
   }
   std::stable_sort(list.begin(), list.end(), [&](const Option& a, const Option& b) {

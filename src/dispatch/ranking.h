@@ -3,7 +3,8 @@
 // Under the automatic policy that is
 //     op time  +  conversions of its inputs (free where a copy in that layout is kept with the tensor, and
 //                 for constants, which are prepacked once per storage version)
-//              +  what the consumers of its result will pay for the layout it gives.
+//              +  what the consumers of its result will pay for the layout it gives, or where the caller gave memory
+//                 for the result, the conversion into it.
 // The last term is learned: every tensor knows the entry that made it, so a call teaches its producers who uses
 // their results.  Looking a few consumers ahead (kLookAhead) then makes the eager choices of a repeated program
 // agree with each other, as value iteration does; the first pass through a program has no such knowledge.
@@ -27,7 +28,7 @@ namespace pl {
 struct Option {
   Way* way = nullptr;
   double op_ms = 0;
-  double reorder_ms = 0;   // of data inputs (and of the output, under per-op)
+  double reorder_ms = 0;   // of data inputs, and of outputs under per-op or into memory that was given
   double consumer_ms = 0;  // expected of consumers
   double margin_ms = 0;    // what a change of layout must promise beyond its cost
   int matches = 0;         // forced policy: tensors in the forced layout, outputs counted double
@@ -42,9 +43,10 @@ class Ranking {
   Ranking(Catalog& catalog, Conversions& conversions, Contest& contest)
       : catalog_(catalog), conversions_(conversions), contest_(contest) {}
 
-  // The usable ways of the entry, the one to take first.  `home`: where results belong.
+  // The usable ways of the entry, the one to take first.  `home`: where results belong; `destinations`: the memory that
+  // the caller gave for some of them, null or missing for the others.
   std::vector<Option> options(const Op& op, Entry& entry, const Policy& policy, const std::vector<TensorRef>& inputs,
-                              Device& home);
+                              Device& home, const std::vector<TensorRef>& destinations);
   // The consumer ran on these inputs: teaches the entries that made them, and the contest which ops are linked.
   void learn(Entry& consumer, const std::vector<TensorRef>& inputs);
   // Forgets what was worked out for entries that may be gone.
@@ -54,6 +56,7 @@ class Ranking {
 
  private:
   double input_ms(const TensorRef& tensor, const TensorDesc& wanted, Device& device);
+  double output_ms(const TensorDesc& output, Device& device, const Tensor& destination);
   double consumers_ms(Entry& producer, const Way& way, int depth);
   static double switch_ms(const Way& way, double conversion_ms);
   double penalty(Entry& entry, int input, const TensorDesc& given, int depth);

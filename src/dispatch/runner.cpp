@@ -60,6 +60,23 @@ bool is_aligned(const Tensor& tensor) {
   return !buffer.borrowed() || reinterpret_cast<uintptr_t>(buffer.host()) % size_of(tensor.desc().dtype) == 0;
 }
 
+void Runner::run_reorder(Entry& entry, Buffer& from, Buffer& to, const char* role, const std::string& why, bool once) {
+  const auto before = [&](const Way& one, const Way& other) {
+    if (once && one.compiles != other.compiles) return other.compiles;
+    return one.ms < other.ms;
+  };
+  Way* way = nullptr;
+  std::shared_ptr<Kernel> kernel;
+  while (!kernel) {
+    way = nullptr;
+    for (Way& candidate : entry.ways)
+      if (candidate.usable && (!way || before(candidate, *way))) way = &candidate;
+    require(way != nullptr, Code::unsupported, "reorder: every implementation failed for ", entry.text);
+    kernel = catalog_.kernel(entry, *way);
+  }
+  run_kernel(entry, *way, *kernel, {&from}, {&to}, "reorder", role, why);
+}
+
 TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
                           const std::string& why, bool keep, bool once) {
   if (!is_aligned(*tensor)) {
@@ -88,25 +105,12 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
       }
     }
   }
-  const auto before = [&](const Way& one, const Way& other) {
-    if (once && one.compiles != other.compiles) return other.compiles;
-    return one.ms < other.ms;
-  };
   TensorRef current = source;
   const Conversion path = conversions_.plan(source->desc(), source->device(), wanted, device, !once, threads(once));
   for (const ConversionStep& step : path.steps) {
     TensorRef next = Tensor::allocate(*step.device, step.result);
     if (step.kind == ConversionStep::Kind::reorder) {
-      Way* way = nullptr;
-      std::shared_ptr<Kernel> kernel;
-      while (!kernel) {
-        way = nullptr;
-        for (Way& candidate : step.entry->ways)
-          if (candidate.usable && (!way || before(candidate, *way))) way = &candidate;
-        require(way != nullptr, Code::unsupported, "reorder: every implementation failed for ", step.entry->text);
-        kernel = catalog_.kernel(*step.entry, *way);
-      }
-      run_kernel(*step.entry, *way, *kernel, {current->buffer().get()}, {next->buffer().get()}, "reorder", role, why);
+      run_reorder(*step.entry, *current->buffer(), *next->buffer(), role, why, once);
     } else {
       std::vector<char> staging;
       Device& from = current->device();
@@ -177,60 +181,58 @@ void for_pieces(const TensorDesc& places, const Put& put) {
   if (bytes) put(to, from, bytes);
 }
 
-// Pieces that are written one by one to a device's memory; of more, all that lies between them is read and written too.
-constexpr size_t kMostPieces = 256;
-
 }  // namespace
 
-// A part of another tensor, whose other elements must stay as they are.
+// A part of another tensor in the host's memory, whose other elements must stay as they are.
 void Runner::convert_into_part(const TensorRef& tensor, const TensorRef& destination, const std::string& why) {
+  const TensorDesc& wanted = destination->desc();
+  const TensorDesc plain = TensorDesc::dense(wanted.dtype, wanted.shape);
+  const TensorRef copy = convert(tensor, tensor->device(), plain, "output", why, false);
+  std::vector<char> elements(plain.size_bytes());
+  copy->device().read(*copy->buffer(), 0, elements.data(), elements.size());
+  destination->device().synchronize();
+  char* storage = static_cast<char*>(destination->buffer()->host());
+  for_pieces(wanted,
+             [&](size_t to, size_t from, size_t bytes) { std::memcpy(storage + to, elements.data() + from, bytes); });
+}
+
+// On the destination's device, queued there as any op: a kernel writes the elements where they belong.
+void Runner::convert_on_device(const TensorRef& tensor, const TensorRef& destination, const std::string& why) {
+  const TensorDesc& wanted = destination->desc();
+  Device& device = destination->device();
+  TensorRef source = tensor;
+  if (&source->device() != &device)
+    source = convert(source, device, TensorDesc::dense(wanted.dtype, wanted.shape), "output", why, false);
+  if (source->buffer() == destination->buffer()) {  // what is read must not be written meanwhile
+    source = Tensor::allocate(device, TensorDesc::dense(tensor->desc().dtype, wanted.shape));
+    convert_on_device(tensor, source, why);
+  }
+  const bool same = same_memory(source->desc(), wanted);
+  if (same && wanted.is_dense()) {
+    device.copy(*source->buffer(), *destination->buffer(), wanted.size_bytes());
+    return;
+  }
+  const EntryRef entry = same ? catalog_.copy(wanted, device, threads(false))
+                              : catalog_.reorder(source->desc(), wanted, device, threads(false));
+  catalog_.measure(*entry, Tuning::off);
+  run_reorder(*entry, *source->buffer(), *destination->buffer(), "output", why, false);
+}
+
+void Runner::convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why) {
   const TensorDesc& wanted = destination->desc();
   if (wanted.elements() == 0) return;
   for (int d = 0; d < wanted.rank(); ++d)
     require(wanted.strides[d] != 0 || wanted.shape[d] <= wanted.layout.block_of(d), Code::unsupported, why,
             ": the destination has dimensions whose elements share their memory (", wanted.str(),
             "), expected memory for each");
-  const TensorDesc plain = TensorDesc::dense(wanted.dtype, wanted.shape);
-  const TensorRef copy = convert(tensor, tensor->device(), plain, "output", why, false);
-  std::vector<char> elements(plain.size_bytes());
-  copy->device().read(*copy->buffer(), 0, elements.data(), elements.size());
   Device& device = destination->device();
-  if (device.host_memory()) {
-    device.synchronize();
-    char* storage = static_cast<char*>(destination->buffer()->host());
-    for_pieces(wanted,
-               [&](size_t to, size_t from, size_t bytes) { std::memcpy(storage + to, elements.data() + from, bytes); });
+  if (!device.host_memory()) {
+    convert_on_device(tensor, destination, why);
+  } else if (!wanted.is_dense()) {
+    convert_into_part(tensor, destination, why);
   } else {
-    size_t pieces = 0;
-    for_pieces(wanted, [&](size_t, size_t, size_t) { ++pieces; });
-    if (pieces <= kMostPieces) {
-      for_pieces(wanted, [&](size_t to, size_t from, size_t bytes) {
-        device.write(*destination->buffer(), to, elements.data() + from, bytes);
-      });
-    } else {
-      std::vector<char> storage(wanted.size_bytes());
-      device.read(*destination->buffer(), 0, storage.data(), storage.size());
-      for_pieces(wanted, [&](size_t to, size_t from, size_t bytes) {
-        std::memcpy(storage.data() + to, elements.data() + from, bytes);
-      });
-      device.write(*destination->buffer(), 0, storage.data(), storage.size());
-    }
-  }
-  destination->buffer()->touch();
-}
-
-void Runner::convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why) {
-  const TensorDesc& wanted = destination->desc();
-  if (!wanted.is_dense()) return convert_into_part(tensor, destination, why);
-  const TensorRef copy = convert(tensor, destination->device(), wanted, "output", why, false);
-  const size_t bytes = wanted.size_bytes();
-  Device& device = destination->device();
-  if (device.host_memory()) {
-    device.write(*destination->buffer(), 0, copy->buffer()->host(), bytes);
-  } else {
-    std::vector<char> staging(bytes);
-    device.read(*copy->buffer(), 0, staging.data(), bytes);
-    device.write(*destination->buffer(), 0, staging.data(), bytes);
+    const TensorRef copy = convert(tensor, device, wanted, "output", why, false);
+    device.write(*destination->buffer(), 0, copy->buffer()->host(), wanted.size_bytes());
   }
   destination->buffer()->touch();
 }

@@ -38,7 +38,9 @@ class Runner {
 
  private:
   int threads(bool once) const;
+  void run_reorder(Entry& entry, Buffer& from, Buffer& to, const char* role, const std::string& why, bool once);
   void convert_into_part(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
+  void convert_on_device(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
 
   Context& context_;
   Catalog& catalog_;

@@ -151,6 +151,31 @@ def test_numbers_that_change():
     torch.testing.assert_close(x.cpu(), wanted)
 
 
+@pytest.mark.parametrize("form", [
+    lambda x, y, number: x.addcdiv_(y, y + 3, value=number),
+    lambda x, y, number: x.lerp_(y, number),
+    lambda x, y, number: x.add_(y, alpha=number).div_(1 + number),
+    lambda x, y, number: x.sub_(number),
+])  # fmt: skip
+def test_numbers_that_change_need_no_new_programs(form, monkeypatch):
+    from pylayout.ocl import programs
+
+    x, y = numbers(3, 4), numbers(3, 4).abs()
+    there, other = x.to(OCL), y.to(OCL)
+    for step in range(8):
+        form(x, y, step / 10 + 0.05)
+        form(there, other, step / 10 + 0.05)
+
+    def never(*_):
+        raise AssertionError("a program is made")
+
+    monkeypatch.setattr(programs, "make", never)
+    for step in range(8):
+        form(x, y, step / 11 + 0.03)
+        form(there, other, step / 11 + 0.03)
+    torch.testing.assert_close(there.cpu(), x)
+
+
 def _network():
     nn = torch.nn
     return nn.Sequential(
@@ -330,6 +355,26 @@ assert (x + 1).tolist() == [2, 2, 2]
 def test_a_forked_child_is_refused():
     root = Path(pylayout.ocl.__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, cwd=root, timeout=300)
+    assert done.returncode == 0, done.stderr
+
+
+CPU_BACKWARD = """
+import torch, pylayout.ocl
+pylayout.ocl.load()
+w = torch.ones(3, requires_grad=True)
+(w * 2).sum().backward()
+libraries = ("libpocl", "libnvidia-opencl", "libintelocl")
+opened = [line for line in open("/proc/self/maps") if any(each in line for each in libraries)]
+assert not opened, opened
+v = torch.ones(3, requires_grad=True, device="ocl:0")
+(v * 2).sum().backward()
+assert v.grad.tolist() == [2, 2, 2]
+"""
+
+
+def test_a_backward_on_the_cpu_does_not_start_opencl():
+    root = Path(pylayout.ocl.__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", CPU_BACKWARD], capture_output=True, text=True, cwd=root, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "programs.h"
 #include "shim.h"
 
 using namespace ocl;
@@ -56,6 +57,11 @@ OCL_API int ocl_synchronize(int index) {
   return guarded([&] { check(pl_synchronize(context(), device_name(c10::DeviceIndex(index)))); });
 }
 
+// ---- memory ----
+
+OCL_API size_t ocl_spare_bytes(int index) { return spare_bytes(c10::DeviceIndex(index)); }
+OCL_API void ocl_release_spare() { release_spare(); }
+
 // ---- programs ----
 
 OCL_API void ocl_set_maker(Maker maker) { set_maker(maker); }
@@ -64,11 +70,12 @@ OCL_API int ocl_register(const char* name) {
   return guarded([&] { register_op(name); });
 }
 OCL_API void ocl_program_refuse(Program* program, const char* reason) { program->refusal = reason; }
+OCL_API void ocl_program_numbers(Program* program, int count) { program->numbers = size_t(count); }
 OCL_API int ocl_program_constant(Program* program, void* tensor) {
   return guarded([&] {
     pl_tensor same = nullptr;
     check(pl_tensor_retain(static_cast<pl_tensor>(tensor), &same));
-    program->constants.push_back(same);
+    program->constants.emplace_back(same);
   });
 }
 OCL_API int ocl_program_step(Program* program, const char* op, const char* attributes, const int* inputs, int count,
@@ -83,9 +90,10 @@ OCL_API int ocl_program_step(Program* program, const char* op, const char* attri
 OCL_API void ocl_program_slots(Program* program, int count) {
   program->slots = std::max(program->slots, size_t(count));
 }
-OCL_API void ocl_program_output(Program* program, int slot, int argument, int dtype, int rank, const int64_t* sizes,
-                                const int64_t* strides) {
-  program->outputs.push_back({slot, argument, at::ScalarType(dtype), {sizes, sizes + rank}, {strides, strides + rank}});
+OCL_API void ocl_program_output(Program* program, int slot, int argument, int returned, int dtype, int rank,
+                                const int64_t* sizes, const int64_t* strides) {
+  program->outputs.push_back(
+      {slot, argument, returned != 0, at::ScalarType(dtype), {sizes, sizes + rank}, {strides, strides + rank}});
 }
 
 // ---- fallbacks ----

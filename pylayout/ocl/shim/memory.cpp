@@ -85,28 +85,6 @@ Addresses& addresses() {
   return *self;
 }
 
-struct Allocator final : c10::Allocator {
-  c10::DataPtr allocate(size_t bytes) override {
-    const c10::DeviceIndex device = current_device();
-    const c10::Device where(kDevice, device);
-    if (bytes == 0) {
-      device_name(device);  // throws where there is no such device
-      return {nullptr, where};
-    }
-    auto block = std::make_unique<Block>(device, bytes);
-    void* address = block->address();
-    return {address, block.release(), &remove, where};
-  }
-  static void remove(void* block) { delete static_cast<Block*>(block); }
-  void copy_data(void*, const void*, size_t) const override {
-    TORCH_CHECK(false, "ocl: the bytes of a storage are copied by tensors over it");
-  }
-};
-
-}  // namespace
-
-namespace {
-
 // Blocks that are there, by their addresses.
 struct Live {
   std::mutex lock;
@@ -118,12 +96,101 @@ Live& live() {
   return *self;
 }
 
+// Small blocks that storages gave back, by device and size. The next storage of the size has one as it is, with its
+// address and its views: most ops give tensors of sizes that were there before, and a block costs more than its use.
+class Spare {
+ public:
+  // To what a size is rounded of which blocks are kept; 0 where none are.
+  static size_t rounded(size_t bytes) { return bytes <= kLargest ? (bytes + kUnit - 1) / kUnit * kUnit : 0; }
+
+  std::unique_ptr<Block> take(c10::DeviceIndex device, size_t size) {
+    std::lock_guard<std::mutex> guard(lock_);
+    if (size_t(device) >= shelves_.size()) return nullptr;
+    std::vector<std::unique_ptr<Block>>& shelf = shelves_[size_t(device)].by_size[size / kUnit];
+    if (shelf.empty()) return nullptr;
+    std::unique_ptr<Block> block = std::move(shelf.back());
+    shelf.pop_back();
+    shelves_[size_t(device)].bytes -= size;
+    return block;
+  }
+  // Null where it is kept.
+  std::unique_ptr<Block> give(std::unique_ptr<Block> block) {
+    if (rounded(block->bytes()) != block->bytes()) return block;
+    const auto device = size_t(block->device());
+    std::lock_guard<std::mutex> guard(lock_);
+    if (device >= shelves_.size()) shelves_.resize(device + 1);
+    Shelves& own = shelves_[device];
+    if (own.bytes + block->bytes() > kMost) return block;
+    own.bytes += block->bytes();
+    own.by_size[block->bytes() / kUnit].push_back(std::move(block));
+    return nullptr;
+  }
+  size_t bytes(c10::DeviceIndex device) {
+    std::lock_guard<std::mutex> guard(lock_);
+    return size_t(device) < shelves_.size() ? shelves_[size_t(device)].bytes : 0;
+  }
+  void release() {
+    std::vector<Shelves> gone;
+    std::lock_guard<std::mutex> guard(lock_);
+    gone.swap(shelves_);
+  }
+
+ private:
+  static constexpr size_t kUnit = 512, kLargest = size_t(1) << 20, kMost = size_t(32) << 20;
+  struct Shelves {
+    std::vector<std::vector<std::unique_ptr<Block>>> by_size =
+        std::vector<std::vector<std::unique_ptr<Block>>>(kLargest / kUnit + 1);
+    size_t bytes = 0;
+  };
+  std::mutex lock_;
+  std::vector<Shelves> shelves_;  // by device
+};
+
+Spare& spare() {
+  static auto* self = new Spare;
+  return *self;
+}
+
+struct Allocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t bytes) override {
+    const c10::DeviceIndex device = current_device();
+    const c10::Device where(kDevice, device);
+    if (bytes == 0) {
+      device_name(device);  // throws where there is no such device
+      return {nullptr, where};
+    }
+    const size_t size = Spare::rounded(bytes);
+    std::unique_ptr<Block> block = size ? spare().take(device, size) : nullptr;
+    if (!block) block = std::make_unique<Block>(device, size ? size : bytes);
+    void* address = block->address();
+    return {address, block.release(), &remove, where};
+  }
+  static void remove(void* block) {
+    std::unique_ptr<Block> own(static_cast<Block*>(block));
+    if (!is_forked()) own = spare().give(std::move(own));
+  }
+  void copy_data(void*, const void*, size_t) const override {
+    TORCH_CHECK(false, "ocl: the bytes of a storage are copied by tensors over it");
+  }
+};
+
+Handle allocated(c10::DeviceIndex device, size_t bytes) {
+  pl_tensor made = nullptr;
+  pl_status status = pl_tensor_allocate(context(), device_name(device), bytes, &made);
+  if (status == PL_ERROR_OUT_OF_MEMORY && spare().bytes(device)) {
+    release_spare();
+    status = pl_tensor_allocate(context(), device_name(device), bytes, &made);
+  }
+  check(status);
+  return Handle(made);
+}
+
 }  // namespace
 
 Block::Block(c10::DeviceIndex device, size_t bytes)
     : device_(device), bytes_(bytes), address_(addresses().take(bytes)) {
   try {
-    check(pl_tensor_allocate(context(), device_name(device), bytes, &memory_));
+    memory_ = allocated(device, bytes);
   } catch (...) {
     addresses().give(address_, bytes);
     throw;
@@ -137,50 +204,43 @@ Block::~Block() {
     std::lock_guard<std::mutex> guard(live().lock);
     live().blocks.erase(reinterpret_cast<uintptr_t>(address_));
   }
-  if (!is_forked()) {
-    for (const View& view : views_) pl_tensor_release(view.tensor);
-    pl_tensor_release(memory_);
-  }
   addresses().give(address_, bytes_);
 }
 
-pl_tensor Block::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+Handle Block::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   std::lock_guard<std::mutex> guard(lock_);
   const size_t rank = sizes.size();
   const auto fits = [&](const View& view) {
-    const std::vector<int64_t>& key = view.key;
+    const auto& key = view.key;
     return key.size() == 2 + 2 * rank && key[0] == dtype && key[1] == offset &&
            std::equal(sizes.begin(), sizes.end(), key.begin() + 2) &&
            std::equal(strides.begin(), strides.end(), key.begin() + 2 + int64_t(rank));
   };
-  pl_tensor made = nullptr;
-  for (size_t i = 0; i < views_.size(); ++i)
+  for (size_t i = views_.size(); i-- > 0;)
     if (fits(views_[i])) {
       if (i + 1 < views_.size())
         std::rotate(views_.begin() + int64_t(i), views_.begin() + int64_t(i) + 1, views_.end());
-      check(pl_tensor_retain(views_.back().tensor, &made));
-      return made;
+      return views_.back().tensor;
     }
-  pl_tensor kept = nullptr;
-  check(pl_tensor_view(memory_, dtype, int32_t(rank), sizes.data(), strides.data(), offset, &kept));
-  if (views_.size() == kViews) {
-    pl_tensor_release(views_.front().tensor);
-    views_.erase(views_.begin());
-  }
-  View view{{int64_t(dtype), offset}, kept};
-  view.key.insert(view.key.end(), sizes.begin(), sizes.end());
-  view.key.insert(view.key.end(), strides.begin(), strides.end());
+  pl_tensor made = nullptr;
+  check(pl_tensor_view(memory_.get(), dtype, int32_t(rank), sizes.data(), strides.data(), offset, &made));
+  if (views_.size() == kViews) views_.erase(views_.begin());
+  View view{{int64_t(dtype), offset}, Handle(made)};
+  view.key.append(sizes.begin(), sizes.end());
+  view.key.append(strides.begin(), strides.end());
   views_.push_back(std::move(view));
-  check(pl_tensor_retain(kept, &made));
-  return made;
+  return views_.back().tensor;
 }
+
+size_t spare_bytes(c10::DeviceIndex device) { return spare().bytes(device); }
+void release_spare() { spare().release(); }
 
 c10::Allocator* allocator() {
   static auto* self = new Allocator;
   return self;
 }
 
-pl_tensor Place::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const {
+Handle Place::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const {
   static constexpr int64_t bytes_of[] = {4, 2, 2, 1, 1, 4, 8, 1};
   TORCH_CHECK(bytes % bytes_of[dtype] == 0, "ocl: memory that begins at byte ", bytes,
               " of a storage, expected a multiple of ", bytes_of[dtype]);
@@ -231,7 +291,7 @@ Handle view_of(const at::Tensor& tensor) {
                            nullptr, &made));
     return Handle(made);
   }
-  return Handle(place_of(tensor).view(*dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset()));
+  return place_of(tensor).view(*dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
 }  // namespace ocl

@@ -48,6 +48,11 @@ c10::DeviceIndex checked(c10::DeviceIndex index) {
   return index;
 }
 
+// How many devices there may be as long as nobody has used one. PyTorch's autograd engine asks at the first backward of
+// a process, of whatever device, and makes so many threads; to count them, OpenCL would have to be started, with
+// threads of its own, in programs that never use it.
+constexpr c10::DeviceIndex kMostUnseen = 8;
+
 // Work on a device is in order, and there is one stream: an event is the time at which the work before it was done.
 struct Event {
   std::chrono::steady_clock::time_point at;
@@ -62,12 +67,18 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::Device getDevice() const override { return {kDevice, current}; }
   void setDevice(c10::Device device) const override {
-    if (device.index() >= 0) set_current_device(device.index());
+    if (device.index() < 0) return;
+    if (runtime().context.load())
+      set_current_device(device.index());
+    else
+      current = device.index();  // a thread of the engine; what uses the device checks it
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     if (device.index() >= 0) current = device.index();
   }
-  c10::DeviceIndex deviceCount() const noexcept override { return c10::DeviceIndex(device_count()); }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    return runtime().context.load() || is_forked() ? c10::DeviceIndex(device_count()) : kMostUnseen;
+  }
   c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
 
   static c10::Stream stream_of(c10::Device device) {

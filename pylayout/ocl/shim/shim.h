@@ -9,9 +9,11 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Storage.h>
+#include <c10/util/SmallVector.h>
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -37,6 +39,26 @@ void check(pl_status status);
 
 // ---- memory.cpp: storages ----
 
+// A reference to a pl_tensor, which is released with the last one.
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(pl_tensor tensor) : held_(std::make_shared<Held>(tensor)) {}
+  pl_tensor get() const { return held_ ? held_->tensor : nullptr; }
+
+ private:
+  struct Held {
+    explicit Held(pl_tensor owned) : tensor(owned) {}
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+    ~Held() {
+      if (!is_forked()) pl_tensor_release(tensor);
+    }
+    pl_tensor tensor;
+  };
+  std::shared_ptr<const Held> held_;
+};
+
 // Device memory behind a storage, and the views of it that were used last, with which reordered copies are kept.
 class Block {
  public:
@@ -48,54 +70,36 @@ class Block {
   void* address() const { return address_; }
   size_t bytes() const { return bytes_; }
   c10::DeviceIndex device() const { return device_; }
-  pl_tensor memory() const { return memory_; }
-  // A handle of the caller's.
-  pl_tensor view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+  Handle view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
 
  private:
   struct View {
-    std::vector<int64_t> key;
-    pl_tensor tensor;
+    c10::SmallVector<int64_t, 12> key;  // dtype, offset, sizes, strides
+    Handle tensor;
   };
   c10::DeviceIndex device_;
   size_t bytes_;
   void* address_;
-  pl_tensor memory_ = nullptr;
+  Handle memory_;
   std::mutex lock_;
-  std::vector<View> views_;
+  std::vector<View> views_;  // the last one used is the last
 };
 
 c10::Allocator* allocator();
+// Small blocks that no storage has are kept for the next ones: bytes of them, and giving them back to the library.
+size_t spare_bytes(c10::DeviceIndex device);
+void release_spare();
 
 // A byte of a block. As views are asked for, offsets count from it.
 struct Place {
   Block* block = nullptr;  // null: no memory of the device
   int64_t bytes = 0;
-  pl_tensor view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const;
+  Handle view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const;
 };
 Place place_at(const void* address);
 // Where the storage of a tensor begins; throws where it has no memory of the device.
 Place place_of(const at::Tensor& tensor);
 std::optional<pl_dtype> dtype_of(at::ScalarType type);
-
-// A pl_tensor that is released at the end.
-class Handle {
- public:
-  Handle() = default;
-  explicit Handle(pl_tensor tensor) : tensor_(tensor) {}
-  Handle(Handle&& other) noexcept : tensor_(std::exchange(other.tensor_, nullptr)) {}
-  Handle& operator=(Handle&& other) noexcept {
-    std::swap(tensor_, other.tensor_);
-    return *this;
-  }
-  ~Handle() {
-    if (tensor_) pl_tensor_release(tensor_);
-  }
-  pl_tensor get() const { return tensor_; }
-
- private:
-  pl_tensor tensor_ = nullptr;
-};
 
 // The library's view of a tensor of the device, whose dtype must be one that the library has.
 Handle view_of(const at::Tensor& tensor);
@@ -112,40 +116,6 @@ at::Generator default_generator(c10::DeviceIndex index);
 at::Generator new_generator(c10::DeviceIndex index);
 // The generator of the host that draws for one of the device.
 at::Generator host_generator(const at::Generator& generator);
-
-// ---- programs.cpp: ops by the table of pylayout.torch ----
-
-struct Step {
-  std::string op;
-  pl_attributes attributes;
-  std::vector<int> inputs;  // slots; -1: an optional one that is absent
-  int first;                // the slot of the first result
-  int count;
-};
-
-struct Output {
-  int slot;      // -1: it has no elements; -2: no tensor, for nobody asked for it
-  int argument;  // the tensor among the arguments into which it is written; -1: a new one
-  at::ScalarType type;
-  std::vector<int64_t> sizes, strides;
-};
-
-// What stands for an op with given arguments: calls of the library's ops. Slots are the tensors among the arguments,
-// then constants, then the results of steps.
-struct Program {
-  std::string refusal;  // why PyTorch's kernel of the CPU runs instead; "" where it does not
-  std::vector<pl_tensor> constants;
-  std::vector<Step> steps;
-  std::vector<Output> outputs;
-  size_t slots = 0;
-  ~Program();
-};
-
-// Asks Python for a program: name of the op, its arguments as a Python expression. 0, or the error's message is kept.
-using Maker = int (*)(const char* op, const char* arguments, int device, Program* program);
-void set_maker(Maker maker);
-void forget_programs();
-void register_op(const char* name);  // this op by its program, though PyTorch has a kernel made of other ops
 
 // ---- fallback.cpp ----
 

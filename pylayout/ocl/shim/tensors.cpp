@@ -102,7 +102,7 @@ std::optional<pl_dtype> moved_as(at::ScalarType type) {
 bool is_plain(const at::Tensor& tensor) { return !tensor.is_neg() && !tensor.is_conj() && tensor.dim() <= PL_MAX_RANK; }
 
 Handle moved(const at::Tensor& tensor, pl_dtype dtype) {
-  return Handle(place_of(tensor).view(dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset()));
+  return place_of(tensor).view(dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset());
 }
 
 // The part of a storage in which a tensor lies, on the host, and that tensor over it. Rightly whatever it is.
@@ -111,7 +111,7 @@ at::Tensor fetched(const at::Tensor& tensor) {
   const int64_t first = tensor.storage_offset() * int64_t(item);
   const int64_t bytes = int64_t(at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), item));
   at::Tensor whole = at::empty({bytes / int64_t(item)}, at::TensorOptions(tensor.scalar_type()));
-  const Handle part(place_of(tensor).view(PL_U8, {bytes}, {1}, first));
+  const Handle part = place_of(tensor).view(PL_U8, {bytes}, {1}, first);
   check(pl_tensor_read(part.get(), whole.data_ptr(), size_t(bytes)));
   return whole.as_strided(tensor.sizes(), tensor.strides(), 0);
 }
@@ -119,7 +119,7 @@ at::Tensor fetched(const at::Tensor& tensor) {
 void put_back(const at::Tensor& fetched, const at::Tensor& tensor) {
   const int64_t bytes = int64_t(fetched.storage().nbytes());
   const int64_t first = tensor.storage_offset() * int64_t(tensor.dtype().itemsize());
-  const Handle part(place_of(tensor).view(PL_U8, {bytes}, {1}, first));
+  const Handle part = place_of(tensor).view(PL_U8, {bytes}, {1}, first);
   check(pl_tensor_write(part.get(), fetched.storage().data(), size_t(bytes)));
 }
 
@@ -151,25 +151,30 @@ void to_device(const at::Tensor& source, const at::Tensor& target) {
   put_back(there, target);
 }
 
+// The elements of one tensor to another of the device, whose memory does not overlap. Queued, as ops are.
+void copy_elements(const Handle& source, const Handle& target, pl_dtype from, pl_dtype to) {
+  static const char* const names[] = {"f32", "f16", "bf16", "s8", "u8", "s32", "s64", "bool"};
+  static const auto* const casts = [] {
+    auto* made = new std::vector<pl_attributes>;
+    for (const char* name : names)
+      check(pl_attributes_create((std::string("dtype=") + name).c_str(), &made->emplace_back()));
+    return made;
+  }();
+  pl_tensor given = source.get(), result = target.get();
+  if (from == to)
+    check(pl_op_run(context(), "identity", nullptr, &given, 1, &result, 1, nullptr));
+  else
+    check(pl_op_run(context(), "cast", (*casts)[to], &given, 1, &result, 1, nullptr));
+}
+
 void within_device(const at::Tensor& source, const at::Tensor& target) {
   const bool same = source.scalar_type() == target.scalar_type();
   const auto from = same ? moved_as(source.scalar_type()) : dtype_of(source.scalar_type());
   const auto to = same ? from : dtype_of(target.scalar_type());
-  if (!from || !to || !is_plain(source) || !is_plain(target) || source.device() != target.device()) {
+  if (from && to && is_plain(source) && is_plain(target) && source.device() == target.device())
+    copy_elements(moved(source, *from), moved(target, *to), *from, *to);
+  else
     to_device(on_host(source), target);
-    return;
-  }
-  static const char* const names[] = {"f32", "f16", "bf16", "s8", "u8", "s32", "s64", "bool"};
-  pl_attributes attributes = nullptr;
-  check(pl_attributes_create((std::string("layout=per-op dtype=") + names[*to]).c_str(), &attributes));
-  const Handle input = moved(source, *from), output = moved(target, *to);
-  pl_tensor given = input.get(), result = output.get();
-  const pl_status status = pl_op_run(context(), "cast", attributes, &given, 1, &result, 1, nullptr);
-  if (status != PL_OK) {
-    pl_attributes_release(attributes);
-    check(status);
-  }
-  pl_attributes_release(attributes);
 }
 
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool) {
@@ -211,10 +216,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   if (kept) {
     auto* from = static_cast<Block*>(storage.data_ptr().get_context());
     auto* to = static_cast<Block*>(fresh.get_context());
-    std::vector<uint8_t> held(kept);
-    const Handle source(from->view(PL_U8, {int64_t(kept)}, {1}, 0)), target(to->view(PL_U8, {int64_t(kept)}, {1}, 0));
-    check(pl_tensor_read(source.get(), held.data(), kept));
-    check(pl_tensor_write(target.get(), held.data(), kept));
+    copy_elements(from->view(PL_U8, {int64_t(kept)}, {1}, 0), to->view(PL_U8, {int64_t(kept)}, {1}, 0), PL_U8, PL_U8);
   }
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   impl->set_data_ptr_noswap(std::move(fresh));

@@ -18,6 +18,10 @@ def _promoted(call: Call, *values: Any, dtype: str | None = None) -> list[Any]:
     return cast
 
 
+def _real(value: float | Operand) -> float | Operand:
+    return value if isinstance(value, Operand) else float(value)
+
+
 def _scaled(call: Call, op: str, x: Any, y: Any, alpha: Any) -> Operand:
     dtype = call.dtype()
     if dtype == "bool":  # PyTorch adds these as numbers, and what is not zero is true
@@ -25,22 +29,24 @@ def _scaled(call: Call, op: str, x: Any, y: Any, alpha: Any) -> Operand:
         made: Operand = call.op("logical_or", *_promoted(call, x, y))
         return made
     x, y = _promoted(call, x, y)
-    if alpha == 1:
+    varies = isinstance(alpha, Operand)
+    if not varies and alpha == 1:
         made = call.op(op, x, y)
         return made
     if dtype in FLOATS and isinstance(y, Operand) and isinstance(x, Operand):
-        return call.pointwise([x, y], f"x0 {'+' if op == 'add' else '-'} s0 * x1", [float(alpha)])
+        return call.pointwise([x, y], f"x0 {'+' if op == 'add' else '-'} s0 * x1", [_real(alpha)])
+    require(not varies, "a number times a number that changes")
     y = call.op("mul", y, call.cast(alpha, dtype)) if isinstance(y, Operand) else y * call.cast(alpha, dtype)
     made = call.op(op, x, y)
     return made
 
 
-@converter("add.Tensor", "add.Scalar")
+@converter("add.Tensor", "add.Scalar", numbers=True)
 def add(call: Call, x: Any, y: Any, alpha: Any = 1) -> Operand:
     return _scaled(call, "add", x, y, alpha)
 
 
-@converter("sub.Tensor", "sub.Scalar")
+@converter("sub.Tensor", "sub.Scalar", numbers=True)
 def sub(call: Call, x: Any, y: Any, alpha: Any = 1) -> Operand:
     return _scaled(call, "sub", x, y, alpha)
 
@@ -53,14 +59,14 @@ def rsub(call: Call, x: Any, y: Any, alpha: Any = 1) -> Operand:
     return made
 
 
-@converter("mul.Tensor", "mul.Scalar")
+@converter("mul.Tensor", "mul.Scalar", numbers=True)
 def mul(call: Call, x: Any, y: Any) -> Operand:
     op = "logical_and" if call.dtype() == "bool" else "mul"
     made: Operand = call.op(op, *_promoted(call, x, y))
     return made
 
 
-@converter("div.Tensor", "div.Scalar")
+@converter("div.Tensor", "div.Scalar", numbers=True)
 def div(call: Call, x: Any, y: Any) -> Operand:
     made: Operand = call.op("div", *_promoted(call, x, y))
     return made
@@ -166,18 +172,19 @@ def masked_fill(call: Call, x: Operand, mask: Operand, value: Any) -> Operand:
     return made
 
 
-@converter("addcmul.default")
-def addcmul(call: Call, x: Operand, a: Operand, b: Operand, value: float = 1) -> Operand:
-    return call.pointwise([x, a, b], "x0 + s0 * (x1 * x2)", [float(value)])
+@converter("addcmul.default", numbers=True)
+def addcmul(call: Call, x: Operand, a: Operand, b: Operand, value: float | Operand = 1) -> Operand:
+    return call.pointwise([x, a, b], "x0 + s0 * (x1 * x2)", [_real(value)])
 
 
-@converter("addcdiv.default")
-def addcdiv(call: Call, x: Operand, a: Operand, b: Operand, value: float = 1) -> Operand:
-    return call.pointwise([x, a, b], "x0 + s0 * (x1 / x2)", [float(value)])
+@converter("addcdiv.default", numbers=True)
+def addcdiv(call: Call, x: Operand, a: Operand, b: Operand, value: float | Operand = 1) -> Operand:
+    return call.pointwise([x, a, b], "x0 + s0 * (x1 / x2)", [_real(value)])
 
 
-@converter("lerp.Scalar")
-def lerp(call: Call, x: Operand, end: Operand, weight: float) -> Operand:
-    weight = float(weight)
-    formula = "x0 + s0 * (x1 - x0)" if abs(weight) < 0.5 else "x1 - (x1 - x0) * (1 - s0)"
-    return call.pointwise([x, end], formula, [weight])
+@converter("lerp.Scalar", numbers=True)
+def lerp(call: Call, x: Operand, end: Operand, weight: float | Operand) -> Operand:
+    near, far = "x0 + s0 * (x1 - x0)", "x1 - (x1 - x0) * (1 - s0)"
+    if isinstance(weight, Operand):
+        return call.pointwise([x, end], f"abs(s0) < 0.5 ? {near} : {far}", [weight])
+    return call.pointwise([x, end], near if abs(weight) < 0.5 else far, [float(weight)])

@@ -9,7 +9,7 @@ namespace pl::opencl {
 void add_reorder_pieces(const Op& op, OpenclDevice& device, const TensorDesc& src, const TensorDesc& dst,
                         CandidateList& out) {
   if (src.rank() < 3 || !has_quads(src.dtype) || !has_quads(dst.dtype)) return;
-  if (!src.is_dense() || src.layout != Layout::plain(src.rank()) || src.elements() == 0) return;
+  if (!dst.is_dense() || !src.is_dense() || src.layout != Layout::plain(src.rank()) || src.elements() == 0) return;
   int block = 0;
   for (int size : {4, 8})
     if (src.shape[1] <= size && dst.layout == Layout::channels_blocked(src.rank(), size)) block = size;

@@ -102,7 +102,12 @@ class OpenclProvider : public Provider {
     return device.is_cpu() && host_ && host_->shares_host_memory();
   }
 
+  // Parts of tensors of these devices; of those of `cpu`, others' kernels write parts.
+  bool takes_windows(const Op& op) const override { return op.schema->kind == "reorder"; }
+
   void list(const Op& op, Device& device, CandidateList& out) override {
+    if (op.schema->kind == "reorder" && device.is_cpu() && !op.out().is_dense())
+      return out.refuse(name(), "reorder: no windows of larger tensors");
     OpenclDevice* target = as_opencl(device);
     if (!target) target = host_.get();
     const OpenclList* list = OpTable<OpenclTable, OpenclList>::instance().find(op.schema->kind);

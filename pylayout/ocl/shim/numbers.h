@@ -1,0 +1,12 @@
+// Numbers on the device.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace ocl {
+
+// A tensor of float32 without dimensions. So one that changes from call to call asks for no new kernel, and none waits:
+// the last ones are kept, and a new one is written by a command of the queue.
+at::Tensor number_on(c10::DeviceIndex device, double value);
+
+}  // namespace ocl

@@ -1,0 +1,49 @@
+// Programs: what Python made of an op for given sizes, dtypes and numbers (pylayout/ocl/programs.py), kept and run
+// again.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+#include <vector>
+
+#include "shim.h"
+
+namespace ocl {
+
+struct Step {
+  std::string op;
+  pl_attributes attributes;
+  c10::SmallVector<int, 6> inputs;  // slots; -1: an optional one that is absent
+  int first;                        // the slot of the first result
+  int count;
+};
+
+struct Output {
+  int slot;       // -1: it has no elements; -2: no tensor, for nobody asked for it
+  int argument;   // the tensor among the arguments into which it is written; -1: a new one
+  bool returned;  // false: it is written, and no result of the op
+  at::ScalarType type;
+  std::vector<int64_t> sizes, strides;
+};
+
+// What stands for an op with given arguments: calls of the library's ops. Slots are the tensors among the arguments,
+// then the real numbers among them if it serves any, then constants, then the results of steps.
+struct Program {
+  std::string refusal;  // why PyTorch's kernel of the CPU runs instead; "" where it does not
+  size_t numbers = 0;   // read as tensors; 0: the program is for the numbers that it was made for
+  std::vector<Handle> constants;
+  std::vector<Step> steps;
+  std::vector<Output> outputs;
+  size_t slots = 0;
+  ~Program();
+};
+
+// Asks Python for a program: name of the op, its arguments as JSON. 0, or the error's message is kept.
+using Maker = int (*)(const char* op, const char* arguments, int device, Program* program);
+void set_maker(Maker maker);
+void forget_programs();
+void register_op(const char* name);  // this op by its program, though PyTorch has a kernel made of other ops
+
+}  // namespace ocl

@@ -1,0 +1,46 @@
+"""PyTorch's samples of its modules and optimizers on the device ocl. All of them: `pytest -m exhaustive`."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("expecttest")  # torch.testing._internal needs it
+
+import ocl_device  # noqa: E402, F401
+import ocl_modules  # noqa: E402
+
+MODULES = {
+    "nn.BatchNorm2d", "nn.Conv2d", "nn.CrossEntropyLoss", "nn.Embedding", "nn.GroupNorm", "nn.LayerNorm", "nn.Linear",
+    "nn.MaxPool2d", "nn.ReLU", "nn.Softmax",
+}  # fmt: skip
+OPTIMIZERS = {"Adam", "AdamW", "SGD"}
+
+
+@pytest.fixture(autouse=True)
+def quiet(untuned):
+    torch.ocl.set_fallback("silent")
+
+
+@pytest.mark.parametrize("info", [i for i in ocl_modules.modules() if i.name in MODULES], ids=lambda info: info.name)
+def test_modules(info):
+    assert not [*ocl_modules.wrong_module(info, samples=2)]
+
+
+@pytest.mark.parametrize(
+    "info",
+    [i for i in ocl_modules.optimizers() if i.optim_cls.__name__ in OPTIMIZERS],
+    ids=lambda info: info.optim_cls.__name__,
+)
+def test_optimizers(info):
+    assert not [*ocl_modules.wrong_optimizer(info)]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(7200)
+def test_all_modules():
+    assert not [text for info in ocl_modules.modules() for text in ocl_modules.wrong_module(info)]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.timeout(7200)
+def test_all_optimizers():
+    assert not [text for info in ocl_modules.optimizers() for text in ocl_modules.wrong_optimizer(info)]
