@@ -18,7 +18,7 @@ from ..errors import UnsupportedError
 
 __all__ = ["UnknownVersionError", "library"]
 
-VERSIONS = ("2.13",)  # of PyTorch, with which the tests of the device pass
+VERSIONS = ("2.11", "2.12", "2.13")  # of PyTorch, with which the tests of the device pass
 _HERE = Path(__file__).parent
 _SHIM = _HERE / "shim"
 _PACKAGE = _HERE.parent
@@ -116,6 +116,8 @@ def _build(torch_folder: Path, compiler: str, target: Path) -> None:
             [
                 compiler, "-shared", "-o", str(linked), *objects, str(_libpylayout()), f"-L{libraries}", "-lc10",
                 "-ltorch_cpu", f"-Wl,-rpath,{_PACKAGE}:{libraries}",
+                # Of a C++ library that the compiler links statically, nothing is mixed with PyTorch's own.
+                "-Wl,--exclude-libs,ALL",
             ]
         )  # fmt: skip
         linked.replace(target)

@@ -1,9 +1,8 @@
 #include "arguments.h"
 
 #include <cmath>
+#include <cstdio>
 #include <cstring>
-#include <iomanip>
-#include <sstream>
 
 #include "shim.h"
 
@@ -24,94 +23,91 @@ int64_t bits_of(double value) {
   return bits;
 }
 
+// Built without streams: where a compiler links a C++ library of its own into the shim, their locales may not agree.
 class Json {
  public:
   explicit Json(bool open_numbers) : open_numbers_(open_numbers) {}
+
   std::string of(c10::ArrayRef<c10::IValue> values) {
-    out_.precision(17);
-    out_ << '[';
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (i) out_ << ',';
-      write(values[i]);
-    }
-    out_ << ']';
-    return out_.str();
+    write_list(values);
+    return std::move(out_);
   }
 
  private:
-  void write_number(double value, const char* dtype) {
-    if (open_numbers_) out_ << "{\"n\":[";
+  template <class List>
+  void write_list(const List& values) {
+    out_ += '[';
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (i) out_ += ',';
+      write(values[i]);
+    }
+    out_ += ']';
+  }
+  void write_number(double value, const std::string& dtype) {
+    if (open_numbers_) out_ += "{\"n\":[";
     write(value);
-    if (open_numbers_) out_ << ',' << dtype << "]}";
+    if (open_numbers_) out_ += "," + dtype + "]}";
   }
+  void write(int64_t value) { out_ += std::to_string(value); }
+  void write(bool value) { out_ += value ? "true" : "false"; }
   void write(double value) {
-    if (std::isnan(value))
-      out_ << "NaN";
-    else if (std::isinf(value))
-      out_ << (value < 0 ? "-Infinity" : "Infinity");
-    else if (value == std::floor(value) && std::abs(value) < 1e15)
-      out_ << std::fixed << std::setprecision(1) << value << std::defaultfloat << std::setprecision(17);
-    else
-      out_ << value;
-  }
-  void write(c10::IntArrayRef values) {
-    out_ << '[';
-    for (size_t i = 0; i < values.size(); ++i) out_ << (i ? "," : "") << values[i];
-    out_ << ']';
+    if (std::isnan(value)) {
+      out_ += "NaN";
+    } else if (std::isinf(value)) {
+      out_ += value < 0 ? "-Infinity" : "Infinity";
+    } else {
+      char text[40];
+      const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+      std::snprintf(text, sizeof text, whole ? "%.1f" : "%.17g", value);
+      out_ += text;
+    }
   }
   void write(const at::Tensor& tensor) {
     if (!tensor.defined()) {
-      out_ << "null";
+      out_ += "null";
     } else if (is_number(tensor)) {
       const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
       const std::string dtype = std::to_string(int(tensor.scalar_type()));
       if (c10::isFloatingType(tensor.scalar_type()) && (wrapped || open_numbers_))
-        return write_number(tensor.item<double>(), wrapped ? "null" : dtype.c_str());
-      if (!wrapped) out_ << "{\"c\":[" << dtype << ',';
+        return write_number(tensor.item<double>(), wrapped ? "null" : dtype);
+      if (!wrapped) out_ += "{\"c\":[" + dtype + ",";
       if (tensor.scalar_type() == at::kBool)
-        out_ << (tensor.item<bool>() ? "true" : "false");
+        write(tensor.item<bool>());
       else if (c10::isFloatingType(tensor.scalar_type()))
         write(tensor.item<double>());
       else
-        out_ << tensor.item<int64_t>();
-      if (!wrapped) out_ << "]}";
+        write(tensor.item<int64_t>());
+      if (!wrapped) out_ += "]}";
     } else {
-      out_ << "{\"t\":[" << slot_++ << ',' << int(tensor.scalar_type()) << ',';
-      write(tensor.sizes());
-      out_ << ',';
-      write(tensor.strides());
-      out_ << "]}";
+      out_ += "{\"t\":[" + std::to_string(slot_++) + "," + std::to_string(int(tensor.scalar_type())) + ",";
+      write_list(tensor.sizes());
+      out_ += ',';
+      write_list(tensor.strides());
+      out_ += "]}";
     }
   }
   void write(const c10::IValue& value) {
     if (value.isTensor()) {
       write(value.toTensor());
     } else if (value.isNone()) {
-      out_ << "null";
+      out_ += "null";
     } else if (value.isInt()) {
-      out_ << value.toInt();
+      write(value.toInt());
     } else if (value.isDouble()) {
       write_number(value.toDouble(), "null");
     } else if (value.isBool()) {
-      out_ << (value.toBool() ? "true" : "false");
+      write(value.toBool());
     } else if (value.isString()) {
-      out_ << '"';
+      out_ += '"';
       for (const char c : value.toStringRef())
-        if (c >= ' ' && c != '"' && c != '\\') out_ << c;  // names of modes
-      out_ << '"';
+        if (c >= ' ' && c != '"' && c != '\\') out_ += c;  // names of modes
+      out_ += '"';
     } else {
-      out_ << '[';
-      bool first = true;
-      for (const c10::IValue& each : value.toListRef()) {
-        if (!first) out_ << ',';
-        first = false;
-        write(each);
-      }
-      out_ << ']';
+      write_list(value.toListRef());
     }
   }
   const bool open_numbers_;
-  std::ostringstream out_;
+  std::string out_;
   int slot_ = 0;
 };
 

@@ -4,7 +4,6 @@
 #include <c10/util/Exception.h>
 
 #include <map>
-#include <sstream>
 
 #include "fallback.h"
 #include "shim.h"
@@ -46,20 +45,19 @@ void use_host_generator(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& reason) {
   const bool random = op.hasTag(at::Tag::nondeterministic_seeded);
   if (!random) {  // numbers are drawn by the host on purpose
-    std::ostringstream name;
-    name << op.operator_name();
+    const std::string name = c10::toString(op.operator_name());
     Records& self = records();
     std::unique_lock<std::mutex> guard(self.lock);
     const FallbackMode mode = self.mode;
-    Record& record = self.by_op[name.str()];
+    Record& record = self.by_op[name];
     if (mode != FallbackMode::error && record.count++ == 0) {
       record.reason = reason;
       guard.unlock();
       if (mode == FallbackMode::warn)
-        TORCH_WARN("ocl: ", name.str(), " runs on the CPU (", reason, "); torch.ocl.fallbacks() counts such calls");
+        TORCH_WARN("ocl: ", name, " runs on the CPU (", reason, "); torch.ocl.fallbacks() counts such calls");
     } else if (mode == FallbackMode::error) {
       guard.unlock();
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl: ", name.str(), " is not there (", reason,
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl: ", name, " is not there (", reason,
                                   "), and torch.ocl.set_fallback(\"error\") forbids the CPU's");
     }
   }
@@ -74,10 +72,10 @@ void set_fallback_mode(FallbackMode mode) {
 
 std::string fallbacks() {
   std::lock_guard<std::mutex> guard(records().lock);
-  std::ostringstream text;
+  std::string text;
   for (const auto& [op, record] : records().by_op)
-    if (record.count) text << record.count << ' ' << op << ": " << record.reason << '\n';
-  return text.str();
+    if (record.count) text += std::to_string(record.count) + " " + op + ": " + record.reason + "\n";
+  return text;
 }
 
 void clear_fallbacks() {

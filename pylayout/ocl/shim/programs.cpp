@@ -5,7 +5,6 @@
 #include <torch/library.h>
 
 #include <map>
-#include <sstream>
 #include <unordered_map>
 
 #include "arguments.h"
@@ -95,12 +94,11 @@ ProgramRef make_program(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue
                         bool open_numbers) {
   auto made = std::make_shared<Program>();
   const bool random = op.hasTag(at::Tag::nondeterministic_seeded);
-  std::ostringstream name;
-  name << op.operator_name();
+  const std::string name = c10::toString(op.operator_name());
   const Maker make = maker.load();
   if (random)
     made->refusal = "random numbers are drawn by the host";
-  else if ((!make || make(name.str().c_str(), json_of(values, open_numbers).c_str(), device, made.get()) != 0) &&
+  else if ((!make || make(name.c_str(), json_of(values, open_numbers).c_str(), device, made.get()) != 0) &&
            made->refusal.empty())
     made->refusal = "no program could be made";
   return made;
