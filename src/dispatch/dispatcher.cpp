@@ -106,7 +106,8 @@ Device& Dispatcher::home_of(const Schema& schema, const CallAttributes& call, co
 
 EntryRef Dispatcher::entry_for(const Op& op, Device& home) {
   EntryRef entry = catalog_.entry(op, home);
-  // Where there is one way on the CPU nothing is to be found out, and an op whose sizes follow from data is new each time.
+  // Where there is one way on the CPU nothing is to be found out, and an op whose sizes follow from data is new each
+  // time.
   const bool one = home.is_cpu() && entry->ways.size() == 1;
   catalog_.measure(*entry, one ? Tuning::off : context_.options().tuning);
   if (!home.is_cpu() && !catalog_.best_ms(*entry)) {
