@@ -17,8 +17,9 @@ On a busy machine `--clock processor --threads 1` times what the process's one t
     OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 python -m bench.training vgg16 vit_b_16 --threads 1 --clock processor
 
 On a GPU, that CUDA and OpenCL both reach, they
-are eager, the whole step in a CUDA graph, and torch.compile of the network; images and targets lie on the device, and a
-time is until the device is done. Without CUDA, or with --no-peers, pylayout alone is timed.
+are eager PyTorch in NCHW and channels last, the whole step in a CUDA graph, and torch.compile of the network; images
+and targets lie on the device, and a time is until the device is done. Without CUDA, or with --no-peers, pylayout alone
+is timed.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def on_processor(
 
 
 def on_gpu(
-    torch: Any, module: Any, images: Any, targets: Any, optimizer: str, math: str
+    torch: Any, module: Any, images: Any, targets: Any, optimizer: str, math: str, with_compiled: bool
 ) -> dict[str, Callable[[], float]]:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = math != "fp32"
     torch.backends.cudnn.benchmark = True
@@ -92,13 +93,20 @@ def on_gpu(
 
     own = copy.deepcopy(module).cuda()
     engines["torch"] = waited(torch_step(torch, own, x, t, optimizer_of(torch, own, optimizer, True)))
-    own = copy.deepcopy(module).cuda()
-    compiled = torch.compile(own)
-    engines["torch:compiled"] = waited(
-        torch_step(torch, own, x, t, optimizer_of(torch, own, optimizer, True), compiled)
+    last = copy.deepcopy(module).cuda().to(memory_format=torch.channels_last)
+    x_last = x.to(memory_format=torch.channels_last)
+    engines["torch:channels_last"] = waited(
+        torch_step(torch, last, x_last, t, optimizer_of(torch, last, optimizer, True))
     )
+    if with_compiled:
+        own = copy.deepcopy(module).cuda()
+        compiled = torch.compile(own)
+        engines["torch:compiled"] = waited(
+            torch_step(torch, own, x, t, optimizer_of(torch, own, optimizer, True), compiled)
+        )
     captured = copy.deepcopy(module).cuda()
-    step = torch_step(torch, captured, x, t, optimizer_of(torch, captured, optimizer, True, True))
+    update = optimizer_of(torch, captured, optimizer, True, True)
+    step = torch_step(torch, captured, x, t, update)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -106,8 +114,11 @@ def on_gpu(
             step()
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
+    update.zero_grad(set_to_none=True)  # memory of another stream may not be freed while a graph is captured
     with torch.cuda.graph(graph):
-        loss = step()
+        loss = torch.nn.functional.cross_entropy(captured(x), t)
+        loss.backward()
+        update.step()
 
     def replay() -> float:
         graph.replay()
@@ -170,7 +181,7 @@ def measure(network: str, batch: int, math: str, options: argparse.Namespace) ->
         if options.peers:
             engines.update(on_processor(torch, module, images, targets, options.optimizer, options.inductor))
     elif options.peers and torch.cuda.is_available():
-        engines.update(on_gpu(torch, module, images, targets, options.optimizer, math))
+        engines.update(on_gpu(torch, module, images, targets, options.optimizer, math, options.compiled))
     first = {name: step() for name, step in engines.items()}
     if "torch" in first and abs(first["pylayout"] - first["torch"]) > ALLOWED * abs(first["torch"]):
         raise SystemExit(f"{network}: the first loss is {first['pylayout']}, expected {first['torch']}")
@@ -190,6 +201,7 @@ def measure(network: str, batch: int, math: str, options: argparse.Namespace) ->
         "network": network,
         "batch": batch,
         "math": math,
+        "optimizer": options.optimizer,
         "ms": medians,
         "reorders": summary["reorders"]["ms"] / max(summary["expected_ms"], 1e-9),
         "elsewhere": elsewhere(summary, options.device),
@@ -222,6 +234,7 @@ def main() -> None:
     parser.add_argument("--clock", default="wall", choices=["wall", "processor"])
     parser.add_argument("--inductor", action="store_true", help="on the processor, a peer that compiles for minutes")
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="pylayout alone")
+    parser.add_argument("--no-compiled", dest="compiled", action="store_false", help="leave torch.compile out")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     rows = []

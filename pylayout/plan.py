@@ -203,7 +203,8 @@ class Plan:
 
         recalled: whether choices and trials are those of an earlier compilation of the same graph.
         tuning: "state": "live" while others compete in runs, then "settled", or "pinned" (`freeze`); how many were
-        "tried", and the ms that this cost ("spent_ms").
+        "tried", and the ms that this cost ("spent_ms"). "measuring_seconds": what measuring took while the plan was
+        made; "agreement_seconds": of that, holding results against each other.
         phases: of a plan that trains, the ms expected of "forward", "backward" and "update"; each step has its "phase".
         choices: for each node what was chosen, its `next` best and the margin: what the whole would cost more with it.
         """

@@ -7,9 +7,12 @@
 // with q, p positions in (d, h, w).  Window p sees p * stride - begin + k * dilation; with ADAPTIVE the inputs from
 // floor(p * in / out) to before ceil((p + 1) * in / out).
 //
+// max: pool_backward_places finds where the maximum of each window is, d * in_h * in_w + h * in_w + w, and keeps it at
+// the window's place in grad; -1 where a window sees no input.  pool_backward_direct: dst.
+//
 // Tensors: SRC (with POOL_MAX), GRAD and DST (n, c, d, h, w), each at *_OFFSET of its own layout.
-// One work-item writes one element of dst, padding (as zero) included; neighbours write neighbours in memory.  Windows are
-// added in their order, so that results repeat.
+// One work-item writes one window's place or one element of dst, padding (as zero) included; neighbours write neighbours
+// in memory.  Windows are added in their order, so that results repeat.
 #include "common/tensor.clh"
 #include "common/window.clh"
 
@@ -28,6 +31,10 @@
 #define GRAD_DTYPE f32
 #define GRAD_OFFSET(n, c, d, h, w) PLAIN_OFFSET5(grad, n, c, d, h, w)
 #define GRAD_DIM(i) PLAIN_DIM(grad, i)
+#define GRAD_AT(i) PLAIN_OFFSET5(grad, i##0, i##1, i##2, i##3, i##4)
+#define GRAD_INSIDE(i) 1
+#define GRAD_INDICES(place, i) PLAIN_INDICES5(grad, place, i)
+#define SRC_DIM(i) PLAIN_DIM(src, i)
 #define DST_DTYPE f32
 #define DST_AT(i) PLAIN_OFFSET5(dst, i##0, i##1, i##2, i##3, i##4)
 #define DST_INSIDE(i) 1
@@ -64,9 +71,44 @@ static inline idx_t seen_of(idx_t begin, idx_t step, idx_t count, idx_t in) {
     return max((idx_t)0, end - before);
 }
 
+#if POOL_MAX
+__kernel void pool_backward_places(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), __global int* restrict found,
+                                   const window_arg window, const idx_t places) {
+    const idx_t place = (idx_t)get_global_id(0);
+    if (place >= places) return;
+    GRAD_INDICES(place, i)
+    if (!GRAD_INSIDE(i)) return;
+    const idx_t in_d = SRC_DIM(2), in_h = SRC_DIM(3), in_w = SRC_DIM(4);
+    const idx_t out_d = GRAD_DIM(2), out_h = GRAD_DIM(3), out_w = GRAD_DIM(4);
+    const idx_t d0 = BEGIN(0, i2, in_d, out_d), count_d = COUNT(0, i2, in_d, out_d);
+    const idx_t h0 = BEGIN(1, i3, in_h, out_h), count_h = COUNT(1, i3, in_h, out_h);
+    const idx_t w0 = BEGIN(2, i4, in_w, out_w), count_w = COUNT(2, i4, in_w, out_w);
+    float best = 0.0f;
+    idx_t at = -1;
+    for (idx_t kd = 0; kd < count_d; ++kd) {
+        const idx_t d = d0 + kd * STEP(0);
+        if (d < 0 || d >= in_d) continue;
+        for (idx_t kh = 0; kh < count_h; ++kh) {
+            const idx_t h = h0 + kh * STEP(1);
+            if (h < 0 || h >= in_h) continue;
+            for (idx_t kw = 0; kw < count_w; ++kw) {
+                const idx_t w = w0 + kw * STEP(2);
+                if (w < 0 || w >= in_w) continue;
+                const float x = LOAD(SRC, src, SRC_OFFSET(i0, i1, d, h, w));
+                if (at < 0 || x > best || (isnan(x) && !isnan(best))) {
+                    best = x;
+                    at = (d * in_h + h) * in_w + w;
+                }
+            }
+        }
+    }
+    found[GRAD_AT(i)] = (int)at;
+}
+#endif
+
 __kernel void pool_backward_direct(
 #if POOL_MAX
-    TENSOR_IN(SRC, src),
+    __global const int* restrict found,
 #endif
     TENSOR_IN(GRAD, grad), TENSOR_OUT(DST, dst), const window_arg window, const int end_d, const int end_h,
     const int end_w, const idx_t places) {
@@ -80,39 +122,21 @@ __kernel void pool_backward_direct(
     const idx_t in_d = DST_DIM(2), in_h = DST_DIM(3), in_w = DST_DIM(4);
     const idx_t out_d = GRAD_DIM(2), out_h = GRAD_DIM(3), out_w = GRAD_DIM(4);
 #if POOL_MAX
-    const float own = LOAD(SRC, src, SRC_OFFSET(i0, i1, i2, i3, i4));
+    const int own = (int)((i2 * in_h + i3) * in_w + i4);
 #endif
     float sum = 0.0f;
     for (idx_t pd = FIRST(0, i2, in_d, out_d); pd <= LAST(0, i2, in_d, out_d); ++pd) {
-        if (!HOLDS(0, pd, i2, in_d, out_d)) continue;
-        const idx_t d0 = BEGIN(0, pd, in_d, out_d), count_d = COUNT(0, pd, in_d, out_d);
         for (idx_t ph = FIRST(1, i3, in_h, out_h); ph <= LAST(1, i3, in_h, out_h); ++ph) {
-            if (!HOLDS(1, ph, i3, in_h, out_h)) continue;
-            const idx_t h0 = BEGIN(1, ph, in_h, out_h), count_h = COUNT(1, ph, in_h, out_h);
             for (idx_t pw = FIRST(2, i4, in_w, out_w); pw <= LAST(2, i4, in_w, out_w); ++pw) {
-                if (!HOLDS(2, pw, i4, in_w, out_w)) continue;
-                const idx_t w0 = BEGIN(2, pw, in_w, out_w), count_w = COUNT(2, pw, in_w, out_w);
-                float share = LOAD(GRAD, grad, GRAD_OFFSET(i0, i1, pd, ph, pw));
+                const idx_t at = GRAD_OFFSET(i0, i1, pd, ph, pw);
 #if POOL_MAX
-                bool first = true;
-                for (idx_t kd = 0; kd < count_d && first; ++kd) {
-                    const idx_t d = d0 + kd * STEP(0);
-                    if (d < 0 || d >= in_d) continue;
-                    for (idx_t kh = 0; kh < count_h && first; ++kh) {
-                        const idx_t h = h0 + kh * STEP(1);
-                        if (h < 0 || h >= in_h) continue;
-                        for (idx_t kw = 0; kw < count_w; ++kw) {
-                            const idx_t w = w0 + kw * STEP(2);
-                            if (w < 0 || w >= in_w || (d == i2 && h == i3 && w == i4)) continue;
-                            const float x = LOAD(SRC, src, SRC_OFFSET(i0, i1, d, h, w));
-                            const bool before = d != i2 ? d < i2 : h != i3 ? h < i3 : w < i4;
-                            const bool beats = before ? isnan(x) || x >= own : !isnan(own) && (isnan(x) || x > own);
-                            if (beats) first = false;
-                        }
-                    }
-                }
-                if (!first) share = 0.0f;
+                if (found[at] == own) sum += LOAD(GRAD, grad, at);
 #else
+                if (!HOLDS(0, pd, i2, in_d, out_d) || !HOLDS(1, ph, i3, in_h, out_h) || !HOLDS(2, pw, i4, in_w, out_w))
+                    continue;
+                const idx_t d0 = BEGIN(0, pd, in_d, out_d), count_d = COUNT(0, pd, in_d, out_d);
+                const idx_t h0 = BEGIN(1, ph, in_h, out_h), count_h = COUNT(1, ph, in_h, out_h);
+                const idx_t w0 = BEGIN(2, pw, in_w, out_w), count_w = COUNT(2, pw, in_w, out_w);
 #if COUNT_PAD
                 const idx_t count = (min(d0 + count_d, in_d + end_d) - d0) * (min(h0 + count_h, in_h + end_h) - h0) *
                                     (min(w0 + count_w, in_w + end_w) - w0);
@@ -120,9 +144,8 @@ __kernel void pool_backward_direct(
                 const idx_t count = seen_of(d0, STEP(0), count_d, in_d) * seen_of(h0, STEP(1), count_h, in_h) *
                                     seen_of(w0, STEP(2), count_w, in_w);
 #endif
-                share /= (float)count;
+                sum += LOAD(GRAD, grad, at) / (float)count;
 #endif
-                sum += share;
             }
         }
     }

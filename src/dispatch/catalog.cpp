@@ -416,6 +416,16 @@ void Catalog::measure(Entry& entry, Tuning tuning, const MeasureLimits& limits) 
   const auto left = [&] {
     return limits.seconds - std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   };
+  if (!limits.these.empty()) {
+    std::vector<size_t> chosen;
+    {
+      std::lock_guard<std::mutex> guard(entry.lock);
+      for (size_t way : limits.these)
+        if (entry.ways[way].usable && !entry.ways[way].measured) chosen.push_back(way);
+    }
+    if (!chosen.empty() && tuning != Tuning::off) measure(entry, chosen, options, left());
+    return;
+  }
   // What measuring shows may bring others within reach of the best, so until no way that matters is unmeasured.
   for (;;) {
     std::vector<size_t> chosen = to_measure(entry, tuning, limits.without_compiling);

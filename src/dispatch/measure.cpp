@@ -1,6 +1,7 @@
 #include "dispatch/measure.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <tuple>
@@ -9,6 +10,7 @@
 #endif
 
 #include "core/threads.h"
+#include "dispatch/measuring_time.h"
 #include "dispatch/sample_data.h"
 
 namespace pl {
@@ -36,6 +38,19 @@ double lower_quartile(std::vector<double> values) {
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }
+
+std::atomic<int64_t> measuring_ns{0}, comparing_ns{0};
+
+// Adds the time of its life to a sum.
+class TimeIn {
+ public:
+  explicit TimeIn(std::atomic<int64_t>& sum) : sum_(sum) {}
+  ~TimeIn() { sum_ += std::chrono::nanoseconds(Clock::now() - began_).count(); }
+
+ private:
+  std::atomic<int64_t>& sum_;
+  Clock::time_point began_ = Clock::now();
+};
 
 double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
@@ -297,8 +312,13 @@ class Measurement {
       results.emplace_back();
       try {
         if (!contender.failed) {
-          probe.poison(device_, candidate.outputs, timed.outputs);
+          {
+            const TimeIn comparing(comparing_ns);
+            probe.poison(device_, candidate.outputs, timed.outputs);
+          }
           timed.run_once();
+          device_.synchronize();
+          const TimeIn comparing(comparing_ns);
           results.back() = probe.read(device_, candidate.outputs, timed.outputs);
         }
       } catch (const Error&) {
@@ -307,6 +327,7 @@ class Measurement {
       evict_constants(timed);
       timed_.push_back(std::move(timed));
     }
+    const TimeIn comparing(comparing_ns);
     compare(device_, op_, probe, buffers_, contenders_, std::move(results), options_);
   }
 
@@ -402,7 +423,10 @@ class Measurement {
 
 }  // namespace
 
+MeasuringTime measuring_time() { return {1e-9 * double(measuring_ns), 1e-9 * double(comparing_ns)}; }
+
 void measure(Device& device, const Op& op, std::vector<Contender>& contenders, const MeasureOptions& options) {
+  const TimeIn measuring(measuring_ns);
   Measurement(device, op, contenders, options).run();
 }
 

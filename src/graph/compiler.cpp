@@ -147,6 +147,26 @@ std::vector<std::pair<double, EntryRef>> Plan::Compiler::dearest_first(const std
   return order;
 }
 
+// By entry the ways that the assignment takes while all costs are estimates or known from before, where they must be
+// compiled; those of most nodes first.
+std::map<EntryRef, std::vector<size_t>> Plan::Compiler::likely_ways(Variant& variant) {
+  const Assignment assignment = settle(variant, variant.nodes, false);
+  std::map<EntryRef, std::map<size_t, int>> counts;
+  for (size_t n = 0; n < variant.nodes.size(); ++n) {
+    const NodeStates& node = variant.nodes[n];
+    if (node.kind != NodeStates::Kind::op) continue;
+    const State& state = node.states[size_t(assignment.states[n])];
+    if (state.way) ++counts[state.entry][size_t(state.way - state.entry->ways.data())];
+  }
+  std::map<EntryRef, std::vector<size_t>> likely;
+  for (const auto& [entry, ways] : counts) {
+    std::vector<size_t>& list = likely[entry];
+    for (const auto& [way, count] : ways) list.push_back(way);
+    std::stable_sort(list.begin(), list.end(), [&](size_t a, size_t b) { return ways.at(a) > ways.at(b); });
+  }
+  return likely;
+}
+
 void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   if (tuning_ == Tuning::off) {
     if (options_.tuning != Tuning::off) correct_estimates(variant.nodes);
@@ -165,13 +185,17 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
     for (const EntryRef& entry : entries) ++counts[entry];
   }
   // On the CPU first of all ops what is ready to run, then what has to be compiled, which may take most of the time;
-  // elsewhere, where everything has to be, of all ops the way that promises most, which a plan needs most likely, and
-  // then, by what was measured, others of the dearest.
+  // elsewhere, where everything has to be, of all ops the ways that the assignment by estimates takes, which a plan
+  // needs most likely, and then, by what was measured, others of the dearest.
   const double all_end = elapsed() + seconds;
   const bool cpu = plan_.home_->is_cpu(), gpu = plan_.home_->is_gpu();
   std::vector<MeasureLimits> passes(cpu ? 2 : 3);
   passes[0].without_compiling = cpu;
-  if (!cpu) passes[0].ways = 1, passes[1].ways = kSome;
+  std::map<EntryRef, std::vector<size_t>> likely;
+  if (!cpu) {
+    passes[0].ways = 1, passes[1].ways = kSome;
+    likely = likely_ways(variant);
+  }
   std::vector<std::pair<double, EntryRef>> order;
   for (size_t p = 0; p < passes.size(); ++p) {
     // What a plan needs anyway may take longer.
@@ -185,8 +209,12 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
     if (builders_)
       for (const auto& [ms, entry] : order) {
         if (entry->device->is_cpu()) continue;
-        std::vector<size_t>& ways = building[entry] = catalog.to_measure(*entry, tuning_);
-        if (ways.size() > passes[p].ways) ways.resize(passes[p].ways);
+        std::vector<size_t>& ways = building[entry];
+        if (p == 0) ways = likely[entry];  // on the CPU there are none
+        if (ways.empty()) {
+          ways = catalog.to_measure(*entry, tuning_);
+          if (ways.size() > passes[p].ways) ways.resize(passes[p].ways);
+        }
         for (size_t way : ways) builders_->add(entry, way);
       }
     // Compiling disturbs what is measured on the same processors: it is waited for, but not for more than half of the
@@ -202,6 +230,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
       const EntryRef& entry = order[i].second;
       if (builders_ && gpu) builders_->wait(entry, building[entry], in_seconds(end - elapsed()));
       MeasureLimits limits = passes[p];
+      if (p == 0) limits.these = likely[entry];
       limits.op_seconds = limits.seconds = end - elapsed();
       if (limits.seconds <= 0) {
         short_of_time_ = true;

@@ -102,6 +102,7 @@ class Plan::Compiler {
   void prepare(Variant& variant, double seconds);
   std::vector<std::pair<double, EntryRef>> dearest_first(const std::map<EntryRef, int>& counts,
                                                          const std::set<EntryRef>& windowed) const;
+  std::map<EntryRef, std::vector<size_t>> likely_ways(Variant& variant);
   void measure_ops(Variant& variant, double seconds);
   void correct_estimates(std::vector<NodeStates>& nodes);
   // Has the kernels of an assignment's ops built on other threads meanwhile.

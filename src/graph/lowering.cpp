@@ -38,6 +38,7 @@ void Lowering::lower(bool in_place) {
   }
   lower_outputs();
   program_.in_place_of_.assign(graph_.outputs().size(), -1);
+  join_steps();
   if (!in_place) return;
   share_storages();
   update_in_place();
@@ -364,8 +365,13 @@ void Lowering::update_in_place() {
       return count == 1 && places[size_t(found)].offset == 0 ? found : -1;
     };
     const int input = place_in(step.inputs, input_of[k]), output = place_in(step.outputs, output_of[k]);
-    if (input < 0 || output < 0 || input >= 32 || !(step.way->candidate.in_place >> input & 1) ||
-        !same_memory(step.input_descs[size_t(input)], step.output_descs[size_t(output)]))
+    if (input < 0 || output < 0) continue;
+    // Of steps that run as one each has as many arguments.
+    const size_t together = step.runs_too.size() + 1;
+    const size_t inputs = step.inputs.size() / together, outputs = step.outputs.size() / together;
+    if (size_t(input) / inputs != size_t(output) / outputs) continue;
+    const size_t i = size_t(input) % inputs, o = size_t(output) % outputs;
+    if (i >= 32 || !(step.way->candidate.in_place >> i & 1) || !same_memory(step.input_descs[i], step.output_descs[o]))
       continue;
     program_.in_place_of_[size_t(made.index)] = old.index;
     program_.first_in_place_ = std::min(program_.first_in_place_, size_t(made.first));

@@ -36,6 +36,10 @@ class Lowering {
   void place_outputs();  // decides which values are made in the caller's memory
   void lower_node(size_t node);
   void lower_outputs();
+  // Has kernels that may run as one do so, where no step between them needs or changes what they work on:
+  // graph/joined_steps.cpp.
+  void join_steps();
+  void join(const std::vector<int>& steps);
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
   void share_storages();
   // Finds the new values of kept ones that may be written over the old.

@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "core/lanes.h"
+#include "dispatch/measuring_time.h"
 #include "dispatch/runner.h"
 #include "graph/compiler.h"
 #include "graph/live.h"
@@ -162,7 +163,10 @@ std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Grap
   plan->graph_ = graph;
   plan->options_ = options;
   plan->begin(!graph.axes().empty() && graph.kept().empty());
+  const MeasuringTime before = measuring_time();
   Compiler(*plan, options).compile();
+  plan->measuring_seconds_ = measuring_time().seconds - before.seconds;
+  plan->agreement_seconds_ = measuring_time().comparing - before.comparing;
   plan->place_states();
   plan->context_->trim_choices();
   plan->options_.progress = nullptr;
@@ -444,7 +448,8 @@ std::string Plan::summary_json() const {
   write_choices(json, *current);
   json.key("tuning").object().field(
       "state", live_ ? live_->state() : std::string(options_.deterministic ? "pinned" : "settled"));
-  json.field("tried", live_ ? live_->tried() : 0).field("spent_ms", live_ ? live_->spent_ms() : 0.0).end();
+  json.field("tried", live_ ? live_->tried() : 0).field("spent_ms", live_ ? live_->spent_ms() : 0.0);
+  json.field("measuring_seconds", measuring_seconds_).field("agreement_seconds", agreement_seconds_).end();
   json.key("trials").list();
   for (const Trial& trial : trials()) json.object().field("name", trial.name).field("ms", trial.ms).end();
   json.end().key("widened").list();

@@ -205,7 +205,8 @@ class Plan {
   mutable std::mutex explaining_;             // guards the costs of conversions, which are kept as they are asked for
   double seconds_ = 0;                        // that compiling took
   double listing_ms_ = 0, assigning_ms_ = 0;  // what listing the states of all nodes took, and assigning them
-  double packing_seconds_ = 0;                // of these, for bringing constants into the forms that kernels want
+  double measuring_seconds_ = 0, agreement_seconds_ = 0;  // dispatch/measuring_time.h, of compiling
+  double packing_seconds_ = 0;  // of these, for bringing constants into the forms that kernels want
 };
 
 }  // namespace pl

@@ -344,7 +344,9 @@ void Program::run_step(const Step& step, Buffer* const* slots) {
   Buffer* const* outputs = slots + step.inputs.size();
   switch (step.kind) {
     case Step::Kind::op:
-    case Step::Kind::reorder: step.kernel->run({slots, outputs, outputs[step.outputs.size()]}); break;
+    case Step::Kind::reorder:
+      if (!step.runs_later) step.kernel->run({slots, outputs, outputs[step.outputs.size()]});
+      break;
     case Step::Kind::pack: step.packing.pack(*slots[0], *outputs[0]); break;
     case Step::Kind::copy: step.device->copy(*slots[0], *outputs[0], step.outputs[0].bytes); break;
     case Step::Kind::transfer: {
@@ -365,6 +367,7 @@ void Program::run_step(const Step& step, Buffer* const* slots) {
 }
 
 void Program::record(const Step& step, Buffer* const* slots) {
+  if (step.runs_later) return;
   Profile& profile = context_.profile();
   ProfileEvent event;
   event.kind = step.kind == Step::Kind::op ? "op" : step.kind == Step::Kind::transfer ? "transfer" : "reorder";
@@ -378,6 +381,10 @@ void Program::record(const Step& step, Buffer* const* slots) {
     event.implementation = step.way->candidate.implementation;
     event.bytes = bytes_of(step.entry->op);
     event.flops = flops_of(step.entry->op);
+    for (int other : step.runs_too) {
+      event.bytes += bytes_of(steps_[size_t(other)].entry->op);
+      event.flops += flops_of(steps_[size_t(other)].entry->op);
+    }
   } else {
     event.implementation = step.kind == Step::Kind::copy ? "copy" : "transfer";
     event.bytes = double(step.outputs[0].bytes);

@@ -106,6 +106,10 @@ class Program {
     std::vector<TensorDesc> input_descs, output_descs;
     std::string cause;  // of conversions: "conv1: x", the consumer and its argument
     double expected_ms = 0;
+    // Steps that run as one (providers/together.h): the last of them has the kernel and the arguments of all, and knows
+    // the others; these have neither.
+    bool runs_later = false;
+    std::vector<int> runs_too;
   };
 
   // `in_place`: results may lie where an input lay that is read for the last time.  `threads`: of ops on `cpu`. `home`:

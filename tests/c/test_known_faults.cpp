@@ -238,6 +238,32 @@ void check_logarithm() {
   pltest::check_candidates(*f.onednn, *f.device, "log", "", {near_one}, y, {1e-6, 2e-7});
 }
 
+// Taps before and behind an input of two pixels, that one window reads.
+void check_taps_on_padding() {
+  Fixture f;
+  const int64_t n = 3, ic = 65, oc = 48, size = 2, taps = 7, begin = 3;
+  const auto x = pltest::random_argument(DType::bf16, {n, ic, 1, size}, 1, -1, 1);
+  const auto grad = pltest::random_argument(DType::bf16, {n, oc, 1, 1}, 2, -1, 1);
+  pltest::Values y(size_t(oc * ic * taps), 0);
+  for (int64_t o = 0; o < oc; ++o)
+    for (int64_t i = 0; i < ic; ++i)
+      for (int64_t k = begin; k < begin + size; ++k)
+        for (int64_t image = 0; image < n; ++image)
+          y[size_t((o * ic + i) * taps + k)] +=
+              x.values[size_t((image * ic + i) * size + k - begin)] * grad.values[size_t(image * oc + o)];
+  pltest::check_candidates(*f.onednn, *f.device, "conv2d_backward_weights", "kernel_size=[1,7] stride=3 padding=[0,3]",
+                           {x, grad}, y, {3e-2, 3e-2});
+}
+
+void check_softplus() {
+  Fixture f;
+  const auto a = pltest::random_argument(DType::f32, {1, 32, 8, 8}, 1, -12, -6);
+  const auto b = pltest::random_argument(DType::f32, {1, 32, 8, 8}, 2, 0.9, 1.1);
+  pltest::Values y;
+  for (size_t i = 0; i < a.values.size(); ++i) y.push_back(std::log1p(std::exp(a.values[i] * b.values[i])));
+  pltest::check_candidates(*f.onednn, *f.device, "mul", "activation=softplus", {a, b}, y, {1e-4, 1e-9});
+}
+
 void check_nan_stays() {
   Fixture f;
   for (const char* name : {"relu", "relu6", "exp", "tanh", "gelu", "hardswish"}) {
@@ -370,6 +396,19 @@ void check_no_linker() {
   CHECK(!opencl::lacks_linker("OpenCL 3.0 CUDA 13.0.97", "/nonexistent"));
 }
 
+// Rows of ten halves: vectors of eight, at multiples of four bytes.
+void check_half_vectors() {
+  const Dims shape{2, 64, 10, 10};
+  const auto x = pltest::random_argument(DType::f16, shape, 1, -1, 1);
+  pltest::Values y;
+  for (size_t row = 0; row < x.values.size(); row += 10)
+    y.push_back(double(std::max_element(x.values.begin() + long(row), x.values.begin() + long(row) + 10) -
+                       (x.values.begin() + long(row))));
+  for (auto& provider : make_providers())
+    for (auto& device : provider->devices())
+      if (!device->is_gpu()) pltest::check_candidates(*provider, *device, "argmax", "dim=3", {x}, y, {0, 0});
+}
+
 TEST("all") {
   const std::map<std::string, std::function<void()>> tests{
       {"nvidia-queue-release", check_queue_release},
@@ -378,6 +417,7 @@ TEST("all") {
       {"pocl5-signed-division", check_no_signed_division_of_local_ids},
       {"pocl3-targets", check_kernels_that_do_not_compile},
       {"pocl-linker", check_no_linker},
+      {"pocl-half-vectors", check_half_vectors},
       {"onednn-too-old", check_old_onednn_is_refused},
       {"onednn-strided-post-ops", check_strided_post_ops},
       {"onednn-odd-channels-bf16",
@@ -386,6 +426,8 @@ TEST("all") {
       {"onednn-logarithm", check_logarithm},
       {"onednn-amx-wide-padding", check_amx_wide_padding},
       {"onednn-padded-zero-point", check_padded_zero_point},
+      {"onednn-taps-on-padding", check_taps_on_padding},
+      {"onednn-softplus", check_softplus},
       {"onednn-nan-becomes-number", check_nan_stays},
       {"onednn-primitive-cache", check_primitive_cache},
   };

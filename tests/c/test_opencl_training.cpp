@@ -130,6 +130,26 @@ TEST("convolutions_by_weights") {
   for (const std::string& name : seen) products += name.rfind("conv_fwd_mma", 0) == 0 ? 1 : 0;
   CHECK(products >= 3);
 }
+TEST("convolutions_by_weights_channels_last") {
+  more_lists() = {opencl::list_conv_backward_weights_turned};
+  seen.clear();
+  // Fewer positions than a step has terms, several parts, windows that leave positions out, tiles that are not full.
+  run({"conv2d_backward_weights", "kernel_size=1", {{2, 16, 2, 3}, {2, 8, 2, 3}}});
+  run({"conv2d_backward_weights", "kernel_size=1", {{5, 72, 17, 9}, {5, 136, 17, 9}}});
+  run({"conv2d_backward_weights", "kernel_size=1 stride=2", {{2, 24, 9, 8}, {2, 40, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1", {{7, 40, 9, 8}, {7, 24, 9, 8}}});
+  run({"conv2d_backward_weights",
+       "kernel_size=[3,2] padding=[2,0] stride=2 dilation=[1,3]",
+       {{3, 16, 9, 30}, {3, 64, 6, 14}}});
+  run({"conv1d_backward_weights", "kernel_size=5 padding=2", {{3, 16, 50}, {3, 32, 50}}});
+  more_lists() = {};
+  const auto ran = [](const char* part) {
+    return std::any_of(seen.begin(), seen.end(), [&](const std::string& name) {
+      return name.rfind("conv_backward_weights_mma", 0) == 0 && name.find(part) != std::string::npos;
+    });
+  };
+  CHECK(ran("[64x64") && ran("parts="));
+}
 TEST("convolutions_by_input") {
   seen.clear();
   more_lists() = {opencl::list_conv_transpose_mma};

@@ -1,4 +1,5 @@
-// conv_backward_weights: a convolution itself, by the kernels of one, and two kernels for what has no matrix product.
+// conv_backward_weights: products of tensors with channels innermost, as they lie (conv_backward_weights_mma); a
+// convolution itself, by the kernels of one; and two kernels for what has no matrix product.
 //
 // The sum over images n and positions p of x[n, i, p * stride - begin + k * dilation] * grad[n, o, p] is the
 // convolution of images i with n channels by filters o of the size of grad's images: its output positions are k, its
@@ -101,6 +102,61 @@ void list_conv_backward_weights_mma(const Op& op, OpenclDevice& device, Candidat
   const bool few = images <= piece;
   const Candidate base = base_of(op, few ? piece : 0, few || images % piece ? piece : 0);
   add_conv_mma(op, device, base, as_convolution(op, base), out);
+}
+
+// ---- as products of tensors as they lie ----
+
+namespace {
+
+std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const Candidate& candidate,
+                                       const MmaProblem& problem, const MmaPlan& plan) {
+  const WindowArgument window = window_of_weights(op);
+  const Addressing src = with_three_spatial(candidate.inputs[0]), grad = with_three_spatial(candidate.inputs[1]);
+  const Addressing dst = with_three_spatial(candidate.outputs[0]);
+  const auto& steps = window.stride;
+  KernelSource source("conv/conv_backward_weights_mma.cl");
+  source.tensor("SRC", src).tensor("GRAD", grad).tensor("DST", dst);
+  plan.define(source, problem, device);
+  source.define("POINTWISE", window.size[1] * window.size[2] == 1 && steps[1] == 1 && steps[2] == 1 &&
+                                     window.begin[1] == 0 && window.begin[2] == 0 && src.dims[3] == grad.dims[3] &&
+                                     src.dims[4] == grad.dims[4]
+                                 ? 1
+                                 : 0);
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "conv_backward_weights_mma");
+  launch.input(0, "SRC").input(1, "GRAD").output(0, "DST").scalar(window);
+  if (plan.parts > 1) launch.workspace().scalar(cl_int(plan.steps_per_part));
+  plan.size(launch, problem);
+  if (plan.parts > 1) add_sum_of_parts(*kernel, op, dst, Epilogue(), problem, plan.parts);
+  return kernel;
+}
+
+}  // namespace
+
+void list_conv_backward_weights_turned(const Op& op, OpenclDevice& device, CandidateList& out) {
+  if (!is_product(op)) return;
+  const int rank = op.in(0).rank();
+  MmaProblem problem;
+  problem.dtype = op.in(0).dtype;
+  problem.rows = op.out().shape[0];
+  problem.columns = op.out().shape[1];
+  problem.turned = true;
+  for (int axis = 2; axis < rank; ++axis) problem.products *= op.out().shape[axis];
+  problem.run = op.in(1).elements() / op.in(1).shape[1];
+  if (problem.rows % problem.chunk_elements() || problem.columns % problem.chunk_elements()) return;
+  Candidate base = make_candidate(op, "conv_backward_weights_mma");
+  for (auto* tensors : {&base.inputs, &base.outputs})
+    for (TensorDesc& desc : *tensors)
+      if (desc.present) desc = desc.with_layout(Layout::channels_last(rank));
+  for (const MmaPlan& plan : mma_plans(device, problem, op.math, out.whole_space)) {
+    Candidate candidate = base;
+    candidate.implementation = plan.name("conv_backward_weights_mma");
+    candidate.efficiency = plan.efficiency;
+    candidate.busy_ms = plan.whole_ms / plan.efficiency;
+    candidate.workspace_bytes = plan.parts_bytes(problem);
+    candidate.prepare = [&device, op, base, problem, plan] { return prepare_turned(device, op, base, problem, plan); };
+    out.add(std::move(candidate));
+  }
 }
 
 namespace {
@@ -216,6 +272,7 @@ std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const
 void list_conv_backward_weights(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (!fits(op)) return out.refuse("opencl", op.schema->name + ": positions of the window need more than 31 bits");
   const bool units = mma_suits(op, device, out);
+  if (units) list_conv_backward_weights_turned(op, device, out);
   if (units) list_conv_backward_weights_mma(op, device, out);
   const size_t others = out.candidates.size();
   if (is_product(op) && !device.capabilities().cpu) {

@@ -74,6 +74,7 @@ void list_conv_depthwise_window(const Op& op, OpenclDevice& device, CandidateLis
 void list_conv_skinny(const Op& op, OpenclDevice& device, CandidateList& out);            // 1x1, few positions
 void list_conv_transpose_mma(const Op& op, OpenclDevice& device, CandidateList& out);
 void list_conv_backward_weights_mma(const Op& op, OpenclDevice& device, CandidateList& out);
+void list_conv_backward_weights_turned(const Op& op, OpenclDevice& device, CandidateList& out);  // channels last
 
 // Adds a candidate like `base` for each tile worth trying, whose tensors are `t`.
 void add_conv_local(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t,

@@ -41,6 +41,14 @@ constexpr MmaTile kTiles[] = {
     mma(64, 64, Warps{2, 2}, Steps{4, 3}, 2),   mma(128, 32, Warps{4, 1}, Steps{4, 3}, 2),
     mma(64, 32, Warps{2, 1}, Steps{8, 3}, 2),
 };
+// For factors with their terms outermost, whose tiles take more local memory: the largest has two stages.  Not measured
+// against others.
+constexpr MmaTile kTurnedTiles[] = {
+    mma(128, 128, Warps{2, 2}, Steps{4, 2}, 2), mma(128, 64, Warps{4, 1}, Steps{4, 3}, 2),
+    mma(64, 128, Warps{2, 2}, Steps{4, 3}, 2),  mma(64, 64, Warps{2, 2}, Steps{8, 2}, 1),
+    mma(64, 64, Warps{2, 2}, Steps{4, 3}, 2),   mma(128, 32, Warps{4, 1}, Steps{4, 3}, 2),
+    mma(64, 32, Warps{2, 1}, Steps{8, 3}, 2),
+};
 // The same for wgmma: each is among the fastest for some of 85 shapes of convolutions and products.  The larger ones
 // win large products, 64 rows most others: a unit has room for three such work-groups, and one multiplies while another
 // waits.
@@ -108,6 +116,7 @@ int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
 int MmaProblem::left_bytes() const {
   int bytes = 16;
+  if (turned) return bytes;
   while (run * int64_t(size_of(dtype)) % bytes) bytes /= 2;
   return bytes;
 }
@@ -392,9 +401,13 @@ double filled_efficiency(const MmaPlan& plan, const MmaProblem& problem, int64_t
   return plan.parts > 1 ? 0.85 * efficiency : efficiency;  // sums are written and read again
 }
 
-std::vector<MmaTile> tiles_for(const MatrixUnit& unit, bool wgmma) {
+std::vector<MmaTile> tiles_for(const MatrixUnit& unit, bool wgmma, bool turned) {
   std::vector<MmaTile> all;
   const auto take = [&](const auto& tiles) { all.insert(all.end(), std::begin(tiles), std::end(tiles)); };
+  if (turned) {
+    take(kTurnedTiles);
+    return all;
+  }
   if (wgmma) take(kWgmmaTiles);
   if (unit.kind == MatrixUnit::Kind::amd) {
     unit.wmma ? take(kWmmaTiles) : take(kMfmaTiles);
@@ -428,11 +441,14 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
   const bool f32 = problem.dtype == DType::f32;
   const bool tf32 = f32 && math != Math::fp32 && (!vendors || unit.tf32);
   const int products = f32 && !tf32 && !vendors ? 3 : 1;
-  const bool wgmma = products == 1 && (has_wgmma(device) || (wgmma_tiles_in_plain && !unit));
+  if (problem.turned && vendors) return plans;
+  const bool wgmma = products == 1 && !problem.turned && (has_wgmma(device) || (wgmma_tiles_in_plain && !unit));
   const ShapeClass shapes = shape_class(problem, tf32);
-  for (const MmaTile& tile : tiles_for(unit, wgmma)) {
+  for (const MmaTile& tile : tiles_for(unit, wgmma, problem.turned)) {
     const size_t local_memory = tile.wgmma ? kWgmmaLocalBytes : can.local_memory;
-    if (tile.local_bytes() > local_memory || size_t(tile.work_items()) > can.max_work_group) continue;
+    if ((problem.turned ? tile.local_bytes_turned() : tile.local_bytes()) > local_memory ||
+        size_t(tile.work_items()) > can.max_work_group)
+      continue;
     if (tile.columns > 32 && problem.columns <= tile.columns / 2) continue;  // more than half would be empty
     const int64_t tiles =
         divided_up(problem.rows, tile.rows) * divided_up(problem.columns, tile.columns) * problem.products;

@@ -31,6 +31,7 @@ struct MmaTile {
   }
   int work_items() const { return lanes * warps_down * warps_across; }
   size_t local_bytes() const { return size_t(stages) * size_t(rows + columns) * size_t(chunks) * 16; }
+  size_t local_bytes_turned() const { return size_t(stages) * size_t(rows + columns + 16) * size_t(chunks) * 16; }
 };
 
 // `products` products of rows x columns.  Their terms are `runs` runs of `run` elements that lie side by side, of right
@@ -42,6 +43,7 @@ struct MmaProblem {
   bool gathered = false;
   bool stacked = false;   // results lie behind each other, not side by side
   bool in_order = false;  // rows are those of the left factors' tensor, side by side there
+  bool turned = false;    // of both factors the terms lie outermost, in pieces of 16 bytes of rows and of columns
 
   int64_t chunk_elements() const { return 16 / int64_t(size_of(dtype)); }
   int left_bytes() const;  // of a copy of left factors: 16, 8 or 4; less where 4 bytes do not divide a run

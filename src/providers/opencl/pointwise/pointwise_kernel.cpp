@@ -8,6 +8,7 @@
 #include "providers/opencl/addressing/places.h"
 #include "providers/opencl/addressing/quads.h"
 #include "providers/opencl/pointwise/pointwise_text.h"
+#include "providers/opencl/pointwise/pointwise_together.h"
 #include "providers/opencl/pointwise/pointwise_vectors.h"
 
 namespace pl::opencl {
@@ -555,7 +556,8 @@ bool plan_computation(const OpenclDevice& device, Computation computation, Compu
 
 std::unique_ptr<Kernel> prepare_computation(OpenclDevice& device, const ComputationPlan& plan) {
   const Capabilities& c = device.capabilities();
-  auto list = std::make_unique<KernelList>(device);
+  std::unique_ptr<KernelList> list =
+      is_flat(plan) ? std::make_unique<FlatKernel>(device, plan) : std::make_unique<KernelList>(device);
   Stage stage;
   stage.computation = &plan.computation;
   stage.program = plan.computation.program;

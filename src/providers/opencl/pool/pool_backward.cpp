@@ -1,6 +1,9 @@
 // pool_backward: the gradients of pools by their input (kernels/pool/pool_backward_direct.cl).
 #include "ops/pool_backward.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "providers/opencl/addressing/places.h"
 #include "providers/opencl/addressing/window.h"
 #include "providers/opencl/runtime/opencl_provider.h"
@@ -21,10 +24,15 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Op& fo
   for (int axis = 0; axis < spatial && !adaptive; ++axis)
     end[3 - spatial + axis] = cl_int(window_of(forward, axis).end);
   auto kernel = std::make_unique<KernelList>(device);
+  const WindowArgument window = adaptive ? WindowArgument() : window_argument(forward);
+  if (maximum) {
+    Launch& places = kernel->add(source, "pool_backward_places").input(0, "SRC").input(1, "GRAD").workspace();
+    over_places(places.scalar(window), with_three_spatial(candidate.inputs[1]));
+  }
   Launch& launch = kernel->add(source, "pool_backward_direct");
-  if (maximum) launch.input(0, "SRC");
+  if (maximum) launch.workspace();
   launch.input(maximum ? 1 : 0, "GRAD").output(0, "DST");
-  launch.scalar(adaptive ? WindowArgument() : window_argument(forward));
+  launch.scalar(window);
   launch.scalar(end[0]).scalar(end[1]).scalar(end[2]);
   over_places(launch, dst);
   return kernel;
@@ -34,9 +42,13 @@ void list_pool_backward(const Op& op, OpenclDevice& device, CandidateList& out) 
   const Op forward = forward_of_pool(op);
   if (forward.schema->kind != "adaptive_pool")
     if (const auto reason = window_refusal(forward)) return out.refuse("opencl", *reason);
+  const bool maximum = op.attributes.text("mode") == "max";
+  if (maximum && op.in(0).elements() / std::max<int64_t>(1, op.in(0).shape[0] * op.in(0).shape[1]) > INT32_MAX)
+    return out.refuse("opencl", op.schema->name + ": places in an image need more than 31 bits");
   add_per_layout(op, "pool_backward_direct", out, [&](Candidate& candidate) {
     const Layout& layout = candidate.inputs[0].layout;
     candidate.inputs.back() = candidate.inputs.back().with_layout(layout);
+    if (maximum) candidate.workspace_bytes = size_t(Addressing(candidate.inputs[1]).places()) * sizeof(cl_int);
     candidate.efficiency = device.capabilities().cpu ? 0.1 : 0.3;
     candidate.prepare = [&device, op, forward, candidate] { return prepare(device, op, forward, candidate); };
     return true;

@@ -65,6 +65,17 @@ const KnownFault kPocl3Targets{
     "pip uninstall pocl-binary-distribution; pip install 'pylayout[opencl]'",
 };
 
+const KnownFault kPoclHalfVectors{
+    "pocl-half-vectors",
+    "PoCL",
+    "",
+    "",
+    "vload_half8 from an address that 16 does not divide, on processors",
+    "the process ends by a general protection fault, where the compiler makes one access of it",
+    "PoCL 3.1+debian and 5.0 on Sapphire Rapids: argmax of f16 along rows of ten",
+    "eight halves are loaded by two vload_half4 (kernels/common/dtype.clh)",
+};
+
 const KnownFault kPoclLinker{
     "pocl-linker",
     "PoCL",
@@ -117,6 +128,7 @@ static const LibraryRegistration pocl("PoCL", pocl_versions), nvidia("NVIDIA Ope
 static const KnownFaultRegistration registered[] = {
     KnownFaultRegistration(kQueueRelease),     KnownFaultRegistration(kSubBuffers),
     KnownFaultRegistration(kPocl5MatrixUnits), KnownFaultRegistration(kPocl5SignedDivision),
-    KnownFaultRegistration(kPocl3Targets),     KnownFaultRegistration(kPoclLinker)};
+    KnownFaultRegistration(kPocl3Targets),     KnownFaultRegistration(kPoclLinker),
+    KnownFaultRegistration(kPoclHalfVectors)};
 
 }  // namespace pl::opencl

@@ -1,0 +1,189 @@
+// The gradient of a convolution by its weights on matrix units, from tensors as they lie with channels innermost.
+//
+//   dst[o, i, k] = sum over n, p of grad[n, o, p] * src[n, i, p * stride - begin + k * dilation]
+// with p, k positions in (h, w); src is zero outside.
+//
+// Tensors: SRC (n, c, 1, h, w) and GRAD (n, oc, 1, h, w) NHWC, DST (oc, c, 1, kh, kw) stored as OHWI, all dense, of
+// MATRIX_DTYPE; c and oc are multiples of CHUNK_ELEMENTS.
+//
+// A product for each k: its rows are o, its columns i, its terms the positions of grad in the order of (n, h, w).  Both
+// factors lie with their terms outermost, and so do their tiles in local memory (TURNED of common/mma.clh).
+// Group ids: 0 tiles, 1 k, 2 the part of the sum.  With PARTS 1 each part's sums go to `parts`[part][o][k][i] in f32, to
+// be added in order by sum_of_parts.
+// Sums of three products that are not finite are computed again in f32, term by term.
+#define TURNED 1
+#include "common/tensor.clh"
+#include "common/mma.clh"
+#include "common/window.clh"
+
+#ifndef SRC_DTYPE  // on its own: f32
+#define SRC_DTYPE f32
+#define SRC_DIM(i) PLAIN_DIM(src, i)
+#define SRC_BASE (src_arg.offset)
+#define GRAD_DTYPE f32
+#define GRAD_DIM(i) PLAIN_DIM(grad, i)
+#define GRAD_BASE (grad_arg.offset)
+#define DST_DTYPE f32
+#define DST_BASE (dst_arg.offset)
+#endif
+#ifndef POINTWISE
+#define POINTWISE 0  // 1: one k, and each position of grad is the one of src: 0, 1
+#endif
+#ifndef PARTS
+#define PARTS 0  // 1: the sum is split, partial sums are stored: 0, 1
+#endif
+
+// A work-item copies every MMA_GROUP-th piece; where rows of pieces divide that, all of one column.
+#define LEFT_ACROSS (TILE_M / CHUNK_ELEMENTS)
+#define RIGHT_ACROSS (TILE_N / CHUNK_ELEMENTS)
+#define LEFT_SHARE ((TILE_K * LEFT_ACROSS + MMA_GROUP - 1) / MMA_GROUP)
+#define RIGHT_SHARE ((TILE_K * RIGHT_ACROSS + MMA_GROUP - 1) / MMA_GROUP)
+#if MMA_GROUP % LEFT_ACROSS == 0
+#define LEFT_TERM(j) ((int)(item / LEFT_ACROSS) + (j) * (MMA_GROUP / LEFT_ACROSS))
+#define LEFT_COLUMN(j) ((int)(item % LEFT_ACROSS))
+#else
+#define LEFT_TERM(j) ((int)((item + (j)*MMA_GROUP) / LEFT_ACROSS))
+#define LEFT_COLUMN(j) ((int)((item + (j)*MMA_GROUP) % LEFT_ACROSS))
+#endif
+#if MMA_GROUP % RIGHT_ACROSS == 0
+#define RIGHT_TERM(j) ((int)(item / RIGHT_ACROSS) + (j) * (MMA_GROUP / RIGHT_ACROSS))
+#define RIGHT_COLUMN(j) ((int)(item % RIGHT_ACROSS))
+#else
+#define RIGHT_TERM(j) ((int)((item + (j)*MMA_GROUP) / RIGHT_ACROSS))
+#define RIGHT_COLUMN(j) ((int)((item + (j)*MMA_GROUP) % RIGHT_ACROSS))
+#endif
+#define IS_LEFT(j) (TILE_K * LEFT_ACROSS % MMA_GROUP == 0 || LEFT_TERM(j) < TILE_K)
+#define IS_RIGHT(j) (TILE_K * RIGHT_ACROSS % MMA_GROUP == 0 || RIGHT_TERM(j) < TILE_K)
+#define LEFT_AT(j) (o0 + LEFT_COLUMN(j) * CHUNK_ELEMENTS)
+#define RIGHT_AT(j) (i0 + RIGHT_COLUMN(j) * CHUNK_ELEMENTS)
+
+#if POINTWISE
+#define RIGHT_FROM(j) ((term + RIGHT_TERM(j)) * channels + RIGHT_AT(j))
+#define RIGHT_THERE(j) (RIGHT_AT(j) < channels && term + RIGHT_TERM(j) < terms)
+#define NEXT_TERMS()
+#else
+#define RIGHT_Y(j) (h[j] * (idx_t)window.stride[1] + top)
+#define RIGHT_X(j) (w[j] * (idx_t)window.stride[2] + left)
+#define RIGHT_FROM(j) (((n[j] * SRC_DIM(3) + RIGHT_Y(j)) * SRC_DIM(4) + RIGHT_X(j)) * channels + RIGHT_AT(j))
+#define RIGHT_THERE(j)                                                                     \
+    (RIGHT_AT(j) < channels && term + RIGHT_TERM(j) < terms && (uidx_t)RIGHT_Y(j) < (uidx_t)SRC_DIM(3) && \
+     (uidx_t)RIGHT_X(j) < (uidx_t)SRC_DIM(4))
+#define NEXT_TERMS()                                                              \
+    _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) {                     \
+        w[j] += step_w;                                                           \
+        const idx_t over_w = w[j] >= GRAD_DIM(4);                                 \
+        w[j] -= over_w * GRAD_DIM(4);                                             \
+        h[j] += step_h + over_w;                                                  \
+        const idx_t over_h = h[j] >= GRAD_DIM(3);                                 \
+        h[j] -= over_h * GRAD_DIM(3);                                             \
+        n[j] += step_n + over_h;                                                  \
+    }
+#endif
+// Starts the copies of one step into stage `to` and moves on to the next step.  Where a copy is zero-filled its source
+// is not read and may be any address.
+#define COPY_STEP(to)                                                                                                  \
+    {                                                                                                                  \
+        const tiles_place stage_ = AT_SLOT(all_tiles, (to)*TILE_SLOTS);                                                \
+        _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) if (IS_LEFT(j))                                         \
+            COPY_ASYNC(AT_SLOT(stage_, LEFT_TERM(j) * LEFT_PITCH + LEFT_COLUMN(j)),                                    \
+                       grad + (GRAD_BASE + (term + LEFT_TERM(j)) * rows + LEFT_AT(j)),                                 \
+                       LEFT_AT(j) < rows && term + LEFT_TERM(j) < terms ? 16 : 0);                                     \
+        _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) if (IS_RIGHT(j))                                       \
+            COPY_ASYNC(AT_SLOT(stage_, TILE_K * LEFT_PITCH + RIGHT_TERM(j) * RIGHT_PITCH + RIGHT_COLUMN(j)),           \
+                       src + (SRC_BASE + RIGHT_FROM(j)), RIGHT_THERE(j) ? 16 : 0);                                     \
+        term += TILE_K;                                                                                                \
+        NEXT_TERMS()                                                                                                   \
+    }
+
+__kernel MMA_ATTRIBUTES __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1)))
+void conv_backward_weights_mma(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), TENSOR_OUT(DST, dst), const window_arg window
+#if PARTS
+                               , __global float* restrict parts, const int steps_per_part
+#endif
+) {
+    __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
+    const uint item = (uint)get_local_id(0);
+    const idx_t channels = SRC_DIM(1), rows = GRAD_DIM(1), terms = GRAD_DIM(0) * GRAD_DIM(3) * GRAD_DIM(4);
+    const idx_t k = (idx_t)get_group_id(1), taps = (idx_t)get_num_groups(1);
+    const int tiles_n = (int)((channels + TILE_N - 1) / TILE_N);
+    const int tile = (int)get_group_id(0);
+    const idx_t o0 = (idx_t)(tile / tiles_n) * TILE_M, i0 = (idx_t)(tile % tiles_n) * TILE_N;
+    const int all_steps = (int)((terms + TILE_K - 1) / TILE_K);
+#if PARTS
+    const int first_step = (int)get_group_id(2) * steps_per_part;
+    const int steps = min(steps_per_part, all_steps - first_step);
+#else
+    const int first_step = 0, steps = all_steps;
+#endif
+    idx_t term = first_step * (idx_t)TILE_K;
+    const idx_t top = k / window.size[2] * (idx_t)window.dilation[1] - window.begin[1];
+    const idx_t left = k % window.size[2] * (idx_t)window.dilation[2] - window.begin[2];
+#if !POINTWISE
+    idx_t n[RIGHT_SHARE], h[RIGHT_SHARE], w[RIGHT_SHARE];  // of the terms that it copies
+    _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) {
+        const idx_t at = term + RIGHT_TERM(j), rest = at / GRAD_DIM(4);
+        w[j] = at % GRAD_DIM(4);
+        h[j] = rest % GRAD_DIM(3);
+        n[j] = rest / GRAD_DIM(3);
+    }
+    const idx_t step_rest = TILE_K / GRAD_DIM(4), step_w = TILE_K % GRAD_DIM(4), step_h = step_rest % GRAD_DIM(3),
+                step_n = step_rest / GRAD_DIM(3);
+#endif
+    const tiles_place all_tiles = TILES_PLACE(tiles);
+
+    MMA_ACCUMULATORS(acc);
+    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+        _Pragma("unroll") for (int j = 0; j < MMA_COLUMNS; ++j) MMA_ZERO(acc, i, j);
+    _Pragma("unroll") for (int s = 0; s < STEPS_AHEAD; ++s) {
+        if (s < steps) COPY_STEP(s)
+        COPY_COMMIT();
+    }
+    int now = 0, later = STEPS_AHEAD;  // stages: multiplied, copied to
+    for (int step = 0; step < steps; ++step) {
+        COPY_WAIT(STEPS_AHEAD - 1);
+        COPY_SHOW();
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (step + STEPS_AHEAD < steps) COPY_STEP(later)
+        COPY_COMMIT();
+        MULTIPLY_TILES(all_tiles, now, step > 0, acc);
+        now = now + 1 == STAGES ? 0 : now + 1;
+        later = later + 1 == STAGES ? 0 : later + 1;
+    }
+    MULTIPLY_LAST(acc)
+
+    __local float* staged = (__local float*)tiles;
+    _Pragma("unroll 1") for (int i_part = 0; i_part < MMA_ROWS * STAGES_OF_SUMS; ++i_part) {
+        const int block = i_part / STAGES_OF_SUMS, part = i_part % STAGES_OF_SUMS;
+        barrier(CLK_LOCAL_MEM_FENCE);
+        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
+            if (i == block) STAGE_SUMS(staged, acc, i, part)
+        barrier(CLK_LOCAL_MEM_FENCE);
+        for (int e = (int)item; e < STAGED_ROWS * (TILE_N / 4); e += MMA_GROUP) {
+            const int row = e / (TILE_N / 4), column = e % (TILE_N / 4) * 4;
+            const idx_t o = o0 + STAGED_ROW(block, part, row), i = i0 + column;
+            if (o >= rows || i >= channels) continue;
+            float4 sum = *(__local float4*)(staged + row * STAGED_PITCH + column);
+#if !MMA_IS_EXACT
+            if (!all(isfinite(sum))) {
+                sum = (float4)(0.0f);
+                const idx_t begin = first_step * (idx_t)TILE_K, end = min(terms, begin + steps * (idx_t)TILE_K);
+                for (idx_t at = begin; at < end; ++at) {
+                    const idx_t rest = at / GRAD_DIM(4), image = rest / GRAD_DIM(3);
+                    const idx_t y = rest % GRAD_DIM(3) * (idx_t)window.stride[1] + top;
+                    const idx_t x = at % GRAD_DIM(4) * (idx_t)window.stride[2] + left;
+                    if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
+                    const float4 right = LOAD_QUAD(
+                        SRC, src, SRC_BASE + ((image * SRC_DIM(3) + y) * SRC_DIM(4) + x) * channels + i);
+                    sum = fma((float4)(LOAD(GRAD, grad, GRAD_BASE + at * rows + o)), right, sum);
+                }
+            }
+#endif
+            const idx_t place = (o * taps + k) * channels + i;
+#if PARTS
+            *(__global float4*)(parts + (size_t)get_group_id(2) * ((size_t)rows * taps * channels) + place) = sum;
+#else
+            STORE_QUAD(DST, dst, DST_BASE + place, sum);
+#endif
+        }
+    }
+}

@@ -1,0 +1,68 @@
+"""Steps of a plan that run as one: they do the same to tensors of other sizes, and none needs another's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import pylayout as pl
+
+SIZES = (5, 300, 1, 4097, 64, 33, 2, 1025, 7, 260, 19, 11, 1024, 3, 129, 6)
+
+
+def values_of(seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(size).astype("f4") for size in SIZES]
+
+
+def events_of(plan: Any, op: str, *given: np.ndarray) -> int:
+    with pl.profile() as profile:
+        plan.run(*given)
+    return sum(event["op"] == op for event in profile.events)
+
+
+def test_updates_of_all_parameters_are_few_launches(opencl_device: str) -> None:
+    g = pl.Graph()
+    parameters = [g.parameter(f"w{i}", value) for i, value in enumerate(values_of(0))]
+    targets = [g.input(f"t{i}", (size,)) for i, size in enumerate(SIZES)]
+    loss = sum((((w - t) * (w - t)).sum() for w, t in zip(parameters, targets, strict=True)), start=parameters[2].sum())
+    g.output(loss, "loss")
+    pl.training.sgd(g, loss, lr=0.1, momentum=0.9)
+    plan = pl.compile(g, device=opencl_device, tune="off")
+    given = values_of(1)
+    weights, velocities = values_of(0), [np.zeros(size, "f4") for size in SIZES]
+    for _ in range(3):
+        plan.run(*given)
+        for i, (w, t) in enumerate(zip(weights, given, strict=True)):
+            velocities[i] = np.float32(0.9) * velocities[i] + 2 * (w - t) + np.float32(i == 2)
+            weights[i] = w - np.float32(0.1) * velocities[i]
+    for i, expected in enumerate(weights):
+        assert np.allclose(plan.state(f"w{i}"), expected, rtol=1e-5, atol=1e-5), SIZES[i]
+    assert events_of(plan, "sgd_step", *given) <= 3
+    joined = [step for step in plan.summary()["steps"] if step.get("op") == "sgd_step"]
+    assert len(joined) == len(SIZES)  # each is still a step of the plan
+
+
+def test_steps_that_need_each_other_run_one_after_the_other(opencl_device: str) -> None:
+    """The same expression of its own result, and of what a step between reads."""
+    g = pl.Graph()
+    xs = [g.input(f"x{i}", (size,)) for i, size in enumerate(SIZES[:4])]
+    step = {"expressions": "y0 = s0 * x0 + 1", "scalars": [1.5]}
+
+    def once(value: Any) -> Any:
+        return g.op("pointwise", [value], **step)
+
+    for i, x in enumerate(xs):
+        y = once(once(once(x)))
+        g.output(y, f"y{i}")
+        g.output(y.sum(), f"s{i}")
+    plan = pl.compile(g, device=opencl_device, tune="off", simplify=False)
+    given = values_of(2)[:4]
+    results = plan.run(*given)
+    for i, x in enumerate(given):
+        expected = x
+        for _ in range(3):
+            expected = np.float32(1.5) * expected + 1
+        assert np.allclose(results[2 * i], expected, rtol=1e-6, atol=1e-5), i
+        assert np.allclose(results[2 * i + 1], expected.sum(), rtol=1e-4), i
