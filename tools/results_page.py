@@ -125,6 +125,21 @@ def gpu_models_table(record: Record) -> Table:
     return by_math_table(record, "network", lambda row: row["ms"]["plan"], peer, "cuDNN")
 
 
+def training_table(record: Record) -> Table:
+    """A row a network, with each engine's time of a step."""
+    engines = list(dict.fromkeys(name for row in record["rows"] for name in row["ms"]))
+    head = ["network", "batch", "math", "optimizer", *(f"{name.replace('torch', 'PyTorch')}, ms" for name in engines)]
+    rows = [
+        [row["network"], str(row["batch"]), row["math"], row.get("optimizer", "")]
+        + [number(row["ms"].get(name)) for name in engines]
+        + [ratio(row.get("ratio"))]
+        for row in record["rows"]
+    ]
+    ratios = [row["ratio"] for row in record["rows"] if "ratio" in row]
+    rows.append(["geometric mean", *[""] * (len(head) - 1), f"**{ratio(mean(ratios))}**"])
+    return [*head, "ratio"], rows
+
+
 def gpu_table(record: Record) -> Table:
     return by_math_table(record, "op", lambda row: row["tflops"], lambda row: row.get("torch_tflops"), "PyTorch")
 
@@ -192,6 +207,7 @@ TABLES: dict[str, Callable[[Record], Table]] = {
     "gpu_models": gpu_models_table,
     "gpu": gpu_table,
     "gpu_memory": gpu_memory_table,
+    "training": training_table,
 }
 
 
