@@ -162,6 +162,7 @@ std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Grap
   plan->context_ = std::move(context);
   plan->graph_ = graph;
   plan->options_ = options;
+  plan->take_states();
   plan->begin(!graph.axes().empty() && graph.kept().empty());
   const MeasuringTime before = measuring_time();
   Compiler(*plan, options).compile();
@@ -189,12 +190,17 @@ std::vector<const GraphOutput*> Plan::results() const {
 
 // ---- kept values ----
 
-// From the graph, which holds them until then, to the device.
+// Copies of the graph, one for each program, would hold them as long as the plan lives.
+void Plan::take_states() {
+  for (size_t k = 0; k < graph_.kept().size(); ++k) states_.push_back(graph_.take_initial(k));
+}
+
+// From where they were given to the device.
 void Plan::place_states() {
-  for (size_t k = 0; k < graph_.kept().size(); ++k) {
-    const TensorDesc& desc = graph_.value(graph_.kept()[k].value).desc;
-    states_.push_back(Tensor::allocate(*home_, desc));
-    context_->runner().convert_into(graph_.take_initial(k), states_.back(), "plan: state");
+  for (size_t k = 0; k < states_.size(); ++k) {
+    const TensorRef given =
+        std::exchange(states_[k], Tensor::allocate(*home_, graph_.value(graph_.kept()[k].value).desc));
+    context_->runner().convert_into(given, states_[k], "plan: state");
   }
   updates_.resize(states_.size());
 }

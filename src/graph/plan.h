@@ -172,7 +172,8 @@ class Plan {
   // `measured`: choices of live runs are not taken, nor of those that were given less time than this plan is.
   Recalled recall(bool measured);
 
-  void place_states();
+  void take_states();                          // from the graph
+  void place_states();                         // on the device
   TensorRef copy_of_state(size_t kept) const;  // taking_turns_ must be held
   size_t kept_index(const std::string& name) const;
 
@@ -182,8 +183,8 @@ class Plan {
   Device* home_ = nullptr;
   int threads_ = 1;
   std::shared_ptr<Conversions> conversions_;
-  // Kept values on the device, by their numbers, and where a run writes those that it updates: then the two change
-  // places, so that a run that fails, or one that another takes the place of, leaves them as they were.
+  // Kept values on the device, by their numbers, and where a run writes what is not updated in place: then the two
+  // change places, so that a run that fails, or one that another takes the place of, leaves them as they were.
   std::vector<TensorRef> states_, updates_;
   mutable std::mutex taking_turns_;  // of runs, where values are kept
   mutable std::mutex changing_;      // guards the body, the trials, and the constants of the graph

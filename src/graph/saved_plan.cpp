@@ -143,7 +143,8 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
   std::string reason;
   const auto devices = plan->context_->devices();
   const bool known = std::any_of(devices.begin(), devices.end(), [&](const auto& d) { return d->name() == device; });
-  plan->graph_ = graphs[0];
+  plan->graph_ = graphs[0];  // which keeps its states, should it have to be compiled anew
+  plan->take_states();
   if (!known) {
     reason = "its device " + device + " is not here";
   } else {
