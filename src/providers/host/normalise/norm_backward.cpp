@@ -1,8 +1,9 @@
 // Kinds batch_norm_training, batch_norm_backward and group_norm_backward: in double, two passes over each channel or
-// group.
+// group.  In channels last the first two have kernels of their own (batch_norm_rows.cpp).
 #include <cmath>
 
 #include "providers/host/common/reference.h"
+#include "providers/host/normalise/batch_norm_rows.h"
 
 namespace pl::host {
 namespace {
@@ -61,6 +62,7 @@ struct TrainingBody {
 };
 
 void list_training(const Op& op, CandidateList& out) {
+  list_training_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const TrainingBody body{op.in(0).with_layout(layout), dense_plain(op.in(1)), op.attributes.number("eps")};
     add_candidate(out, "batch_norm_training", Quality::reference, {body.x, body.parameter, body.parameter},
@@ -108,6 +110,7 @@ struct BatchBody {
 };
 
 void list_batch(const Op& op, CandidateList& out) {
+  list_backward_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const BatchBody body{op.in(0).with_layout(layout), dense_plain(op.in(2)), op.attributes.number("eps")};
     add_candidate(out, "batch_norm_backward", Quality::reference,
