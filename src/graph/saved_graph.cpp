@@ -29,14 +29,18 @@ std::string sizes_text(const std::vector<SizeExpression>& sizes) {
 // ---- writing ----
 
 size_t GraphWriter::append(const TensorRef& tensor) {
-  const auto [place, added] =
-      places_.try_emplace(tensor.get(), (data_.size() + kAlignment - 1) / kAlignment * kAlignment);
-  if (!added) return place->second;
+  const auto [place, added] = places_.try_emplace(tensor.get(), 0);
+  if (added) place->second = append_copy(tensor);
+  return place->second;
+}
+
+size_t GraphWriter::append_copy(const TensorRef& tensor) {
+  const size_t place = (data_.size() + kAlignment - 1) / kAlignment * kAlignment;
   const TensorDesc& desc = tensor->desc();
   const size_t bytes = size_t(desc.elements()) * size_of(desc.dtype);
-  data_.resize(place->second + bytes);
-  if (bytes) context_.read(tensor, data_.data() + place->second, bytes);
-  return place->second;
+  data_.resize(place + bytes);
+  if (bytes) context_.read(tensor, data_.data() + place, bytes);
+  return place;
 }
 
 std::string GraphWriter::write(const Graph& graph, const std::function<TensorRef(size_t)>& state) {
@@ -45,7 +49,7 @@ std::string GraphWriter::write(const Graph& graph, const std::function<TensorRef
     const Value& value = graph.value(input.value);
     if (input.kept >= 0) {
       text += record("state", input.value, value.name, name_of(value.desc.dtype), joined(value.desc.shape.vector()),
-                     append(state(size_t(input.kept))), int(graph.kept()[size_t(input.kept)].parameter));
+                     append_copy(state(size_t(input.kept))), int(graph.kept()[size_t(input.kept)].parameter));
       continue;
     }
     std::string axes;

@@ -34,7 +34,8 @@ class GraphWriter {
   const std::string& data() const { return data_; }
 
  private:
-  size_t append(const TensorRef& tensor);
+  size_t append(const TensorRef& tensor);       // once, and where it lies; it lives as long as this
+  size_t append_copy(const TensorRef& tensor);  // where it lies; it may be gone then
 
   Context& context_;
   std::string data_;
