@@ -44,8 +44,9 @@ def _stand_ins() -> None:
         return None
 
     for name in ("torchvision.extension", "torchvision.ops.boxes", "torchvision.ops.roi_align"):
-        sys.modules[name]._assert_has_ops = nothing
-    torchvision.extension._has_ops = lambda: True
+        module: Any = sys.modules[name]
+        module._assert_has_ops = nothing
+        module._has_ops = lambda: True  # else torchvision's own roi_align in Python, which is not traced
 
     def nms(boxes: Any, scores: Any, iou_threshold: float) -> Any:
         overlap = torchvision.ops.boxes.box_iou(boxes, boxes)
