@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 import pylayout as pl
 import pylayout.ocl
 from pylayout._load import ffi, lib
@@ -25,6 +23,7 @@ from pylayout.context import handle
 
 def cases(size: int, device: str) -> dict[str, Callable[[], Any]]:
     """Calls of common ops on tensors of `size` elements along one dimension."""
+    import torch
 
     def ones(*shape: int) -> torch.Tensor:
         return torch.ones(shape, device=device)
@@ -52,6 +51,8 @@ def cases(size: int, device: str) -> dict[str, Callable[[], Any]]:
 
 def abi_add(size: int) -> Callable[[], Any]:
     """The library's own call of add, on tensors of PyTorch's."""
+    import torch
+
     tensors = [torch.ones(size, device="ocl:0") for _ in range(3)]
     handles = [ffi.cast("pl_tensor", torch.ops.pylayout_ocl.handle(tensor)) for tensor in tensors]
     inputs, outputs = ffi.new("pl_tensor[]", handles[:2]), ffi.new("pl_tensor[]", handles[2:])
@@ -66,6 +67,8 @@ def abi_add(size: int) -> Callable[[], Any]:
 
 def measure(calls: dict[str, Callable[[], Any]], rounds: int, count: int) -> dict[str, float]:
     """Median microseconds of each."""
+    import torch
+
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
@@ -81,6 +84,8 @@ def measure(calls: dict[str, Callable[[], Any]], rounds: int, count: int) -> dic
 
 
 def main() -> None:
+    import torch
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=200)
