@@ -26,6 +26,7 @@ import pylayout.ocl
 # What draws random numbers gives others on another device.
 RANDOM = {"Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "RReLU"}
 STEPS = 4
+IN_BFLOAT16 = {"Muon"}  # whose steps are only as close
 
 
 def _on_host(value: Any) -> Any:
@@ -128,7 +129,8 @@ def wrong_optimizer(info: Any) -> Iterator[str]:
                         torch.randn(3, 2).to(device).requires_grad_(),
                     ]
                     made.append(_steps(info.optim_cls(weights, **options), weights, info.step_requires_closure))
-                torch.testing.assert_close(made[1], made[0], rtol=1e-4, atol=1e-5)
+                near = 1e-2 if info.optim_cls.__name__ in IN_BFLOAT16 else 1e-4
+                torch.testing.assert_close(made[1], made[0], rtol=near, atol=near / 10)
             except Exception as error:
                 if len(made) < 1 and chosen:  # options that the CPU refuses, too
                     continue
