@@ -227,10 +227,10 @@ def gather_nd(node: Node) -> Result:
     for i in range(depth):
         part = node.op("slice", index, [i], [i + 1], [index.ndim - 1])
         part = node.op("reshape", part, list(index.shape[:-1]))
-        size = Known(numpy.asarray(sizes[batch + i]))
+        size = Known.of_sizes(sizes[batch + i])
         zero = Known(numpy.asarray(0))
         part = node.op("where", node.op("lt", part, zero), node.op("add", part, size), part)
-        place = node.op("add", place, node.op("mul", part, Known(numpy.asarray(strides[batch + i]))))
+        place = node.op("add", place, node.op("mul", part, Known.of_sizes(strides[batch + i])))
     flat = node.op("reshape", x, [math.prod(sizes), *x.shape[batch + depth :]])
     return node.op("index_select", flat, 0, place)
 
