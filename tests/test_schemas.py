@@ -1,100 +1,248 @@
-"""What schemas say of themselves: names, documentation and defaults that users and generated pages rely on."""
+"""What schemas state of dtypes, results, axes and values is true: each rule against the op itself, over all cases."""
 
-import inspect
-import subprocess
-import sys
-from pathlib import Path
+from __future__ import annotations
 
+import itertools
+from typing import Any
+
+import numpy as np
 import pytest
+from op_cases import CASES, Case, tensor_parameters
 
+import pylayout as pl
 from pylayout import ops
-from pylayout.calls import schemas
+from pylayout._load import check, ffi, lib
+from pylayout.calls import Attributes, attribute_text, schemas
+from pylayout.context import context_handle
+from pylayout.tensor import adopt
 
-NAMES = sorted(schemas())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_schema_is_documented(name):
-    schema = schemas()[name]
-    title, blank, *rest = schema["doc"].split("\n")
-    assert title.endswith(".") and len(title) <= 120 and not blank and rest
-    for parameter in schema["parameters"]:
-        assert parameter["doc"], parameter["name"]
-    text = getattr(ops, name).__doc__
-    assert text.startswith(title[:60]) and max(map(len, text.split("\n"))) <= 120
-    for parameter in schema["parameters"]:
-        assert f"\n    {parameter['name']} (" in text
+CASE_IDS = [case.name for case in CASES]
+DTYPES = ["f32", "f16", "bf16", "s8", "u8", "s32", "s64", "bool"]
+STORED = {"f32": np.float32, "f64": np.float32, "s64": np.int64, "s32": np.int32, "u8": np.uint8, "s8": np.int8}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_signature_is_the_schema(name):
-    signature = inspect.signature(getattr(ops, name))
-    names = [parameter["name"] for parameter in schemas()[name]["parameters"]]
-    assert list(signature.parameters) == [*names, "layout", "device"]
+def inputs_of(case: Case, count: int) -> list[dict[str, Any]]:
+    """The parameter of each input."""
+    parameters = [p for p in schemas()[case.op]["parameters"] if p["kind"] != "attribute"]
+    return parameters * count if case.variadic else parameters[:count]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_string_defaults_are_among_the_choices(name):
-    for parameter in schemas()[name]["parameters"]:
-        if parameter.get("type") != "string":
-            continue  # words in place of numbers
-        if parameter.get("choices") and not parameter["required"] and parameter["default"] is not None:
-            assert parameter["default"] in parameter["choices"]
+def dtype_of(array: np.ndarray) -> str:
+    return {"b": "bool", "i": f"s{8 * array.itemsize}", "u": "u8", "f": "f32"}[array.dtype.kind]
 
 
-def test_activations_are_the_unary_ops():
-    (choices,) = (p["choices"] for p in schemas()["conv2d"]["parameters"] if p["name"] == "activation")
-    unary = {name for name, schema in schemas().items() if schema["kind"] == "unary"}
-    assert set(choices) - {"gelu_erf", "gelu_tanh"} == unary - {"logical_not", "isnan", "isinf"}
+def value_of(case: Case, attribute: str) -> Any:
+    for parameter in schemas()[case.op]["parameters"]:
+        if parameter["name"] == attribute:
+            return case.attributes.get(attribute, parameter.get("default"))
+    return None
 
 
-def test_signatures_are_those_of_torch():
-    """Positions count where users write them: the first arguments of torch's functions, in its order."""
-    expected = {
-        "conv2d": "x weight bias stride padding dilation groups",
-        "conv_transpose2d": "x weight bias stride padding output_padding groups dilation",
-        "linear": "x weight bias",
-        "max_pool2d": "x kernel_size stride padding dilation ceil_mode",
-        "avg_pool2d": "x kernel_size stride padding ceil_mode count_include_pad",
-        "adaptive_avg_pool2d": "x output_size",
-        "batch_norm": "x running_mean running_var weight bias",
-        "layer_norm": "x normalized_shape weight bias eps",
-        "rms_norm": "x normalized_shape weight eps",
-        "group_norm": "x num_groups weight bias eps",
-        "softmax": "x dim",
-        "leaky_relu": "x negative_slope",
-        "elu": "x alpha",
-        "softplus": "x beta threshold",
-        "clip": "x min max",
-        "prelu": "x weight",
-        "where": "condition x y",
-        "sum": "x dim keepdim",
-        "argmax": "x dim keepdim",
-        "topk": "x k dim largest sorted",
-        "concat": "tensors dim",
-        "pad": "x pad mode value",
-        "index_select": "x dim index",
-        "embedding": "index weight",
-        "gather": "x dim index",
-        "interpolate": "x size scale_factor mode align_corners",
-        "local_response_norm": "x size alpha beta k",
-        "reshape": "x shape",
-        "flatten": "x start_dim end_dim",
-        "permute": "x dims",
-        "transpose": "x dim0 dim1",
-        "squeeze": "x dim",
-        "unsqueeze": "x dim",
-        "split": "x split_size_or_sections dim",
-        "dropout": "x p training",
+def admits(case: Case, dtypes: list[str | None]) -> bool:
+    """Whether the schema's rules take these dtypes."""
+    parameters = inputs_of(case, len(dtypes))
+    names = [p["name"] for p in parameters]
+    for parameter, dtype in zip(parameters, dtypes, strict=True):
+        if dtype is None or dtype in parameter["dtypes"]:
+            continue
+        like = dtypes[names.index(parameter["like"])] if parameter["like"] in names else dtype
+        if not parameter["like"] or like not in (None, dtype):
+            return False
+    for rule in schemas()[case.op]["restrictions"]:
+        given = dtypes[names.index(rule["input"])] if rule["input"] in names else None
+        if given is not None and value_of(case, rule["attribute"]) in rule["values"] and given not in rule["dtypes"]:
+            return False
+    return True
+
+
+def results_of(case: Case, dtypes: list[str | None]) -> list[dict[str, Any]]:
+    names = [p["name"] for p in inputs_of(case, len(dtypes))]
+    given = {name for name, dtype in zip(names, dtypes, strict=True) if dtype is not None}
+    return [r for r in schemas()[case.op]["results"] if not r["only_with"] or r["only_with"] in given]
+
+
+def result_dtypes(case: Case, dtypes: list[str | None], count: int) -> list[str]:
+    """What the rules say of the results."""
+    names = [p["name"] for p in inputs_of(case, len(dtypes))]
+    known = dict(zip(reversed(names), reversed(dtypes), strict=True))  # of a list the first
+    rules = results_of(case, dtypes)
+    if rules[-1]["many"]:
+        rules = rules + [rules[-1]] * (count - len(rules))
+    found = []
+    for rule in rules:
+        named = value_of(case, rule["dtype_attribute"]) if rule["dtype_attribute"] else None
+        taken = [known[name] for name in rule["dtype_inputs"] if known.get(name) is not None]
+        found.append(pl.dtypes.dtype_of(named).name if named else taken[0] if taken else rule["dtype"])
+    return found
+
+
+def as_list(result: Any) -> list[Any]:
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+def in_graph(case: Case, tensors: list[np.ndarray | None], dtypes: list[str | None]) -> list[Any]:
+    """The op's results in a graph whose inputs are of these dtypes."""
+    graph = pl.Graph()
+    values = [
+        None if t is None else graph.input(f"x{i}", t.shape, dtype=str(dtype))
+        for i, (t, dtype) in enumerate(zip(tensors, dtypes, strict=True))
+    ]
+    arguments = [values] if case.variadic else values
+    return as_list(graph.op(case.op, *arguments, **case.attributes))
+
+
+def test_every_schema_has_rules_for_its_results() -> None:
+    assert [name for name, schema in schemas().items() if not schema["results"]] == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_dtypes_follow_the_rules(case: Case) -> None:
+    """Each input in each dtype, alone and with those that go with it: taken or refused, and the results' dtypes."""
+    tensors = case.make()
+    own = [None if t is None else dtype_of(t) for t in tensors]
+    parameters = inputs_of(case, len(tensors))
+    assert admits(case, own), "the case itself"
+    for place, dtype in itertools.product(range(len(tensors)), DTYPES):
+        if tensors[place] is None:
+            continue
+        alone = [dtype if i == place else known for i, known in enumerate(own)]
+        together = [
+            dtype if known is not None and parameters[place]["name"] in (p["name"], p["like"]) else known
+            for p, known in zip(parameters, own, strict=True)
+        ]
+        for asked in (alone, together):
+            if not admits(case, asked):
+                with pytest.raises((pl.UnsupportedError, pl.InvalidArgumentError), match="dtype"):
+                    in_graph(case, tensors, asked)
+                continue
+            made = in_graph(case, tensors, asked)
+            assert [value.dtype for value in made] == result_dtypes(case, asked, len(made)), asked
+
+
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_shapes_follow_the_rules(case: Case) -> None:
+    tensors = case.make()
+    made = in_graph(case, tensors, [None if t is None else dtype_of(t) for t in tensors])
+    rules = results_of(case, [None if t is None else "f32" for t in tensors])
+    assert len(made) >= len(rules) if rules[-1]["many"] else len(made) == len(rules)
+    names = [p["name"] for p in inputs_of(case, len(tensors))]
+    for value, rule in zip(made, rules, strict=False):
+        if rule["shape"] == "like":
+            source = tensors[names.index(rule["shape_input"])]
+            assert source is not None and value.shape == source.shape
+        elif rule["shape"] == "broadcast":
+            assert value.shape == np.broadcast_shapes(*[t.shape for t in tensors if t is not None])
+
+
+def batches_apart(case: Case, tensors: list[np.ndarray | None], batched: tuple[int, ...]) -> bool:
+    """Whether a plan runs the images one by one; if so, checks that this changes nothing."""
+    graph = pl.Graph()
+    values: list[Any] = []
+    for i, tensor in enumerate(tensors):
+        known = None if tensor is None else dtype_of(tensor)
+        if tensor is not None and i in batched:
+            values.append(graph.input(f"x{i}", tensor.shape, dtype=str(known)))
+        else:
+            values.append(None if tensor is None else graph.constant(tensor))
+    for k, value in enumerate(as_list(graph.op(case.op, *([values] if case.variadic else values), **case.attributes))):
+        graph.output(value, f"y{k}")
+    given = [tensors[i] for i in batched]
+    try:
+        apart = pl.compile(graph, device="cpu", slice=1, tune="off")
+    except pl.UnsupportedError as problem:
+        assert "cannot be run apart" in str(problem)
+        return False
+    whole = pl.compile(graph, device="cpu", tune="off")
+    for one, all_of_them in zip(apart.run(*given), whole.run(*given), strict=True):
+        expected = np.asarray(all_of_them)
+        if expected.dtype.kind in "biu":
+            np.testing.assert_array_equal(np.asarray(one), expected)
+        else:
+            np.testing.assert_allclose(np.asarray(one), expected, rtol=1e-5, atol=1e-5)
+    return True
+
+
+def test_images_are_apart_where_the_rules_say_so(untuned: Any) -> None:
+    """Every choice of inputs that hold a batch; and every op that has a rule keeps images apart in some case."""
+    found = set()
+    for case in CASES:
+        tensors = case.make()
+        places = [i for i, t in enumerate(tensors) if t is not None and t.ndim]
+        for size in sorted({tensors[i].shape[0] for i in places if tensors[i].shape[0] > 1}):  # type: ignore[union-attr]
+            alike = [i for i in places if tensors[i].shape[0] == size]  # type: ignore[union-attr]
+            for count in range(1, len(alike) + 1):
+                for batched in itertools.combinations(alike, count):
+                    if batches_apart(case, tensors, batched):
+                        found.add(case.op)
+    stated = {
+        name
+        for name, schema in schemas().items()
+        if schema["elementwise"] or any(p.get("batch", "never") != "never" for p in schema["parameters"])
     }
-    for name, order in expected.items():
-        names = [parameter["name"] for parameter in schemas()[name]["parameters"]]
-        assert " ".join(names[: len(order.split())]) == order
+    assert found <= stated
+    assert stated - found == set(), "no case shows that these keep images apart"
 
 
-@pytest.mark.parametrize("tool", ["ops_stub", "ops_page"])
-def test_what_is_made_from_the_schemas_is_current(tool):
-    """pylayout/ops.pyi and docs/reference/ops/: `python tools/<tool>.py` writes them anew."""
-    path = Path(__file__).parent.parent / "tools" / f"{tool}.py"
-    done = subprocess.run([sys.executable, path, "--check"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def run_into(case: Case, tensors: list[pl.Tensor | None], place: int) -> pl.Tensor:
+    """The op's result, written where input `place` lies."""
+    handles = ffi.new("pl_tensor[]", [ffi.NULL if t is None else t._handle for t in tensors])
+    outputs = ffi.new("pl_tensor[1]", [tensors[place]._handle])  # type: ignore[union-attr]
+    count = ffi.new("size_t *", 1)
+    attributes = Attributes(attribute_text(case.op, case.attributes))
+    check(
+        lib.pl_op_run(
+            context_handle(), case.op.encode(), attributes.handle, handles, len(tensors), outputs, 1, count
+        )
+    )
+    return tensors[place]  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if any(r["may_overwrite"] for r in schemas()[c.op]["results"])],
+                         ids=lambda case: case.name)
+def test_a_result_may_lie_where_an_input_lay(case: Case, device: str) -> None:
+    tensors = case.make()
+    names = [p["name"] for p in inputs_of(case, len(tensors))]
+    fresh = [None if t is None else pl.asarray(t, device=device) for t in tensors]
+    expected = as_list(case.call(ops, fresh))
+    if len(expected) != 1:
+        return
+    for name in schemas()[case.op]["results"][0]["may_overwrite"]:
+        for place in [i for i, own in enumerate(names) if own == name]:
+            given = [None if t is None else pl.asarray(np.array(t), device=device, copy=True) for t in tensors]
+            source = given[place]
+            if source is None or (source.shape, source.dtype) != (expected[0].shape, expected[0].dtype):
+                continue
+            np.testing.assert_allclose(
+                np.asarray(run_into(case, given, place)), np.asarray(expected[0]), rtol=1e-5, atol=1e-5
+            )
+
+
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_values_follow_the_rules(case: Case) -> None:
+    """same_if_alike, idempotent, renaming, keeps_finite and zeros."""
+    schema = schemas()[case.op]
+    tensors = case.make()
+    results = [np.asarray(r) for r in as_list(case.call(ops, tensors))]
+    x, y = tensors[0], results[0]
+    if x is None:
+        return
+    if schema["same_if_alike"] and len(results) == 1 and x.shape == y.shape and x.dtype == y.dtype:
+        np.testing.assert_array_equal(x, y)
+    if schema["idempotent"]:
+        np.testing.assert_array_equal(np.asarray(case.call(ops, [y])), y)
+    if schema["renaming"] == "shape":
+        np.testing.assert_array_equal(x.ravel(), y.ravel())
+    if schema["renaming"] in ("order", "repeat"):
+        np.testing.assert_array_equal(np.unique(x), np.unique(y))
+    if schema["renaming"] == "order":
+        assert x.size == y.size
+    finite = [t is None or t.dtype.kind != "f" or bool(np.isfinite(t).all()) for t in tensors]
+    if schema["keeps_finite"] and all(finite) and value_of(case, "activation") is None:
+        assert all(r.dtype.kind != "f" or np.isfinite(r).all() for r in results)
+    if schema["zeros"] == "unknown" or value_of(case, "activation") is not None:
+        return
+    parameters = inputs_of(case, len(tensors))
+    data = [i for i, p in enumerate(parameters) if tensors[i] is not None and not p["selects"]]
+    for places in [data] if schema["zeros"] == "where_all" else [[i] for i in data]:
+        zeroed = [t if t is None or i not in places else np.zeros_like(t) for i, t in enumerate(tensors)]
+        assert all(not np.asarray(r).any() for r in as_list(case.call(ops, zeroed)))

@@ -23,6 +23,64 @@ const char* name_of(Parameter::Kind kind) {
   return "";
 }
 
+std::vector<std::string> names_of(DTypes dtypes) {
+  std::vector<std::string> names;
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (dtypes.has(DType(i))) names.push_back(pl::name_of(DType(i)));
+  return names;
+}
+
+const char* name_of(Batch batch) {
+  constexpr const char* names[] = {"never", "always", "broadcast"};
+  return names[size_t(batch)];
+}
+
+const char* name_of(AxisRule::Meaning meaning) {
+  constexpr const char* names[] = {"along", "order", "offsets", "sizes", "last"};
+  return names[size_t(meaning)];
+}
+
+const char* name_of(Renaming renaming) {
+  constexpr const char* names[] = {"none", "shape", "order", "part", "repeat"};
+  return names[size_t(renaming)];
+}
+
+const char* name_of(Zeros zeros) {
+  constexpr const char* names[] = {"unknown", "where_all", "where_any"};
+  return names[size_t(zeros)];
+}
+
+const char* name_of(Result::Shape shape) {
+  constexpr const char* names[] = {"inferred", "like", "broadcast"};
+  return names[size_t(shape)];
+}
+
+void write_result(Json& json, const Result& result) {
+  json.object().field("name", result.name);
+  json.field("dtype_attribute", result.dtype_attribute).field("dtype_inputs", result.dtype_inputs);
+  json.field("dtype", pl::name_of(result.dtype)).field("shape", name_of(result.shape));
+  json.field("shape_input", result.shape_input).field("may_overwrite", result.may_overwrite);
+  json.field("state", result.state).field("only_with", result.only_with).field("many", result.many).end();
+}
+
+void write_rules(Json& json, const Schema& schema) {
+  json.key("results").list();
+  for (const Result& result : schema.results) write_result(json, result);
+  json.end().key("restrictions").list();
+  for (const Restriction& rule : schema.restrictions) {
+    json.object().field("attribute", rule.attribute).field("input", rule.input).field("dtypes", names_of(rule.of));
+    json.key("values").list();
+    for (const AttributeValue& value : rule.values) json.value(value);
+    json.end().end();
+  }
+  json.end().key("axes").list();
+  for (const AxisRule& rule : schema.axes)
+    json.object().field("attribute", rule.attribute).field("meaning", name_of(rule.meaning)).end();
+  json.end().field("elementwise", schema.elementwise).field("renaming", name_of(schema.renaming));
+  json.field("same_if_alike", schema.same_if_alike).field("idempotent", schema.idempotent);
+  json.field("keeps_finite", schema.keeps_finite).field("zeros", name_of(schema.zeros));
+}
+
 void write_parameter(Json& json, const Parameter& parameter) {
   json.object().field("name", parameter.name).field("kind", name_of(parameter.kind)).field("doc", parameter.doc);
   if (parameter.kind == Parameter::Kind::attribute) {
@@ -31,6 +89,8 @@ void write_parameter(Json& json, const Parameter& parameter) {
     if (!parameter.choices.empty()) json.field("choices", parameter.choices);
   } else {
     json.field("role", parameter.role == Role::constant ? "constant" : "data");
+    json.field("dtypes", names_of(parameter.dtypes.of)).field("like", parameter.dtypes.like);
+    json.field("batch", name_of(parameter.batch)).field("selects", parameter.selects);
   }
   json.end();
 }
@@ -45,7 +105,9 @@ std::string schemas_json() {
     for (const auto& [key, value] : schema->constants) json.field(key, value);
     json.end().key("parameters").list();
     for (const Parameter& parameter : schema->parameters) write_parameter(json, parameter);
-    json.end().end();
+    json.end();
+    write_rules(json, *schema);
+    json.end();
   }
   return json.end().str();
 }

@@ -44,8 +44,7 @@ bool is_window(const TensorDesc& desc) { return desc.present && !desc.is_dense()
 bool writes_windows(const Op& op) { return std::any_of(op.outputs.begin(), op.outputs.end(), is_window); }
 // A reorder reads any tensor, so only its result counts.
 bool has_windows(const Op& op) {
-  return writes_windows(op) ||
-         (op.schema->kind != "reorder" && std::any_of(op.inputs.begin(), op.inputs.end(), is_window));
+  return writes_windows(op) || (!op.schema->relayouts && std::any_of(op.inputs.begin(), op.inputs.end(), is_window));
 }
 
 // Whether a candidate takes and gives the windows that the op states.
@@ -144,7 +143,7 @@ std::set<std::string> Catalog::environments() const {
 
 EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
   Op op = asked;
-  if (op.schema->kind != "reorder") {
+  if (!op.schema->relayouts) {
     for (TensorDesc& desc : op.inputs) desc = standardised(desc);
   }
   return find_or_make(op, device, threads);
@@ -152,7 +151,7 @@ EntryRef Catalog::entry(const Op& asked, Device& device, int threads) {
 
 EntryRef Catalog::unlisted(const Op& asked, Device& device, bool every_point) {
   Op op = asked;
-  if (op.schema->kind != "reorder")
+  if (!op.schema->relayouts)
     for (TensorDesc& desc : op.inputs)
       if (!has_windows(asked) || !is_window(desc)) desc = standardised(desc);
   op.math = std::max<Math>(op.math, context_.options().math);
@@ -265,6 +264,9 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
                   candidate.implementation + ": a reference implementation, not used where others exist");
       continue;
     }
+    if (!op.schema->results.empty() && (candidate.in_place & ~op.schema->results[0].overwrites))
+      fail(Code::internal, op.schema->name, ": ", candidate.key(),
+           " writes its result where an input lies that the schema does not give for that");
     Way way;
     way.key = candidate.key();
     for (const auto& provider : context_.providers())
@@ -308,7 +310,7 @@ std::vector<EntryRef> Catalog::met(const Device& device) {
   std::vector<EntryRef> found;
   std::lock_guard<std::mutex> guard(lock_);
   for (const auto& [key, entry] : entries_)
-    if (entry->device == &device && entry->op.schema->kind != "reorder") found.push_back(entry);
+    if (entry->device == &device && !entry->op.schema->relayouts) found.push_back(entry);
   return found;
 }
 

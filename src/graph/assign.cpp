@@ -225,7 +225,7 @@ class Builder {
     std::vector<std::vector<Place>> places(graph_.values().size());
     for (size_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = graph_.node(i);
-      if (nodes_[i].kind != NodeStates::Kind::op || node.schema->kind != "concat") continue;
+      if (nodes_[i].kind != NodeStates::Kind::op || !node.schema->joins) continue;
       for (size_t k = 0; k < node.inputs.size(); ++k)
         if (!graph_.is_constant(node.inputs[k])) places[size_t(node.inputs[k])].push_back({int(i), k});
     }

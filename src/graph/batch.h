@@ -9,7 +9,7 @@
 namespace pl {
 
 // The size of axis 0 of every input and output, if each slice of the outputs along it follows from the same slice of
-// the inputs alone.  Nothing where that cannot be shown: an op not known here, or one that mixes images.
+// the inputs alone (ops/rules.h, keeps_images_apart).  Nothing where an op mixes images or does not say.
 std::optional<int64_t> batch_of(const Graph& graph);
 
 // The graph for `batch` images; needs batch_of(graph).

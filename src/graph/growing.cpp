@@ -4,6 +4,8 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/activation.h"
+
 namespace pl {
 namespace {
 
@@ -43,12 +45,12 @@ bool is_zero(const Graph& graph, ValueId id) {
   return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
 }
 
-// Whether finite numbers give finite ones, of a quotient where the divisor is not 0.
-bool keeps_finite(const Schema& schema) {
-  static const char* const names[] = {"add", "sub", "mul", "div",  "maximum", "minimum", "where", "cast", "neg",
-                                      "abs", "cos", "sin", "tanh", "sigmoid", "relu",    "floor", "ceil", "round"};
-  return std::any_of(std::begin(names), std::end(names), [&](const char* name) { return schema.name == name; });
+bool has_activation(const Op& op) {
+  const AttributeValue* activation = op.attributes.find("activation");
+  return activation && !std::holds_alternative<None>(*activation);
 }
+
+bool keeps_finite(const Op& op) { return op.schema->keeps_finite && activation_keeps_finite(op); }
 
 int64_t product(const Dims& shape, int begin, int end) {
   int64_t result = 1;
@@ -66,7 +68,7 @@ Growing Growing::of(const Graph& graph) {
     const auto& users = consumers[size_t(input.value)];
     if (input.kept >= 0 || input.axes.empty() || users.size() != 1 || !input.pinned) continue;
     const Node& node = graph.node(size_t(users[0]));
-    if (node.schema->kind != "concat" || node.inputs.size() != 2 || node.inputs[0] != input.value) continue;
+    if (!node.schema->joins || node.inputs.size() != 2 || node.inputs[0] != input.value) continue;
     const Op op = graph.op(node);
     const int dim = int(op.attributes.integer("dim"));
     if (input.axes[size_t(dim)].empty() || !graph.value(input.value).desc.layout.is_plain()) continue;
@@ -178,6 +180,7 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
     const Node& node = graph_.node(n);
     const Op op = graph_.op(node);
     const std::string& kind = node.schema->kind;
+    const Renaming renaming = node.schema->renaming;
     const bool other_attributes = node.attributes.str() != longer.node(n).attributes.str() ||
                                   node.attributes.str() != least.node(n).attributes.str();
     std::vector<int> dims;
@@ -191,39 +194,39 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
     if (joins.count(n)) {
       finite[size_t(result)] = dims[1] < 0;
       if (dims[1] >= 0) refuse(node, "joins two parts that grow");
-    } else if (kind == "reshape" || kind == "permute" || kind == "transpose" || kind == "squeeze" ||
-               kind == "unsqueeze" || kind == "identity") {
+    } else if (renaming == Renaming::shape || renaming == Renaming::order) {
       if (!takes || gives < 0) refuse(node, "follows from the length");
       const Dims &from = graph_.value(x).desc.shape, &to = graph_.value(result).desc.shape;
-      if (kind == "reshape" && (product(from, 0, dims[0]) != product(to, 0, gives) || from[dims[0]] != to[gives]))
+      if (renaming == Renaming::shape &&
+          (product(from, 0, dims[0]) != product(to, 0, gives) || from[dims[0]] != to[gives]))
         refuse(node, "splits or joins the dimension that grows");
       zero[size_t(result)] = of(zero, x);
       finite[size_t(result)] = of(finite, x);
-    } else if (kind == "expand") {
+    } else if (renaming == Renaming::repeat) {
       if (gives < 0) refuse(node, "follows from the length");
       zero[size_t(result)] = of(zero, x);
       finite[size_t(result)] = of(finite, x);
     } else if (other_attributes) {
       refuse(node, "has attributes that follow from the length");
-    } else if (kind == "unary" || kind == "binary" || kind == "where" || kind == "cast" || kind == "pointwise") {
-      const std::string& name = node.schema->name;
-      bool all_zero = kind == "where", any_zero = false, all_finite = keeps_finite(*node.schema);
+    } else if (is_elementwise(op)) {
+      bool all_zero = true, any_zero = false, all_finite = keeps_finite(op), others_known = true;
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         const ValueId id = node.inputs[k];
-        if (kind == "where" && k == 0) continue;
+        const Parameter& parameter = node.schema->input_parameter(int(k));
+        if (id == kNoValue || parameter.selects) continue;
         all_zero = all_zero && (of(zero, id) || is_zero(graph_, id));
         any_zero = any_zero || of(zero, id);
-        if (dims[k] >= 0) all_finite = all_finite && of(finite, id) && (name != "div" || k == 0);
+        if (dims[k] < 0) continue;
+        all_finite = all_finite && of(finite, id) && !parameter.nonzero;
+        others_known = others_known && of(zero, id);
       }
-      if (kind == "cast") zero[size_t(result)] = of(zero, x);
-      if (kind == "where") zero[size_t(result)] = all_zero;
-      // The other factor may be infinite there, unless it is the same for all places.
-      if (name == "mul" && any_zero)
-        zero[size_t(result)] =
-            dims.size() == 2 && (dims[0] < 0 || dims[1] < 0 || (of(zero, node.inputs[0]) && of(zero, node.inputs[1])));
+      // Another factor may be infinite there, unless it is the same for all places.
+      const bool one_grows = std::count_if(dims.begin(), dims.end(), [](int dim) { return dim >= 0; }) == 1;
+      if (!has_activation(op))
+        zero[size_t(result)] = (node.schema->zeros == Zeros::where_all && all_zero) ||
+                               (node.schema->zeros == Zeros::where_any && any_zero && (one_grows || others_known));
       finite[size_t(result)] = all_finite || zero[size_t(result)];
-    } else if (kind == "softmax" && node.schema->name == "softmax") {
-      if (int(op.attributes.integer("dim")) != dims[0]) continue;
+    } else if (node.schema->name == "softmax" && int(op.attributes.integer("dim")) == dims[0]) {
       const TensorDesc& desc = graph_.value(x).desc;
       if (!of(finite, x)) refuse(node, "is of numbers that may be none for places that are not used");
       if (desc.dtype != DType::f32) refuse(node, "is of ", name_of(desc.dtype), ", expected f32");
@@ -243,11 +246,8 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
         if (!none) refuse(node, "sums over places that are not used");
       }
       if (node.inputs.size() > 2) refuse(node, "has something fused to it");
-      finite[size_t(result)] =
-          (dims[0] < 0 || of(finite, node.inputs[0])) && (dims[1] < 0 || of(finite, node.inputs[1]));
-    } else if (kind == "linear" && dims[0] >= 0 && dims[0] + 1 < graph_.value(x).desc.rank() &&
-               std::count_if(dims.begin(), dims.end(), [](int dim) { return dim >= 0; }) == 1) {
-      finite[size_t(result)] = of(finite, x);
+      finite[size_t(result)] = (dims[0] < 0 || of(finite, node.inputs[0])) &&
+                               (dims[1] < 0 || of(finite, node.inputs[1])) && keeps_finite(op);
     } else if (kind == "attention") {
       const int rank = graph_.value(x).desc.rank(), last = rank - 1;
       if (dims[0] >= 0 || dims[1] != rank - 2 || dims[2] != rank - 2 || op.attributes.flag("is_causal"))
@@ -266,7 +266,9 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
       changes.push_back({n, {x, node.inputs[1], node.inputs[2], made}});
     } else if (kind == "gather" && dims[0] < 0) {  // rows by positions
       finite[size_t(result)] = true;
-    } else if (kind == "reduce" && gives >= 0) {  // over other dimensions
+    } else if (gives >= 0 && dims[0] >= 0 && keeps_apart(op, dims[0]) &&
+               std::all_of(dims.begin() + 1, dims.end(), [](int dim) { return dim < 0; })) {
+      finite[size_t(result)] = keeps_finite(op) && of(finite, x);
     } else {
       refuse(node, "takes what grows, which is not known to keep its places apart");
     }

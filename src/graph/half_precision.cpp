@@ -38,7 +38,6 @@ class Retyper {
     for (const GraphOutput& output : old_.outputs())
       made_.output(in_dtype(output.value, old_.value(output.value).desc.dtype), output.name, output.layout);
     made_.adopt_kept(old_, places_);
-    made_.tidy();  // what was tried and not kept
     return std::move(made_);
   }
 
@@ -86,28 +85,32 @@ class Retyper {
     if (is_cast(node)) {  // of its input as it is: what was counted, indices say, keeps its 24 bits
       const DType from = now(node.inputs[0]);
       outputs = made_.add(cast_, attributes_of(node, from), {in_dtype(node.inputs[0], from)}, node.name);
-    } else if (!add_held(node, outputs)) {
+    } else {
+      const Attributes attributes = attributes_of(node, DType::f32);
+      const bool hold = may_hold(node, attributes);
       std::vector<ValueId> inputs;
-      for (ValueId id : node.inputs)
-        inputs.push_back(in_dtype(id, id == kNoValue ? DType::f32 : old_.value(id).desc.dtype));
-      outputs = made_.add(*node.schema, node.attributes, inputs, node.name);
+      for (ValueId id : node.inputs) {
+        const DType dtype = id == kNoValue ? DType::f32 : old_.value(id).desc.dtype;
+        inputs.push_back(in_dtype(id, hold ? held(dtype) : dtype));
+      }
+      outputs = made_.add(*node.schema, hold ? attributes : node.attributes, inputs, node.name);
     }
     for (size_t k = 0; k < outputs.size(); ++k) places_[size_t(node.outputs[k])] = outputs[k];
   }
 
-  // False where one of the arguments cannot be held so, or where a result would become another dtype than it is held
-  // as.
-  bool add_held(const Node& node, std::vector<ValueId>& outputs) {
-    try {
-      std::vector<ValueId> inputs;
-      for (ValueId id : node.inputs)
-        inputs.push_back(in_dtype(id, id == kNoValue ? DType::f32 : held(old_.value(id).desc.dtype)));
-      outputs = made_.add(*node.schema, attributes_of(node, DType::f32), inputs, node.name);
-    } catch (const Error&) {
-      return false;
+  // Whether the schema's rules admit the arguments held so, and give results of their dtypes or of those that they are
+  // held as.
+  bool may_hold(const Node& node, const Attributes& attributes) const {
+    Op op;
+    op.schema = node.schema;
+    op.attributes = complete_attributes(*node.schema, attributes);
+    for (ValueId id : node.inputs) {
+      op.inputs.push_back(id == kNoValue ? TensorDesc() : old_.value(id).desc);
+      op.inputs.back().dtype = held(op.inputs.back().dtype);
     }
-    for (size_t k = 0; k < outputs.size(); ++k) {
-      const DType was = old_.value(node.outputs[k]).desc.dtype, is = made_.value(outputs[k]).desc.dtype;
+    if (!takes_dtypes(op)) return false;
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      const DType was = old_.value(node.outputs[k]).desc.dtype, is = result_dtype(op, int(k));
       if (is != was && is != held(was)) return false;
     }
     return true;

@@ -16,7 +16,7 @@ std::vector<Phase> phases_of(const Graph& graph) {
   for (const GraphOutput& output : graph.outputs()) (output.kept < 0 ? needed : stored)[size_t(output.value)] = true;
   for (size_t i = graph.nodes().size(); i-- > 0;) {
     const Node& node = graph.node(i);
-    bool forward = false, update = node.schema->kind == "optimizer_step";
+    bool forward = false, update = node.schema->updates_states();
     for (ValueId id : node.outputs) {
       forward = forward || needed[size_t(id)];
       update = update || stored[size_t(id)];

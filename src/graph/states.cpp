@@ -99,7 +99,7 @@ class Lister {
   void find_windows() {
     for (size_t i = graph_.nodes().size(); i-- > 0;) {
       const Node& node = graph_.node(i);
-      if (node.schema->kind != "concat") continue;
+      if (!node.schema->joins) continue;
       const Op op = graph_.op(node);
       const auto& outer = windows_[size_t(node.outputs[0])];
       std::map<ValueId, std::vector<TensorDesc>> found;
@@ -208,7 +208,7 @@ class Lister {
     if (result.states.empty())
       fail(Code::unsupported, catalog.why_nothing_runs(*result.entry, "node \"" + node.name + "\""));
     if (!result.device->host_memory()) return;
-    if (op.schema->kind == "concat")
+    if (op.schema->joins)
       add_in_place_concat(node, op, result);
     else if (options_.windows)
       add_windowed(node, op, result);

@@ -1,5 +1,6 @@
 #include "graph/trainable.h"
 
+#include "ops/activation.h"
 #include "ops/gradient.h"
 
 namespace pl {
@@ -45,9 +46,7 @@ class Trainer {
   bool is_weight(const Node& node, size_t k) const {
     const Value& value = old_.value(node.inputs[k]);
     if (!value.constant || !is_floating(value.desc.dtype) || value.desc.elements() < 2) return false;
-    if (node.schema->role_of(int(k)) == Role::constant) return true;
-    const std::string& name = node.schema->name;
-    return node.schema->kind == "matmul" || name == "batch_norm_training" || name == "add" || name == "sub" || name == "mul" || name == "div";
+    return node.schema->input_parameter(int(k)).trainable;
   }
 
   // A constant is a constant or a parameter wherever it is used: the first use decides.
@@ -103,34 +102,11 @@ class Trainer {
     ValueId y = made[0];
     if (const AttributeValue* activation = op.attributes.find("activation");
         std::holds_alternative<std::string>(*activation)) {
-      const UnaryAttributes unary = unary_attributes(op);
+      const UnaryCall unary = unary_call(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
+                                         op.attributes.number("activation_beta"));
       y = add(unary.op.c_str(), unary.attributes, {y}, node.name)[0];
     }
     places_[size_t(node.outputs[0])] = y;
-  }
-
-  // The activation of an op as an op of its own.
-  struct UnaryAttributes {
-    std::string op;
-    Attributes attributes;
-  };
-  static UnaryAttributes unary_attributes(const Op& op) {
-    const std::string& name = op.attributes.text("activation");
-    const double alpha = op.attributes.number("activation_alpha"), beta = op.attributes.number("activation_beta");
-    if (name == "gelu_erf" || name == "gelu_tanh")
-      return {"gelu", attributes_of({{"approximate", std::string(name == "gelu_tanh" ? "tanh" : "none")}})};
-    const char* const of_alpha = name == "leaky_relu"  ? "negative_slope"
-                                 : name == "clip"      ? "min"
-                                 : name == "softplus"  ? "beta"
-                                 : name == "threshold" ? "threshold"
-                                                       : "alpha";
-    const char* const of_beta = name == "clip" ? "max" : name == "softplus" ? "threshold" : "value";
-    UnaryAttributes result{name, {}};
-    for (const Parameter& parameter : find_schema(name)->parameters) {
-      if (parameter.name == of_alpha) result.attributes.set(of_alpha, alpha);
-      if (parameter.name == of_beta && parameter.name != of_alpha) result.attributes.set(of_beta, beta);
-    }
-    return result;
   }
 
   const Graph& old_;

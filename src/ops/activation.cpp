@@ -11,53 +11,55 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 }  // namespace
 
 const std::vector<UnaryFunction>& unary_functions() {
+  using namespace unary;
   static const std::vector<UnaryFunction> functions = {
-      {"relu", "max(x, 0)", 0, 0, true},
-      {"relu6", "min(max(x, 0), 6)", 0, 0, true},
-      {"leaky_relu", "x if x > 0 else alpha * x", 0.01},
-      {"elu", "x if x > 0 else alpha * (exp(x) - 1)", 1},
-      {"selu", "1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))"},
-      {"gelu_erf", "x / 2 * (1 + erf(x / sqrt(2)))"},
-      {"gelu_tanh", "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))"},
-      {"silu", "x / (1 + exp(-x))"},
-      {"hardswish", "x * min(max(x / 6 + 1/2, 0), 1)"},
-      {"hardsigmoid", "min(max(x / 6 + 1/2, 0), 1)"},
-      {"sigmoid", "1 / (1 + exp(-x))"},
-      {"tanh", "tanh(x)"},
-      {"clip", "min(max(x, alpha), beta)", -kInfinity, kInfinity, true},
-      {"softplus", "x if alpha * x > beta else log(1 + exp(alpha * x)) / alpha", 1, 20},
-      {"mish", "x * tanh(log(1 + exp(x)))"},
-      {"softsign", "x / (1 + |x|)"},
-      {"abs", "|x|", 0, 0, true},
-      {"neg", "-x", 0, 0, true},
-      {"exp", "exp(x)"},
+      {"relu", "max(x, 0)", kIntegers | kPostOp | kIdempotent | kFinite},
+      {"relu6", "min(max(x, 0), 6)", kIntegers | kPostOp | kIdempotent | kFinite},
+      {"leaky_relu", "x if x > 0 else alpha * x", kPostOp | kFinite, 0.01, 0, "negative_slope"},
+      {"elu", "x if x > 0 else alpha * (exp(x) - 1)", kPostOp | kFinite, 1, 0, "alpha"},
+      {"selu", "1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))", kFinite},
+      {"gelu_erf", "x / 2 * (1 + erf(x / sqrt(2)))", kPostOp | kFinite},
+      {"gelu_tanh", "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))", kPostOp | kFinite},
+      {"silu", "x / (1 + exp(-x))", kPostOp | kFinite},
+      {"hardswish", "x * min(max(x / 6 + 1/2, 0), 1)", kPostOp | kFinite},
+      {"hardsigmoid", "min(max(x / 6 + 1/2, 0), 1)", kPostOp | kFinite},
+      {"sigmoid", "1 / (1 + exp(-x))", kPostOp | kFinite},
+      {"tanh", "tanh(x)", kPostOp | kFinite},
+      {"clip", "min(max(x, alpha), beta)", kIntegers | kPostOp, -kInfinity, kInfinity, "min", "max"},
+      {"softplus", "x if alpha * x > beta else log(1 + exp(alpha * x)) / alpha", kPostOp | kDivides | kFinite, 1, 20,
+       "beta", "threshold"},
+      {"mish", "x * tanh(log(1 + exp(x)))", kPostOp | kFinite},
+      {"softsign", "x / (1 + |x|)", kFinite},
+      {"abs", "|x|", kIntegers | kPostOp | kIdempotent | kFinite},
+      {"neg", "-x", kIntegers | kPostOp | kFinite},
+      {"exp", "exp(x)", kPostOp},
       {"log", "ln(x)"},
       {"sqrt", "sqrt(x)"},
       {"rsqrt", "1 / sqrt(x)"},
       {"reciprocal", "1 / x"},
-      {"square", "x * x", 0, 0, true},
-      {"sin", "sin(x)"},
-      {"cos", "cos(x)"},
-      {"erf", "erf(x) = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt"},
-      {"floor", "the largest integer not above x", 0, 0, true},
-      {"ceil", "the smallest integer not below x", 0, 0, true},
-      {"round", "the nearest integer, halves to the even one", 0, 0, true},
-      {"sign", "-1, 0 or 1; NaN for NaN", 0, 0, true},
-      {"trunc", "the nearest integer toward zero", 0, 0, true},
+      {"square", "x * x", kIntegers | kPostOp},
+      {"sin", "sin(x)", kFinite},
+      {"cos", "cos(x)", kFinite},
+      {"erf", "erf(x) = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt", kFinite},
+      {"floor", "the largest integer not above x", kIntegers | kIdempotent | kFinite},
+      {"ceil", "the smallest integer not below x", kIntegers | kIdempotent | kFinite},
+      {"round", "the nearest integer, halves to the even one", kIntegers | kIdempotent | kFinite},
+      {"sign", "-1, 0 or 1; NaN for NaN", kIntegers | kIdempotent | kFinite},
+      {"trunc", "the nearest integer toward zero", kIntegers | kIdempotent | kFinite},
       {"tan", "tan(x)"},
       {"asin", "arcsin(x), in [-pi/2, pi/2]"},
       {"acos", "arccos(x), in [0, pi]"},
-      {"atan", "arctan(x), in [-pi/2, pi/2]"},
+      {"atan", "arctan(x), in [-pi/2, pi/2]", kFinite},
       {"sinh", "(exp(x) - exp(-x)) / 2"},
       {"cosh", "(exp(x) + exp(-x)) / 2"},
-      {"asinh", "ln(x + sqrt(x^2 + 1))"},
+      {"asinh", "ln(x + sqrt(x^2 + 1))", kFinite},
       {"acosh", "ln(x + sqrt(x^2 - 1))"},
       {"atanh", "ln((1 + x) / (1 - x)) / 2"},
-      {"celu", "x if x > 0 else alpha * (exp(x / alpha) - 1)", 1},
-      {"threshold", "beta if x <= alpha else x"},
-      {"logical_not", "x == 0", 0, 0, true, false},
-      {"isnan", "x != x", 0, 0, false, false},
-      {"isinf", "|x| == infinity", 0, 0, false, false},
+      {"celu", "x if x > 0 else alpha * (exp(x / alpha) - 1)", kDivides, 1, 0, "alpha"},
+      {"threshold", "beta if x <= alpha else x", 0, 0, 0, "threshold", "value"},
+      {"logical_not", "x == 0", kIntegers | kBoolean},
+      {"isnan", "x != x", kBoolean},
+      {"isinf", "|x| == infinity", kBoolean},
   };
   return functions;
 }
@@ -72,7 +74,7 @@ const UnaryFunction* find_unary_function(std::string_view name) {
 Schema& add_activation(Schema& schema) {
   std::vector<std::string> choices = {"gelu"};
   for (const UnaryFunction& function : unary_functions())
-    if (function.activation) choices.push_back(function.name);
+    if (!function.is(unary::kBoolean)) choices.push_back(function.name);
   return schema.attribute("activation", AttributeType::string, None{},
                           "function applied to the result: the name of a unary op, or None; gelu is gelu_erf",
                           std::move(choices));
@@ -88,21 +90,49 @@ Schema& add_activation_parameters(Schema& schema) {
                  "that op");
 }
 
-void infer_activation(Op& op, DType result) {
+std::vector<AttributeValue> activations_of_floats() {
+  std::vector<AttributeValue> names{std::string("gelu")};
+  for (const UnaryFunction& function : unary_functions())
+    if (!function.is(unary::kIntegers)) names.push_back(std::string(function.name));
+  return names;
+}
+
+void infer_activation(Op& op) {
   check_not_nan(op, "activation_alpha");
   check_not_nan(op, "activation_beta");
   double alpha = 0, beta = 0;
   if (!op.attributes.is_none("activation")) {
     const UnaryFunction* function = find_unary_function(op.attributes.text("activation"));
     check(op, function != nullptr, Code::internal, "activation ", op.attributes.text("activation"), " is not listed");
-    check(op, is_floating(result) || (function->integers && result != DType::boolean), Code::unsupported, "activation ",
-          function->name, " is not defined on the result's dtype ", name_of(result));
     op.attributes.set("activation", std::string(function->name));
     alpha = function->alpha;
     beta = function->beta;
   }
   if (op.attributes.is_none("activation_alpha")) op.attributes.set("activation_alpha", alpha);
   if (op.attributes.is_none("activation_beta")) op.attributes.set("activation_beta", beta);
+}
+
+bool activation_keeps_finite(const Op& op) {
+  const AttributeValue* name = op.attributes.find("activation");
+  const auto* text = name ? std::get_if<std::string>(name) : nullptr;
+  return !text || find_unary_function(*text)->is(unary::kFinite);
+}
+
+UnaryCall unary_call(const std::string& name, double alpha, double beta) {
+  if (name == "gelu_erf") return {"gelu", {}};
+  UnaryCall call{name, {}};
+  if (name == "gelu_tanh") {
+    call.op = "gelu";
+    call.attributes.set("approximate", std::string("tanh"));
+  }
+  const UnaryFunction& function = *find_unary_function(name);
+  // An infinite default stands for None.
+  const auto set = [&](const char* key, double value, double fallback) {
+    if (key && !(std::isinf(value) && value == fallback)) call.attributes.set(key, value);
+  };
+  set(function.alpha_name, alpha, function.alpha);
+  set(function.beta_name, beta, function.beta);
+  return call;
 }
 
 }  // namespace pl

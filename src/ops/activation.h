@@ -2,6 +2,7 @@
 // their result.  One list, so that both know the same names.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,13 +11,28 @@
 
 namespace pl {
 
+namespace unary {
+// What holds of a function.
+enum Traits : uint32_t {
+  kIntegers = 1,    // also defined on integer dtypes
+  kBoolean = 2,     // its result is bool, so that it is not offered as `activation`
+  kPostOp = 4,      // the fast implementations of all providers apply it to results that they hold in registers
+  kIdempotent = 8,  // f(f(x)) = f(x)
+  kFinite = 16,     // finite where its argument is
+  kDivides = 32,    // alpha must be finite and not 0
+};
+}  // namespace unary
+
 struct UnaryFunction {
   const char* name;     // "leaky_relu"
   const char* formula;  // of x, with alpha and beta: "max(x, 0) + alpha * min(x, 0)"
-  double alpha = 0;     // defaults of the function's parameters; 0 where it has none
+  uint32_t traits = 0;
+  double alpha = 0;  // defaults of the function's parameters; 0 where it has none
   double beta = 0;
-  bool integers = false;   // also defined on integer dtypes
-  bool activation = true;  // false: not offered as `activation` (its result is of another dtype)
+  const char* alpha_name = nullptr;  // what the op calls them; null: it has none
+  const char* beta_name = nullptr;
+
+  bool is(unary::Traits trait) const { return traits & trait; }
 };
 
 const std::vector<UnaryFunction>& unary_functions();
@@ -34,7 +50,18 @@ std::string slope_by_result(std::string_view function, double alpha);
 Schema& add_activation(Schema& schema);
 Schema& add_activation_parameters(Schema& schema);
 // Makes them canonical: activation None or a name of unary_functions(), alpha and beta floats (the function's own
-// defaults where they were None, 0 without an activation).  `result` is the dtype the activation works on.
-void infer_activation(Op& op, DType result);
+// defaults where they were None, 0 without an activation).
+void infer_activation(Op& op);
+// The values of `activation` that are defined on floats only, for Schema::restrict.
+std::vector<AttributeValue> activations_of_floats();
+// Whether the activation of an op, if it has one, gives finite results for finite arguments.
+bool activation_keeps_finite(const Op& op);
+
+// The op that computes a unary function, and its attributes.
+struct UnaryCall {
+  std::string op;
+  Attributes attributes;
+};
+UnaryCall unary_call(const std::string& function, double alpha, double beta);
 
 }  // namespace pl

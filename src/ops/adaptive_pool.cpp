@@ -8,10 +8,6 @@ namespace {
 constexpr int64_t kKeep = -1;  // in output_size: the input's size
 
 void infer_sizes(Op& op, int spatial, std::vector<int64_t> sizes) {
-  if (op.attributes.text("mode") == "avg")
-    check_float(op, 0);
-  else
-    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
   const Dims& x = op.in(0).shape;
   Dims output{x[0], x[1]};
   for (int i = 0; i < spatial; ++i) {
@@ -23,7 +19,7 @@ void infer_sizes(Op& op, int spatial, std::vector<int64_t> sizes) {
     output.push_back(size);
   }
   op.attributes.set("output_size", sizes);
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 void infer_adaptive(Op& op) {
@@ -72,7 +68,11 @@ Schema adaptive(const char* name, int spatial, bool average) {
   schema.constant("spatial", int64_t(spatial))
       .constant("mode", std::string(average ? "avg" : "max"))
       .tensor("x", concat("(n, c, ", sizes, average ? "), f32, f16 or bf16" : "), any dtype but bool"))
-      .required("output_size", AttributeType::integers, concat("1 or ", spatial, " sizes; -1 keeps the input's"));
+      .of(average ? dtypes::floats : dtypes::numbers)
+      .batched()
+      .required("output_size", AttributeType::integers, concat("1 or ", spatial, " sizes; -1 keeps the input's"))
+      .result(Result("y").like("x"));
+  schema.same_if_alike = true;  // every window is one element
   schema.infer = infer_adaptive;
   schema.gradient = derive;
   schema.flops = flops;
@@ -90,7 +90,11 @@ Schema global(const char* name, bool average) {
                        "network, arXiv 1312.4400."));
   schema.constant("mode", std::string(average ? "avg" : "max"))
       .tensor("x", concat("(n, c, w), (n, c, h, w) or (n, c, d, h, w), ",
-                          average ? "f32, f16 or bf16" : "any dtype but bool"));
+                          average ? "f32, f16 or bf16" : "any dtype but bool"))
+      .of(average ? dtypes::floats : dtypes::numbers)
+      .batched()
+      .result(Result("y").like("x"));
+  schema.same_if_alike = true;  // every window is one element
   schema.infer = infer_global;
   schema.gradient = derive;
   schema.flops = flops;

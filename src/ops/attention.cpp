@@ -13,14 +13,12 @@ constexpr int kMask = 3, kGrad = 3, kMaskOfBackward = 4;
 // Checks inputs and completes attributes; the shape of the result.
 Dims checked_shape(Op& op, int mask_index) {
   check_rank(op, 0, 2, kMaxRank);
-  check_float(op, 0);
   const Dims &q = op.in(0).shape, &k = op.in(1).shape, &v = op.in(2).shape;
   const int rank = q.size(), rows = rank - 2, last = rank - 1;
   const bool grouped = op.attributes.flag("enable_gqa");
   check(op, !grouped || rank >= 3, Code::shape, "q has rank ", rank, ", expected at least 3 where enable_gqa is true");
   for (int i = 1; i < 3; ++i) {
     check_rank(op, i, rank, rank);
-    check_same_dtype(op, i);
     for (int d = 0; d < (grouped ? rows - 1 : rows); ++d)
       check(op, op.in(i).shape[d] == q[d], Code::shape, op.schema->input_parameter(i).name, ".shape is ",
             op.in(i).shape, ", expected ", q[d], " along dimension ", d, " (q has shape ", q, ")");
@@ -39,8 +37,6 @@ Dims checked_shape(Op& op, int mask_index) {
         " (that of k, which has shape ", k, ")");
   if (op.has(mask_index)) {
     const TensorDesc& mask = op.in(mask_index);
-    check(op, mask.dtype == DType::boolean || mask.dtype == op.in(0).dtype, Code::invalid_argument,
-          "attn_mask.dtype is ", name_of(mask.dtype), ", expected bool or ", name_of(op.in(0).dtype), " (q.dtype)");
     Dims scores = q;
     scores[last] = k[rows];
     check(op, mask.rank() <= rank, Code::shape, "attn_mask has rank ", mask.rank(), ", expected at most ", rank);
@@ -63,16 +59,12 @@ Dims checked_shape(Op& op, int mask_index) {
   return output;
 }
 
-void infer(Op& op) {
-  const Dims shape = checked_shape(op, kMask);
-  add_output(op, op.in(0).dtype, shape);
-}
+void infer(Op& op) { add_output(op, checked_shape(op, kMask)); }
 
 void infer_backward(Op& op) {
   const Dims shape = checked_shape(op, kMaskOfBackward);
-  check_same_dtype(op, kGrad);
   check_shape(op, kGrad, shape, "that of the result of scaled_dot_product_attention");
-  for (int i = 0; i < 3; ++i) add_output(op, op.in(0).dtype, op.in(i).shape);
+  for (int i = 0; i < 3; ++i) add_output(op);
 }
 
 // Two products; the exponentials are few against them.
@@ -130,10 +122,20 @@ Schema scaled_dot_product_attention() {
       "torch.nn.functional.scaled_dot_product_attention; one pass over blocks of keys: T. Dao et al., arXiv "
       "2205.14135.");
   schema.tensor("q", "queries (..., l, e), most often (n, heads, l, e); f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .tensor("k", "keys (..., s, e)")
+      .like("q")
+      .batched()
       .tensor("v", "values (..., s, ev)")
-      .optional("attn_mask", "broadcasts to (..., l, s); bool or the dtype of q");
+      .like("q")
+      .batched()
+      .optional("attn_mask", "broadcasts to (..., l, s); bool or the dtype of q")
+      .like_or("q", {DType::boolean})
+      .batched(Batch::broadcast)
+      .result(Result("y").like("q"));
   add_attributes(schema);
+  schema.last_axes = 2;
   schema.infer = infer;
   schema.flops = flops;
   schema.products = true;
@@ -151,10 +153,18 @@ Schema scaled_dot_product_attention_backward() {
       "Returns dq, dk and dv, of the shapes and dtype of q, k and v; sums are kept in at least f32.\n\n"
       "Source: the derivative of the formula; by blocks: T. Dao et al., arXiv 2205.14135.");
   schema.tensor("q", "queries (..., l, e); f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("k", "keys (..., s, e)")
+      .like("q")
       .tensor("v", "values (..., s, ev)")
+      .like("q")
       .tensor("grad", "(..., l, ev): the gradient by the result")
-      .optional("attn_mask", "as for scaled_dot_product_attention");
+      .like("q")
+      .optional("attn_mask", "as for scaled_dot_product_attention")
+      .like_or("q", {DType::boolean})
+      .result(Result("dq").like("q").shaped("q"))
+      .result(Result("dk").like("q").shaped("k"))
+      .result(Result("dv").like("q").shaped("v"));
   add_attributes(schema);
   schema.infer = infer_backward;
   schema.flops = flops_backward;

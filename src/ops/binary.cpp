@@ -7,7 +7,7 @@
 namespace pl {
 namespace {
 
-enum class Result { same, boolean };
+enum class Gives { same, boolean };
 enum class Domain { numbers, everything };
 
 struct BinaryFunction {
@@ -16,38 +16,39 @@ struct BinaryFunction {
   const char* note;  // a sentence after the formula, or ""
   const char* formula;
   Domain domain;
-  Result result;
+  Gives gives;
+  bool finite = false;  // of finite numbers, but of a zero divisor
 };
 
 constexpr BinaryFunction kFunctions[] = {
-    {"add", "Sum", "Integers wrap around.", "x + y", Domain::numbers, Result::same},
-    {"sub", "Difference", "Integers wrap around.", "x - y", Domain::numbers, Result::same},
-    {"mul", "Product", "Integers wrap around.", "x * y", Domain::numbers, Result::same},
+    {"add", "Sum", "Integers wrap around.", "x + y", Domain::numbers, Gives::same, true},
+    {"sub", "Difference", "Integers wrap around.", "x - y", Domain::numbers, Gives::same, true},
+    {"mul", "Product", "Integers wrap around.", "x * y", Domain::numbers, Gives::same, true},
     {"div", "Quotient",
      "With rounding_mode \"trunc\" the quotient is rounded toward zero, with \"floor\" down; only so are integers "
      "divided, and a division by zero gives 0.",
-     "x / y", Domain::numbers, Result::same},
+     "x / y", Domain::numbers, Gives::same, true},
     {"fmod", "Remainder of a division that rounds toward zero",
      "The result has the sign of x; x itself for integers and y = 0.", "x - trunc(x / y) * y", Domain::numbers,
-     Result::same},
+     Gives::same},
     {"remainder", "Remainder of a division that rounds down",
      "The result has the sign of y; x itself for integers and y = 0.", "x - floor(x / y) * y", Domain::numbers,
-     Result::same},
-    {"maximum", "The larger of two values", "NaN where one is NaN.", "max(x, y)", Domain::numbers, Result::same},
-    {"minimum", "The smaller of two values", "NaN where one is NaN.", "min(x, y)", Domain::numbers, Result::same},
+     Gives::same},
+    {"maximum", "The larger of two values", "NaN where one is NaN.", "max(x, y)", Domain::numbers, Gives::same, true},
+    {"minimum", "The smaller of two values", "NaN where one is NaN.", "min(x, y)", Domain::numbers, Gives::same, true},
     {"pow", "Power", "Integers wrap around; a negative power of one is 0 unless it is of 1 or -1.", "x ^ y",
-     Domain::numbers, Result::same},
-    {"eq", "Whether values are equal", "", "x == y", Domain::everything, Result::boolean},
-    {"ne", "Whether values differ", "", "x != y", Domain::everything, Result::boolean},
-    {"lt", "Whether x is less", "", "x < y", Domain::everything, Result::boolean},
-    {"le", "Whether x is less or equal", "", "x <= y", Domain::everything, Result::boolean},
-    {"gt", "Whether x is greater", "", "x > y", Domain::everything, Result::boolean},
-    {"ge", "Whether x is greater or equal", "", "x >= y", Domain::everything, Result::boolean},
+     Domain::numbers, Gives::same},
+    {"eq", "Whether values are equal", "", "x == y", Domain::everything, Gives::boolean},
+    {"ne", "Whether values differ", "", "x != y", Domain::everything, Gives::boolean},
+    {"lt", "Whether x is less", "", "x < y", Domain::everything, Gives::boolean},
+    {"le", "Whether x is less or equal", "", "x <= y", Domain::everything, Gives::boolean},
+    {"gt", "Whether x is greater", "", "x > y", Domain::everything, Gives::boolean},
+    {"ge", "Whether x is greater or equal", "", "x >= y", Domain::everything, Gives::boolean},
     {"logical_and", "Whether both values are true (not zero)", "", "x != 0 and y != 0", Domain::everything,
-     Result::boolean},
-    {"logical_or", "Whether a value is true (not zero)", "", "x != 0 or y != 0", Domain::everything, Result::boolean},
+     Gives::boolean},
+    {"logical_or", "Whether a value is true (not zero)", "", "x != 0 or y != 0", Domain::everything, Gives::boolean},
     {"logical_xor", "Whether one value is true (not zero), not both", "", "(x != 0) != (y != 0)", Domain::everything,
-     Result::boolean},
+     Gives::boolean},
 };
 
 const BinaryFunction& function_of(std::string_view name) {
@@ -58,24 +59,16 @@ const BinaryFunction& function_of(std::string_view name) {
 
 void infer(Op& op) {
   const BinaryFunction& function = function_of(op.schema->name);
-  if (op.schema->name == "div") {
-    const bool rounds = !op.attributes.is_none("rounding_mode");
-    check(op, rounds || is_floating(op.in(0).dtype), Code::unsupported, "x has dtype ", name_of(op.in(0).dtype),
-          ", expected f32, f16 or bf16 (integers need a rounding_mode)");
-    if (rounds) op.attributes.set("function", "div_" + op.attributes.text("rounding_mode"));
-  }
-  if (function.domain == Domain::numbers)
-    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
-  check_same_dtype(op, 1);
-  const DType dtype = function.result == Result::boolean ? DType::boolean : op.in(0).dtype;
-  if (function.result == Result::boolean) {
+  if (const AttributeValue* mode = op.attributes.find("rounding_mode"); mode && !std::holds_alternative<None>(*mode))
+    op.attributes.set("function", "div_" + std::get<std::string>(*mode));
+  if (function.gives == Gives::boolean) {
     op.attributes.set("activation", None{});
     op.attributes.set("activation_alpha", 0.0);
     op.attributes.set("activation_beta", 0.0);
   } else {
-    infer_activation(op, dtype);
+    infer_activation(op);
   }
-  add_output(op, dtype, broadcast_shapes(op, {0, 1}));
+  add_output(op);
 }
 
 void derive(Derivation& d) {
@@ -122,23 +115,38 @@ void derive(Derivation& d) {
 
 Schema binary(const char* name) {
   const BinaryFunction& function = function_of(name);
-  const bool numeric = function.result == Result::same;
-  const char* dtypes = function.domain == Domain::numbers ? "any dtype but bool" : "any dtype";
+  const bool numeric = function.gives == Gives::same;
+  const bool divides = std::string_view(name) == "div";
+  const bool shifts_or_scales =
+      divides || std::string_view(name) == "add" || std::string_view(name) == "sub" || std::string_view(name) == "mul";
+  const char* taken = function.domain == Domain::numbers ? "any dtype but bool" : "any dtype";
   Schema schema(name, "binary",
                 concat(function.title, ", element by element.\n\nout = ", numeric ? "activation(" : "",
                        function.formula, numeric ? ")" : "", *function.note ? "\n\n" : "", function.note,
                        "\n\nReturns the shape that x and y broadcast to by NumPy's rules, ",
                        numeric ? "in the dtype of x" : "as bool", ".\n\nSource: semantics of torch and NumPy."));
   schema.constant("function", std::string(name))
-      .tensor("x", concat("any shape, ", dtypes))
-      .tensor("y", "broadcasts with x; the same dtype");
-  if (std::string_view(name) == "div")
-    schema.attribute("rounding_mode", AttributeType::string, None{}, "None, \"trunc\" or \"floor\"",
-                     {"trunc", "floor"});
+      .tensor("x", concat("any shape, ", taken))
+      .of(function.domain == Domain::numbers ? dtypes::numbers : dtypes::any);
+  if (shifts_or_scales) schema.trainable();
+  schema.tensor("y", "broadcasts with x; the same dtype").like("x");
+  if (shifts_or_scales) schema.trainable();
+  if (divides)
+    schema.nonzero()
+        .attribute("rounding_mode", AttributeType::string, None{}, "None, \"trunc\" or \"floor\"", {"trunc", "floor"})
+        .restrict("rounding_mode", {None{}}, "x", dtypes::floats);
   if (numeric) {
     add_activation(schema);
     add_activation_parameters(schema);
+    schema.restrict("activation", activations_of_floats(), "x", dtypes::floats);
   }
+  schema.by_element();
+  if (numeric)
+    schema.result(Result("out").like("x").broadcast().over("x").over("y"));
+  else
+    schema.result(Result("out").of(DType::boolean).broadcast().over("x").over("y"));
+  schema.keeps_finite = function.finite;
+  if (std::string_view(name) == "mul") schema.zeros = Zeros::where_any;
   schema.infer = infer;
   if (numeric) schema.gradient = derive;
   return schema;

@@ -11,7 +11,7 @@ void infer(Op& op) {
   const int64_t groups = op.attributes.integer("groups"), channels = op.in(0).shape[1];
   check(op, groups >= 1, Code::invalid_argument, "groups is ", groups, ", expected at least 1");
   check(op, channels % groups == 0, Code::shape, "x.c is ", channels, ", expected a multiple of ", groups, " (groups)");
-  add_output(op, op.in(0).dtype, op.in(0).shape);
+  add_output(op);
 }
 
 Schema channel_shuffle() {
@@ -21,7 +21,10 @@ Schema channel_shuffle() {
                 "Returns the shape of x.  The same as a reshape to (n, groups, c / groups, ...), a transpose of "
                 "dimensions 1 and 2 and a reshape back, but in any layout.\n\n"
                 "Source: X. Zhang et al., ShuffleNet, arXiv 1707.01083; semantics of torch.channel_shuffle.");
-  schema.tensor("x", "(n, c, ...), any dtype").required("groups", AttributeType::integer, "divides c");
+  schema.tensor("x", "(n, c, ...), any dtype")
+      .batched()
+      .required("groups", AttributeType::integer, "divides c")
+      .result(Result("y").like("x").shaped("x"));
   schema.infer = infer;
   // Shuffled back: groups and channels of a group change places.
   schema.gradient = [](Derivation& d) {

@@ -11,8 +11,6 @@ void infer(Op& op) {
   Dims output = op.in(0).shape;
   for (size_t i = 1; i < op.inputs.size(); ++i) {
     const TensorDesc& desc = op.inputs[i];
-    check(op, desc.dtype == op.in(0).dtype, Code::invalid_argument, "tensors[", i, "].dtype is ", name_of(desc.dtype),
-          ", expected ", name_of(op.in(0).dtype), " (tensors[0].dtype)");
     check(op, desc.rank() == output.size(), Code::shape, "tensors[", i, "] has rank ", desc.rank(), " with the shape ",
           desc.shape, ", expected ", output.size(), " (the rank of tensors[0])");
     for (int d = 0; d < output.size(); ++d)
@@ -21,7 +19,7 @@ void infer(Op& op) {
     check(op, !__builtin_add_overflow(output[int(dim)], desc.shape[int(dim)], &output[int(dim)]), Code::shape,
           "the output size along dimension ", dim, " overflows 64 bits");
   }
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 void derive(Derivation& d) {
@@ -46,7 +44,12 @@ Schema concat_op() {
                 "Shapes are equal but along dim, where the result's size is the sum of theirs.\n\n"
                 "Source: semantics of torch.concat; unlike there, an empty tensor of rank 1 is no exception.");
   schema.tensors("tensors", "rank at least 1, any dtype, the same for all")
-      .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last");
+      .like("tensors")
+      .batched()
+      .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last")
+      .axis("dim")
+      .result(Result("y").like("tensors"));
+  schema.joins = true;
   schema.infer = infer;
   schema.gradient = derive;
   return schema;

@@ -9,16 +9,12 @@ namespace {
 void infer(Op& op) {
   const int spatial = spatial_rank(op);
   check_rank(op, 0, spatial + 2, spatial + 2);
-  check_float(op, 0);
   check_rank(op, 1, spatial + 2, spatial + 2);
-  check_same_dtype(op, 1);
   const Dims output = convolved_shape(op, spatial);
-  check_same_dtype(op, 2);
   check_shape(op, 2, {output[1]}, "weight.oc");
-  check_same_dtype(op, 3);
   check_shape(op, 3, output, "the output's shape");
-  infer_activation(op, op.in(0).dtype);
-  add_output(op, op.in(0).dtype, output);
+  infer_activation(op);
+  add_output(op, output);
 }
 
 double flops(const Op& op) {
@@ -76,8 +72,12 @@ Schema conv(const char* name, int spatial) {
                        "arXiv 1603.07285; semantics of torch.nn.functional."));
   schema.constant("spatial", int64_t(spatial))
       .tensor("x", concat("(n, c, ", sizes, "), f32, f16 or bf16"))
+      .of(dtypes::floats)
+      .batched()
       .tensor("weight", concat("(oc, c / groups, ", kernel, ")"), Role::constant)
+      .like("x")
       .optional("bias", "(oc)", Role::constant)
+      .like("x")
       .attribute("stride", AttributeType::integers, int64_t(1), concat("1 or ", spatial, " steps, at least 1"))
       .attribute("padding", AttributeType::integers, int64_t(0),
                  concat("zeros around x, in elements: one value, ", spatial, " (", sizes, "), or ", 2 * spatial,
@@ -87,8 +87,9 @@ Schema conv(const char* name, int spatial) {
                  concat("1 or ", spatial, " distances between kernel elements, at least 1"))
       .attribute("groups", AttributeType::integer, int64_t(1), "divides c and oc");
   add_activation(schema);
-  schema.optional("residual", "the shape of the result; added before the activation");
+  schema.optional("residual", "the shape of the result; added before the activation").like("x").batched();
   add_activation_parameters(schema);
+  schema.result(Result("y").like("x").over("residual"));
   schema.infer = infer;
   schema.products = true;
   schema.flops = flops;

@@ -8,8 +8,6 @@ namespace {
 void infer(Op& op) {
   const int spatial = spatial_rank(op);
   for (int i : {0, 1}) check_rank(op, i, spatial + 2, spatial + 2);
-  check_float(op, 0);
-  check_same_dtype(op, 1);
   const Dims &x = op.in(0).shape, &grad = op.in(1).shape;
   const int64_t groups = op.attributes.integer("groups");
   check(op, groups >= 1, Code::invalid_argument, "groups is ", groups, ", expected at least 1");
@@ -25,7 +23,7 @@ void infer(Op& op) {
                              {op.in(0), TensorDesc::dense(op.in(0).dtype, weight)});
   check_shape(op, 1, forward.out().shape, "the shape of the convolution's result");
   for (const char* key : {"stride", "padding", "dilation"}) op.attributes.set(key, *forward.attributes.find(key));
-  add_output(op, op.in(0).dtype, weight);
+  add_output(op, weight);
 }
 
 double flops(const Op& op) {
@@ -50,12 +48,15 @@ Schema conv_backward_weights(const char* name, int spatial) {
                        "Source: the derivative of the convolution's formula."));
   schema.constant("spatial", int64_t(spatial))
       .tensor("x", concat("(n, c, ", sizes, "), the convolution's input; f32, f16 or bf16"))
+      .of(dtypes::floats)
       .tensor("grad", concat("(n, oc, ", sizes, "), the gradient by its result"))
+      .like("x")
       .required("kernel_size", AttributeType::integers, concat("1 or ", spatial, " sizes of the weights"))
       .attribute("stride", AttributeType::integers, int64_t(1), "as for the convolution")
       .attribute("padding", AttributeType::integers, int64_t(0), "as for the convolution", padding_words())
       .attribute("dilation", AttributeType::integers, int64_t(1), "as for the convolution")
-      .attribute("groups", AttributeType::integer, int64_t(1), "divides c and oc");
+      .attribute("groups", AttributeType::integer, int64_t(1), "divides c and oc")
+      .result(Result("dw").like("x"));
   schema.infer = infer;
   schema.products = true;
   schema.flops = flops;

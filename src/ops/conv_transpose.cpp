@@ -9,9 +9,7 @@ namespace {
 void infer(Op& op) {
   const int spatial = spatial_rank(op);
   check_rank(op, 0, spatial + 2, spatial + 2);
-  check_float(op, 0);
   check_rank(op, 1, spatial + 2, spatial + 2);
-  check_same_dtype(op, 1);
   const Dims& x = op.in(0).shape;
   const Dims& weight = op.in(1).shape;
 
@@ -47,10 +45,9 @@ void infer(Op& op) {
           ", expected at least 1: padding is too large");
     output.push_back(size);
   }
-  check_same_dtype(op, 2);
   check_shape(op, 2, {output[1]}, "weight.oc * groups");
-  infer_activation(op, op.in(0).dtype);
-  add_output(op, op.in(0).dtype, output);
+  infer_activation(op);
+  add_output(op, output);
 }
 
 double flops(const Op& op) {
@@ -97,8 +94,12 @@ Schema conv_transpose(const char* name, int spatial) {
              "arXiv 1603.07285, chapter 4; semantics of torch.nn.functional."));
   schema.constant("spatial", int64_t(spatial))
       .tensor("x", concat("(n, c, ", sizes, "), f32, f16 or bf16"))
+      .of(dtypes::floats)
+      .batched()
       .tensor("weight", concat("(c, oc / groups, ", kernel, ")"), Role::constant)
+      .like("x")
       .optional("bias", "(oc)", Role::constant)
+      .like("x")
       .attribute("stride", AttributeType::integers, int64_t(1), concat("1 or ", spatial, " steps, at least 1"))
       .attribute("padding", AttributeType::integers, int64_t(0),
                  concat("cut from the result's borders, in elements: one value, ", spatial, " (", sizes, "), or ",
@@ -110,6 +111,7 @@ Schema conv_transpose(const char* name, int spatial) {
                  concat("1 or ", spatial, " distances between kernel elements, at least 1"));
   add_activation(schema);
   add_activation_parameters(schema);
+  schema.result(Result("y").like("x"));
   schema.infer = infer;
   schema.flops = flops;
   schema.gradient = derive;

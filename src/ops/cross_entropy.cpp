@@ -7,14 +7,11 @@ namespace {
 // Shapes of x (n, c, ...) and of targets (n, ...), and the attributes.
 Dims check_targets(Op& op, int weight) {
   check_rank(op, 0, 2, kMaxRank);
-  check_float(op, 0);
-  check_dtype(op, 1, {DType::s64, DType::s32});
   const Dims& x = op.in(0).shape;
   Dims targets{x[0]};
   for (int i = 2; i < x.size(); ++i) targets.push_back(x[i]);
   check_shape(op, 1, targets, "x.shape without its dimension 1");
   check(op, x[1] >= 1, Code::shape, "x.c is 0, expected at least 1");
-  check_same_dtype(op, weight);
   check_shape(op, weight, {x[1]}, "x.c");
   const double smoothing = op.attributes.number("label_smoothing");
   check(op, smoothing >= 0 && smoothing <= 1, Code::invalid_argument, "label_smoothing is ", smoothing,
@@ -50,10 +47,14 @@ Schema cross_entropy() {
                 "double.  A target that is neither a class nor ignore_index gives NaN.\n\n"
                 "Source: semantics of torch.nn.functional.cross_entropy.");
   schema.tensor("x", "(n, c, ...), before the softmax; f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("target", "(n, ...), s64 or s32: classes")
-      .optional("weight", "(c), of classes; None: ones");
+      .of(dtypes::indices)
+      .optional("weight", "(c), of classes; None: ones")
+      .like("x")
+      .result(Result("loss").like("x"));
   add_attributes(schema);
-  schema.infer = [](Op& op) { add_output(op, op.in(0).dtype, check_targets(op, 2)); };
+  schema.infer = [](Op& op) { add_output(op, check_targets(op, 2)); };
   schema.gradient = derive;
   return schema;
 }
@@ -65,15 +66,19 @@ Schema cross_entropy_backward() {
                 "w the sum of the weights in the loss, (1 - s) * weight[t] + s / c * sum(weight)\n\n"
                 "Returns the shape and dtype of x.\n\nSource: the derivative of the formula.");
   schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("target", "(n, ...), s64 or s32")
+      .of(dtypes::indices)
       .tensor("grad", "the shape of the loss, the dtype of x")
-      .optional("weight", "(c), of classes; None: ones");
+      .like("x")
+      .optional("weight", "(c), of classes; None: ones")
+      .like("x")
+      .result(Result("dx").like("x").shaped("x"));
   add_attributes(schema);
   schema.infer = [](Op& op) {
     const Dims loss = check_targets(op, 3);
-    check_same_dtype(op, 2);
     check_shape(op, 2, loss, "the shape of the loss");
-    add_output(op, op.in(0).dtype, op.in(0).shape);
+    add_output(op);
   };
   return schema;
 }

@@ -6,9 +6,8 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s32, DType::s64});
   op.attributes.set("dim", normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank()));
-  add_output(op, op.in(0).dtype, op.in(0).shape);
+  add_output(op);
 }
 
 Schema cumsum() {
@@ -18,7 +17,12 @@ Schema cumsum() {
                 "Returns the shape and dtype of x; sums are kept in at least f32, integers wrap around.\n\n"
                 "Source: semantics of torch.cumsum.");
   schema.tensor("x", "rank at least 1; f32, f16, bf16, s32 or s64")
-      .required("dim", AttributeType::integer, "the dimension; negative counts from the last");
+      .of(dtypes::wide)
+      .batched()
+      .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
+      .axis("dim")
+      .result(Result("y").like("x").shaped("x"));
+  schema.other_axes = true;
   schema.infer = infer;
   // Sums from the other end.
   schema.gradient = [](Derivation& d) {

@@ -21,7 +21,7 @@ void infer(Op& op) {
     output.push_back(size == -1 ? own : size);
   }
   op.attributes.set("shape", output.vector());
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 // Dimensions that grow get a stride of 0.
@@ -47,7 +47,14 @@ Schema expand() {
                 "Returns the shape asked for, whose last sizes are those of x or replace a 1; no element is copied.\n\n"
                 "Source: semantics of torch.Tensor.expand and torch.broadcast_to.");
   schema.tensor("x", "any shape, any dtype")
-      .required("shape", AttributeType::integers, "the new shape, of at least the rank of x; -1 keeps a size of x");
+      .batched(Batch::broadcast)
+      .required("shape", AttributeType::integers, "the new shape, of at least the rank of x; -1 keeps a size of x")
+      .axis("shape", AxisRule::Meaning::sizes)
+      .result(Result("y").like("x"));
+  schema.renaming = Renaming::repeat;
+  schema.same_if_alike = true;
+  schema.keeps_finite = true;
+  schema.zeros = Zeros::where_all;
   schema.infer = infer;
   schema.view = view;
   schema.gradient = [](Derivation& d) { d.give(0, d.summed_to(d.gradient(), d.op().in(0).shape)); };

@@ -37,11 +37,10 @@ std::pair<int64_t, int64_t> any_index(const Op& op, int input) {
 
 void infer_index_select(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_dtype(op, 1, {DType::s64, DType::s32});
   const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank());
   op.attributes.set("dim", dim);
   check_not_empty(op, 0, int(dim), 1);
-  add_output(op, op.in(0).dtype, gathered(op.in(0).shape, op.in(1).shape, int(dim)));
+  add_output(op, gathered(op.in(0).shape, op.in(1).shape, int(dim)));
 }
 
 void derive_slices(Derivation& d) {
@@ -79,7 +78,9 @@ Schema index_select() {
   schema.constant("swapped", false)
       .tensor("x", "rank at least 1, any dtype")
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
-      .tensor("index", concat("any shape, ", kIndices));
+      .tensor("index", concat("any shape, ", kIndices))
+      .of(dtypes::indices)
+      .result(Result("y").like("x"));
   schema.infer = infer_index_select;
   schema.gradient = derive_slices;
   schema.integers = any_index;
@@ -87,11 +88,10 @@ Schema index_select() {
 }
 
 void infer_embedding(Op& op) {
-  check_dtype(op, 0, {DType::s64, DType::s32});
   check_rank(op, 1, 2, 2);
   check_not_empty(op, 1, 0, 0);
   op.attributes.set("dim", int64_t(0));
-  add_output(op, op.in(1).dtype, gathered(op.in(1).shape, op.in(0).shape, 0));
+  add_output(op, gathered(op.in(1).shape, op.in(0).shape, 0));
 }
 
 Schema embedding() {
@@ -101,7 +101,9 @@ Schema embedding() {
                 "Source: semantics of torch.nn.functional.embedding.");
   schema.constant("swapped", true)
       .tensor("index", concat("any shape, ", kIndices))
-      .tensor("weight", "(rows, features), any dtype", Role::constant);
+      .of(dtypes::indices)
+      .tensor("weight", "(rows, features), any dtype", Role::constant)
+      .result(Result("y").like("weight"));
   schema.infer = infer_embedding;
   schema.gradient = derive_slices;
   schema.integers = any_index;
@@ -110,7 +112,6 @@ Schema embedding() {
 
 void infer_gather(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_dtype(op, 1, {DType::s64, DType::s32});
   const Dims &x = op.in(0).shape, &index = op.in(1).shape;
   check_rank(op, 1, x.size(), x.size());
   const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), x.size());
@@ -119,7 +120,7 @@ void infer_gather(Op& op) {
     check(op, i == dim || index[i] <= x[i], Code::shape, "index.shape is ", index, ", expected at most ", x,
           " (x.shape) but for dimension ", dim);
   check_not_empty(op, 0, int(dim), 1);
-  add_output(op, op.in(0).dtype, index);
+  add_output(op);
 }
 
 Schema gather() {
@@ -130,7 +131,9 @@ Schema gather() {
                 "Source: semantics of torch.gather and of ONNX's GatherElements.");
   schema.tensor("x", "rank at least 1, any dtype")
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
-      .tensor("index", concat("the rank of x, sizes at most those of x but along dim; ", kIndices));
+      .tensor("index", concat("the rank of x, sizes at most those of x but along dim; ", kIndices))
+      .of(dtypes::indices)
+      .result(Result("y").like("x").shaped("index"));
   schema.infer = infer_gather;
   schema.gradient = derive_elements;
   schema.integers = any_index;

@@ -17,8 +17,6 @@ int64_t check_size(const Op& op) {
 }
 
 void infer_slices(Op& op) {
-  check_float(op, 0);
-  check_dtype(op, 1, {DType::s64, DType::s32});
   const Dims &grad = op.in(0).shape, &index = op.in(1).shape;
   const int rank = grad.size() - index.size() + 1;
   check(op, rank >= 1, Code::shape, "grad has rank ", grad.size(), ", expected at least ", index.size(),
@@ -34,27 +32,28 @@ void infer_slices(Op& op) {
     if (!looked_up) result.push_back(grad[i]);
   }
   if (dim == grad.size()) result.push_back(check_size(op));
-  add_output(op, op.in(0).dtype, result);
+  add_output(op, result);
 }
 
 void infer_elements(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_float(op, 0);
-  check_dtype(op, 1, {DType::s64, DType::s32});
   check_shape(op, 1, op.in(0).shape, "grad.shape");
   const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank());
   op.attributes.set("dim", dim);
   Dims result = op.in(0).shape;
   result[int(dim)] = check_size(op);
-  add_output(op, op.in(0).dtype, result);
+  add_output(op, result);
 }
 
 Schema backward(const char* name, const char* kind, const char* doc, const char* grad, void (*infer)(Op&)) {
   Schema schema(name, kind, doc);
   schema.tensor("grad", grad)
+      .of(dtypes::floats)
       .tensor("index", "s64 or s32; negative counts from the end; what is out of range adds to nothing")
+      .of(dtypes::indices)
       .required("dim", AttributeType::integer, "the dimension of the result that was looked up")
-      .required("size", AttributeType::integer, "its size");
+      .required("size", AttributeType::integer, "its size")
+      .result(Result("dx").like("grad"));
   schema.infer = infer;
   schema.integers = any_index;
   schema.flops = [](const Op& op) { return double(op.in(0).elements()); };

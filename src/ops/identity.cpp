@@ -5,6 +5,11 @@ namespace pl {
 namespace {
 
 Schema& as_view(Schema& schema, void (*infer)(Op&)) {
+  schema.result(Result("y").like("x").shaped("x"));
+  schema.renaming = Renaming::shape;
+  schema.same_if_alike = true;
+  schema.keeps_finite = true;
+  schema.zeros = Zeros::where_all;
   schema.infer = infer;
   schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> {
     return std::vector<TensorDesc>{op.in(0)};
@@ -16,8 +21,8 @@ Schema& as_view(Schema& schema, void (*infer)(Op&)) {
 
 Schema make_identity() {
   Schema schema("identity", "identity", "The tensor itself, as a view.\n\ny = x");
-  schema.tensor("x", "any shape, any dtype");
-  return as_view(schema, [](Op& op) { add_output(op, op.in(0).dtype, op.in(0).shape); });
+  schema.tensor("x", "any shape, any dtype").batched();
+  return as_view(schema, [](Op& op) { add_output(op); });
 }
 
 void infer_dropout(Op& op) {
@@ -25,7 +30,7 @@ void infer_dropout(Op& op) {
   check(op, p >= 0 && p <= 1, Code::invalid_argument, "p is ", p, ", expected 0 to 1");
   check(op, !op.attributes.flag("training"), Code::unsupported,
         "training is true, expected false: only inference is implemented");
-  add_output(op, op.in(0).dtype, op.in(0).shape);
+  add_output(op);
 }
 
 Schema make_dropout() {
@@ -34,6 +39,7 @@ Schema make_dropout() {
       "Dropout in inference: the tensor itself, as a view.\n\ny = x\n\n"
       "Source: N. Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting, 2014.");
   schema.tensor("x", "any shape, any dtype")
+      .batched()
       .attribute("p", AttributeType::number, 0.5, "share of elements that training would drop, 0 to 1")
       .attribute("training", AttributeType::boolean, false, "must be false");
   return as_view(schema, infer_dropout);

@@ -10,7 +10,6 @@ constexpr size_t kMostParts = 64;
 
 void infer(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
-  check_same_dtype(op, 1);
   const Dims& x = op.in(0).shape;
   check_shape(op, 1, x, "x.shape");
   int64_t channels;
@@ -34,7 +33,7 @@ void infer(Op& op) {
   Dims output = x;
   for (int64_t section : sections) {
     output[1] = section;
-    add_output(op, op.in(0).dtype, output);
+    add_output(op, output);
   }
 }
 
@@ -62,9 +61,13 @@ Schema interleave() {
                 "groups and split, in one pass.\n\n"
                 "Source: N. Ma et al., ShuffleNet V2, arXiv 1807.11164, figure 3.");
   schema.tensor("x", "(n, c, ...), any dtype")
+      .batched()
       .tensor("y", "the shape and dtype of x")
+      .like("x")
+      .batched()
       .attribute("sections", AttributeType::integers, None{},
-                 "channels of each result, 2 * c together; None: one result");
+                 "channels of each result, 2 * c together; None: one result")
+      .result(Result("parts").like("x").repeated());
   schema.infer = infer;
   schema.gradient = derive;
   schema.several = true;

@@ -7,9 +7,7 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_float(op, 0);
   check_rank(op, 1, 2, 2);
-  check_same_dtype(op, 1);
   const Dims& x = op.in(0).shape;
   const Dims& weight = op.in(1).shape;
   const int last = x.size() - 1;
@@ -17,12 +15,10 @@ void infer(Op& op) {
         " (the last size of x)");
   Dims output = x;
   output[last] = weight[0];
-  check_same_dtype(op, 2);
   check_shape(op, 2, {weight[0]}, "weight.out");
-  check_same_dtype(op, 3);
   check_shape(op, 3, output, "the output's shape");
-  infer_activation(op, op.in(0).dtype);
-  add_output(op, op.in(0).dtype, output);
+  infer_activation(op);
+  add_output(op, output);
 }
 
 void derive(Derivation& d) {
@@ -44,11 +40,19 @@ Schema linear() {
                 "Returns (..., out) in the dtype of x; sums are kept in at least f32.\n\n"
                 "Source: semantics of torch.nn.functional.linear.");
   schema.tensor("x", "(..., in), f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .tensor("weight", "(out, in)", Role::constant)
-      .optional("bias", "(out)", Role::constant);
+      .like("x")
+      .optional("bias", "(out)", Role::constant)
+      .like("x");
   add_activation(schema);
-  schema.optional("residual", "the shape of the result; added before the activation");
+  schema.optional("residual", "the shape of the result; added before the activation").like("x").batched();
   add_activation_parameters(schema);
+  schema.result(Result("y").like("x").over("residual"));
+  schema.last_axes = 1;
+  schema.other_axes = true;
+  schema.keeps_finite = true;
   schema.infer = infer;
   schema.products = true;
   schema.gradient = derive;

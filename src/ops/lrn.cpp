@@ -8,10 +8,9 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 3, kMaxRank);
-  check_float(op, 0);
   check_range(op, "size", {op.attributes.integer("size")}, 1, (int64_t(1) << 31) - 1);
   for (const char* name : {"alpha", "beta", "k"}) check_finite(op, name);
-  add_output(op, op.in(0).dtype, op.in(0).shape);
+  add_output(op);
 }
 
 // With d = k + alpha * (mean of squares over the window): dx = g / d^beta - 2 alpha beta / size * x * (sum of
@@ -48,10 +47,13 @@ Schema local_response_norm() {
                 "Source: A. Krizhevsky et al., ImageNet classification with deep convolutional neural networks, 2012; "
                 "semantics of torch.nn.functional.local_response_norm.");
   schema.tensor("x", "(n, c, ...), rank at least 3; f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .required("size", AttributeType::integer, "channels in the window, at least 1")
       .attribute("alpha", AttributeType::number, 1e-4, "factor of the mean of squares")
       .attribute("beta", AttributeType::number, 0.75, "exponent")
-      .attribute("k", AttributeType::number, 1.0, "added to the mean of squares");
+      .attribute("k", AttributeType::number, 1.0, "added to the mean of squares")
+      .result(Result("y").like("x").shaped("x"));
   schema.infer = infer;
   schema.gradient = derive;
   schema.flops = [](const Op& op) {

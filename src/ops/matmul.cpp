@@ -25,8 +25,6 @@ Matrix matrix_of(const Op& op, int input, const char* transpose) {
 
 void infer(Op& op) {
   for (int i = 0; i < 2; ++i) check_rank(op, i, 1, kMaxRank);
-  check_float(op, 0);
-  check_same_dtype(op, 1);
   const Matrix a = matrix_of(op, 0, "transpose_a"), b = matrix_of(op, 1, "transpose_b");
   check(op, a.columns == b.rows, Code::shape, "b has ", b.rows, " rows with the shape ", op.in(1).shape, ", expected ",
         a.columns, " (columns of a, which has the shape ", op.in(0).shape, ")");
@@ -44,14 +42,12 @@ void infer(Op& op) {
   if (op.in(0).rank() > 1) output.push_back(a.rows);
   if (op.in(1).rank() > 1) output.push_back(b.columns);
   if (op.has(2)) {
-    check_same_dtype(op, 2);
     check(op, op.in(1).rank() > 1, Code::shape, "bias is given, expected none: b has rank 1");
     check_shape(op, 2, {b.columns}, "columns of b");
   }
-  check_same_dtype(op, 3);
   check_shape(op, 3, output, "the output's shape");
-  infer_activation(op, op.in(0).dtype);
-  add_output(op, op.in(0).dtype, output);
+  infer_activation(op);
+  add_output(op, output);
 }
 
 double flops(const Op& op) {
@@ -111,13 +107,23 @@ Schema matmul() {
       "the result.  Returns the dtype of a; sums are kept in at least f32.\n\n"
       "Source: semantics of torch.matmul and numpy.matmul.");
   schema.tensor("a", "(..., m, k), or (..., k, m) with transpose_a; f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched(Batch::broadcast)
+      .trainable()
       .tensor("b", "(..., k, n), or (..., n, k) with transpose_b")
+      .like("a")
+      .batched(Batch::broadcast)
+      .trainable()
       .optional("bias", "(n)", Role::constant)
+      .like("a")
       .attribute("transpose_a", AttributeType::boolean, false, "swap the last two dimensions of a first")
       .attribute("transpose_b", AttributeType::boolean, false, "swap the last two dimensions of b first");
   add_activation(schema);
-  schema.optional("residual", "the shape of the result; added before the activation");
+  schema.optional("residual", "the shape of the result; added before the activation").like("a").batched();
   add_activation_parameters(schema);
+  schema.result(Result("y").like("a").over("residual"));
+  schema.last_axes = 2;
+  schema.keeps_finite = true;
   schema.infer = infer;
   schema.products = true;
   schema.gradient = derive;

@@ -9,23 +9,19 @@ constexpr double kOperations = 8;  // an element
 
 double flops(const Op& op) { return kOperations * double(op.in(0).elements()); }
 
-void check_channels(const Op& op, int input) {
-  check_same_dtype(op, input);
-  check_shape(op, input, {op.in(0).shape[1]}, "x.c");
-}
+void check_channels(const Op& op, int input) { check_shape(op, input, {op.in(0).shape[1]}, "x.c"); }
 
 // ---- batch norm ----
 
 void infer_training(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
-  check_float(op, 0);
   const Dims& x = op.in(0).shape;
   check(op, x.product() == 0 || x.product() / x[1] >= 2, Code::shape, "x has shape ", x,
         ", expected at least two values in a channel");
   for (int i : {1, 2}) check_channels(op, i);
   check_eps(op);
-  add_output(op, op.in(0).dtype, x);
-  for (int k = 0; k < 2; ++k) add_output(op, op.in(0).dtype, {x[1]});
+  add_output(op);
+  for (int k = 0; k < 2; ++k) add_output(op, {x[1]});
 }
 
 void derive_training(Derivation& d) {
@@ -46,9 +42,17 @@ Schema batch_norm_training() {
       "variance times m / (m - 1) for m values in a channel.  Gradients by mean and variance are left out.\n\n"
       "Source: S. Ioffe, C. Szegedy, arXiv 1502.03167.");
   schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("weight", "(c)")
+      .like("x")
+      .trainable()
       .tensor("bias", "(c)")
-      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+      .like("x")
+      .trainable()
+      .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0")
+      .result(Result("y").like("x").shaped("x"))
+      .result(Result("mean").like("x"))
+      .result(Result("variance").like("x"));
   schema.infer = infer_training;
   schema.flops = flops;
   schema.gradient = derive_training;
@@ -57,13 +61,11 @@ Schema batch_norm_training() {
 
 void infer_batch(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
-  check_float(op, 0);
-  check_same_dtype(op, 1);
   check_shape(op, 1, op.in(0).shape, "x.shape");
   for (int i : {2, 3, 4}) check_channels(op, i);
   check_eps(op);
-  add_output(op, op.in(0).dtype, op.in(0).shape);
-  for (int k = 0; k < 2; ++k) add_output(op, op.in(0).dtype, {op.in(0).shape[1]});
+  add_output(op);
+  for (int k = 0; k < 2; ++k) add_output(op, {op.in(0).shape[1]});
 }
 
 Schema batch_norm_backward() {
@@ -76,11 +78,19 @@ Schema batch_norm_backward() {
       "Returns dx, of the shape of x, dweight and dbias, (c), in the dtype of x; sums are kept in at least f32.\n\n"
       "Source: the derivative of the formula.");
   schema.tensor("x", "(n, c, ...), the input of batch_norm_training; f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("grad", "the shape of x: the gradient by y")
+      .like("x")
       .tensor("mean", "(c), its second result")
+      .like("x")
       .tensor("variance", "(c), its third result")
+      .like("x")
       .tensor("weight", "(c)")
-      .attribute("eps", AttributeType::number, 1e-5, "as for batch_norm_training");
+      .like("x")
+      .attribute("eps", AttributeType::number, 1e-5, "as for batch_norm_training")
+      .result(Result("dx").like("x").shaped("x"))
+      .result(Result("dweight").like("x"))
+      .result(Result("dbias").like("x"));
   schema.infer = infer_batch;
   schema.flops = flops;
   return schema;
@@ -90,15 +100,12 @@ Schema batch_norm_backward() {
 
 void infer_layer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_float(op, 0);
   const Dims &x = op.in(0).shape, normalized = checked_normalized_shape(op);
-  check_same_dtype(op, 1);
   check_shape(op, 1, x, "x.shape");
-  check_same_dtype(op, 2);
   check_shape(op, 2, normalized, "normalized_shape");
   check_eps(op);
-  add_output(op, op.in(0).dtype, x);
-  for (int k = 0; k < (op.attributes.flag("centred") ? 2 : 1); ++k) add_output(op, op.in(0).dtype, normalized);
+  add_output(op);
+  for (int k = 0; k < (op.attributes.flag("centred") ? 2 : 1); ++k) add_output(op, normalized);
 }
 
 Schema layer_norm_backward(bool centred) {
@@ -114,10 +121,16 @@ Schema layer_norm_backward(bool centred) {
                        "Source: the derivative of the formula."));
   schema.constant("centred", centred)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("grad", "the shape of x")
+      .like("x")
       .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
       .optional("weight", "normalized_shape; None: ones")
-      .attribute("eps", AttributeType::number, centred ? 1e-5 : 1e-6, "as for the norm");
+      .like("x")
+      .attribute("eps", AttributeType::number, centred ? 1e-5 : 1e-6, "as for the norm")
+      .result(Result("dx").like("x").shaped("x"))
+      .result(Result("dweight").like("x"));
+  if (centred) schema.result(Result("dbias").like("x"));
   schema.infer = infer_layer;
   schema.flops = flops;
   return schema;
@@ -127,16 +140,14 @@ Schema layer_norm_backward(bool centred) {
 
 void infer_group(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
-  check_float(op, 0);
   const int64_t channels = op.in(0).shape[1], groups = op.attributes.integer("num_groups");
   check(op, channels >= 1 && groups >= 1 && channels % groups == 0, Code::shape, "x.c is ", channels,
         ", expected a multiple of ", groups, " (num_groups)");
-  check_same_dtype(op, 1);
   check_shape(op, 1, op.in(0).shape, "x.shape");
   check_channels(op, 2);
   check_eps(op);
-  add_output(op, op.in(0).dtype, op.in(0).shape);
-  for (int k = 0; k < 2; ++k) add_output(op, op.in(0).dtype, {channels});
+  add_output(op);
+  for (int k = 0; k < 2; ++k) add_output(op, {channels});
 }
 
 Schema group_norm_backward() {
@@ -149,10 +160,16 @@ Schema group_norm_backward() {
       "Returns dx, of the shape of x, dweight and dbias, (c), in the dtype of x; sums are kept in at least f32.\n\n"
       "Source: the derivative of the formula.");
   schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("grad", "the shape of x")
+      .like("x")
       .required("num_groups", AttributeType::integer, "divides c")
       .optional("weight", "(c); None: ones")
-      .attribute("eps", AttributeType::number, 1e-5, "as for the norm");
+      .like("x")
+      .attribute("eps", AttributeType::number, 1e-5, "as for the norm")
+      .result(Result("dx").like("x").shaped("x"))
+      .result(Result("dweight").like("x"))
+      .result(Result("dbias").like("x"));
   schema.infer = infer_group;
   schema.flops = flops;
   return schema;

@@ -25,21 +25,15 @@ Dims checked_normalized_shape(const Op& op) {
 
 namespace {
 
-void check_vector(const Op& op, int input, const Dims& shape, const char* why) {
-  check_same_dtype(op, input);
-  check_shape(op, input, shape, why);
-}
-
 // About six operations an element: subtract, scale, shift, and two passes of statistics.
 double flops_with_statistics(const Op& op) { return 6.0 * double(op.in(0).elements()); }
 
 void infer_batch_norm(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
-  check_float(op, 0);
-  for (int i = 1; i <= 4; ++i) check_vector(op, i, {op.in(0).shape[1]}, "x.c");
+  for (int i = 1; i <= 4; ++i) check_shape(op, i, {op.in(0).shape[1]}, "x.c");
   check_eps(op);
-  infer_activation(op, op.in(0).dtype);
-  add_output(op, op.in(0).dtype, op.in(0).shape);
+  infer_activation(op);
+  add_output(op);
 }
 
 // A parameter of the channels, as it broadcasts with x.
@@ -114,13 +108,20 @@ Schema batch_norm() {
                 "bias[c])\n\nReturns the shape and dtype of x.\n\n"
                 "Source: S. Ioffe, C. Szegedy, arXiv 1502.03167.");
   schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .tensor("running_mean", "(c)", Role::constant)
+      .like("x")
       .tensor("running_var", "(c)", Role::constant)
+      .like("x")
       .optional("weight", "(c); None: ones", Role::constant)
+      .like("x")
       .optional("bias", "(c); None: zeros", Role::constant)
+      .like("x")
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
   add_activation(schema);
   add_activation_parameters(schema);
+  schema.result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer_batch_norm;
   schema.gradient = derive_batch_norm;
   schema.flops = [](const Op& op) { return 2.0 * double(op.in(0).elements()); };  // folded to a scale and a shift
@@ -129,11 +130,10 @@ Schema batch_norm() {
 
 void infer_layer_norm(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_float(op, 0);
   const Dims &x = op.in(0).shape, normalized = checked_normalized_shape(op);
-  for (size_t i = 1; i < op.inputs.size(); ++i) check_vector(op, int(i), normalized, "normalized_shape");
+  for (size_t i = 1; i < op.inputs.size(); ++i) check_shape(op, int(i), normalized, "normalized_shape");
   check_eps(op);
-  add_output(op, op.in(0).dtype, x);
+  add_output(op);
 }
 
 Schema layer_norm() {
@@ -146,10 +146,16 @@ Schema layer_norm() {
   schema.constant("centred", true)
       .constant("limited", false)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
       .optional("weight", "normalized_shape; None: ones", Role::constant)
+      .like("x")
       .optional("bias", "normalized_shape; None: zeros", Role::constant)
+      .like("x")
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+  schema.axis("normalized_shape", AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
+  schema.other_axes = true;
   schema.infer = infer_layer_norm;
   schema.gradient = derive_layer_norm;
   schema.flops = flops_with_statistics;
@@ -166,9 +172,14 @@ Schema rms_norm() {
   schema.constant("centred", false)
       .constant("limited", false)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
       .optional("weight", "normalized_shape; None: ones", Role::constant)
+      .like("x")
       .attribute("eps", AttributeType::number, 1e-6, "added to the mean square, at least 0");
+  schema.axis("normalized_shape", AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
+  schema.other_axes = true;
   schema.infer = infer_layer_norm;
   schema.gradient = derive_layer_norm;
   schema.flops = [](const Op& op) { return 4.0 * double(op.in(0).elements()); };
@@ -185,8 +196,12 @@ Schema l2_normalize() {
   schema.constant("centred", false)
       .constant("limited", true)
       .tensor("x", "(..., *normalized_shape), f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .required("normalized_shape", AttributeType::integers, "the sizes of the last dimensions of x")
       .attribute("eps", AttributeType::number, 1e-12, "the least length that x is divided by, at least 0");
+  schema.axis("normalized_shape", AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
+  schema.other_axes = true;
   schema.infer = infer_layer_norm;
   schema.gradient = derive_l2_normalize;
   schema.flops = [](const Op& op) { return 3.0 * double(op.in(0).elements()); };
@@ -196,7 +211,6 @@ Schema l2_normalize() {
 void infer_group_norm(Op& op) {
   const bool instance = op.schema->name == "instance_norm";
   check_rank(op, 0, instance ? 3 : 2, kMaxRank);
-  check_float(op, 0);
   const int64_t channels = op.in(0).shape[1];
   check(op, channels >= 1, Code::shape, "x.c is 0, expected at least 1");
   if (instance) op.attributes.set("num_groups", channels);
@@ -204,9 +218,9 @@ void infer_group_norm(Op& op) {
   check(op, groups >= 1, Code::invalid_argument, "num_groups is ", groups, ", expected at least 1");
   check(op, channels % groups == 0, Code::shape, "x.c is ", channels, ", expected a multiple of ", groups,
         " (num_groups)");
-  for (int i = 1; i <= 2; ++i) check_vector(op, i, {channels}, "x.c");
+  for (int i = 1; i <= 2; ++i) check_shape(op, i, {channels}, "x.c");
   check_eps(op);
-  add_output(op, op.in(0).dtype, op.in(0).shape);
+  add_output(op);
 }
 
 Schema group_norm() {
@@ -217,10 +231,15 @@ Schema group_norm() {
                 "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
                 "Source: Y. Wu, K. He, arXiv 1803.08494.");
   schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .required("num_groups", AttributeType::integer, "divides c")
       .optional("weight", "(c); None: ones", Role::constant)
+      .like("x")
       .optional("bias", "(c); None: zeros", Role::constant)
+      .like("x")
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+  schema.result(Result("y").like("x").shaped("x"));
   schema.infer = infer_group_norm;
   schema.gradient = derive_group_norm;
   schema.flops = flops_with_statistics;
@@ -235,9 +254,14 @@ Schema instance_norm() {
                 "Returns the shape and dtype of x; statistics are kept in at least f32.\n\n"
                 "Source: D. Ulyanov et al., arXiv 1607.08022.");
   schema.tensor("x", "(n, c, ...), rank at least 3; f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .optional("weight", "(c); None: ones", Role::constant)
+      .like("x")
       .optional("bias", "(c); None: zeros", Role::constant)
+      .like("x")
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
+  schema.result(Result("y").like("x").shaped("x"));
   schema.infer = infer_group_norm;
   schema.gradient = derive_group_norm;
   schema.flops = flops_with_statistics;

@@ -1,5 +1,6 @@
 #include "ops/op.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -39,7 +40,30 @@ AttributeValue convert(AttributeValue value, AttributeType type) {
   return value;
 }
 
-Attributes complete(const Schema& schema, const Attributes& given) {
+void check_inputs(const Op& op) {
+  const Schema& schema = *op.schema;
+  size_t expected = 0;
+  for (const Parameter& parameter : schema.parameters) {
+    if (parameter.kind == Parameter::Kind::attribute) continue;
+    if (parameter.kind == Parameter::Kind::tensors) {
+      require(!op.inputs.empty(), Code::invalid_argument, schema.name, ": ", parameter.name,
+              " is empty, expected at least one tensor");
+      for (const TensorDesc& desc : op.inputs)
+        require(desc.present, Code::invalid_argument, schema.name, ": ", parameter.name, " holds no tensor at a place");
+      return;
+    }
+    const bool given = expected < op.inputs.size() && op.inputs[expected].present;
+    require(given || parameter.kind == Parameter::Kind::optional_tensor, Code::invalid_argument, schema.name, ": ",
+            parameter.name, " is missing, expected a tensor");
+    ++expected;
+  }
+  require(op.inputs.size() <= expected, Code::invalid_argument, schema.name, ": ", op.inputs.size(),
+          " tensors given, expected at most ", expected);
+}
+
+}  // namespace
+
+Attributes complete_attributes(const Schema& schema, const Attributes& given) {
   Attributes result;
   std::string known;
   for (const Parameter& parameter : schema.parameters) {
@@ -78,29 +102,6 @@ Attributes complete(const Schema& schema, const Attributes& given) {
   return result;
 }
 
-void check_inputs(const Op& op) {
-  const Schema& schema = *op.schema;
-  size_t expected = 0;
-  for (const Parameter& parameter : schema.parameters) {
-    if (parameter.kind == Parameter::Kind::attribute) continue;
-    if (parameter.kind == Parameter::Kind::tensors) {
-      require(!op.inputs.empty(), Code::invalid_argument, schema.name, ": ", parameter.name,
-              " is empty, expected at least one tensor");
-      for (const TensorDesc& desc : op.inputs)
-        require(desc.present, Code::invalid_argument, schema.name, ": ", parameter.name, " holds no tensor at a place");
-      return;
-    }
-    const bool given = expected < op.inputs.size() && op.inputs[expected].present;
-    require(given || parameter.kind == Parameter::Kind::optional_tensor, Code::invalid_argument, schema.name, ": ",
-            parameter.name, " is missing, expected a tensor");
-    ++expected;
-  }
-  require(op.inputs.size() <= expected, Code::invalid_argument, schema.name, ": ", op.inputs.size(),
-          " tensors given, expected at most ", expected);
-}
-
-}  // namespace
-
 const char* name_of(AttributeType type) {
   constexpr const char* names[] = {"bool", "int", "float", "string", "ints", "floats"};
   return names[size_t(type)];
@@ -121,34 +122,96 @@ std::string Op::str() const {
   return attributes.empty() ? text : text + " " + attributes.str();
 }
 
+namespace {
+
+Parameter tensor_parameter(std::string name, Parameter::Kind kind, std::string about, Role role) {
+  Parameter parameter;
+  parameter.name = std::move(name);
+  parameter.kind = kind;
+  parameter.doc = std::move(about);
+  parameter.role = role;
+  parameter.required = kind != Parameter::Kind::optional_tensor;
+  parameter.trainable = role == Role::constant;
+  return parameter;
+}
+
+Parameter attribute_parameter(std::string name, AttributeType type, std::string about) {
+  Parameter parameter;
+  parameter.name = std::move(name);
+  parameter.kind = Parameter::Kind::attribute;
+  parameter.doc = std::move(about);
+  parameter.type = type;
+  return parameter;
+}
+
+}  // namespace
+
 Schema& Schema::tensor(std::string parameter, std::string about, Role role) {
-  parameters.push_back({std::move(parameter), Parameter::Kind::tensor, std::move(about), role, {}, {}, true, {}});
+  parameters.push_back(tensor_parameter(std::move(parameter), Parameter::Kind::tensor, std::move(about), role));
   return *this;
 }
 Schema& Schema::optional(std::string parameter, std::string about, Role role) {
   parameters.push_back(
-      {std::move(parameter), Parameter::Kind::optional_tensor, std::move(about), role, {}, {}, false, {}});
+      tensor_parameter(std::move(parameter), Parameter::Kind::optional_tensor, std::move(about), role));
   return *this;
 }
 Schema& Schema::tensors(std::string parameter, std::string about) {
-  parameters.push_back(
-      {std::move(parameter), Parameter::Kind::tensors, std::move(about), Role::data, {}, {}, true, {}});
+  parameters.push_back(tensor_parameter(std::move(parameter), Parameter::Kind::tensors, std::move(about), Role::data));
   return *this;
 }
 Schema& Schema::required(std::string parameter, AttributeType type, std::string about) {
-  parameters.push_back({std::move(parameter), Parameter::Kind::attribute, std::move(about), {}, type, {}, true, {}});
+  parameters.push_back(attribute_parameter(std::move(parameter), type, std::move(about)));
+  parameters.back().required = true;
   return *this;
 }
 Schema& Schema::attribute(std::string parameter, AttributeType type, AttributeValue fallback, std::string about,
                           std::vector<std::string> choices) {
-  parameters.push_back({std::move(parameter),
-                        Parameter::Kind::attribute,
-                        std::move(about),
-                        {},
-                        type,
-                        convert(std::move(fallback), type),
-                        false,
-                        std::move(choices)});
+  parameters.push_back(attribute_parameter(std::move(parameter), type, std::move(about)));
+  parameters.back().fallback = convert(std::move(fallback), type);
+  parameters.back().choices = std::move(choices);
+  return *this;
+}
+
+Schema& Schema::of(DTypes dtypes) {
+  parameters.back().dtypes.of = dtypes;
+  return *this;
+}
+Schema& Schema::like(std::string input) { return like_or(std::move(input), {}); }
+Schema& Schema::like_or(std::string input, DTypes of) {
+  parameters.back().dtypes = {of, std::move(input), -1};
+  return *this;
+}
+Schema& Schema::batched(Batch batch) {
+  parameters.back().batch = batch;
+  return *this;
+}
+Schema& Schema::trainable() {
+  parameters.back().trainable = true;
+  return *this;
+}
+Schema& Schema::selects() {
+  parameters.back().selects = true;
+  return *this;
+}
+Schema& Schema::nonzero() {
+  parameters.back().nonzero = true;
+  return *this;
+}
+Schema& Schema::result(Result result) {
+  results.push_back(std::move(result));
+  return *this;
+}
+Schema& Schema::restrict(std::string attribute, std::vector<AttributeValue> values, std::string input, DTypes of) {
+  restrictions.push_back({std::move(attribute), std::move(values), std::move(input), of, -1});
+  return *this;
+}
+Schema& Schema::axis(std::string attribute, AxisRule::Meaning meaning) {
+  axes.push_back({std::move(attribute), meaning});
+  return *this;
+}
+Schema& Schema::by_element(std::string without) {
+  elementwise = true;
+  not_with = std::move(without);
   return *this;
 }
 
@@ -174,8 +237,39 @@ const Parameter& Schema::input_parameter(int input) const {
   return *last;
 }
 
+bool Schema::updates_states() const {
+  return std::any_of(results.begin(), results.end(), [](const Result& result) { return !result.state.empty(); });
+}
+
+namespace {
+
+// The numbers of the inputs that rules name.
+void resolve_rules(Schema& schema) {
+  const auto number = [&](const std::string& input) {
+    const int found = schema.input_index(input);
+    require(found >= 0, Code::internal, "op ", schema.name, ": a rule names the input ", input, ", which it has not");
+    return found;
+  };
+  for (Parameter& parameter : schema.parameters)
+    if (!parameter.dtypes.like.empty()) parameter.dtypes.like_input = number(parameter.dtypes.like);
+  for (Restriction& rule : schema.restrictions) rule.number = number(rule.input);
+  for (Result& result : schema.results) {
+    for (const std::string& input : result.dtype_inputs) result.dtype_numbers.push_back(number(input));
+    if (!result.shape_input.empty()) result.shape_number = number(result.shape_input);
+    if (!result.only_with.empty()) result.only_with_number = number(result.only_with);
+    for (const std::string& input : result.may_overwrite) {
+      const int first = number(input);
+      const bool variadic = schema.input_parameter(first).kind == Parameter::Kind::tensors;
+      result.overwrites |= variadic ? ~uint64_t(0) : uint64_t(1) << first;
+    }
+  }
+}
+
+}  // namespace
+
 bool register_schema(Schema schema) {
   require(schema.infer != nullptr, Code::internal, "op ", schema.name, ": registered without infer");
+  resolve_rules(schema);
   if (!schema.flops)
     schema.flops = [](const Op& op) {
       double elements = 0;
@@ -205,9 +299,10 @@ const std::vector<const Schema*>& all_schemas() {
 Op make_op(const Schema& schema, const Attributes& attributes, const std::vector<TensorDesc>& inputs) {
   Op op;
   op.schema = &schema;
-  op.attributes = complete(schema, attributes);
+  op.attributes = complete_attributes(schema, attributes);
   op.inputs = inputs;
   check_inputs(op);
+  check_dtypes(op);
   try {
     schema.infer(op);
   } catch (const Error& error) {

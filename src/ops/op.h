@@ -14,6 +14,7 @@
 
 #include "core/attributes.h"
 #include "core/desc.h"
+#include "ops/rules.h"
 
 namespace pl {
 
@@ -59,7 +60,26 @@ struct Parameter {
   // Of string attributes: the values allowed; empty: any.  Of lists of integers: words allowed in place of the list,
   // which infer replaces by numbers.
   std::vector<std::string> choices;
+
+  // Of tensors (ops/rules.h).
+  InputDTypes dtypes;
+  Batch batch = Batch::never;
+  bool trainable = false;  // a constant there is a parameter of a network that is trained; so is every Role::constant
+  bool selects = false;    // its values choose among those of the other inputs and are in no result
+  bool nonzero = false;    // a zero there gives infinities
 };
+
+// What a view does to the elements of input 0.
+enum class Renaming {
+  none,    // the op computes or moves
+  shape,   // the same elements in the same order under another shape
+  order,   // all elements with the dimensions in another order: the completed attribute `dims`
+  part,    // some of the elements, several results apart
+  repeat,  // elements repeated along dimensions
+};
+
+// Where results hold zeros, given where inputs do.
+enum class Zeros { unknown, where_all, where_any };
 
 struct Schema {
   Schema(std::string name, std::string kind, std::string doc)
@@ -72,6 +92,23 @@ struct Schema {
   bool products = false;              // sums of products: Op::math applies
   bool several = false;               // the result is a list, even of one tensor (split)
   Attributes constants;               // attributes that providers see and users cannot set: function=relu, mode=max
+
+  // ---- rules, as data (ops/rules.h) ----
+  std::vector<Result> results;
+  std::vector<Restriction> restrictions;
+  std::vector<AxisRule> axes;
+  int last_axes = 0;         // that the op works along, whatever its attributes
+  bool other_axes = false;   // along axes that no rule names elements stay apart; false: that holds for axis 0 only
+  bool elementwise = false;  // is_elementwise
+  std::string not_with;      // with this attribute it is not
+  Renaming renaming = Renaming::none;
+  bool repeats = false;        // elements of input 0 are repeated to more: a constant result is large
+  bool joins = false;          // the result is the inputs side by side, so that each may be made where it is to lie
+  bool relayouts = false;      // layouts are what the op is about: those of its tensors are a part of what is asked
+  bool same_if_alike = false;  // a result of input 0's shape and dtype is input 0
+  bool idempotent = false;     // f(f(x)) = f(x)
+  bool keeps_finite = false;   // finite values give finite results, but for zeros in Parameter::nonzero
+  Zeros zeros = Zeros::unknown;
 
   // Checks attributes and inputs, expands attributes (stride=2 -> [2,2]) and fills `outputs` with shapes and
   // dtypes.  Throws Error(shape | invalid_argument | unsupported) naming op, argument, expected, actual.
@@ -100,9 +137,25 @@ struct Schema {
     constants.set(name, std::move(value));
     return *this;
   }
+  // Of the parameter added last.
+  Schema& of(DTypes dtypes);
+  Schema& like(std::string input);                // its dtype
+  Schema& like_or(std::string input, DTypes of);  // or one of these
+  Schema& batched(Batch batch = Batch::always);
+  Schema& trainable();
+  Schema& selects();
+  Schema& nonzero();
+  // Of the op.
+  Schema& result(Result result);
+  // With one of these values of an attribute an input takes no other dtypes than these.
+  Schema& restrict(std::string attribute, std::vector<AttributeValue> values, std::string input, DTypes of);
+  Schema& axis(std::string attribute, AxisRule::Meaning meaning = AxisRule::Meaning::along);
+  // Elements of all inputs, broadcast, to elements of all results; `not_with`: not where that attribute is given.
+  Schema& by_element(std::string not_with = "");
 
   int input_index(std::string_view parameter) const;  // -1 if there is none
   const Parameter& input_parameter(int input) const;  // the parameter an input belongs to (variadic: the same for all)
+  bool updates_states() const;                        // results are the new values of states
   Role role_of(int input) const { return input_parameter(input).role; }
   // Whether people read an input's layout in the letters of weights (OIHW) rather than of activations (NCHW).
   bool is_weights(int input) const { return role_of(input) == Role::constant; }
@@ -124,6 +177,9 @@ const std::vector<const Schema*>& all_schemas();  // sorted by name
 // with the op's name.  `attributes` are what the user gave: the attributes of an inferred Op hold more (constants,
 // what infer computed), so keep the user's where an op is to be made again for other inputs.
 Op make_op(const Schema& schema, const Attributes& attributes, const std::vector<TensorDesc>& inputs);
+
+// What the user gave, converted and checked, with defaults and constants, before infer completes it.
+Attributes complete_attributes(const Schema& schema, const Attributes& given);
 
 // Helpers for infer functions.
 //   check(op, condition, Code::shape, "weight.ic is ", w, ", expected ", e)  ->  "conv2d: weight.ic is ..."
@@ -151,7 +207,9 @@ int64_t normalise_dim(const Op& op, std::string_view attribute, int64_t dim, int
 // NumPy broadcasting of the shapes of the given inputs.
 Dims broadcast_shapes(const Op& op, const std::vector<int>& inputs);
 int64_t safe_product(const Op& op, const char* what, std::initializer_list<int64_t> factors);
-// Appends a dense output in the plain layout.
+// Appends the next output, dense in the plain layout: dtype and, where none is given, shape by its rule.
+void add_output(Op& op);
+void add_output(Op& op, const Dims& shape);
 void add_output(Op& op, DType dtype, const Dims& shape);
 
 }  // namespace pl

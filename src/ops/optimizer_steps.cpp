@@ -13,18 +13,13 @@ void check_decay(const Op& op) {
 }
 
 void check_scalar(const Op& op, int input) {
-  check_dtype(op, input, {DType::f32});
   check(op, op.in(input).elements() == 1, Code::shape, op.schema->input_parameter(input).name, " has shape ",
         op.in(input).shape, ", expected one element");
 }
 
-void check_alike(const Op& op, int input) {
-  check_same_dtype(op, input);
-  check_shape(op, input, op.in(0).shape, "weight.shape");
-}
+void check_alike(const Op& op, int input) { check_shape(op, input, op.in(0).shape, "weight.shape"); }
 
 void infer_sgd(Op& op) {
-  check_float(op, 0);
   check_alike(op, 1);
   check_scalar(op, 2);
   check_alike(op, 3);
@@ -36,7 +31,7 @@ void infer_sgd(Op& op) {
         " and velocity is missing, expected a tensor of the shape of weight");
   check(op, !op.attributes.flag("nesterov") || (momentum > 0 && op.attributes.number("dampening") == 0),
         Code::invalid_argument, "nesterov is true, expected a momentum above 0 and a dampening of 0");
-  for (int k = 0; k < (op.has(3) ? 2 : 1); ++k) add_output(op, op.in(0).dtype, op.in(0).shape);
+  for (int k = 0; k < (op.has(3) ? 2 : 1); ++k) add_output(op);
 }
 
 Schema sgd_step() {
@@ -51,20 +46,25 @@ Schema sgd_step() {
       "momentum in deep learning, 2013.");
   schema.constant("function", std::string("sgd"))
       .tensor("weight", "any shape; f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("grad", "the shape and dtype of weight")
+      .like("weight")
       .tensor("lr", kRate)
+      .of({DType::f32})
       .optional("velocity", "the shape and dtype of weight")
+      .like("weight")
       .attribute("momentum", AttributeType::number, 0.0, "at least 0")
       .attribute("dampening", AttributeType::number, 0.0, "share of the gradient that velocity does not take")
       .attribute("nesterov", AttributeType::boolean, false, "look one step ahead")
-      .attribute("weight_decay", AttributeType::number, 0.0, "at least 0");
+      .attribute("weight_decay", AttributeType::number, 0.0, "at least 0")
+      .result(Result("w").like("weight").shaped("weight").updates("weight"))
+      .result(Result("v").like("weight").shaped("weight").updates("velocity").with("velocity"));
   schema.infer = infer_sgd;
   schema.flops = [](const Op& op) { return 6.0 * double(op.in(0).elements()); };
   return schema;
 }
 
 void infer_adam(Op& op) {
-  check_float(op, 0);
   for (int i : {1, 3, 4}) check_alike(op, i);
   for (int i : {2, 5}) check_scalar(op, i);
   check_decay(op);
@@ -73,7 +73,7 @@ void infer_adam(Op& op) {
     const double beta = op.attributes.number(name);
     check(op, beta >= 0 && beta < 1, Code::invalid_argument, name, " is ", beta, ", expected 0 to less than 1");
   }
-  for (int k = 0; k < 3; ++k) add_output(op, op.in(0).dtype, op.in(0).shape);
+  for (int k = 0; k < 3; ++k) add_output(op);
 }
 
 Schema adam_step(bool decoupled) {
@@ -90,15 +90,24 @@ Schema adam_step(bool decoupled) {
   schema.constant("function", std::string("adam"))
       .constant("decoupled", decoupled)
       .tensor("weight", "any shape; f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("grad", "the shape and dtype of weight")
+      .like("weight")
       .tensor("lr", kRate)
+      .of({DType::f32})
       .tensor("mean", "the shape and dtype of weight: of gradients so far, zeros at first")
+      .like("weight")
       .tensor("square", "the same of their squares")
+      .like("weight")
       .tensor("step", "scalar, f32: the number of this step, from 1 on")
+      .of({DType::f32})
       .attribute("beta1", AttributeType::number, 0.9, "0 to less than 1")
       .attribute("beta2", AttributeType::number, 0.999, "0 to less than 1")
       .attribute("eps", AttributeType::number, 1e-8, "added to the root")
-      .attribute("weight_decay", AttributeType::number, decoupled ? 0.01 : 0.0, "at least 0");
+      .attribute("weight_decay", AttributeType::number, decoupled ? 0.01 : 0.0, "at least 0")
+      .result(Result("w").like("weight").shaped("weight").updates("weight"))
+      .result(Result("m").like("weight").shaped("weight").updates("mean"))
+      .result(Result("v").like("weight").shaped("weight").updates("square"));
   schema.infer = infer_adam;
   schema.flops = [](const Op& op) { return 14.0 * double(op.in(0).elements()); };
   return schema;

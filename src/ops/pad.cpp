@@ -59,7 +59,7 @@ void infer(Op& op) {
   }
   op.attributes.set("begins", begins);
   op.attributes.set("ends", ends);
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 // Where an element of the result comes from along a dimension of size n.
@@ -103,11 +103,15 @@ Schema pad() {
                 "Returns the dtype of x, each size grown by begin + end.\n\n"
                 "Source: semantics of torch.nn.functional.pad; any dimension may be padded in every mode.");
   schema.tensor("x", "any shape, any dtype")
+      .batched()
       .required("pad", AttributeType::integers,
                 "begin and end of the last dimension, then of the one before it, ...; negative ones crop")
       .attribute("mode", AttributeType::string, std::string("constant"), "what borders hold",
                  {"constant", "reflect", "replicate"})
-      .attribute("value", AttributeType::number, 0.0, "of mode constant; must be a value of x's dtype");
+      .attribute("value", AttributeType::number, 0.0, "of mode constant; must be a value of x's dtype")
+      .axis("begins", AxisRule::Meaning::offsets)
+      .axis("ends", AxisRule::Meaning::offsets)
+      .result(Result("y").like("x"));
   schema.infer = infer;
   schema.gradient = derive;
   return schema;

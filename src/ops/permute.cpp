@@ -6,6 +6,10 @@ namespace pl {
 namespace {
 
 Schema& as_view(Schema& schema, void (*infer)(Op&)) {
+  schema.axis("dims", AxisRule::Meaning::order).result(Result("y").like("x"));
+  schema.renaming = Renaming::order;
+  schema.keeps_finite = true;
+  schema.zeros = Zeros::where_all;
   schema.infer = infer;
   schema.view = [](const Op& op) -> std::optional<std::vector<TensorDesc>> {
     return std::vector<TensorDesc>{view_permuted(op.in(0), Dims(op.attributes.integers("dims")))};
@@ -24,7 +28,7 @@ void finish(Op& op, const std::vector<int64_t>& dims) {
   op.attributes.set("dims", dims);
   Dims shape;
   for (int64_t dim : dims) shape.push_back(op.in(0).shape[int(dim)]);
-  add_output(op, op.in(0).dtype, shape);
+  add_output(op, shape);
 }
 
 void infer_permute(Op& op) {
@@ -46,6 +50,7 @@ Schema make_permute() {
                 "Dimensions in another order, as a view.\n\ny.shape[i] = x.shape[dims[i]]\n\n"
                 "Source: semantics of torch.permute and numpy.transpose.");
   schema.tensor("x", "any shape, any dtype")
+      .batched()
       .required("dims", AttributeType::integers, "each dimension of x once; negative counts from the last");
   return as_view(schema, infer_permute);
 }
@@ -65,6 +70,7 @@ Schema make_transpose() {
   Schema schema("transpose", "transpose",
                 "Two dimensions swapped, as a view.\n\nSource: semantics of torch.transpose.");
   schema.tensor("x", "rank at least 1, any dtype")
+      .batched()
       .required("dim0", AttributeType::integer, "one dimension; negative counts from the last")
       .required("dim1", AttributeType::integer, "the other one");
   return as_view(schema, infer_transpose);

@@ -446,7 +446,7 @@ Arithmetic arithmetic_of(const Op& op, DType result) {
 
 void infer(Op& op) {
   const bool reduces = !op.attributes.is_none("reductions");
-  const DType dtype = op.attributes.is_none("dtype") ? op.in(0).dtype : parse_dtype(op.attributes.text("dtype"));
+  const DType dtype = result_dtype(op, 0);
   op.attributes.set("dtype", std::string(name_of(dtype)));
   const Arithmetic arithmetic = arithmetic_of(op, dtype);
   check(op, op.inputs.size() <= 16, pl::Code::invalid_argument, op.inputs.size(),
@@ -507,6 +507,7 @@ Schema make_pointwise() {
   schema.attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions with size 1");
   schema.attribute("scalars", AttributeType::numbers, std::vector<double>{}, "s0, s1, ... of the expressions");
   schema.attribute("dtype", AttributeType::string, None{}, "of the outputs; none: that of x0");
+  schema.result(Result("y").named_by("dtype").like("tensors").over("tensors").repeated()).by_element("reductions");
   schema.infer = infer;
   schema.gradient = derive;
   schema.flops = [](const Op& op) {

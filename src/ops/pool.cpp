@@ -9,10 +9,6 @@ void infer(Op& op) {
   const int spatial = spatial_rank(op);
   const bool average = op.attributes.text("mode") == "avg";
   check_rank(op, 0, spatial + 2, spatial + 2);
-  if (average)
-    check_float(op, 0);
-  else
-    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
   const Dims& x = op.in(0).shape;
 
   const auto kernel = positive_per_axis(op, "kernel_size", spatial);
@@ -54,7 +50,7 @@ void infer(Op& op) {
     }
     output.push_back(size);
   }
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 double flops(const Op& op) {
@@ -94,6 +90,8 @@ Schema pool(const char* name, int spatial, bool average) {
   schema.constant("spatial", int64_t(spatial))
       .constant("mode", std::string(average ? "avg" : "max"))
       .tensor("x", concat("(n, c, ", sizes, average ? "), f32, f16 or bf16" : "), any dtype but bool"))
+      .of(average ? dtypes::floats : dtypes::numbers)
+      .batched()
       .required("kernel_size", AttributeType::integers, per_axis)
       .attribute("stride", AttributeType::integers, None{}, per_axis + "; None: kernel_size")
       .attribute("padding", AttributeType::integers, int64_t(0),
@@ -108,6 +106,7 @@ Schema pool(const char* name, int spatial, bool average) {
         .attribute("dilation", AttributeType::integers, int64_t(1),
                    concat("1 or ", spatial, " distances between the elements of a window, at least 1"))
         .attribute("ceil_mode", AttributeType::boolean, false, "round output sizes up");
+  schema.result(Result("y").like("x"));
   schema.infer = infer;
   schema.flops = flops;
   schema.gradient = derive;

@@ -11,8 +11,6 @@ bool is_average(const Op& op) { return op.attributes.text("mode") == "avg"; }
 void infer(Op& op) {
   const int spatial = spatial_rank(op), grad = is_average(op) ? 0 : 1;
   check_rank(op, 0, spatial + 2, spatial + 2);
-  check_float(op, 0);
-  check_same_dtype(op, grad);
   check_rank(op, grad, spatial + 2, spatial + 2);
   if (is_average(op)) {
     const auto sizes = expand_ints(op, "input_size", spatial);
@@ -20,7 +18,7 @@ void infer(Op& op) {
   }
   const Op forward = forward_of_pool(op);
   check_shape(op, grad, forward.out().shape, "the shape of the pool's result");
-  add_output(op, op.in(0).dtype, forward.in(0).shape);
+  add_output(op, forward.in(0).shape);
 }
 
 double flops(const Op& op) {
@@ -44,8 +42,14 @@ Schema pool_backward(int spatial, bool average, bool adaptive) {
   schema.constant("spatial", int64_t(spatial))
       .constant("mode", std::string(average ? "avg" : "max"))
       .constant("forward", forward);
-  if (!average) schema.tensor("x", concat("(n, c, ", sizes, "), the pool's input; f32, f16 or bf16"));
-  schema.tensor("grad", concat("(n, c, ", sizes, "), the gradient by the pool's result"));
+  if (!average)
+    schema.tensor("x", concat("(n, c, ", sizes, "), the pool's input; f32, f16 or bf16")).of(dtypes::floats).batched();
+  schema.tensor("grad", concat("(n, c, ", sizes, "), the gradient by the pool's result")).batched();
+  if (average)
+    schema.of(dtypes::floats);
+  else
+    schema.like("x");
+  schema.result(Result("dx").like("grad"));
   if (average)
     schema.required("input_size", AttributeType::integers, concat("the ", spatial, " sizes of the pool's input"));
   if (!adaptive) {

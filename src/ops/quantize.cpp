@@ -1,5 +1,5 @@
 // quantize_linear and dequantize_linear: floats as small integers, with a scale and a zero point, and back.
-#include "ops/op.h"
+#include "ops/quantized.h"
 
 namespace pl {
 namespace {
@@ -7,7 +7,6 @@ namespace {
 // Scale and zero point: one of each, or one for each index of the dimension `axis`.
 void check_parameters(Op& op) {
   const TensorDesc &x = op.in(0), &scale = op.in(1);
-  check_float(op, 1);
   const bool single = scale.rank() <= 1 && scale.elements() == 1;
   // The axis has no meaning for a single scale; ONNX's default of 1 is beyond a vector then.
   op.attributes.set("axis", single ? int64_t(0) : normalise_dim(op, "axis", op.attributes.integer("axis"), x.rank()));
@@ -18,26 +17,14 @@ void check_parameters(Op& op) {
 }
 
 void infer_quantize(Op& op) {
-  check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s32});
   check_parameters(op);
-  if (op.has(2)) check_dtype(op, 2, {DType::u8, DType::s8});
-  DType dtype = op.has(2) ? op.in(2).dtype : DType::u8;
-  if (!op.attributes.is_none("dtype")) {
-    dtype = parse_dtype(op.attributes.text("dtype"));
-    check(op, dtype == DType::u8 || dtype == DType::s8, Code::unsupported, "dtype is ", name_of(dtype),
-          ", expected u8 or s8");
-    check(op, !op.has(2) || op.in(2).dtype == dtype, Code::invalid_argument, "zero_point.dtype is ",
-          op.has(2) ? name_of(op.in(2).dtype) : "", ", expected ", name_of(dtype), " (dtype)");
-  }
-  op.attributes.set("dtype", std::string(name_of(dtype)));
-  add_output(op, dtype, op.in(0).shape);
+  op.attributes.set("dtype", std::string(name_of(result_dtype(op, 0))));
+  add_output(op);
 }
 
 void infer_dequantize(Op& op) {
-  check_dtype(op, 0, {DType::u8, DType::s8, DType::s32});
   check_parameters(op);
-  check_same_dtype(op, 2);
-  add_output(op, op.in(1).dtype, op.in(0).shape);
+  add_output(op);
 }
 
 Schema quantize_linear() {
@@ -46,10 +33,15 @@ Schema quantize_linear() {
                 "y = saturate(round(x / scale) + zero_point), halves rounded to the even integer\n\n"
                 "Returns the shape of x, in the dtype of zero_point.\n\nSource: semantics of ONNX's QuantizeLinear.");
   schema.tensor("x", "any shape; f32, f16, bf16 or s32")
+      .of({DType::f32, DType::f16, DType::bf16, DType::s32})
       .tensor("scale", "one value, or one for each index of x along axis; f32, f16 or bf16", Role::constant)
+      .of(dtypes::floats)
       .optional("zero_point", "as many as scales, u8 or s8; zero without it", Role::constant)
+      .of(dtypes::bytes)
       .attribute("axis", AttributeType::integer, int64_t(1), "the dimension that scales are given for")
-      .attribute("dtype", AttributeType::string, None{}, "u8 or s8; None: the dtype of zero_point, u8 without it");
+      .attribute("dtype", AttributeType::string, None{}, "u8 or s8; None: the dtype of zero_point, u8 without it")
+      .result(Result("y").named_by("dtype", dtypes::bytes).like("zero_point").of(DType::u8).shaped("x"));
+  restrict_zero_point(schema, "zero_point");
   schema.infer = infer_quantize;
   return schema;
 }
@@ -60,9 +52,13 @@ Schema dequantize_linear() {
                 "y = (x - zero_point) * scale\n\n"
                 "Returns the shape of x, in the dtype of scale.\n\nSource: semantics of ONNX's DequantizeLinear.");
   schema.tensor("x", "any shape; u8, s8 or s32")
+      .of({DType::u8, DType::s8, DType::s32})
       .tensor("scale", "one value, or one for each index of x along axis; f32, f16 or bf16", Role::constant)
+      .of(dtypes::floats)
       .optional("zero_point", "as many as scales, in the dtype of x; zero without it", Role::constant)
-      .attribute("axis", AttributeType::integer, int64_t(1), "the dimension that scales are given for");
+      .like("x")
+      .attribute("axis", AttributeType::integer, int64_t(1), "the dimension that scales are given for")
+      .result(Result("y").like("scale").shaped("x"));
   schema.infer = infer_dequantize;
   return schema;
 }

@@ -5,6 +5,10 @@
 
 namespace pl {
 
+void restrict_zero_point(Schema& schema, const char* input) {
+  for (DType dtype : {DType::u8, DType::s8}) schema.restrict("dtype", {std::string(name_of(dtype))}, input, {dtype});
+}
+
 QuantizedInputs::QuantizedInputs(const Op& op) {
   const bool conv = op.schema->kind == "quantized_conv";
   const auto find = [&](const char* conv_name, const char* matmul_name) {
@@ -32,28 +36,18 @@ void check_parameter(const Op& op, int input, int64_t columns, const char* why) 
         columns > 0 ? concat(" or ", columns, " (", why, ")") : std::string());
 }
 
-// Everything but shapes of x and weight; returns the result's dtype.
-DType check_quantization(Op& op, int64_t columns, const char* why) {
-  for (int i : {0, 1}) check_dtype(op, i, {DType::u8, DType::s8});
+// The shapes of everything but x and weight.
+void check_quantization(Op& op, int64_t columns, const char* why) {
   const QuantizedInputs in(op);
-  for (int i : {in.x_scale, in.weight_scale, in.y_scale})
-    if (i >= 0) check_dtype(op, i, {DType::f32});
-  if (in.x_zero >= 0) check_same_dtype(op, in.x_zero, 0);
-  if (in.weight_zero >= 0) check_same_dtype(op, in.weight_zero, 1);
   for (int i : {in.x_scale, in.y_scale, in.x_zero, in.y_zero}) check_parameter(op, i, 0, "");
   for (int i : {in.weight_scale, in.weight_zero}) check_parameter(op, i, columns, why);
-  if (!in.scaled()) return DType::s32;
-  if (in.y_zero >= 0) check_dtype(op, in.y_zero, {DType::u8, DType::s8});
-  DType dtype = in.y_zero >= 0 ? op.in(in.y_zero).dtype : op.in(0).dtype;
-  if (!op.attributes.is_none("dtype")) {
-    dtype = parse_dtype(op.attributes.text("dtype"));
-    check(op, dtype == DType::u8 || dtype == DType::s8, Code::unsupported, "dtype is ", name_of(dtype),
-          ", expected u8 or s8");
-    check(op, in.y_zero < 0 || op.in(in.y_zero).dtype == dtype, Code::invalid_argument, "y_zero_point.dtype is ",
-          in.y_zero < 0 ? "" : name_of(op.in(in.y_zero).dtype), ", expected ", name_of(dtype), " (dtype)");
-  }
-  op.attributes.set("dtype", std::string(name_of(dtype)));
-  return dtype;
+  if (in.scaled()) op.attributes.set("dtype", std::string(name_of(result_dtype(op, 0))));
+}
+
+// The dtype of a quantised result: the attribute's, which its zero point has too.
+void add_quantized_result(Schema& schema, const char* x) {
+  schema.result(Result("y").named_by("dtype", dtypes::bytes).like("y_zero_point").like(x));
+  restrict_zero_point(schema, "y_zero_point");
 }
 
 void infer_conv(Op& op) {
@@ -62,13 +56,9 @@ void infer_conv(Op& op) {
   const int spatial = op.in(0).rank() - 2;
   op.attributes.set("spatial", int64_t(spatial));
   const Dims output = convolved_shape(op, spatial);
-  const DType dtype = check_quantization(op, output[1], "weight.oc");
-  const int bias = QuantizedInputs(op).bias;
-  if (bias >= 0) {
-    check_dtype(op, bias, {DType::s32});
-    check_shape(op, bias, {output[1]}, "weight.oc");
-  }
-  add_output(op, dtype, output);
+  check_quantization(op, output[1], "weight.oc");
+  if (const int bias = QuantizedInputs(op).bias; bias >= 0) check_shape(op, bias, {output[1]}, "weight.oc");
+  add_output(op, output);
 }
 
 double conv_flops(const Op& op) {
@@ -93,7 +83,8 @@ void infer_matmul(Op& op) {
   }
   output.push_back(a[ra - 2]);
   output.push_back(b[rb - 1]);
-  add_output(op, check_quantization(op, b[rb - 1], "columns of b"), output);
+  check_quantization(op, b[rb - 1], "columns of b");
+  add_output(op, output);
 }
 
 double matmul_flops(const Op& op) {
@@ -125,17 +116,28 @@ Schema qlinear_conv() {
                        "\n\nReturns (n, oc, sizes) as conv2d does; sums are s32.\n\n"
                        "Source: semantics of ONNX's QLinearConv."));
   schema.tensor("x", "(n, c, sizes), u8 or s8")
+      .of(dtypes::bytes)
+      .batched()
       .tensor("weight", "(oc, c / groups, kernel sizes), u8 or s8", Role::constant)
+      .of(dtypes::bytes)
       .tensor("x_scale", "one value, f32", Role::constant)
+      .of({DType::f32})
       .tensor("weight_scale", "one value or (oc), f32", Role::constant)
+      .of({DType::f32})
       .tensor("y_scale", "one value, f32", Role::constant)
+      .of({DType::f32})
       .optional("x_zero_point", "one value in the dtype of x", Role::constant)
+      .like("x")
       .optional("weight_zero_point", "one value or (oc) in the dtype of weight; only without it oneDNN can serve",
                 Role::constant)
+      .like("weight")
       .optional("y_zero_point", "one value, u8 or s8", Role::constant)
-      .optional("bias", "(oc), s32, in units of x_scale * weight_scale", Role::constant);
+      .of(dtypes::bytes)
+      .optional("bias", "(oc), s32, in units of x_scale * weight_scale", Role::constant)
+      .of({DType::s32});
   add_window(schema).attribute("dtype", AttributeType::string, None{},
                                "u8 or s8; None: the dtype of y_zero_point, that of x without it");
+  add_quantized_result(schema, "x");
   schema.infer = infer_conv;
   schema.flops = conv_flops;
   return schema;
@@ -147,9 +149,15 @@ Schema conv_integer() {
                 "y = conv(x - x_zero_point, weight - weight_zero_point)\n\n"
                 "Returns (n, oc, sizes) as conv2d does, s32.\n\nSource: semantics of ONNX's ConvInteger.");
   schema.tensor("x", "(n, c, sizes), u8 or s8")
+      .of(dtypes::bytes)
+      .batched()
       .tensor("weight", "(oc, c / groups, kernel sizes), u8 or s8", Role::constant)
+      .of(dtypes::bytes)
       .optional("x_zero_point", "one value in the dtype of x", Role::constant)
-      .optional("weight_zero_point", "one value or (oc) in the dtype of weight", Role::constant);
+      .like("x")
+      .optional("weight_zero_point", "one value or (oc) in the dtype of weight", Role::constant)
+      .like("weight")
+      .result(Result("y").of(DType::s32));
   add_window(schema);
   schema.infer = infer_conv;
   schema.flops = conv_flops;
@@ -165,15 +173,24 @@ Schema qlinear_matmul() {
                        "\n\nReturns (..., m, n); sums are s32.\n\n"
                        "Source: semantics of ONNX's QLinearMatMul."));
   schema.tensor("a", "(..., m, k), u8 or s8")
+      .of(dtypes::bytes)
       .tensor("b", "(..., k, n), u8 or s8")
+      .of(dtypes::bytes)
       .tensor("a_scale", "one value, f32", Role::constant)
+      .of({DType::f32})
       .tensor("b_scale", "one value or (n), f32", Role::constant)
+      .of({DType::f32})
       .tensor("y_scale", "one value, f32", Role::constant)
+      .of({DType::f32})
       .optional("a_zero_point", "one value in the dtype of a", Role::constant)
+      .like("a")
       .optional("b_zero_point", "one value or (n) in the dtype of b; only without it oneDNN can serve", Role::constant)
+      .like("b")
       .optional("y_zero_point", "one value, u8 or s8", Role::constant)
+      .of(dtypes::bytes)
       .attribute("dtype", AttributeType::string, None{},
                  "u8 or s8; None: the dtype of y_zero_point, that of a without it");
+  add_quantized_result(schema, "a");
   schema.infer = infer_matmul;
   schema.flops = matmul_flops;
   return schema;
@@ -185,9 +202,14 @@ Schema matmul_integer() {
                 "y = (a - a_zero_point) @ (b - b_zero_point)\n\n"
                 "Returns (..., m, n), s32.\n\nSource: semantics of ONNX's MatMulInteger.");
   schema.tensor("a", "(..., m, k), u8 or s8")
+      .of(dtypes::bytes)
       .tensor("b", "(..., k, n), u8 or s8")
+      .of(dtypes::bytes)
       .optional("a_zero_point", "one value in the dtype of a", Role::constant)
-      .optional("b_zero_point", "one value or (n) in the dtype of b", Role::constant);
+      .like("a")
+      .optional("b_zero_point", "one value or (n) in the dtype of b", Role::constant)
+      .like("b")
+      .result(Result("y").of(DType::s32));
   schema.infer = infer_matmul;
   schema.flops = matmul_flops;
   return schema;

@@ -16,4 +16,7 @@ struct QuantizedInputs {
   bool scaled() const { return y_scale >= 0; }
 };
 
+// Where the attribute `dtype` is given, the zero point of the result has it.
+void restrict_zero_point(Schema& schema, const char* input);
+
 }  // namespace pl

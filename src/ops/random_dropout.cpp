@@ -5,12 +5,10 @@ namespace pl {
 namespace {
 
 void infer(Op& op) {
-  check_float(op, 0);
-  check_dtype(op, 1, {DType::s64});
   check(op, op.in(1).elements() == 1, Code::shape, "seed has shape ", op.in(1).shape, ", expected one element");
   const double p = op.attributes.number("p");
   check(op, p >= 0 && p < 1, Code::invalid_argument, "p is ", p, ", expected 0 to less than 1");
-  add_output(op, op.in(0).dtype, op.in(0).shape);
+  add_output(op);
 }
 
 // The same elements are kept: the numbers are made again.
@@ -31,8 +29,11 @@ Schema random_dropout() {
       "Source: N. Srivastava et al., Dropout, 2014; J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, "
       "2011.");
   schema.tensor("x", "any shape; f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("seed", "scalar, s64: another one gives other numbers")
-      .attribute("p", AttributeType::number, 0.5, "share of elements that are dropped, 0 to less than 1");
+      .of({DType::s64})
+      .attribute("p", AttributeType::number, 0.5, "share of elements that are dropped, 0 to less than 1")
+      .result(Result("y").like("x").shaped("x"));
   schema.infer = infer;
   schema.gradient = derive;
   schema.flops = [](const Op& op) { return 20.0 * double(op.in(0).elements()); };

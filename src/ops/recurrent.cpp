@@ -19,11 +19,7 @@ Shapes checked_shapes(const Op& op, int more) {
   const int bias = kBias + more, lengths = kLengths + more, initial_h = kInitialH + more;
   const int initial_c = kInitialC + more, peephole = kPeephole + more;
   check_rank(op, kX, 3, 3);
-  check_float(op, kX);
-  for (int i : {kW, kR}) {
-    check_rank(op, i, 3, 3);
-    check_same_dtype(op, i);
-  }
+  for (int i : {kW, kR}) check_rank(op, i, 3, 3);
   const Dims &x = op.in(kX).shape, &r = op.in(kR).shape;
   const bool batch_first = op.attributes.flag("batch_first");
   const int64_t steps = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1], features = x[2], hidden = r[2];
@@ -33,21 +29,13 @@ Shapes checked_shapes(const Op& op, int more) {
   const int64_t rows = safe_product(op, "gates * hidden", {gates, hidden});
   check_shape(op, kR, {directions, rows, hidden}, "directions, gates * hidden, hidden");
   check_shape(op, kW, {directions, rows, features}, "directions, gates * hidden, last size of x");
-  check_same_dtype(op, bias);
   check_shape(op, bias, {directions, 2 * rows}, "directions, 2 * gates * hidden");
-  if (op.has(lengths)) {
-    check_dtype(op, lengths, {DType::s32, DType::s64});
-    check_shape(op, lengths, {batch}, "x.batch");
-  }
+  check_shape(op, lengths, {batch}, "x.batch");
   const Dims state = batch_first ? Dims{batch, directions, hidden} : Dims{directions, batch, hidden};
   const char* why = batch_first ? "x.batch, directions, hidden" : "directions, x.batch, hidden";
-  for (int i : {initial_h, initial_c}) {
-    if (i == initial_c && !lstm) continue;
-    check_same_dtype(op, i);
-    check_shape(op, i, state, why);
-  }
+  check_shape(op, initial_h, state, why);
   if (lstm) {
-    check_same_dtype(op, peephole);
+    check_shape(op, initial_c, state, why);
     check_shape(op, peephole, {directions, 3 * hidden}, "directions, 3 * hidden");
   }
   return {batch_first ? Dims{batch, steps, directions, hidden} : Dims{steps, directions, batch, hidden}, state,
@@ -56,9 +44,9 @@ Shapes checked_shapes(const Op& op, int more) {
 
 void infer(Op& op) {
   const Shapes shapes = checked_shapes(op, 0);
-  add_output(op, op.in(kX).dtype, shapes.y);
-  add_output(op, op.in(kX).dtype, shapes.state);
-  if (op.attributes.text("cell") == "lstm") add_output(op, op.in(kX).dtype, shapes.state);
+  add_output(op, shapes.y);
+  add_output(op, shapes.state);
+  if (op.attributes.text("cell") == "lstm") add_output(op, shapes.state);
 }
 
 // Two products for each step; the functions of gates are few against them.
@@ -87,22 +75,18 @@ void derive(Derivation& d) {
 void infer_backward(Op& op) {
   const Shapes shapes = checked_shapes(op, kMoreOfBackward);
   const bool lstm = op.attributes.text("cell") == "lstm";
-  for (int i : {kY, kGrad}) {
-    check_same_dtype(op, i);
-    check_shape(op, i, shapes.y, "that of the layer's y");
-  }
+  for (int i : {kY, kGrad}) check_shape(op, i, shapes.y, "that of the layer's y");
   for (const char* name : {"grad_h", "grad_c"}) {
     const int i = op.schema->input_index(name);
     if (i < 0) continue;
-    check_same_dtype(op, i);
     check_shape(op, i, shapes.state, "that of the layer's last state");
   }
-  for (int i : {kX, kW, kR}) add_output(op, op.in(kX).dtype, op.in(i).shape);
-  add_output(op, op.in(kX).dtype, shapes.bias);
-  add_output(op, op.in(kX).dtype, shapes.state);
+  for (int k = 0; k < 3; ++k) add_output(op);
+  add_output(op, shapes.bias);
+  add_output(op, shapes.state);
   if (!lstm) return;
-  add_output(op, op.in(kX).dtype, shapes.state);
-  add_output(op, op.in(kX).dtype, shapes.peephole);
+  add_output(op, shapes.state);
+  add_output(op, shapes.peephole);
 }
 
 // The layer's products once more, and two for each of them.
@@ -116,17 +100,25 @@ std::pair<int64_t, int64_t> whole_lengths(const Op& op) {
 // x, w and r, the same in a layer and its gradients; then what else a layer may be given.
 void add_weights(Schema& schema, int64_t gates) {
   schema.tensor("x", "(steps, batch, features), or (batch, steps, features) with batch_first; f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("w", concat("(directions, ", gates, " * hidden, features): weights of x"), Role::constant)
-      .tensor("r", concat("(directions, ", gates, " * hidden, hidden): weights of the state"), Role::constant);
+      .like("x")
+      .tensor("r", concat("(directions, ", gates, " * hidden, hidden): weights of the state"), Role::constant)
+      .like("x");
 }
 void add_options(Schema& schema, int64_t gates) {
   schema.optional("b", concat("(directions, 2 * ", gates, " * hidden): biases of x, then of the state"), Role::constant)
+      .like("x")
       .optional("sequence_lens", "(batch), s32 or s64: steps of each sequence, 0 to steps")
-      .optional("initial_h", "the first state, in the shape of y_h; zeros without it");
+      .of(dtypes::indices)
+      .optional("initial_h", "the first state, in the shape of y_h; zeros without it")
+      .like("x");
   if (gates == 4)
     schema.optional("initial_c", "the first cell state, in the shape of y_c; zeros without it")
+        .like("x")
         .optional("p", "(directions, 3 * hidden): peepholes, weights of the cell state in gates i, o and f",
-                  Role::constant);
+                  Role::constant)
+        .like("x");
 }
 void add_attributes(Schema& schema) {
   const std::string& cell = std::get<std::string>(*schema.constants.find("cell"));
@@ -156,6 +148,8 @@ Schema recurrent(const char* name, int64_t gates, const char* title, const char*
   add_weights(schema, gates);
   add_options(schema, gates);
   add_attributes(schema);
+  schema.result(Result("y").like("x")).result(Result("y_h").like("x"));
+  if (gates == 4) schema.result(Result("y_c").like("x"));
   schema.infer = infer;
   schema.integers = [](const Op& op, int input) {
     return input == kLengths ? whole_lengths(op) : std::pair<int64_t, int64_t>(0, 0);
@@ -178,11 +172,17 @@ Schema recurrent_backward(const char* name, int64_t gates) {
           "\n\nSource: the derivative of the formula."));
   schema.constant("cell", std::string(name)).constant("gates", gates);
   add_weights(schema, gates);
-  schema.tensor("y", concat("the first result of ", name)).tensor("grad", "the shape of y: the gradient by y");
+  schema.tensor("y", concat("the first result of ", name))
+      .like("x")
+      .tensor("grad", "the shape of y: the gradient by y")
+      .like("x");
   add_options(schema, gates);
-  schema.optional("grad_h", "the gradient by y_h; zeros without it");
-  if (lstm) schema.optional("grad_c", "the gradient by y_c; zeros without it");
+  schema.optional("grad_h", "the gradient by y_h; zeros without it").like("x");
+  if (lstm) schema.optional("grad_c", "the gradient by y_c; zeros without it").like("x");
   add_attributes(schema);
+  for (const char* input : {"x", "w", "r"}) schema.result(Result(concat("d", input)).like("x").shaped(input));
+  schema.result(Result("db").like("x")).result(Result("dinitial_h").like("x"));
+  if (lstm) schema.result(Result("dinitial_c").like("x")).result(Result("dp").like("x"));
   schema.infer = infer_backward;
   schema.integers = [](const Op& op, int input) {
     return input == kLengths + kMoreOfBackward ? whole_lengths(op) : std::pair<int64_t, int64_t>(0, 0);

@@ -7,41 +7,30 @@
 namespace pl {
 namespace {
 
-enum class Domain { floats, wide, numbers };  // wide: floats and the integers a sum does not soon overflow
-
 struct Reduction {
   const char* name;
   const char* title;
   const char* note;  // a sentence after the formula, or ""
   const char* formula;
-  Domain domain;
+  DTypes takes;
   bool of_nothing;  // has a value for no elements
 };
 
 constexpr Reduction kReductions[] = {
-    {"sum", "Sum", "", "sum of x", Domain::wide, true},
-    {"mean", "Arithmetic mean", "", "sum of x / number of elements", Domain::floats, true},
-    {"amax", "Maximum", "NaN if one is NaN.", "max of x", Domain::numbers, false},
-    {"amin", "Minimum", "NaN if one is NaN.", "min of x", Domain::numbers, false},
-    {"prod", "Product", "", "product of x", Domain::wide, true},
-    {"reduce_l1", "Sum of absolute values", "", "sum of |x|", Domain::floats, true},
-    {"reduce_l2", "Euclidean norm", "", "sqrt(sum of x * x)", Domain::floats, true},
-    {"reduce_sum_square", "Sum of squares", "", "sum of x * x", Domain::floats, true},
+    {"sum", "Sum", "", "sum of x", dtypes::wide, true},
+    {"mean", "Arithmetic mean", "", "sum of x / number of elements", dtypes::floats, true},
+    {"amax", "Maximum", "NaN if one is NaN.", "max of x", dtypes::numbers, false},
+    {"amin", "Minimum", "NaN if one is NaN.", "min of x", dtypes::numbers, false},
+    {"prod", "Product", "", "product of x", dtypes::wide, true},
+    {"reduce_l1", "Sum of absolute values", "", "sum of |x|", dtypes::floats, true},
+    {"reduce_l2", "Euclidean norm", "", "sqrt(sum of x * x)", dtypes::floats, true},
+    {"reduce_sum_square", "Sum of squares", "", "sum of x * x", dtypes::floats, true},
 };
 
 const Reduction& reduction_of(std::string_view name) {
   for (const Reduction& reduction : kReductions)
     if (name == reduction.name) return reduction;
   fail(Code::internal, "reduction ", name, " is not in the list");
-}
-
-void check_domain(const Op& op, Domain domain) {
-  if (domain == Domain::floats)
-    check_float(op, 0);
-  else if (domain == Domain::wide)
-    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s32, DType::s64});
-  else
-    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
 }
 
 // The result's shape, with the given dimensions (sorted, non-negative) reduced.
@@ -66,7 +55,6 @@ void check_not_empty(const Op& op, const std::vector<int64_t>& dims) {
 
 void infer_reduce(Op& op) {
   const Reduction& reduction = reduction_of(op.schema->name);
-  check_domain(op, reduction.domain);
   const Dims& x = op.in(0).shape;
   std::vector<int64_t> dims;
   if (!op.attributes.is_none("dim")) dims = op.attributes.integers("dim");
@@ -80,7 +68,7 @@ void infer_reduce(Op& op) {
   op.attributes.set("dim", dims);
   const Dims output = reduced_shape(x, dims, op.attributes.flag("keepdim"));
   if (!reduction.of_nothing) check_not_empty(op, dims);
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 void derive(Derivation& d) {
@@ -121,12 +109,17 @@ Schema reduce(const char* name) {
                        "x; accumulated in at least f32.\n\nSource: semantics of ",
                        std::string_view(name).substr(0, 7) == "reduce_" ? "ONNX's Reduce operators" : "torch", "."));
   schema.constant("function", std::string(name))
-      .tensor("x", reduction.domain == Domain::floats ? "any shape; f32, f16 or bf16"
-                   : reduction.domain == Domain::wide ? "any shape; f32, f16, bf16, s32 or s64"
-                                                      : "any shape; any dtype but bool")
+      .tensor("x", !reduction.takes.has(DType::s32)  ? "any shape; f32, f16 or bf16"
+                   : !reduction.takes.has(DType::s8) ? "any shape; f32, f16, bf16, s32 or s64"
+                                                     : "any shape; any dtype but bool")
+      .of(reduction.takes)
+      .batched()
       .attribute("dim", AttributeType::integers, None{},
                  "the dimensions, negative ones counted from the last; None or none given: all")
-      .attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions, with size 1");
+      .attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions, with size 1")
+      .axis("dim")
+      .result(Result("y").like("x"));
+  schema.other_axes = true;
   schema.infer = infer_reduce;
   schema.gradient = derive;
   schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
@@ -134,7 +127,6 @@ Schema reduce(const char* name) {
 }
 
 void infer_arg(Op& op) {
-  check_domain(op, Domain::numbers);
   const Dims& x = op.in(0).shape;
   std::vector<int64_t> dims;
   if (op.attributes.is_none("dim")) {
@@ -145,7 +137,7 @@ void infer_arg(Op& op) {
   }
   const Dims output = reduced_shape(x, dims, op.attributes.flag("keepdim"));
   check_not_empty(op, dims);
-  add_output(op, DType::s64, output);
+  add_output(op, output);
 }
 
 Schema arg(const char* name, const char* what) {
@@ -161,8 +153,13 @@ Schema arg(const char* name, const char* what) {
              name, "."));
   schema.constant("function", std::string(name))
       .tensor("x", "any shape; any dtype but bool")
+      .of(dtypes::numbers)
+      .batched()
       .attribute("dim", AttributeType::integer, None{}, "the dimension, negative counts from the last; None: all")
-      .attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions, with size 1");
+      .attribute("keepdim", AttributeType::boolean, false, "keep reduced dimensions, with size 1")
+      .axis("dim")
+      .result(Result("y").of(DType::s64));
+  schema.other_axes = true;
   schema.infer = infer_arg;
   schema.flops = [](const Op& op) { return double(op.in(0).elements()); };
   return schema;

@@ -11,7 +11,7 @@ void infer(Op& op) {
   const Layout target = text.empty() && x.rank() == 0 ? Layout() : Layout::parse(text);
   check(op, target.rank() == x.rank(), Code::layout, "target is ", op.attributes.text("target"), " of rank ",
         target.rank(), ", expected rank ", x.rank(), " (x has shape ", x.shape, ")");
-  const DType dtype = op.attributes.is_none("dtype") ? x.dtype : parse_dtype(op.attributes.text("dtype"));
+  const DType dtype = result_dtype(op, 0);
   op.attributes.set("target", target.generic_str());
   op.attributes.set("dtype", std::string(name_of(dtype)));
   op.outputs.push_back(TensorDesc::dense(dtype, x.shape, target));
@@ -27,7 +27,9 @@ Schema reorder() {
       "Returns the shape of x, dense in the target layout.");
   schema.tensor("x", "any shape, any dtype, any layout, strides and offset")
       .required("target", AttributeType::string, "layout: NCHW, NHWC, nChw16c, aBcd8b, OIhw16i16o, ...")
-      .attribute("dtype", AttributeType::string, None{}, "dtype of the result; None: that of x");
+      .attribute("dtype", AttributeType::string, None{}, "dtype of the result; None: that of x")
+      .result(Result("y").named_by("dtype").like("x").shaped("x"));
+  schema.relayouts = true;
   schema.infer = infer;
   schema.flops = [](const Op&) { return 0.0; };
   return schema;

@@ -18,6 +18,11 @@ std::optional<std::vector<TensorDesc>> view(const Op& op) {
 }
 
 Schema& as_view(Schema& schema, void (*infer)(Op&)) {
+  schema.result(Result("y").like("x"));
+  schema.renaming = Renaming::shape;
+  schema.same_if_alike = true;
+  schema.keeps_finite = true;
+  schema.zeros = Zeros::where_all;
   schema.infer = infer;
   schema.view = view;
   schema.gradient = [](Derivation& d) { d.give(0, d.reshaped(d.gradient(), d.op().in(0).shape)); };
@@ -51,7 +56,7 @@ void infer_reshape(Op& op) {
           x.elements(), " (x has shape ", x.shape, ")");
   }
   op.attributes.set("shape", shape);
-  add_output(op, x.dtype, Dims(shape));
+  add_output(op, Dims(shape));
 }
 
 Schema make_reshape() {
@@ -59,7 +64,9 @@ Schema make_reshape() {
                 concat("The elements of x under another shape, in the order of its dimensions.\n\n", kNoCopy,
                        "\n\nSource: semantics of torch.reshape and numpy.reshape."));
   schema.tensor("x", "any shape, any dtype")
-      .required("shape", AttributeType::integers, "sizes whose product is that of x; one may be -1: what is left");
+      .batched()
+      .required("shape", AttributeType::integers, "sizes whose product is that of x; one may be -1: what is left")
+      .axis("shape", AxisRule::Meaning::sizes);
   return as_view(schema, infer_reshape);
 }
 
@@ -78,7 +85,7 @@ void infer_flatten(Op& op) {
     product = safe_product(op, "the product of sizes", {product, x[i]});
   shape.push_back(product);
   for (int i = int(last) + 1; i < x.size(); ++i) shape.push_back(x[i]);
-  add_output(op, op.in(0).dtype, shape);
+  add_output(op, shape);
 }
 
 Schema make_flatten() {
@@ -86,6 +93,7 @@ Schema make_flatten() {
       "flatten", "flatten",
       concat("Some consecutive dimensions made one.\n\n", kNoCopy, "\n\nSource: semantics of torch.flatten."));
   schema.tensor("x", "any shape, any dtype")
+      .batched()
       .attribute("start_dim", AttributeType::integer, int64_t(0), "the first of them; negative counts from the last")
       .attribute("end_dim", AttributeType::integer, int64_t(-1), "the last of them; negative counts from the last");
   return as_view(schema, infer_flatten);
@@ -97,21 +105,27 @@ void infer_squeeze(Op& op) {
   std::vector<int64_t> dims;
   if (!all) dims = op.attributes.integers("dim");
   for (int64_t& dim : dims) dim = normalise_dim(op, "dim", dim, x.size());
-  if (!all) op.attributes.set("dim", dims);
   Dims shape;
+  std::vector<int64_t> gone;
   for (int i = 0; i < x.size(); ++i) {
     const bool named = all || std::find(dims.begin(), dims.end(), int64_t(i)) != dims.end();
-    if (!named || x[i] != 1) shape.push_back(x[i]);
+    if (!named || x[i] != 1)
+      shape.push_back(x[i]);
+    else
+      gone.push_back(i);
   }
-  add_output(op, op.in(0).dtype, shape);
+  op.attributes.set("dim", gone);
+  add_output(op, shape);
 }
 
 Schema make_squeeze() {
   Schema schema("squeeze", "squeeze",
                 concat("Dimensions of size 1 removed.\n\n", kNoCopy, "\n\nSource: semantics of torch.squeeze."));
   schema.tensor("x", "any shape, any dtype")
+      .batched()
       .attribute("dim", AttributeType::integers, None{},
-                 "which ones, negative ones counted from the last; those of another size stay; None: all of size 1");
+                 "which ones, negative ones counted from the last; those of another size stay; None: all of size 1")
+      .axis("dim");
   return as_view(schema, infer_squeeze);
 }
 
@@ -125,14 +139,16 @@ void infer_unsqueeze(Op& op) {
     if (i == dim) shape.push_back(1);
     if (i < x.size()) shape.push_back(x[i]);
   }
-  add_output(op, op.in(0).dtype, shape);
+  add_output(op, shape);
 }
 
 Schema make_unsqueeze() {
   Schema schema("unsqueeze", "unsqueeze",
                 concat("A dimension of size 1 added.\n\n", kNoCopy, "\n\nSource: semantics of torch.unsqueeze."));
   schema.tensor("x", "rank at most 7, any dtype")
-      .required("dim", AttributeType::integer, "its place in the result; negative counts from the last");
+      .batched()
+      .required("dim", AttributeType::integer, "its place in the result; negative counts from the last")
+      .axis("dim");
   return as_view(schema, infer_unsqueeze);
 }
 

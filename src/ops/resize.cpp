@@ -15,10 +15,6 @@ void infer(Op& op) {
   const int spatial = x.size() - 2;
   const std::string mode = op.attributes.text("mode");
   const bool nearest = mode == "nearest", align = op.attributes.flag("align_corners");
-  if (nearest)
-    check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8});
-  else
-    check_float(op, 0);
   check(op, nearest || mode == kLinearNames[spatial - 1], Code::invalid_argument, "mode is ", mode,
         ", expected nearest or ", kLinearNames[spatial - 1], " (x has rank ", x.size(), ")");
   check(op, !nearest || !align, Code::invalid_argument,
@@ -65,7 +61,7 @@ void infer(Op& op) {
   op.attributes.set("size", size);
   op.attributes.set("scale", scale);
   op.attributes.set("mode", std::string(nearest ? "nearest" : "linear"));
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 double flops(const Op& op) {
@@ -90,7 +86,6 @@ void derive(Derivation& d) {
 
 void infer_backward(Op& op) {
   check_rank(op, 0, 3, 5);
-  check_float(op, 0);
   const Dims& grad = op.in(0).shape;
   const int spatial = grad.size() - 2;
   const auto sizes = expand_ints(op, "input_size", spatial);
@@ -106,7 +101,7 @@ void infer_backward(Op& op) {
   const Op forward = make_op(*find_schema("interpolate"), attributes, {TensorDesc::dense(op.in(0).dtype, x)});
   check_shape(op, 0, forward.out().shape, "the shape of the resized images");
   for (const char* key : {"scale", "mode"}) op.attributes.set(key, *forward.attributes.find(key));
-  add_output(op, op.in(0).dtype, x);
+  add_output(op, x);
 }
 
 Schema interpolate_backward() {
@@ -116,11 +111,14 @@ Schema interpolate_backward() {
                 "Returns (n, c, *input_size) in the dtype of grad; sums are kept in f32.\n\n"
                 "Source: the derivative of interpolate.");
   schema.tensor("grad", "(n, c, ...), the gradient by the resized images; f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .required("input_size", AttributeType::integers, "the spatial sizes of interpolate's input")
       .attribute("scale_factor", AttributeType::numbers, None{}, "as for interpolate; None: it was given a size")
       .attribute("mode", AttributeType::string, std::string("nearest"), "as for interpolate",
                  {"nearest", "linear", "bilinear", "trilinear"})
-      .attribute("align_corners", AttributeType::boolean, false, "as for interpolate");
+      .attribute("align_corners", AttributeType::boolean, false, "as for interpolate")
+      .result(Result("dx").like("grad"));
   schema.infer = infer_backward;
   schema.flops = [](const Op& op) {
     const double taps = op.attributes.text("mode") == "nearest" ? 1 : double(2 << (op.in(0).rank() - 2));
@@ -139,13 +137,17 @@ Schema interpolate() {
       "Returns (n, c, *size), or sizes floor(in * scale_factor), in the dtype of x.\n\n"
       "Source: semantics of torch.nn.functional.interpolate.");
   schema.tensor("x", "(n, c, w), (n, c, h, w) or (n, c, d, h, w); f32, f16, bf16, and s8 or u8 with mode nearest")
+      .of({DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8})
+      .batched()
       .attribute("size", AttributeType::integers, None{}, "one size, or one for each spatial dimension")
       .attribute("scale_factor", AttributeType::numbers, None{}, "one factor, or one for each spatial dimension")
       .attribute("mode", AttributeType::string, std::string("nearest"),
                  "linear, bilinear and trilinear are for 1, 2 and 3 spatial dimensions",
                  {"nearest", "linear", "bilinear", "trilinear"})
       .attribute("align_corners", AttributeType::boolean, false,
-                 "map the first and last elements onto each other (not with nearest)");
+                 "map the first and last elements onto each other (not with nearest)")
+      .restrict("mode", {std::string("linear"), std::string("bilinear"), std::string("trilinear")}, "x", dtypes::floats)
+      .result(Result("y").like("x"));
   schema.infer = infer;
   schema.flops = flops;
   schema.gradient = derive;

@@ -6,13 +6,11 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
-  check_float(op, 0);
   const Dims& x = op.in(0).shape;
   const int rank = x.size();
   for (int i = 1; i < 3; ++i) {
     const TensorDesc& table = op.in(i);
     const std::string& name = op.schema->input_parameter(i).name;
-    check_same_dtype(op, i);
     check(op, table.rank() >= 1 && table.rank() <= rank, Code::shape, name, " has rank ", table.rank(),
           ", expected 1 to ", rank, " (the rank of x)");
     for (int d = 0; d < table.rank() - 1; ++d)
@@ -25,7 +23,7 @@ void infer(Op& op) {
   const Dims &cosines = op.in(1).shape, &sines = op.in(2).shape;
   check(op, cosines[cosines.size() - 1] == sines[sines.size() - 1], Code::shape, "sin has ", sines[sines.size() - 1],
         " columns, expected ", cosines[cosines.size() - 1], " (those of cos)");
-  add_output(op, op.in(0).dtype, x);
+  add_output(op);
 }
 
 // By x a turn back, with sines of the other half negated; by the tables products with x, of which the halves change
@@ -70,8 +68,16 @@ Schema rotary_embedding() {
                 "with r the columns of cos and sin.\n\nReturns the shape and dtype of x.\n\n"
                 "Source: J. Su et al., arXiv 2104.09864, with the halves in the place of neighbours as in GPT-NeoX.");
   schema.tensor("x", "(..., l, e), most often queries or keys (n, heads, l, e); f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .tensor("cos", "broadcasts to (..., l, r), r even and at most e; the dtype of x")
-      .tensor("sin", "the same, with as many columns");
+      .like("x")
+      .batched(Batch::broadcast)
+      .tensor("sin", "the same, with as many columns")
+      .like("x")
+      .batched(Batch::broadcast)
+      .result(Result("y").like("x").shaped("x"));
+  schema.last_axes = 1;
   schema.infer = infer;
   schema.gradient = derive;
   schema.flops = [](const Op& op) { return 3.0 * double(op.in(0).elements()); };

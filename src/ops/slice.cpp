@@ -55,7 +55,7 @@ void infer_slice(Op& op) {
   op.attributes.set("ends", last);
   op.attributes.set("axes", all);
   op.attributes.set("steps", step);
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 // Zeros around the gradient, and between its elements where steps are larger than one.
@@ -97,10 +97,14 @@ Schema make_slice() {
                        "Python.  ",
                        kNoCopy, "\n\nSource: semantics of ONNX's Slice, with positive steps."));
   schema.tensor("x", "any shape, any dtype")
+      .batched()
       .required("starts", AttributeType::integers, "first index along each of axes")
       .required("ends", AttributeType::integers, "index after the last along each of axes")
       .attribute("axes", AttributeType::integers, None{}, "dimensions; None: the first ones")
-      .attribute("steps", AttributeType::integers, None{}, "at least 1; None: ones");
+      .attribute("steps", AttributeType::integers, None{}, "at least 1; None: ones")
+      .result(Result("y").like("x"));
+  schema.renaming = Renaming::part;
+  schema.same_if_alike = true;
   schema.infer = infer_slice;
   schema.gradient = derive_slice;
   schema.flops = no_flops;
@@ -144,7 +148,7 @@ void infer_split(Op& op) {
   Dims output = x;
   for (int64_t section : sections) {
     output[int(dim)] = section;
-    add_output(op, op.in(0).dtype, output);
+    add_output(op, output);
   }
 }
 
@@ -168,9 +172,14 @@ Schema make_split() {
                 concat("A tensor cut into parts along one dimension.\n\n", kNoCopy,
                        "\n\nReturns one tensor for each part.\n\nSource: semantics of torch.split."));
   schema.tensor("x", "rank at least 1, any dtype")
+      .batched()
       .required("split_size_or_sections", AttributeType::integers,
                 "one value: the size of each part, the last one smaller if need be; several: the sizes of the parts")
-      .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last");
+      .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last")
+      .axis("dim")
+      .result(Result("parts").like("x").repeated());
+  schema.renaming = Renaming::part;
+  schema.same_if_alike = true;
   schema.infer = infer_split;
   schema.gradient = derive_split;
   schema.several = true;

@@ -6,9 +6,8 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_float(op, 0);
   op.attributes.set("dim", normalise_dim(op, "dim", op.attributes.integer("dim"), op.in(0).rank()));
-  add_output(op, op.in(0).dtype, op.in(0).shape);
+  add_output(op);
 }
 
 void derive(Derivation& d) {
@@ -32,7 +31,12 @@ Schema softmax(const char* name, bool log) {
              "outputs, 1990; semantics of torch.nn.functional."));
   schema.constant("log", log)
       .tensor("x", "rank at least 1; f32, f16 or bf16")
-      .required("dim", AttributeType::integer, "the dimension; negative counts from the last");
+      .of(dtypes::floats)
+      .batched()
+      .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
+      .axis("dim")
+      .result(Result("y").like("x").shaped("x"));
+  schema.other_axes = true;
   schema.infer = infer;
   schema.gradient = derive;
   schema.flops = [](const Op& op) { return 5.0 * double(op.in(0).elements()); };

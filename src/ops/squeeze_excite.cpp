@@ -17,15 +17,13 @@ void check_matrix(const Op& op, int index, int64_t rows, int64_t columns, const 
 
 void infer(Op& op) {
   check_rank(op, 0, 3, kMaxRank);
-  check_float(op, 0);
-  for (int i = 1; i < 5; ++i) check_same_dtype(op, i);
   const int64_t channels = op.in(0).shape[1];
   check_matrix(op, 1, -1, channels, "(s, c), or (s, c, 1, 1)");
   const int64_t squeezed = op.in(1).shape[0];
   check_shape(op, 2, {squeezed}, "weight1.s");
   check_matrix(op, 3, channels, squeezed, "(c, s), or (c, s, 1, 1)");
   check_shape(op, 4, {channels}, "x.c");
-  add_output(op, op.in(0).dtype, op.in(0).shape);
+  add_output(op);
 }
 
 double flops(const Op& op) {
@@ -80,14 +78,21 @@ Schema squeeze_excite() {
                 "Returns the shape and dtype of x.\n\n"
                 "Source: J. Hu, L. Shen, G. Sun, Squeeze-and-Excitation Networks, arXiv 1709.01507.");
   schema.tensor("x", "(n, c, ...), rank at least 3; f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .tensor("weight1", "(s, c), or (s, c, 1, 1)", Role::constant)
+      .like("x")
       .tensor("bias1", "(s)", Role::constant)
+      .like("x")
       .tensor("weight2", "(c, s), or (c, s, 1, 1)", Role::constant)
+      .like("x")
       .tensor("bias2", "(c)", Role::constant)
+      .like("x")
       .attribute("hidden", AttributeType::string, std::string("relu"), "f, the function of the first layer",
                  {"relu", "silu", "hardswish"})
       .attribute("gate", AttributeType::string, std::string("sigmoid"), "the function of the second layer",
-                 {"sigmoid", "hardsigmoid"});
+                 {"sigmoid", "hardsigmoid"})
+      .result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer;
   schema.gradient = derive;
   schema.flops = flops;

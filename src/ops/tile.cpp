@@ -18,7 +18,7 @@ void infer(Op& op) {
     output.push_back(safe_product(op, "the output's size", {dims[size_t(i)], i < added ? 1 : x[i - added]}));
   }
   op.attributes.set("dims", dims);
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 Schema tile() {
@@ -28,7 +28,10 @@ Schema tile() {
                 "Returns the shape x.shape[i] * dims[i]; where one of the two is shorter, ones are put before it.\n\n"
                 "Source: semantics of torch.tile and numpy.tile.");
   schema.tensor("x", "any shape, any dtype")
-      .required("dims", AttributeType::integers, "how many times along each dimension, at least 0");
+      .required("dims", AttributeType::integers, "how many times along each dimension, at least 0")
+      .result(Result("y").like("x"));
+  schema.same_if_alike = true;
+  schema.repeats = true;
   schema.infer = infer;
   schema.gradient = [](Derivation& d) {
     const Dims& x = d.op().in(0).shape;

@@ -6,7 +6,6 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
   Dims shape = op.in(0).shape;
   const int64_t dim = normalise_dim(op, "dim", op.attributes.integer("dim"), shape.size());
   op.attributes.set("dim", dim);
@@ -14,8 +13,7 @@ void infer(Op& op) {
   check(op, k >= 0 && k <= shape[int(dim)], Code::invalid_argument, "k is ", k, ", expected 0 to ", shape[int(dim)],
         " (the size of x along dimension ", dim, ")");
   shape[int(dim)] = k;
-  add_output(op, op.in(0).dtype, shape);
-  add_output(op, DType::s64, shape);
+  for (int k = 0; k < 2; ++k) add_output(op, shape);
 }
 
 Schema topk() {
@@ -26,10 +24,16 @@ Schema topk() {
                 "Returns values and indices (s64), both of the shape of x with k elements along dim.\n\n"
                 "Source: semantics of torch.topk; order of equal elements: ONNX TopK.");
   schema.tensor("x", "rank at least 1; any dtype but bool")
+      .of(dtypes::numbers)
+      .batched()
       .required("k", AttributeType::integer, "how many, up to the size of x along dim")
       .attribute("dim", AttributeType::integer, int64_t(-1), "the dimension; negative counts from the last")
       .attribute("largest", AttributeType::boolean, true, "the largest, else the smallest")
-      .attribute("sorted", AttributeType::boolean, true, "in order; False permits any order, which is the same here");
+      .attribute("sorted", AttributeType::boolean, true, "in order; False permits any order, which is the same here")
+      .axis("dim")
+      .result(Result("values").like("x"))
+      .result(Result("indices").of(DType::s64));
+  schema.other_axes = true;
   schema.gradient = [](Derivation& d) {
     const Op& op = d.op();
     d.give(0, d.make("gather_backward",

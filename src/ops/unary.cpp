@@ -8,67 +8,51 @@
 namespace pl {
 namespace {
 
-void check_dtypes(const Op& op, const UnaryFunction& function) {
-  if (!function.integers) return check_float(op, 0);
-  if (std::string_view(function.name) == "logical_not") return;  // any dtype
-  check_dtype(op, 0, {DType::f32, DType::f16, DType::bf16, DType::s8, DType::u8, DType::s32, DType::s64});
-}
-
 // Sets the canonical function, alpha and beta, whatever the op calls its parameters.
 void infer(Op& op) {
-  const std::string& name = op.schema->name;
-  double alpha = 0, beta = 0;
-  if (name == "leaky_relu") {
-    check_not_nan(op, "negative_slope");
-    alpha = op.attributes.number("negative_slope");
-  } else if (name == "elu") {
-    check_not_nan(op, "alpha");
-    alpha = op.attributes.number("alpha");
-  } else if (name == "clip") {
-    check_not_nan(op, "min");
-    check_not_nan(op, "max");
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    alpha = op.attributes.is_none("min") ? -infinity : op.attributes.number("min");
-    beta = op.attributes.is_none("max") ? infinity : op.attributes.number("max");
-  } else if (name == "softplus") {
-    check_finite(op, "beta");
-    check_not_nan(op, "threshold");
-    alpha = op.attributes.number("beta");
-    beta = op.attributes.number("threshold");
-    check(op, alpha != 0, Code::invalid_argument, "beta is 0, expected another number");
-  } else if (name == "celu") {
-    check_finite(op, "alpha");
-    alpha = op.attributes.number("alpha");
-    check(op, alpha != 0, Code::invalid_argument, "alpha is 0, expected another number");
-  } else if (name == "threshold") {
-    check_not_nan(op, "threshold");
-    alpha = op.attributes.number("threshold");
-    beta = op.attributes.number("value");
-  } else if (name == "gelu") {
-    const bool tanh = op.attributes.text("approximate") == "tanh";
-    op.attributes.set("function", std::string(tanh ? "gelu_tanh" : "gelu_erf"));
+  const UnaryFunction& function = *find_unary_function(op.schema->name);
+  const auto parameter = [&](const char* name, double none) {
+    return !name || op.attributes.is_none(name) ? none : op.attributes.number(name);
+  };
+  const double alpha = parameter(function.alpha_name, function.alpha);
+  const double beta = parameter(function.beta_name, function.beta);
+  if (function.is(unary::kDivides)) {
+    check_finite(op, function.alpha_name);
+    check(op, alpha != 0, Code::invalid_argument, function.alpha_name, " is 0, expected another number");
+  } else if (function.alpha_name) {
+    check_not_nan(op, function.alpha_name);
   }
+  if (function.beta_name && op.schema->name != "threshold") check_not_nan(op, function.beta_name);
+  if (const AttributeValue* form = op.attributes.find("approximate"))  // of gelu
+    op.attributes.set("function", "gelu_" + std::string(std::get<std::string>(*form) == "tanh" ? "tanh" : "erf"));
   op.attributes.set("alpha", alpha);
   op.attributes.set("beta", beta);
-  const UnaryFunction* function = find_unary_function(op.attributes.text("function"));
-  check(op, function != nullptr, Code::internal, "function ", op.attributes.text("function"), " is not listed");
-  check_dtypes(op, *function);
-  add_output(op, function->activation ? op.in(0).dtype : DType::boolean, op.in(0).shape);
+  add_output(op);
 }
 
-Schema unary(const char* name, const char* title, const char* source = nullptr) {
+Schema unary_op(const char* name, const char* title, const char* source = nullptr) {
   const UnaryFunction* function = find_unary_function(name);
   require(function != nullptr, Code::internal, "unary op ", name, " is not in the list of functions");
-  const char* dtypes = !function->integers    ? "f32, f16 or bf16"
-                       : function->activation ? "any dtype but bool"
-                                              : "any dtype";
-  Schema schema(name, "unary",
-                concat(title, ", element by element.\n\ny = ", function->formula, "\n\nReturns the shape of x",
-                       function->activation ? " and its dtype" : ", as bool",
-                       ".\n\nSource: ", source ? source : "semantics of torch", "."));
-  schema.constant("function", std::string(function->name)).tensor("x", concat("any shape, ", dtypes));
+  const bool numeric = !function->is(unary::kBoolean), integers = function->is(unary::kIntegers);
+  const char* taken = !integers ? "f32, f16 or bf16" : numeric ? "any dtype but bool" : "any dtype";
+  Schema schema(
+      name, "unary",
+      concat(title, ", element by element.\n\ny = ", function->formula, "\n\nReturns the shape of x",
+             numeric ? " and its dtype" : ", as bool", ".\n\nSource: ", source ? source : "semantics of torch", "."));
+  schema.constant("function", std::string(function->name))
+      .tensor("x", concat("any shape, ", taken))
+      .of(!integers ? dtypes::floats
+          : numeric ? dtypes::numbers
+                    : dtypes::any)
+      .by_element();
+  if (numeric)
+    schema.result(Result("y").like("x").shaped("x").over("x"));
+  else
+    schema.result(Result("y").of(DType::boolean).shaped("x").over("x"));
+  schema.idempotent = function->is(unary::kIdempotent);
+  schema.keeps_finite = function->is(unary::kFinite);
   schema.infer = infer;
-  if (function->activation)
+  if (numeric)
     schema.gradient = [](Derivation& d) {
       const Attributes& a = d.op().attributes;
       const std::string& name = a.text("function");
@@ -83,49 +67,49 @@ Schema unary(const char* name, const char* title, const char* source = nullptr) 
 }
 
 Schema leaky_relu() {
-  return unary("leaky_relu", "Rectifier with a slope below zero",
-               "A. Maas et al., Rectifier nonlinearities improve "
-               "neural network acoustic models, ICML 2013; alpha is negative_slope")
+  return unary_op("leaky_relu", "Rectifier with a slope below zero",
+                  "A. Maas et al., Rectifier nonlinearities improve "
+                  "neural network acoustic models, ICML 2013; alpha is negative_slope")
       .attribute("negative_slope", AttributeType::number, 0.01, "factor of negative values");
 }
 
 Schema elu() {
-  return unary("elu", "Exponential linear unit", "D. Clevert et al., arXiv 1511.07289")
+  return unary_op("elu", "Exponential linear unit", "D. Clevert et al., arXiv 1511.07289")
       .attribute("alpha", AttributeType::number, 1.0, "limit at minus infinity, negated");
 }
 
 Schema gelu() {
-  Schema schema = unary("gelu", "Gaussian error linear unit",
-                        "D. Hendrycks, K. Gimpel, arXiv 1606.08415; with approximate=\"tanh\" their approximation "
-                        "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))");
+  Schema schema = unary_op("gelu", "Gaussian error linear unit",
+                           "D. Hendrycks, K. Gimpel, arXiv 1606.08415; with approximate=\"tanh\" their approximation "
+                           "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))");
   return schema.attribute("approximate", AttributeType::string, std::string("none"), "\"none\" or \"tanh\"",
                           {"none", "tanh"});
 }
 
 Schema clip() {
-  return unary("clip", "Values limited to a range",
-               "semantics of torch.clip: with min > max the result is max; "
-               "alpha is min, beta is max")
+  return unary_op("clip", "Values limited to a range",
+                  "semantics of torch.clip: with min > max the result is max; "
+                  "alpha is min, beta is max")
       .attribute("min", AttributeType::number, None{}, "smallest result; None: no limit")
       .attribute("max", AttributeType::number, None{}, "largest result; None: no limit");
 }
 
 Schema softplus() {
-  return unary("softplus", "Smooth rectifier",
-               "semantics of torch.nn.functional.softplus; alpha stands for the "
-               "parameter beta, beta for threshold")
+  return unary_op("softplus", "Smooth rectifier",
+                  "semantics of torch.nn.functional.softplus; alpha stands for the "
+                  "parameter beta, beta for threshold")
       .attribute("beta", AttributeType::number, 1.0, "sharpness, not 0")
       .attribute("threshold", AttributeType::number, 20.0, "above it the function is x itself");
 }
 
 Schema celu() {
-  return unary("celu", "Continuously differentiable exponential linear unit", "J. Barron, arXiv 1704.07483")
+  return unary_op("celu", "Continuously differentiable exponential linear unit", "J. Barron, arXiv 1704.07483")
       .attribute("alpha", AttributeType::number, 1.0, "limit at minus infinity, negated; not 0");
 }
 
 Schema threshold() {
-  return unary("threshold", "Values at or below a threshold replaced",
-               "semantics of torch.nn.functional.threshold; alpha is threshold, beta is value")
+  return unary_op("threshold", "Values at or below a threshold replaced",
+                  "semantics of torch.nn.functional.threshold; alpha is threshold, beta is value")
       .required("threshold", AttributeType::number, "the largest x that is replaced")
       .required("value", AttributeType::number, "what replaces it");
 }
@@ -137,48 +121,52 @@ PL_REGISTER_OP(clip);
 PL_REGISTER_OP(softplus);
 PL_REGISTER_OP(celu);
 PL_REGISTER_OP(threshold);
-PL_REGISTER_OP([] { return unary("relu", "Rectifier"); });
+PL_REGISTER_OP([] { return unary_op("relu", "Rectifier"); });
 PL_REGISTER_OP([] {
-  return unary("relu6", "Rectifier limited to 6",
-               "A. Krizhevsky, Convolutional deep belief "
-               "networks on CIFAR-10, 2010");
+  return unary_op("relu6", "Rectifier limited to 6",
+                  "A. Krizhevsky, Convolutional deep belief "
+                  "networks on CIFAR-10, 2010");
 });
-PL_REGISTER_OP([] { return unary("selu", "Scaled exponential linear unit", "G. Klambauer et al., arXiv 1706.02515"); });
-PL_REGISTER_OP([] { return unary("silu", "Sigmoid linear unit (swish)", "S. Elfwing et al., arXiv 1702.03118"); });
-PL_REGISTER_OP([] { return unary("hardswish", "Piecewise swish", "A. Howard et al., arXiv 1905.02244"); });
-PL_REGISTER_OP([] { return unary("hardsigmoid", "Piecewise linear sigmoid", "A. Howard et al., arXiv 1905.02244"); });
-PL_REGISTER_OP([] { return unary("sigmoid", "Logistic function"); });
-PL_REGISTER_OP([] { return unary("tanh", "Hyperbolic tangent"); });
-PL_REGISTER_OP([] { return unary("mish", "Mish", "D. Misra, arXiv 1908.08681"); });
-PL_REGISTER_OP([] { return unary("softsign", "Softsign"); });
-PL_REGISTER_OP([] { return unary("abs", "Absolute value"); });
-PL_REGISTER_OP([] { return unary("neg", "Negation (integers wrap around)"); });
-PL_REGISTER_OP([] { return unary("exp", "Exponential"); });
-PL_REGISTER_OP([] { return unary("log", "Natural logarithm"); });
-PL_REGISTER_OP([] { return unary("sqrt", "Square root"); });
-PL_REGISTER_OP([] { return unary("rsqrt", "Reciprocal of the square root"); });
-PL_REGISTER_OP([] { return unary("reciprocal", "Reciprocal"); });
-PL_REGISTER_OP([] { return unary("square", "Square (integers wrap around)"); });
-PL_REGISTER_OP([] { return unary("sin", "Sine of an angle in radians"); });
-PL_REGISTER_OP([] { return unary("cos", "Cosine of an angle in radians"); });
-PL_REGISTER_OP([] { return unary("erf", "Error function"); });
-PL_REGISTER_OP([] { return unary("floor", "Rounded down"); });
-PL_REGISTER_OP([] { return unary("ceil", "Rounded up"); });
-PL_REGISTER_OP([] { return unary("round", "Rounded to the nearest integer"); });
-PL_REGISTER_OP([] { return unary("trunc", "Rounded toward zero"); });
-PL_REGISTER_OP([] { return unary("sign", "Sign"); });
-PL_REGISTER_OP([] { return unary("tan", "Tangent of an angle in radians"); });
-PL_REGISTER_OP([] { return unary("asin", "Arcsine in radians"); });
-PL_REGISTER_OP([] { return unary("acos", "Arccosine in radians"); });
-PL_REGISTER_OP([] { return unary("atan", "Arctangent in radians"); });
-PL_REGISTER_OP([] { return unary("sinh", "Hyperbolic sine"); });
-PL_REGISTER_OP([] { return unary("cosh", "Hyperbolic cosine"); });
-PL_REGISTER_OP([] { return unary("asinh", "Inverse hyperbolic sine"); });
-PL_REGISTER_OP([] { return unary("acosh", "Inverse hyperbolic cosine"); });
-PL_REGISTER_OP([] { return unary("atanh", "Inverse hyperbolic tangent"); });
-PL_REGISTER_OP([] { return unary("logical_not", "Logical negation"); });
-PL_REGISTER_OP([] { return unary("isnan", "Whether values are NaN"); });
-PL_REGISTER_OP([] { return unary("isinf", "Whether values are infinite"); });
+PL_REGISTER_OP([] {
+  return unary_op("selu", "Scaled exponential linear unit", "G. Klambauer et al., arXiv 1706.02515");
+});
+PL_REGISTER_OP([] { return unary_op("silu", "Sigmoid linear unit (swish)", "S. Elfwing et al., arXiv 1702.03118"); });
+PL_REGISTER_OP([] { return unary_op("hardswish", "Piecewise swish", "A. Howard et al., arXiv 1905.02244"); });
+PL_REGISTER_OP([] {
+  return unary_op("hardsigmoid", "Piecewise linear sigmoid", "A. Howard et al., arXiv 1905.02244");
+});
+PL_REGISTER_OP([] { return unary_op("sigmoid", "Logistic function"); });
+PL_REGISTER_OP([] { return unary_op("tanh", "Hyperbolic tangent"); });
+PL_REGISTER_OP([] { return unary_op("mish", "Mish", "D. Misra, arXiv 1908.08681"); });
+PL_REGISTER_OP([] { return unary_op("softsign", "Softsign"); });
+PL_REGISTER_OP([] { return unary_op("abs", "Absolute value"); });
+PL_REGISTER_OP([] { return unary_op("neg", "Negation (integers wrap around)"); });
+PL_REGISTER_OP([] { return unary_op("exp", "Exponential"); });
+PL_REGISTER_OP([] { return unary_op("log", "Natural logarithm"); });
+PL_REGISTER_OP([] { return unary_op("sqrt", "Square root"); });
+PL_REGISTER_OP([] { return unary_op("rsqrt", "Reciprocal of the square root"); });
+PL_REGISTER_OP([] { return unary_op("reciprocal", "Reciprocal"); });
+PL_REGISTER_OP([] { return unary_op("square", "Square (integers wrap around)"); });
+PL_REGISTER_OP([] { return unary_op("sin", "Sine of an angle in radians"); });
+PL_REGISTER_OP([] { return unary_op("cos", "Cosine of an angle in radians"); });
+PL_REGISTER_OP([] { return unary_op("erf", "Error function"); });
+PL_REGISTER_OP([] { return unary_op("floor", "Rounded down"); });
+PL_REGISTER_OP([] { return unary_op("ceil", "Rounded up"); });
+PL_REGISTER_OP([] { return unary_op("round", "Rounded to the nearest integer"); });
+PL_REGISTER_OP([] { return unary_op("trunc", "Rounded toward zero"); });
+PL_REGISTER_OP([] { return unary_op("sign", "Sign"); });
+PL_REGISTER_OP([] { return unary_op("tan", "Tangent of an angle in radians"); });
+PL_REGISTER_OP([] { return unary_op("asin", "Arcsine in radians"); });
+PL_REGISTER_OP([] { return unary_op("acos", "Arccosine in radians"); });
+PL_REGISTER_OP([] { return unary_op("atan", "Arctangent in radians"); });
+PL_REGISTER_OP([] { return unary_op("sinh", "Hyperbolic sine"); });
+PL_REGISTER_OP([] { return unary_op("cosh", "Hyperbolic cosine"); });
+PL_REGISTER_OP([] { return unary_op("asinh", "Inverse hyperbolic sine"); });
+PL_REGISTER_OP([] { return unary_op("acosh", "Inverse hyperbolic cosine"); });
+PL_REGISTER_OP([] { return unary_op("atanh", "Inverse hyperbolic tangent"); });
+PL_REGISTER_OP([] { return unary_op("logical_not", "Logical negation"); });
+PL_REGISTER_OP([] { return unary_op("isnan", "Whether values are NaN"); });
+PL_REGISTER_OP([] { return unary_op("isinf", "Whether values are infinite"); });
 
 }  // namespace
 }  // namespace pl

@@ -28,7 +28,7 @@ void fold(Rewriter& rewriter, Context& context, size_t index) {
     after += rewriter.desc(id).elements();
     bytes += rewriter.desc(id).size_bytes();
   }
-  const bool repeats = node.schema->view || node.schema->kind == "tile";
+  const bool repeats = node.schema->repeats || node.schema->view;
   if (after > before && bytes > (repeats ? kSmallRepeats : kSmallResult)) return;
   std::vector<TensorRef> inputs;
   std::vector<TensorDesc> descs;

@@ -1,20 +1,10 @@
 // fuse_activation: an elementwise function becomes the `activation` of the op that makes its argument.
-#include <algorithm>
-
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
+#include "ops/activation.h"
 
 namespace pl::passes {
 namespace {
-
-// Functions that the fast implementations of all providers apply to results they hold in registers; others would leave
-// a convolution to a slow one.
-bool is_common(const std::string& function) {
-  static const std::vector<std::string> names = {"relu", "relu6",     "leaky_relu",  "elu",     "gelu_erf", "gelu_tanh",
-                                                 "silu", "hardswish", "hardsigmoid", "sigmoid", "tanh",     "clip",
-                                                 "mish", "softplus",  "abs",         "neg",     "exp",      "square"};
-  return std::find(names.begin(), names.end(), function) != names.end();
-}
 
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
@@ -26,7 +16,8 @@ int run(Graph& graph, Context&) {
     const Node& first = rewriter.node(size_t(before));
     if (!takes_attribute(*first.schema, "activation")) return;
     const Activation activation = activation_of(rewriter.op(index));
-    if (!is_common(activation.function)) return;
+    // Others would leave a convolution to a slow implementation.
+    if (!find_unary_function(activation.function)->is(unary::kPostOp)) return;
     Attributes attributes = first.attributes;
     set_activation(attributes, activation);
     const std::string schema = first.schema->name, name = first.name;

@@ -14,10 +14,6 @@ bool all_of(const std::vector<int64_t>& values, int64_t expected) {
   return std::all_of(values.begin(), values.end(), [&](int64_t value) { return value == expected; });
 }
 
-bool one_of(std::string_view kind, std::initializer_list<std::string_view> kinds) {
-  return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
-}
-
 // Whether the dimensions of more than one element keep their order.
 bool keeps_order(const Dims& shape, const std::vector<int64_t>& dims) {
   int64_t last = -1;
@@ -60,8 +56,7 @@ ValueId unchanged(Rewriter& rewriter, size_t index) {
   if (kind == "concat") return node.inputs.size() == 1 ? x : kNoValue;
   const TensorDesc &from = rewriter.desc(x), &to = rewriter.desc(node.outputs[0]);
   if (from.shape != to.shape || from.dtype != to.dtype) return kNoValue;
-  // Equal shapes say it all: a slice of the whole, a broadcast to the same shape, ...
-  if (one_of(kind, {"identity", "cast", "slice", "split", "expand", "tile"}) || is_reshape(node)) return x;
+  if (node.schema->same_if_alike) return x;
   if (is_permute(node)) return keeps_order(from.shape, rewriter.op(index).attributes.integers("dims")) ? x : kNoValue;
   if (kind == "pad") {
     const Op op = rewriter.op(index);
@@ -72,13 +67,9 @@ ValueId unchanged(Rewriter& rewriter, size_t index) {
     return all_of(op.attributes.integers("kernel_size"), 1) && all_of(op.attributes.integers("padding"), 0) ? x
                                                                                                             : kNoValue;
   }
-  if (kind == "adaptive_pool") return x;  // every window is one element
-  if (kind == "unary") {                  // f(f(x)) = f(x)
+  if (node.schema->idempotent) {
     const int before = rewriter.maker(x);
-    const auto idempotent = [](const std::string& name) {
-      return one_of(name, {"relu", "relu6", "abs", "floor", "ceil", "round", "sign"});
-    };
-    if (before >= 0 && rewriter.node(size_t(before)).schema == node.schema && idempotent(node.schema->name)) return x;
+    if (before >= 0 && rewriter.node(size_t(before)).schema == node.schema) return x;
   }
   return kNoValue;
 }

@@ -143,16 +143,8 @@ void copy_activation(const Attributes& from, Attributes& to) {
 }
 
 void rewrite_as_unary(Rewriter& rewriter, size_t index, const Activation& activation, ValueId x) {
-  Attributes attributes;
-  std::string name = activation.function;
-  if (name == "gelu_erf" || name == "gelu_tanh") {
-    if (name == "gelu_tanh") attributes.set("approximate", std::string("tanh"));
-    name = "gelu";
-  } else if (name == "clip") {
-    if (!std::isinf(activation.alpha)) attributes.set("min", activation.alpha);
-    if (!std::isinf(activation.beta)) attributes.set("max", activation.beta);
-  }
-  rewriter.rewrite(index, name, attributes, {x});
+  const UnaryCall call = unary_call(activation.function, activation.alpha, activation.beta);
+  rewriter.rewrite(index, call.op, call.attributes, {x});
 }
 
 }  // namespace pl::passes

@@ -5,12 +5,9 @@
 
 namespace pl::passes {
 
-bool is_reshape(const Node& node) {
-  const std::string& kind = node.schema->kind;
-  return kind == "reshape" || kind == "flatten" || kind == "squeeze" || kind == "unsqueeze";
-}
+bool is_reshape(const Node& node) { return node.schema->renaming == Renaming::shape; }
 
-bool is_permute(const Node& node) { return node.schema->kind == "permute" || node.schema->kind == "transpose"; }
+bool is_permute(const Node& node) { return node.schema->renaming == Renaming::order; }
 
 ViewChain::ViewChain(const Dims& source) : source_(source) {
   for (int d = 0; d < source.size(); ++d) {

@@ -9,8 +9,8 @@
 
 namespace pl::passes {
 
-bool is_reshape(const Node& node);  // reshape, flatten, squeeze, unsqueeze: elements keep their order
-bool is_permute(const Node& node);  // permute, transpose
+bool is_reshape(const Node& node);  // elements keep their order
+bool is_permute(const Node& node);
 
 class ViewChain {
  public:
