@@ -261,19 +261,20 @@ class Tensor(Methods):
     def write(self, values: Any) -> Tensor:
         """Replace all elements by those of an array or tensor of the same shape; returns this tensor."""
         if isinstance(values, Tensor):
+            self._check_shape(values.shape)
             source = values if values.dtype is self.dtype else values.to(dtype=self.dtype)
-            array = numpy.empty(source.size * source.dtype.itemsize, numpy.uint8)
-            check(lib.pl_tensor_read(source._handle, address_of(array), array.nbytes))
-            shape = source.shape
-        else:
-            array = numpy.ascontiguousarray(values, self.dtype.dtype)
-            shape = numpy.shape(values)
-            if not self.dtype.is_exact_in_numpy:
-                return self.write(zeros(array.shape, array.dtype).write(array))
-        if shape != self.shape:
-            raise InvalidArgumentError(f"write: values has shape {shape}, expected {self.shape}")
+            check(lib.pl_tensor_copy(source._handle, self._handle))
+            return self
+        array = numpy.ascontiguousarray(values, self.dtype.dtype)
+        self._check_shape(numpy.shape(values))
+        if not self.dtype.is_exact_in_numpy:
+            return self.write(zeros(array.shape, array.dtype).write(array))
         check(lib.pl_tensor_write(self._handle, address_of(array), array.nbytes))
         return self
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        if shape != self.shape:
+            raise InvalidArgumentError(f"write: values has shape {shape}, expected {self.shape}")
 
     def __setitem__(self, key: Any, values: Any) -> None:
         """Replace the elements that `x[key]` names, in place: `x[:, 0] = 1`. Any index that NumPy takes will do.

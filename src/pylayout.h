@@ -168,8 +168,8 @@ PL_API pl_status pl_tensor_borrow(pl_context context, pl_dtype dtype, int32_t ra
 PL_API pl_status pl_tensor_borrow_cl(pl_context context, const char* device, pl_dtype dtype, int32_t rank,
                                      const int64_t* shape, const char* layout, void* cl_mem, size_t offset_bytes,
                                      pl_tensor* tensor);
-/* `bytes` bytes of a device's memory as a tensor of PL_U8 of rank 1, contents undefined: for callers that place tensors in
- * memory themselves, by pl_tensor_view. */
+/* `bytes` bytes of a device's memory as a tensor of PL_U8 of rank 1, contents undefined: for callers that place tensors
+ * in memory themselves, by pl_tensor_view. */
 PL_API pl_status pl_tensor_allocate(pl_context context, const char* device, size_t bytes, pl_tensor* tensor);
 /* A tensor within the storage of another one, which it keeps: the element (i_0, i_1, ...) lies `offset` +
  * sum(i_k * strides[k]) elements of `dtype` behind the storage's first byte.  Strides are not negative; a stride of 0
@@ -183,6 +183,9 @@ PL_API pl_status pl_tensor_describe(pl_tensor tensor, pl_tensor_info* info);
 /* Copies the logical elements, in plain row-major order, to or from host memory of exactly `bytes` bytes. */
 PL_API pl_status pl_tensor_read(pl_tensor tensor, void* data, size_t bytes);
 PL_API pl_status pl_tensor_write(pl_tensor tensor, const void* data, size_t bytes);
+/* Copies the elements of a tensor into another one of its shape and dtype, of any layout and device of the context;
+ * through host memory only where the devices have no other way. */
+PL_API pl_status pl_tensor_copy(pl_tensor source, pl_tensor destination);
 /* The storage itself, in the tensor's own layout; valid while the tensor lives.  pl_tensor_data waits for queued
  * work that writes it; it fails with PL_ERROR_DEVICE where the host cannot address the memory. */
 PL_API pl_status pl_tensor_data(pl_tensor tensor, void** data);
@@ -279,8 +282,9 @@ PL_API pl_status pl_graph_input(pl_graph graph, const char* name, pl_dtype dtype
 /* A constant; the graph keeps the tensor, which must not change any more.  name may be NULL. */
 PL_API pl_status pl_graph_constant(pl_graph graph, const char* name, pl_tensor tensor, pl_value* value);
 /* A constant over memory of the caller's, dense and row-major, in whose place nothing is kept: what a plan packs of it
- * lies elsewhere, and it is read again where another form is wanted.  A mapped file, for instance; it need not be aligned.
- * `release` (may be NULL) is called with `user` when nothing needs it any more, and not at all after a failure. */
+ * lies elsewhere, and it is read again where another form is wanted.  A mapped file, for instance; it need not be
+ * aligned. `release` (may be NULL) is called with `user` when nothing needs it any more, and not at all after a
+ * failure. */
 PL_API pl_status pl_graph_constant_memory(pl_graph graph, const char* name, pl_dtype dtype, int32_t rank,
                                           const int64_t* shape, const void* data, void (*release)(void* user),
                                           void* user, pl_value* value);
@@ -305,9 +309,9 @@ PL_API pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_valu
  * their running ones, as states, follow by `momentum` (0.1 is usual). */
 PL_API pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* trainable);
 /* The same with attributes that follow from sizes, so that the graph may be bound to others: attribute text whose
- * numbers are expressions without spaces, "shape=[n,s,12,64] start=#7.1-1".  In expressions stand numbers, names of axes
- * (letters, digits, _), #V.D for dimension D of value V, + - * / % (rounding down), brackets, min(a,b), max(a,b) and
- * broadcast(a,b). */
+ * numbers are expressions without spaces, "shape=[n,s,12,64] start=#7.1-1".  In expressions stand numbers, names of
+ * axes (letters, digits, _), #V.D for dimension D of value V, + - * / % (rounding down), brackets, min(a,b), max(a,b)
+ * and broadcast(a,b). */
 PL_API pl_status pl_graph_op_late(pl_graph graph, const char* op, pl_attributes attributes, const char* late,
                                   const pl_value* inputs, size_t input_count, const char* name, pl_value* first,
                                   size_t* count);
@@ -343,17 +347,16 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *   device=NAME         where to run; auto (default): a GPU if there is one, else cpu
  *   layout=NAME         auto (default), or one to force for comparison
  *   threads=N           of ops on cpu; 0 (default): the context's
- *   tune=auto|off|full  off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and then
- *                       others compete in the plan's runs (docs/explanation/planning.md); full: every implementation is
- *                       measured before.  On OpenCL devices auto measures before, too
- *   seconds=S           for measuring before the first run (default 60; 0: no limit); given, auto measures then, too
- *   deterministic=true|false  true: nothing competes in live runs (default false)
+ *   tune=auto|off|full  off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and
+ * then others compete in the plan's runs (docs/explanation/planning.md); full: every implementation is measured before.
+ * On OpenCL devices auto measures before, too seconds=S           for measuring before the first run (default 60; 0: no
+ * limit); given, auto measures then, too deterministic=true|false  true: nothing competes in live runs (default false)
  *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement.  What is
  *                       left of the batch when no `streams` slices of N remain is run at once, on all threads
  *   math=fp32|tf32|fp16 as of pl_context_create; at least the context's
  *   memory_limit=BYTES  of arenas, beside weights: to keep it a batch is cut smaller, then lighter ways are taken
- *   program_memory=BYTES  what programs for further sizes of named axes may take, beside weights and the memory that they
- *                       share (default 32 MiB and a twentieth of the weights); the one not used for longest goes first
+ *   program_memory=BYTES  what programs for further sizes of named axes may take, beside weights and the memory that
+ * they share (default 32 MiB and a twentieth of the weights); the one not used for longest goes first
  *   simplify=true|false, without="pass,pass"   the passes of docs/explanation/planning.md
  * progress may be NULL. */
 PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);
@@ -364,7 +367,8 @@ PL_API pl_status pl_plan_release(pl_plan plan);
  * tensor, otherwise a new one is returned there.  Where inputs have named axes, tensors of any sizes may come: those of
  * which the plan has no program yet are bound, and prepared in milliseconds, in this call; sizes for which the graph
  * was not made are refused with PL_ERROR_UNSUPPORTED.  Of an input that grows, concat(past, added) as an output, the
- * result is a strided view of memory with room for more, into which later runs write behind it: not to be written to. */
+ * result is a strided view of memory with room for more, into which later runs write behind it: not to be written to.
+ */
 PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input_count, pl_tensor* outputs,
                              size_t capacity);
 /* The same on host memory, for callers to whom a call's overhead matters: inputs[i] and outputs[i] are the first
@@ -377,8 +381,8 @@ PL_API pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, siz
 PL_API pl_status pl_plan_state(pl_plan plan, const char* name, pl_tensor* tensor);
 PL_API pl_status pl_plan_set_state(pl_plan plan, const char* name, pl_tensor tensor);
 /* Writes graph, weights, states and choices to a file, whole or not at all. */
-/* Lets the plan serve further sizes: another graph of the same inputs and outputs, for sizes for which the plan's own was
- * not made (pl_graph_require).  Constants that are the same tensors are packed once for both. */
+/* Lets the plan serve further sizes: another graph of the same inputs and outputs, for sizes for which the plan's own
+ * was not made (pl_graph_require).  Constants that are the same tensors are packed once for both. */
 PL_API pl_status pl_plan_extend(pl_plan plan, pl_graph graph);
 /* Writes graph, weights and choices to a file, whole or not at all. */
 PL_API pl_status pl_plan_save(pl_plan plan, const char* path);

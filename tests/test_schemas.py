@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import Any
 
@@ -11,14 +12,15 @@ from op_cases import CASES, Case, tensor_parameters
 
 import pylayout as pl
 from pylayout import ops
-from pylayout._load import check, ffi, lib
+from pylayout._load import ffi, lib
 from pylayout.calls import Attributes, attribute_text, schemas
-from pylayout.context import context_handle
-from pylayout.tensor import adopt
+from pylayout.context import handle as context_handle
+from pylayout.errors import check
 
 CASE_IDS = [case.name for case in CASES]
+# An attribute's value that is none of a dtype: no rule of dtypes.
+VALUES_OF_DTYPES = ("pad: value is", "pointwise: scalars holds", "needs a floating dtype")
 DTYPES = ["f32", "f16", "bf16", "s8", "u8", "s32", "s64", "bool"]
-STORED = {"f32": np.float32, "f64": np.float32, "s64": np.int64, "s32": np.int32, "u8": np.uint8, "s8": np.int8}
 
 
 def inputs_of(case: Case, count: int) -> list[dict[str, Any]]:
@@ -80,6 +82,18 @@ def as_list(result: Any) -> list[Any]:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
+def tensors_of(case: Case) -> list[np.ndarray | None]:
+    """The op's own: what a case has beyond them is for its reference."""
+    tensors = case.make()
+    return tensors if case.variadic else tensors[: len(tensor_parameters(case.op))]
+
+
+def add_to(graph: pl.Graph, case: Case, values: list[Any]) -> Any:
+    if case.variadic:
+        return graph.op(case.op, values, **case.attributes)
+    return graph.op(case.op, **dict(zip(tensor_parameters(case.op), values, strict=False)), **case.attributes)
+
+
 def in_graph(case: Case, tensors: list[np.ndarray | None], dtypes: list[str | None]) -> list[Any]:
     """The op's results in a graph whose inputs are of these dtypes."""
     graph = pl.Graph()
@@ -87,8 +101,7 @@ def in_graph(case: Case, tensors: list[np.ndarray | None], dtypes: list[str | No
         None if t is None else graph.input(f"x{i}", t.shape, dtype=str(dtype))
         for i, (t, dtype) in enumerate(zip(tensors, dtypes, strict=True))
     ]
-    arguments = [values] if case.variadic else values
-    return as_list(graph.op(case.op, *arguments, **case.attributes))
+    return as_list(add_to(graph, case, values))
 
 
 def test_every_schema_has_rules_for_its_results() -> None:
@@ -98,7 +111,7 @@ def test_every_schema_has_rules_for_its_results() -> None:
 @pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
 def test_dtypes_follow_the_rules(case: Case) -> None:
     """Each input in each dtype, alone and with those that go with it: taken or refused, and the results' dtypes."""
-    tensors = case.make()
+    tensors = tensors_of(case)
     own = [None if t is None else dtype_of(t) for t in tensors]
     parameters = inputs_of(case, len(tensors))
     assert admits(case, own), "the case itself"
@@ -115,13 +128,17 @@ def test_dtypes_follow_the_rules(case: Case) -> None:
                 with pytest.raises((pl.UnsupportedError, pl.InvalidArgumentError), match="dtype"):
                     in_graph(case, tensors, asked)
                 continue
-            made = in_graph(case, tensors, asked)
+            try:
+                made = in_graph(case, tensors, asked)
+            except pl.InvalidArgumentError as problem:
+                assert any(text in str(problem) for text in VALUES_OF_DTYPES)
+                continue
             assert [value.dtype for value in made] == result_dtypes(case, asked, len(made)), asked
 
 
 @pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
 def test_shapes_follow_the_rules(case: Case) -> None:
-    tensors = case.make()
+    tensors = tensors_of(case)
     made = in_graph(case, tensors, [None if t is None else dtype_of(t) for t in tensors])
     rules = results_of(case, [None if t is None else "f32" for t in tensors])
     assert len(made) >= len(rules) if rules[-1]["many"] else len(made) == len(rules)
@@ -144,7 +161,7 @@ def batches_apart(case: Case, tensors: list[np.ndarray | None], batched: tuple[i
             values.append(graph.input(f"x{i}", tensor.shape, dtype=str(known)))
         else:
             values.append(None if tensor is None else graph.constant(tensor))
-    for k, value in enumerate(as_list(graph.op(case.op, *([values] if case.variadic else values), **case.attributes))):
+    for k, value in enumerate(as_list(add_to(graph, case, values))):
         graph.output(value, f"y{k}")
     given = [tensors[i] for i in batched]
     try:
@@ -158,22 +175,33 @@ def batches_apart(case: Case, tensors: list[np.ndarray | None], batched: tuple[i
         if expected.dtype.kind in "biu":
             np.testing.assert_array_equal(np.asarray(one), expected)
         else:
-            np.testing.assert_allclose(np.asarray(one), expected, rtol=1e-5, atol=1e-5)
+            scale = max(1.0, float(np.abs(expected).max(initial=0)))
+            np.testing.assert_allclose(np.asarray(one), expected, rtol=0, atol=1e-4 * scale)
     return True
+
+
+def of_two_images(case: Case) -> list[np.ndarray | None]:
+    """The tensors of a case of one image, where they hold a batch, for two of them; the others as they are."""
+    tensors = tensors_of(case)
+    parameters = inputs_of(case, len(tensors))
+    return [
+        t if t is None or not t.ndim or t.shape[0] != 1 or p["batch"] != "always" else np.concatenate([t, t[..., ::-1]])
+        for t, p in zip(tensors, parameters, strict=True)
+    ]
 
 
 def test_images_are_apart_where_the_rules_say_so(untuned: Any) -> None:
     """Every choice of inputs that hold a batch; and every op that has a rule keeps images apart in some case."""
     found = set()
-    for case in CASES:
-        tensors = case.make()
+    for case, tensors in itertools.chain.from_iterable(((c, tensors_of(c)), (c, of_two_images(c))) for c in CASES):
         places = [i for i, t in enumerate(tensors) if t is not None and t.ndim]
         for size in sorted({tensors[i].shape[0] for i in places if tensors[i].shape[0] > 1}):  # type: ignore[union-attr]
             alike = [i for i in places if tensors[i].shape[0] == size]  # type: ignore[union-attr]
             for count in range(1, len(alike) + 1):
                 for batched in itertools.combinations(alike, count):
-                    if batches_apart(case, tensors, batched):
-                        found.add(case.op)
+                    with contextlib.suppress(pl.ShapeError):  # another input or attribute states the one image
+                        if batches_apart(case, tensors, batched):
+                            found.add(case.op)
     stated = {
         name
         for name, schema in schemas().items()
@@ -190,17 +218,18 @@ def run_into(case: Case, tensors: list[pl.Tensor | None], place: int) -> pl.Tens
     count = ffi.new("size_t *", 1)
     attributes = Attributes(attribute_text(case.op, case.attributes))
     check(
-        lib.pl_op_run(
-            context_handle(), case.op.encode(), attributes.handle, handles, len(tensors), outputs, 1, count
-        )
+        lib.pl_op_run(context_handle(), case.op.encode(), attributes.handle, handles, len(tensors), outputs, 1, count)
     )
     return tensors[place]  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if any(r["may_overwrite"] for r in schemas()[c.op]["results"])],
-                         ids=lambda case: case.name)
-def test_a_result_may_lie_where_an_input_lay(case: Case, device: str) -> None:
-    tensors = case.make()
+@pytest.mark.parametrize(
+    "case",
+    [c for c in CASES if any(r["may_overwrite"] for r in schemas()[c.op]["results"])],
+    ids=lambda case: case.name,
+)
+def test_a_result_may_lie_where_an_input_lay(case: Case, device: str, untuned: None) -> None:
+    tensors = tensors_of(case)
     names = [p["name"] for p in inputs_of(case, len(tensors))]
     fresh = [None if t is None else pl.asarray(t, device=device) for t in tensors]
     expected = as_list(case.call(ops, fresh))
@@ -218,10 +247,10 @@ def test_a_result_may_lie_where_an_input_lay(case: Case, device: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
-def test_values_follow_the_rules(case: Case) -> None:
+def test_values_follow_the_rules(case: Case, untuned: None) -> None:
     """same_if_alike, idempotent, renaming, keeps_finite and zeros."""
     schema = schemas()[case.op]
-    tensors = case.make()
+    tensors = tensors_of(case)
     results = [np.asarray(r) for r in as_list(case.call(ops, tensors))]
     x, y = tensors[0], results[0]
     if x is None:

@@ -41,7 +41,7 @@ DType from_dlpack(dlpack::DataType type) {
 }
 
 dlpack::Device device_of(const Device& device) {
-  if (device.is_cpu()) return {dlpack::kCPU, 0};
+  if (device.traits().host_addressable) return {dlpack::kCPU, 0};
   const std::string& name = device.name();
   int32_t index = 0;
   const size_t prefix = sizeof kOpenCLPrefix - 1;

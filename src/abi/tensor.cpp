@@ -151,6 +151,15 @@ pl_status pl_tensor_read(pl_tensor tensor, void* data, size_t bytes) {
   });
 }
 
+pl_status pl_tensor_copy(pl_tensor source, pl_tensor destination) {
+  return guarded([&] {
+    const TensorEntry from = tensor_of(source, "pl_tensor_copy"), to = tensor_of(destination, "pl_tensor_copy");
+    require(from.context == to.context, Code::invalid_argument,
+            "pl_tensor_copy: source and destination are of different contexts");
+    from.context->copy(from.tensor, to.tensor);
+  });
+}
+
 pl_status pl_tensor_write(pl_tensor tensor, const void* data, size_t bytes) {
   return guarded([&] {
     const TensorEntry entry = tensor_of(tensor, "pl_tensor_write");

@@ -82,7 +82,7 @@ void* allocate_host(size_t bytes) {
 
 class CpuDevice : public Device {
  public:
-  CpuDevice() : Device("cpu", raw_memory()), info_(read_cpu_info()) {}
+  CpuDevice() : Device("cpu", traits_of_cpu(), raw_memory()), info_(read_cpu_info()) {}
 
   std::string fingerprint() const override {
     return "cpu|" + info_.model + "|" + info_.isa + "|" + std::to_string(std::thread::hardware_concurrency());
@@ -92,7 +92,6 @@ class CpuDevice : public Device {
             {"isa", info_.isa},
             {"processors", std::to_string(std::thread::hardware_concurrency())}};
   }
-  bool host_memory() const override { return true; }
   void read(Buffer& source, size_t offset, void* destination, size_t bytes) override {
     if (bytes) std::memcpy(destination, static_cast<char*>(source.host()) + offset, bytes);
   }
@@ -102,13 +101,20 @@ class CpuDevice : public Device {
   void fill_zero(Buffer& destination, size_t offset, size_t bytes) override {
     if (bytes) std::memset(static_cast<char*>(destination.host()) + offset, 0, bytes);
   }
-  void copy(Buffer& source, Buffer& destination, size_t bytes) override {
-    copy_bytes(destination.host(), source.host(), bytes);
+  void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
+            size_t bytes) override {
+    copy_bytes(static_cast<char*>(destination.host()) + destination_offset,
+               static_cast<const char*>(source.host()) + source_offset, bytes);
   }
   void synchronize() override {}
   std::unique_ptr<Timing> start_timing() override { return std::make_unique<WallTiming>(); }
 
  private:
+  static DeviceTraits traits_of_cpu() {
+    DeviceTraits traits;
+    traits.threads = traits.host_addressable = true;
+    return traits;
+  }
   static RawMemory raw_memory() {
     return {[](size_t bytes) -> std::unique_ptr<Block> {
               void* host = allocate_host(bytes);

@@ -22,22 +22,28 @@ class Timing {
   virtual double milliseconds() = 0;  // waits for the work; the time the device spent on it
 };
 
+// What a device is and can do.  Dispatch and graph ask for these, never for a device's name or provider.
+struct DeviceTraits {
+  bool threads = false;           // kernels run on the pool of threads (core/threads.h), prepared for a number of them
+  bool host_addressable = false;  // buffers have host pointers that host code may use between operations
+  bool queued = false;            // starting work returns before it is done; false: it is done then
+  bool compiles = false;          // kernels are compiled when they are prepared, which takes longer than all else
+  bool gpu = false;
+  bool halves = false;  // values held as f16 save time; false: only where there are products of them
+};
+
 class Device : public std::enable_shared_from_this<Device> {
  public:
   virtual ~Device() = default;
 
   const std::string& name() const { return name_; }  // "cpu", "opencl:0"
-  bool is_cpu() const { return name_ == "cpu"; }
+  const DeviceTraits& traits() const { return traits_; }
   // Everything that costs depend on: device, driver and its version, ISA, core count.  Stable across processes.
   virtual std::string fingerprint() const = 0;
   // Shown to people and programs: name, vendor, driver, limits, features, as text values.
   virtual std::map<std::string, std::string> properties() const = 0;
-  // Whether properties() call it a "gpu".
-  bool is_gpu() const;
   // How many threads are worth preparing kernels with.
   virtual int builders() const;
-  // True when a Buffer of this device has a host pointer that host code may use between operations.
-  virtual bool host_memory() const = 0;
 
   // A pooled buffer of at least `bytes`, contents undefined.  Throws Error(out_of_memory).
   BufferRef allocate(size_t bytes);
@@ -49,12 +55,16 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual void read(Buffer& source, size_t offset, void* destination, size_t bytes) = 0;
   virtual void write(Buffer& destination, size_t offset, const void* source, size_t bytes) = 0;
   virtual void fill_zero(Buffer& destination, size_t offset, size_t bytes) = 0;
-  // Queued as kernels are: the first `bytes` of one buffer of this device to another that does not overlap it.
-  virtual void copy(Buffer& source, Buffer& destination, size_t bytes) = 0;
+  // Queued as kernels are: `bytes` from one buffer of this device to another place that does not overlap it.
+  virtual void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
+                    size_t bytes) = 0;
+  // The same from a buffer of another device, straight, after all earlier work on both.  False where it cannot be done
+  // so: then nothing was done.
+  virtual bool take(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
   virtual void synchronize() = 0;
   virtual std::unique_ptr<Timing> start_timing() = 0;
 
-  // A part of a buffer of a device with host_memory(), from `offset` on, as a buffer of its own that keeps the whole
+  // A part of a buffer of a host-addressable device, from `offset` on, as a buffer of its own that keeps the whole
   // alive.  Throws Error(internal) for other devices: docs/explanation/planning.md says why not sub-buffers.
   BufferRef part(const BufferRef& whole, size_t offset, size_t bytes);
 
@@ -63,12 +73,18 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual BufferRef borrow_handle(void* handle);
 
  protected:
-  Device(std::string name, RawMemory raw);
+  Device(std::string name, const DeviceTraits& traits, RawMemory raw);
+  void set_traits(const DeviceTraits& traits) { traits_ = traits; }  // before the device is used
 
  private:
   std::string name_;
+  DeviceTraits traits_;
   std::shared_ptr<Pool> pool_;
 };
+
+// Copies bytes between buffers of any two devices, after all earlier work on them; the places may overlap.  Straight
+// where the devices can, through host memory, piece by piece, where nothing else exists.
+void transfer(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
 
 // The host processor.  There is one for each context.
 std::shared_ptr<Device> make_cpu_device();

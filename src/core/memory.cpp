@@ -7,7 +7,6 @@
 
 #include "core/device.h"
 #include "core/status.h"
-#include "core/threads.h"
 
 namespace pl {
 namespace {
@@ -100,33 +99,6 @@ Buffer::~Buffer() {
   }
   block_.reset();
   if (release_) release_();
-}
-
-Device::Device(std::string name, RawMemory raw)
-    : name_(std::move(name)), pool_(std::make_shared<Pool>(name_, std::move(raw))) {}
-
-bool Device::is_gpu() const {
-  const auto known = properties();
-  const auto type = known.find("type");
-  return type != known.end() && type->second == "gpu";
-}
-
-int Device::builders() const { return available_processors(); }
-
-BufferRef Device::allocate(size_t bytes) {
-  return std::make_shared<Buffer>(shared_from_this(), pool_, pool_->take(bytes));
-}
-
-BufferRef Device::part(const BufferRef& whole, size_t offset, size_t bytes) {
-  require(host_memory(), Code::internal, "device ", name_, ": a part of a buffer, where memory has no addresses");
-  auto block = std::make_unique<Block>();
-  block->host = static_cast<char*>(whole->host()) + offset;
-  block->bytes = bytes;
-  return std::make_shared<Buffer>(shared_from_this(), std::move(block), [whole] {});
-}
-
-BufferRef Device::borrow_handle(void*) {
-  fail(Code::device, "device ", name_, ": its memory has no handles that could be borrowed; expected an OpenCL device");
 }
 
 }  // namespace pl

@@ -17,6 +17,12 @@ namespace pl {
 class Tensor;
 using TensorRef = std::shared_ptr<Tensor>;
 
+// What made a tensor: dispatch derives it from this, and nobody else looks into it.
+class Origin {
+ public:
+  virtual ~Origin() = default;
+};
+
 class Tensor {
  public:
   // Throws if the buffer is smaller than the description needs.
@@ -45,11 +51,11 @@ class Tensor {
   // Tells sets of copies apart; 0 when there are none.
   uint64_t copies_hash() const;
 
-  // What made this tensor (an entry of dispatch's catalog) and which of its outputs it is: through this,
-  // consumers teach their producers which layout is wanted.
-  const std::shared_ptr<void>& origin() const { return origin_; }
+  // What made this tensor and which of its outputs it is: through this, consumers teach their producers which layout is
+  // wanted.
+  const std::shared_ptr<Origin>& origin() const { return origin_; }
   int origin_output() const { return origin_output_; }
-  void set_origin(std::shared_ptr<void> origin, int output) {
+  void set_origin(std::shared_ptr<Origin> origin, int output) {
     origin_ = std::move(origin);
     origin_output_ = output;
   }
@@ -61,7 +67,7 @@ class Tensor {
   TensorDesc desc_;
   BufferRef buffer_;
   uint64_t hash_;
-  std::shared_ptr<void> origin_;
+  std::shared_ptr<Origin> origin_;
   int origin_output_ = 0;
   mutable std::mutex copies_lock_;
   mutable std::vector<TensorRef> copies_;

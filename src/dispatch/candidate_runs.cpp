@@ -129,16 +129,16 @@ CandidateRuns::CandidateRuns(Context& context, const Schema& schema, const CallA
   const auto first = std::find_if(inputs.begin(), inputs.end(), [](const TensorRef& input) { return bool(input); });
   device_ = !call.policy.device.empty() ? &context.device(call.policy.device)
             : first != inputs.end()     ? &(*first)->device()
-                                        : &context.device("cpu");
+                                        : &context.host();
   Op op = make_op(schema, call.attributes, descs);
-  Device& cpu = context.device("cpu");
+  Device& cpu = context.host();
   for (const TensorRef& input : inputs)
     values_.push_back(input ? context.runner().convert(input, cpu,
                                                        TensorDesc::dense(input->desc().dtype, input->desc().shape),
                                                        "activation", schema.name, false)
                             : nullptr);
   if (options.input_window || options.output_window) {
-    require(device_->host_memory(), Code::unsupported, schema.name, ": windows on ", device_->name(),
+    require(device_->traits().host_addressable, Code::unsupported, schema.name, ": windows on ", device_->name(),
             ", expected a device whose memory has addresses");
     require(!op.inputs.empty() && op.in(0).present && op.outputs.size() == 1, Code::unsupported, schema.name,
             ": windows, expected an op with a first input and one output");
@@ -193,7 +193,7 @@ CandidateRuns::Placed CandidateRuns::reserve(const TensorDesc& desc, bool window
                                              bool values) const {
   Placed placed;
   placed.desc = desc;
-  size_t bytes = desc.size_bytes(), before = device_->host_memory() ? kGuard : 0;
+  size_t bytes = desc.size_bytes(), before = device_->traits().host_addressable ? kGuard : 0;
   if (window) {
     // The window begins at that channel of the first image, and the larger tensor ends after the last one.
     TensorDesc whole = desc;
@@ -228,7 +228,7 @@ const CandidateRuns::Placed& CandidateRuns::placed_input(size_t input, const Ten
   Placed placed = reserve(desc, window, beside(options_.window_layout), true);
   placed.input = input;
   // A candidate may want another dtype, f32 for the statistics of a bf16 tensor; such a conversion is exact.
-  Device& cpu = context_.device("cpu");
+  Device& cpu = context_.host();
   const TensorDesc plain = TensorDesc::dense(desc.dtype, desc.shape);
   const TensorRef given = context_.runner().convert(values_[input], cpu, plain, "activation", "candidates", false);
   const void* values = given->buffer()->host();
@@ -243,7 +243,7 @@ CandidateRuns::Run CandidateRuns::run(size_t index) {
   require(index < size(), Code::invalid_argument, "candidates: index is ", index, ", expected less than ", size());
   const Candidate& candidate = entry_->ways[index].candidate;
   Run run;
-  if (device_->is_cpu()) use_threads(entry_->threads);
+  if (device_->traits().threads) use_threads(entry_->threads);
   std::unique_ptr<Kernel> kernel;
   std::vector<Buffer*> in, out;
   std::vector<BufferRef> packed;
@@ -283,7 +283,7 @@ CandidateRuns::Run CandidateRuns::run(size_t index) {
     return run;
   }
 
-  Device& cpu = context_.device("cpu");
+  Device& cpu = context_.host();
   for (size_t i = 0; i < results.size(); ++i) {
     const Placed& result = results[i];
     const TensorDesc& desc = result.desc;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/setting.h"
+#include "core/tensor.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/cost_model.h"
 #include "dispatch/measure.h"
@@ -55,7 +56,7 @@ struct Consumer {
   uint64_t count = 0;
 };
 
-struct Entry : std::enable_shared_from_this<Entry> {
+struct Entry : Origin, std::enable_shared_from_this<Entry> {
   Op op;
   Device* device = nullptr;
   int threads = 1;   // of `cpu` ops: kernels are made for that many and run with them

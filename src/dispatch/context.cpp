@@ -23,16 +23,15 @@ std::shared_ptr<Context> Context::create(const ContextOptions& options) {
 
 Context::Context(const ContextOptions& options) : options_(options) {
   if (options_.threads == 0) options_.threads = available_processors();
+  providers_ = make_providers(options_.without);
   if (options_.cache_dir.empty())
     options_.cache_dir = default_cache_dir();
-  else if (options_.opencl)
+  else if (std::any_of(providers_.begin(), providers_.end(), [](const auto& p) { return p->compiles(); }))
     set_shared_cache_dir(options_.cache_dir);
-  devices_.push_back(make_cpu_device());
-  for (auto& provider : make_providers()) {
-    if (provider->name() == "opencl" && !options_.opencl) continue;
+  host_ = make_cpu_device();
+  devices_.push_back(host_);
+  for (const auto& provider : providers_)
     for (auto& device : provider->devices()) devices_.push_back(device);
-    providers_.push_back(std::move(provider));
-  }
   costs_ = std::make_unique<CostDatabase>(options_.cache_dir);
   profile_ = std::make_unique<Profile>();
   catalog_ = std::make_unique<Catalog>(*this, *costs_);
@@ -125,6 +124,15 @@ TensorRef Context::convert(const TensorRef& tensor, Device& device, const Layout
   const TensorDesc wanted = TensorDesc::dense(dtype, tensor->desc().shape, layout);
   dispatcher_->trim();
   return runner_->convert(tensor, device, wanted, "activation", "to", true);
+}
+
+void Context::copy(const TensorRef& source, const TensorRef& destination) {
+  const TensorDesc &from = source->desc(), &to = destination->desc();
+  require(from.shape == to.shape && from.dtype == to.dtype, Code::invalid_argument, "copy: source is ", from,
+          ", expected the shape and dtype of destination, ", to);
+  if (from.elements() == 0) return;
+  dispatcher_->trim();
+  runner_->convert_into(source, destination, "copy");
 }
 
 void Context::read(const TensorRef& tensor, void* data, size_t bytes) {

@@ -34,6 +34,7 @@ class Context : public std::enable_shared_from_this<Context> {
   void set_options(const ContextOptions& options);  // threads and tuning; the rest is fixed at creation
 
   Device& device(const std::string& name);  // throws Error(device) that lists the known ones
+  Device& host() const { return *host_; }   // `cpu`: it runs what another device cannot
   std::vector<std::shared_ptr<Device>> devices() const;
   void add_device(std::shared_ptr<Device> device);
   const std::vector<std::unique_ptr<Provider>>& providers() const { return providers_; }
@@ -45,6 +46,8 @@ class Context : public std::enable_shared_from_this<Context> {
   std::vector<TensorRef> run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                              const std::vector<TensorRef>& destinations = {});
   TensorRef convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype);
+  // The elements of a tensor into another one of its shape and dtype, wherever and however that lies.
+  void copy(const TensorRef& source, const TensorRef& destination);
   // Plain row-major bytes of the logical elements.
   void read(const TensorRef& tensor, void* data, size_t bytes);
   void write(const TensorRef& tensor, const void* data, size_t bytes);
@@ -84,6 +87,7 @@ class Context : public std::enable_shared_from_this<Context> {
   Interrupt interrupt_;
   std::vector<std::unique_ptr<Provider>> providers_;
   mutable std::mutex devices_lock_;
+  std::shared_ptr<Device> host_;
   std::vector<std::shared_ptr<Device>> devices_;
   std::unique_ptr<CostDatabase> costs_;
   std::unique_ptr<Profile> profile_;

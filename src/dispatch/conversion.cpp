@@ -32,7 +32,7 @@ Conversion Conversions::plan(const TensorDesc& from, Device& source, const Tenso
     if (add_reorder(path, from, to, source)) return path;
     fail(Code::unsupported, "reorder: no way from ", from, " to ", to, " on ", source.name());
   }
-  const Device& remote = source.is_cpu() ? target : source;
+  const Device& remote = source.traits().host_addressable ? target : source;
   const Rates rates = catalog_.rates(const_cast<Device&>(remote));
   Conversion best;
   best.ms = std::numeric_limits<double>::infinity();

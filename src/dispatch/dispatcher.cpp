@@ -101,17 +101,17 @@ Device& Dispatcher::home_of(const Schema& schema, const CallAttributes& call, co
             first->device().name(), " as ", schema.input_parameter(int(first_place)).name,
             " (move it with to(), or give device=)");
   }
-  return first ? first->device() : context_.device("cpu");
+  return first ? first->device() : context_.host();
 }
 
 EntryRef Dispatcher::entry_for(const Op& op, Device& home) {
   EntryRef entry = catalog_.entry(op, home);
-  // Where there is one way on the CPU nothing is to be found out, and an op whose sizes follow from data is new each
+  // Where there is one way on the host nothing is to be found out, and an op whose sizes follow from data is new each
   // time.
-  const bool one = home.is_cpu() && entry->ways.size() == 1;
+  const bool one = &home == &context_.host() && entry->ways.size() == 1;
   catalog_.measure(*entry, one ? Tuning::off : context_.options().tuning);
-  if (!home.is_cpu() && !catalog_.best_ms(*entry)) {
-    EntryRef fallback = catalog_.entry(op, context_.device("cpu"));
+  if (&home != &context_.host() && !catalog_.best_ms(*entry)) {
+    EntryRef fallback = catalog_.entry(op, context_.host());
     catalog_.measure(*fallback, context_.options().tuning);
     if (catalog_.best_ms(*fallback)) return fallback;
   }
@@ -125,7 +125,7 @@ bool Dispatcher::contested(const CallAttributes& call) const {
 
 Policy Dispatcher::policy_of(const CallAttributes& call, const Entry& entry, uint32_t turn) const {
   Policy policy = call.policy;
-  if (policy.mode != Policy::Mode::automatic || !entry.device->is_cpu()) return policy;
+  if (policy.mode != Policy::Mode::automatic || entry.device->traits().queued) return policy;
   if (const auto layout = contest_.layout_of(entry, turn)) {
     policy.mode = Policy::Mode::forced;
     policy.layout = *layout;
@@ -193,8 +193,7 @@ TensorRef Dispatcher::for_reader(const TensorRef& tensor) {
   const TensorDesc plain = TensorDesc::dense(tensor->desc().dtype, tensor->desc().shape);
   // Reordered where the tensor lies: the device is the faster of the two, and its layout may be padded.
   TensorRef copy = runner_.convert(tensor, tensor->device(), plain, "output", "read", false);
-  if (turn)
-    contest_.charge(*static_cast<Entry*>(tensor->origin().get()), turn, tensor->hash(), contest_.now_ms() - start);
+  if (turn) contest_.charge(static_cast<Entry&>(*tensor->origin()), turn, tensor->hash(), contest_.now_ms() - start);
   return copy;
 }
 
@@ -237,7 +236,7 @@ std::vector<TensorRef> Dispatcher::make_views(const Decision& decision, const Tu
     base = runner_.convert(base, *decision.home, decision.view_source, "activation",
                            schema.name + ": " + schema.input_parameter(0).name, true);
   if (turn.number && inputs[0]->origin())
-    contest_.charge(*static_cast<Entry*>(inputs[0]->origin().get()), turn.number, turn.key, contest_.now_ms() - start);
+    contest_.charge(static_cast<Entry&>(*inputs[0]->origin()), turn.number, turn.key, contest_.now_ms() - start);
   std::vector<TensorRef> views;
   for (const TensorDesc& desc : decision.outputs) views.push_back(std::make_shared<Tensor>(desc, base->buffer()));
   return views;
@@ -261,7 +260,7 @@ std::vector<TensorRef> Dispatcher::run_choice(const Decision& decision, const Tu
   const double ms = turn.number ? contest_.now_ms() - start : 0;
   const bool disturbed = turn.number && preemptions() != preempted;
   ranking_.learn(entry, inputs);
-  if (entry.device->is_cpu() && (turn.number || !Contest::settled(entry)) && decision.home->is_cpu() &&
+  if (!entry.device->traits().queued && (turn.number || !Contest::settled(entry)) && !decision.home->traits().queued &&
       contested(*decision.call))
     contest_.ran(entry, turn.number, turn.key, ms, disturbed, decision.way);
   hand_over(decision, results, destinations);
@@ -411,8 +410,8 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
     EntryRef entry = catalog_.entry(asked, home);
     catalog_.measure(*entry, Tuning::off);
     refusals = catalog_.refusals(*entry);
-    if (!catalog_.best_ms(*entry) && !home.is_cpu()) {
-      entry = catalog_.entry(asked, context_.device("cpu"));
+    if (!catalog_.best_ms(*entry) && &home != &context_.host()) {
+      entry = catalog_.entry(asked, context_.host());
       catalog_.measure(*entry, Tuning::off);
       for (Refusal& refusal : catalog_.refusals(*entry)) refusals.push_back(std::move(refusal));
     }

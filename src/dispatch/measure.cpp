@@ -70,7 +70,7 @@ struct Timed {
   // One sample; false if another program took a processor away meanwhile, which costs whole time slices.
   bool sample(Device& device, double& ms) {
     for (const Buffer* buffer : evicted) evict(*buffer);
-    if (device.is_cpu()) wake_together();
+    if (device.traits().threads) wake_together();
     const uint64_t before = preemptions();
     auto timing = device.start_timing();
     for (int i = 0; i < repeat; ++i) run_once();
@@ -300,7 +300,7 @@ class Measurement {
   // The first run of each touches memory and builds what is built late. Its result is held against the others'.
   void run_untimed() {
     for (const Contender& contender : contenders_) buffers_.grow(*contender.candidate);
-    const Probe probe(op_, device_.host_memory() ? kHostPositions : kDevicePositions);
+    const Probe probe(op_, device_.traits().host_addressable ? kHostPositions : kDevicePositions);
     std::vector<std::vector<double>> results;
     for (Contender& contender : contenders_) {
       const Candidate& candidate = *contender.candidate;

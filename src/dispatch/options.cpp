@@ -1,7 +1,10 @@
 #include "dispatch/options.h"
 
+#include <algorithm>
+
 #include "core/paths.h"
 #include "core/status.h"
+#include "providers/provider.h"
 
 namespace pl {
 namespace {
@@ -46,14 +49,20 @@ ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOption
       require(bytes && *bytes >= (1 << 20), Code::invalid_argument, "context: choice_memory is ", to_text(value),
               ", expected bytes, at least 1048576");
       options.choice_memory = size_t(*bytes);
-    } else if (key == "opencl") {
-      const auto* wanted = std::get_if<bool>(&value);
-      require(wanted != nullptr, Code::invalid_argument, "context: opencl is ", to_text(value),
-              ", expected true or false");
-      options.opencl = *wanted;
     } else {
-      fail(Code::invalid_argument, "context: there is no option \"", key,
-           "\"; expected one of threads, tune, math, cache_dir, opencl, choice_memory");
+      const std::vector<std::string> providers = provider_names();
+      if (std::find(providers.begin(), providers.end(), key) == providers.end()) {
+        std::string known = "threads, tune, math, cache_dir, choice_memory";
+        for (const std::string& name : providers) known += ", " + name;
+        fail(Code::invalid_argument, "context: there is no option \"", key, "\"; expected one of ", known);
+      }
+      const auto* wanted = std::get_if<bool>(&value);
+      require(wanted != nullptr, Code::invalid_argument, "context: ", key, " is ", to_text(value),
+              ", expected true or false");
+      if (*wanted)
+        options.without.erase(key);
+      else
+        options.without.insert(key);
     }
   }
   return options;

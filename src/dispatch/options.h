@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/attributes.h"
@@ -22,8 +23,8 @@ struct ContextOptions {
   Setting<int> threads{0};  // 0: the processors of this process
   Setting<Tuning> tuning{Tuning::automatic};
   Setting<Math> math{Math::fp32};
-  std::string cache_dir;  // empty: default_cache_dir()
-  bool opencl = true;
+  std::string cache_dir;                     // empty: default_cache_dir()
+  std::set<std::string> without;             // names of providers that are left out
   size_t choice_memory = size_t(256) << 20;  // bytes of choices and prepared kernels of calls; Catalog::trim
 
   // Applies the given options to `base`; throws Error(invalid_argument) for unknown keys and values.

@@ -162,7 +162,7 @@ void Ranking::learn(Entry& consumer, const std::vector<TensorRef>& inputs) {
   consumer.runs.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i] || !inputs[i]->origin()) continue;
-    Entry& producer = *static_cast<Entry*>(inputs[i]->origin().get());
+    Entry& producer = static_cast<Entry&>(*inputs[i]->origin());
     if (producer.device != consumer.device) continue;
     const int output = inputs[i]->origin_output();
     std::unique_lock<std::mutex> guard(producer.lock);
@@ -177,7 +177,7 @@ void Ranking::learn(Entry& consumer, const std::vector<TensorRef>& inputs) {
                                producer.consumers.end());
       producer.consumers.push_back({&consumer, consumer.weak_from_this(), output, int(i), 1});
       guard.unlock();
-      if (consumer.device->is_cpu()) contest_.link(producer, consumer);
+      if (!consumer.device->traits().queued) contest_.link(producer, consumer);
       catalog_.bump_epoch();
     }
   }
@@ -185,7 +185,7 @@ void Ranking::learn(Entry& consumer, const std::vector<TensorRef>& inputs) {
 
 void Ranking::note_read(const Tensor& tensor) {
   if (!tensor.origin()) return;
-  Entry& producer = *static_cast<Entry*>(tensor.origin().get());
+  Entry& producer = static_cast<Entry&>(*tensor.origin());
   if (producer.runs.load(std::memory_order_relaxed) >= kLearningRuns) return;
   std::lock_guard<std::mutex> guard(producer.lock);
   for (Consumer& consumer : producer.consumers)

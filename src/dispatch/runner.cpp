@@ -18,7 +18,7 @@ void Runner::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, cons
   BufferRef workspace;
   if (way.candidate.workspace_bytes) workspace = entry.device->allocate(way.candidate.workspace_bytes);
   refuse_after_fork();
-  if (entry.device->is_cpu()) use_threads(entry.threads);
+  if (entry.device->traits().threads) use_threads(entry.threads);
   const KernelArguments arguments{inputs.data(), outputs.data(), workspace.get()};
   if (!profile_.active()) {
     kernel.run(arguments);
@@ -112,20 +112,10 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
     if (step.kind == ConversionStep::Kind::reorder) {
       run_reorder(*step.entry, *current->buffer(), *next->buffer(), role, why, once);
     } else {
-      std::vector<char> staging;
       Device& from = current->device();
       const size_t bytes = step.result.size_bytes();
       const double start = profile_.active() ? profile_.now_ms() : 0;
-      if (from.host_memory()) {
-        from.synchronize();
-        next->device().write(*next->buffer(), 0, current->buffer()->host(), bytes);
-      } else if (next->device().host_memory()) {
-        from.read(*current->buffer(), 0, next->buffer()->host(), bytes);
-      } else {
-        staging.resize(bytes);
-        from.read(*current->buffer(), 0, staging.data(), bytes);
-        next->device().write(*next->buffer(), 0, staging.data(), bytes);
-      }
+      transfer(*current->buffer(), 0, *next->buffer(), 0, bytes);
       if (profile_.active()) {
         ProfileEvent event;
         event.kind = "transfer";
@@ -209,7 +199,7 @@ void Runner::convert_on_device(const TensorRef& tensor, const TensorRef& destina
   }
   const bool same = same_memory(source->desc(), wanted);
   if (same && wanted.is_dense()) {
-    device.copy(*source->buffer(), *destination->buffer(), wanted.size_bytes());
+    transfer(*source->buffer(), 0, *destination->buffer(), 0, wanted.size_bytes());
     return;
   }
   const EntryRef entry = same ? catalog_.copy(wanted, device, threads(false))
@@ -226,13 +216,13 @@ void Runner::convert_into(const TensorRef& tensor, const TensorRef& destination,
             ": the destination has dimensions whose elements share their memory (", wanted.str(),
             "), expected memory for each");
   Device& device = destination->device();
-  if (!device.host_memory()) {
+  if (!device.traits().host_addressable) {
     convert_on_device(tensor, destination, why);
   } else if (!wanted.is_dense()) {
     convert_into_part(tensor, destination, why);
   } else {
     const TensorRef copy = convert(tensor, device, wanted, "output", why, false);
-    device.write(*destination->buffer(), 0, copy->buffer()->host(), wanted.size_bytes());
+    transfer(*copy->buffer(), 0, *destination->buffer(), 0, wanted.size_bytes());
   }
   destination->buffer()->touch();
 }

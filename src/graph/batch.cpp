@@ -57,9 +57,15 @@ Graph with_batch(const Graph& graph, int64_t batch) {
       inputs.push_back(id == kNoValue ? kNoValue : places[size_t(id)]);
       any = any || (id != kNoValue && batched[size_t(id)]);
     }
-    // A shape that spells the batch out.
     for (const AxisRule& rule : node.schema->axes) {
       const AttributeValue* value = attributes.find(rule.attribute);
+      // Axes that follow from sizes are those that they are now: of one image no squeeze may drop axis 0.
+      const bool open = !value || std::holds_alternative<None>(*value);
+      if (any && open && rule.meaning == AxisRule::Meaning::along) {
+        const Op op = graph.op(node);
+        if (const AttributeValue* now = op.attributes.find(rule.attribute)) attributes.set(rule.attribute, *now);
+      }
+      // A shape that spells the batch out.
       if (!any || rule.meaning != AxisRule::Meaning::sizes || !value) continue;
       const auto* shape = std::get_if<std::vector<int64_t>>(value);
       if (!shape || shape->empty() || (*shape)[0] != before) continue;

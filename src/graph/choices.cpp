@@ -75,7 +75,7 @@ PlanChoices Plan::chosen() const {
 std::string Plan::take(const PlanChoices& choices) {
   // Kernels are compiled by other threads while programs are made, if they have to be.
   std::unique_ptr<Builders> builders;
-  if (!home_->host_memory())
+  if (home_->traits().compiles)
     builders = std::make_unique<Builders>(context_->catalog(), context_->interrupt(), home_->builders());
   // Nodes [first, end) as keys[at], ... say; false: one is not offered.
   std::string missing;
@@ -115,8 +115,7 @@ std::string Plan::take(const PlanChoices& choices) {
   }
   std::vector<std::unique_ptr<Variant>> parts;
   std::map<Maker, Layout> layouts;
-  for (size_t p = 0; p < cuts.size(); ++p)
-    parts.push_back(part_of(*variants[p], cuts[p].first, end_of(p), layouts));
+  for (size_t p = 0; p < cuts.size(); ++p) parts.push_back(part_of(*variants[p], cuts[p].first, end_of(p), layouts));
   packing_seconds_ = constants_->seconds();
   adopt(body_of(std::move(parts)));
   return {};

@@ -54,13 +54,13 @@ void leave_out_uncompiled(std::vector<NodeStates>& nodes) {
   const auto unknown = [](const State& state) { return state.way && state.way->compiles && !state.way->measured; };
   for (NodeStates& node : nodes) {
     auto& states = node.states;
-    if (!node.device->is_cpu() || std::all_of(states.begin(), states.end(), unknown)) continue;
+    if (node.device->traits().compiles || std::all_of(states.begin(), states.end(), unknown)) continue;
     states.erase(std::remove_if(states.begin(), states.end(), unknown), states.end());
   }
 }
 
 void queue_build(Builders& builders, const State& state) {
-  if (state.way && !state.entry->device->is_cpu())
+  if (state.way && state.entry->device->traits().compiles)
     builders.add(state.entry, size_t(state.way - state.entry->ways.data()));
 }
 
@@ -188,11 +188,11 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   // elsewhere, where everything has to be, of all ops the ways that the assignment by estimates takes, which a plan
   // needs most likely, and then, by what was measured, others of the dearest.
   const double all_end = elapsed() + seconds;
-  const bool cpu = plan_.home_->is_cpu(), gpu = plan_.home_->is_gpu();
-  std::vector<MeasureLimits> passes(cpu ? 2 : 3);
-  passes[0].without_compiling = cpu;
+  const bool compiles = plan_.home_->traits().compiles, gpu = plan_.home_->traits().gpu;
+  std::vector<MeasureLimits> passes(compiles ? 3 : 2);
+  passes[0].without_compiling = !compiles;
   std::map<EntryRef, std::vector<size_t>> likely;
-  if (!cpu) {
+  if (compiles) {
     passes[0].ways = 1, passes[1].ways = kSome;
     likely = likely_ways(variant);
   }
@@ -200,7 +200,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   for (size_t p = 0; p < passes.size(); ++p) {
     // What a plan needs anyway may take longer.
     const double end = gpu && p == 0 ? std::max(stop_, all_end) : all_end;
-    if (p == 0 || !cpu) order = dearest_first(counts, windowed);
+    if (p == 0 || compiles) order = dearest_first(counts, windowed);
     if (end <= elapsed()) {
       short_of_time_ = true;
       break;
@@ -208,7 +208,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
     std::map<EntryRef, std::vector<size_t>> building;
     if (builders_)
       for (const auto& [ms, entry] : order) {
-        if (entry->device->is_cpu()) continue;
+        if (!entry->device->traits().compiles) continue;
         std::vector<size_t>& ways = building[entry];
         if (p == 0) ways = likely[entry];  // on the CPU there are none
         if (ways.empty()) {
@@ -302,7 +302,7 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
     return;
   }
   std::optional<Assignment> untuned;
-  if (tuning_ != Tuning::off && plan_.home_->is_cpu()) {
+  if (tuning_ != Tuning::off && !plan_.home_->traits().compiles) {
     std::vector<NodeStates> unmeasured = variant.nodes;
     leave_out_uncompiled(unmeasured);
     Assignment assignment = settle(variant, unmeasured, false, kNoise);
@@ -330,7 +330,7 @@ std::vector<std::unique_ptr<Plan::Variant>> Plan::Compiler::variants() {
   const auto add = [&](int64_t slice, int streams, int threads) {
     list.push_back(plan_.variant_of(slice, streams, threads));
   };
-  const std::optional<int64_t> batch = plan_.home_->is_cpu() ? batch_of(plan_.graph_) : std::nullopt;
+  const std::optional<int64_t> batch = plan_.home_->traits().threads ? batch_of(plan_.graph_) : std::nullopt;
   const int threads = plan_.threads_;
   const bool may_cut = batch && *batch > 1;
   if (options_.slice || options_.streams || !options_.chains.empty()) {
@@ -384,8 +384,8 @@ std::vector<std::shared_ptr<Plan::Variant>> Plan::Compiler::add_rests(
 Device& Plan::Compiler::choose_home() const {
   if (options_.device != "auto") return context_.device(options_.device);
   for (const auto& device : context_.devices())
-    if (device->is_gpu()) return *device;
-  return context_.device("cpu");
+    if (device->traits().gpu) return *device;
+  return context_.host();
 }
 
 void Plan::Compiler::add_lighter(std::vector<Candidate>& list) {
@@ -457,11 +457,11 @@ void Plan::Compiler::simplify_graph() {
   if (options_.simplify) {
     report("simplifying", 0);
     plan_.passes_ = simplify(plan_.graph_, context_, options_.without);
-    if (plan_.home_->is_gpu())
+    if (plan_.home_->traits().gpu)
       for (PassReport& report : run_passes(launch_passes(), plan_.graph_, context_, options_.without))
         plan_.passes_.push_back(std::move(report));
   }
-  if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && !plan_.home_->is_cpu())
+  if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && plan_.home_->traits().halves)
     plan_.graph_ = in_half_precision(plan_.graph_, context_);
   plan_.graph_.verify();
 }
@@ -472,7 +472,7 @@ void Plan::Compiler::compile() {
   simplify_graph();
   const bool automatic = options_.tuning == Tuning::automatic && !further_;
   // Programs on other devices cannot be left in the midst of a run, and their kernels have to be compiled first.
-  const bool live = automatic && !options_.seconds && plan_.home_->is_cpu() && options_.chains.empty();
+  const bool live = automatic && !options_.seconds && !plan_.home_->traits().queued && options_.chains.empty();
   if (automatic) {
     const Recalled recalled = plan_.recall(!live);
     if (recalled == Recalled::unsettled) {
@@ -486,7 +486,7 @@ void Plan::Compiler::compile() {
     if (recalled == Recalled::settled) return finish(false, {});
   }
   if (live) tuning_ = Tuning::off;
-  if (!plan_.home_->host_memory())
+  if (plan_.home_->traits().compiles)
     builders_ = std::make_unique<Builders>(context_.catalog(), context_.interrupt(), plan_.home_->builders());
   std::vector<std::unique_ptr<Variant>> list = variants();
   // Without measuring, the last one: the whole batch at once, unless that takes too much memory.
@@ -532,7 +532,7 @@ void Plan::Compiler::compile() {
   if (choose) {
     best = last_contest(candidates);
     short_of_time_ = short_of_time_ || remaining() < 0;
-    disturbed_ = disturbed_ || (plan_.home_->is_cpu() && !is_steady(candidates[best].totals));
+    disturbed_ = disturbed_ || (!plan_.home_->traits().queued && !is_steady(candidates[best].totals));
     for (const Candidate& candidate : candidates)
       if (candidate.parts.size() > 1) plan_.trials_.push_back({candidate.name, typical(candidate.totals)});
   }

@@ -201,7 +201,7 @@ std::vector<Segment> Plan::Compiler::given_segments(const std::vector<std::uniqu
 
 std::vector<Segment> Plan::Compiler::best_segments(const std::vector<std::unique_ptr<Variant>>& list) const {
   const size_t count = plan_.graph_.nodes().size();
-  if (list.size() < 2 || count < 2 || !plan_.home_->host_memory()) return {};
+  if (list.size() < 2 || count < 2 || !plan_.home_->traits().host_addressable) return {};
   double single = kInfinity;
   const auto ms_of = [&](const Variant& variant) {  // of the whole batch
     std::vector<double> ms = variant.node_ms;

@@ -190,7 +190,8 @@ std::string Plan::explain() const {
                         part.streams, " at the same time", part.rest ? concat(", the last of ", part.rest->slice) : "")
                : std::string();
   };
-  std::string text = concat("plan for ", home_->name(), home_->is_cpu() ? concat(", ", threads_, " threads") : "");
+  std::string text =
+      concat("plan for ", home_->name(), home_->traits().threads ? concat(", ", threads_, " threads") : "");
   const BodyRef current = body();
   const auto& parts = current->parts;
   if (parts.size() == 1)

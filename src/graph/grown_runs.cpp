@@ -115,7 +115,7 @@ Plan::Sizes::Kept Plan::Sizes::grown_at(const std::vector<TensorRef>& inputs, in
 }
 
 std::optional<std::vector<TensorRef>> Plan::Sizes::run_growing(const std::vector<TensorRef>& inputs) {
-  if (growing_.inputs.empty() || !plan_.home_->is_cpu()) return std::nullopt;
+  if (growing_.inputs.empty() || !plan_.home_->traits().host_addressable) return std::nullopt;
   {
     std::lock_guard<std::mutex> guard(lock_);
     if (!why_not_growing_.empty()) return std::nullopt;

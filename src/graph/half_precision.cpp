@@ -61,10 +61,10 @@ class Retyper {
     if (value.constant) {
       const TensorRef& tensor = value.constant;
       const TensorDesc wanted = TensorDesc::dense(dtype, tensor->desc().shape, tensor->desc().layout);
-      made = made_.constant(value.name, tensor->desc().dtype == dtype
-                                            ? tensor
-                                            : context_.runner().convert(tensor, context_.device("cpu"), wanted,
-                                                                        "weights", why_, true, true));
+      made = made_.constant(
+          value.name, tensor->desc().dtype == dtype
+                          ? tensor
+                          : context_.runner().convert(tensor, context_.host(), wanted, "weights", why_, true, true));
     } else {
       made = places_[size_t(id)];
       if (made_.value(made).desc.dtype != dtype)
@@ -163,7 +163,7 @@ Graph in_half_precision(const Graph& graph, Context& context) { return Halver(gr
 
 std::vector<DType> dtypes_to_widen(const Graph& graph, const Context& context, const Device& device) {
   std::vector<DType> found;
-  if (!device.is_cpu()) return found;
+  if (device.traits().halves) return found;
   const auto& providers = context.providers();
   for (DType dtype : {DType::f16, DType::bf16}) {
     const auto& values = graph.values();

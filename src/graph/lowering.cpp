@@ -129,7 +129,7 @@ void Lowering::emit(Step step) {
   for (const Place& place : step.inputs) use(place);
   for (const Place& place : step.outputs) use(place);
   use(step.workspace);
-  program_.uses_cpu_ = program_.uses_cpu_ || step.device->is_cpu();
+  program_.uses_threads_ = program_.uses_threads_ || step.device->traits().threads;
   program_.steps_.push_back(std::move(step));
 }
 

@@ -216,7 +216,7 @@ size_t Plan::kept_index(const std::string& name) const {
 
 TensorRef Plan::copy_of_state(size_t kept) const {
   const TensorRef copy = Tensor::allocate(*home_, states_[kept]->desc());
-  home_->copy(*states_[kept]->buffer(), *copy->buffer(), copy->desc().size_bytes());
+  home_->copy(*states_[kept]->buffer(), 0, *copy->buffer(), 0, copy->desc().size_bytes());
   return copy;
 }
 
@@ -237,7 +237,7 @@ void Plan::set_state(const std::string& name, const TensorRef& value) {
 }
 
 std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
-  if (!home_->is_cpu()) return run_now(inputs, destinations);
+  if (!home_->traits().threads) return run_now(inputs, destinations);
   std::vector<TensorRef> results;
   run_in_turn(threads_, [&] { results = run_now(inputs, destinations); });
   return results;

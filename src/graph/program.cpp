@@ -79,7 +79,7 @@ std::string PackedConstants::key_of(const TensorRef& constant, const std::string
   Contents& known = contents_[buffer.get()];
   if (known.buffer.lock() != buffer || known.version != version || known.bytes != bytes) {
     known = {buffer, version, bytes, {}};
-    std::vector<char> copy(buffer->device().host_memory() ? 0 : bytes);
+    std::vector<char> copy(buffer->device().traits().host_addressable ? 0 : bytes);
     if (!copy.empty()) buffer->device().read(*buffer, 0, copy.data(), bytes);
     known.text = hash_of(copy.empty() ? static_cast<const char*>(buffer->host()) : copy.data(), bytes);
   }
@@ -234,7 +234,7 @@ void Program::plan_memory() {
     std::vector<ArenaBuffer> buffers;
     for (const Storage* storage : list) buffers.push_back({storage->bytes, storage->first, storage->last, kAlignment});
     const size_t first = blocks_.size();
-    if (device->host_memory()) {
+    if (device->traits().host_addressable) {
       const ArenaPlan plan = plan_arena(buffers);
       for (size_t i = 0; i < list.size(); ++i) {
         list[i]->block = first;
@@ -297,11 +297,11 @@ std::unique_ptr<Program::Instance> Program::make_instance() {
           if (shares(*storage.device)) {
             made = nowhere(*storage.device, bytes);
             instance->parts.push_back({made.get(), storage.block, offset});
-          } else if (storage.device->host_memory()) {
+          } else if (storage.device->traits().host_addressable) {
             made = storage.device->part(made, offset, bytes);
           }
         } else {
-          if (storage.device->host_memory()) made = nowhere(*storage.device, storage.bytes - place.offset);
+          if (storage.device->traits().host_addressable) made = nowhere(*storage.device, storage.bytes - place.offset);
           views[key] = instance->views.size();
           instance->views.push_back(
               {made.get(), {}, storage.kind == Storage::Kind::output, storage.index, place.offset});
@@ -348,21 +348,8 @@ void Program::run_step(const Step& step, Buffer* const* slots) {
       if (!step.runs_later) step.kernel->run({slots, outputs, outputs[step.outputs.size()]});
       break;
     case Step::Kind::pack: step.packing.pack(*slots[0], *outputs[0]); break;
-    case Step::Kind::copy: step.device->copy(*slots[0], *outputs[0], step.outputs[0].bytes); break;
-    case Step::Kind::transfer: {
-      Device &from = slots[0]->device(), &to = outputs[0]->device();
-      const size_t bytes = step.outputs[0].bytes;
-      if (from.host_memory()) {
-        to.write(*outputs[0], 0, slots[0]->host(), bytes);
-      } else if (to.host_memory()) {
-        from.read(*slots[0], 0, outputs[0]->host(), bytes);
-      } else {
-        std::vector<char> staging(bytes);
-        from.read(*slots[0], 0, staging.data(), bytes);
-        to.write(*outputs[0], 0, staging.data(), bytes);
-      }
-      break;
-    }
+    case Step::Kind::copy: step.device->copy(*slots[0], 0, *outputs[0], 0, step.outputs[0].bytes); break;
+    case Step::Kind::transfer: transfer(*slots[0], 0, *outputs[0], 0, step.outputs[0].bytes); break;
   }
 }
 
@@ -443,7 +430,7 @@ bool Program::run(const External* inputs, const External* outputs, std::vector<d
     move_to(*view.buffer, static_cast<char*>(external.buffer->host()) + external.offset + view.offset);
   }
   refuse_after_fork();
-  if (uses_cpu_) use_threads(threads_);
+  if (uses_threads_) use_threads(threads_);
   Buffer* const* slots = instance->slots.data();
   if (context_.profile().active()) {
     for (size_t i = 0; i < steps_.size(); ++i) record(steps_[i], slots + instance->first_slot[i]);

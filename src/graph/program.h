@@ -158,7 +158,7 @@ class Program {
   struct Instance;
 
   void plan_memory();
-  bool shares(const Device& device) const { return arenas_ && device.host_memory(); }
+  bool shares(const Device& device) const { return arenas_ && device.traits().host_addressable; }
   std::unique_ptr<Instance> make_instance();
   // Takes shared blocks for a run, and moves what lies in them to where they lie.
   std::vector<BufferRef> take_blocks(Instance& instance);
@@ -168,7 +168,7 @@ class Program {
   Context& context_;
   Device& home_;
   int threads_;
-  bool uses_cpu_ = false;
+  bool uses_threads_ = false;
   std::vector<Step> steps_;
   std::vector<Storage> storages_;
   std::vector<TensorDesc> inputs_, outputs_;

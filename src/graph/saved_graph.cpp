@@ -129,7 +129,7 @@ TensorRef GraphReader::tensor_of(const std::vector<std::string>& line) {
   if (size > data_.size() - size_t(at)) reader_.refuse(line[0], " \"", line[2], "\" reaches beyond the data");
   Placed& placed = tensors_[at];
   if (placed.tensor && placed.dtype == desc.dtype && placed.shape == desc.shape) return placed.tensor;
-  const TensorRef tensor = Tensor::allocate(context_.device("cpu"), desc);
+  const TensorRef tensor = Tensor::allocate(context_.host(), desc);
   if (size) context_.write(tensor, data_.data() + at, size);
   if (line[0] == "constant") placed = {tensor, desc.dtype, desc.shape};
   return tensor;
@@ -172,7 +172,7 @@ void GraphReader::take_sizes(const std::vector<std::string>& line) {
     reader_.refuse("sizes \"", line[2], "\" do not fit their kind, ", line[1]);
   if (!constant) return graph_.require_sizes(kind, sizes[0], sizes[1]);
   values_[reader_.integer(line[3], 0, INT32_MAX, "a value")] =
-      graph_.late_constant(line[4], parse_dtype(line[5]), context_.device("cpu"), kind, std::move(sizes));
+      graph_.late_constant(line[4], parse_dtype(line[5]), context_.host(), kind, std::move(sizes));
 }
 
 bool GraphReader::take(const std::vector<std::string>& line) {

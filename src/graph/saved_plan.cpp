@@ -55,7 +55,7 @@ std::string options_text(const PlanOptions& options) {
 
 std::string Plan::environment() const {
   std::string text = home_->fingerprint();
-  for (Device* device : {home_, &context_->device("cpu")})
+  for (Device* device : {home_, &context_->host()})
     for (Provider* provider : context_->providers_of(*device))
       text += "|" + provider->name() + " " + provider->version();
   return text + "|threads=" + std::to_string(threads_);

@@ -74,7 +74,7 @@ class Lister {
         options_(options),
         given_(graph.values().size()),
         windows_(graph.values().size()) {
-    if (options.windows && options.device->host_memory()) find_windows();
+    if (options.windows && options.device->traits().host_addressable) find_windows();
     for (const GraphInput& input : graph.inputs()) {
       const TensorDesc& desc = graph.value(input.value).desc;
       given_[size_t(input.value)] = input.pinned ? std::vector<TensorDesc>{desc} : usual_descs(desc);
@@ -171,7 +171,7 @@ class Lister {
       for (TensorDesc& output : state.outputs) {
         size_t shift = 0;
         // Where memory has no addresses, an offset stays in the description; what follows copies then.
-        if (options_.device->host_memory() && output.offset) {
+        if (options_.device->traits().host_addressable && output.offset) {
           shift = size_t(output.offset) * size_of(output.dtype);
           output.offset = 0;
         }
@@ -187,8 +187,8 @@ class Lister {
     Catalog& catalog = context_.catalog();
     result.entry = catalog.entry(op, *options_.device, options_.threads);
     catalog.measure(*result.entry, Tuning::off);
-    if (!options_.device->is_cpu() && !catalog.best_ms(*result.entry)) {
-      Device& cpu = context_.device("cpu");
+    if (options_.device != &context_.host() && !catalog.best_ms(*result.entry)) {
+      Device& cpu = context_.host();
       const EntryRef fallback = catalog.entry(op, cpu, options_.threads);
       catalog.measure(*fallback, Tuning::off);
       if (catalog.best_ms(*fallback)) {
@@ -198,7 +198,7 @@ class Lister {
       }
     }
     std::set<std::string> own_threads;
-    if (!options_.share_cpu && result.device->is_cpu())
+    if (!options_.share_cpu && result.device->traits().threads)
       for (const auto& provider : context_.providers())
         if (!provider->follows_threads()) own_threads.insert(provider->name());
     for (const bool strict : {true, false}) {
@@ -207,7 +207,7 @@ class Lister {
     }
     if (result.states.empty())
       fail(Code::unsupported, catalog.why_nothing_runs(*result.entry, "node \"" + node.name + "\""));
-    if (!result.device->host_memory()) return;
+    if (!result.device->traits().host_addressable) return;
     if (op.schema->joins)
       add_in_place_concat(node, op, result);
     else if (options_.windows)
@@ -226,7 +226,7 @@ class Lister {
         packs = true;
         packing_ms += estimate_ms(way.candidate, packing, context_.catalog().rates(*result.device));
       }
-      if (packs && !result.device->is_cpu()) continue;
+      if (packs && result.device->traits().queued) continue;
       State state;
       state.packing_ms = packing_ms;
       state.way = &way;

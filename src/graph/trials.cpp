@@ -94,7 +94,7 @@ void Plan::Compiler::add_siblings(Variant& variant, std::vector<Contender>& list
 // All contenders in turns, so that a machine whose speed drifts slows all alike, until those near to the best are told
 // apart, or the time is up.
 void Plan::Compiler::run_rounds(Variant& variant, std::vector<Contender>& list) {
-  const bool at_once = plan_.home_->host_memory();
+  const bool at_once = !plan_.home_->traits().queued;
   std::vector<double> step_ms;
   for (Contender& contender : list) {
     if (contender.totals.empty() && elapsed() < end_) run_once(variant, *contender.program, nullptr);  // touches memory
@@ -204,7 +204,7 @@ size_t Plan::Compiler::winner_of(const std::vector<Contender>& list) const {
 void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned) {
   std::vector<Contender> list;
   build_seconds_ = 0;
-  const bool host = plan_.home_->host_memory();
+  const bool host = !plan_.home_->traits().queued;
   const double noise = host ? kNoise : 0;
   add_contender(variant, list, "auto", settle(variant, variant.nodes, true, noise));
   if (tuning_ != Tuning::off) {

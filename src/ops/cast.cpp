@@ -24,7 +24,7 @@ Schema cast() {
                 "open.");
   schema.tensor("x", "any shape, any dtype")
       .required("dtype", AttributeType::string, "dtype of the result: f32, f16, bf16, s8, u8, s32, s64 or bool")
-      .result(Result("y").named_by("dtype").shaped("x"))
+      .result(Result("y").named_by("dtype").shaped("x").over("x"))
       .by_element();
   schema.same_if_alike = true;
   schema.keeps_finite = true;

@@ -6,10 +6,8 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 3, 5);
-  check_float(op, 0);
   const Dims &x = op.in(0).shape, &grid = op.in(1).shape;
   check_rank(op, 1, x.size(), x.size());
-  check_dtype(op, 1, {DType::f32});
   const int spatial = x.size() - 2;
   check(op, grid[0] == x[0] && grid[spatial + 1] == spatial, Code::shape, "grid.shape is ", grid, ", expected (", x[0],
         ", ..., ", spatial, ") for x with shape ", x);
@@ -21,7 +19,7 @@ void infer(Op& op) {
     places *= grid[1 + i] > 0;
   }
   check(op, pixels > 0 || places == 0, Code::shape, "x.shape is ", x, ", expected pixels to read");
-  add_output(op, op.in(0).dtype, output);
+  add_output(op, output);
 }
 
 Schema grid_sample() {
@@ -35,14 +33,19 @@ Schema grid_sample() {
       "Returns (n, c, *grid.shape[1:-1]) in the dtype of x; sums are kept in f32.\n\n"
       "Source: Jaderberg et al., Spatial transformer networks, 2015; semantics of torch.nn.functional.grid_sample.");
   schema.tensor("x", "(n, c, w), (n, c, h, w) or (n, c, d, h, w); f32, f16 or bf16")
+      .of(dtypes::floats)
+      .batched()
       .tensor("grid", "(n, w', 1), (n, h', w', 2) or (n, d', h', w', 3), f32: from -1 to 1 across the image")
+      .of({DType::f32})
+      .batched()
       .attribute("mode", AttributeType::string, std::string("bilinear"),
                  "linear, bilinear and cubic, bicubic are the same for any number of dimensions",
                  {"linear", "bilinear", "nearest", "cubic", "bicubic"})
       .attribute("padding_mode", AttributeType::string, std::string("zeros"), "what lies outside of the image",
                  {"zeros", "border", "reflection"})
       .attribute("align_corners", AttributeType::boolean, false,
-                 "-1 and 1 are the middles of the first and last pixels, not their outer sides");
+                 "-1 and 1 are the middles of the first and last pixels, not their outer sides")
+      .result(Result("y").like("x"));
   schema.infer = infer;
   schema.flops = [](const Op& op) {
     const std::string& mode = op.attributes.text("mode");

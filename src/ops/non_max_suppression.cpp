@@ -9,8 +9,6 @@ namespace {
 void infer(Op& op) {
   check_rank(op, 0, 3, 3);
   check_rank(op, 1, 3, 3);
-  check_dtype(op, 0, {DType::f32});
-  check_dtype(op, 1, {DType::f32});
   const Dims &boxes = op.in(0).shape, &scores = op.in(1).shape;
   check(op, boxes[2] == 4, Code::shape, "boxes.shape is ", boxes, ", expected (n, k, 4)");
   check(op, scores[0] == boxes[0] && scores[2] == boxes[1], Code::shape, "scores.shape is ", scores, ", expected (",
@@ -20,8 +18,8 @@ void infer(Op& op) {
   const int64_t most = op.attributes.integer("max_boxes");
   check(op, most >= 0, Code::invalid_argument, "max_boxes is ", most, ", expected at least 0");
   const int64_t rows = safe_product(op, "the rows of the result", {scores[0], scores[1], std::min(most, scores[2])});
-  add_output(op, DType::s64, Dims{rows, 3});
-  add_output(op, DType::s64, Dims{});
+  add_output(op, Dims{rows, 3});
+  add_output(op, Dims{});
 }
 
 Schema non_max_suppression() {
@@ -36,13 +34,17 @@ Schema non_max_suppression() {
       "rank 0.\n\n"
       "Source: semantics of ONNX's NonMaxSuppression.");
   schema.tensor("boxes", "(n, k, 4), f32")
+      .of({DType::f32})
       .tensor("scores", "(n, classes, k), f32")
+      .of({DType::f32})
       .required("max_boxes", AttributeType::integer, "at most so many of an image and class")
       .attribute("iou_threshold", AttributeType::number, 0.0, "the part of the union up to which boxes may overlap")
       .attribute("score_threshold", AttributeType::number, None{}, "boxes of this score or less are left out")
       .attribute("boxes_are", AttributeType::string, std::string("corners"),
                  "corners: two opposite corners (x, y, x, y), or with y first; centres: (x, y, width, height)",
-                 {"corners", "centres"});
+                 {"corners", "centres"})
+      .result(Result("rows").of(DType::s64))
+      .result(Result("count").of(DType::s64));
   schema.infer = infer;
   schema.flops = [](const Op& op) {
     const double boxes = double(op.in(0).shape[1]);

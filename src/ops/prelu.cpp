@@ -24,7 +24,7 @@ Schema prelu() {
       .batched()
       .tensor("weight", "(1) or (c)", Role::constant)
       .like("x")
-      .result(Result("y").like("x").shaped("x"));
+      .result(Result("y").like("x").shaped("x").over("x"));
   schema.infer = infer;
   schema.gradient = [](Derivation& d) {
     const Dims& x = d.op().in(0).shape;

@@ -6,10 +6,7 @@ namespace {
 
 void infer(Op& op) {
   check_rank(op, 0, 4, 4);
-  check_float(op, 0);
   check_rank(op, 1, 2, 2);
-  check_dtype(op, 1, {DType::f32});
-  check_dtype(op, 2, {DType::s64, DType::s32});
   const Dims &x = op.in(0).shape, &boxes = op.in(1).shape;
   check(op, boxes[1] == 4, Code::shape, "boxes.shape is ", boxes, ", expected (k, 4)");
   check_shape(op, 2, Dims{boxes[0]}, "(boxes.shape[0],)");
@@ -20,7 +17,7 @@ void infer(Op& op) {
   check(op, boxes[0] == 0 || (x[0] > 0 && x[2] > 0 && x[3] > 0), Code::shape, "x.shape is ", x,
         ", expected pixels, as there are boxes");
   op.attributes.set("output_size", size);
-  add_output(op, op.in(0).dtype, Dims{boxes[0], x[1], size[0], size[1]});
+  add_output(op, Dims{boxes[0], x[1], size[0], size[1]});
 }
 
 Schema roi_align() {
@@ -34,14 +31,18 @@ Schema roi_align() {
       "Returns (k, c, *output_size) in the dtype of x; sums are kept in f32.\n\n"
       "Source: He et al., Mask R-CNN, 2017; semantics of torchvision.ops.roi_align and of ONNX's RoiAlign.");
   schema.tensor("x", "(n, c, h, w), f32, f16 or bf16")
+      .of(dtypes::floats)
       .tensor("boxes", "(k, 4), f32: the corners x1, y1, x2, y2")
+      .of({DType::f32})
       .tensor("images", "(k,), s64 or s32: the image of each box")
+      .of(dtypes::indices)
       .required("output_size", AttributeType::integers, "bins along h and w, or one number for both")
       .attribute("spatial_scale", AttributeType::number, 1.0, "pixels of x for one unit of boxes")
       .attribute("sampling_ratio", AttributeType::integer, int64_t(0),
                  "samples of a bin along h and along w; 0: as many as it has pixels")
       .attribute("aligned", AttributeType::boolean, false, "pixels are centred at integers and a half")
-      .attribute("mode", AttributeType::string, std::string("mean"), "of the samples of a bin", {"mean", "max"});
+      .attribute("mode", AttributeType::string, std::string("mean"), "of the samples of a bin", {"mean", "max"})
+      .result(Result("y").like("x"));
   schema.infer = infer;
   schema.integers = [](const Op& op, int input) {
     return std::pair<int64_t, int64_t>(0, input == 2 ? std::max<int64_t>(0, op.in(0).shape[0] - 1) : 0);

@@ -9,10 +9,16 @@ namespace {
 constexpr const char* kReduce = "how an element joins what is there: none (the last one stays), sum, prod, amax, amin";
 const std::vector<std::string> kReductions = {"none", "sum", "prod", "amax", "amin"};
 
+// The reductions that join.
+std::vector<AttributeValue> joining() {
+  std::vector<AttributeValue> found;
+  for (const std::string& name : kReductions)
+    if (name != "none") found.push_back(name);
+  return found;
+}
+
 void infer_scatter(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_dtype(op, 1, {DType::s64, DType::s32});
-  check_same_dtype(op, 2);
   const Dims &x = op.in(0).shape, &index = op.in(1).shape, &src = op.in(2).shape;
   check_rank(op, 1, x.size(), x.size());
   check_rank(op, 2, x.size(), x.size());
@@ -26,16 +32,12 @@ void infer_scatter(Op& op) {
   }
   check(op, x[int(dim)] > 0 || op.in(2).elements() == 0, Code::shape, "x.shape is ", x,
         ", expected elements along dimension ", dim, " to put src to");
-  check(op, op.attributes.text("reduce") == "none" || op.in(0).dtype != DType::boolean, Code::unsupported, "reduce is ",
-        op.attributes.text("reduce"), ", expected none for bool");
-  add_output(op, op.in(0).dtype, x);
+  add_output(op);
 }
 
 void infer_nd(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  check_dtype(op, 1, {DType::s64, DType::s32});
   check_rank(op, 1, 1, kMaxRank);
-  check_same_dtype(op, 2);
   const Dims &x = op.in(0).shape, &index = op.in(1).shape;
   const int rank = index.size() - 1;
   const int64_t depth = index[rank];
@@ -52,9 +54,7 @@ void infer_nd(Op& op) {
   }
   check_shape(op, 2, expected, "index.shape[:-1] + x.shape[index.shape[-1]:]");
   check(op, places || op.in(2).elements() == 0, Code::shape, "x.shape is ", x, ", expected elements to put src to");
-  check(op, op.attributes.text("reduce") == "none" || op.in(0).dtype != DType::boolean, Code::unsupported, "reduce is ",
-        op.attributes.text("reduce"), ", expected none for bool");
-  add_output(op, op.in(0).dtype, x);
+  add_output(op);
 }
 
 Schema scatter() {
@@ -69,8 +69,12 @@ Schema scatter() {
       .tensor("index",
               "the shape of src, or 1 beside dim; s64 or s32; negative counts from the end, out of range is "
               "an error")
+      .of(dtypes::indices)
       .tensor("src", "the rank and dtype of x, sizes at most those of x but along dim")
-      .attribute("reduce", AttributeType::string, std::string("none"), kReduce, kReductions);
+      .like("x")
+      .attribute("reduce", AttributeType::string, std::string("none"), kReduce, kReductions)
+      .restrict("reduce", joining(), "x", dtypes::numbers)
+      .result(Result("y").like("x").shaped("x"));
   schema.infer = infer_scatter;
   schema.integers = [](const Op& op, int input) {
     const int64_t size = op.in(0).shape[int(op.attributes.integer("dim"))];
@@ -90,8 +94,12 @@ Schema scatter_nd() {
       .tensor("index",
               "(..., r) with r from 1 to the rank of x; s64 or s32; negative counts from the end, out of range "
               "is an error")
+      .of(dtypes::indices)
       .tensor("src", "index.shape[:-1] + x.shape[r:], the dtype of x")
-      .attribute("reduce", AttributeType::string, std::string("none"), kReduce, kReductions);
+      .like("x")
+      .attribute("reduce", AttributeType::string, std::string("none"), kReduce, kReductions)
+      .restrict("reduce", joining(), "x", dtypes::numbers)
+      .result(Result("y").like("x").shaped("x"));
   schema.infer = infer_nd;
   schema.integers = [](const Op& op, int input) {
     int64_t least = INT64_MAX;

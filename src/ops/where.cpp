@@ -15,7 +15,7 @@ Schema where() {
       .tensor("x", "broadcasts with condition; any dtype")
       .tensor("y", "broadcasts with condition and x; the dtype of x")
       .like("x")
-      .result(Result("out").like("x").broadcast())
+      .result(Result("out").like("x").broadcast().over("x").over("y"))
       .by_element();
   schema.keeps_finite = true;
   schema.zeros = Zeros::where_all;

@@ -17,9 +17,16 @@ void register_provider(std::string name, ProviderFactory factory) {
           ": registered twice");
 }
 
-std::vector<std::unique_ptr<Provider>> make_providers() {
+std::vector<std::string> provider_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : factories()) names.push_back(entry.first);
+  return names;
+}
+
+std::vector<std::unique_ptr<Provider>> make_providers(const std::set<std::string>& without) {
   std::vector<std::unique_ptr<Provider>> providers;
-  for (const auto& entry : factories()) providers.push_back(entry.second());
+  for (const auto& entry : factories())
+    if (!without.count(entry.first)) providers.push_back(entry.second());
   return providers;
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -145,7 +146,9 @@ class Provider {
 // Registration: a provider's factory, called once for each context.  Order of registration does not matter.
 using ProviderFactory = std::function<std::unique_ptr<Provider>()>;
 void register_provider(std::string name, ProviderFactory factory);
-std::vector<std::unique_ptr<Provider>> make_providers();  // in the order of their names
+std::vector<std::string> provider_names();  // sorted
+// In the order of their names, but for those in `without`.
+std::vector<std::unique_ptr<Provider>> make_providers(const std::set<std::string>& without = {});
 
 struct ProviderRegistration {
   ProviderRegistration(const char* name, ProviderFactory factory) { register_provider(name, std::move(factory)); }

@@ -23,7 +23,7 @@ inline Context& context() {
   static const auto made = [] {
     ContextOptions options;
     options.tuning = Tuning::off;
-    options.opencl = false;
+    options.without = {"opencl"};
     options.threads = 1;
     return Context::create(options);
   }();

@@ -57,6 +57,8 @@ static void test_null(void) {
   NULL_IS_REFUSED(pl_tensor_describe(NULL, &info));
   NULL_IS_REFUSED(pl_tensor_read(tensor, NULL, 36 * sizeof(float)));
   NULL_IS_REFUSED(pl_tensor_write(tensor, NULL, 36 * sizeof(float)));
+  NULL_IS_REFUSED(pl_tensor_copy(tensor, NULL));
+  NULL_IS_REFUSED(pl_tensor_copy(NULL, tensor));
   NULL_IS_REFUSED(pl_tensor_data(tensor, NULL));
   NULL_IS_REFUSED(pl_tensor_cl_mem(tensor, NULL));
   NULL_IS_REFUSED(pl_tensor_touch(NULL));

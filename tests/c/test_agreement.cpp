@@ -66,7 +66,7 @@ class NegatingProvider : public Provider {
  public:
   std::string name() const override { return "negating"; }
   std::string version() const override { return "1"; }
-  bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool serves(const Device& device) const override { return device.traits().threads; }
   void list(const Op& op, Device&, CandidateList& out) override {
     if (op.schema->kind != "test_negated") return;
     for (size_t i = 0; i < offers.size(); ++i) {
@@ -91,7 +91,7 @@ std::shared_ptr<Context> context_in(const std::string& directory) {
   ContextOptions options;
   options.cache_dir = directory;
   options.tuning = Tuning::full;
-  options.opencl = false;
+  options.without = {"opencl"};
   return Context::create(options);
 }
 

@@ -254,7 +254,7 @@ TEST("all") {
   ContextOptions options;
   options.cache_dir = "/proc/none";  // nothing on disk
   options.tuning = Tuning::off;      // conversions have estimated costs: the same ones for both
-  options.opencl = false;
+  options.without = {"opencl"};
   const auto context = Context::create(options);
   Device& cpu = context->device("cpu");
   Conversions conversions(*context, context->catalog());

@@ -23,7 +23,7 @@ struct Program {
     ContextOptions options;
     options.cache_dir = "/proc/none";  // nothing on disk
     options.tuning = Tuning::off;
-    options.opencl = false;
+    options.without = {"opencl"};
     context = Context::create(options);
     contest = std::make_unique<Contest>(context->catalog());
     for (size_t i = 0; i < count; ++i) add(plain_ms);

@@ -77,7 +77,7 @@ class FakeProvider : public Provider {
  public:
   std::string name() const override { return "fake"; }
   std::string version() const override { return "1"; }
-  bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool serves(const Device& device) const override { return device.traits().threads; }
   void list(const Op& op, Device&, CandidateList& out) override {
     if (op.schema->kind == "test_packed") return list_packed(op, out);
     if (op.schema->kind != "test_first" && op.schema->kind != "test_second") {
@@ -128,7 +128,7 @@ struct Fixture {
     ContextOptions options;
     options.cache_dir = "/proc/none";  // nothing on disk
     options.tuning = Tuning::off;
-    options.opencl = false;
+    options.without = {"opencl"};
     context = Context::create(options);
   }
   // States what an op costs in plain, channels-last and blocked layout.

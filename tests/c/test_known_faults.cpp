@@ -314,7 +314,7 @@ void check_queue_release() {
 void check_no_sub_buffers() {
   for (auto& provider : make_providers())
     for (auto& device : provider->devices()) {
-      if (device->host_memory()) continue;
+      if (device->traits().host_addressable) continue;
       const BufferRef buffer = device->allocate(4096);
       bool refused = false;
       try {
@@ -339,7 +339,7 @@ void check_no_matrix_units_on_processors() {
     const std::shared_ptr<Device> cpu = make_cpu_device();
     if (provider->serves(*cpu)) check(*provider, *cpu);
     for (auto& device : provider->devices())
-      if (!device->is_gpu()) check(*provider, *device);
+      if (!device->traits().gpu) check(*provider, *device);
   }
 }
 

@@ -37,7 +37,7 @@ class CountedProvider : public Provider {
  public:
   std::string name() const override { return "counted"; }
   std::string version() const override { return "1"; }
-  bool serves(const Device& device) const override { return !device.is_cpu(); }
+  bool serves(const Device& device) const override { return !device.traits().threads; }
   bool compiles() const override { return true; }
   void list(const Op& op, Device&, CandidateList& out) override {
     if (op.schema->kind != "test_counted") return;
@@ -74,7 +74,7 @@ TEST("all") {
   can.cpu = false;
   can.gpu = true;
   device->pretend(can);
-  CHECK(device->is_gpu());
+  CHECK(device->traits().gpu);
   // What it would find out by products that are large for a processor.
   const std::string rates = context->catalog().environment(*device, "rates");
   for (const char* rate : {"bytes_per_ms", "large_flops_per_ms", "transfer_bytes_per_ms"})

@@ -61,7 +61,7 @@ class WorkProvider : public Provider {
  public:
   std::string name() const override { return "work"; }
   std::string version() const override { return "1"; }
-  bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool serves(const Device& device) const override { return device.traits().threads; }
   void list(const Op& op, Device&, CandidateList& out) override {
     if (op.schema->kind == "test_either")
       for (const Layout& layout : {Layout::plain(4), Layout::channels_last(4)}) {
@@ -90,7 +90,7 @@ class CompilingProvider : public Provider {
  public:
   std::string name() const override { return "compiling"; }
   std::string version() const override { return "1"; }
-  bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool serves(const Device& device) const override { return device.traits().threads; }
   bool compiles() const override { return true; }
   void list(const Op& op, Device&, CandidateList& out) override {
     if (op.schema->kind != "test_work") return;
@@ -109,7 +109,7 @@ const ProviderRegistration compiling_registered("compiling", [] { return std::ma
 std::shared_ptr<Context> context_without_disk() {
   ContextOptions options;
   options.cache_dir = "/proc/none";
-  options.opencl = false;
+  options.without = {"opencl"};
   return Context::create(options);
 }
 

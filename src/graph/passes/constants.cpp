@@ -17,7 +17,7 @@ namespace {
 class HostBytes {
  public:
   explicit HostBytes(const Tensor& tensor) {
-    if (tensor.device().is_cpu()) {
+    if (tensor.device().traits().host_addressable) {
       data_ = static_cast<const char*>(tensor.buffer()->host());
     } else {
       copy_.resize(tensor.desc().size_bytes());
@@ -60,7 +60,7 @@ std::vector<double> numbers_of(const Tensor& tensor) {
 }
 
 TensorRef tensor_of(Context& context, DType dtype, const Dims& shape, const std::vector<double>& values) {
-  const TensorRef tensor = Tensor::allocate(context.device("cpu"), TensorDesc::dense(dtype, shape));
+  const TensorRef tensor = Tensor::allocate(context.host(), TensorDesc::dense(dtype, shape));
   char* data = static_cast<char*>(tensor->buffer()->host());
   const size_t size = size_of(dtype);
   require(values.size() == size_t(tensor->desc().elements()), Code::internal, "passes: ", values.size(),
@@ -71,9 +71,10 @@ TensorRef tensor_of(Context& context, DType dtype, const Dims& shape, const std:
 
 TensorRef plain_on_cpu(Context& context, const TensorRef& tensor) {
   const TensorDesc& desc = tensor->desc();
-  if (tensor->device().is_cpu() && desc.is_dense() && desc.layout.is_plain() && is_aligned(*tensor)) return tensor;
+  if (&tensor->device() == &context.host() && desc.is_dense() && desc.layout.is_plain() && is_aligned(*tensor))
+    return tensor;
   const HostBytes bytes(*tensor);
-  const TensorRef result = Tensor::allocate(context.device("cpu"), TensorDesc::dense(desc.dtype, desc.shape));
+  const TensorRef result = Tensor::allocate(context.host(), TensorDesc::dense(desc.dtype, desc.shape));
   char* out = static_cast<char*>(result->buffer()->host());
   const size_t size = size_of(desc.dtype);
   walk(desc, [&](int64_t i, int64_t offset) {
@@ -86,7 +87,7 @@ TensorRef scaled(Context& context, const Tensor& tensor, const std::function<dou
   const TensorDesc& desc = tensor.desc();
   const HostBytes bytes(tensor);
   const size_t size = size_of(desc.dtype);
-  const TensorRef result = Tensor::allocate(context.device("cpu"), TensorDesc::dense(desc.dtype, desc.shape));
+  const TensorRef result = Tensor::allocate(context.host(), TensorDesc::dense(desc.dtype, desc.shape));
   char* out = static_cast<char*>(result->buffer()->host());
   const int64_t columns = desc.rank() > 1 ? desc.shape[1] : 1;
   int64_t inner = 1;
@@ -129,7 +130,7 @@ std::vector<TensorRef> computed(Context& context, const Op& op, const std::vecto
       results.push_back(plain_on_cpu(context, std::make_shared<Tensor>(view, inputs[0]->buffer())));
     return results;
   }
-  Device& cpu = context.device("cpu");
+  Device& cpu = context.host();
   std::optional<Candidate> best;
   double least = std::numeric_limits<double>::infinity();
   for (Provider* provider : context.providers_of(cpu)) {

@@ -166,7 +166,7 @@ void gather(Rewriter& rewriter, Context& context, size_t index, const std::vecto
   if (!rows) return;
   const Dims shape = rewriter.shape(y);
   const int64_t columns = columns_of(rewriter.shape(rows->source)), count = int64_t(rows->list.size());
-  const TensorRef list = Tensor::allocate(context.device("cpu"), TensorDesc::dense(DType::s64, Dims{count}));
+  const TensorRef list = Tensor::allocate(context.host(), TensorDesc::dense(DType::s64, Dims{count}));
   context.write(list, rows->list.data(), rows->list.size() * sizeof(int64_t));
   Attributes flat, along, back;
   flat.set("shape", std::vector<int64_t>{rewriter.desc(rows->source).elements() / columns, columns});

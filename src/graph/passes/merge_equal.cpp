@@ -23,7 +23,7 @@ uint64_t hash_bytes(const char* data, size_t bytes) {
 }
 
 bool is_compared(const Tensor& tensor) {
-  return tensor.device().is_cpu() && tensor.desc().is_dense() && !tensor.desc().has_padding() &&
+  return tensor.device().traits().host_addressable && tensor.desc().is_dense() && !tensor.desc().has_padding() &&
          tensor.desc().size_bytes() <= kComparedBytes;
 }
 

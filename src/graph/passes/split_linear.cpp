@@ -74,7 +74,7 @@ ValueId rows_apart(Rewriter& rewriter, Context& context, ValueId id, int64_t siz
   const int64_t groups = shape[0] / (size * inner);
   const size_t row = whole->desc().size_bytes() / size_t(shape[0]);
   shape[0] = groups * range.count * inner;
-  const TensorRef part = Tensor::allocate(context.device("cpu"), TensorDesc::dense(whole->desc().dtype, shape));
+  const TensorRef part = Tensor::allocate(context.host(), TensorDesc::dense(whole->desc().dtype, shape));
   const char* from = static_cast<const char*>(whole->buffer()->host());
   char* to = static_cast<char*>(part->buffer()->host());
   const size_t run = size_t(range.count * inner) * row;

@@ -15,10 +15,10 @@ class OnednnProvider final : public Provider {
     return concat(library_version(), '+', std::string(dnnl_version()->hash).substr(0, 8), '-', instruction_set());
   }
 
-  bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool serves(const Device& device) const override { return device.traits().threads; }
 
   bool multiplies(const Device& device, DType dtype) const override {
-    return device.is_cpu() && has_products_of(dtype);
+    return device.traits().threads && has_products_of(dtype);
   }
 
   // Reorders write to any strides.  For strided tensors of other ops oneDNN 3.2 has nothing but its plain loops.

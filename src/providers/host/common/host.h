@@ -24,7 +24,7 @@ class HostProvider : public Provider {
  public:
   std::string name() const override { return "host"; }
   std::string version() const override;
-  bool serves(const Device& device) const override { return device.is_cpu(); }
+  bool serves(const Device& device) const override { return device.traits().threads; }
   bool handles_empty() const override { return true; }
   bool takes_windows(const Op& op) const override;
   void list(const Op& op, Device& device, CandidateList& out) override;

@@ -189,15 +189,25 @@ OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device
 
 OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device_id id,
                            std::shared_ptr<Session> session)
-    : Device(std::move(name), RawMemory{[session](size_t bytes) { return session->allocate(bytes); },
-                                        [session](std::unique_ptr<Block> block) {
-                                          session->cl.clReleaseMemObject(static_cast<cl_mem>(block->handle));
-                                        }}),
+    : Device(std::move(name), DeviceTraits(),
+             RawMemory{[session](size_t bytes) { return session->allocate(bytes); },
+                       [session](std::unique_ptr<Block> block) {
+                         session->cl.clReleaseMemObject(static_cast<cl_mem>(block->handle));
+                       }}),
       cl_(*platform.cl),
       platform_(platform),
       id_(id),
       capabilities_(read_capabilities(platform, id)),
-      session_(std::move(session)) {}
+      session_(std::move(session)) {
+  set_traits(traits_of(capabilities_));
+}
+
+DeviceTraits OpenclDevice::traits_of(const Capabilities& capabilities) {
+  DeviceTraits traits;
+  traits.queued = traits.compiles = traits.halves = true;
+  traits.gpu = capabilities.gpu;
+  return traits;
+}
 
 OpenclDevice::~OpenclDevice() = default;
 
@@ -349,15 +359,30 @@ void OpenclDevice::fill_zero(Buffer& destination, size_t offset, size_t bytes) {
   recorder.keep();
 }
 
-void OpenclDevice::copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
-                        size_t bytes) {
+void OpenclDevice::copy_from(cl_mem memory, size_t source_offset, Buffer& destination, size_t destination_offset,
+                             size_t bytes) {
   if (bytes == 0) return;
   Session& s = session();
   Recorder recorder(s);
-  check_cl(cl_.clEnqueueCopyBuffer(s.queue.get(), own(source, "copy"), own(destination, "copy"), source_offset,
-                                   destination_offset, bytes, 0, nullptr, recorder.slot()),
+  check_cl(cl_.clEnqueueCopyBuffer(s.queue.get(), memory, own(destination, "copy"), source_offset, destination_offset,
+                                   bytes, 0, nullptr, recorder.slot()),
            "copying between OpenCL buffers");
   recorder.keep();
+}
+
+void OpenclDevice::copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
+                        size_t bytes) {
+  copy_from(own(source, "copy"), source_offset, destination, destination_offset, bytes);
+}
+
+bool OpenclDevice::take(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
+                        size_t bytes) {
+  OpenclDevice* const from = as_opencl(source.device());
+  if (!from || from->context() != context()) return false;
+  from->synchronize();
+  copy_from(from->own(source, "copy"), source_offset, destination, destination_offset, bytes);
+  synchronize();  // what that device does next may write where this one reads
+  return true;
 }
 
 void OpenclDevice::synchronize() {

@@ -29,18 +29,18 @@ class OpenclDevice : public Device {
 
   std::string fingerprint() const override;
   std::map<std::string, std::string> properties() const override { return capabilities_.properties(); }
-  bool host_memory() const override { return false; }
   int builders() const override;
   void read(Buffer& source, size_t offset, void* destination, size_t bytes) override;
   void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override;
   void fill_zero(Buffer& destination, size_t offset, size_t bytes) override;
   void synchronize() override;
   std::unique_ptr<Timing> start_timing() override;
-  void copy(Buffer& source, Buffer& destination, size_t bytes) override { copy(source, 0, destination, 0, bytes); }
+  void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
+            size_t bytes) override;
+  // From devices over the same cl_context.
+  bool take(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
+            size_t bytes) override;
   BufferRef borrow_handle(void* memory) override;  // a cl_mem of this device's context; retained
-
-  // Queued, after all earlier work: `bytes` from one buffer of this device to another.
-  void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
 
   // Appended to the options of every program that a Launch builds from now on, after a space.  For tests.
   std::string build_options;
@@ -48,7 +48,10 @@ class OpenclDevice : public Device {
   std::string build_prelude;
   std::function<void(const KernelSource&)> on_build;
   // Makes kernels be chosen as for a device that says this of itself.  For tests, before the device is used.
-  void pretend(const Capabilities& capabilities) { capabilities_ = capabilities; }
+  void pretend(const Capabilities& capabilities) {
+    capabilities_ = capabilities;
+    set_traits(traits_of(capabilities));
+  }
 
   const Capabilities& capabilities() const { return capabilities_; }
   const Api& cl() const { return cl_; }
@@ -78,6 +81,8 @@ class OpenclDevice : public Device {
   void enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local);
 
  private:
+  static DeviceTraits traits_of(const Capabilities& capabilities);
+  void copy_from(cl_mem memory, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
   class EventTiming;
   class WallTiming;
   class Recorder;

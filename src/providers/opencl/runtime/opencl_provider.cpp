@@ -99,14 +99,14 @@ class OpenclProvider : public Provider {
 
   bool serves(const Device& device) const override {
     if (dynamic_cast<const OpenclDevice*>(&device)) return true;
-    return device.is_cpu() && host_ && host_->shares_host_memory();
+    return device.traits().host_addressable && host_ && host_->shares_host_memory();
   }
 
   // Parts of tensors of these devices; of those of `cpu`, others' kernels write parts.
   bool takes_windows(const Op& op) const override { return op.schema->kind == "reorder"; }
 
   void list(const Op& op, Device& device, CandidateList& out) override {
-    if (op.schema->kind == "reorder" && device.is_cpu() && !op.out().is_dense())
+    if (op.schema->kind == "reorder" && device.traits().host_addressable && !op.out().is_dense())
       return out.refuse(name(), "reorder: no windows of larger tensors");
     OpenclDevice* target = as_opencl(device);
     if (!target) target = host_.get();

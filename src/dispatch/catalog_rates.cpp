@@ -1,0 +1,113 @@
+// Catalog: the rates of a device, which estimates rest on.
+#include <algorithm>
+#include <limits>
+
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "dispatch/cost_database.h"
+
+namespace pl {
+namespace {
+
+// GPUs' is that of a larger product, which the other key never was.
+const char* flops_key(const Device& device) { return device.traits().gpu ? "large_flops_per_ms" : "flops_per_ms"; }
+
+}  // namespace
+
+Rates Catalog::rates(Device& device) {
+  const std::string key = environment(device, "rates");
+  {
+    std::lock_guard<std::mutex> guard(rates_lock_);
+    auto it = rates_.find(key);
+    if (it != rates_.end()) return it->second;
+  }
+  Rates rates;
+  const auto read = [&](const char* name, double& value) {
+    const auto known = costs_.find(key, "rates", name);
+    if (known) value = *known;
+    return known.has_value();
+  };
+  bool complete = read("bytes_per_ms", rates.bytes_per_ms);
+  complete &= read(flops_key(device), rates.flops_per_ms);
+  complete &= read("overhead_ms", rates.overhead_ms);
+  complete &= read("transfer_bytes_per_ms", rates.transfer_bytes_per_ms);
+  complete &= read("transfer_overhead_ms", rates.transfer_overhead_ms);
+  if (!complete) {
+    if (context_.options().tuning == Tuning::off) return rates;
+    return calibrate(device);
+  }
+  std::lock_guard<std::mutex> guard(rates_lock_);
+  rates_[key] = rates;
+  return rates;
+}
+
+Rates Catalog::calibrate(Device& device) {
+  Rates rates;
+  // Set before measuring: pricing the calibration's own ops asks for rates.
+  const std::string key = environment(device, "rates");
+  {
+    std::lock_guard<std::mutex> guard(rates_lock_);
+    rates_[key] = rates;
+  }
+  const auto best = [&](const char* name, const std::vector<TensorDesc>& inputs) -> std::optional<double> {
+    const Schema* schema = find_schema(name);
+    if (!schema) return std::nullopt;
+    const EntryRef held = entry(make_op(*schema, {}, inputs), device);
+    Entry& found = *held;
+    MeasureLimits limits;
+    limits.op_seconds = 0.1;
+    limits.without_compiling = !device.traits().compiles;  // compilers take longer than all else here
+    if (device.traits().compiles) limits.ways = 2;
+    std::optional<double> least;
+    const auto take = [&] {
+      measure(found, Tuning::automatic, limits);
+      for (const Way& way : found.ways)
+        if (way.measured && way.usable) least = std::min(least.value_or(way.ms), double(way.ms));
+    };
+    take();
+    limits.without_compiling = false;
+    if (!least) take();
+    return least;
+  };
+  const auto f32 = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f32, Dims(shape)); };
+  const int64_t large = int64_t(8) << 20;  // 32 MiB each way: beyond the caches of one socket's share
+  try {
+    if (const auto ms = best("relu", {f32({16})})) rates.overhead_ms = *ms;
+    if (const auto ms = best("relu", {f32({large})})) rates.bytes_per_ms = double(large) * 8 / *ms;
+    // On a GPU one that takes much longer than to start it: at 512 an H200 reached a fifth of its rate.
+    const int64_t side = device.traits().gpu ? 2048 : 512;
+    if (const auto ms = best("matmul", {f32({side, side}), f32({side, side})}))
+      rates.flops_per_ms = 2.0 * double(side * side * side) / *ms;
+  } catch (const Interrupted&) {
+    std::lock_guard<std::mutex> guard(rates_lock_);
+    rates_.erase(key);  // the next call measures again
+    throw;
+  }
+  if (!device.traits().host_addressable) {
+    std::vector<char> host(size_t(large), 1);
+    const BufferRef buffer = device.allocate(host.size());
+    const auto time = [&](size_t bytes) {
+      double ms = std::numeric_limits<double>::infinity();
+      for (int i = 0; i < 5; ++i) {
+        device.synchronize();
+        const auto start = std::chrono::steady_clock::now();
+        device.write(*buffer, 0, host.data(), bytes);
+        ms = std::min(ms, std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+      }
+      return ms;
+    };
+    rates.transfer_overhead_ms = time(64);
+    rates.transfer_bytes_per_ms = double(large) / std::max(1e-6, time(host.size()) - rates.transfer_overhead_ms);
+  }
+  const auto keep = [&](const char* name, double value) { costs_.record(key, "rates", name, value); };
+  keep("bytes_per_ms", rates.bytes_per_ms);
+  keep(flops_key(device), rates.flops_per_ms);
+  keep("overhead_ms", rates.overhead_ms);
+  keep("transfer_bytes_per_ms", rates.transfer_bytes_per_ms);
+  keep("transfer_overhead_ms", rates.transfer_overhead_ms);
+  std::lock_guard<std::mutex> guard(rates_lock_);
+  rates_[key] = rates;
+  return rates;
+}
+
+}  // namespace pl

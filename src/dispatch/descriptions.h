@@ -1,0 +1,22 @@
+// What an op is called in the catalog and in the cost database, and which of its tensors are windows of larger ones.
+#pragma once
+
+#include <string>
+
+#include "ops/op.h"
+#include "providers/provider.h"
+
+namespace pl {
+
+// The layouts of a tensor's own choosing do not belong to an op's description, unless they are of no known family
+// (then the candidates asked for differ).  Reorders are about nothing but layouts, so theirs stay.
+TensorDesc standardised(const TensorDesc& desc);
+// An op's key in the cost database.
+std::string describe(const Op& op);
+
+bool is_window(const TensorDesc& desc);
+bool has_windows(const Op& op);
+// Whether a candidate takes and gives the windows that the op states.
+bool suits_windows(const Op& op, const Candidate& candidate);
+
+}  // namespace pl

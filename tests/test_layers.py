@@ -1,0 +1,65 @@
+"""Which folder of the core may include which: dependencies point down, and only providers know each other's names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parent.parent / "src"
+PROVIDERS = sorted(folder.name for folder in (SOURCE / "providers").iterdir() if folder.is_dir())
+SHARED = r"providers/[^/]+\.h"  # what all providers have in common
+# What files of a folder may include.
+MAY_INCLUDE = {
+    "core": ["core/.*"],
+    "ops": ["core/.*", "ops/.*"],
+    "profile": ["core/.*", "profile/.*"],
+    "dispatch": ["core/.*", "ops/.*", "profile/.*", "dispatch/.*", SHARED],
+    "graph": ["core/.*", "ops/.*", "profile/.*", "dispatch/.*", "graph/.*", SHARED],
+}
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.suffix in (".h", ".cpp"))
+
+
+def code(path: Path) -> str:
+    """A file without its comments."""
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", path.read_text(), flags=re.DOTALL)
+
+
+def strays(folder: Path, allowed: list[str]) -> list[str]:
+    return [
+        f"{path.relative_to(SOURCE)} includes {name}"
+        for path in files(folder)
+        for name in re.findall(r'#include "([^"]+)"', path.read_text())
+        if "/" in name and not any(re.fullmatch(pattern, name) for pattern in allowed)
+    ]
+
+
+def test_includes_point_down() -> None:
+    assert [stray for folder, allowed in MAY_INCLUDE.items() for stray in strays(SOURCE / folder, allowed)] == []
+
+
+def test_providers_do_not_include_dispatch_or_each_other() -> None:
+    for name in PROVIDERS:
+        allowed = ["core/.*", "ops/.*", f"providers/{name}/.*", SHARED]
+        found = [
+            s
+            for s in strays(SOURCE / "providers" / name, allowed)
+            if "providers/" in s.split("includes ")[1]
+            or any(s.split("includes ")[1].startswith(above) for above in ("dispatch/", "graph/", "abi/"))
+        ]
+        assert found == []
+
+
+def test_dispatch_and_graph_name_no_provider_and_no_device() -> None:
+    named = re.compile(r'"(?:' + "|".join(PROVIDERS) + r')[":/]|is_cpu|host_memory\(')
+    found = []
+    for folder in ("dispatch", "graph"):
+        for path in files(SOURCE / folder):
+            found += [f"{path.relative_to(SOURCE)}: {match}" for match in named.findall(code(path))]
+    assert found == []
+
+
+def test_no_untyped_pointers_in_tensors() -> None:
+    assert "void>" not in code(SOURCE / "core" / "tensor.h")
