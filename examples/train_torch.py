@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--compile", action="store_true", help='torch.compile(backend="pylayout")')
     given = parser.parse_args()
-    if given.device.startswith("ocl") and not hasattr(torch, "ocl"):  # a pylayout that is not installed
+    if given.device.startswith("ocl") and not hasattr(torch, "ocl"):  # not installed, or PyTorch drives a GPU itself
         import pylayout.ocl
 
         pylayout.ocl.load()

@@ -488,6 +488,30 @@ def test_import_torch_finds_the_installed_device(tmp_path):
     assert done.stdout.strip() == "[4.0, 6.0, 8.0]", done.stderr
 
 
+BESIDE_CUDA = """
+import torch
+import pylayout.ocl
+torch.cuda.device_count = lambda: 1
+pylayout.ocl.autoload()
+assert not hasattr(torch, "ocl"), "loaded unasked"
+pylayout.ocl.load()
+assert torch.ones(2, device="ocl").sum().item() == 2
+"""
+
+
+def test_nothing_is_loaded_unasked_where_pytorch_drives_a_gpu():
+    """PyTorch has one accelerator in a process: with `ocl` a backward on its own would fail."""
+    root = Path(pylayout.ocl.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE_CUDA],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_compilers_leave_random_states_alone() -> None:
     """PyTorch keeps and restores them of every device around what it repeats, in code that is compiled, too."""
 
