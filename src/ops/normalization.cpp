@@ -130,7 +130,7 @@ Schema batch_norm() {
 
 void infer_layer_norm(Op& op) {
   check_rank(op, 0, 1, kMaxRank);
-  const Dims &x = op.in(0).shape, normalized = checked_normalized_shape(op);
+  const Dims normalized = checked_normalized_shape(op);
   for (size_t i = 1; i < op.inputs.size(); ++i) check_shape(op, int(i), normalized, "normalized_shape");
   check_eps(op);
   add_output(op);
