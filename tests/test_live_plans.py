@@ -100,7 +100,7 @@ def settled(tmp_path_factory):
 def test_nothing_is_measured_before_the_first_run(settled):
     found = settled[1]
     assert set(found["stages"]) == {"simplifying", "done"}
-    assert found["first"] == {"state": "live", "tried": 0, "spent_ms": 0}
+    assert found["first"].items() >= {"state": "live", "tried": 0, "spent_ms": 0}.items()
     assert not found["recalled"]
 
 
@@ -182,7 +182,7 @@ def test_nothing_competes_while_a_profile_is_recorded():
     with pl.profile() as profile:
         for _ in range(10):
             plan.run(image(size=100))
-    assert plan.summary()["tuning"] == {"state": "live", "tried": 0, "spent_ms": 0}
+    assert plan.summary()["tuning"].items() >= {"state": "live", "tried": 0, "spent_ms": 0}.items()
     assert len(profile.events) == 10 * len(plan.summary()["steps"])
 
 

@@ -241,9 +241,10 @@ def test_a_result_may_lie_where_an_input_lay(case: Case, device: str, untuned: N
             source = given[place]
             if source is None or (source.shape, source.dtype) != (expected[0].shape, expected[0].dtype):
                 continue
-            np.testing.assert_allclose(
-                np.asarray(run_into(case, given, place)), np.asarray(expected[0]), rtol=1e-5, atol=1e-5
-            )
+            # Another implementation may run in place, and sum in another order.
+            fresh_result = np.asarray(expected[0])
+            scale = float(np.abs(fresh_result).max(initial=1))
+            np.testing.assert_allclose(run_into(case, given, place), fresh_result, rtol=1e-5, atol=1e-5 * scale)
 
 
 @pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
