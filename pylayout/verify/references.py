@@ -12,8 +12,8 @@ from .reference import REFERENCES, Accuracy, Reference
 
 __all__ = ["REFERENCES", "WITHOUT_REFERENCE", "Accuracy", "Reference", "reference_of"]
 
-# Ops that `verify` draws no case of, since their float64 reference is not written yet. tests/test_ops.py compares them with
-# PyTorch, at small sizes alone. Entries only go.
+# Ops that `verify` draws no case of, since their float64 reference is not written yet. tests/test_ops.py compares them
+# with PyTorch, at small sizes alone. Entries only go.
 WITHOUT_REFERENCE = frozenset(
     {
         "grid_sample",
