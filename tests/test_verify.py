@@ -26,7 +26,7 @@ from pylayout.verify import (
     summary_rows,
 )
 from pylayout.verify.case import parse_spec, rounded
-from pylayout.verify.references import REFERENCES, WITHOUT_REFERENCE, Accuracy, reference_of
+from pylayout.verify.references import REFERENCES, Accuracy, reference_of
 
 _NAMES = {"float32": "f32", "int8": "s8", "uint8": "u8", "int32": "s32", "int64": "s64", "bool": "bool"}
 
@@ -39,11 +39,7 @@ def is_view(op: str) -> bool:
     return op in ("dropout", "flatten", "permute", "reshape", "slice", "split", "squeeze", "transpose", "unsqueeze")
 
 
-def is_referenced(op: str) -> bool:
-    return not is_view(op) and op not in WITHOUT_REFERENCE
-
-
-@pytest.mark.parametrize("case", [case for case in CASES if is_referenced(case.op)], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [case for case in CASES if not is_view(case.op)], ids=lambda case: case.name)
 def test_exact_results_are_pytorchs(case: OpCase) -> None:
     torch = pytest.importorskip("torch", reason="the other float64 reference is PyTorch's")
     from test_ops import as_list
@@ -64,21 +60,22 @@ def test_exact_results_are_pytorchs(case: OpCase) -> None:
         difference = np.abs(np.asarray(values, np.float64) - wanted.reshape(-1).astype(np.float64))
         difference = np.where(np.isnan(wanted.reshape(-1)) & np.isnan(np.asarray(values, np.float64)), 0, difference)
         scale = max(1.0, float(np.abs(wanted).max(initial=0)))
-        # PyTorch gives f16 and integers where the op does: as far off as rounding.
-        allowed = (1e-3 if "f16" in str(attributes) else 1e-9) * scale
+        # PyTorch gives f16 and integers where the op does: as far off as rounding. Gradients of recurrent layers take
+        # the layer's result, rounded to f32, where PyTorch has its own in float64.
+        rounded_input = case.op in ("lstm_backward", "gru_backward", "rnn_backward")
+        allowed = (1e-3 if "f16" in str(attributes) else 2e-6 if rounded_input else 1e-9) * scale
         assert difference.max(initial=0) <= allowed + (bound.max(initial=0) if wanted.dtype.kind in "iu" else 0)
         assert np.all(bound >= 0)
 
 
 def test_every_op_that_computes_has_a_reference() -> None:
-    assert set(REFERENCES) == {name for name in schemas() if is_referenced(name)}
-    assert set(schemas()) >= WITHOUT_REFERENCE
+    assert set(REFERENCES) == {name for name in schemas() if not is_view(name)}
 
 
 def test_every_op_that_computes_has_cases() -> None:
     """From networks or at random."""
     ops = {case.op for case in network_cases()}
-    for name in {name for name in schemas() if is_referenced(name)} - ops:
+    for name in {name for name in schemas() if not is_view(name)} - ops:
         assert random_case(5, 0, frozenset([name])).op == name
 
 

@@ -108,7 +108,13 @@ class Case:
             return rounded(rng.uniform(0.5, 2.0, shape) * (0.02 if name == "scale" else 1), dtype)
         if name.endswith("_scale"):  # of quantised tensors
             return rounded(rng.uniform(0.7, 1.3, shape) * (0.5 if name == "y_scale" else 0.02), dtype)
+        if name == "boxes":
+            return self._boxes(rng, shape)
+        if name == "grid":
+            return rounded(rng.uniform(-1.2, 1.2, shape), dtype)
         values = rng.standard_normal(shape, np.float32)
+        if name == "y" and self.op in _BACK_THROUGH_TIME:  # states
+            return rounded(np.tanh(values), dtype)
         if self.op in _POSITIVE or (self.op == "pow" and number == 0):
             values = np.abs(values) + np.float32(0.05)
         elif self.op == "acosh":
@@ -121,6 +127,20 @@ class Case:
         if terms > 1:  # so that results are near 1, where activations bend
             values *= np.float32(terms**-0.5)
         return rounded(values, dtype)
+
+    def _boxes(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        """(..., 4). Of roi_align in and around the image; others have integer corners, or sizes that are even, so that
+        areas are exact and no quotient of them lies within rounding of a threshold."""
+        if self.op == "roi_align":
+            _, image = parse_spec(self.inputs[0]) or ("", (1, 1, 1, 1))
+            unit = np.array([image[3], image[2]]) / float(self.attributes.get("spatial_scale", 1.0))
+            low = rng.uniform(-0.1, 0.8, (*shape[:-1], 2))
+            high = low + rng.uniform(0.01, 0.5, (*shape[:-1], 2))
+            return rounded(np.concatenate([low * unit, high * unit], -1), "f32")
+        corners = rng.integers(0, 33, (*shape[:-1], 2, 2))
+        if self.attributes.get("boxes_are") == "centres":
+            corners[..., 1, :] = 2 * (corners[..., 1, :] // 2 + 1)
+        return corners.reshape(shape).astype(np.float32)
 
     def _terms(self, name: str, shape: tuple[int, ...]) -> int:
         """How many products with elements of these weights make one result."""
@@ -136,7 +156,7 @@ class Case:
             return int(np.prod(shape[1:]))
         if self.op == "matmul" and name == "b":
             return shape[-1] if self.attributes.get("transpose_b") or len(shape) == 1 else shape[-2]
-        if self.op in ("lstm", "gru", "rnn") and name in ("w", "r"):
+        if self.op.split("_")[0] in ("lstm", "gru", "rnn") and name in ("w", "r"):
             return shape[2]
         return 1
 
@@ -150,6 +170,11 @@ class Case:
         if name == "target":
             classes = (parse_spec(self.inputs[0]) or ("", (1, 1)))[1][1]
             return rng.integers(0, classes, shape).astype(kind)
+        if name == "images":
+            return rng.integers(0, (parse_spec(self.inputs[0]) or ("", (1,)))[1][0], shape).astype(kind)
+        if self.op == "scatter_nd" and name == "index":
+            sizes = np.array((parse_spec(self.inputs[0]) or ("", ()))[1][: shape[-1]])
+            return rng.integers(-sizes, sizes, shape).astype(kind)
         if name == "index" and "size" in self.attributes:
             return rng.integers(-int(self.attributes["size"]), int(self.attributes["size"]), shape).astype(kind)
         if name == "index":
@@ -167,5 +192,6 @@ class Case:
         return rng.integers(-3000, 3000, shape).astype(kind)
 
 
+_BACK_THROUGH_TIME = frozenset(("lstm_backward", "gru_backward", "rnn_backward"))
 _POSITIVE = frozenset(("log", "sqrt", "rsqrt"))
 _WITHIN_ONE = frozenset(("asin", "acos", "atanh"))

@@ -9,6 +9,7 @@ import numpy as np
 
 from . import functions
 from .case import Case, parse_spec
+from .generate_sampling import sampling_case
 from .generate_training import training_case
 
 __all__ = ["FAMILIES", "random_case"]
@@ -207,6 +208,9 @@ def _attention(rng: Generator) -> Case | None:
     if "is_causal" not in attributes and _chance(rng, 0.4):
         shape = (1, 1, queries, keys) if _chance(rng, 0.5) else (n, 1, 1, keys)
         inputs.append(_spec("bool" if _chance(rng, 0.5) else dtype, *shape))
+    if n * heads * queries * keys <= 1 << 20 and _chance(rng, 0.3):
+        inputs.insert(3, _spec(dtype, n, heads, queries, e))
+        return Case("scaled_dot_product_attention_backward", tuple(inputs), attributes, "", "random")
     return Case("scaled_dot_product_attention", tuple(inputs), attributes, "", "random")
 
 
@@ -385,6 +389,13 @@ def _recurrent(rng: Generator) -> Case | None:
         _spec(dtype, directions, gates * hidden, hidden),
         _spec(dtype, directions, 2 * gates * hidden) if _chance(rng, 0.8) else None,
     ]
+    if _chance(rng, 0.3):
+        y = _spec(dtype, *((batch, steps, directions, hidden) if first else (steps, directions, batch, hidden)))
+        inputs[3:3] = [y, y]
+        if _chance(rng, 0.4):
+            lengths = f"s64:{batch}" if _chance(rng, 0.5) else None
+            inputs += [lengths, state, *([state, None, state, state] if name == "lstm" else [state])]
+        return Case(f"{name}_backward", tuple(inputs), attributes, "", "random")
     if _chance(rng, 0.4):
         inputs += [None, state] + ([state] if name == "lstm" else [])
     return Case(name, tuple(inputs), attributes, "", "random")
@@ -494,6 +505,7 @@ FAMILIES: dict[str, tuple[float, Callable[[Generator], Case | None]]] = {
     "quantized": (2, _quantized),
     "squeeze_excite": (0.5, _squeeze_excite),
     "rare": (1, _rare),
+    "sampling": (1, lambda rng: sampling_case(rng, _image)),
     "training": (2, lambda rng: training_case(rng, _conv, _pool, _image)),
 }
 

@@ -1,0 +1,75 @@
+"""Random cases of ops that read images between pixels, put elements by index, and choose boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numpy.random import Generator
+
+from .case import Case
+
+__all__ = ["sampling_case"]
+
+
+def _text(dtype: str, *shape: int) -> str:
+    return f"{dtype}:{'x'.join(map(str, shape))}"
+
+
+def _scatter(rng: Generator, dtype: str, shape: tuple[int, ...]) -> Case:
+    attributes: dict[str, Any] = {}
+    if rng.random() < 0.6:
+        attributes["reduce"] = str(rng.choice(["sum", "prod", "amax", "amin"]))
+    dtype = str(rng.choice([dtype, "s64", "s32"])) if attributes.get("reduce") != "prod" else dtype
+    if rng.random() < 0.5:
+        dim = int(rng.integers(0, len(shape)))
+        src = [int(rng.integers(1, size + 1)) for size in shape]
+        src[dim] = int(rng.integers(1, 2 * shape[dim] + 2))
+        index = src if rng.random() < 0.6 else [size if d == dim else 1 for d, size in enumerate(src)]
+        inputs = (_text(dtype, *shape), _text("s64", *index), _text(dtype, *src))
+        return Case("scatter", inputs, {"dim": dim, **attributes})
+    depth, count = int(rng.integers(1, len(shape) + 1)), int(rng.integers(1, 200))
+    inputs = (_text(dtype, *shape), _text("s64", count, depth), _text(dtype, count, *shape[depth:]))
+    return Case("scatter_nd", inputs, attributes)
+
+
+def sampling_case(rng: Generator, image: Callable[[Generator, int], tuple[int, ...]]) -> Case | None:
+    kind = int(rng.integers(0, 4))
+    dtype = str(rng.choice(["f32", "f32", "f16", "bf16"]))
+    shape = image(rng, 1 << 16)
+    if kind == 0:
+        return _scatter(rng, dtype, shape)
+    if kind == 1:
+        spatial = len(shape) - 2
+        modes = ["bilinear", "nearest", *(["bicubic"] if spatial == 2 else [])]
+        places = [int(rng.integers(1, 20 if spatial > 2 else 40)) for _ in range(spatial)]
+        attributes: dict[str, Any] = {
+            "mode": str(rng.choice(modes)),
+            "padding_mode": str(rng.choice(["zeros", "border", "reflection"])),
+            "align_corners": bool(rng.random() < 0.5),
+        }
+        return Case("grid_sample", (_text(dtype, *shape), _text("f32", shape[0], *places, spatial)), attributes)
+    if kind == 2:
+        if len(shape) != 4:
+            return None
+        count = int(rng.integers(1, 30))
+        attributes = {
+            "output_size": [int(rng.integers(1, 15)), int(rng.integers(1, 15))],
+            "sampling_ratio": int(rng.integers(0, 4)),
+            "spatial_scale": 0.25,
+            "aligned": bool(rng.random() < 0.5),
+        }
+        if rng.random() < 0.2:
+            attributes["mode"] = "max"
+        return Case("roi_align", (_text(dtype, *shape), _text("f32", count, 4), _text("s64", count)), attributes)
+    images, classes, boxes = int(rng.integers(1, 3)), int(rng.choice([1, 3, 20])), int(rng.choice([1, 7, 64, 300, 700]))
+    attributes = {
+        "max_boxes": int(rng.choice([1, 5, 100, 1000])),
+        "iou_threshold": float(rng.choice([0.25, 0.5, 0.75])),
+    }
+    if rng.random() < 0.5:
+        attributes["score_threshold"] = float(rng.choice([-0.5, 0.0, 0.5]))
+    if rng.random() < 0.3:
+        attributes["boxes_are"] = "centres"
+    inputs = (_text("f32", images, boxes, 4), _text("f32", images, classes, boxes))
+    return Case("non_max_suppression", inputs, attributes)
