@@ -1,6 +1,7 @@
 #include "core/device.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -42,6 +43,28 @@ BufferRef Device::part(const BufferRef& whole, size_t offset, size_t bytes) {
 
 BufferRef Device::borrow_handle(void*) {
   fail(Code::device, "device ", name_, ": its memory has no handles that could be borrowed; expected an OpenCL device");
+}
+
+void Device::read_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, void* destination) {
+  if (traits_.host_addressable) synchronize();
+  char* to = static_cast<char*>(destination);
+  for (size_t i = 0; i < offsets.size(); ++i, to += unit) {
+    if (traits_.host_addressable)
+      std::memcpy(to, static_cast<const char*>(source.host()) + offsets[i], unit);
+    else
+      read(source, offsets[i], to, unit);
+  }
+}
+
+void Device::set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) {
+  constexpr uint64_t kAllBits = ~uint64_t(0);
+  if (traits_.host_addressable) synchronize();
+  for (size_t offset : offsets) {
+    if (traits_.host_addressable)
+      std::memset(static_cast<char*>(destination.host()) + offset, 0xff, unit);
+    else
+      write(destination, offset, &kAllBits, unit);
+  }
 }
 
 bool Device::take(Buffer&, size_t, Buffer&, size_t, size_t) { return false; }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
 
@@ -62,34 +61,30 @@ Probe::Probe(const Op& op, int count) {
   }
 }
 
+std::vector<size_t> Probe::offsets(int output, const TensorDesc& desc) const {
+  std::vector<size_t> found;
+  for (const Position& position : positions_)
+    if (position.output == output) found.push_back(size_t(desc.offset_of(position.index)) * size_of(desc.dtype));
+  return found;
+}
+
 void Probe::poison(Device& device, const std::vector<TensorDesc>& outputs, const std::vector<Buffer*>& buffers) const {
   for (size_t o = 0; o < outputs.size(); ++o)
-    if (buffers[o] && !buffers[o]->host()) device.fill_zero(*buffers[o], 0, outputs[o].size_bytes());
-  for (const Position& position : positions_) {
-    const TensorDesc& desc = outputs[size_t(position.output)];
-    Buffer* buffer = buffers[size_t(position.output)];
-    if (!buffer || !buffer->host()) continue;
-    const size_t unit = size_of(desc.dtype);  // all bits set: NaN, -1
-    std::memset(static_cast<char*>(buffer->host()) + size_t(desc.offset_of(position.index)) * unit, 0xff, unit);
-  }
+    if (buffers[o]) device.set_places(*buffers[o], offsets(int(o), outputs[o]), size_of(outputs[o].dtype));
 }
 
 std::vector<double> Probe::read(Device& device, const std::vector<TensorDesc>& outputs,
                                 const std::vector<Buffer*>& buffers) const {
   std::vector<double> values;
   values.reserve(positions_.size());
-  for (const Position& position : positions_) {
-    const TensorDesc& desc = outputs[size_t(position.output)];
-    Buffer* buffer = buffers[size_t(position.output)];
-    if (!buffer) continue;
-    const size_t unit = size_of(desc.dtype), offset = size_t(desc.offset_of(position.index)) * unit;
-    char bytes[8];
-    const char* at = bytes;
-    if (buffer->host())
-      at = static_cast<const char*>(buffer->host()) + offset;
-    else
-      device.read(*buffer, offset, bytes, unit);
-    values.push_back(load(desc.dtype, at));
+  std::vector<char> bytes;
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (!buffers[o]) continue;
+    const std::vector<size_t> places = offsets(int(o), outputs[o]);
+    const size_t unit = size_of(outputs[o].dtype);
+    bytes.resize(places.size() * unit);
+    device.read_places(*buffers[o], places, unit, bytes.data());
+    for (size_t i = 0; i < places.size(); ++i) values.push_back(load(outputs[o].dtype, bytes.data() + i * unit));
   }
   return values;
 }

@@ -18,9 +18,9 @@ class Probe {
  public:
   // `count` positions in each output.
   Probe(const Op& op, int count);
-  // Before a run: what was left in the outputs by others must not pass for a result.
+  // Before a run: what was left in the outputs by others must not pass for a result.  Queued.
   void poison(Device& device, const std::vector<TensorDesc>& outputs, const std::vector<Buffer*>& buffers) const;
-  // After it.
+  // After it; waits for the device.
   std::vector<double> read(Device& device, const std::vector<TensorDesc>& outputs,
                            const std::vector<Buffer*>& buffers) const;
 
@@ -29,6 +29,8 @@ class Probe {
     int output;
     Dims index;
   };
+  // Of the positions in one output, in bytes.
+  std::vector<size_t> offsets(int output, const TensorDesc& desc) const;
   std::vector<Position> positions_;
 };
 

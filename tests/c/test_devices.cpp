@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "core/device.h"
+#include "device_places.h"
 #include "dispatch/context.h"
 #include "graph/graph.h"
 #include "graph/plan.h"
@@ -155,6 +156,12 @@ TEST("transfers between any two devices") {
   transfer(*x->buffer(), 0, *x->buffer(), 4, 12);
   CHECK(f.far->reads == 0 && f.far->writes == 0);
   CHECK(f.values(x) == std::vector<float>({1, 1, 2, 3, 5, 6, 7, 8}));
+}
+
+TEST("single places of a buffer") {
+  Fixture f;
+  pltest::check_places(*f.far);
+  pltest::check_places(f.context->host());
 }
 
 TEST("copies and aliased results do not pass the host") {

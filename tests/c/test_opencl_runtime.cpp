@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "check.h"
+#include "device_places.h"
 #include "providers/opencl/program/embedded_kernels.h"
 #include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/runtime/opencl_provider.h"
@@ -220,6 +221,7 @@ TEST("all") {
       OpenclDevice& opencl = *as_opencl(*device);
       std::printf("%s: %s\n", device->name().c_str(), device->fingerprint().c_str());
       test_memory(opencl);
+      pltest::check_places(opencl);
       test_layouts(opencl, opencl);
       if (opencl.shares_host_memory()) {
         std::printf("%s shares the host's memory\n", device->name().c_str());

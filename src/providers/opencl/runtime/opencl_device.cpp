@@ -13,6 +13,12 @@
 #include "providers/opencl/tuning/plausible.h"
 
 namespace pl::opencl {
+namespace {
+
+// Of one launch of common/places.cl: an argument of 512 bytes, half of what every device takes at least.
+constexpr size_t kPlaces = 64;
+
+}  // namespace
 
 // Everything that is made on first use, shared by the device and its memory pool.
 struct OpenclDevice::Session {
@@ -383,6 +389,48 @@ bool OpenclDevice::take(Buffer& source, size_t source_offset, Buffer& destinatio
   copy_from(from->own(source, "copy"), source_offset, destination, destination_offset, bytes);
   synchronize();  // what that device does next may write where this one reads
   return true;
+}
+
+size_t OpenclDevice::start_places(Buffer& buffer, Buffer* gathered, const std::vector<size_t>& offsets, size_t first,
+                                  size_t unit) {
+  struct {
+    cl_ulong at[kPlaces];  // in units
+  } places = {};
+  const size_t count = std::min(offsets.size() - first, kPlaces);
+  for (size_t i = 0; i < count; ++i) places.at[i] = offsets[first + i] / unit;
+  std::lock_guard<std::mutex> guard(places_lock_);  // arguments are the kernel's state
+  KernelHandle& kernel = places_[{unit, gathered != nullptr}];
+  if (!kernel) {
+    KernelSource source("common/places.cl");
+    source.define("MOST_PLACES", int64_t(kPlaces));
+    source.define("UNIT", unit == 1 ? "uchar" : unit == 2 ? "ushort" : unit == 4 ? "uint" : "ulong");
+    const char* const entry = gathered ? "gather_places" : "set_places";
+    cl_int code = CL_SUCCESS;
+    kernel = KernelHandle(&cl_, cl_.clCreateKernel(build(source)->get(), entry, &code));
+    check_cl(code, std::string("creating the kernel ") + entry);
+  }
+  cl_uint argument = 0;
+  set_buffer_argument(kernel.get(), argument++, buffer);
+  if (gathered) set_buffer_argument(kernel.get(), argument++, *gathered);
+  const auto number = cl_int(count);
+  check_cl(cl_.clSetKernelArg(kernel.get(), argument++, sizeof places, &places), "setting a kernel's places");
+  check_cl(cl_.clSetKernelArg(kernel.get(), argument++, sizeof number, &number), "setting a kernel's count");
+  const size_t global = kPlaces;
+  enqueue(kernel.get(), 1, &global, nullptr);
+  return count;
+}
+
+void OpenclDevice::read_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, void* destination) {
+  for (size_t first = 0; first < offsets.size();) {
+    const BufferRef gathered = allocate(kPlaces * unit);
+    const size_t count = start_places(source, gathered.get(), offsets, first, unit);
+    read(*gathered, 0, static_cast<char*>(destination) + first * unit, count * unit);
+    first += count;
+  }
+}
+
+void OpenclDevice::set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) {
+  for (size_t first = 0; first < offsets.size();) first += start_places(destination, nullptr, offsets, first, unit);
 }
 
 void OpenclDevice::synchronize() {

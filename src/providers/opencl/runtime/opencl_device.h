@@ -6,9 +6,11 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "core/device.h"
 #include "providers/opencl/program/kernel_source.h"
@@ -33,6 +35,8 @@ class OpenclDevice : public Device {
   void read(Buffer& source, size_t offset, void* destination, size_t bytes) override;
   void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override;
   void fill_zero(Buffer& destination, size_t offset, size_t bytes) override;
+  void read_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, void* destination) override;
+  void set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) override;
   void synchronize() override;
   std::unique_ptr<Timing> start_timing() override;
   void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
@@ -82,6 +86,9 @@ class OpenclDevice : public Device {
 
  private:
   static DeviceTraits traits_of(const Capabilities& capabilities);
+  // Starts a kernel of common/places.cl for up to kPlaces of the offsets, from `first` on; returns for how many.
+  // `gathered` null: sets them.
+  size_t start_places(Buffer& buffer, Buffer* gathered, const std::vector<size_t>& offsets, size_t first, size_t unit);
   void copy_from(cl_mem memory, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
   class EventTiming;
   class WallTiming;
@@ -100,6 +107,8 @@ class OpenclDevice : public Device {
   std::shared_ptr<Session> session_;  // the allocator shares it, so that memory can outlive the device object
   std::mutex zeros_lock_;
   std::weak_ptr<Buffer> zeros_;  // lives as long as a kernel that uses it
+  std::mutex places_lock_;
+  std::map<std::pair<size_t, bool>, KernelHandle> places_;  // of common/places.cl, by unit; true: those that gather
   std::once_flag probed_;
   bool shares_host_memory_ = false;
 };
