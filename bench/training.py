@@ -58,7 +58,7 @@ def torch_step(torch: Any, module: Any, x: Any, t: Any, optimizer: Any, run: Any
 
     def step() -> Any:
         optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy((run or module)(x), t)
+        loss = torch.nn.functional.cross_entropy((module if run is None else run)(x), t)
         loss.backward()
         optimizer.step()
         return loss.detach()
