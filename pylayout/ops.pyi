@@ -3494,6 +3494,23 @@ def quantize_linear(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def random_bernoulli(
+    seed: Value,
+    shape: int | Sequence[int],
+    p: float = 0.5,
+    dtype: str = "f32",
+) -> Value: ...
+@overload
+def random_bernoulli(
+    seed: Input,
+    shape: int | Sequence[int],
+    p: float = 0.5,
+    dtype: str = "f32",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def random_dropout(
     x: Value,
     seed: Input | Value,
@@ -3510,6 +3527,93 @@ def random_dropout(
     x: Input,
     seed: Input,
     p: float = 0.5,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def random_exponential(
+    seed: Value,
+    shape: int | Sequence[int],
+    rate: float = 1.0,
+    dtype: str = "f32",
+) -> Value: ...
+@overload
+def random_exponential(
+    seed: Input,
+    shape: int | Sequence[int],
+    rate: float = 1.0,
+    dtype: str = "f32",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def random_integers(
+    seed: Value,
+    shape: int | Sequence[int],
+    high: int,
+    low: int = 0,
+    dtype: str = "s64",
+) -> Value: ...
+@overload
+def random_integers(
+    seed: Input,
+    shape: int | Sequence[int],
+    high: int,
+    low: int = 0,
+    dtype: str = "s64",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def random_normal(
+    seed: Value,
+    shape: int | Sequence[int],
+    mean: float = 0.0,
+    std: float = 1.0,
+    dtype: str = "f32",
+) -> Value: ...
+@overload
+def random_normal(
+    seed: Input,
+    shape: int | Sequence[int],
+    mean: float = 0.0,
+    std: float = 1.0,
+    dtype: str = "f32",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def random_permutation(
+    seed: Value,
+    n: int,
+) -> Value: ...
+@overload
+def random_permutation(
+    seed: Input,
+    n: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def random_uniform(
+    seed: Value,
+    shape: int | Sequence[int],
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: str = "f32",
+) -> Value: ...
+@overload
+def random_uniform(
+    seed: Input,
+    shape: int | Sequence[int],
+    low: float = 0.0,
+    high: float = 1.0,
+    dtype: str = "f32",
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

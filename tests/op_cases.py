@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import random_numbers
 
 from pylayout.calls import schemas
 
@@ -1221,35 +1222,33 @@ add("adam_step", stepped((700,), 2, 100), step_of("adam"), beta1=0.8, beta2=0.9,
 add("adamw_step", stepped((7, 301), 2, 1), step_of("adamw"))
 
 
-def philox_dropout(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
-    """In NumPy, from the paper's definition."""
-    count = t[0].numel()
-    numbers = np.arange((count + 3) // 4, dtype=np.uint64)
-    mask = np.uint64(0xFFFFFFFF)
-    half = np.uint64(32)
-    c = [numbers & mask, numbers >> half, np.zeros_like(numbers), np.zeros_like(numbers)]
-    seed = int(t[1]) % 2**64
-    k = [seed & 0xFFFFFFFF, seed >> 32]
-    for _ in range(10):
-        first, second = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
-        c = [
-            (second >> half) ^ c[1] ^ np.uint64(k[0]),
-            second & mask,
-            (first >> half) ^ c[3] ^ np.uint64(k[1]),
-            first & mask,
-        ]
-        k = [(k[0] + 0x9E3779B9) % 2**32, (k[1] + 0xBB67AE85) % 2**32]
-    uniform = np.stack(c, -1).reshape(-1)[:count].astype("f8") / 2**32
-    kept = torch.from_numpy(uniform >= a["p"]).reshape(t[0].shape)
-    return torch.where(kept, t[0] / (1 - a["p"]), torch.zeros_like(t[0]))
+def seeded(shape: tuple[int, ...], *seed: int):
+    """A tensor, and a seed: a number, or two, of which the second is the first counter."""
+    numbers = np.array(seed[0] if len(seed) == 1 else seed, "i8")
+    return lambda rng: [rng.standard_normal(shape).astype("f4"), numbers]
 
 
-def seeded(shape: tuple[int, ...], seed: int):
-    return lambda rng: [rng.standard_normal(shape).astype("f4"), np.array(seed, "i8")]
+def from_seed(*seed: int):
+    return lambda rng: seeded((), *seed)(rng)[1:]
 
 
-add("random_dropout", seeded(X4, 7), philox_dropout, p=0.3)
-add("random_dropout", seeded((3, 1000), -5), philox_dropout, p=0.5)
+add("random_dropout", seeded(X4, 7), random_numbers.dropout, p=0.3)
+add("random_dropout", seeded((3, 1000), -5, 2**40), random_numbers.dropout, p=0.5)
+for _seed in ((7,), (-5, 2**32 - 3)):
+    add("random_uniform", from_seed(*_seed), random_numbers.uniform, shape=X4, name=f"seed {_seed}")
+    add("random_normal", from_seed(*_seed), random_numbers.normal, shape=(3, 1001), name=f"seed {_seed}")
+    add("random_integers", from_seed(*_seed), random_numbers.integers, shape=(5, 7), high=9, name=f"seed {_seed}")
+    add("random_permutation", from_seed(*_seed), random_numbers.permutation, n=301, name=f"seed {_seed}")
+add("random_uniform", from_seed(7), random_numbers.uniform, shape=(), low=-2.0, high=3.0)
+add("random_uniform", from_seed(7), random_numbers.uniform, shape=(70,), dtype="f16", tolerance=1e-3)
+add("random_normal", from_seed(2**63 - 1), random_numbers.normal, shape=(70,), mean=5.0, std=0.25)
+add("random_exponential", from_seed(7), random_numbers.exponential, shape=(7, 99), rate=0.5)
+add("random_bernoulli", from_seed(7), random_numbers.bernoulli, shape=(7, 99), p=0.3)
+add("random_bernoulli", from_seed(7), random_numbers.bernoulli, shape=(9,), p=1.0, dtype="bool")
+add("random_integers", from_seed(7), random_numbers.integers, shape=(7, 9), low=-(2**33), high=2**40)
+add("random_integers", from_seed(7), random_numbers.integers, shape=(9,), low=-(2**63), high=2**63 - 1)
+add("random_integers", from_seed(7), random_numbers.integers, shape=(9,), low=-100, high=27, dtype="s8")
+add("random_permutation", from_seed(7), random_numbers.permutation, n=1)
 
 
 # ---- places that values say ----

@@ -94,6 +94,7 @@ FAMILIES = [
         ],
     ),
     ("recurrent", "Recurrent layers", ["recurrent"]),
+    ("random", "Random numbers", ["random", "random_permutation", "random_dropout"]),
     ("quantised", "Quantisation", ["quantize_linear", "dequantize_linear", "quantized_conv", "quantized_matmul"]),
     ("fused", "Fused blocks", ["squeeze_excite"]),
     (
@@ -114,7 +115,6 @@ FAMILIES = [
             "gather_backward",
             "gather_elements_backward",
             "optimizer_step",
-            "random_dropout",
             "composed:binary_cross_entropy",
             "composed:binary_cross_entropy_with_logits",
             "composed:huber_loss",

@@ -35,18 +35,23 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def _dropout(x: torch.Tensor, p: float, train: bool | None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Dropout as PyTorch's kernel computes it, from the same random numbers.
+    """Dropout as eager mode computes it, from the same random numbers.
 
     The mask is drawn apart from x, so that it is drawn before a plan and does not divide it.
     """
     if train is False or x.numel() == 0:
         return x.clone(), torch.ones_like(x, dtype=torch.bool)
+    scale = 0.0 if p == 1 else 1.0 / (1.0 - p)
+    if x.device.type == "ocl":  # numbers are drawn in the order of dimensions, for what is dropped
+        blank = torch.empty(x.shape, dtype=torch.bool, device=x.device)
+        mask = torch.ops.aten.bernoulli.p(blank, p).logical_not()
+        return x * mask * scale, mask
     # Numbers are drawn in the order of memory, that of a tensor made like x.
     strides = torch.empty_like(x, dtype=torch.bool).stride()
     order = sorted(range(x.ndim), key=lambda dim: -strides[dim])
     blank = torch.empty([x.shape[dim] for dim in order], dtype=torch.bool, device=x.device)
     mask = torch.ops.aten.bernoulli.p(blank, 1.0 - p).permute([order.index(dim) for dim in range(x.ndim)])
-    return x * mask * (0.0 if p == 1 else 1.0 / (1.0 - p)), mask
+    return x * mask * scale, mask
 
 
 def _static_inputs() -> list[int]:

@@ -75,6 +75,28 @@ def _resize_gradient(rng: Generator, dtype: str, shape: tuple[int, ...]) -> Case
     return Case("interpolate_backward", (_text(dtype, shape),), attributes)
 
 
+def _random(rng: Generator, dtype: str, shape: tuple[int, ...]) -> Case:
+    """Random numbers, from the counter 0 or a later one."""
+    seed = str(rng.choice(["s64:", "s64:2"]))
+    kind = int(rng.integers(0, 8))
+    asked: dict[str, Any] = {"shape": list(shape), "dtype": dtype}
+    if kind == 0:
+        return Case("random_dropout", (_text(dtype, shape), seed), {"p": 0.25})
+    if kind == 1:
+        return Case("random_uniform", (seed,), {**asked, "low": -1.5, "high": 0.25})
+    if kind == 2:
+        return Case("random_normal", (seed,), {**asked, "mean": 0.5, "std": 0.75})
+    if kind == 3:
+        return Case("random_exponential", (seed,), {**asked, "rate": 2.5})
+    if kind == 4:
+        return Case("random_bernoulli", (seed,), {**asked, "dtype": str(rng.choice(["bool", dtype])), "p": 0.3})
+    if kind == 5:
+        return Case("random_integers", (seed,), {"shape": list(shape), "dtype": "s32", "low": -100, "high": 1000})
+    if kind == 6:
+        return Case("random_integers", (seed,), {"shape": list(shape), "low": -(2**40), "high": 2**50})
+    return Case("random_permutation", (seed,), {"n": int(rng.integers(1, 3000))})
+
+
 def training_case(
     rng: Generator, conv: Draw, pool: Draw, image: Callable[[Generator, int], tuple[int, ...]]
 ) -> Case | None:
@@ -117,9 +139,9 @@ def training_case(
             dim = int(rng.integers(0, len(shape)))
             return Case("gather_backward", (x, _text("s64", shape)), {"dim": dim, "size": size})
         return Case("index_select_backward", (x, f"s64:{shape[1]}"), {"dim": 1, "size": size})
-    name = str(rng.choice(["sgd_step", "adam_step", "adamw_step", "random_dropout"]))
-    if name == "random_dropout":
-        return Case(name, (x, "s64:"), {"p": 0.25})
+    if rng.random() < 0.5:
+        return _random(rng, dtype, shape)
+    name = str(rng.choice(["sgd_step", "adam_step", "adamw_step"]))
     if name == "sgd_step":
         return Case(
             name, (x, x, "f32:", x), {"momentum": 0.9, "nesterov": bool(rng.random() < 0.5), "weight_decay": 0.01}

@@ -13,6 +13,7 @@ from . import (  # noqa: F401  (they register)
     norms,
     products,
     quantized,
+    random,
     recurrent,
     sampling,
     training,

@@ -329,28 +329,3 @@ class AdamStep(Full):
             (m, 8 * UNIT * size, self.dtype),
             (v, v * of_share + 8 * UNIT * np.abs(decay * w) * (np.abs(g) + np.abs(decay * w)), self.dtype),
         ]
-
-
-@register("random_dropout")
-class RandomDropout(Full):
-    def compute(self) -> Any:
-        x, seed = self.double(0), self.tensors[1]
-        assert x is not None and seed is not None
-        p = float(self.attribute("p", 0.5))
-        numbers = np.arange((x.size + 3) // 4, dtype=np.uint64)
-        low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-        c = [numbers & low, numbers >> half, np.zeros_like(numbers), np.zeros_like(numbers)]
-        key = int(np.asarray(seed).reshape(-1)[0]) % 2**64
-        k0, k1 = key % 2**32, key >> 32
-        for _ in range(10):
-            first, second = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
-            c = [
-                (second >> half) ^ c[1] ^ np.uint64(k0),
-                second & low,
-                (first >> half) ^ c[3] ^ np.uint64(k1),
-                first & low,
-            ]
-            k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
-        words = np.stack(c, -1).reshape(-1)[: x.size].reshape(x.shape).astype(np.float64)
-        y = np.where(words < p * 2.0**32, 0.0, x / (1 - p))
-        return y, 4 * UNIT * np.abs(y), self.dtype

@@ -5,7 +5,9 @@ namespace pl {
 namespace {
 
 void infer(Op& op) {
-  check(op, op.in(1).elements() == 1, Code::shape, "seed has shape ", op.in(1).shape, ", expected one element");
+  const int64_t count = op.in(1).elements();
+  check(op, count == 1 || count == 2, Code::shape, "seed has shape ", op.in(1).shape,
+        ", expected one element, or two: the seed and the first counter");
   const double p = op.attributes.number("p");
   check(op, p >= 0 && p < 1, Code::invalid_argument, "p is ", p, ", expected 0 to less than 1");
   add_output(op);
@@ -22,15 +24,15 @@ Schema random_dropout() {
       "random_dropout", "random_dropout",
       "Dropout in training: elements set to zero by chance, the others scaled so that the mean stays.\n\n"
       "y[i] = u[i] < p ? 0 : x[i] / (1 - p)\n"
-      "where u[i] is word i mod 4 of Philox4x32-10 with counter i / 4 and key seed, divided by 2^32, and i "
-      "numbers the elements in the order of their dimensions, so that layout, device and threads change "
-      "nothing.\n\n"
+      "where u[i] is word i mod 4 of Philox4x32-10 with counter c + i / 4 and key k, divided by 2^32, k is the first "
+      "element of seed, c the second (0 where there is none), and i numbers the elements in the order of their "
+      "dimensions, so that layout, device and threads change nothing.\n\n"
       "Returns the shape and dtype of x.\n\n"
       "Source: N. Srivastava et al., Dropout, 2014; J. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, "
       "2011.");
   schema.tensor("x", "any shape; f32, f16 or bf16")
       .of(dtypes::floats)
-      .tensor("seed", "scalar, s64: another one gives other numbers")
+      .tensor("seed", "one or two elements, s64: the seed, and the first counter")
       .of({DType::s64})
       .attribute("p", AttributeType::number, 0.5, "share of elements that are dropped, 0 to less than 1")
       .result(Result("y").like("x").shaped("x"));

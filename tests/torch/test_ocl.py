@@ -217,37 +217,6 @@ def test_training_follows_the_cpu(optimizer):
         torch.testing.assert_close(state[name].cpu(), value, rtol=1e-2, atol=1e-2)
 
 
-# ---- random numbers ----
-
-
-def test_a_seed_gives_the_numbers_of_the_cpu():
-    torch.manual_seed(3)
-    made = [torch.randn(5, device=OCL), torch.rand(4, device=OCL), torch.randperm(6, device=OCL)]
-    torch.manual_seed(3)
-    for mine, wanted in zip(made, (torch.randn(5), torch.rand(4), torch.randperm(6)), strict=True):
-        assert torch.equal(mine.cpu(), wanted)
-
-
-def test_generators_have_states():
-    torch.ocl.manual_seed(1)
-    state = torch.ocl.get_rng_state()
-    first = torch.rand(4, device=OCL)
-    torch.ocl.set_rng_state(state)
-    assert torch.equal(torch.rand(4, device=OCL).cpu(), first.cpu())
-    generator = torch.Generator(device=OCL).manual_seed(5)
-    made = torch.rand(3, device=OCL, generator=generator)
-    assert torch.equal(made.cpu(), torch.rand(3, generator=torch.Generator().manual_seed(5)))
-    assert torch.ocl.initial_seed() == 1
-
-
-def test_dropout_keeps_what_it_says():
-    x = torch.ones(1000, device=OCL, requires_grad=True)
-    y = torch.nn.functional.dropout(x, 0.25)
-    y.sum().backward()
-    assert y.detach().cpu().unique().tolist() == pytest.approx([0.0, 4 / 3])
-    assert torch.equal(x.grad.cpu(), y.detach().cpu())
-
-
 # ---- keeping ----
 
 

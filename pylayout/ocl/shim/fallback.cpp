@@ -43,24 +43,21 @@ void use_host_generator(const c10::OperatorHandle& op, torch::jit::Stack* stack)
 }  // namespace
 
 void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& reason) {
-  const bool random = op.hasTag(at::Tag::nondeterministic_seeded);
-  if (!random) {  // numbers are drawn by the host on purpose
-    const std::string name = c10::toString(op.operator_name());
-    Records& self = records();
-    std::unique_lock<std::mutex> guard(self.lock);
-    const FallbackMode mode = self.mode;
-    Record& record = self.by_op[name];
-    if (mode != FallbackMode::error && record.count++ == 0) {
-      record.reason = reason;
-      guard.unlock();
-      if (mode == FallbackMode::warn)
-        TORCH_WARN("ocl: ", name, " runs on the CPU (", reason, "); torch.ocl.fallbacks() counts such calls");
-    } else if (mode == FallbackMode::error) {
-      guard.unlock();
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl: ", name, " is not there (", reason,
-                                  "), and torch.ocl.set_fallback(\"error\") forbids the CPU's");
-    }
+  const std::string name = c10::toString(op.operator_name());
+  Records& self = records();
+  std::unique_lock<std::mutex> guard(self.lock);
+  const FallbackMode mode = self.mode;
+  if (mode == FallbackMode::error) {
+    guard.unlock();
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl: ", name, " is not there (", reason,
+                                "), and torch.ocl.set_fallback(\"error\") forbids the CPU's");
   }
+  Record& record = self.by_op[name];
+  const bool first = record.count++ == 0;
+  if (first) record.reason = reason;
+  guard.unlock();
+  if (first && mode == FallbackMode::warn)
+    TORCH_WARN("ocl: ", name, " runs on the CPU (", reason, "); torch.ocl.fallbacks() counts such calls");
   use_host_generator(op, stack);
   at::native::cpu_fallback(op, stack);
 }

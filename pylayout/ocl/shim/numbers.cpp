@@ -1,5 +1,6 @@
 #include "numbers.h"
 
+#include <cstdio>
 #include <map>
 #include <mutex>
 
@@ -26,6 +27,12 @@ at::Tensor number_on(c10::DeviceIndex device, double value) {
   if (known->size() >= kMost) known->clear();
   (*known)[key] = made;
   return made;
+}
+
+std::string text_of(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return std::string(text).find_first_of(".en") == std::string::npos ? std::string(text) + ".0" : text;
 }
 
 }  // namespace ocl

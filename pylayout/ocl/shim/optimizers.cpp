@@ -8,7 +8,6 @@
 #include <torch/library.h>
 
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "numbers.h"
@@ -20,12 +19,6 @@ namespace {
 using at::Tensor;
 using at::TensorList;
 using MaybeTensor = std::optional<Tensor>;
-
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return std::string(text).find_first_of(".en") == std::string::npos ? std::string(text) + ".0" : text;
-}
 
 // Attributes by their text, parsed once.
 pl_attributes attributes_of(const std::string& text) {
@@ -50,7 +43,7 @@ class Formula {
     return "x" + std::to_string(tensors_.size() - 1);
   }
   std::string s(double value) {
-    scalars_ += (scalars_.empty() ? "" : ",") + number(value);
+    scalars_ += (scalars_.empty() ? "" : ",") + text_of(value);
     return "s" + std::to_string(count_++);
   }
   // Writes `text` into a tensor, or leaves that as it is where `skip` is not 0.

@@ -97,7 +97,7 @@ ProgramRef make_program(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue
   const std::string name = c10::toString(op.operator_name());
   const Maker make = maker.load();
   if (random)
-    made->refusal = "random numbers are drawn by the host";
+    made->refusal = "random numbers of another distribution";
   else if ((!make || make(name.c_str(), json_of(values, open_numbers).c_str(), device, made.get()) != 0) &&
            made->refusal.empty())
     made->refusal = "no program could be made";

@@ -114,7 +114,13 @@ void resize_storage(const c10::Storage& storage, size_t bytes);
 
 at::Generator default_generator(c10::DeviceIndex index);
 at::Generator new_generator(c10::DeviceIndex index);
-// The generator of the host that draws for one of the device.
+// Where numbers begin: what the library's ops random_* take as their input `seed`.
+struct RandomSeed {
+  uint64_t seed, first;  // the first counter
+};
+// The next counters of a generator of the device, of its default one where none is given.
+RandomSeed take_counters(const std::optional<at::Generator>& generator, c10::DeviceIndex index, uint64_t counters);
+// A generator of the host that draws what the device has no op for, made of the next counter of one of the device.
 at::Generator host_generator(const at::Generator& generator);
 
 // ---- fallback.cpp ----

@@ -3,8 +3,10 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/all.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/eq.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
 #include <ATen/ops/view_as_real_native.h>
@@ -201,6 +203,14 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target
 
 at::Scalar number_of(const at::Tensor& self) { return on_host(self).item(); }
 
+bool equal(const at::Tensor& self, const at::Tensor& other) {
+  TORCH_CHECK(self.device() == other.device(), "ocl: equal: tensors are on ", self.device(), " and ", other.device(),
+              ", expected one device");
+  return self.sizes() == other.sizes() && (self.numel() == 0 || number_of(self.eq(other).all()).toBool());
+}
+
+void assert_true(const at::Tensor& self, c10::string_view message) { TORCH_CHECK(number_of(self).toBool(), message); }
+
 }  // namespace
 
 at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType type,
@@ -240,6 +250,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_copy_from", copy_from);
   m.impl("_copy_from_and_resize", copy_from_and_resize);
   m.impl("_local_scalar_dense", number_of);
+  m.impl("_assert_async.msg", assert_true);
+  m.impl("equal", equal);
 }
 
 // Copies read such tensors as they are: PyTorch would copy them before.

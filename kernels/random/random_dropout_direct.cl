@@ -2,12 +2,13 @@
 //
 //   dst[i] = u[i] < p ? 0 : src[i] / (1 - p)     limit: the least word that is kept, scale: 1 / (1 - p)
 //
-// with u[i] word i % 4 of Philox4x32-10 with counter i / 4 and key seed, over 2^32; i numbers the elements in the order of
-// their dimensions.
+// with u[i] word i % 4 of Philox4x32-10 with counter c + i / 4 and key k, over 2^32; k is the first element of seed, c the
+// second, or 0; i numbers the elements in the order of their dimensions.
 //
 // Tensors: SRC and DST, each in its own layout; the seed, s64.  NUMBER_OF(i) is the number of the element at i0, i1, ...
 // One work-item writes one element of dst, padding (as zero) included; neighbours write neighbours in memory.
 #include "common/tensor.clh"
+#include "common/philox.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, plain, one dimension
 #define SRC_DTYPE f32
@@ -26,21 +27,9 @@ __kernel void random_dropout_direct(TENSOR_IN(SRC, src), __global const long* re
     DST_INDICES(place, i)
     float y = 0.0f;
     if (DST_INSIDE(i)) {
-        const ulong number = NUMBER_OF(i), key = (ulong)seed[0];
-        uint k0 = (uint)key, k1 = (uint)(key >> 32);
-        uint c0 = (uint)(number >> 2), c1 = (uint)(number >> 34), c2 = 0, c3 = 0;
-        for (int round = 0; round < 10; ++round) {
-            const ulong first = (ulong)c0 * 0xD2511F53u, second = (ulong)c2 * 0xCD9E8D57u;
-            c0 = (uint)(second >> 32) ^ c1 ^ k0;
-            c2 = (uint)(first >> 32) ^ c3 ^ k1;
-            c1 = (uint)second;
-            c3 = (uint)first;
-            k0 += 0x9E3779B9u;
-            k1 += 0xBB67AE85u;
-        }
-        const int word = (int)(number & 3);
-        const uint u = word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
-        if (u >= limit) y = LOAD(SRC, src, SRC_AT(i)) * scale;
+        const ulong number = NUMBER_OF(i);
+        const uint4 words = pl_philox(PHILOX_FIRST(seed) + (number >> 2), 0, (ulong)seed[0]);
+        if (pl_word(words, (int)(number & 3)) >= limit) y = LOAD(SRC, src, SRC_AT(i)) * scale;
     }
     STORE(DST, dst, DST_AT(i), y);
 }
