@@ -45,14 +45,16 @@ BufferRef Device::borrow_handle(void*) {
   fail(Code::device, "device ", name_, ": its memory has no handles that could be borrowed; expected an OpenCL device");
 }
 
-void Device::read_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, void* destination) {
+void Device::gather_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, Buffer& destination,
+                           size_t destination_offset) {
   if (traits_.host_addressable) synchronize();
-  char* to = static_cast<char*>(destination);
-  for (size_t i = 0; i < offsets.size(); ++i, to += unit) {
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const size_t to = destination_offset + i * unit;
     if (traits_.host_addressable)
-      std::memcpy(to, static_cast<const char*>(source.host()) + offsets[i], unit);
+      std::memcpy(static_cast<char*>(destination.host()) + to, static_cast<const char*>(source.host()) + offsets[i],
+                  unit);
     else
-      read(source, offsets[i], to, unit);
+      copy(source, offsets[i], destination, to, unit);
   }
 }
 

@@ -56,14 +56,15 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual void read(Buffer& source, size_t offset, void* destination, size_t bytes) = 0;
   virtual void write(Buffer& destination, size_t offset, const void* source, size_t bytes) = 0;
   virtual void fill_zero(Buffer& destination, size_t offset, size_t bytes) = 0;
-  // Single units of 1, 2, 4 or 8 bytes, at byte offsets that are multiples of the unit: read into `destination` one
-  // after another, blocking, or set to all bits, queued as kernels are.  For a few hundred of them.
-  virtual void read_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, void* destination);
-  virtual void set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit);
   // Queued as kernels are: `bytes` from one buffer of this device to another place that does not overlap it.
   virtual void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
                     size_t bytes) = 0;
-  // The same from a buffer of another device, straight, after all earlier work on both.  False where it cannot be done
+  // Queued too: single units of 1, 2, 4 or 8 bytes, a few hundred of them, at byte offsets that are multiples of the
+  // unit.  gather copies them to another buffer of this device, one after another; set gives them all bits.
+  virtual void gather_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, Buffer& destination,
+                             size_t destination_offset);
+  virtual void set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit);
+  // As copy, from a buffer of another device, straight, after all earlier work on both.  False where it cannot be done
   // so: then nothing was done.
   virtual bool take(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
   virtual void synchronize() = 0;

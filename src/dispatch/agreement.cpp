@@ -18,6 +18,7 @@ constexpr double kSafety = 32;
 constexpr double kApproximation = 4e-5;
 // Of an 8-bit result a difference of one is a matter of rounding; of these wider ones, a few in a hundred may be ties.
 constexpr double kTies = 0.05;
+constexpr size_t kSlot = 8;  // bytes for a gathered value: of the widest dtype, so that all lie at multiples of theirs
 
 double epsilon_of(DType dtype) {
   switch (dtype) {
@@ -38,11 +39,12 @@ double terms_of(const Op& op) {
 
 }  // namespace
 
-Probe::Probe(const Op& op, int count) {
+Probe::Probe(Device& device, const Op& op, int count, size_t runs) : device_(device), kept_(runs) {
   std::mt19937 random(7);
-  for (size_t o = 0; o < op.outputs.size(); ++o) {
-    const Dims& shape = op.outputs[o].shape;
-    if (shape.product() == 0) continue;
+  for (const TensorDesc& desc : op.outputs) {
+    outputs_.push_back({{}, desc.dtype, bytes_, {}});
+    const Dims& shape = desc.shape;
+    if (!desc.present || shape.product() == 0) continue;
     for (int i = 0; i < count; ++i) {
       Dims index = Dims::filled(shape.size(), 0);
       for (int d = 0; d < shape.size(); ++d) {
@@ -56,37 +58,49 @@ Probe::Probe(const Op& op, int count) {
           default: index[d] = anywhere;
         }
       }
-      positions_.push_back({int(o), index});
+      outputs_.back().positions.push_back(index);
     }
+    bytes_ += size_t(count) * kSlot;
   }
+  if (bytes_ > 0 && runs > 0) gathered_ = device_.allocate(bytes_ * runs);
 }
 
-std::vector<size_t> Probe::offsets(int output, const TensorDesc& desc) const {
-  std::vector<size_t> found;
-  for (const Position& position : positions_)
-    if (position.output == output) found.push_back(size_t(desc.offset_of(position.index)) * size_of(desc.dtype));
-  return found;
+const std::vector<size_t>& Probe::places(Output& output, const TensorDesc& desc) {
+  for (const auto& [known, offsets] : output.known)
+    if (known == desc) return offsets;
+  std::vector<size_t> offsets;
+  for (const Dims& index : output.positions) offsets.push_back(size_t(desc.offset_of(index)) * size_of(desc.dtype));
+  output.known.emplace_back(desc, std::move(offsets));
+  return output.known.back().second;
 }
 
-void Probe::poison(Device& device, const std::vector<TensorDesc>& outputs, const std::vector<Buffer*>& buffers) const {
+void Probe::poison(const std::vector<TensorDesc>& outputs, const std::vector<Buffer*>& buffers) {
   for (size_t o = 0; o < outputs.size(); ++o)
-    if (buffers[o]) device.set_places(*buffers[o], offsets(int(o), outputs[o]), size_of(outputs[o].dtype));
+    if (buffers[o] && !outputs_[o].positions.empty())
+      device_.set_places(*buffers[o], places(outputs_[o], outputs[o]), size_of(outputs[o].dtype));
 }
 
-std::vector<double> Probe::read(Device& device, const std::vector<TensorDesc>& outputs,
-                                const std::vector<Buffer*>& buffers) const {
-  std::vector<double> values;
-  values.reserve(positions_.size());
-  std::vector<char> bytes;
-  for (size_t o = 0; o < outputs.size(); ++o) {
-    if (!buffers[o]) continue;
-    const std::vector<size_t> places = offsets(int(o), outputs[o]);
-    const size_t unit = size_of(outputs[o].dtype);
-    bytes.resize(places.size() * unit);
-    device.read_places(*buffers[o], places, unit, bytes.data());
-    for (size_t i = 0; i < places.size(); ++i) values.push_back(load(outputs[o].dtype, bytes.data() + i * unit));
+void Probe::gather(size_t run, const std::vector<TensorDesc>& outputs, const std::vector<Buffer*>& buffers) {
+  for (size_t o = 0; o < outputs.size(); ++o)
+    if (buffers[o] && !outputs_[o].positions.empty())
+      device_.gather_places(*buffers[o], places(outputs_[o], outputs[o]), size_of(outputs[o].dtype), *gathered_,
+                            run * bytes_ + outputs_[o].offset);
+  kept_[run] = true;
+}
+
+std::vector<std::vector<double>> Probe::read() {
+  std::vector<std::vector<double>> results(kept_.size());
+  if (!gathered_) return results;
+  std::vector<char> bytes(bytes_ * kept_.size());
+  device_.read(*gathered_, 0, bytes.data(), bytes.size());
+  for (size_t run = 0; run < kept_.size(); ++run) {
+    if (!kept_[run]) continue;
+    for (const Output& output : outputs_)
+      for (size_t i = 0; i < output.positions.size(); ++i)
+        results[run].push_back(
+            load(output.dtype, bytes.data() + run * bytes_ + output.offset + i * size_of(output.dtype)));
   }
-  return values;
+  return results;
 }
 
 double agreement_bound(const Op& op) {

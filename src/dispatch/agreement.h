@@ -6,6 +6,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/device.h"
@@ -13,25 +14,33 @@
 
 namespace pl {
 
-// Positions in the outputs of an op: corners, borders, edges of blocks and others, the same for every layout.
+// Positions in the outputs of an op: corners, borders, edges of blocks and others, the same for every layout; and what
+// runs of candidates leave there, gathered on the device and read at once.
 class Probe {
  public:
-  // `count` positions in each output.
-  Probe(const Op& op, int count);
+  // `count` positions in each output, of at most `runs` runs.
+  Probe(Device& device, const Op& op, int count, size_t runs);
   // Before a run: what was left in the outputs by others must not pass for a result.  Queued.
-  void poison(Device& device, const std::vector<TensorDesc>& outputs, const std::vector<Buffer*>& buffers) const;
-  // After it; waits for the device.
-  std::vector<double> read(Device& device, const std::vector<TensorDesc>& outputs,
-                           const std::vector<Buffer*>& buffers) const;
+  void poison(const std::vector<TensorDesc>& outputs, const std::vector<Buffer*>& buffers);
+  // After it, queued: keeps what is there as the result of run number `run`.
+  void gather(size_t run, const std::vector<TensorDesc>& outputs, const std::vector<Buffer*>& buffers);
+  // The values of each run, none of those that were not gathered.  Waits for the device.
+  std::vector<std::vector<double>> read();
 
  private:
-  struct Position {
-    int output;
-    Dims index;
+  struct Output {
+    std::vector<Dims> positions;
+    DType dtype;
+    size_t offset;                                                  // of its values in those of a run, in bytes
+    std::vector<std::pair<TensorDesc, std::vector<size_t>>> known;  // where the positions lie, in bytes, by layout
   };
-  // Of the positions in one output, in bytes.
-  std::vector<size_t> offsets(int output, const TensorDesc& desc) const;
-  std::vector<Position> positions_;
+  static const std::vector<size_t>& places(Output& output, const TensorDesc& desc);
+
+  Device& device_;
+  std::vector<Output> outputs_;
+  size_t bytes_ = 0;  // of a run's values
+  BufferRef gathered_;
+  std::vector<bool> kept_;  // by run
 };
 
 // The largest relative difference that rounding explains between two results of the op.

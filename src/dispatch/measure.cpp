@@ -233,10 +233,10 @@ class Buffers {
 };
 
 // Positions in each output at which results are compared.  A device that is not the host reads 64 at once.
-constexpr int kHostPositions = 256, kDevicePositions = 64;
+int positions_on(const Device& device) { return device.traits().host_addressable ? 256 : 64; }
 
 // Holds the results of the contenders' first runs against each other; empty ones are of those that failed.
-void compare(Device& device, const Op& op, const Probe& probe, Buffers& buffers, std::vector<Contender>& contenders,
+void compare(Device& device, const Op& op, Buffers& buffers, std::vector<Contender>& contenders,
              std::vector<std::vector<double>> results, const MeasureOptions& options) {
   const double bound = agreement_bound(op);
   std::vector<int> weights(results.size(), 1);
@@ -246,20 +246,27 @@ void compare(Device& device, const Op& op, const Probe& probe, Buffers& buffers,
   }
   Agreement agreement = agree(results, weights, bound);
   if (agreement.representative < 0 && options.witnesses) {
-    for (const Witness& witness : options.witnesses()) {
+    const std::vector<Witness> witnesses = options.witnesses();
+    Probe probe(device, op, positions_on(device), witnesses.size());
+    for (size_t i = 0; i < witnesses.size(); ++i) {
+      const Witness& witness = witnesses[i];
       std::vector<Buffer*> inputs, outputs;
       Buffer* workspace = nullptr;
       try {
         buffers.grow(witness.candidate);
         buffers.bind(witness.candidate, inputs, outputs, workspace);
         const std::vector<BufferRef> packed = pack_inputs(device, witness.candidate, inputs);
-        probe.poison(device, witness.candidate.outputs, outputs);
+        probe.poison(witness.candidate.outputs, outputs);
         witness.kernel->run({inputs.data(), outputs.data(), workspace});
         device.synchronize();
-        results.push_back(probe.read(device, witness.candidate.outputs, outputs));
-        weights.push_back(witness.candidate.reference ? 2 : 1);  // plain loops are right where others differ
-      } catch (const Error&) {                                   // it says nothing, then
+        probe.gather(i, witness.candidate.outputs, outputs);
+      } catch (const Error&) {  // it says nothing, then
       }
+    }
+    std::vector<std::vector<double>> found = probe.read();
+    for (size_t i = 0; i < witnesses.size(); ++i) {
+      results.push_back(std::move(found[i]));
+      weights.push_back(witnesses[i].candidate.reference ? 2 : 1);  // plain loops are right where others differ
     }
     agreement = agree(results, weights, bound);
   }
@@ -300,26 +307,25 @@ class Measurement {
   // The first run of each touches memory and builds what is built late. Its result is held against the others'.
   void run_untimed() {
     for (const Contender& contender : contenders_) buffers_.grow(*contender.candidate);
-    const Probe probe(op_, device_.traits().host_addressable ? kHostPositions : kDevicePositions);
-    std::vector<std::vector<double>> results;
-    for (Contender& contender : contenders_) {
+    Probe probe(device_, op_, positions_on(device_), contenders_.size());
+    for (size_t i = 0; i < contenders_.size(); ++i) {
+      Contender& contender = contenders_[i];
       const Candidate& candidate = *contender.candidate;
       Timed timed;
       timed.contender = &contender;
       buffers_.bind(candidate, timed.inputs, timed.outputs, timed.workspace);
       poll();
       pack(timed);
-      results.emplace_back();
       try {
         if (!contender.failed) {
           {
             const TimeIn comparing(comparing_ns);
-            probe.poison(device_, candidate.outputs, timed.outputs);
+            probe.poison(candidate.outputs, timed.outputs);
           }
           timed.run_once();
           device_.synchronize();
           const TimeIn comparing(comparing_ns);
-          results.back() = probe.read(device_, candidate.outputs, timed.outputs);
+          probe.gather(i, candidate.outputs, timed.outputs);
         }
       } catch (const Error&) {
         contender.failed = true;
@@ -328,7 +334,7 @@ class Measurement {
       timed_.push_back(std::move(timed));
     }
     const TimeIn comparing(comparing_ns);
-    compare(device_, op_, probe, buffers_, contenders_, std::move(results), options_);
+    compare(device_, op_, buffers_, contenders_, probe.read(), options_);
   }
 
   void pack(Timed& timed) {

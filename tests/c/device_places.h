@@ -1,4 +1,4 @@
-// Single units of a buffer, set and read: what every kind of device must do alike.
+// Single units of a buffer, set and gathered: what every kind of device must do alike.
 #pragma once
 
 #include <cstring>
@@ -19,8 +19,11 @@ inline void check_places(pl::Device& device) {
     std::vector<size_t> offsets;  // more than one launch takes, in no order, one of them twice
     for (size_t i = 0; i < 150; ++i) offsets.push_back((i * 97 + 5) % (kBytes / unit) * unit);
     offsets.push_back(offsets.front());
-    std::vector<unsigned char> read(offsets.size() * unit, 0x11);
-    device.read_places(*buffer, offsets, unit, read.data());
+    const size_t gathered_bytes = offsets.size() * unit, before = 3 * unit;
+    const pl::BufferRef gathered = device.allocate(before + gathered_bytes);
+    device.gather_places(*buffer, offsets, unit, *gathered, before);
+    std::vector<unsigned char> read(gathered_bytes);
+    device.read(*gathered, before, read.data(), gathered_bytes);
     for (size_t i = 0; i < offsets.size(); ++i) CHECK(!std::memcmp(&read[i * unit], &bytes[offsets[i]], unit));
 
     device.set_places(*buffer, offsets, unit);
@@ -29,7 +32,7 @@ inline void check_places(pl::Device& device) {
     device.read(*buffer, 0, all.data(), kBytes);
     CHECK(all == bytes);
 
-    device.read_places(*buffer, {}, unit, nullptr);  // of none
+    device.gather_places(*buffer, {}, unit, *gathered, 0);  // none
     device.set_places(*buffer, {}, unit);
   }
 }

@@ -15,7 +15,7 @@
 namespace pl::opencl {
 namespace {
 
-// Of one launch of common/places.cl: an argument of 512 bytes, half of what every device takes at least.
+// Of one launch of common/gather_places.cl: an argument of 512 bytes, half of what every device takes at least.
 constexpr size_t kPlaces = 64;
 
 }  // namespace
@@ -391,46 +391,79 @@ bool OpenclDevice::take(Buffer& source, size_t source_offset, Buffer& destinatio
   return true;
 }
 
-size_t OpenclDevice::start_places(Buffer& buffer, Buffer* gathered, const std::vector<size_t>& offsets, size_t first,
-                                  size_t unit) {
-  struct {
-    cl_ulong at[kPlaces];  // in units
-  } places = {};
-  const size_t count = std::min(offsets.size() - first, kPlaces);
-  for (size_t i = 0; i < count; ++i) places.at[i] = offsets[first + i] / unit;
-  std::lock_guard<std::mutex> guard(places_lock_);  // arguments are the kernel's state
-  KernelHandle& kernel = places_[{unit, gathered != nullptr}];
-  if (!kernel) {
-    KernelSource source("common/places.cl");
+class OpenclDevice::PlaceKernels {
+ public:
+  explicit PlaceKernels(OpenclDevice& device) : device_(device) {
+    KernelSource source("common/gather_places.cl");
     source.define("MOST_PLACES", int64_t(kPlaces));
-    source.define("UNIT", unit == 1 ? "uchar" : unit == 2 ? "ushort" : unit == 4 ? "uint" : "ulong");
-    const char* const entry = gathered ? "gather_places" : "set_places";
-    cl_int code = CL_SUCCESS;
-    kernel = KernelHandle(&cl_, cl_.clCreateKernel(build(source)->get(), entry, &code));
-    check_cl(code, std::string("creating the kernel ") + entry);
+    program_ = device.build(source);
+    gather_ = kernel("gather_places");
+    set_ = kernel("set_places");
   }
-  cl_uint argument = 0;
-  set_buffer_argument(kernel.get(), argument++, buffer);
-  if (gathered) set_buffer_argument(kernel.get(), argument++, *gathered);
-  const auto number = cl_int(count);
-  check_cl(cl_.clSetKernelArg(kernel.get(), argument++, sizeof places, &places), "setting a kernel's places");
-  check_cl(cl_.clSetKernelArg(kernel.get(), argument++, sizeof number, &number), "setting a kernel's count");
-  const size_t global = kPlaces;
-  enqueue(kernel.get(), 1, &global, nullptr);
-  return count;
+  void gather(Buffer& source, const std::vector<size_t>& offsets, size_t unit, Buffer& destination, size_t at) {
+    for (size_t first = 0; first < offsets.size(); first += kPlaces) {
+      device_.set_buffer_argument(gather_.get(), 0, source);
+      device_.set_buffer_argument(gather_.get(), 1, destination);
+      const cl_ulong to = at / unit + first;
+      argument(gather_, 5, &to, sizeof to);
+      start(gather_, 2, offsets, first, unit);
+    }
+  }
+  void set(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) {
+    for (size_t first = 0; first < offsets.size(); first += kPlaces) {
+      device_.set_buffer_argument(set_.get(), 0, destination);
+      start(set_, 1, offsets, first, unit);
+    }
+  }
+
+ private:
+  struct Places {
+    cl_ulong at[kPlaces];
+  };
+
+  KernelHandle kernel(const char* entry) {
+    cl_int code = CL_SUCCESS;
+    KernelHandle made(&device_.cl(), device_.cl().clCreateKernel(program_->get(), entry, &code));
+    check_cl(code, std::string("creating the kernel ") + entry);
+    return made;
+  }
+  void argument(KernelHandle& kernel, cl_uint position, const void* value, size_t bytes) {
+    check_cl(device_.cl().clSetKernelArg(kernel.get(), position, bytes, value),
+             "setting an argument of common/gather_places.cl");
+  }
+  // The arguments from `position` on, and the launch, for up to kPlaces of the offsets.
+  void start(KernelHandle& kernel, cl_uint position, const std::vector<size_t>& offsets, size_t first, size_t unit) {
+    Places places = {};
+    const size_t count = std::min(offsets.size() - first, kPlaces);
+    for (size_t i = 0; i < count; ++i) places.at[i] = offsets[first + i] / unit;
+    const auto number = cl_int(count), size = cl_int(unit);
+    argument(kernel, position, &places, sizeof places);
+    argument(kernel, position + 1, &number, sizeof number);
+    argument(kernel, position + 2, &size, sizeof size);
+    const size_t global = kPlaces;
+    device_.enqueue(kernel.get(), 1, &global, nullptr);
+  }
+
+  OpenclDevice& device_;
+  ProgramRef program_;
+  KernelHandle gather_, set_;
+};
+
+// The caller holds places_lock_: arguments are the kernels' state.
+OpenclDevice::PlaceKernels& OpenclDevice::place_kernels() {
+  if (!places_) places_ = std::make_unique<PlaceKernels>(*this);
+  return *places_;
 }
 
-void OpenclDevice::read_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, void* destination) {
-  for (size_t first = 0; first < offsets.size();) {
-    const BufferRef gathered = allocate(kPlaces * unit);
-    const size_t count = start_places(source, gathered.get(), offsets, first, unit);
-    read(*gathered, 0, static_cast<char*>(destination) + first * unit, count * unit);
-    first += count;
-  }
+void OpenclDevice::gather_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, Buffer& destination,
+                                 size_t destination_offset) {
+  std::lock_guard<std::mutex> guard(places_lock_);
+  place_kernels().gather(source, offsets, unit, destination, destination_offset);
 }
 
 void OpenclDevice::set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) {
-  for (size_t first = 0; first < offsets.size();) first += start_places(destination, nullptr, offsets, first, unit);
+  std::lock_guard<std::mutex> guard(places_lock_);
+  place_kernels().set(destination, offsets, unit);
 }
 
 void OpenclDevice::synchronize() {

@@ -35,7 +35,8 @@ class OpenclDevice : public Device {
   void read(Buffer& source, size_t offset, void* destination, size_t bytes) override;
   void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override;
   void fill_zero(Buffer& destination, size_t offset, size_t bytes) override;
-  void read_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, void* destination) override;
+  void gather_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, Buffer& destination,
+                     size_t destination_offset) override;
   void set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) override;
   void synchronize() override;
   std::unique_ptr<Timing> start_timing() override;
@@ -86,9 +87,8 @@ class OpenclDevice : public Device {
 
  private:
   static DeviceTraits traits_of(const Capabilities& capabilities);
-  // Starts a kernel of common/places.cl for up to kPlaces of the offsets, from `first` on; returns for how many.
-  // `gathered` null: sets them.
-  size_t start_places(Buffer& buffer, Buffer* gathered, const std::vector<size_t>& offsets, size_t first, size_t unit);
+  class PlaceKernels;  // of common/gather_places.cl
+  PlaceKernels& place_kernels();
   void copy_from(cl_mem memory, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
   class EventTiming;
   class WallTiming;
@@ -108,7 +108,7 @@ class OpenclDevice : public Device {
   std::mutex zeros_lock_;
   std::weak_ptr<Buffer> zeros_;  // lives as long as a kernel that uses it
   std::mutex places_lock_;
-  std::map<std::pair<size_t, bool>, KernelHandle> places_;  // of common/places.cl, by unit; true: those that gather
+  std::unique_ptr<PlaceKernels> places_;
   std::once_flag probed_;
   bool shares_host_memory_ = false;
 };
