@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -117,6 +117,8 @@ class _Form:
     keywords: dict[str, Any]
     targets: list[Any]  # of the op's last results: the nodes of the tensors into which they are written
     returned: int  # how many of the op's results the call gives
+    # Results, by place, whose dtype PyTorch describes for the CPU and has otherwise on devices.
+    dtypes: dict[int, torch.dtype] = field(default_factory=dict)
 
 
 def _form(name: str, given: _Given) -> _Form:
@@ -151,7 +153,10 @@ def _batch_norm_form(given: _Given, x: Node, weight: Any, bias: Any, *rest: Any)
         like = torch.zeros(x.meta["val"].shape[1])
         mean, variance = given.constant(like), given.constant(like)
     op = aten._native_batch_norm_legit_functional.default
-    return _Form(op, [x, weight, bias, mean, variance, True, momentum, eps], {}, targets, 3)
+    # Mixed precision keeps statistics in float32.
+    return _Form(
+        op, [x, weight, bias, mean, variance, True, momentum, eps], {}, targets, 3, {1: torch.float32, 2: torch.float32}
+    )
 
 
 # ---- arguments ----
@@ -225,12 +230,14 @@ def _fakes(value: Any) -> Any:
 # ---- from an op to nodes to steps ----
 
 
-def _single(given: _Given, op: Any, arguments: list[Any], keywords: dict[str, Any]) -> tuple[Translator, list[Any]]:
+def _single(given: _Given, form: _Form) -> tuple[Translator, list[Any]]:
     """By the op's converter."""
-    node = given.graph.call_function(op, tuple(arguments), keywords)
+    node = given.graph.call_function(form.op, tuple(form.arguments), form.keywords)
     with _mode:
-        node.meta["val"] = op(*_fakes(arguments), **{key: _fakes(value) for key, value in keywords.items()})
-    expected = node.meta["val"]
+        expected = form.op(*_fakes(form.arguments), **{key: _fakes(value) for key, value in form.keywords.items()})
+        if form.dtypes:
+            expected = tuple(each.to(form.dtypes.get(place, each.dtype)) for place, each in enumerate(expected))
+    node.meta["val"] = expected
     several = isinstance(expected, (tuple, list))
     translator = Translator(given.constants, graph=_Recording())
     if several:  # what has no elements is not asked for
@@ -302,7 +309,7 @@ def make(shim: Shim, program: int, name: str, text: str, device: int) -> None:
                 raise UnsupportedError("no converter")
             if given.numbers and not found.numbers:
                 raise UnsupportedError("numbers that change")
-            translator, results = _single(given, form.op, form.arguments, form.keywords)
+            translator, results = _single(given, form)
             if given.numbers and any(expected.dtype != torch.float32 for expected, _ in results):
                 raise UnsupportedError("numbers that change, beside other dtypes than float32")
         except UnsupportedError as error:

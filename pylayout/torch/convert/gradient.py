@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..call import Call, Operand, require
+from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
 
 
@@ -48,35 +48,56 @@ def batch_norm_training(
     call: Call, x: Operand, weight: Any, bias: Any, mean: Operand, variance: Operand, training: bool,
     momentum: float, eps: float,
 ) -> Any:  # fmt: skip
-    dtype, channels = x.dtype.name, x.shape[1]
-    require(training is True and mean.dtype == dtype == "f32", f"statistics of {mean.dtype} for {dtype}")
-    weight = call.tensor(1.0, dtype) if weight is None else weight
-    bias = call.tensor(0.0, dtype) if bias is None else bias
+    given, channels = x.dtype.name, x.shape[1]
+    require(training is True and mean.dtype == "f32" and given in FLOATS, f"statistics of {mean.dtype} for {given}")
+    x = call.cast(x, "f32")  # mixed precision keeps statistics in f32
+    weight, bias = (call.tensor(default if v is None else v, "f32") for v, default in ((weight, 1.0), (bias, 0.0)))
     weight, bias = (v if v.ndim else call.op("expand", v, [channels]) for v in (weight, bias))
     y, found, spread = call.op("batch_norm_training", x, weight, bias, eps=float(eps))
     values = x.size // channels
 
     def moved(running: Operand, new: Operand, factor: float) -> Any:
         scalars = [1 - momentum, momentum * factor]
-        return call.op("pointwise", [running, new], "y0 = x0 * s0 + x1 * s1", scalars=scalars, dtype=dtype)
+        return call.op("pointwise", [running, new], "y0 = x0 * s0 + x1 * s1", scalars=scalars, dtype="f32")
 
     inverse = call.op("rsqrt", call.op("add", spread, float(eps)))
-    return y, found, inverse, moved(mean, found, 1.0), moved(variance, spread, values / (values - 1))
+    running = moved(mean, found, 1.0), moved(variance, spread, values / (values - 1))
+    return call.cast(y, given), call.cast(found, call.dtype(1)), call.cast(inverse, call.dtype(2)), *running
 
 
-@converter("native_batch_norm_backward.default", note="of inference")
+@converter("native_batch_norm_backward.default")
 def batch_norm_backward(
     call: Call, grad: Operand, x: Operand, weight: Any, running_mean: Any, running_var: Any, save_mean: Any,
     save_invstd: Any, train: bool, eps: float, output_mask: Sequence[bool],
 ) -> Any:  # fmt: skip
-    require(train is True and x.dtype == save_mean.dtype == save_invstd.dtype, "statistics of another dtype")
-    if weight is None:
-        weight = call.op("expand", call.tensor(1.0, x.dtype.name), [x.shape[1]])
-    # The variance was kept as 1 / sqrt(variance + eps).
-    variance = call.op("sub", call.op("reciprocal", call.op("square", save_invstd)), float(eps))
-    variance = call.op("maximum", variance, 0.0)
-    made = call.op("batch_norm_backward", x, grad, save_mean, variance, weight, eps=float(eps))
-    return tuple(each if wanted else None for each, wanted in zip(made, output_mask, strict=True))
+    given, channels = x.dtype.name, x.shape[1]
+    of_weight = given if weight is None else weight.dtype.name
+    grad, x = call.cast(grad, "f32"), call.cast(x, "f32")
+    weight = call.op("expand", call.tensor(1.0, "f32"), [channels]) if weight is None else call.cast(weight, "f32")
+    mean = call.cast(save_mean if train else running_mean, "f32")
+    if train:
+        # The variance was kept as 1 / sqrt(variance + eps).
+        inverse = call.cast(save_invstd, "f32")
+        variance = call.op("sub", call.op("reciprocal", call.op("square", inverse)), float(eps))
+        variance = call.op("maximum", variance, 0.0)
+        made = call.op("batch_norm_backward", x, grad, mean, variance, weight, eps=float(eps))
+    else:  # the statistics are constants
+        along, others = [channels, *[1] * (x.ndim - 2)], [0, *range(2, x.ndim)]
+        inverse = call.op("rsqrt", call.op("add", call.cast(running_var, "f32"), float(eps)))
+        scale, shift, factor = (call.op("reshape", v, along) for v in (inverse, mean, call.op("mul", inverse, weight)))
+        standard = call.op("mul", call.op("sub", x, shift), scale)
+        dw = call.op("sum", call.op("mul", grad, standard), others) if output_mask[1] else None
+        made = call.op("mul", grad, factor), dw, call.op("sum", grad, others)
+    dtypes = (given, of_weight, of_weight)
+    return tuple(
+        call.cast(each, dtype) if wanted else None
+        for each, dtype, wanted in zip(made, dtypes, output_mask, strict=True)
+    )
+
+
+@converter("hardshrink_backward.default", "softshrink_backward.default")
+def shrink_backward(call: Call, grad: Operand, x: Operand, lambd: float) -> Operand:
+    return call.pointwise([grad, x], "x1 >= -s0 && x1 <= s0 ? 0.0 : x0", [float(lambd)])
 
 
 def _pool_backward(call: Call, op: str, grad: Operand, x: Operand, rank: int, average: bool, **window: Any) -> Operand:
