@@ -22,9 +22,10 @@ constexpr double kNearLoss = 1.15;      // a way of cutting the batch that is no
 constexpr double kUnpromising = 1.6;    // times the plan's, by costs: a uniform layout is not tried
 constexpr double kMostRescued = 1.5;  // times what was chosen, by costs: an implementation is not tried among siblings
 constexpr int kMostAssigned = 12, kMostSiblings = 6;
-constexpr double kMostOfARun = 0.8;  // what a chore may take, in parts of the plan's run
+constexpr double kMostOfARun = 0.6;  // what a chore may take, in parts of the plan's run
 constexpr double kAlwaysMs = 2;      // or that much
-constexpr double kWorkInARun = 0.5;  // what chores of one run take together, in parts of it
+constexpr double kWorkInARun = 0.3;  // what chores of one run take together, in parts of it
+constexpr int kUndisturbed = 2;      // of three runs, by challengers and chores: medians stay the plan's own
 constexpr double kLeaveEarly = 0.1;  // of the plan's run: so much less than twice its time is too much already
 constexpr size_t kRecordsAtATime = 8;
 constexpr double kNews = 0.1;  // a time that differs by less is not recorded again
@@ -95,13 +96,14 @@ void Plan::Live::run(const Go& go) {
   }
   plan_.context_->note_live_run();
   const BodyRef own = plan_.body();
-  if (challenger_ && challenger_->body && challengers_turn_ && expected_regret(*challenger_) <= credit()) {
-    challengers_turn_ = false;
+  if (challenger_ && challenger_->body && undisturbed_ >= kUndisturbed && expected_regret(*challenger_) <= credit()) {
+    undisturbed_ = 0;
     run_challenger(go, *own);
-  } else {
-    challengers_turn_ = true;
-    run_own(go, *own);
+    return;
   }
+  run_own(go, *own);
+  if (++undisturbed_ <= kUndisturbed || (challenger_ && challenger_->body)) return;
+  undisturbed_ = 0;
   try {
     work();
   } catch (const Error&) {  // no memory for a challenger, say: what runs goes on
@@ -347,7 +349,6 @@ bool Plan::Live::challenge(Field& field, const std::string& name, Assignment ass
   challenger_->field = &field;
   challenger_->name = name;
   challenger_->assignment = std::move(assignment);
-  challengers_turn_ = true;
   add_chores(*field.variant, challenger_->assignment);
   if (const Variant* rest = field.variant->rest.get()) add_chores(*rest, rest->assignment);
   add_chore(&build_ms_, 1, [this] { build_challenger(); });

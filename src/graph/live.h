@@ -3,15 +3,15 @@
 // A plan that was made without measuring runs at once.  From then on each step of its runs is timed where it stands,
 // which costs nothing, and layouts are assigned again by those times (graph/lessons.h).  What comes out, each uniform
 // layout, programs with other implementations of the same layouts, and other ways of cutting a batch challenge the
-// plan, one after the other: the two run in turns until one is clearly faster, or a number of turns is over.  The
+// plan, one after the other: a challenger has every third run, until one is clearly faster, or its turns are over.  The
 // plan's program stays unless the challenger was faster by kGain.  When nothing is left to try, the program that the
 // plan began with challenges once more, so that no plan ends slower than it began.
 //
 // What is spent is bounded.  Preparing kernels, packing weights and assigning layouts is cut into chores, done between
-// the end of a run and its return; the time of these, and what runs of challengers take longer than the plan's own, is
-// at most kShare of the time that the plan has run, or of kAdvanceMs where that is more: what is found early serves all
-// runs that follow.  A chore that would take about as long as a run is not begun.  A challenger's run that will take
-// over twice the plan's time is left, and the plan's program runs instead.
+// the end of every third run and its return; the time of these, and what runs of challengers take longer than the
+// plan's own, is at most kShare of the time that the plan has run, or of kAdvanceMs where that is more: what is found
+// early serves all runs that follow.  A chore that would take about as long as a run is not begun.  A challenger's run
+// that will take over twice the plan's time is left, and the plan's program runs instead.
 //
 // Of several threads that run the plan at the same time one takes part; the others run the plan's present program.
 // What was found is kept on disk whenever the program changes, and each step's time in the cost database.
@@ -116,7 +116,7 @@ class Plan::Live {
   Assignment own_, first_;  // of the plan's program: now, in the beginning (of fields_[0])
   StepTimes own_times_;
   std::unique_ptr<Challenger> challenger_;
-  bool challengers_turn_ = false;
+  int undisturbed_ = 0;  // runs of the plan's program alone since the last other
   std::deque<Idea> ideas_;
   std::deque<Chore> chores_;
   int assigned_ = 0, siblings_ = 0;        // how often that was tried
