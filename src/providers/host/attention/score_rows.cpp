@@ -23,30 +23,29 @@ PL_INLINE float joined(float* lanes) {
 // A lower number, but for -infinity, counts as this in a mask: in units of ln 2 it would overflow, and keys that all
 // have the lowest number of f32 would no longer count alike.
 constexpr float kLowestOfMask = -2.35e38f;
+// Two passes over a row that lies in the nearest cache: of comparisons of Lanes compilers make sixteen scalars, and of a
+// loop that keeps the largest too.
 template <bool Hides>
 PL_VECTORISED float masked_largest(const float* mask, float* x, int64_t n, float largest) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    const float added = mask[i];
+    if constexpr (Hides) {
+      x[i] = added != 0.0f ? x[i] : -math::kInfinity;
+    } else {
+      const float limited = added < kLowestOfMask ? kLowestOfMask : added;
+      x[i] += kPerLn2 * (added == -math::kInfinity ? added : limited);
+    }
+  }
   alignas(64) float lanes[kLanes];
   Lanes most = Lanes{} + largest;
-  const Lanes nothing = Lanes{} - math::kInfinity, lowest = Lanes{} + kLowestOfMask;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    Lanes here = lanes_at(x + i);
-    const Lanes added = lanes_at(mask + i);
-    if constexpr (Hides)
-      here = added != Lanes{} ? here : nothing;
-    else
-      here = here + kPerLn2 * (added < lowest && added != nothing ? lowest : added);
-    lanes_at(x + i) = here;
+    const Lanes& here = lanes_at(x + i);
     most = here > most ? here : most;
   }
   lanes_at(lanes) = most;
-  for (; i < n; ++i) {
-    if constexpr (Hides)
-      x[i] = mask[i] != 0.0f ? x[i] : -math::kInfinity;
-    else
-      x[i] += kPerLn2 * (mask[i] < kLowestOfMask && mask[i] != -math::kInfinity ? kLowestOfMask : mask[i]);
-    lanes[0] = larger(x[i], lanes[0]);
-  }
+  for (; i < n; ++i) lanes[0] = larger(x[i], lanes[0]);
   return joined<false>(lanes);
 }
 
