@@ -1,6 +1,6 @@
 # One word each, on a fresh Debian 12 or newer:
-#   make demo | build | test | test-all | test-intel | test-aarch64 | sanitize | warnings | wheel | bench | lint |
-#   docs | clean
+#   make demo | build | test | test-all | test-kernels | test-networks | test-sizes | test-intel | test-aarch64 |
+#   sanitize | warnings | wheel | bench | lint | docs | clean
 # and `make check T=NAME`: one test, of tests/c or tests/, after an edit. docs/testing.md says what runs where.
 # Everything is set up in .venv and build/make; system packages come by apt where it can be used (tools/system-packages).
 PYTHON ?= python3
@@ -12,7 +12,7 @@ CMAKE_HERE = -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja -DPython_EXECUTABLE=$(C
 # pytest's processes: each uses all cores in what it computes, so a few are enough.
 WORKERS ?= $(shell n=$$(nproc); echo $$((n < 4 ? n : 4)))
 # Tests share the cores: threads that wait for work leave them to each other.
-test test-all test-intel sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
+test test-all test-kernels test-networks test-sizes test-intel sanitize-address sanitize-thread: export OMP_WAIT_POLICY ?= passive
 
 # What the library and the package are made of: a change in any of it makes the next command rebuild. The tests are
 # built apart from it, so that who wants the package alone does not wait for them.
@@ -25,15 +25,29 @@ SOURCES := $(shell find src kernels pylayout cmake -type f ! -name '*.so*' ! -na
 demo: build
 	$(BIN)/pylayout profile resnet50 --report report.html
 
-# `test` leaves out what is marked slow: cases that go through whole tuning spaces, and large networks. `test-all` has them.
-test: CTEST_FILTER := --label-exclude slow
-test: PYTEST_FILTER := -m "not slow and not exhaustive"
+# `test` leaves out what is marked slow. `test-all` has it too, in three parts, which CI runs one at a time.
 # What takes more than five minutes is run by name: pytest -m exhaustive.
-test-all: PYTEST_FILTER := -m "not exhaustive"
-test test-all: tests
+.PHONY: test-kernels test-networks test-sizes
+CTEST = $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+PYTEST = PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal
+test: tests
 	@rc=0; \
-	$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(CTEST_FILTER) || rc=1; \
-	PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal $(PYTEST_FILTER) || rc=1; \
+	$(CTEST) --label-exclude slow || rc=1; \
+	$(PYTEST) -m "not slow and not exhaustive" || rc=1; \
+	exit $$rc
+# C tests: whole tuning spaces, every matrix unit.
+test-kernels: tests
+	@$(CTEST) --label-regex slow
+# Python tests: large networks.
+test-networks: tests
+	@$(PYTEST) -m slow --ignore tests/test_real_sizes.py
+# Every candidate, on the draw of the day of cases at real sizes.
+test-sizes: tests
+	@$(PYTEST) -m slow tests/test_real_sizes.py
+test-all: tests
+	@rc=0; \
+	$(CTEST) || rc=1; \
+	$(PYTEST) -m "not exhaustive" || rc=1; \
 	exit $$rc
 
 # After an edit: builds what one test needs and runs it.

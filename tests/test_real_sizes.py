@@ -36,6 +36,7 @@ def explain(failures: list[dict]) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(0 if CHECKS else 600)
 @pytest.mark.parametrize("sources", ["networks", "random"])
 def test_todays_cases(device: str, sources: str) -> None:

@@ -1,5 +1,8 @@
 # After a test program is built: writes OUT, which ctest includes, with a test for each case that PROGRAM lists.
 # EMULATOR runs programs of another processor. OCLGRIND: whether opencl_races runs in Oclgrind, by a test of its own.
+# Cases of slow_cases.txt get the label `slow`: `make test-kernels` runs them, not `make test`.
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/slow_cases.txt" slow REGEX "^[^#]")
+list(JOIN slow "|" slow)
 execute_process(COMMAND ${EMULATOR} "${PROGRAM}" --list OUTPUT_VARIABLE listed RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} --list ended with ${status}")
@@ -11,10 +14,10 @@ foreach(case IN LISTS cases)
     continue()  # the values that it compares others compare on ordinary runtimes
   endif()
   set(properties TIMEOUT 300 SKIP_RETURN_CODE 77)
-  if(case MATCHES "^opencl_points_|^opencl_m|^opencl_conv")  # many kernels to build: begun first, they end with the others
+  if(case MATCHES "^opencl_conv|${slow}")  # many kernels to build: begun first, they end with the others
     set(properties TIMEOUT 900 COST 1000 SKIP_RETURN_CODE 77)
   endif()
-  if(case MATCHES "^opencl_points_")  # whole tuning spaces: `make test-all`
+  if(case MATCHES "${slow}")
     list(APPEND properties LABELS slow)
   endif()
   if(EMULATOR)

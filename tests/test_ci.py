@@ -1,0 +1,49 @@
+"""What CI leaves to other days: each part has its day, and each rule of what is slow names something."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+import ci_page  # noqa: E402
+from ci_parts import PARTS, due  # noqa: E402
+
+TARGETS = [part.target for part in PARTS]
+
+
+def test_each_part_has_its_day() -> None:
+    days = [due([], day) for day in range(700_000, 700_000 + len(PARTS))]
+    assert sorted(target for day in days for target in day) == sorted(TARGETS)
+
+
+def test_what_changed_runs_on_any_day() -> None:
+    for day in range(len(PARTS)):
+        assert set(due(["test-kernels"], day)) == {"test-kernels", TARGETS[day]}
+    assert due(["test-kernels"], 1, "all") == TARGETS
+    assert due(["test-kernels"], 1, "test-sizes") == ["test-sizes"]
+    with pytest.raises(ValueError, match="CI_PARTS names nothing, expected all or some of test-kernels"):
+        due([], 1, "nothing")
+
+
+@pytest.mark.parametrize("part", PARTS, ids=TARGETS)
+def test_a_part_is_a_target_and_covers_files(part) -> None:
+    rules = re.findall(r"^([a-z- ]+):(?!=)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    assert part.target in " ".join(rules).split()
+    for path in part.paths:
+        assert any(ROOT.glob(path)), f"{part.target}: there is no {path}"
+
+
+def test_every_slow_test_is_in_a_part() -> None:
+    """Cases of tests/c by their patterns, each of which names one; Python tests by their mark."""
+    cases = ci_page.c_cases()
+    for pattern in ci_page.slow_patterns():
+        assert any(re.search(pattern, case) for case in cases), f"slow_cases.txt: no case is {pattern}"
+    assert ci_page.marked("slow").keys() >= {"tests/test_real_sizes.py", "tests/test_real_networks.py"}
+    for path in (ROOT / "tests").rglob("test_*.py"):  # the page lists marks of functions
+        assert not re.search(r"^pytestmark = .*(slow|exhaustive)", path.read_text("utf-8"), re.MULTILINE), path

@@ -1,0 +1,79 @@
+"""Write docs/reference/ci.md, what runs where, from tools/ci_parts.py and the marks of the tests.
+
+python tools/ci_page.py           writes it
+python tools/ci_page.py --check   fails if it is not current
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+from ci_parts import PARTS
+from generated import write_or_check
+
+ROOT = Path(__file__).parent.parent
+PATH = ROOT / "docs" / "reference" / "ci.md"
+
+HEAD = """# What CI runs
+
+Made by `tools/ci_page.py` from `tools/ci_parts.py`, `tests/c/support/slow_cases.txt` and the marks of the tests: do not
+edit.
+
+`.ci/run` builds everything, makes the site of `docs/` and runs `make test` each time. Of the parts below it runs those
+that cover what changed since `CI_BASE` (else since the branch left `origin/main`), and one a day, in turns: each runs
+at least every {days} days. `CI_PARTS=all .ci/run` runs all of them, `CI_PARTS="{first}" .ci/run` those named.
+"""
+
+
+def c_cases() -> list[str]:
+    """FILE.CASE of every case of tests/c."""
+    found = []
+    for path in sorted((ROOT / "tests" / "c").glob("test_*.c*")):
+        name = path.stem.removeprefix("test_")
+        found += [f"{name}.{case}" for case in re.findall(r'^TEST\("(\w+)"\)', path.read_text("utf-8"), re.MULTILINE)]
+    return found
+
+
+def slow_patterns() -> list[str]:
+    text = (ROOT / "tests" / "c" / "support" / "slow_cases.txt").read_text("utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def marked(mark: str) -> dict[str, list[str]]:
+    """By file: the functions of tests/ whose decorators hold pytest.mark.MARK, for all or some of their parameters."""
+    found: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = path.read_text("utf-8")
+        for node in ast.parse(text).body:
+            decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+            uses = [ast.unparse(each) for each in decorators if f"mark.{mark}" in ast.unparse(each)]
+            if uses:
+                some = all(use.startswith("pytest.mark.parametrize") for use in uses)
+                names = found.setdefault(path.relative_to(ROOT).as_posix(), [])
+                names.append(node.name + (" (some of its cases)" if some else ""))
+    return found
+
+
+def page() -> str:
+    lines = [HEAD.format(days=len(PARTS), first=PARTS[0].target)]
+    lines += ["| part | covers | runs where these changed |", "|---|---|---|"]
+    lines += [f"| `make {p.target}` | {p.covers} | {', '.join(f'`{path}`' for path in p.paths)} |" for p in PARTS]
+    cases = c_cases()
+    slow = [case for case in cases if any(re.search(pattern, case) for pattern in slow_patterns())]
+    lines += ["", f"## Slow cases of tests/c: {len(slow)} of {len(cases)}", "", "In `make test-kernels`.", ""]
+    lines += [f"- `{case}`" for case in slow]
+    marks = {
+        "slow": "In `make test-networks` and `make test-sizes`.",
+        "exhaustive": "By hand: `pytest -m exhaustive`.",
+    }
+    for mark, where in marks.items():
+        lines += ["", f"## Python tests marked {mark}", "", where, "", "| file | tests |", "|---|---|"]
+        lines += [f"| `{path}` | {', '.join(names)} |" for path, names in marked(mark).items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(write_or_check({PATH: page()}, "ci_page.py"))

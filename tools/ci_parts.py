@@ -1,0 +1,105 @@
+"""The parts of CI that not every run of .ci/run takes: those that cover what changed, and one a day, in turns.
+
+python tools/ci_parts.py BASE      prints the make targets that are due, a line each; BASE "": not known
+CI_PARTS=all, or names: those parts instead ("test-kernels sanitize-address")
+
+tools/ci_page.py writes the table of them.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Part:
+    """A make target. `paths`: it runs where something below one of them changed (git's pathspecs)."""
+
+    target: str
+    covers: str
+    paths: tuple[str, ...]
+
+
+# Each day has the next of them, so a place in this list is a day.
+PARTS = (
+    Part(
+        "test-kernels",
+        "the slow C tests: whole tuning spaces, every matrix unit, races",
+        ("kernels", "src/providers/opencl", "tests/c/*opencl*", "tests/c/candidates.h", "tests/c/kernels"),
+    ),
+    Part(
+        "sanitize-address",
+        "the C tests with AddressSanitizer and UndefinedBehaviorSanitizer",
+        ("src/abi", "examples/*.c", "tests/c/support"),
+    ),
+    Part(
+        "test-networks",
+        "the slow Python tests: large networks, each layout, each device",
+        (
+            "pylayout/onnx",
+            "pylayout/torch/convert",
+            "tests/test_real_networks.py",
+            "tests/test_networks.py",
+            "tests/torch",
+        ),
+    ),
+    Part(
+        "test-intel",
+        "the OpenCL tests of what processors are offered, the program cache's, and real sizes, on Intel's runtime",
+        ("src/providers/opencl/runtime", "src/compiler", "tests/test_program_cache.py"),
+    ),
+    Part(
+        "sanitize-thread",
+        "the C tests that start threads with ThreadSanitizer",
+        ("src/core",),
+    ),
+    Part(
+        "test-sizes",
+        "every candidate, on cases at the sizes of networks that are drawn anew each day",
+        ("src/providers/host", "src/providers/onednn", "pylayout/verify", "tests/test_real_sizes.py"),
+    ),
+)
+
+
+def due(changed: list[str], day: int, asked: str = "") -> list[str]:
+    """Targets of the parts that `changed` names, and of the day's; where some are asked for, those and no others."""
+    targets = [part.target for part in PARTS]
+    if asked:
+        wanted = targets if asked == "all" else asked.split()
+        unknown = sorted(set(wanted) - set(targets))
+        if unknown:
+            raise ValueError(f"CI_PARTS names {', '.join(unknown)}, expected all or some of {', '.join(targets)}")
+        return wanted
+    today = targets[day % len(targets)]
+    return [target for target in targets if target in changed or target == today]
+
+
+def changed_since(base: str) -> list[str]:
+    """Targets of the parts of which a path differs between the commits `base` and HEAD."""
+    return [
+        part.target
+        for part in PARTS
+        if subprocess.run(["git", "diff", "--quiet", base, "HEAD", "--", *part.paths], cwd=ROOT, check=False).returncode
+    ]
+
+
+def main() -> int:
+    base = sys.argv[1] if len(sys.argv) > 1 else ""
+    try:
+        days = datetime.datetime.now(datetime.timezone.utc).date().toordinal()
+        print("\n".join(due(changed_since(base) if base else [], days, os.environ.get("CI_PARTS", ""))))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
