@@ -120,6 +120,9 @@ class Catalog {
   // `prepare_seconds`: as MeasureLimits::seconds.
   void measure(Entry& entry, const std::vector<size_t>& ways, const MeasureOptions& options,
                double prepare_seconds = INFINITY);
+  // Holds a way's result against the others', without timing it.  False if it cannot be used: it failed, or it is
+  // wrong.
+  bool compare(Entry& entry, Way& way);
   // The key under which the database keeps that the space of an op was searched.
   static constexpr const char* kSearched = "searched";
 

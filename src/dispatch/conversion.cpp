@@ -20,7 +20,9 @@ Conversion Conversions::plan(const TensorDesc& from, Device& source, const Tenso
   const auto add_reorder = [&](Conversion& path, const TensorDesc& before, const TensorDesc& after, Device& device) {
     const EntryRef entry = catalog_.reorder(before, after, device, threads);
     if (!entry) return true;
-    catalog_.measure(*entry, tuning, {0.03});
+    MeasureLimits limits;
+    limits.op_seconds = 0.03;
+    catalog_.measure(*entry, tuning, limits);
     const auto ms = catalog_.best_ms(*entry);
     if (!ms) return false;
     path.steps.push_back({ConversionStep::Kind::reorder, entry, &device, after, *ms});

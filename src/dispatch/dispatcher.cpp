@@ -392,7 +392,9 @@ void Dispatcher::tune(const Schema& schema, const CallRef& call, const std::vect
   if (schema.view) return;
   Device& home = home_of(schema, *call, inputs);
   const EntryRef entry = catalog_.entry(as_asked(op, call->policy), home);
-  catalog_.measure(*entry, Tuning::full, {seconds});
+  MeasureLimits limits;
+  limits.op_seconds = seconds;
+  catalog_.measure(*entry, Tuning::full, limits);
   pl::tune(catalog_, context_.costs(), {entry}, {seconds, nullptr, context_.interrupt()});
   forget_decisions();
 }

@@ -290,6 +290,7 @@ class Measurement {
 
   void run() {
     run_untimed();
+    if (options_.untimed) return;
     began_ = Clock::now();
     take_first_samples();
     race();

@@ -47,6 +47,7 @@ struct MeasureOptions {
   // Inputs that come from far away in a program: by the time a layer runs again, the weights of the others have pushed
   // its own out of the caches.  Large ones are evicted before each run; other inputs were written just before.
   std::vector<bool> constants;
+  bool untimed = false;        // results are compared, and nothing is timed
   int rounds = 9;              // for those still in the race
   int final_rounds = 16;       // more, for those close to the best
   double seconds = 0.15;       // for one op; at least three rounds are made within three times of it

@@ -360,14 +360,26 @@ void Plan::Live::add_chores(const Variant& variant, const Assignment& assignment
   const Graph& graph = variant.graph;
   const std::vector<NodeStates>& nodes = variant.nodes;
   Catalog& catalog = plan_.context_->catalog();
-  std::set<const Way*> prepared;
+  std::set<const Way*> prepared, used;  // used: by the plan, whose results are what they are
+  const std::vector<NodeStates>& own = fields_[own_field_]->variant->nodes;
+  for (size_t n = 0; n < own.size(); ++n) used.insert(own[n].states[size_t(own_.states[n])].way);
   const auto prepare = [&](const EntryRef& entry, Way* way) {
+    bool made = false, compared = false;
     {
       std::lock_guard<std::mutex> guard(entry->lock);
-      if (way->kernel || !prepared.insert(way).second) return;
+      if (!prepared.insert(way).second) return;
+      made = way->kernel != nullptr;
+      compared = way->agrees || used.count(way);
     }
-    add_chore(&kernel_ms_, 1, [this, &catalog, entry, way] {
-      if (!catalog.kernel(*entry, *way)) give_up();
+    if (!made)
+      add_chore(&kernel_ms_, 1, [this, &catalog, entry, way] {
+        if (!catalog.kernel(*entry, *way)) give_up();
+      });
+    if (compared) return;
+    double megabytes = 0;
+    for (const TensorDesc& desc : way->candidate.inputs) megabytes += desc.present ? double(desc.size_bytes()) : 0;
+    add_chore(&compare_ms_, 0.1 + megabytes / kMegabyte, [this, &catalog, entry, way] {
+      if (!catalog.compare(*entry, *way)) give_up();
     });
   };
   for (size_t n = 0; n < nodes.size(); ++n) {

@@ -7,11 +7,14 @@
 // plan's program stays unless the challenger was faster by kGain.  When nothing is left to try, the program that the
 // plan began with challenges once more, so that no plan ends slower than it began.
 //
-// What is spent is bounded.  Preparing kernels, packing weights and assigning layouts is cut into chores, done between
-// the end of every third run and its return; the time of these, and what runs of challengers take longer than the
-// plan's own, is at most kShare of the time that the plan has run, or of kAdvanceMs where that is more: what is found
-// early serves all runs that follow.  A chore that would take about as long as a run is not begun.  A challenger's run
-// that will take over twice the plan's time is left, and the plan's program runs instead.
+// Before a challenger runs, the result of each kernel that is new with it is held against the others' on sample values
+// (dispatch/agreement.h): one that stands against them is not used, and the challenger is given up.
+//
+// What is spent is bounded.  Preparing kernels, comparing, packing weights and assigning layouts is cut into chores,
+// done between the end of every third run and its return; the time of these, and what runs of challengers take longer
+// than the plan's own, is at most kShare of the time that the plan has run, or of kAdvanceMs where that is more: what
+// is found early serves all runs that follow.  A chore that would take about as long as a run is not begun.  A
+// challenger's run that will take over twice the plan's time is left, and the plan's program runs instead.
 //
 // Of several threads that run the plan at the same time one takes part; the others run the plan's present program.
 // What was found is kept on disk whenever the program changes, and each step's time in the cost database.
@@ -123,8 +126,8 @@ class Plan::Live {
   std::map<const Way*, double> recorded_;  // times within programs, as the cost database has them
   int64_t runs_ = 0, won_ = 0;
   double ran_ms_ = 0;
-  double kernel_ms_ = 2, pack_ms_ = 1, build_ms_ = 3, assign_ms_ = 5, list_ms_ = 50,
-         record_ms_ = 1;  // what chores take
+  // What chores take.
+  double kernel_ms_ = 2, compare_ms_ = 2, pack_ms_ = 1, build_ms_ = 3, assign_ms_ = 5, list_ms_ = 50, record_ms_ = 1;
   std::atomic<double> spent_ms_{0};
   std::atomic<int64_t> tried_{0};
   std::atomic<bool> settled_{false}, pinned_{false};

@@ -257,6 +257,31 @@ TEST("a_plan_explains_it") {
         std::string::npos);
 }
 
+// A fast one that is wrong would win among the runs of a plan, and its results would be the caller's.
+TEST("no_live_run_shows_it") {
+  offers = {{"NCHW", Fault::none, 60}, {"NHWC", Fault::last_channel, 1}, {"nChw16c", Fault::none, 60}};
+  const auto context = context_in("/proc/none");
+  Graph graph;
+  const TensorDesc desc = TensorDesc::dense(DType::f32, {2, 35, 24, 24});
+  const ValueId x = graph.input("x", desc);
+  graph.output(graph.add(*find_schema("test_negated"), {}, {x})[0], "y", std::nullopt);
+  PlanOptions options;
+  options.device = "cpu";
+  const auto plan = Plan::compile(context, graph, options);
+  const TensorRef input = Tensor::allocate(context->device("cpu"), desc);
+  std::vector<float> values(size_t(desc.elements()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 1.0f + float(i % 7);
+  context->write(input, values.data(), desc.size_bytes());
+  for (int i = 0; i < 5000 && !plan->settled(); ++i) {
+    const TensorRef output = plan->run({input})[0];
+    std::vector<float> found(values.size());
+    context->read(output, found.data(), desc.size_bytes());
+    for (size_t k = 0; k < values.size(); ++k) REQUIRE(found[k] == -values[k]);
+  }
+  CHECK(plan->settled());
+  CHECK(plan->explain().find("not used: negating/way1 NHWC: wrong") != std::string::npos);
+}
+
 // Threads that measure one op, ask what was refused, and run a plan in whose runs others compete.
 TEST("threads") {
   offers = {{"NCHW", Fault::none}, {"NHWC", Fault::last_channel}, {"nChw16c", Fault::none}, {"NCHW", Fault::none}};
