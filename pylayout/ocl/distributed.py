@@ -31,6 +31,11 @@ _METHODS = {
     "reduce_scatter_single": "_reduce_scatter_base",
     "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
 }  # fmt: skip
+# Of several tensors at once: gloo's of one, which is called for each.
+_OF_EACH = {
+    "allgather_into_tensor_coalesced": "_allgather_base",
+    "reduce_scatter_tensor_coalesced": "_reduce_scatter_base",
+}
 
 
 def register() -> None:
@@ -60,7 +65,26 @@ class _Group:
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg]
+        self._name = self._description = ""
         self._gloo: Any = distributed.ProcessGroupGloo(store, rank, size, timeout)
+
+    # What PyTorch keeps with the backends of a group, which this one has none of.
+    @property
+    def group_name(self) -> str:
+        return self._name
+
+    def _set_group_name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def group_desc(self) -> str:
+        return self._description
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    def getGroupName(self) -> str:
+        return self._name
 
     def barrier(self, opts: Any = None) -> Any:
         return self._gloo.barrier() if opts is None else self._gloo.barrier(opts)
@@ -87,11 +111,16 @@ def _through(name: str, inner: str) -> Any:
                 return copies[-1][1]
             return [moved(each) for each in value] if isinstance(value, (list, tuple)) else value
 
-        method = getattr(self._gloo, inner)
-        work = method(*map(moved, arguments), **{key: moved(value) for key, value in keywords.items()})
-        if not copies:
-            return work
-        work.wait()
+        given, named = [*map(moved, arguments)], {key: moved(value) for key, value in keywords.items()}
+        if inner in _OF_EACH:
+            method = getattr(self._gloo, _OF_EACH[inner])
+            for result, source in zip(*given[:2], strict=True):
+                method(result, source, *given[2:], **named).wait()
+        else:
+            work = getattr(self._gloo, inner)(*given, **named)
+            if not copies:
+                return work
+            work.wait()
         if name != "send":
             with torch.no_grad():
                 for there, here in copies:

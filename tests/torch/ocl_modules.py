@@ -1,6 +1,6 @@
 """PyTorch's own samples of modules (`module_db`) and optimizers (`optim_db`) on ocl, held against the CPU.
 
-python tests/torch/ocl_modules.py [--optimizers] [--list] [NAME ...]
+python tests/torch/ocl_modules.py [--optimizers] [--dtype float16] [--list] [--json FILE] [--shard 0/4] [NAME ...]
 
 prints what is wrong; with --list also which ran on the device alone, and which ops of the others ran on the CPU.
 """
@@ -10,21 +10,18 @@ from __future__ import annotations
 import argparse
 import copy
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from ocl_opinfo import on_device
-from opinfo import _floating
+from ocl_opinfo import described, on_device, options, report, shard, start, survey
+from opinfo import TOLERANCES, _floating
 from torch.testing._internal.common_modules import module_db
 from torch.testing._internal.common_optimizers import optim_db
 from torch.utils._pytree import tree_map
 
-import pylayout.ocl
-
-# What draws random numbers gives others on another device.
-RANDOM = {"Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "RReLU"}
+# What draws random numbers gives others on another device: shapes and dtypes are compared.
+DRAWN = {"Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "RReLU"}
 STEPS = 4
 IN_BFLOAT16 = {"Muon"}  # whose steps are only as close
 
@@ -36,8 +33,8 @@ def _on_host(value: Any) -> Any:
 # ---- modules ----
 
 
-def modules() -> list[Any]:
-    return [info for info in module_db if torch.float32 in info.dtypes]
+def modules(dtype: torch.dtype = torch.float32) -> list[Any]:
+    return [info for info in module_db if dtype in info.dtypes]
 
 
 def _outcome(module: Any, forward: Any, training: bool) -> tuple[Any, Any]:
@@ -56,31 +53,37 @@ def _outcome(module: Any, forward: Any, training: bool) -> tuple[Any, Any]:
     return outputs, torch.autograd.grad(loss, leaves, allow_unused=True)
 
 
-def wrong_module(info: Any, samples: int = 100) -> Iterator[str]:
+def wrong_module(info: Any, samples: int = 100, dtype: torch.dtype = torch.float32) -> Iterator[str]:
     """What differs from the CPU, in words, sample by sample."""
+    relative, absolute = (10 * each for each in TOLERANCES[dtype])
     for training in (False, True):
-        if training and info.module_cls.__name__ in RANDOM:
-            continue
         torch.manual_seed(1)
-        given = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training)
+        given = info.module_inputs_func(info, device="cpu", dtype=dtype, requires_grad=True, training=training)
         for number, sample in enumerate(given[:samples]):
             made = sample.constructor_input
             torch.manual_seed(2)
             here = info.module_cls(*made.args, **made.kwargs)
-            if sample.forward_input is None or info.is_lazy:
+            forward = sample.forward_input
+            if forward is None:
                 continue
-            forward = copy.copy(sample.forward_input)
-            there = copy.deepcopy(here).to("ocl:0")
-            moved = copy.copy(forward)
-            moved.args, moved.kwargs = on_device((forward.args, forward.kwargs))
             try:
+                if info.is_lazy:  # its parameters are made by the first call
+                    here(*forward.args, **forward.kwargs)
+                here = here.to(dtype)
+                there = copy.deepcopy(here).to("ocl:0")
+                moved = copy.copy(forward)
+                moved.args, moved.kwargs = on_device((forward.args, forward.kwargs))
                 expected = _on_host(_outcome(here, forward, training))
             except Exception:  # what the CPU refuses is not asked
                 continue
             try:
                 found = _on_host(_outcome(there, moved, training))
-                torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4, equal_nan=True)
-                torch.testing.assert_close(_on_host(there.state_dict()), here.state_dict(), rtol=1e-3, atol=1e-4)
+                if training and info.module_cls.__name__ in DRAWN:
+                    found, expected = (tree_map(described, each) for each in (found, expected))
+                torch.testing.assert_close(found, expected, rtol=relative, atol=absolute, equal_nan=True)
+                torch.testing.assert_close(
+                    _on_host(there.state_dict()), here.state_dict(), rtol=relative, atol=absolute
+                )
             except Exception as error:
                 text = " | ".join(str(error).split("\n"))[:400]
                 yield f"{info.name}, training {training}, sample {number}: {type(error).__name__}: {text}"
@@ -139,35 +142,21 @@ def wrong_optimizer(info: Any) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("names", nargs="*")
+    parser = options(argparse.ArgumentParser(description=__doc__.split("\n", 1)[0]))
     parser.add_argument("--optimizers", action="store_true")
-    parser.add_argument("--list", action="store_true")
     given = parser.parse_args()
-    warnings.filterwarnings("ignore")
-    pylayout.ocl.load()
-    torch.ocl.set_fallback("silent")
-    wrong = wrong_optimizer if given.optimizers else wrong_module
-    infos = optimizers() if given.optimizers else modules()
+    dtype = start(given)
 
     def name_of(info: Any) -> str:
         return str(info.optim_cls.__name__ if given.optimizers else info.name)
 
+    infos = optimizers() if given.optimizers else modules(dtype)
     chosen = [info for info in infos if not given.names or name_of(info) in given.names]
-    count = alone = 0
-    for info in chosen:
-        torch.ocl.clear_fallbacks()
-        texts = [*wrong(info)]
-        for text in texts:
-            print(text, flush=True)
-        count += len(texts)
-        left = torch.ocl.fallbacks()
-        alone += not left and not texts
-        if given.list:
-            there = ", ".join(f"{each.op} ({each.reason})" for each in left) or "ocl"
-            print(f"# {name_of(info)}: {there}", flush=True)
-    print(f"{len(chosen)} entries, {count} samples wrong; {alone} ran on the device alone")
-    sys.exit(count > 0)
+    entries = [
+        survey(name_of(info), wrong_optimizer(info) if given.optimizers else wrong_module(info, given.samples, dtype))
+        for info in shard(chosen, given)
+    ]
+    sys.exit(report(entries, given))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """PyTorch's own samples of its ops (`op_db`) on the device ocl, held against the CPU.
 
-python tests/torch/ocl_opinfo.py [--gradients] [--dtype float32] [--samples 4] [--list] [NAME ...]
+python tests/torch/ocl_opinfo.py [--gradients] [--dtype float32] [--samples 4] [--list] [--json FILE] [NAME ...]
 
 prints what is wrong; with --list also which ops ran on the device alone, and which ops of the others ran on the CPU.
 """
@@ -8,9 +8,11 @@ prints what is wrong; with --list also which ops ran on the device alone, and wh
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,12 +27,28 @@ OTHER = {
 }  # fmt: skip
 
 
+# What they give is drawn, by another generator than the CPU's: shapes and dtypes are compared.
+DRAWN = {
+    "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "multinomial", "nn.functional.alpha_dropout",
+    "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d",
+    "nn.functional.feature_alpha_dropout", "nn.functional.multi_head_attention_forward", "nn.functional.rrelu",
+    "nn.functional.scaled_dot_product_attention", "normal", "pca_lowrank", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "svd_lowrank", "torch.ops.aten._flash_attention_forward", "uniform",
+}  # fmt: skip
+
+
 def on_device(value: Any) -> Any:
-    """The same on ocl:0; tensors that want gradients are leaves there."""
+    """The same on ocl:0, a tensor that comes twice as one; tensors that want gradients are leaves there."""
+    known: dict[int, torch.Tensor] = {}
 
     def moved(each: Any) -> Any:
         if not isinstance(each, torch.Tensor):
             return each
+        if id(each) not in known:
+            known[id(each)] = there(each)
+        return known[id(each)]
+
+    def there(each: torch.Tensor) -> torch.Tensor:
         made = each.detach().to("ocl:0")
         if each.dim() and made.stride() != each.stride() and not torch._debug_has_internal_overlap(each):
             made = torch.empty_strided(each.shape, each.stride(), dtype=each.dtype, device="ocl:0").copy_(made)
@@ -53,6 +71,15 @@ def _outcome(op: Any, x: Any, arguments: Any, keywords: Any, gradients: bool) ->
     return torch.autograd.grad(loss, leaves, allow_unused=True)
 
 
+def described(value: Any) -> Any:
+    return torch.zeros_like(value) if isinstance(value, torch.Tensor) else value
+
+
+def is_fixed(sample: Any) -> bool:
+    """Whether an op that draws in training is asked not to."""
+    return sample.kwargs.get("training") is False or sample.kwargs.get("dropout_p") == 0.0
+
+
 def wrong(op: Any, dtype: torch.dtype = torch.float32, gradients: bool = False, samples: int = 4) -> Iterator[str]:
     """What differs from the CPU, in words, sample by sample."""
     relative, absolute = TOLERANCES.get(dtype, (1e-4, 1e-5))
@@ -72,6 +99,8 @@ def wrong(op: Any, dtype: torch.dtype = torch.float32, gradients: bool = False, 
         try:
             made = _outcome(op, *given, gradients)
             made = tree_map(lambda each: each.cpu() if isinstance(each, torch.Tensor) else each, made)
+            if op.name in DRAWN and not is_fixed(sample):
+                made, expected = (tree_map(described, each) for each in (made, expected))
             torch.testing.assert_close(made, expected, rtol=relative, atol=absolute, equal_nan=True)
         except Exception as error:
             text = " | ".join(str(error).split("\n"))[:400]
@@ -82,33 +111,62 @@ def asked(dtype: torch.dtype, gradients: bool) -> list[Any]:
     return [op for op in infos(dtype, gradients) if not {op.name, name_of(op)} & OTHER]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+def survey(name: str, texts: Iterator[str]) -> dict[str, Any]:
+    """Runs the samples of an entry: what is wrong of them, and which ops ran on the CPU, with reasons."""
+    torch.ocl.clear_fallbacks()
+    found = [*texts]
+    for text in found:
+        print(text, flush=True)
+    left = {each.op.removeprefix("aten::"): each.reason for each in torch.ocl.fallbacks()}
+    return {"name": name, "wrong": found, "cpu": left}
+
+
+def report(entries: list[dict[str, Any]], given: argparse.Namespace) -> bool:
+    """Prints what was found, and writes it where asked; whether something is wrong."""
+    if given.list:
+        for each in entries:
+            there = ", ".join(f"{op} ({reason})" for op, reason in each["cpu"].items()) or "ocl"
+            print(f"# {each['name']}: {there}")
+    if given.json:
+        Path(given.json).write_text(json.dumps(entries, indent=1) + "\n")
+    wrong = sum(len(each["wrong"]) for each in entries)
+    alone = sum(not each["wrong"] and not each["cpu"] for each in entries)
+    print(f"{len(entries)} entries, {wrong} samples wrong; {alone} ran on the device alone")
+    return wrong > 0
+
+
+def options(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--gradients", action="store_true")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--samples", type=int, default=4)
-    parser.add_argument("--list", action="store_true")
-    given = parser.parse_args()
+    parser.add_argument("--list", action="store_true", help="which ops ran on the CPU")
+    parser.add_argument("--json", help="a file for the same")
+    parser.add_argument("--shard", default="0/1", help="1/4: of the entries every fourth, from the second on")
+    return parser
+
+
+def start(given: argparse.Namespace) -> Any:
+    """The device, without warnings and measurements; the dtype asked for."""
     warnings.filterwarnings("ignore")
     pylayout.ocl.load()
+    pylayout.configure(tune="off")
     torch.ocl.set_fallback("silent")
-    dtype = getattr(torch, given.dtype)
+    return getattr(torch, given.dtype)
+
+
+def shard(entries: list[Any], given: argparse.Namespace) -> list[Any]:
+    first, count = map(int, given.shard.split("/"))
+    return entries[first::count]
+
+
+def main() -> None:
+    parser = options(argparse.ArgumentParser(description=__doc__.split("\n", 1)[0]))
+    parser.add_argument("--gradients", action="store_true")
+    given = parser.parse_args()
+    dtype = start(given)
     chosen = [op for op in asked(dtype, given.gradients) if not given.names or op.name in given.names]
-    count = alone = 0
-    for op in chosen:
-        torch.ocl.clear_fallbacks()
-        texts = [*wrong(op, dtype, given.gradients, given.samples)]
-        for text in texts:
-            print(text, flush=True)
-        count += len(texts)
-        left = torch.ocl.fallbacks()
-        alone += not left and not texts
-        if given.list:
-            there = ", ".join(f"{each.op} ({each.reason})" for each in left) or "ocl"
-            print(f"# {name_of(op)}: {there}", flush=True)
-    print(f"{len(chosen)} entries, {count} samples wrong; {alone} ran on the device alone")
-    sys.exit(count > 0)
+    entries = [survey(name_of(op), wrong(op, dtype, given.gradients, given.samples)) for op in shard(chosen, given)]
+    sys.exit(report(entries, given))
 
 
 if __name__ == "__main__":

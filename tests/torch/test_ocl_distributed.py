@@ -1,4 +1,4 @@
-"""Two processes that train together: on the device ocl, and on the CPU under torch.compile."""
+"""Two processes that train together: on the device ocl, and on the CPU under torch.compile"""
 
 import os
 import socket
@@ -58,22 +58,65 @@ torch.distributed.destroy_process_group()
 """
 
 
+SHARDED = """
+import sys
+import torch, pylayout as pl, pylayout.ocl, pylayout.torch
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+pylayout.ocl.load()
+pl.set_tuning("off")
+torch.set_num_threads(1)
+device, compiled = sys.argv[1], sys.argv[2] == "compiled"
+kind = torch.device(device).type
+torch.distributed.init_process_group("gloo" if kind == "cpu" else "ocl")
+rank, mesh = torch.distributed.get_rank(), init_device_mesh(kind, (2,))
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 7)).to(device)
+
+
+torch.manual_seed(1)
+x, y = torch.randn(8, 16), torch.randint(0, 7, (8,))
+alone, sharded = network(), network()
+for layer in (sharded[0], sharded[2]):
+    fully_shard(layer, mesh=mesh)
+fully_shard(sharded, mesh=mesh)
+model = torch.compile(sharded, backend="pylayout", options={"deterministic": True}) if compiled else sharded
+optimizers = [torch.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in (alone, sharded)]
+for _ in range(3):
+    for optimizer in optimizers:
+        optimizer.zero_grad()
+    nn.functional.cross_entropy(alone(x.to(device)), y.to(device)).backward()
+    nn.functional.cross_entropy(model(x[rank::2].to(device)), y[rank::2].to(device)).backward()
+    for optimizer in optimizers:
+        optimizer.step()
+for mine, wanted in zip(sharded.parameters(), alone.parameters(), strict=True):
+    assert mine.to_local().numel() < wanted.numel()
+    torch.testing.assert_close(mine.full_tensor().detach().cpu(), wanted.detach().cpu(), rtol=1e-4, atol=1e-5)
+torch.distributed.destroy_process_group()
+"""
+
+
 def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return found.getsockname()[1]
 
 
-@pytest.mark.parametrize(("where", "mode"), [("ocl:0", "eager"), ("cpu", "compiled")])
-def test_gradients_of_two_processes_are_those_of_one(where, mode):
+def _environment() -> dict[str, str]:
     root = Path(pylayout.ocl.__file__).parents[2]
-    shared = {
-        **os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "2",
-        "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
-    }  # fmt: skip
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
+
+
+def _two_processes(program: str, *arguments: str) -> None:
+    shared = {**_environment(), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": "2"}
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", WORKER, where, mode],
+            [sys.executable, "-c", program, *arguments],
             env={**shared, "RANK": str(rank)},
             stderr=subprocess.PIPE,
             text=True,
@@ -82,3 +125,14 @@ def test_gradients_of_two_processes_are_those_of_one(where, mode):
     ]
     errors = [worker.communicate(timeout=300)[1] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], "\n".join(errors)
+
+
+@pytest.mark.parametrize(("where", "mode"), [("ocl:0", "eager"), ("cpu", "compiled")])
+def test_gradients_of_two_processes_are_those_of_one(where, mode):
+    _two_processes(WORKER, where, mode)
+
+
+@pytest.mark.parametrize(("where", "mode"), [("ocl:0", "eager"), ("cpu", "compiled")])
+def test_sharded_weights_become_those_of_one_process(where, mode):
+    pytest.importorskip("torch.distributed.fsdp", reason="PyTorch without FSDP2")
+    _two_processes(SHARDED, where, mode)

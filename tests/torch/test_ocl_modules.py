@@ -1,5 +1,8 @@
 """PyTorch's samples of its modules and optimizers on the device ocl. All of them: `pytest -m exhaustive`."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -9,9 +12,12 @@ import ocl_device  # noqa: E402, F401
 import ocl_modules  # noqa: E402
 
 MODULES = {
-    "nn.BatchNorm2d", "nn.Conv2d", "nn.CrossEntropyLoss", "nn.Embedding", "nn.GroupNorm", "nn.LayerNorm", "nn.Linear",
+    "nn.BatchNorm2d", "nn.Conv2d", "nn.CrossEntropyLoss", "nn.Embedding", "nn.GRUCell", "nn.GroupNorm", "nn.LSTMCell",
+    "nn.LayerNorm", "nn.Linear",
     "nn.MaxPool2d", "nn.ReLU", "nn.Softmax",
 }  # fmt: skip
+DATA = Path(__file__).parents[2] / "docs" / "reference" / "pytorch-samples.json"
+CLAIMED = json.loads(DATA.read_text())["modules_f32"]["claimed"]
 OPTIMIZERS = {"Adam", "AdamW", "SGD"}
 
 
@@ -22,7 +28,9 @@ def quiet(untuned):
 
 @pytest.mark.parametrize("info", [i for i in ocl_modules.modules() if i.name in MODULES], ids=lambda info: info.name)
 def test_modules(info):
+    torch.ocl.clear_fallbacks()
     assert not [*ocl_modules.wrong_module(info, samples=2)]
+    assert info.name not in CLAIMED or torch.ocl.fallbacks() == []
 
 
 @pytest.mark.parametrize(

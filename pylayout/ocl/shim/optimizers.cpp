@@ -8,8 +8,8 @@
 #include <torch/library.h>
 
 #include <cmath>
-#include <map>
 
+#include "formula.h"
 #include "numbers.h"
 #include "shim.h"
 
@@ -18,57 +18,6 @@ namespace {
 
 using at::Tensor;
 using at::TensorList;
-using MaybeTensor = std::optional<Tensor>;
-
-// Attributes by their text, parsed once.
-pl_attributes attributes_of(const std::string& text) {
-  static std::mutex lock;
-  static auto* known = new std::map<std::string, pl_attributes>;
-  std::lock_guard<std::mutex> guard(lock);
-  const auto found = known->find(text);
-  if (found != known->end()) return found->second;
-  pl_attributes made = nullptr;
-  check(pl_attributes_create(text.c_str(), &made));
-  return (*known)[text] = made;
-}
-
-// An expression of the library's op `pointwise` over tensors of one shape, or of one element.
-class Formula {
- public:
-  // The name by which the expression reads a tensor, or a number that stays the same.
-  std::string x(const Tensor& tensor) {
-    for (size_t i = 0; i < tensors_.size(); ++i)
-      if (tensors_[i].is_same(tensor)) return "x" + std::to_string(i);
-    tensors_.push_back(tensor);
-    return "x" + std::to_string(tensors_.size() - 1);
-  }
-  std::string s(double value) {
-    scalars_ += (scalars_.empty() ? "" : ",") + text_of(value);
-    return "s" + std::to_string(count_++);
-  }
-  // Writes `text` into a tensor, or leaves that as it is where `skip` is not 0.
-  void write(const Tensor& target, std::string text, const MaybeTensor& skip) {
-    if (skip) text = x(*skip) + " != 0 ? " + x(target) + " : (" + text + ")";
-    std::vector<Handle> held;
-    std::vector<pl_tensor> given;
-    for (const Tensor& tensor : tensors_) given.push_back(held.emplace_back(view_of(tensor)).get());
-    const Handle result = view_of(target);
-    static const char* const names[] = {"f32", "f16", "bf16"};
-    const auto dtype = dtype_of(target.scalar_type());
-    TORCH_CHECK_NOT_IMPLEMENTED(dtype && *dtype <= PL_BF16, "ocl: a fused step of ", target.scalar_type(),
-                                ", expected float32, float16 or bfloat16");
-    pl_tensor made = result.get();
-    check(
-        pl_op_run(context(), "pointwise",
-                  attributes_of("expressions=\"y0 = " + text + "\" scalars=[" + scalars_ + "] dtype=" + names[*dtype]),
-                  given.data(), given.size(), &made, 1, nullptr));
-  }
-
- private:
-  std::vector<Tensor> tensors_;
-  std::string scalars_;
-  int count_ = 0;
-};
 
 struct Gradient {
   bool maximize;
