@@ -89,7 +89,7 @@ struct MeasureLimits {
   double seconds = INFINITY;
   bool without_compiling = false;  // only ways whose kernels need not be compiled
   size_t ways = SIZE_MAX;          // no more than so many of an op: those that promise most
-  std::vector<size_t> these;       // not empty: of its ways these alone, if they were not measured yet
+  std::vector<size_t> these = {};  // not empty: of its ways these alone, if they were not measured yet
 };
 
 class Catalog {

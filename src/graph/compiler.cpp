@@ -159,8 +159,9 @@ std::map<EntryRef, std::vector<size_t>> Plan::Compiler::likely_ways(Variant& var
     if (state.way) ++counts[state.entry][size_t(state.way - state.entry->ways.data())];
   }
   std::map<EntryRef, std::vector<size_t>> likely;
-  for (const auto& [entry, ways] : counts) {
-    std::vector<size_t>& list = likely[entry];
+  for (const auto& entry_counts : counts) {
+    const auto& ways = entry_counts.second;
+    std::vector<size_t>& list = likely[entry_counts.first];
     for (const auto& [way, count] : ways) list.push_back(way);
     std::stable_sort(list.begin(), list.end(), [&](size_t a, size_t b) { return ways.at(a) > ways.at(b); });
   }

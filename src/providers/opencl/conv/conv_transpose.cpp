@@ -266,13 +266,12 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
 }
 
 // Of stride 1, one phase.
-void add_winograd(const Op& op, OpenclDevice& device, CandidateList& out) {
+void add_winograd(const Op& op, OpenclDevice& device, const Phases& phases, CandidateList& out) {
   if (op.in(0).dtype != DType::f32 || op.in(0).rank() != 4 || op.attributes.integer("groups") != 1) return;
-  const auto phases = phases_of(op);
-  if (!phases || phases->all.size() != 1) return;
-  Candidate base = phases->base;
+  if (phases.all.size() != 1) return;
+  Candidate base = phases.base;
   base.inputs[1] = op.in(1).with_layout(Layout::plain(4));
-  ConvTensors t = phases->all.front().t;
+  ConvTensors t = phases.all.front().t;
   t.made = false;
   t.wei = with_three_spatial(base.inputs[1]);  // (ic, oc), exchanged
   std::swap(t.wei.dims[0], t.wei.dims[1]);
@@ -373,17 +372,19 @@ std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const
   return kernel;
 }
 
+// One filter for each channel leaves a matrix product with a single row.
+bool single_rows(const Op& op) { return op.attributes.integer("groups") == op.in(0).shape[1] && op.in(0).shape[1] > 1; }
+
 void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (const auto reason = window_refusal(op)) return out.refuse("opencl", *reason);
-  const bool units = mma_suits(op, device, out);
-  if (units) list_conv_transpose_mma(op, device, out);
+  const bool units = mma_suits(op, device, out), cpu = device.capabilities().cpu;
+  const auto phases = units || !cpu ? phases_of(op) : std::nullopt;
+  if (units && phases && !single_rows(op)) add_phases(op, device, *phases, true, out);
   const size_t others = out.candidates.size();
-  // One filter for each channel leaves a matrix product with a single row.
   const bool depthwise = op.attributes.integer("groups") == op.in(0).shape[1];
-  if (!device.capabilities().cpu && !depthwise)
-    if (const auto phases = phases_of(op)) add_phases(op, device, *phases, false, out);
+  if (!cpu && phases && !depthwise) add_phases(op, device, *phases, false, out);
   if (others > 0) beside_matrix_unit(out, others);
-  if (!device.capabilities().cpu) add_winograd(op, device, out);
+  if (!cpu && phases) add_winograd(op, device, *phases, out);
   list_turned(op, device, out);
   const size_t direct = out.candidates.size();
   add_per_layout(op, "conv_transpose_direct", out, [&](Candidate& candidate) {
@@ -401,7 +402,7 @@ PL_OPENCL_OP("conv_transpose", list_conv_transpose);
 }  // namespace
 
 void list_conv_transpose_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (op.attributes.integer("groups") == op.in(0).shape[1] && op.in(0).shape[1] > 1) return;  // a single row
+  if (single_rows(op)) return;
   if (const auto phases = phases_of(op)) add_phases(op, device, *phases, true, out);
 }
 
