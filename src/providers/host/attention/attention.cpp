@@ -11,6 +11,7 @@
 #include "providers/host/attention/head_matrices.h"
 #include "providers/host/attention/score_rows.h"
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 #include "providers/host/matmul/block_product.h"
 #include "providers/host/reorder/transpose.h"
 
@@ -24,7 +25,7 @@ PL_VECTORISED void scale_run(float* x, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 PL_VECTORISED void scale_into(const float* x, int64_t n, float factor, float* y) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] * factor;
 }
 

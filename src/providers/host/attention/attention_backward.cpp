@@ -10,6 +10,7 @@
 #include "providers/host/attention/head_matrices.h"
 #include "providers/host/attention/score_rows.h"
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 #include "providers/host/matmul/block_product.h"
 #include "providers/host/reorder/transpose.h"
 
@@ -33,14 +34,14 @@ PL_VECTORISED void score_gradients(float* p, float* g, const float* slopes, floa
     }
   float sum = 0;
   for (float lane : lanes) sum += lane;
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) g[i] = p[i] * (g[i] - sum) * scale;
   if (slopes)
     for (int64_t i = 0; i < n; ++i) g[i] *= slopes[i];
 }
 // Of limit * tanh: from its results.
 PL_VECTORISED void cap_slopes(const float* x, float per_limit, float* slopes, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) slopes[i] = 1.0f - x[i] * per_limit * x[i] * per_limit;
 }
 

@@ -6,12 +6,13 @@
 
 #include "providers/host/attention/head_layouts.h"
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 
 namespace pl::host {
 namespace {
 
 PL_VECTORISED void rotate(const float* x, const float* cosines, const float* sines, int64_t half, float* y) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < half; ++i) {
     const float a = x[i], b = x[i + half];
     y[i] = a * cosines[i] - b * sines[i];

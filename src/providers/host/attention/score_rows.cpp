@@ -1,5 +1,7 @@
 #include "providers/host/attention/score_rows.h"
 
+#include "providers/host/common/independent.h"
+
 namespace pl::host {
 namespace {
 
@@ -23,11 +25,11 @@ PL_INLINE float joined(float* lanes) {
 // A lower number, but for -infinity, counts as this in a mask: in units of ln 2 it would overflow, and keys that all
 // have the lowest number of f32 would no longer count alike.
 constexpr float kLowestOfMask = -2.35e38f;
-// Two passes over a row that lies in the nearest cache: of comparisons of Lanes compilers make sixteen scalars, and of a
-// loop that keeps the largest too.
+// Two passes over a row that lies in the nearest cache: of comparisons of Lanes compilers make sixteen scalars, and of
+// a loop that keeps the largest too.
 template <bool Hides>
 PL_VECTORISED float masked_largest(const float* mask, float* x, int64_t n, float largest) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     const float added = mask[i];
     if constexpr (Hides) {
@@ -67,7 +69,7 @@ float mask_and_largest(bool hides, const float* mask, float* x, int64_t n, float
 }
 
 PL_VECTORISED void cap_run(float* x, int64_t n, float limit) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) x[i] = limit * math::tanh(x[i]);
 }
 

@@ -1,5 +1,7 @@
 #include "providers/host/common/reference.h"
 
+#include "providers/host/common/independent.h"
+
 namespace pl::host {
 
 std::vector<double> PlainDoubles::read(const TensorDesc& desc, const void* data) {
@@ -31,7 +33,7 @@ void PlainDoubles::write(const TensorDesc& desc, void* data, const std::vector<d
 
 PL_VECTORISED void add_scaled(double factor, const double* x, int64_t x_step, double* y, int64_t y_step, int64_t n) {
   if (x_step == 1 && y_step == 1) {
-#pragma GCC ivdep
+    PL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] += factor * x[i];
   } else {
     for (int64_t i = 0; i < n; ++i) y[i * y_step] += factor * x[i * x_step];

@@ -25,7 +25,7 @@ struct Body {
     const std::vector<double> from = PlainDoubles::read(x, input(arguments, 0));
     const std::vector<double> gradients = PlainDoubles::read(grad, input(arguments, 1));
     const int64_t images = x.shape[0], channels = x.shape[1], ic = channels / groups, oc = grad.shape[1];
-    const auto& [d, h, w] = axes;
+    const auto &d = axes[0], &h = axes[1], &w = axes[2];
     const int64_t kernel = d.kernel * h.kernel * w.kernel, in = d.in * h.in * w.in, out = d.out * h.out * w.out;
     std::vector<double> weights(size_t(oc * ic * kernel), 0.0);
     parallel_for(oc * ic, 1.0 * double(kernel) * double(images * out), [&](int64_t first, int64_t end) {

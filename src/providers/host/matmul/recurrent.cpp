@@ -6,6 +6,7 @@
 // States are kept twice, as all threads read the old one while the new one is written.
 #include <cstring>
 
+#include "providers/host/common/independent.h"
 #include "providers/host/matmul/recurrent_layer.h"
 #include "providers/host/pointwise/vector_math.h"
 
@@ -17,7 +18,7 @@ enum Input { kX, kW, kR, kBias, kLengths, kInitialH, kInitialC, kPeephole };
 // the state, `step` from gate to gate; p the peepholes alike.
 PL_VECTORISED void lstm_units(const float* x, const float* r, int64_t step, const float* p, int64_t p_step, float* c,
                               float* h, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const float input = math::sigmoid(x[j] + r[j] + p[j] * c[j]);
     const float forget = math::sigmoid(x[j + 2 * step] + r[j + 2 * step] + p[j + 2 * p_step] * c[j]);
@@ -29,17 +30,17 @@ PL_VECTORISED void lstm_units(const float* x, const float* r, int64_t step, cons
   }
 }
 PL_VECTORISED void tanh_units(const float* x, const float* r, float* h, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) h[j] = math::tanh(x[j] + r[j]);
 }
 PL_VECTORISED void relu_units(const float* x, const float* r, float* h, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) h[j] = math::maximum(x[j] + r[j], 0.0f);
 }
 // With linear_before_reset; b is the bias of the state's part of gate h.
 PL_VECTORISED void gru_units(const float* x, const float* r, int64_t step, const float* b, const float* old, float* h,
                              int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const float update = math::sigmoid(x[j] + r[j]);
     const float reset = math::sigmoid(x[j + step] + r[j + step]);
@@ -49,14 +50,14 @@ PL_VECTORISED void gru_units(const float* x, const float* r, int64_t step, const
 }
 // Without it, in two parts: z replaces r[j], and the state that gate h sees is the old one times the reset gate.
 PL_VECTORISED void gru_resets(const float* x, float* r, int64_t step, const float* old, float* reset_state, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     r[j] = math::sigmoid(x[j] + r[j]);
     reset_state[j] = math::sigmoid(x[j + step] + r[j + step]) * old[j];
   }
 }
 PL_VECTORISED void gru_candidates(const float* x, const float* r, int64_t step, const float* old, float* h, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const float candidate = math::tanh(x[j + 2 * step] + r[j + 2 * step]);
     h[j] = candidate + r[j] * (old[j] - candidate);

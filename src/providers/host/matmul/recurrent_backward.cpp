@@ -7,6 +7,7 @@
 // whole panels.  Sums have one order, whatever the threads.
 #include <cstring>
 
+#include "providers/host/common/independent.h"
 #include "providers/host/matmul/recurrent_layer.h"
 #include "providers/host/normalise/row_sums.h"
 #include "providers/host/pointwise/vector_math.h"
@@ -52,7 +53,7 @@ void multiply(const BlockProduct& product, const Product& whole) {
 
 // Of n hidden units of one step of one sequence; a holds the gates, `step` apart.  Forwards: a becomes their values.
 PL_VECTORISED void lstm_gates(float* a, int64_t step, const float* p, const float* before, float* c, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const float input = math::sigmoid(a[j] + p[j] * before[j]);
     const float forget = math::sigmoid(a[j + 2 * step] + p[j + 2 * step] * before[j]);
@@ -67,25 +68,25 @@ PL_VECTORISED void lstm_gates(float* a, int64_t step, const float* p, const floa
 }
 // z and r; with linear_before_reset g as well, from the product with the state that is the fourth.
 PL_VECTORISED void gru_gates(float* a, int64_t step, bool reset_after, const float* before, float* reset, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     a[j] = math::sigmoid(a[j]);
     a[j + step] = math::sigmoid(a[j + step]);
   }
   if (reset_after) {
-#pragma GCC ivdep
+    PL_INDEPENDENT
     for (int64_t j = 0; j < n; ++j) a[j + 2 * step] = math::tanh(a[j + 2 * step] + a[j + step] * a[j + 3 * step]);
   } else {
-#pragma GCC ivdep
+    PL_INDEPENDENT
     for (int64_t j = 0; j < n; ++j) reset[j] = a[j + step] * before[j];
   }
 }
 PL_VECTORISED void tanh_run(float* a, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) a[j] = math::tanh(a[j]);
 }
 PL_VECTORISED void relu_run(float* a, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) a[j] = math::maximum(a[j], 0.0f);
 }
 
@@ -93,7 +94,7 @@ PL_VECTORISED void relu_run(float* a, int64_t n) {
 // of it goes to the state before without a product.
 PL_VECTORISED void lstm_gradients(float* a, int64_t step, const float* p, const float* before, const float* c,
                                   float* dh, float* dc, float* dp, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const float input = a[j], out = a[j + step], forget = a[j + 2 * step], candidate = a[j + 3 * step];
     const float t = math::tanh(c[j]);
@@ -113,7 +114,7 @@ PL_VECTORISED void lstm_gradients(float* a, int64_t step, const float* p, const 
   }
 }
 PL_VECTORISED void gru_gradients_after(float* a, int64_t step, const float* before, float* dh, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const float update = a[j], reset = a[j + step], candidate = a[j + 2 * step];
     const float of_candidate = dh[j] * (1.0f - update) * (1.0f - candidate * candidate);
@@ -126,7 +127,7 @@ PL_VECTORISED void gru_gradients_after(float* a, int64_t step, const float* befo
 }
 // Without linear_before_reset, in two parts: u is the gradient by the state times the reset gate.
 PL_VECTORISED void gru_gradients_first(float* a, int64_t step, const float* before, float* dh, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const float update = a[j], candidate = a[j + 2 * step];
     a[j + 2 * step] = dh[j] * (1.0f - update) * (1.0f - candidate * candidate);
@@ -136,7 +137,7 @@ PL_VECTORISED void gru_gradients_first(float* a, int64_t step, const float* befo
 }
 PL_VECTORISED void gru_gradients_second(float* a, int64_t step, const float* before, const float* u, float* dh,
                                         int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     const float reset = a[j + step];
     a[j + step] = u[j] * before[j] * reset * (1.0f - reset);
@@ -144,21 +145,21 @@ PL_VECTORISED void gru_gradients_second(float* a, int64_t step, const float* bef
   }
 }
 PL_VECTORISED void tanh_gradients(float* a, float* dh, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     a[j] = dh[j] * (1.0f - a[j] * a[j]);
     dh[j] = 0.0f;
   }
 }
 PL_VECTORISED void relu_gradients(float* a, float* dh, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) {
     a[j] = a[j] > 0.0f ? dh[j] : 0.0f;
     dh[j] = 0.0f;
   }
 }
 PL_VECTORISED void add_run(const float* x, float* y, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t j = 0; j < n; ++j) y[j] += x[j];
 }
 

@@ -5,6 +5,7 @@
 // are weighted first, then neighbours in the row.
 #include <cmath>
 
+#include "providers/host/common/independent.h"
 #include "providers/host/common/planes.h"
 
 namespace pl::host {
@@ -185,7 +186,7 @@ std::vector<std::vector<Reader>> readers_of(const std::vector<Taps>& taps, int64
 }
 
 PL_VECTORISED void add_weighed(const float* __restrict a, float weight, float* __restrict out, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) out[i] += weight * a[i];
 }
 

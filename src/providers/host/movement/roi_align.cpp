@@ -2,6 +2,7 @@
 // sum: the pixels of a bin are a rectangle with one weight for each row and each column.
 #include <cmath>
 
+#include "providers/host/common/independent.h"
 #include "providers/host/common/planes.h"
 #include "providers/host/movement/weighted_pixels.h"
 
@@ -67,7 +68,7 @@ struct Axis {
 };
 
 PL_VECTORISED void keep_largest(const float* x, float weight, float* __restrict out, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) out[i] = out[i] > weight * x[i] ? out[i] : weight * x[i];
 }
 

@@ -1,5 +1,7 @@
 #include "providers/host/movement/weighted_pixels.h"
 
+#include "providers/host/common/independent.h"
+
 namespace pl::host {
 
 // Four pixels at a time, so that the sums are loaded and stored a quarter as often.
@@ -17,17 +19,17 @@ PL_VECTORISED void sum_pixels(const float* x, const WeightedPixel* pixels, int64
     }
     const int64_t left = count - k;
     if (left == 1) {
-#pragma GCC ivdep
+      PL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i) out[i] = (k ? out[i] : 0.0f) + weight[0] * at[0][i];
     } else if (left == 2) {
-#pragma GCC ivdep
+      PL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i) out[i] = (k ? out[i] : 0.0f) + weight[0] * at[0][i] + weight[1] * at[1][i];
     } else if (left == 3) {
-#pragma GCC ivdep
+      PL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)
         out[i] = (k ? out[i] : 0.0f) + weight[0] * at[0][i] + weight[1] * at[1][i] + weight[2] * at[2][i];
     } else {
-#pragma GCC ivdep
+      PL_INDEPENDENT
       for (int64_t i = 0; i < n; ++i)
         out[i] = (k ? out[i] : 0.0f) + weight[0] * at[0][i] + weight[1] * at[1][i] + weight[2] * at[2][i] +
                  weight[3] * at[3][i];

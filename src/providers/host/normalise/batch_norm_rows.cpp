@@ -6,6 +6,8 @@
 // joined in their order, so that results do not depend on the threads.
 #include "providers/host/normalise/batch_norm_rows.h"
 
+#include "providers/host/common/independent.h"
+
 #include <cmath>
 
 namespace pl::host {
@@ -16,37 +18,32 @@ constexpr int64_t kBlockFloats = 4096;  // 16 KB of x, and as many of the gradie
 constexpr double kNanoseconds = 0.5;    // work of one element on one core
 
 PL_VECTORISED void add_rows(const float* x, int64_t rows, int64_t channels, float* sums) {
-  for (int64_t r = 0; r < rows; ++r, x += channels)
-#pragma GCC ivdep
-    for (int64_t c = 0; c < channels; ++c) sums[c] += x[c];
+  for (int64_t r = 0; r < rows; ++r, x += channels) PL_INDEPENDENT
+  for (int64_t c = 0; c < channels; ++c) sums[c] += x[c];
 }
 PL_VECTORISED void add_squares(const float* x, const float* means, int64_t rows, int64_t channels, float* sums) {
-  for (int64_t r = 0; r < rows; ++r, x += channels)
-#pragma GCC ivdep
-    for (int64_t c = 0; c < channels; ++c) sums[c] += (x[c] - means[c]) * (x[c] - means[c]);
+  for (int64_t r = 0; r < rows; ++r, x += channels) PL_INDEPENDENT
+  for (int64_t c = 0; c < channels; ++c) sums[c] += (x[c] - means[c]) * (x[c] - means[c]);
 }
 PL_VECTORISED void scale_rows(const float* x, const float* means, const float* scale, const float* bias, int64_t rows,
                               int64_t channels, float* y) {
-  for (int64_t r = 0; r < rows; ++r, x += channels, y += channels)
-#pragma GCC ivdep
-    for (int64_t c = 0; c < channels; ++c) y[c] = (x[c] - means[c]) * scale[c] + bias[c];
+  for (int64_t r = 0; r < rows; ++r, x += channels, y += channels) PL_INDEPENDENT
+  for (int64_t c = 0; c < channels; ++c) y[c] = (x[c] - means[c]) * scale[c] + bias[c];
 }
 PL_VECTORISED void add_gradients(const float* x, const float* g, const float* means, int64_t rows, int64_t channels,
                                  float* sums, float* products) {
-  for (int64_t r = 0; r < rows; ++r, x += channels, g += channels)
-#pragma GCC ivdep
-    for (int64_t c = 0; c < channels; ++c) {
-      sums[c] += g[c];
-      products[c] += g[c] * (x[c] - means[c]);
-    }
+  for (int64_t r = 0; r < rows; ++r, x += channels, g += channels) PL_INDEPENDENT
+  for (int64_t c = 0; c < channels; ++c) {
+    sums[c] += g[c];
+    products[c] += g[c] * (x[c] - means[c]);
+  }
 }
 // dx = by_grad * g - by_value * (x - mean) - constant
 PL_VECTORISED void gradient_rows(const float* x, const float* g, const float* means, const float* by_grad,
                                  const float* by_value, const float* constant, int64_t rows, int64_t channels,
                                  float* dx) {
-  for (int64_t r = 0; r < rows; ++r, x += channels, g += channels, dx += channels)
-#pragma GCC ivdep
-    for (int64_t c = 0; c < channels; ++c) dx[c] = by_grad[c] * g[c] - by_value[c] * (x[c] - means[c]) - constant[c];
+  for (int64_t r = 0; r < rows; ++r, x += channels, g += channels, dx += channels) PL_INDEPENDENT
+  for (int64_t c = 0; c < channels; ++c) dx[c] = by_grad[c] * g[c] - by_value[c] * (x[c] - means[c]) - constant[c];
 }
 
 struct Rows {

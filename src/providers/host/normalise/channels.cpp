@@ -1,15 +1,17 @@
 #include "providers/host/normalise/channels.h"
 
+#include "providers/host/common/independent.h"
+
 namespace pl::host {
 
 PL_VECTORISED void affine_run(const float* x, const float* scale, const float* shift, int64_t step, float* y,
                               int64_t n) {
   if (step) {
-#pragma GCC ivdep
+    PL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] * scale[i] + shift[i];
   } else {
     const float a = *scale, b = *shift;
-#pragma GCC ivdep
+    PL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] * a + b;
   }
 }

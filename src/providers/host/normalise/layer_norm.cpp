@@ -2,6 +2,7 @@
 // in two passes, without the mean in one, in double between runs.
 #include <cmath>
 
+#include "providers/host/common/independent.h"
 #include "providers/host/common/split_walk.h"
 #include "providers/host/normalise/channels.h"
 #include "providers/host/normalise/row_sums.h"
@@ -27,7 +28,7 @@ PL_VECTORISED double sum_of_squares(const float* x, int64_t n, float center) {
 }
 PL_VECTORISED void apply(const float* x, float* y, const float* weight, const float* bias, float mean, float inverse,
                          int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * weight[i] + bias[i];
 }
 

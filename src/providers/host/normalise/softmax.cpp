@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 #include "providers/host/common/split_walk.h"
 #include "providers/host/pointwise/vector_math.h"
 
@@ -38,7 +39,7 @@ PL_VECTORISED float sum_of(const float* x, int64_t n) {
   return sum;
 }
 PL_VECTORISED void exponentials(const float* x, float* y, int64_t n, float largest) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - largest);
 }
 
@@ -46,7 +47,7 @@ PL_VECTORISED void scale(float* y, int64_t n, float factor) {
   for (int64_t i = 0; i < n; ++i) y[i] *= factor;
 }
 PL_VECTORISED void shift(const float* x, float* y, int64_t n, float largest, float log_sum) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - largest) - log_sum;
 }
 
@@ -75,11 +76,11 @@ PL_VECTORISED void add_exponentials(const float* x, const float* largest, float*
   for (int64_t i = 0; i < n; ++i) sum[i] += math::exp(x[i] - largest[i]);
 }
 PL_VECTORISED void divide(const float* x, const float* largest, const float* factor, float* y, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - largest[i]) * factor[i];
 }
 PL_VECTORISED void subtract(const float* x, const float* largest, const float* log_sum, float* y, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - largest[i]) - log_sum[i];
 }
 

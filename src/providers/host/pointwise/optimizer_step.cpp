@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 
 namespace pl::host {
 namespace {
@@ -15,7 +16,7 @@ struct Sgd {
 };
 
 PL_VECTORISED void sgd_run(const Sgd& s, float rate, float* w, const float* grad, float* v, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     const float g = grad[i] + s.decay * w[i];
     v[i] = s.momentum * v[i] + (1.0f - s.dampening) * g;
@@ -23,7 +24,7 @@ PL_VECTORISED void sgd_run(const Sgd& s, float rate, float* w, const float* grad
   }
 }
 PL_VECTORISED void sgd_run(const Sgd& s, float rate, float* w, const float* grad, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) w[i] -= rate * (grad[i] + s.decay * w[i]);
 }
 
@@ -36,7 +37,7 @@ struct Adam {
 PL_VECTORISED void adam_run(const Adam& a, float rate, float step_size, float root, float* w, const float* grad,
                             float* m, float* v, int64_t n) {
   const float kept = a.decoupled ? 1.0f - rate * a.decay : 1.0f, decay = a.decoupled ? 0.0f : a.decay;
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) {
     const float g = grad[i] + decay * w[i];
     m[i] = a.beta1 * m[i] + (1.0f - a.beta1) * g;

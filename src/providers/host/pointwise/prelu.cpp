@@ -1,5 +1,6 @@
 // Kind prelu: y = x if x > 0 else weight[c] * x.
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 #include "providers/host/movement/periodic.h"
 
 namespace pl::host {
@@ -7,11 +8,11 @@ namespace {
 
 PL_VECTORISED void prelu_run(const float* x, const float* slope, int64_t step, float* y, int64_t n) {
   if (step) {
-#pragma GCC ivdep
+    PL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0.0f ? x[i] : x[i] * slope[i];
   } else {
     const float a = *slope;
-#pragma GCC ivdep
+    PL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = x[i] > 0.0f ? x[i] : x[i] * a;
   }
 }

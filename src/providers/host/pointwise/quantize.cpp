@@ -1,5 +1,6 @@
 // Kinds quantize_linear and dequantize_linear: float arithmetic, a chunk at a time, in x's own order.
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 
 namespace pl::host {
 namespace {
@@ -8,11 +9,11 @@ constexpr double kNanoseconds = 0.8;  // work of one element on one core
 
 // Storing rounds and saturates; the sum is rounded already where it is in range.
 PL_VECTORISED void quantize_run(float* x, const float* scale, const float* zero, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) x[i] = __builtin_rintf(x[i] / scale[i]) + zero[i];
 }
 PL_VECTORISED void dequantize_run(float* x, const float* scale, const float* zero, int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) x[i] = (x[i] - zero[i]) * scale[i];
 }
 

@@ -6,6 +6,7 @@
 #include "ops/quantized.h"
 #include "ops/spatial.h"
 #include "providers/host/common/host.h"
+#include "providers/host/common/independent.h"
 #include "providers/host/reorder/copy.h"
 
 namespace pl::host {
@@ -14,7 +15,7 @@ namespace {
 // y[i] += factor * x[i * step], wrapping around as the processor's integer sums do.
 PL_VECTORISED void add_multiple(int32_t factor, const int32_t* x, int64_t step, int32_t* y, int64_t n) {
   if (step == 1) {
-#pragma GCC ivdep
+    PL_INDEPENDENT
     for (int64_t i = 0; i < n; ++i) y[i] = int32_t(uint32_t(y[i]) + uint32_t(factor) * uint32_t(x[i]));
   } else {
     for (int64_t i = 0; i < n; ++i) y[i] = int32_t(uint32_t(y[i]) + uint32_t(factor) * uint32_t(x[i * step]));

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "providers/host/common/independent.h"
 #include "providers/host/conv/conv_kernels.h"
 #include "providers/host/pointwise/functions.h"
 #include "providers/host/pointwise/vector_math.h"
@@ -13,7 +14,7 @@ namespace {
 template <class F>
 PL_VECTORISED void run_float(const float* x, float* y, int64_t n, double alpha, double beta) {
   const float a = float(alpha), b = float(beta);
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = F::of(x[i], a, b);
 }
 
@@ -152,7 +153,7 @@ int64_t integer_limit(double limit, bool lowest) {
 
 template <class F>
 void run_integer(const int64_t* x, int64_t* y, int64_t n, F&& f) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
 }
 

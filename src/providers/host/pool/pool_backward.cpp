@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/spatial.h"
+#include "providers/host/common/independent.h"
 #include "providers/host/common/planes.h"
 #include "providers/host/pool/pool_ranges.h"
 
@@ -15,7 +16,7 @@ namespace {
 // A later tap counts where it is larger, or the first NaN.
 PL_VECTORISED void join_tap(const float* __restrict x, int32_t tap, float* __restrict best, int32_t* __restrict where,
                             int64_t n) {
-#pragma GCC ivdep
+  PL_INDEPENDENT
   for (int64_t v = 0; v < n; ++v) {
     const bool larger = !(x[v] <= best[v]) & (best[v] == best[v]);
     best[v] = larger ? x[v] : best[v];
@@ -54,7 +55,7 @@ struct Body {
         for (int64_t k = 0; k < w.count; ++k) {
           float* to = dx + (d.first + i * d.step) * in.step[0] + (h.first + j * h.step) * in.step[1] +
                       (w.first + k * w.step) * in.step[2];
-#pragma GCC ivdep
+          PL_INDEPENDENT
           for (int64_t v = 0; v < width; ++v) to[v] += g[v] * share;
         }
   }
