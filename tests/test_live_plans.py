@@ -21,10 +21,10 @@ WEIGHTS = [
 
 
 def network(n=1, size=224):
-    """Runs for some milliseconds, so that chores fit between runs; three equal layers are measured as one."""
+    """Runs for some milliseconds, so that chores fit between runs; equal layers are measured as one."""
     g = pl.Graph()
     y = g.conv2d(g.input("x", (n, 3, size, size)), WEIGHTS[0], padding=3, stride=2, activation="relu")
-    for _ in range(3):
+    for _ in range(6):
         y = g.conv2d(y, WEIGHTS[1], padding=1, activation="relu")
         y = g.conv2d(y, WEIGHTS[2], residual=y)
     g.output(y, "y")

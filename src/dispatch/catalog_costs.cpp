@@ -232,26 +232,13 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
 }
 
 bool Catalog::compare(Entry& entry, Way& way) {
-  std::vector<size_t> members;
   {
     std::lock_guard<std::mutex> guard(entry.lock);
     if (!way.usable || way.agrees) return way.usable;
-    const auto number = size_t(&way - entry.ways.data());
-    members.push_back(number);
-    if (entry.agreed.weight == 0) {  // the first: against one that is prepared, or promises most
-      size_t other = number;
-      const auto rank = [&](size_t i) {
-        return std::make_pair(entry.ways[i].kernel == nullptr, double(entry.ways[i].ms));
-      };
-      for (size_t i = 0; i < entry.ways.size(); ++i)
-        if (i != number && entry.ways[i].usable && (other == number || rank(i) < rank(other))) other = i;
-      if (other == number) return true;  // nothing to hold it against
-      members.push_back(other);
-    }
   }
   MeasureOptions options;
   options.untimed = true;
-  measure(entry, members, options);
+  measure(entry, {size_t(&way - entry.ways.data())}, options);
   return way.usable;
 }
 

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
 #include <random>
+#include <tuple>
 
 namespace pl {
 namespace {
@@ -74,6 +78,51 @@ std::vector<Axis> axes_of(const TensorDesc& desc) {
   return axes;
 }
 
+// What runs along the innermost axis are cut from.
+struct Table {
+  std::vector<int32_t> place;  // from a phase to the run's first entry
+  std::vector<char> entries;   // entry j is the value j elements further along; twice, so that runs may begin anywhere
+};
+
+Table make_table(DType dtype, const SampleRange& range, unsigned seed, int64_t stride_of_run) {
+  std::mt19937 random(seed);
+  std::vector<double> values(kPeriod);
+  for (double& value : values) {
+    const double fraction = double(random() % 65536) / 65536;
+    if (is_floating(dtype))
+      value = range.low + (range.high - range.low) * fraction;
+    else if (dtype == DType::boolean)
+      value = double(random() & 1);
+    else
+      value = double(range.least + int64_t(fraction * double(range.largest - range.least + 1)));
+  }
+  Table table;
+  const size_t unit = size_of(dtype);
+  table.place.resize(kPeriod);
+  table.entries.resize(size_t(2 * kPeriod) * unit);
+  for (int64_t j = 0, at = 0; j < kPeriod; ++j, at = (at + stride_of_run) % kPeriod) {
+    table.place[size_t(at)] = int32_t(j);
+    store(dtype, values[size_t(at)], table.entries.data() + size_t(j) * unit);
+  }
+  std::memcpy(table.entries.data() + size_t(kPeriod) * unit, table.entries.data(), size_t(kPeriod) * unit);
+  return table;
+}
+
+// The tables made last: the inputs of most ops need the same few, and making one takes as long as copying a megabyte.
+std::shared_ptr<const Table> table_of(DType dtype, const SampleRange& range, unsigned seed, int64_t stride_of_run) {
+  using Key = std::tuple<DType, double, double, int64_t, int64_t, unsigned, int64_t>;
+  constexpr size_t kKept = 16;
+  static std::mutex lock;
+  static auto* const kept = new std::deque<std::pair<Key, std::shared_ptr<const Table>>>();
+  const Key key{dtype, range.low, range.high, range.least, range.largest, seed, stride_of_run};
+  std::lock_guard<std::mutex> guard(lock);
+  for (const auto& [known, table] : *kept)
+    if (known == key) return table;
+  if (kept->size() == kKept) kept->pop_front();
+  kept->emplace_back(key, std::make_shared<const Table>(make_table(dtype, range, seed, stride_of_run)));
+  return kept->back().second;
+}
+
 class Writer {
  public:
   Writer(const TensorDesc& desc, const SampleRange& range, unsigned seed, char* bytes)
@@ -82,28 +131,8 @@ class Writer {
         unit_(size_of(desc.dtype)),
         bytes_(bytes),
         index_(size_t(std::max(desc.rank(), 1)), 0) {
-    std::mt19937 random(seed);
-    std::vector<double> values(kPeriod);
-    for (double& value : values) {
-      const double fraction = double(random() % 65536) / 65536;
-      if (is_floating(desc.dtype))
-        value = range.low + (range.high - range.low) * fraction;
-      else if (desc.dtype == DType::boolean)
-        value = double(random() & 1);
-      else
-        value = double(range.least + int64_t(fraction * double(range.largest - range.least + 1)));
-    }
-    // The run's table: entry j is the value j elements further along the innermost axis; twice, so that runs may begin
-    // anywhere.
     const Axis& inner = axes_.back();
-    stride_of_run_ = kSteps[inner.dim] * inner.step % kPeriod;
-    place_.resize(kPeriod);
-    table_.resize(size_t(2 * kPeriod) * unit_);
-    for (int64_t j = 0, at = 0; j < kPeriod; ++j, at = (at + stride_of_run_) % kPeriod) {
-      place_[size_t(at)] = int32_t(j);
-      store(desc.dtype, values[size_t(at)], table_.data() + size_t(j) * unit_);
-    }
-    std::memcpy(table_.data() + size_t(kPeriod) * unit_, table_.data(), size_t(kPeriod) * unit_);
+    table_ = table_of(desc.dtype, range, seed, kSteps[inner.dim] * inner.step % kPeriod);
   }
 
   void write() {
@@ -133,7 +162,7 @@ class Writer {
     }
     char* to = bytes_ + size_t(offset) * unit_;
     for (int64_t done = 0; done < valid; done += kPeriod)  // a whole period later the table is where it was
-      std::memcpy(to + size_t(done) * unit_, table_.data() + size_t(place_[size_t(phase)]) * unit_,
+      std::memcpy(to + size_t(done) * unit_, table_->entries.data() + size_t(table_->place[size_t(phase)]) * unit_,
                   size_t(std::min(kPeriod, valid - done)) * unit_);
     std::memset(to + size_t(valid) * unit_, 0, size_t(axis.count - valid) * unit_);
   }
@@ -143,9 +172,7 @@ class Writer {
   size_t unit_;
   char* bytes_;
   std::vector<int64_t> index_;  // of the element that the walk stands at
-  int64_t stride_of_run_ = 1;
-  std::vector<int32_t> place_;  // from a phase to the run's table
-  std::vector<char> table_;
+  std::shared_ptr<const Table> table_;
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ constexpr double kUnpromising = 1.6;    // times the plan's, by costs: a uniform
 constexpr double kMostRescued = 1.5;  // times what was chosen, by costs: an implementation is not tried among siblings
 constexpr int kMostAssigned = 12, kMostSiblings = 6;
 constexpr double kMostOfARun = 0.6;  // what a chore may take, in parts of the plan's run
+constexpr double kMostOfAComparison = 0.9;
 constexpr double kAlwaysMs = 2;      // or that much
 constexpr double kWorkInARun = 0.3;  // what chores of one run take together, in parts of it
 constexpr int kUndisturbed = 2;      // of three runs, by challengers and chores: medians stay the plan's own
@@ -256,7 +257,8 @@ bool Plan::Live::do_chore(double& left_ms) {
   const double usual = usual_ms();
   const Chore& next = chores_.front();
   const double expected = *next.learned_ms * next.scale;
-  if (expected > std::max(kMostOfARun * usual, kAlwaysMs)) {
+  const bool compares = next.learned_ms == &compare_ms_;  // cannot be cut, and nothing new runs without it
+  if (expected > std::max((compares ? kMostOfAComparison : kMostOfARun) * usual, kAlwaysMs)) {
     *next.learned_ms *= 0.9;  // it may have been a disturbed one
     const bool record = next.learned_ms == &record_ms_;
     chores_.pop_front();
@@ -275,7 +277,8 @@ bool Plan::Live::do_chore(double& left_ms) {
   left_ms -= took;
   if (chore.scale > 0) {
     double& learned = *chore.learned_ms;
-    learned = std::max(0.75 * learned, std::min(took / chore.scale, 4 * learned));
+    const double growth = compares ? 1.5 : 4;  // the first ones of those touch memory that later ones find touched
+    learned = std::max(0.75 * learned, std::min(took / chore.scale, growth * learned));
   }
   return true;
 }
@@ -360,27 +363,40 @@ void Plan::Live::add_chores(const Variant& variant, const Assignment& assignment
   const Graph& graph = variant.graph;
   const std::vector<NodeStates>& nodes = variant.nodes;
   Catalog& catalog = plan_.context_->catalog();
-  std::set<const Way*> prepared, used;  // used: by the plan, whose results are what they are
+  std::set<const Way*> prepared;
+  std::map<const Entry*, Way*> used;  // by the plan
   const std::vector<NodeStates>& own = fields_[own_field_]->variant->nodes;
-  for (size_t n = 0; n < own.size(); ++n) used.insert(own[n].states[size_t(own_.states[n])].way);
+  for (size_t n = 0; n < own.size(); ++n) {
+    const State& state = own[n].states[size_t(own_.states[n])];
+    if (state.way) used[state.entry.get()] = state.way;
+  }
+  const auto compare = [&](const EntryRef& entry, Way* way) {
+    double bytes = kMegabyte / 2;  // what there is to do beside writing inputs
+    for (const TensorDesc& desc : way->candidate.inputs) bytes += desc.present ? double(desc.size_bytes()) : 0;
+    add_chore(&compare_ms_, bytes / kMegabyte, [this, &catalog, entry, way] {
+      if (!catalog.compare(*entry, *way)) give_up();
+    });
+  };
   const auto prepare = [&](const EntryRef& entry, Way* way) {
-    bool made = false, compared = false;
+    const auto known = used.find(entry.get());
+    Way* other = known == used.end() ? nullptr : known->second;  // whose result the way's is held against at first
+    bool made = false, compared = false, first = false;
     {
       std::lock_guard<std::mutex> guard(entry->lock);
       if (!prepared.insert(way).second) return;
+      for (Way& each : entry->ways)
+        if (known == used.end() && each.usable && &each != way && (!other || each.ms < other->ms)) other = &each;
       made = way->kernel != nullptr;
-      compared = way->agrees || used.count(way);
+      compared = way->agrees || way == other;
+      first = other && entry->agreed.weight == 0;
     }
     if (!made)
       add_chore(&kernel_ms_, 1, [this, &catalog, entry, way] {
         if (!catalog.kernel(*entry, *way)) give_up();
       });
     if (compared) return;
-    double megabytes = 0;
-    for (const TensorDesc& desc : way->candidate.inputs) megabytes += desc.present ? double(desc.size_bytes()) : 0;
-    add_chore(&compare_ms_, 0.1 + megabytes / kMegabyte, [this, &catalog, entry, way] {
-      if (!catalog.compare(*entry, *way)) give_up();
-    });
+    if (first && prepared.insert(other).second) compare(entry, other);
+    compare(entry, way);
   };
   for (size_t n = 0; n < nodes.size(); ++n) {
     const Node& node = graph.node(n);

@@ -127,7 +127,7 @@ class Plan::Live {
   int64_t runs_ = 0, won_ = 0;
   double ran_ms_ = 0;
   // What chores take.
-  double kernel_ms_ = 2, compare_ms_ = 2, pack_ms_ = 1, build_ms_ = 3, assign_ms_ = 5, list_ms_ = 50, record_ms_ = 1;
+  double kernel_ms_ = 1, compare_ms_ = 0.5, pack_ms_ = 1, build_ms_ = 2, assign_ms_ = 2, list_ms_ = 50, record_ms_ = 1;
   std::atomic<double> spent_ms_{0};
   std::atomic<int64_t> tried_{0};
   std::atomic<bool> settled_{false}, pinned_{false};
