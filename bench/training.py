@@ -9,6 +9,8 @@ process, round by round; the table has each one's median, and what part of pylay
 losses are compared. The last line is the geometric mean of PyTorch's best time over pylayout's: above 1, pylayout is
 faster.
 
+`--math fp16` and `bf16` are mixed precision, fp16 with a dynamic scale of the loss: PyTorch by autocast and GradScaler.
+
 On the processor the peers are eager PyTorch in NCHW and channels last, with --inductor also torch.compile of the
 network. `--settle S` runs pylayout for so many seconds first, in which plans compete (docs/explanation/planning.md,
 "Live runs").
@@ -44,6 +46,7 @@ from .record import write
 
 RATE, MOMENTUM, ADAM_RATE = 0.01, 0.9, 1e-4
 ALLOWED = 1e-2  # between the first losses, as a part of them
+ALLOWED_BF16 = 3e-2
 
 
 def optimizer_of(torch: Any, module: Any, name: str, on_gpu: bool, capturable: bool = False) -> Any:
@@ -53,21 +56,42 @@ def optimizer_of(torch: Any, module: Any, name: str, on_gpu: bool, capturable: b
     return torch.optim.Adam(module.parameters(), lr=ADAM_RATE, **more)
 
 
-def torch_step(torch: Any, module: Any, x: Any, t: Any, optimizer: Any, run: Any = None) -> Callable[[], Any]:
+class Precision:
+    """What PyTorch does for a math mode: autocast, and for fp16 a scaler of the loss."""
+
+    def __init__(self, torch: Any, math: str, device: str) -> None:
+        self._torch, self._math, self._device = torch, math, device
+        self._scaler = torch.amp.GradScaler(device) if math == "fp16" else None
+
+    def loss(self, run: Any, x: Any, t: Any) -> Any:
+        halves = {"fp16": self._torch.float16, "bf16": self._torch.bfloat16}
+        with self._torch.autocast(self._device, halves.get(self._math), enabled=self._math in halves):
+            return self._torch.nn.functional.cross_entropy(run(x), t)
+
+    def update(self, loss: Any, optimizer: Any) -> None:
+        if self._scaler is None:
+            loss.backward()
+            optimizer.step()
+        else:
+            self._scaler.scale(loss).backward()
+            self._scaler.step(optimizer)
+            self._scaler.update()
+
+
+def torch_step(precision: Precision, module: Any, x: Any, t: Any, optimizer: Any, run: Any = None) -> Callable[[], Any]:
     """A function that takes a step and gives the loss; `run`: what to call in place of the module."""
 
     def step() -> Any:
         optimizer.zero_grad(set_to_none=True)
-        loss = torch.nn.functional.cross_entropy((module if run is None else run)(x), t)
-        loss.backward()
-        optimizer.step()
+        loss = precision.loss(module if run is None else run, x, t)
+        precision.update(loss, optimizer)
         return loss.detach()
 
     return step
 
 
 def on_processor(
-    torch: Any, module: Any, images: Any, targets: Any, optimizer: str, inductor: bool
+    torch: Any, module: Any, images: Any, targets: Any, optimizer: str, math: str, inductor: bool
 ) -> dict[str, Callable[[], float]]:
     engines: dict[str, Callable[[], float]] = {}
     for name in ("torch", "torch:channels_last", "torch:inductor")[: 3 if inductor else 2]:
@@ -75,7 +99,8 @@ def on_processor(
         if name == "torch:channels_last":
             own, x = own.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last)
         run = torch.compile(own) if name == "torch:inductor" else None
-        step = torch_step(torch, own, x, targets, optimizer_of(torch, own, optimizer, False), run)
+        precision = Precision(torch, math, "cpu")
+        step = torch_step(precision, own, x, targets, optimizer_of(torch, own, optimizer, False), run)
         engines[name] = lambda step=step: float(step())
     return engines
 
@@ -88,25 +113,29 @@ def on_gpu(
     x, t = images.cuda(), targets.cuda()
     engines: dict[str, Callable[[], float]] = {}
 
+    def precision() -> Precision:
+        return Precision(torch, math, "cuda")
+
     def waited(step: Callable[[], Any]) -> Callable[[], float]:
         return lambda: float(step())  # reading the loss waits for the step
 
     own = copy.deepcopy(module).cuda()
-    engines["torch"] = waited(torch_step(torch, own, x, t, optimizer_of(torch, own, optimizer, True)))
+    engines["torch"] = waited(torch_step(precision(), own, x, t, optimizer_of(torch, own, optimizer, True)))
     last = copy.deepcopy(module).cuda().to(memory_format=torch.channels_last)
     x_last = x.to(memory_format=torch.channels_last)
     engines["torch:channels_last"] = waited(
-        torch_step(torch, last, x_last, t, optimizer_of(torch, last, optimizer, True))
+        torch_step(precision(), last, x_last, t, optimizer_of(torch, last, optimizer, True))
     )
     if with_compiled:
         own = copy.deepcopy(module).cuda()
         compiled = torch.compile(own)
         engines["torch:compiled"] = waited(
-            torch_step(torch, own, x, t, optimizer_of(torch, own, optimizer, True), compiled)
+            torch_step(precision(), own, x, t, optimizer_of(torch, own, optimizer, True), compiled)
         )
     captured = copy.deepcopy(module).cuda()
     update = optimizer_of(torch, captured, optimizer, True, True)
-    step = torch_step(torch, captured, x, t, update)
+    captured_precision = precision()
+    step = torch_step(captured_precision, captured, x, t, update)
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -116,9 +145,8 @@ def on_gpu(
     graph = torch.cuda.CUDAGraph()
     update.zero_grad(set_to_none=True)  # memory of another stream may not be freed while a graph is captured
     with torch.cuda.graph(graph):
-        loss = torch.nn.functional.cross_entropy(captured(x), t)
-        loss.backward()
-        update.step()
+        loss = captured_precision.loss(captured, x, t)
+        captured_precision.update(loss, update)
 
     def replay() -> float:
         graph.replay()
@@ -128,7 +156,7 @@ def on_gpu(
     return engines
 
 
-def trainable(torch: Any, module: Any, images: Any, optimizer: str) -> Any:
+def trainable(torch: Any, module: Any, images: Any, optimizer: str, math: str = "fp32") -> Any:
     """The network's step as a graph."""
     import pylayout as pl
     from pylayout import onnx
@@ -143,10 +171,11 @@ def trainable(torch: Any, module: Any, images: Any, optimizer: str) -> Any:
     (scores,) = graph.outputs.values()
     loss = graph.cross_entropy(scores, graph.input("target", (images.shape[0],), dtype="s64"))
     graph.output(loss, "loss")
+    scale = pl.training.LossScale() if math == "fp16" else None
     if optimizer == "sgd":
-        pl.training.sgd(graph, loss, lr=RATE, momentum=MOMENTUM)
+        pl.training.sgd(graph, loss, lr=RATE, momentum=MOMENTUM, loss_scale=scale)
     else:
-        pl.training.adam(graph, loss, lr=ADAM_RATE)
+        pl.training.adam(graph, loss, lr=ADAM_RATE, loss_scale=scale)
     return graph
 
 
@@ -163,7 +192,7 @@ def measure(network: str, batch: int, math: str, options: argparse.Namespace) ->
             layer.p = 0.0
     images = torchvision_models.images_for(network, batch)
     targets = torch.arange(batch, dtype=torch.int64) % 1000
-    graph = trainable(torch, module, images, options.optimizer)
+    graph = trainable(torch, module, images, options.optimizer, math)
     began = time.perf_counter()
     plan = pl.compile(graph, device=options.device, threads=options.threads, seconds=options.seconds, math=math)
     compiled = time.perf_counter() - began
@@ -179,11 +208,12 @@ def measure(network: str, batch: int, math: str, options: argparse.Namespace) ->
     engines: dict[str, Callable[[], float]] = {"pylayout": ours}
     if options.device == "cpu":
         if options.peers:
-            engines.update(on_processor(torch, module, images, targets, options.optimizer, options.inductor))
+            engines.update(on_processor(torch, module, images, targets, options.optimizer, math, options.inductor))
     elif options.peers and torch.cuda.is_available():
         engines.update(on_gpu(torch, module, images, targets, options.optimizer, math, options.compiled))
     first = {name: step() for name, step in engines.items()}
-    if "torch" in first and abs(first["pylayout"] - first["torch"]) > ALLOWED * abs(first["torch"]):
+    allowed = ALLOWED_BF16 if math == "bf16" else ALLOWED
+    if "torch" in first and abs(first["pylayout"] - first["torch"]) > allowed * abs(first["torch"]):
         raise SystemExit(f"{network}: the first loss is {first['pylayout']}, expected {first['torch']}")
     until = time.perf_counter() + options.settle
     while time.perf_counter() < until and not plan.settled():
@@ -225,7 +255,7 @@ def main() -> None:
     parser.add_argument("networks", nargs="*", default=["resnet18", "mobilenet_v2"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--batch", type=int, nargs="+", default=[8])
-    parser.add_argument("--math", nargs="+", default=["fp32"], choices=["fp32", "tf32"])
+    parser.add_argument("--math", nargs="+", default=["fp32"], choices=["fp32", "tf32", "fp16", "bf16"])
     parser.add_argument("--optimizer", default="sgd", choices=["sgd", "adam"])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))

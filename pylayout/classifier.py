@@ -42,6 +42,7 @@ class Settings:
     batch: int = 64
     lr: float = 0.003
     seed: int = 0
+    math: str = "fp32"  # of training; pictures are judged in fp32
 
 
 @dataclass
@@ -108,7 +109,7 @@ class Classifier:
         self._device, self._threads = device, threads
         channels = train.images.shape[1]
         self._weights = first_weights(channels, self._classes, settings.seed)
-        self.plan = self._compile(self._training())
+        self.plan = self._compile(self._training(), settings.math)
         self._judge = self._compile(self._judging(lambda graph, name: graph.state(name, self._weights[name])))
 
     @property
@@ -116,8 +117,8 @@ class Classifier:
         """The number of weights that are trained."""
         return sum(math.prod(state["shape"]) for state in self.plan.states if state["parameter"])
 
-    def _compile(self, graph: Graph) -> Plan:
-        return compile(graph, device=self._device, threads=self._threads, deterministic=True)
+    def _compile(self, graph: Graph, math: str = "fp32") -> Plan:
+        return compile(graph, device=self._device, threads=self._threads, deterministic=True, math=math)
 
     def _training(self) -> Graph:
         batch = self.settings.batch
@@ -128,7 +129,8 @@ class Classifier:
         graph = graph.trainable(momentum=_MOMENTUM)
         loss = graph.cross_entropy(graph.outputs["scores"], graph.input("labels", (batch,), dtype="s64"))
         graph.output(loss, "loss")
-        training.adamw(graph, loss, lr=self.settings.lr)
+        scale = training.LossScale() if self.settings.math == "fp16" else None
+        training.adamw(graph, loss, lr=self.settings.lr, loss_scale=scale)
         return graph
 
     def _judging(self, weight: Callable[[Graph, str], Value]) -> Graph:
@@ -210,6 +212,7 @@ class Classifier:
             "batch": self.settings.batch,
             "lr": self.settings.lr,
             "seed": self.settings.seed,
+            "math": self.settings.math,
             "pictures": self.train.fingerprint(),
         }
 

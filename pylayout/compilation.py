@@ -54,8 +54,9 @@ def compile(
     slice, streams: images at a time and slices at the same time; default: chosen by measurement.
     What is left of the batch when no `streams` slices remain is run at once, on all threads.
     slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
-    math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" where an OpenCL device may hold values
-    between inputs and outputs as f16 (beyond 65504 they are infinite). memory_limit: bytes of memory beside weights,
+    math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" or "bf16" where values between inputs
+    and outputs may be held so if the device gains by it (beyond 65504 those of f16 are infinite); states, their updates
+    and losses stay f32. memory_limit: bytes of memory beside weights,
     inputs and outputs; to keep it a batch is run in smaller slices, then by implementations that need less memory
     for themselves; OutOfMemoryError says what is the least.
     program_memory: where axes have names, bytes that programs for other sizes than the first may take, beside weights

@@ -73,8 +73,8 @@ def configure(**options: Any) -> None:
     `choice_memory`.
 
     threads: int, for ops on `cpu`. tune: "auto" (measure where it matters), "off" or "full" (every candidate).
-    math: "fp32" (default); "tf32" lets matrix units round the factors of f32 products to 11 bits; "fp16" also lets
-    plans on OpenCL devices hold values as f16.
+    math: "fp32" (default); "tf32" lets matrix units round the factors of f32 products to 11 bits; "fp16" and "bf16"
+    also let plans hold values so, where the device gains by it.
     cache_dir: where measured costs and compiled kernels are kept. opencl: False leaves OpenCL devices alone.
     choice_memory: bytes that choices and prepared kernels of calls may take (default 256 MiB); the least recently used
     are let go, and made again when they are needed.

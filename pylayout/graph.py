@@ -226,6 +226,35 @@ class Graph:
         check(lib.pl_graph_gradients(self._handle, self._own(loss, "loss"), values, len(values), out))
         return [Value(self, out[i], f"{value.name}/gradient") for i, value in enumerate(by)]
 
+    def scaled_gradients(
+        self, loss: Value, by: Sequence[Value], initial: float = 65536.0, interval: int = 2000
+    ) -> tuple[list[Value], Value]:
+        """Append what derives `loss` times a scale; the gradients, and the `grad_scale` for steps of optimizers.
+
+        For plans with math="fp16", in which small gradients would be lost. The scale is the state "loss_scale". In a
+        run whose gradients are not all finite grad_scale is 0, by which steps leave all as it was, the scale is
+        halved, and states that have an update so far keep their values. After `interval` other runs in a row, which the
+        state "loss_scale/good_steps" counts, it is doubled. Raises as `gradients` does.
+
+        >>> import numpy, pylayout as pl
+        >>> g = pl.Graph()
+        >>> w = g.parameter("w", numpy.array([3.0, 4.0], "float32"))
+        >>> (dw,), grad_scale = g.scaled_gradients((w * w).sum(), [w], initial=8.0)
+        >>> g.output(dw), g.output(grad_scale)
+        (None, None)
+        >>> [value.tolist() for value in pl.compile(g, tune="off").run()]
+        [[48.0, 64.0], 0.125]
+        """
+        values = [self._own(value, "a value to derive by") for value in by]
+        out, factor = ffi.new("pl_value[]", max(1, len(values))), ffi.new("pl_value *")
+        check(
+            lib.pl_graph_scaled_gradients(
+                self._handle, self._own(loss, "loss"), values, len(values), initial, interval, out, factor
+            )
+        )
+        made = [Value(self, out[i], f"{value.name}/gradient") for i, value in enumerate(by)]
+        return made, Value(self, factor[0], "grad_scale")
+
     def _own(self, value: Value, what: str) -> int:
         if not isinstance(value, Value) or value.graph is not self:
             raise ArgumentTypeError(f"graph: {what} is {value!r}, expected a Value of this graph")

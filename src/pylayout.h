@@ -112,8 +112,9 @@ PL_API pl_status pl_layout_describe(const char* layout, pl_dtype dtype, int32_t 
  * or attribute text; unknown keys are errors:
  *   threads=N         threads for ops on `cpu` (default: the processors of this process)
  *   tune=auto|off|full  measure candidates when it matters (default) | never | every candidate
- *   math=fp32|tf32|fp16  products of f32 are as accurate as f32 arithmetic (default) | factors may be rounded to tf32 |
- *                     plans on OpenCL devices may hold values as f16 as well (what exceeds 65504 becomes infinite)
+ *   math=fp32|tf32|fp16|bf16  products of f32 are as accurate as f32 arithmetic (default) | factors may be rounded to
+ *                     tf32 | plans may hold values as f16 (what exceeds 65504 becomes infinite) or as bf16 as well,
+ *                     where the device gains by it; states, their updates and losses stay f32
  *   cache_dir="..."   measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's cache);
  *                     kernels are the process's: they go where the last context that names a folder says
  *   opencl=true|false look for OpenCL devices (default true)
@@ -305,6 +306,13 @@ PL_API pl_status pl_graph_update(pl_graph graph, pl_value state, pl_value value)
  */
 PL_API pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count,
                                     pl_value* gradients);
+/* The same of the loss times a scale, for plans with math=fp16, in which small gradients would be lost: the scale is
+ * the state "loss_scale", `initial` at first (65536 is usual).  *grad_scale is what steps of optimizers take by that
+ * name: 1 over the scale, or 0, by which they leave all as it was, in a run whose gradients are not all finite.  Such a
+ * run halves the scale, and leaves states that were given an update before this call as they were; `interval` others in
+ * a row (2000 is usual), which the state "loss_scale/good_steps" counts, double it.  Nothing is read back for that. */
+PL_API pl_status pl_graph_scaled_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count,
+                                           double initial, int64_t interval, pl_value* gradients, pl_value* grad_scale);
 /* The same program for training: weights become parameters, and batch norms take the statistics of the batch, which
  * their running ones, as states, follow by `momentum` (0.1 is usual). */
 PL_API pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* trainable);
@@ -353,7 +361,7 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  * limit); given, auto measures then, too deterministic=true|false  true: nothing competes in live runs (default false)
  *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement.  What is
  *                       left of the batch when no `streams` slices of N remain is run at once, on all threads
- *   math=fp32|tf32|fp16 as of pl_context_create; at least the context's
+ *   math=fp32|tf32|fp16|bf16 as of pl_context_create; at least the context's
  *   memory_limit=BYTES  of arenas, beside weights: to keep it a batch is cut smaller, then lighter ways are taken
  *   program_memory=BYTES  what programs for further sizes of named axes may take, beside weights and the memory that
  * they share (default 32 MiB and a twentieth of the weights); the one not used for longest goes first

@@ -1203,14 +1203,48 @@ def step_of(name: str, steps: int = 1):
     return reference
 
 
-def stepped(shape: tuple[int, ...], moments: int, step: float | None = None):
+def stepped(shape: tuple[int, ...], moments: int, step: float | None = None, scale: float | None = None):
     def make(rng: np.random.Generator) -> list[np.ndarray | None]:
         weight, grad = (rng.standard_normal(shape).astype("f4") for _ in range(2))
-        more = [rng.uniform(0.1, 1, shape).astype("f4") for _ in range(moments)]
-        last = [np.array(step, "f4")] if step is not None else []
+        more: list[np.ndarray | None] = [rng.uniform(0.1, 1, shape).astype("f4") for _ in range(moments)]
+        last: list[np.ndarray | None] = [np.array(step, "f4")] if step is not None else []
+        if scale is not None:
+            if step is None and moments == 0:
+                last.append(None)  # velocity
+            last.append(np.array(scale, "f4"))
+            if scale == 0:
+                grad.flat[5], grad.flat[7] = np.inf, np.nan
         return [weight, grad, np.array(0.05, "f4"), *more, *last]
 
     return make
+
+
+def scaled(name: str, moments: int, at: int):
+    """A step by a gradient times t[at]; by none where that is 0."""
+
+    def reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+        scale = float(t[at])
+        if scale == 0:
+            kept = [t[0], *t[3 : 3 + moments]]
+            return kept if moments else kept[0]
+        return step_of(name)(torch, f, [t[0], t[1] * scale, *t[2:at]], a)
+
+    return reference
+
+
+def with_one(value: float, place: int, *shapes: tuple[int, ...]):
+    """Tensors, and in that at `place` one element that is `value`."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray]:
+        made = [np.array(rng.standard_normal(shape), "f4") for shape in shapes]
+        made[place].flat[made[place].size // 2] = value
+        return made
+
+    return make
+
+
+def all_finite(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    return torch.tensor(float(all(bool(torch.isfinite(each).all()) for each in t)))
 
 
 add("sgd_step", stepped((7, 301), 0), step_of("sgd"), weight_decay=0.1)
@@ -1220,6 +1254,15 @@ add("sgd_step", stepped((700,), 1), step_of("sgd"), momentum=0.8, dampening=0.3)
 add("adam_step", stepped((7, 301), 2, 3), step_of("adam"), weight_decay=0.1)
 add("adam_step", stepped((700,), 2, 100), step_of("adam"), beta1=0.8, beta2=0.9, eps=1e-3)
 add("adamw_step", stepped((7, 301), 2, 1), step_of("adamw"))
+for _scale in (0.0, 0.25):
+    _name = f"gradient times {_scale}"
+    add("sgd_step", stepped((7, 301), 0, scale=_scale), scaled("sgd", 0, 3), weight_decay=0.1, name=_name)
+    add("sgd_step", stepped((7, 301), 1, scale=_scale), scaled("sgd", 1, 4), momentum=0.9, name=f"velocity, {_name}")
+    add("adam_step", stepped((7, 301), 2, 3, _scale), scaled("adam", 2, 6), weight_decay=0.1, name=_name)
+    add("adamw_step", stepped((700,), 2, 3, _scale), scaled("adamw", 2, 6), name=_name)
+for _value, _place in ((1.0, 0), (np.inf, 0), (-np.inf, 2), (np.nan, 1)):
+    _given = with_one(_value, _place, (3, 20000), (), (70, 3, 5))
+    add("all_finite", _given, all_finite, variadic=True, name=f"{_value} in tensor {_place}")
 
 
 def seeded(shape: tuple[int, ...], *seed: int):

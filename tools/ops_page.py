@@ -115,6 +115,7 @@ FAMILIES = [
             "gather_backward",
             "gather_elements_backward",
             "optimizer_step",
+            "all_finite",
             "composed:binary_cross_entropy",
             "composed:binary_cross_entropy_with_logits",
             "composed:huber_loss",

@@ -69,6 +69,12 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--lr", type=_rate, default=0.003, metavar="X", help="the first learning rate; it falls to 0 (default 0.003)"
     )
+    parser.add_argument(
+        "--math",
+        choices=("fp32", "tf32", "fp16", "bf16"),
+        default="fp32",
+        help="what values of a step may be held as, or factors of products rounded to (default fp32)",
+    )
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of weights, order and split (default 0)")
     parser.add_argument("--checkpoint", metavar="FILE", help="kept after each epoch; where it exists, training goes on")
     parser.add_argument("--plan", metavar="FILE", help="write the trained network for pylayout.load_plan")
@@ -104,7 +110,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     train, test = known.split(_TEST_SHARE, options.seed)
     if options.batch > len(train):
         raise UsageError(f"--batch {options.batch}: expected at most {len(train)}, the pictures to train on")
-    settings = Settings(options.epochs, options.batch, options.lr, options.seed)
+    settings = Settings(options.epochs, options.batch, options.lr, options.seed, options.math)
     with Progress(options.progress) as progress:
         progress.update("compiling", 0, 0)
         began = time.perf_counter()
@@ -152,6 +158,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "device": options.device,
         "batch": options.batch,
         "seed": options.seed,
+        "math": options.math,
         "parameters": classifier.parameters,
         "accuracy": epochs[-1].accuracy,
         "test_loss": epochs[-1].test_loss,

@@ -112,10 +112,12 @@ def training_case(
         if int(np.prod(shape)) // shape[1] < 2:
             return None
         name = str(rng.choice(["batch_norm_training", "batch_norm_backward", "group_norm_backward"]))
+        statistic = f"f32:{shape[1]}"
+        parameter = channel if rng.random() < 0.5 else statistic
         if name == "batch_norm_training":
-            return Case(name, (x, channel, channel), {})
+            return Case(name, (x, channel, parameter), {})
         if name == "batch_norm_backward":
-            return Case(name, (x, x, channel, channel, channel), {})
+            return Case(name, (x, x, statistic, statistic, parameter), {})
         groups = int(rng.choice([g for g in range(1, min(shape[1], 32) + 1) if shape[1] % g == 0]))
         return Case(name, (x, x, channel), {"num_groups": groups})
     if kind == 9:
@@ -141,7 +143,14 @@ def training_case(
         return Case("index_select_backward", (x, f"s64:{shape[1]}"), {"dim": 1, "size": size})
     if rng.random() < 0.5:
         return _random(rng, dtype, shape)
-    name = str(rng.choice(["sgd_step", "adam_step", "adamw_step"]))
+    name = str(rng.choice(["sgd_step", "adam_step", "adamw_step", "all_finite"]))
+    if name == "all_finite":
+        return Case(name, (x, channel, _text("f16", shape[:1])), {})
+    if rng.random() < 0.5:  # a gradient of another dtype, and a factor of it
+        grad = _text("f16", shape)
+        if name == "sgd_step":
+            return Case(name, (x, grad, "f32:", None, "f32:"), {"weight_decay": 0.01})
+        return Case(name, (x, grad, "f32:", x, x, "f32:", "f32:"), {"weight_decay": 0.01})
     if name == "sgd_step":
         return Case(
             name, (x, x, "f32:", x), {"momentum": 0.9, "nesterov": bool(rng.random() < 0.5), "weight_decay": 0.01}

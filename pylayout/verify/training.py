@@ -67,7 +67,7 @@ class BatchNormTraining(Full):
         mean, variance, squares = x.mean(axes), x.var(axes), (x * x).sum(axes)
         of_mean = sum_bound(count, mean * count, squares) / count
         of_variance = sum_bound(count, squares, squares * squares * (3 / count)) / count
-        return [(y, bound, self.dtype), (mean, of_mean, self.dtype), (variance, of_variance, self.dtype)]
+        return [(y, bound, self.dtype), (mean, of_mean, "f32"), (variance, of_variance, "f32")]
 
 
 def _gradients(
@@ -115,7 +115,10 @@ class BatchNormBackward(Full):
         mean = mean.reshape(column)
         of_h = 6 * UNIT * (np.abs(x) + np.abs(mean)) * inverse
         made = _gradients(x, g, weight.reshape(column), mean, inverse, axes, axes, of_h)
-        return [(value, bound, self.dtype) for value, bound in made]
+        weight_spec = self.case.specs()[4]
+        assert weight_spec is not None
+        dtypes = (self.dtype, weight_spec[0], weight_spec[0])
+        return [(value, bound, dtype) for (value, bound), dtype in zip(made, dtypes, strict=True)]
 
 
 def _own_statistics(x: Array, axes: tuple[int, ...], eps: float, centred: bool) -> tuple[Array, Array, Array, Array]:
@@ -292,11 +295,23 @@ class AddedByIndex(Full):
         return total, sum_bound(terms, total, squares), self.dtype
 
 
+@register("all_finite")
+class AllFinite(Full):
+    def compute(self) -> Any:
+        tensors = [self.double(i) for i in range(len(self.tensors))]
+        finite = all(bool(np.isfinite(tensor).all()) for tensor in tensors if tensor is not None)
+        return np.array(float(finite)), np.zeros(()), "f32"
+
+
 @register("sgd_step")
 class SgdStep(Full):
     def compute(self) -> Any:
-        w, g, lr, velocity = (self.double(i) for i in range(4))
+        w, g, lr, velocity, scale = (self.double(i) for i in range(5))
         assert w is not None and g is not None and lr is not None
+        if scale is not None and scale == 0:
+            kept = [(w, np.zeros_like(w), self.dtype)]
+            return kept[0] if velocity is None else [*kept, (velocity, np.zeros_like(w), self.dtype)]
+        g = g if scale is None else g * scale
         momentum, decay = float(self.attribute("momentum", 0.0)), float(self.attribute("weight_decay", 0.0))
         g = g + decay * w
         v = g if velocity is None else momentum * velocity + (1 - float(self.attribute("dampening", 0.0))) * g
@@ -309,9 +324,12 @@ class SgdStep(Full):
 @register("adam_step", "adamw_step")
 class AdamStep(Full):
     def compute(self) -> Any:
-        w, g, lr, m, v, step = (self.double(i) for i in range(6))
+        w, g, lr, m, v, step, scale = (self.double(i) for i in range(7))
         assert w is not None and g is not None and lr is not None
         assert m is not None and v is not None and step is not None
+        if scale is not None and scale == 0:
+            return [(kept, np.zeros_like(w), self.dtype) for kept in (w, m, v)]
+        g = g if scale is None else g * scale
         beta1, beta2 = float(self.attribute("beta1", 0.9)), float(self.attribute("beta2", 0.999))
         decoupled = self.case.op == "adamw_step"
         decay = float(self.attribute("weight_decay", 0.01 if decoupled else 0.0))

@@ -158,6 +158,23 @@ pl_status pl_graph_gradients(pl_graph graph, pl_value loss, const pl_value* by, 
   });
 }
 
+pl_status pl_graph_scaled_gradients(pl_graph graph, pl_value loss, const pl_value* by, size_t count, double initial,
+                                    int64_t interval, pl_value* made, pl_value* factor) {
+  return guarded([&] {
+    const char* function = "pl_graph_scaled_gradients";
+    Locked locked(graph, function);
+    require(by != nullptr && made != nullptr, Code::invalid_argument, function, ": by or gradients is NULL, expected ",
+            count, " values");
+    require_pointer(factor, function, "grad_scale");
+    Graph changed = locked.graph;  // as it was where an op has no gradient
+    const ScaledGradients results = scaled_gradients(changed, loss, std::vector<ValueId>(by, by + count),
+                                                     LossScale{initial, interval}, locked.entry.context->device("cpu"));
+    locked.graph = std::move(changed);
+    std::copy(results.values.begin(), results.values.end(), made);
+    *factor = results.factor;
+  });
+}
+
 pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* made) {
   return guarded([&] {
     const char* function = "pl_graph_trainable";

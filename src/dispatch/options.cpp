@@ -28,7 +28,8 @@ Math parse_math(const std::string& text) {
   if (text == "fp32") return Math::fp32;
   if (text == "tf32") return Math::tf32;
   if (text == "fp16") return Math::fp16;
-  fail(Code::invalid_argument, "math is \"", text, "\", expected fp32, tf32 or fp16");
+  if (text == "bf16") return Math::bf16;
+  fail(Code::invalid_argument, "math is \"", text, "\", expected fp32, tf32, fp16 or bf16");
 }
 
 ContextOptions ContextOptions::parse(const Attributes& attributes, ContextOptions options) {

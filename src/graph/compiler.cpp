@@ -462,8 +462,11 @@ void Plan::Compiler::simplify_graph() {
       for (PassReport& report : run_passes(launch_passes(), plan_.graph_, context_, options_.without))
         plan_.passes_.push_back(std::move(report));
   }
-  if (std::max<Math>(options_.math, context_.options().math) == Math::fp16 && plan_.home_->traits().halves)
-    plan_.graph_ = in_half_precision(plan_.graph_, context_);
+  const Math math = std::max<Math>(options_.math, context_.options().math);
+  if (math == Math::fp16 || math == Math::bf16) {
+    const DType half = math == Math::fp16 ? DType::f16 : DType::bf16;
+    if (gains_by(context_, *plan_.home_, half)) plan_.graph_ = in_half_precision(plan_.graph_, context_, half);
+  }
   plan_.graph_.verify();
 }
 

@@ -1,5 +1,6 @@
 #include "graph/gradients.h"
 
+#include "core/device.h"
 #include "ops/activation.h"
 #include "ops/gradient.h"
 
@@ -170,6 +171,54 @@ std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<Val
   std::vector<ValueId> results;
   for (ValueId id : by) results.push_back(backward.gradient_of(id));
   return results;
+}
+
+ScaledGradients scaled_gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by, const LossScale& scale,
+                                 Device& cpu) {
+  constexpr double kLeast = 1.0 / (1 << 24), kMost = 1 << 24;
+  require(!by.empty(), Code::invalid_argument, "scaled gradients: there is no value to derive by");
+  require(scale.initial >= kLeast && scale.initial <= kMost, Code::invalid_argument, "scaled gradients: the scale is ",
+          scale.initial, ", expected 2^-24 to 2^24");
+  require(scale.interval >= 1 && scale.interval <= kMost, Code::invalid_argument, "scaled gradients: the interval is ",
+          scale.interval, " steps, expected 1 to 2^24");
+  require(loss >= 0 && size_t(loss) < graph.values().size(), Code::invalid_argument,
+          "scaled gradients: the loss is value ", loss, ", which is not of this graph");
+  const std::string name = "loss_scale";
+  const auto state = [&](const std::string& called, float value) {
+    const TensorRef tensor = Tensor::allocate(cpu, TensorDesc::dense(DType::f32, Dims{}));
+    cpu.write(*tensor->buffer(), 0, &value, sizeof value);
+    return graph.keep(called, tensor, false);
+  };
+  const auto add = [&](const char* op, const Attributes& attributes, const std::vector<ValueId>& inputs) {
+    return graph.add(*find_schema(op), attributes, inputs, name);
+  };
+  const ValueId factor = state(name, float(scale.initial)), good = state(name + "/good_steps", 0);
+  const auto pointwise = [&](const char* expressions, const std::vector<double>& scalars, DType dtype,
+                             const std::vector<ValueId>& inputs) {
+    return add(
+        "pointwise",
+        attributes_of(
+            {{"expressions", std::string(expressions)}, {"scalars", scalars}, {"dtype", std::string(name_of(dtype))}}),
+        inputs);
+  };
+  const ValueId scaled = pointwise("y0 = x0 * x1", {}, graph.value(loss).desc.dtype, {loss, factor})[0];
+  ScaledGradients result;
+  result.values = gradients(graph, scaled, by, cpu);
+  const ValueId finite = add("all_finite", {}, result.values)[0];
+  const std::vector<ValueId> made = pointwise(
+      "grown = x2 + 1 >= s0; y0 = where(x0 > 0, 1 / x1, 0); "
+      "y1 = where(x0 > 0, where(grown, min(2 * x1, s2), x1), max(x1 / 2, s1)); "
+      "y2 = where(x0 > 0 && !grown, x2 + 1, 0)",
+      {double(scale.interval), kLeast, kMost}, DType::f32, {finite, factor, good});
+  result.factor = made[0];
+  const ValueId holds = add("cast", attributes_of({{"dtype", std::string(name_of(DType::boolean))}}), {finite})[0];
+  for (size_t k = 0; k < graph.kept().size(); ++k) {
+    const KeptValue kept = graph.kept()[k];
+    if (kept.update != kNoValue) graph.update(kept.value, add("where", {}, {holds, kept.update, kept.value})[0]);
+  }
+  graph.update(factor, made[1]);
+  graph.update(good, made[2]);
+  return result;
 }
 
 }  // namespace pl

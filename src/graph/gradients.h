@@ -17,4 +17,22 @@ namespace pl {
 // `cpu` is where constants lie.
 std::vector<ValueId> gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by, Device& cpu);
 
+// A factor of the loss that keeps gradients within what f16 holds: the state `loss_scale`, and `loss_scale/good_steps`,
+// how many runs since it changed had finite gradients.  A run whose gradients are not all finite halves it; after
+// `interval` others in a row it doubles.  It stays between 2^-24 and 2^24.
+struct LossScale {
+  double initial = 65536;
+  int64_t interval = 2000;
+};
+
+struct ScaledGradients {
+  std::vector<ValueId> values;  // of the scaled loss
+  ValueId factor = kNoValue;    // f32, one element: 1 / scale, or 0 where a gradient is infinite or NaN
+};
+
+// The gradients of the loss times a scale, and what steps of optimizers take as grad_scale.  States that are updated so
+// far stay as they were in a run whose gradients are not finite.
+ScaledGradients scaled_gradients(Graph& graph, ValueId loss, const std::vector<ValueId>& by, const LossScale& scale,
+                                 Device& cpu);
+
 }  // namespace pl

@@ -6,6 +6,7 @@
 
 #include "dispatch/context.h"
 #include "dispatch/runner.h"
+#include "graph/phases.h"
 #include "ops/op.h"
 #include "providers/provider.h"
 
@@ -34,7 +35,8 @@ class Retyper {
       const Value& value = old_.value(input.value);
       places_[size_t(input.value)] = made_.input(value.name, value.desc, input.axes, input.pinned);
     }
-    for (const Node& node : old_.nodes()) add(node);
+    begin();
+    for (size_t i = 0; i < old_.nodes().size(); ++i) add(old_.node(i), keeps(i));
     for (const GraphOutput& output : old_.outputs())
       made_.output(in_dtype(output.value, old_.value(output.value).desc.dtype), output.name, output.layout);
     made_.adopt_kept(old_, places_);
@@ -46,11 +48,15 @@ class Retyper {
   virtual DType held(DType dtype) const = 0;
   // Of a node whose inputs are held so; `from` is what its first input is held as, of casts.
   virtual Attributes attributes_of(const Node& node, DType from) const = 0;
+  // Whether a node computes on what it was given.
+  virtual bool keeps([[maybe_unused]] size_t node) const { return false; }
+
+  // Before the first node.
+  virtual void begin() {}
 
   bool is_cast(const Node& node) const { return node.schema == &cast_; }
   const Graph& old_;
 
- private:
   // The value of the new graph for one of the old, in this dtype; casts are made once.
   ValueId in_dtype(ValueId id, DType dtype) {
     if (id == kNoValue) return kNoValue;
@@ -74,24 +80,38 @@ class Retyper {
     return made;
   }
 
+ private:
   // What a value of the old graph is in the new one.
   DType now(ValueId id) const {
     if (id == kNoValue) return DType::f32;
     return old_.is_constant(id) ? old_.value(id).desc.dtype : made_.value(places_[size_t(id)]).desc.dtype;
   }
 
-  void add(const Node& node) {
+  // What an input is held as; statistics, which have a dtype of their own, stay as they are.
+  DType held_by(const Node& node, size_t input, DType dtype) const {
+    const InputDTypes& rule = node.schema->input_parameter(int(input)).dtypes;
+    return rule.like.empty() && !rule.of.has(held(dtype)) ? dtype : held(dtype);
+  }
+
+  // An input that need not be of the dtype of another one is taken as it is: weights of norms, gradients by steps.
+  bool takes_as_it_is(const Node& node, size_t input) const {
+    const InputDTypes& rule = node.schema->input_parameter(int(input)).dtypes;
+    return !rule.like.empty() && rule.of.has(now(node.inputs[input]));
+  }
+
+  void add(const Node& node, bool keeps) {
     std::vector<ValueId> outputs;
-    if (is_cast(node)) {  // of its input as it is: what was counted, indices say, keeps its 24 bits
+    if (is_cast(node) && !keeps) {  // of its input as it is: what was counted, indices say, keeps its 24 bits
       const DType from = now(node.inputs[0]);
       outputs = made_.add(cast_, attributes_of(node, from), {in_dtype(node.inputs[0], from)}, node.name);
     } else {
       const Attributes attributes = attributes_of(node, DType::f32);
-      const bool hold = may_hold(node, attributes);
+      const bool hold = !keeps && may_hold(node, attributes);
       std::vector<ValueId> inputs;
-      for (ValueId id : node.inputs) {
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        const ValueId id = node.inputs[k];
         const DType dtype = id == kNoValue ? DType::f32 : old_.value(id).desc.dtype;
-        inputs.push_back(in_dtype(id, hold ? held(dtype) : dtype));
+        inputs.push_back(in_dtype(id, takes_as_it_is(node, k) ? now(id) : hold ? held_by(node, k, dtype) : dtype));
       }
       outputs = made_.add(*node.schema, hold ? attributes : node.attributes, inputs, node.name);
     }
@@ -104,9 +124,10 @@ class Retyper {
     Op op;
     op.schema = node.schema;
     op.attributes = complete_attributes(*node.schema, attributes);
-    for (ValueId id : node.inputs) {
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const ValueId id = node.inputs[k];
       op.inputs.push_back(id == kNoValue ? TensorDesc() : old_.value(id).desc);
-      op.inputs.back().dtype = held(op.inputs.back().dtype);
+      op.inputs.back().dtype = held_by(node, k, op.inputs.back().dtype);
     }
     if (!takes_dtypes(op)) return false;
     for (size_t k = 0; k < node.outputs.size(); ++k) {
@@ -124,16 +145,82 @@ class Retyper {
   std::map<std::pair<ValueId, DType>, ValueId> known_;  // plus 1; 0: not yet
 };
 
+constexpr int64_t kFew = 1024;  // elements of a tensor that may as well be f32
+
+bool is_small(const Graph& graph, const Node& node) {
+  for (const auto* values : {&node.inputs, &node.outputs})
+    for (ValueId id : *values)
+      if (id != kNoValue && graph.value(id).desc.elements() > kFew) return false;
+  return true;
+}
+
+// By node of a program that trains, whether it computes in f32: updates, and what lies between the last product of the
+// forward pass and the first one of the backward pass, which are the loss and its gradient.  So do small nodes between
+// the backward pass and updates: norms of gradients, their sums of squares.
+std::vector<bool> exact_nodes(const Graph& graph) {
+  const std::vector<Phase> phases = phases_of(graph);
+  std::vector<bool> exact(graph.nodes().size(), false);
+  if (phases.empty()) return exact;
+  std::vector<bool> leads(graph.values().size(), false);  // to a product of the forward pass
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    const Node& node = graph.node(i);
+    if (phases[i] != Phase::forward) continue;
+    bool to_product = node.schema->products;
+    for (ValueId id : node.outputs) to_product = to_product || leads[size_t(id)];
+    exact[i] = !to_product;
+    for (ValueId id : node.inputs)
+      if (to_product && id != kNoValue) leads[size_t(id)] = true;
+  }
+  std::vector<bool> before_product(graph.values().size(), false);  // of the backward pass
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    const Node& node = graph.node(i);
+    if (phases[i] != Phase::backward) continue;
+    bool to_product = node.schema->products;
+    for (ValueId id : node.outputs) to_product = to_product || before_product[size_t(id)];
+    exact[i] = !to_product && is_small(graph, node);
+    for (ValueId id : node.inputs)
+      if (to_product && id != kNoValue) before_product[size_t(id)] = true;
+  }
+  std::vector<bool> follows(graph.values().size(), false);  // from a product of the backward pass
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.node(i);
+    if (phases[i] == Phase::update) exact[i] = true;
+    if (phases[i] != Phase::backward) continue;
+    bool from_product = node.schema->products;
+    for (ValueId id : node.inputs) from_product = from_product || (id != kNoValue && follows[size_t(id)]);
+    exact[i] = exact[i] || !from_product;
+    for (ValueId id : node.outputs) follows[size_t(id)] = from_product;
+  }
+  return exact;
+}
+
 class Halver final : public Retyper {
  public:
-  Halver(const Graph& graph, Context& context) : Retyper(graph, context, "half precision") {}
+  Halver(const Graph& graph, Context& context, DType half)
+      : Retyper(graph, context, "half precision"), half_(half), exact_(exact_nodes(graph)) {}
 
  private:
-  DType held(DType dtype) const override { return dtype == DType::f32 ? DType::f16 : dtype; }
+  DType held(DType dtype) const override { return dtype == DType::f32 ? half_ : dtype; }
+  bool keeps(size_t node) const override { return exact_[node]; }
   Attributes attributes_of(const Node& node, DType from) const override {
     const bool halve = is_cast(node) && is_floating(from) && old_.value(node.outputs[0]).desc.dtype == DType::f32;
-    return halve ? to_dtype(DType::f16) : node.attributes;
+    return halve ? to_dtype(half_) : node.attributes;
   }
+  // Parameters that products read are made narrow side by side, so that few launches do it.
+  void begin() override {
+    const auto consumers = old_.consumers();
+    for (const KeptValue& kept : old_.kept()) {
+      const Value& value = old_.value(kept.value);
+      if (!kept.parameter || value.desc.dtype != DType::f32) continue;
+      bool read = false;
+      for (int32_t n : consumers[size_t(kept.value)])
+        read = read || (old_.node(size_t(n)).schema->products && !exact_[size_t(n)]);
+      if (read) in_dtype(kept.value, half_);
+    }
+  }
+
+  DType half_;
+  std::vector<bool> exact_;
 };
 
 class Widener final : public Retyper {
@@ -159,20 +246,22 @@ class Widener final : public Retyper {
 
 }  // namespace
 
-Graph in_half_precision(const Graph& graph, Context& context) { return Halver(graph, context).run(); }
+Graph in_half_precision(const Graph& graph, Context& context, DType half) { return Halver(graph, context, half).run(); }
+
+bool gains_by(const Context& context, const Device& device, DType half) {
+  const auto& providers = context.providers();
+  return device.traits().halves || std::any_of(providers.begin(), providers.end(), [&](const auto& provider) {
+           return provider->serves(device) && provider->multiplies(device, half);
+         });
+}
 
 std::vector<DType> dtypes_to_widen(const Graph& graph, const Context& context, const Device& device) {
   std::vector<DType> found;
-  if (device.traits().halves) return found;
-  const auto& providers = context.providers();
   for (DType dtype : {DType::f16, DType::bf16}) {
     const auto& values = graph.values();
     const bool occurs =
         std::any_of(values.begin(), values.end(), [&](const Value& value) { return value.desc.dtype == dtype; });
-    const bool multiplied = std::any_of(providers.begin(), providers.end(), [&](const auto& provider) {
-      return provider->serves(device) && provider->multiplies(device, dtype);
-    });
-    if (occurs && !multiplied) found.push_back(dtype);
+    if (occurs && !gains_by(context, device, dtype)) found.push_back(dtype);
   }
   return found;
 }

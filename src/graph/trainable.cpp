@@ -93,8 +93,10 @@ class Trainer {
             {place(node.inputs[0]), parameter(node, 3, "y0 = 1"), parameter(node, 4, "y0 = 0")}, node.name);
     const double count = double(op.in(0).elements() / op.in(0).shape[1]);
     const auto follow = [&](ValueId state, ValueId value, double scale) {
+      const DType dtype = made_.value(state).desc.dtype;  // of the model; what a batch gives is f32
       const Attributes attributes = attributes_of({{"expressions", std::string("y0 = x0 + s0 * (s1 * x1 - x0)")},
-                                                   {"scalars", std::vector<double>{momentum_, scale}}});
+                                                   {"scalars", std::vector<double>{momentum_, scale}},
+                                                   {"dtype", std::string(pl::name_of(dtype))}});
       made_.update(state, add("pointwise", attributes, {state, value}, node.name)[0]);
     };
     follow(mean, made[1], 1.0);

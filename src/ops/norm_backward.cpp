@@ -37,22 +37,22 @@ Schema batch_norm_training() {
       "Batch normalisation by the statistics of the batch itself.\n\n"
       "y[n, c, ...] = (x[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c]\n"
       "with mean and (biased) variance over images and positions.\n\n"
-      "Returns y, of the shape of x, and mean and variance, (c), in the dtype of x; statistics are kept in at least "
-      "f32.  Running statistics are for the caller to keep: running + momentum * (new - running), with the "
+      "Returns y, of the shape and dtype of x, and mean and variance, (c), in f32.  Running statistics are for the "
+      "caller to keep: running + momentum * (new - running), with the "
       "variance times m / (m - 1) for m values in a channel.  Gradients by mean and variance are left out.\n\n"
       "Source: S. Ioffe, C. Szegedy, arXiv 1502.03167.");
   schema.tensor("x", "(n, c, ...), f32, f16 or bf16")
       .of(dtypes::floats)
-      .tensor("weight", "(c)")
-      .like("x")
+      .tensor("weight", "(c), f32 or of the dtype of x")
+      .like_or("x", {DType::f32})
       .trainable()
-      .tensor("bias", "(c)")
-      .like("x")
+      .tensor("bias", "(c), f32 or of the dtype of x")
+      .like_or("x", {DType::f32})
       .trainable()
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0")
       .result(Result("y").like("x").shaped("x"))
-      .result(Result("mean").like("x"))
-      .result(Result("variance").like("x"));
+      .result(Result("mean").of(DType::f32))
+      .result(Result("variance").of(DType::f32));
   schema.infer = infer_training;
   schema.flops = flops;
   schema.gradient = derive_training;
@@ -75,22 +75,23 @@ Schema batch_norm_backward() {
       "With h = (x - mean) / sqrt(variance + eps), and means over images and positions of a channel:\n"
       "dx = weight / sqrt(variance + eps) * (grad - mean(grad) - h * mean(grad * h)), dweight = sum(grad * h), "
       "dbias = sum(grad)\n\n"
-      "Returns dx, of the shape of x, dweight and dbias, (c), in the dtype of x; sums are kept in at least f32.\n\n"
+      "Returns dx, of the shape and dtype of x, dweight and dbias, (c), in the dtype of weight; sums are kept in at "
+      "least f32.\n\n"
       "Source: the derivative of the formula.");
   schema.tensor("x", "(n, c, ...), the input of batch_norm_training; f32, f16 or bf16")
       .of(dtypes::floats)
       .tensor("grad", "the shape of x: the gradient by y")
       .like("x")
-      .tensor("mean", "(c), its second result")
-      .like("x")
-      .tensor("variance", "(c), its third result")
-      .like("x")
-      .tensor("weight", "(c)")
-      .like("x")
+      .tensor("mean", "(c), f32: its second result")
+      .of({DType::f32})
+      .tensor("variance", "(c), f32: its third result")
+      .of({DType::f32})
+      .tensor("weight", "(c), f32 or of the dtype of x")
+      .like_or("x", {DType::f32})
       .attribute("eps", AttributeType::number, 1e-5, "as for batch_norm_training")
       .result(Result("dx").like("x").shaped("x"))
-      .result(Result("dweight").like("x"))
-      .result(Result("dbias").like("x"));
+      .result(Result("dweight").like("weight"))
+      .result(Result("dbias").like("weight"));
   schema.infer = infer_batch;
   schema.flops = flops;
   return schema;

@@ -22,9 +22,9 @@ struct Schema;
 class Derivation;  // ops/gradient.h
 
 // How exact products of f32 must be.  tf32: factors may be rounded to 11 significant bits (as matrix units do); sums
-// are kept in f32 in any case.  fp16: plans on other devices than `cpu` may hold values as f16 too
-// (graph/half_precision.h).  A later one permits what an earlier one does.
-enum class Math { fp32, tf32, fp16 };
+// are kept in f32 in any case.  fp16, bf16: plans may hold values so too, where the device gains by it
+// (graph/half_precision.h).  Of a context's and a plan's the later one counts.
+enum class Math { fp32, tf32, fp16, bf16 };
 
 // One call of an op, fully described.
 struct Op {

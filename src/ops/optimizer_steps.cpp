@@ -5,6 +5,8 @@ namespace pl {
 namespace {
 
 constexpr const char* kRate = "scalar, f32: the learning rate";
+constexpr const char* kFactor =
+    "scalar, f32: what grad is multiplied by first; where it is 0, all stays as it is, whatever grad holds; None: 1";
 
 void check_decay(const Op& op) {
   check_finite(op, "weight_decay");
@@ -17,12 +19,17 @@ void check_scalar(const Op& op, int input) {
         op.in(input).shape, ", expected one element");
 }
 
+void check_factor(const Op& op, int input) {
+  if (op.has(input)) check_scalar(op, input);
+}
+
 void check_alike(const Op& op, int input) { check_shape(op, input, op.in(0).shape, "weight.shape"); }
 
 void infer_sgd(Op& op) {
   check_alike(op, 1);
   check_scalar(op, 2);
   check_alike(op, 3);
+  check_factor(op, 4);
   check_decay(op);
   for (const char* name : {"momentum", "dampening"}) check_finite(op, name);
   const double momentum = op.attributes.number("momentum");
@@ -47,12 +54,14 @@ Schema sgd_step() {
   schema.constant("function", std::string("sgd"))
       .tensor("weight", "any shape; f32, f16 or bf16")
       .of(dtypes::floats)
-      .tensor("grad", "the shape and dtype of weight")
-      .like("weight")
+      .tensor("grad", "the shape of weight, of any of these dtypes")
+      .like_or("weight", dtypes::floats)
       .tensor("lr", kRate)
       .of({DType::f32})
       .optional("velocity", "the shape and dtype of weight")
       .like("weight")
+      .optional("grad_scale", kFactor)
+      .of({DType::f32})
       .attribute("momentum", AttributeType::number, 0.0, "at least 0")
       .attribute("dampening", AttributeType::number, 0.0, "share of the gradient that velocity does not take")
       .attribute("nesterov", AttributeType::boolean, false, "look one step ahead")
@@ -67,6 +76,7 @@ Schema sgd_step() {
 void infer_adam(Op& op) {
   for (int i : {1, 3, 4}) check_alike(op, i);
   for (int i : {2, 5}) check_scalar(op, i);
+  check_factor(op, 6);
   check_decay(op);
   check_finite(op, "eps");
   for (const char* name : {"beta1", "beta2"}) {
@@ -91,8 +101,8 @@ Schema adam_step(bool decoupled) {
       .constant("decoupled", decoupled)
       .tensor("weight", "any shape; f32, f16 or bf16")
       .of(dtypes::floats)
-      .tensor("grad", "the shape and dtype of weight")
-      .like("weight")
+      .tensor("grad", "the shape of weight, of any of these dtypes")
+      .like_or("weight", dtypes::floats)
       .tensor("lr", kRate)
       .of({DType::f32})
       .tensor("mean", "the shape and dtype of weight: of gradients so far, zeros at first")
@@ -100,6 +110,8 @@ Schema adam_step(bool decoupled) {
       .tensor("square", "the same of their squares")
       .like("weight")
       .tensor("step", "scalar, f32: the number of this step, from 1 on")
+      .of({DType::f32})
+      .optional("grad_scale", kFactor)
       .of({DType::f32})
       .attribute("beta1", AttributeType::number, 0.9, "0 to less than 1")
       .attribute("beta2", AttributeType::number, 0.999, "0 to less than 1")

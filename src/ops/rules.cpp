@@ -32,7 +32,10 @@ std::string has_dtype(const Op& op, int input, DTypes expected) {
 
 std::optional<Problem> problem_of(const Op& op, int input, const InputDTypes& rule, bool explain) {
   const DType dtype = op.in(input).dtype;
-  if (rule.like.empty()) {
+  // Several tensors that need not be alike have one of the dtypes each.
+  const bool like_itself = !rule.like.empty() && !rule.of.empty() &&
+                           &op.schema->input_parameter(rule.like_input) == &op.schema->input_parameter(input);
+  if (rule.like.empty() || like_itself) {
     if (rule.of.has(dtype)) return std::nullopt;
     return Problem{Code::unsupported, explain ? has_dtype(op, input, rule.of) : std::string()};
   }

@@ -46,6 +46,7 @@ def batch_normalization(node: Node) -> Result:
 
     if len({dtype_text(node.x(i)) for i in range(5)}) == 1:  # the op that has gradients
         y, mean, variance = node.op("batch_norm_training", x, scale, bias, eps=node.number("epsilon", 1e-5))
+        mean, variance = (cast(node, found, dtype_text(scale)) for found in (mean, variance))
     else:
         axes = [i for i in range(x.ndim) if i != 1]
         mean = node.op("mean", x, axes, True)

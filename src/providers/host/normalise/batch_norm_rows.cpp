@@ -52,6 +52,7 @@ struct Rows {
   double eps;
   LoadRun<float> load;
   StoreRun<float> store;
+  std::vector<DType> inputs, outputs;  // dtypes
 
   Rows(const Op& op)
       : dtype(op.in(0).dtype),
@@ -59,7 +60,10 @@ struct Rows {
         channels(op.in(0).shape[1]),
         eps(op.attributes.number("eps")),
         load(float_loader(dtype)),
-        store(float_storer(dtype)) {}
+        store(float_storer(dtype)) {
+    for (const TensorDesc& desc : op.inputs) inputs.push_back(desc.dtype);
+    for (const TensorDesc& desc : op.outputs) outputs.push_back(desc.dtype);
+  }
 
   int64_t block() const { return std::max<int64_t>(1, kBlockFloats / std::max<int64_t>(1, channels)); }
   int64_t parts() const { return std::clamp<int64_t>(rows / block(), 1, kParts); }
@@ -90,10 +94,14 @@ struct Rows {
     f(space.data());
     store(space.data(), count * channels, data, row * channels, 1);
   }
-  std::vector<float> parameter(const void* data) const {
+  // An input and an output with an element for each channel.
+  std::vector<float> parameter(const KernelArguments& arguments, int i) const {
     std::vector<float> values(static_cast<size_t>(channels));
-    load(data, 0, 1, channels, values.data());
+    float_loader(inputs[size_t(i)])(input(arguments, i), 0, 1, channels, values.data());
     return values;
+  }
+  void write_parameter(const std::vector<float>& values, const KernelArguments& arguments, int i) const {
+    float_storer(outputs[size_t(i)])(values.data(), channels, output(arguments, i), 0, 1);
   }
 };
 
@@ -130,8 +138,8 @@ struct TrainingBody : Rows {
     });
     for (size_t part = 1; part < all.size(); ++part)
       if (all[part].count > 0) join(all[0], all[part].count, all[part].means, all[part].squares);
-    std::vector<float> means(n), variances(n), scale = parameter(input(arguments, 1));
-    const std::vector<float> bias = parameter(input(arguments, 2));
+    std::vector<float> means(n), variances(n), scale = parameter(arguments, 1);
+    const std::vector<float> bias = parameter(arguments, 2);
     for (size_t c = 0; c < n; ++c) {
       const double variance = all[0].squares[c] / double(std::max<int64_t>(rows, 1));
       means[c] = float(all[0].means[c]);
@@ -144,8 +152,8 @@ struct TrainingBody : Rows {
       write(output(arguments, 0), row, count, made,
             [&](float* y) { scale_rows(values, means.data(), scale.data(), bias.data(), count, channels, y); });
     });
-    store(means.data(), channels, output(arguments, 1), 0, 1);
-    store(variances.data(), channels, output(arguments, 2), 0, 1);
+    write_parameter(means, arguments, 1);
+    write_parameter(variances, arguments, 2);
   }
 };
 
@@ -155,8 +163,8 @@ struct BackwardBody : Rows {
   void operator()(const KernelArguments& arguments) const {
     const void *x = input(arguments, 0), *grad = input(arguments, 1);
     const size_t n = size_t(channels);
-    const std::vector<float> means = parameter(input(arguments, 2)), variances = parameter(input(arguments, 3)),
-                             weights = parameter(input(arguments, 4));
+    const std::vector<float> means = parameter(arguments, 2), variances = parameter(arguments, 3),
+                             weights = parameter(arguments, 4);
     std::vector<double> all(size_t(parts()) * 2 * n, 0.0);
     each_block([&](int64_t part, int64_t row, int64_t count) {
       thread_local std::vector<float> space, more, sums;
@@ -185,8 +193,8 @@ struct BackwardBody : Rows {
         gradient_rows(values, g, means.data(), by_grad.data(), by_value.data(), constant.data(), count, channels, dx);
       });
     });
-    store(of_weight.data(), channels, output(arguments, 1), 0, 1);
-    store(of_bias.data(), channels, output(arguments, 2), 0, 1);
+    write_parameter(of_weight, arguments, 1);
+    write_parameter(of_bias, arguments, 2);
   }
 };
 

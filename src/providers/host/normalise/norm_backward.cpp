@@ -25,13 +25,13 @@ struct Extents {
 };
 
 struct TrainingBody {
-  TensorDesc x, parameter;
+  TensorDesc x, scale, shift, statistic;
   double eps;
 
   void operator()(const KernelArguments& arguments) const {
     std::vector<double> values = PlainDoubles::read(x, input(arguments, 0));
-    const std::vector<double> weight = PlainDoubles::read(parameter, input(arguments, 1));
-    const std::vector<double> bias = PlainDoubles::read(parameter, input(arguments, 2));
+    const std::vector<double> weight = PlainDoubles::read(scale, input(arguments, 1));
+    const std::vector<double> bias = PlainDoubles::read(shift, input(arguments, 2));
     const Extents extents(x);
     std::vector<double> means(weight.size()), variances(weight.size());
     parallel_for(extents.channels, kNanoseconds * double(extents.count()), [&](int64_t first, int64_t end) {
@@ -48,38 +48,39 @@ struct TrainingBody {
         });
         means[k] = mean;
         variances[k] = squares / double(extents.count());
-        const double scale = weight[k] / std::sqrt(variances[k] + eps);
+        const double factor = weight[k] / std::sqrt(variances[k] + eps);
         extents.each_image(c, [&](int64_t at) {
           for (int64_t p = 0; p < extents.positions; ++p)
-            values[size_t(at + p)] = (values[size_t(at + p)] - mean) * scale + bias[k];
+            values[size_t(at + p)] = (values[size_t(at + p)] - mean) * factor + bias[k];
         });
       }
     });
     PlainDoubles::write(x, output(arguments, 0), values);
-    PlainDoubles::write(parameter, output(arguments, 1), means);
-    PlainDoubles::write(parameter, output(arguments, 2), variances);
+    PlainDoubles::write(statistic, output(arguments, 1), means);
+    PlainDoubles::write(statistic, output(arguments, 2), variances);
   }
 };
 
 void list_training(const Op& op, CandidateList& out) {
   list_training_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const TrainingBody body{op.in(0).with_layout(layout), dense_plain(op.in(1)), op.attributes.number("eps")};
-    add_candidate(out, "batch_norm_training", Quality::reference, {body.x, body.parameter, body.parameter},
-                  {body.x, body.parameter, body.parameter}, [body] { return body; });
+    const TrainingBody body{op.in(0).with_layout(layout), dense_plain(op.in(1)), dense_plain(op.in(2)),
+                            dense_plain(op.out(1)), op.attributes.number("eps")};
+    add_candidate(out, "batch_norm_training", Quality::reference, {body.x, body.scale, body.shift},
+                  {body.x, body.statistic, body.statistic}, [body] { return body; });
   }
 }
 PL_HOST_KIND("batch_norm_training", list_training);
 
 struct BatchBody {
-  TensorDesc x, parameter;
+  TensorDesc x, parameter, statistic;
   double eps;
 
   void operator()(const KernelArguments& arguments) const {
     const std::vector<double> values = PlainDoubles::read(x, input(arguments, 0));
     std::vector<double> grad = PlainDoubles::read(x, input(arguments, 1));
-    const std::vector<double> mean = PlainDoubles::read(parameter, input(arguments, 2));
-    const std::vector<double> variance = PlainDoubles::read(parameter, input(arguments, 3));
+    const std::vector<double> mean = PlainDoubles::read(statistic, input(arguments, 2));
+    const std::vector<double> variance = PlainDoubles::read(statistic, input(arguments, 3));
     const std::vector<double> weight = PlainDoubles::read(parameter, input(arguments, 4));
     const Extents extents(x);
     std::vector<double> of_weight(weight.size()), of_bias(weight.size());
@@ -112,9 +113,10 @@ struct BatchBody {
 void list_batch(const Op& op, CandidateList& out) {
   list_backward_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const BatchBody body{op.in(0).with_layout(layout), dense_plain(op.in(2)), op.attributes.number("eps")};
+    const BatchBody body{op.in(0).with_layout(layout), dense_plain(op.in(4)), dense_plain(op.in(2)),
+                         op.attributes.number("eps")};
     add_candidate(out, "batch_norm_backward", Quality::reference,
-                  {body.x, body.x, body.parameter, body.parameter, body.parameter},
+                  {body.x, body.x, body.statistic, body.statistic, body.parameter},
                   {body.x, body.parameter, body.parameter}, [body] { return body; });
   }
 }

@@ -1,4 +1,5 @@
-// Kind optimizer_step: sgd_step, adam_step and adamw_step, a chunk of all tensors at a time.
+// Kind optimizer_step: sgd_step, adam_step and adamw_step, a chunk of all tensors at a time.  With a grad_scale of 0
+// the chunks are written as they were read.
 #include <cmath>
 
 #include "providers/host/common/host.h"
@@ -46,23 +47,30 @@ PL_VECTORISED void adam_run(const Adam& a, float rate, float step_size, float ro
   }
 }
 
+PL_VECTORISED void multiply_run(float* values, float factor, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) values[i] *= factor;
+}
+
 struct Step {
   int64_t count;
-  LoadRun<float> load;
+  LoadRun<float> load, load_gradient;
   StoreRun<float> store;
+  int factor;  // the input that it is; -1: none
 
   // Calls f(w, g, first, second, n) on chunks: weight and gradient, and up to two more tensors, the inputs numbered
   // `more` and after it; what f leaves in them, but the gradient, goes to the outputs.
   template <class F>
   void each_chunk(const KernelArguments& arguments, int first, int more, F&& f) const {
+    const float by = factor < 0 ? 1.0f : *static_cast<const float*>(input(arguments, factor));
     parallel_for((count + kChunk - 1) / kChunk, 1.5 * kChunk, [&](int64_t begin, int64_t end) {
       float values[4][kChunk];
       for (int64_t at = begin * kChunk; at < std::min(end * kChunk, count); at += kChunk) {
         const int64_t n = std::min(kChunk, count - at);
         load(input(arguments, 0), at, 1, n, values[0]);
-        load(input(arguments, 1), at, 1, n, values[1]);
+        load_gradient(input(arguments, 1), at, 1, n, values[1]);
         for (int k = 0; k < more; ++k) load(input(arguments, first + k), at, 1, n, values[2 + k]);
-        f(values[0], values[1], values[2], values[3], n);
+        if (by != 1.0f) multiply_run(values[1], by, n);
+        if (by != 0.0f) f(values[0], values[1], values[2], values[3], n);
         store(values[0], n, output(arguments, 0), at, 1);
         for (int k = 0; k < more; ++k) store(values[2 + k], n, output(arguments, 1 + k), at, 1);
       }
@@ -108,7 +116,9 @@ void list(const Op& op, CandidateList& out) {
   for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
   for (const TensorDesc& desc : op.outputs) outputs.push_back(dense_plain(desc));
   const DType dtype = op.in(0).dtype;
-  const Step step{op.in(0).elements(), float_loader(dtype), float_storer(dtype)};
+  const int factor = op.schema->input_index("grad_scale");
+  const Step step{op.in(0).elements(), float_loader(dtype), float_loader(op.in(1).dtype), float_storer(dtype),
+                  op.has(factor) ? factor : -1};
   if (a.text("function") == "sgd") {
     const SgdBody body{step,
                        {float(a.number("momentum")), float(a.number("dampening")), float(a.number("weight_decay")),

@@ -20,7 +20,7 @@ struct Expressions {
   enum class Over { broadcast, per_channel, scalars_beside } over = Over::broadcast;
 };
 
-// Adds a candidate for each layout that suits, or a refusal.  Inputs that are absent come last.
+// Adds a candidate for each layout that suits, or a refusal.  x0, x1, ... are the inputs that are given.
 void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, const Expressions& what);
 
 }  // namespace pl::opencl

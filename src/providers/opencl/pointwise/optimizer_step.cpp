@@ -7,21 +7,38 @@
 namespace pl::opencl {
 namespace {
 
-// x0 weight, x1 grad, x2 lr, x3 velocity.
+// The gradient as it is given, and what keeps a result as it was: "x" numbers the scale where there is one.
+struct Scaled {
+  std::string gradient = "x1";
+  int scale = -1;
+  Scaled(const Op& op, int x) {
+    if (!op.has(op.schema->input_index("grad_scale"))) return;
+    scale = x;
+    gradient = concat("(x1 * x", x, ")");
+  }
+  std::string kept(const std::string& before, const std::string& after) const {
+    return scale < 0 ? after : concat("where(x", scale, " == 0, ", before, ", ", after, ")");
+  }
+};
+
+// x0 weight, x1 grad, x2 lr, x3 velocity; the last one the scale of the gradient.
 Expressions sgd(const Op& op) {
   const Attributes& a = op.attributes;
   Expressions what;
   what.scalars = {a.number("momentum"), 1 - a.number("dampening"), a.number("weight_decay")};
-  const std::string gradient = a.number("weight_decay") == 0 ? "g = x1" : "g = x1 + s2 * x0";
+  const Scaled scaled(op, op.has(3) ? 4 : 3);
+  const std::string gradient = concat("g = ", scaled.gradient, a.number("weight_decay") == 0 ? "" : " + s2 * x0");
   if (!op.has(3))
-    what.elements = gradient + "; y0 = x0 - x2 * g";
+    what.elements = concat(gradient, "; y0 = ", scaled.kept("x0", "x0 - x2 * g"));
   else
     what.elements =
-        concat(gradient, "; v = s0 * x3 + s1 * g; y1 = v; y0 = x0 - x2 * ", a.flag("nesterov") ? "(g + s0 * v)" : "v");
+        concat(gradient, "; v = s0 * x3 + s1 * g; y1 = ", scaled.kept("x3", "v"),
+               "; y0 = ", scaled.kept("x0", concat("x0 - x2 * ", a.flag("nesterov") ? "(g + s0 * v)" : "v")));
   return what;
 }
 
-// x0 weight, x1 grad, x2 lr, x3 mean, x4 square, x5 step.  1 - beta^step by expm1: near 0 where beta is near 1.
+// x0 weight, x1 grad, x2 lr, x3 mean, x4 square, x5 step, x6 the scale of the gradient.  1 - beta^step by expm1: near 0
+// where beta is near 1.
 Expressions adam(const Op& op) {
   const Attributes& a = op.attributes;
   const double beta1 = a.number("beta1"), beta2 = a.number("beta2");
@@ -29,10 +46,13 @@ Expressions adam(const Op& op) {
   Expressions what;
   what.scalars = {beta1,           1 - beta1,       beta2,           1 - beta2,
                   a.number("eps"), std::log(beta1), std::log(beta2), a.number("weight_decay")};
-  what.elements = concat(decays && !decoupled ? "g = x1 + s7 * x0" : "g = x1",
-                         "; m = s0 * x3 + s1 * g; v = s2 * x4 + s3 * g * g; y1 = m; y2 = v; "
-                         "rate = x2 / (-expm1(x5 * s5)); root = sqrt(-expm1(x5 * s6)); y0 = ",
-                         decays && decoupled ? "x0 * (1 - x2 * s7)" : "x0", " - rate * m / (sqrt(v) / root + s4)");
+  const Scaled scaled(op, 6);
+  what.elements = concat(
+      "g = ", scaled.gradient, decays && !decoupled ? " + s7 * x0" : "",
+      "; m = s0 * x3 + s1 * g; v = s2 * x4 + s3 * g * g; y1 = ", scaled.kept("x3", "m"),
+      "; y2 = ", scaled.kept("x4", "v"), "; rate = x2 / (-expm1(x5 * s5)); root = sqrt(-expm1(x5 * s6)); y0 = ",
+      scaled.kept("x0",
+                  concat(decays && decoupled ? "x0 * (1 - x2 * s7)" : "x0", " - rate * m / (sqrt(v) / root + s4)")));
   return what;
 }
 

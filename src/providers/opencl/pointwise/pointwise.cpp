@@ -83,12 +83,13 @@ void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, co
   for (const Layout& layout : layouts_to_try(op, TensorDesc::dense(op.out().dtype, space))) {
     Candidate candidate = make_candidate(op, reduces ? "pointwise_reduce" : "pointwise");
     Computation in_layout = computation;
-    for (TensorDesc& input : candidate.inputs) {
+    for (size_t i = 0; i < candidate.inputs.size(); ++i) {
+      TensorDesc& input = candidate.inputs[i];
       if (!input.present) continue;
       const bool beside = what.over == Expressions::Over::scalars_beside && input.shape != space;
       input = TensorDesc::dense(input.dtype, input.shape,
                                 beside ? Layout::plain(input.rank()) : operand_layout(input.shape, space, layout));
-      in_layout.inputs.push_back({input.dtype, aligned(input, space, what.over)});
+      in_layout.inputs.push_back({input.dtype, aligned(input, space, what.over), int(i)});
     }
     for (TensorDesc& output : candidate.outputs) {
       const bool same_rank = output.rank() == space.size();

@@ -484,7 +484,7 @@ void add_stage(OpenclDevice& device, KernelList& list, const Stage& stage) {
     if (stage.inputs_in_workspace)
       launch.workspace();
     else
-      launch.input(int(i));
+      launch.input(stage.computation->inputs[i].argument);
   }
   if (stage.to_workspace) {
     launch.workspace();

@@ -25,6 +25,7 @@ namespace pl::opencl {
 struct Operand {
   DType dtype = DType::f32;
   Addressing addressing;
+  int argument = 0;  // of inputs: which of KernelArguments' it is
 };
 
 struct Computation {
@@ -39,8 +40,7 @@ struct Computation {
   std::vector<Operand> inputs, outputs;
 };
 
-// The prepared kernel.  Inputs and outputs are those of KernelArguments, in order; `workspace_bytes` of workspace are
-// needed.
+// The prepared kernel.  Outputs are those of KernelArguments, in order; `workspace_bytes` of workspace are needed.
 struct ComputationPlan {
   Computation computation;
   Iteration iteration;

@@ -1,0 +1,88 @@
+/* A scale of the loss through the C ABI: a run whose gradients are not finite changes nothing but the scale. */
+#include <math.h>
+
+#include "abi.h"
+
+static float state_of(pl_plan plan, const char* name) {
+  float value = 0;
+  pl_tensor tensor = NULL;
+  OK(pl_plan_state(plan, name, &tensor));
+  OK(pl_tensor_read(tensor, &value, sizeof value));
+  OK(pl_tensor_release(tensor));
+  return value;
+}
+
+static float run(pl_plan plan, pl_tensor x, float value) {
+  float loss = 0;
+  pl_tensor result = NULL;
+  OK(pl_tensor_write(x, &value, sizeof value));
+  OK(pl_plan_run(plan, &x, 1, &result, 1));
+  OK(pl_tensor_read(result, &loss, sizeof loss));
+  OK(pl_tensor_release(result));
+  return loss;
+}
+
+/* loss = x * w * w, by which w moves against 2 * x * w. */
+TEST("scale") {
+  const float w = 3, rate = 0.25f;
+  pl_context context = make_context();
+  pl_graph graph;
+  pl_value inputs[4], x, loss, weight, lr, gradient, scale, moved;
+  pl_attributes attributes;
+  pl_tensor tensor;
+  pl_plan plan;
+  OK(pl_graph_create(context, &graph));
+  OK(pl_graph_input(graph, "x", PL_F32, 0, NULL, NULL, NULL, &x));
+  tensor = make_tensor(context, 0, NULL, NULL, &w, 1);
+  OK(pl_graph_parameter(graph, "w", tensor, &weight));
+  OK(pl_tensor_release(tensor));
+  tensor = make_tensor(context, 0, NULL, NULL, &rate, 1);
+  OK(pl_graph_constant(graph, "lr", tensor, &lr));
+  OK(pl_tensor_release(tensor));
+  inputs[0] = weight, inputs[1] = weight;
+  OK(pl_graph_op(graph, "mul", NULL, inputs, 2, NULL, &loss, NULL));
+  inputs[0] = loss, inputs[1] = x;
+  OK(pl_graph_op(graph, "mul", NULL, inputs, 2, NULL, &loss, NULL));
+  OK(pl_graph_output(graph, loss, "loss", NULL));
+
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "the scale is 0, expected 2^-24 to 2^24",
+        pl_graph_scaled_gradients(graph, loss, &weight, 1, 0, 2, &gradient, &scale));
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "the interval is 0 steps",
+        pl_graph_scaled_gradients(graph, loss, &weight, 1, 64, 0, &gradient, &scale));
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "there is no value to derive by",
+        pl_graph_scaled_gradients(graph, loss, &weight, 0, 64, 2, &gradient, &scale));
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "grad_scale is NULL",
+        pl_graph_scaled_gradients(graph, loss, &weight, 1, 64, 2, &gradient, NULL));
+  OK(pl_graph_scaled_gradients(graph, loss, &weight, 1, 64, 2, &gradient, &scale));
+
+  inputs[0] = weight, inputs[1] = gradient, inputs[2] = lr, inputs[3] = PL_NO_VALUE;
+  {
+    pl_value all[5];
+    int i;
+    for (i = 0; i < 4; i++) all[i] = inputs[i];
+    all[4] = scale;
+    OK(pl_attributes_create("", &attributes));
+    OK(pl_graph_op(graph, "sgd_step", attributes, all, 5, NULL, &moved, NULL));
+    OK(pl_attributes_release(attributes));
+  }
+  OK(pl_graph_update(graph, weight, moved));
+  OK(pl_plan_compile(graph, "device=cpu math=fp16", NULL, NULL, &plan));
+  OK(pl_graph_release(graph));
+  tensor = make_tensor(context, 0, NULL, NULL, NULL, 0);
+  CHECK_EQUAL(run(plan, tensor, 1.0f), 9.0f);
+  CHECK_EQUAL(state_of(plan, "w"), 1.5f);
+  CHECK_EQUAL(state_of(plan, "loss_scale"), 64.0f);
+  CHECK_EQUAL(state_of(plan, "loss_scale/good_steps"), 1.0f);
+  CHECK(isinf(run(plan, tensor, INFINITY)));
+  CHECK_EQUAL(state_of(plan, "w"), 1.5f);
+  CHECK_EQUAL(state_of(plan, "loss_scale"), 32.0f);
+  CHECK_EQUAL(state_of(plan, "loss_scale/good_steps"), 0.0f);
+  CHECK_EQUAL(run(plan, tensor, 1.0f), 2.25f);
+  CHECK_EQUAL(run(plan, tensor, 1.0f), 0.5625f);
+  CHECK_EQUAL(state_of(plan, "w"), 0.375f);
+  CHECK_EQUAL(state_of(plan, "loss_scale"), 64.0f);
+  CHECK_EQUAL(state_of(plan, "loss_scale/good_steps"), 0.0f);
+  OK(pl_tensor_release(tensor));
+  OK(pl_plan_release(plan));
+  OK(pl_context_release(context));
+}
