@@ -82,6 +82,7 @@ from .batcher import Batcher  # isort: skip
 from .compilation import compile  # isort: skip
 from .plan import Plan, load_plan  # isort: skip
 from . import training  # isort: skip
+from .functional import value_and_grad  # isort: skip
 
 __all__ = [
     "ArgumentTypeError",
@@ -154,6 +155,7 @@ __all__ = [
     "tuned_values",
     "u8",
     "uint8",
+    "value_and_grad",
     "zeros",
     "zeros_like",
 ]

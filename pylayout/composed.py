@@ -370,6 +370,64 @@ def smooth_l1_loss(call: _Call, x: Any, target: Any, reduction: str = "mean", be
     return _loss(call, f"d = abs(x0 - x1); y0 = {square}", _pair(call, x, target), reduction, [beta] if beta else [])
 
 
+# ---- steps of training ----
+
+
+@_composed
+def rmsprop_step(
+    call: _Call,
+    weight: Any,
+    grad: Any,
+    lr: Any,
+    square: Any,
+    mean: Any = None,
+    buffer: Any = None,
+    grad_scale: Any = None,
+    alpha: float = 0.99,
+    eps: float = 1e-8,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> Any:
+    """A step of RMSprop, with momentum where `buffer` is given, centred where `mean` is given.
+
+    g = grad + weight_decay * weight; q = alpha * square + (1 - alpha) * g * g; m = alpha * mean + (1 - alpha) * g;
+    d = g / (sqrt(q - m * m) + eps); b = momentum * buffer + d; w = weight - lr * b. lr is a scalar, all others are of
+    the shape and dtype of weight; square, mean and buffer begin with zeros. grad_scale, a scalar, is what grad is
+    multiplied by first; where it is 0, all stays as it is, whatever grad holds. Returns a tuple of w, q, and of m and b
+    those that were given.
+
+    Source: semantics of torch.optim.RMSprop; G. Hinton's lectures on neural networks, 2012.
+    """
+    tensors = [call.tensor(value, name) for value, name in ((weight, "weight"), (grad, "grad"), (lr, "lr"))]
+    tensors.append(call.tensor(square, "square"))
+    scaled = "x1" if grad_scale is None else "x1 * x4"
+    if grad_scale is not None:
+        tensors.append(call.tensor(grad_scale, "grad_scale"))
+    text = f"g = {scaled} + s3 * x0; q = s0 * x3 + (1 - s0) * g * g; "
+    results, root, step = [("x3", "q")], "q", "d"
+    if mean is not None:
+        text += f"m = s0 * x{len(tensors)} + (1 - s0) * g; "
+        results.append((f"x{len(tensors)}", "m"))
+        tensors.append(call.tensor(mean, "mean"))
+        root = "max(q - m * m, 0)"
+    text += f"d = g / (sqrt({root}) + s1); "
+    if buffer is not None:
+        text += f"b = s2 * x{len(tensors)} + d; "
+        results.append((f"x{len(tensors)}", "b"))
+        tensors.append(call.tensor(buffer, "buffer"))
+        step = "b"
+    elif momentum:
+        raise InvalidArgumentError(f"rmsprop_step: momentum is {momentum}, expected a buffer with it")
+    for i, value in enumerate(tensors):
+        expected = () if i == 2 or (i == 4 and grad_scale is not None) else tensors[0].shape
+        if value.shape != expected:
+            raise ShapeError(f"rmsprop_step: tensor {i} has shape {value.shape}, expected {expected}")
+    kept = "" if grad_scale is None else "x4 == 0"
+    for i, (before, after) in enumerate([("x0", f"x0 - x2 * {step}"), *results]):
+        text += f"y{i} = where({kept}, {before}, {after}); " if kept else f"y{i} = {after}; "
+    return tuple(call("pointwise", tensors, text, scalars=[alpha, eps, momentum, weight_decay]))
+
+
 # ---- as functions of pylayout.ops ----
 
 

@@ -3821,6 +3821,79 @@ def rms_norm_backward(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def rmsprop_step(
+    weight: Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    square: Input | Value,
+    mean: Input | Value | None = None,
+    buffer: Input | Value | None = None,
+    grad_scale: Input | Value | None = None,
+    alpha: float = 0.99,
+    eps: float = 1e-08,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> tuple[Value, ...]: ...
+@overload
+def rmsprop_step(
+    weight: Input | Value,
+    grad: Value,
+    lr: Input | Value,
+    square: Input | Value,
+    mean: Input | Value | None = None,
+    buffer: Input | Value | None = None,
+    grad_scale: Input | Value | None = None,
+    alpha: float = 0.99,
+    eps: float = 1e-08,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> tuple[Value, ...]: ...
+@overload
+def rmsprop_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Value,
+    square: Input | Value,
+    mean: Input | Value | None = None,
+    buffer: Input | Value | None = None,
+    grad_scale: Input | Value | None = None,
+    alpha: float = 0.99,
+    eps: float = 1e-08,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> tuple[Value, ...]: ...
+@overload
+def rmsprop_step(
+    weight: Input | Value,
+    grad: Input | Value,
+    lr: Input | Value,
+    square: Value,
+    mean: Input | Value | None = None,
+    buffer: Input | Value | None = None,
+    grad_scale: Input | Value | None = None,
+    alpha: float = 0.99,
+    eps: float = 1e-08,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+) -> tuple[Value, ...]: ...
+@overload
+def rmsprop_step(
+    weight: Input,
+    grad: Input,
+    lr: Input,
+    square: Input,
+    mean: Input | None = None,
+    buffer: Input | None = None,
+    grad_scale: Input | None = None,
+    alpha: float = 0.99,
+    eps: float = 1e-08,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> tuple[Tensor, ...]: ...
+@overload
 def rnn(
     x: Value,
     w: Input | Value,

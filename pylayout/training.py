@@ -12,7 +12,9 @@ from .checkpoint import restore, save
 from .errors import InvalidArgumentError
 from .graph import Graph, Value
 
-__all__ = ["LossScale", "adam", "adamw", "restore", "save", "sgd"]
+__all__ = ["LossScale", "adam", "adamw", "clip_by_norm", "restore", "rmsprop", "save", "sgd"]
+
+_EPS = 1e-6  # added to a norm, as in PyTorch
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,14 @@ def sgd(
     nesterov: bool = False,
     weight_decay: float = 0.0,
     parameters: Sequence[Value] | None = None,
+    clip_norm: float | None = None,
     loss_scale: LossScale | None = None,
 ) -> None:
     """Append backward and a step of stochastic gradient descent: each run of the plan then trains.
 
     The learning rate is the state "lr": `plan.set_state("lr", numpy.float32(0.001))` changes it between runs.
-    parameters: those to train; None: all of the graph. loss_scale: for plans with math="fp16". Raises UnsupportedError
-    where an op has no gradient.
+    parameters: those to train; None: all of the graph. clip_norm: the longest that all gradients together may be, see
+    `clip_by_norm`. loss_scale: for plans with math="fp16". Raises UnsupportedError where an op has no gradient.
 
     >>> import numpy, pylayout as pl
     >>> g = pl.Graph()
@@ -64,7 +67,7 @@ def sgd(
         graph.update(value, weight)
         graph.update(velocity, moved)
 
-    _append(graph, loss, lr, parameters, loss_scale, step)
+    _append(graph, loss, lr, parameters, clip_norm, loss_scale, step)
 
 
 def adam(
@@ -76,11 +79,12 @@ def adam(
     eps: float = 1e-8,
     weight_decay: float = 0.0,
     parameters: Sequence[Value] | None = None,
+    clip_norm: float | None = None,
     loss_scale: LossScale | None = None,
 ) -> None:
     """Append backward and a step of Adam; see `sgd`. The number of steps so far is the state "steps"."""
     options = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay}
-    _adam(graph, loss, "adam_step", lr, parameters, loss_scale, **options)
+    _adam(graph, loss, "adam_step", lr, parameters, clip_norm, loss_scale, **options)
 
 
 def adamw(
@@ -92,11 +96,75 @@ def adamw(
     eps: float = 1e-8,
     weight_decay: float = 0.01,
     parameters: Sequence[Value] | None = None,
+    clip_norm: float | None = None,
     loss_scale: LossScale | None = None,
 ) -> None:
     """Append backward and a step of Adam with decoupled weight decay; see `adam`."""
     options = {"beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay}
-    _adam(graph, loss, "adamw_step", lr, parameters, loss_scale, **options)
+    _adam(graph, loss, "adamw_step", lr, parameters, clip_norm, loss_scale, **options)
+
+
+def rmsprop(
+    graph: Graph,
+    loss: Value,
+    lr: float = 0.01,
+    alpha: float = 0.99,
+    eps: float = 1e-8,
+    momentum: float = 0.0,
+    centered: bool = False,
+    weight_decay: float = 0.0,
+    parameters: Sequence[Value] | None = None,
+    clip_norm: float | None = None,
+    loss_scale: LossScale | None = None,
+) -> None:
+    """Append backward and a step of RMSprop; see `sgd`."""
+
+    def step(value: Value, gradient: Value, rate: Value, more: dict[str, Any]) -> None:
+        kept = {"square": _zeros(graph, value, "square")}
+        if centered:
+            kept["mean"] = _zeros(graph, value, "mean")
+        if momentum:
+            kept["buffer"] = _zeros(graph, value, "buffer")
+        options: dict[str, Any] = {"alpha": alpha, "eps": eps, "momentum": momentum, "weight_decay": weight_decay}
+        results = graph.op("rmsprop_step", value, gradient, rate, **kept, **options, **more)
+        for state, result in zip((value, *kept.values()), results, strict=True):
+            graph.update(state, result)
+
+    _append(graph, loss, lr, parameters, clip_norm, loss_scale, step)
+
+
+def clip_by_norm(graph: Graph, gradients: Sequence[Value], max_norm: float) -> tuple[list[Value], Value]:
+    """The gradients, all made smaller alike where together they are longer than max_norm; and their norm before.
+
+    Source: semantics of torch.nn.utils.clip_grad_norm_; R. Pascanu et al., arXiv 1211.5063.
+
+    >>> import numpy, pylayout as pl
+    >>> g = pl.Graph()
+    >>> w = g.parameter("w", numpy.array([3.0, 4.0], "float32"))
+    >>> (short,), norm = pl.training.clip_by_norm(g, g.gradients((w * w * 0.5).sum(), [w]), 1.0)
+    >>> g.output(short)
+    >>> g.output(norm)
+    >>> [(100 * a).round().tolist() for a in pl.compile(g, tune="off").run()]
+    [[60.0, 80.0], 500.0]
+    """
+    if not max_norm > 0:
+        raise InvalidArgumentError(f"clip_by_norm: max_norm is {max_norm}, expected more than 0")
+    if not gradients:
+        raise InvalidArgumentError("clip_by_norm: there are no gradients, expected one at least")
+    norm = _norm(graph, gradients, None)
+    share = graph.op("pointwise", [norm], "y0 = min(1, s0 / (x0 + s1))", scalars=[max_norm, _EPS])
+    return [graph.op("pointwise", [g, share], "y0 = x0 * x1") for g in gradients], norm
+
+
+def _norm(graph: Graph, gradients: Sequence[Value], scale: Value | None) -> Any:
+    """Of all gradients together, each times `scale`: squares of what is not scaled back might be too large for f32."""
+    squares = []
+    for gradient in gradients:
+        given, text = ([gradient], "y0 = x0 * x0") if scale is None else ([gradient, scale], "v = x0 * x1; y0 = v * v")
+        made = graph.op("pointwise", given, text, reductions="reduce_y0 += y0", dtype="f32")
+        squares.append(graph.op("reshape", made, [1]))
+    together = squares[0] if len(squares) == 1 else graph.op("concat", squares, 0)
+    return graph.op("sqrt", graph.op("sum", together))
 
 
 def _adam(
@@ -105,6 +173,7 @@ def _adam(
     op: str,
     lr: float,
     parameters: Sequence[Value] | None,
+    clip_norm: float | None,
     loss_scale: LossScale | None,
     **options: Any,
 ) -> None:
@@ -118,7 +187,7 @@ def _adam(
         for state, result in zip((value, mean, square), results, strict=True):
             graph.update(state, result)
 
-    _append(graph, loss, lr, parameters, loss_scale, step)
+    _append(graph, loss, lr, parameters, clip_norm, loss_scale, step)
 
 
 def _append(
@@ -126,6 +195,7 @@ def _append(
     loss: Value,
     lr: float,
     parameters: Sequence[Value] | None,
+    clip_norm: float | None,
     loss_scale: LossScale | None,
     step: Callable[[Value, Value, Value, dict[str, Any]], None],
 ) -> None:
@@ -139,6 +209,13 @@ def _append(
         gradients = graph.gradients(loss, values)
     else:
         gradients, more["grad_scale"] = graph.scaled_gradients(loss, values, loss_scale.initial, loss_scale.interval)
+    if clip_norm is not None and loss_scale is None:
+        gradients, _ = clip_by_norm(graph, gradients, clip_norm)
+    elif clip_norm is not None:
+        scale = more["grad_scale"]
+        text = "y0 = where(x1 > 0, x1 * min(1, s0 / (x0 + s1)), 0)"
+        norm = _norm(graph, gradients, scale)
+        more["grad_scale"] = graph.op("pointwise", [norm, scale], text, scalars=[clip_norm, _EPS])
     rate = graph.state("lr", numpy.array(lr, numpy.float32))
     for value, gradient in zip(values, gradients, strict=True):
         step(value, gradient, rate, more)

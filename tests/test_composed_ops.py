@@ -75,6 +75,16 @@ CASES = {
     "one_hot": [
         (lambda o, x: o.one_hot(o.argmax(x, 1), 20, "f32"), lambda a: numpy.eye(20)[a.argmax(1)]),
     ],
+    "rmsprop_step": [  # against PyTorch over several steps: test_functional.py
+        (
+            lambda o, x: o.rmsprop_step(x, o.neg(x), o.mean(x), o.square(x))[1],
+            lambda a: a * a,
+        ),
+        (
+            lambda o, x: o.rmsprop_step(x, x, o.mean(x), o.square(x), x, x, o.mean(x) * 0.0)[3],
+            lambda a: a,
+        ),
+    ],
     "smooth_l1_loss": [
         (
             lambda o, x: o.smooth_l1_loss(x, o.neg(x), "none"),

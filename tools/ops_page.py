@@ -122,6 +122,7 @@ FAMILIES = [
             "composed:l1_loss",
             "composed:mse_loss",
             "composed:nll_loss",
+            "composed:rmsprop_step",
             "composed:smooth_l1_loss",
         ],
     ),

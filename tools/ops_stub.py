@@ -133,7 +133,9 @@ def composed_declaration(name: str) -> str:
         if isinstance(parameter.default, str):
             text = text.rsplit(" = ", 1)[0] + f' = "{parameter.default}"'
         parameters.append(text.replace(": Any = None", ": Input | None = None").replace(": Any", ": Input"))
-    return functions(name, parameters, "tuple[Tensor, ...]" if name in ("chunk", "unbind") else "Tensor")
+    return functions(
+        name, parameters, "tuple[Tensor, ...]" if name in ("chunk", "rmsprop_step", "unbind") else "Tensor"
+    )
 
 
 def stub() -> str:
