@@ -12,7 +12,6 @@ constexpr int64_t kBlock = 1 << 14;  // elements
 template <class Bits>
 PL_VECTORISED bool is_finite_run(const Bits* bits, Bits mask, int64_t n) {
   Bits found = 0;
-#pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) found |= Bits((bits[i] & mask) == mask);
   return found == 0;
 }
