@@ -98,6 +98,7 @@ def test_gradients_of_every_op(case: Case, device: str, rng: np.random.Generator
 
 # Ops of floating tensors that are not derived, and why; those whose names end so are parts of a step themselves.
 NO_GRADIENT = {
+    "all_finite": "its result is a step of whether numbers are finite",
     "dequantize_linear": "its data are integers; scales of quantisation are not trained",
     "qlinear_conv": "its data are integers",
     "qlinear_matmul": "its data are integers",

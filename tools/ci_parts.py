@@ -43,6 +43,9 @@ PARTS = (
         "test-networks",
         "the slow Python tests: large networks, each layout, each device",
         (
+            "src/dispatch",
+            "src/graph",
+            "src/ops",
             "pylayout/onnx",
             "pylayout/torch/convert",
             "tests/test_real_networks.py",
