@@ -233,3 +233,21 @@ def test_digits(math: str) -> None:
     classifier = Classifier(train, test, Settings(epochs=15, math=math))
     classifier.run(lambda *_: None)
     assert classifier.history.epochs[-1].accuracy > 0.98
+
+
+def test_gradients_of_f32_are_looked_at_in_f32(opencl_device: str) -> None:
+    """Those of a norm's weights are f32 in mixed precision, and beyond what f16 holds they are finite still."""
+    graph = pl.Graph()
+    x = graph.input("x", (BATCH, 3, 8, 8))
+    rng, channels = np.random.default_rng(3), 64  # so that one tensor at least is no small one
+    kernel = graph.parameter("kernel", (rng.standard_normal((channels, 3, 3, 3)) * 0.3).astype("f4"))
+    weight = graph.parameter("weight", np.ones(channels, "f4"))
+    bias = graph.constant(np.zeros(channels, "f4"))
+    y, _, _ = graph.batch_norm_training(graph.conv2d(x, kernel, padding=1), weight, bias)
+    loss = graph.sum(graph.square(y)) * 0.5
+    graph.output(loss, "loss")
+    pl.training.sgd(graph, loss, lr=0.0, momentum=0.9, loss_scale=pl.training.LossScale(1024.0))
+    plan = pl.compile(graph, device=opencl_device, math="fp16", tune="off")
+    plan.run(batch(1)[0])
+    assert 65504 < 1024 * np.abs(plan.state("weight/velocity")).max() < np.inf
+    assert plan.state("loss_scale") == 1024 and plan.state("loss_scale/good_steps") == 1

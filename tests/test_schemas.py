@@ -47,6 +47,8 @@ def admits(case: Case, dtypes: list[str | None]) -> bool:
     for parameter, dtype in zip(parameters, dtypes, strict=True):
         if dtype is None or dtype in parameter["dtypes"]:
             continue
+        if parameter["like"] == parameter["name"] and parameter["dtypes"]:  # several that need not be alike
+            return False
         like = dtypes[names.index(parameter["like"])] if parameter["like"] in names else dtype
         if not parameter["like"] or like not in (None, dtype):
             return False

@@ -248,11 +248,18 @@ class Widener final : public Retyper {
 
 Graph in_half_precision(const Graph& graph, Context& context, DType half) { return Halver(graph, context, half).run(); }
 
-bool gains_by(const Context& context, const Device& device, DType half) {
+namespace {
+bool multiplies(const Context& context, const Device& device, DType dtype) {
   const auto& providers = context.providers();
-  return device.traits().halves || std::any_of(providers.begin(), providers.end(), [&](const auto& provider) {
-           return provider->serves(device) && provider->multiplies(device, half);
-         });
+  return std::any_of(providers.begin(), providers.end(), [&](const auto& provider) {
+    return provider->serves(device) && provider->multiplies(device, dtype);
+  });
+}
+}  // namespace
+
+// Processors that multiply f16 have no gradients of convolutions in it: a step took six times that of f32.
+bool gains_by(const Context& context, const Device& device, DType half) {
+  return device.traits().halves || (half == DType::bf16 && multiplies(context, device, half));
 }
 
 std::vector<DType> dtypes_to_widen(const Graph& graph, const Context& context, const Device& device) {
@@ -261,7 +268,7 @@ std::vector<DType> dtypes_to_widen(const Graph& graph, const Context& context, c
     const auto& values = graph.values();
     const bool occurs =
         std::any_of(values.begin(), values.end(), [&](const Value& value) { return value.desc.dtype == dtype; });
-    if (occurs && !gains_by(context, device, dtype)) found.push_back(dtype);
+    if (occurs && !device.traits().halves && !multiplies(context, device, dtype)) found.push_back(dtype);
   }
   return found;
 }

@@ -19,11 +19,11 @@ class Context;
 // Of a program that trains the states, the updates, the loss and its gradient up to the first product stay f32.
 Graph in_half_precision(const Graph& graph, Context& context, DType half);
 
-// Whether values held so save time on a device, or products of them on `cpu`.
+// Whether values of f32 held so save time: on devices with that trait, and bf16 on a processor that multiplies it.
 bool gains_by(const Context& context, const Device& device, DType half);
 
-// The dtypes of `graph` that are wider in a plan for this device: f16 and bf16, where they occur and it does not gain
-// by them.
+// The dtypes of `graph` that are wider in a plan for this device: on `cpu` f16 and bf16, where they occur and no
+// provider multiplies them there (Provider::multiplies).
 std::vector<DType> dtypes_to_widen(const Graph& graph, const Context& context, const Device& device);
 
 // The same program with every value of these dtypes between its inputs and outputs, constants included, as f32.  Inputs

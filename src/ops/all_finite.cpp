@@ -9,7 +9,7 @@ Schema all_finite() {
                 "Whether every element of all tensors is finite: neither infinite nor NaN.\n\n"
                 "Returns a scalar, f32: 1 where all are, or there are none, else 0.");
   schema.tensors("tensors", "any shapes, of which each may differ; f32, f16 or bf16")
-      .of(dtypes::floats)
+      .like_or("tensors", dtypes::floats)
       .result(Result("y").of(DType::f32));
   schema.infer = [](Op& op) { add_output(op, Dims{}); };
   schema.flops = [](const Op& op) {

@@ -22,6 +22,7 @@ struct Case {
   Dims indices_shape = {};
   int64_t size = 1;                // they are below it
   std::vector<int> positive = {};  // inputs that are variances, rates and squares
+  std::vector<int> singles = {};   // inputs that are f32 whatever the others are
 };
 
 std::vector<Input> inputs_of(const Case& c, DType dtype) {
@@ -31,8 +32,9 @@ std::vector<Input> inputs_of(const Case& c, DType dtype) {
       inputs.push_back(random_input(DType::s64, c.indices_shape, 0, double(c.size) - 0.01));
     }
     const bool positive = std::find(c.positive.begin(), c.positive.end(), int(inputs.size())) != c.positive.end();
-    const bool scalar = positive && c.shapes[i].size() == 0;
-    inputs.push_back(random_input(scalar ? DType::f32 : dtype, c.shapes[i], positive ? 0.5 : -3, positive ? 2 : 3));
+    const bool single = std::find(c.singles.begin(), c.singles.end(), int(inputs.size())) != c.singles.end();
+    const bool exact = single || (positive && c.shapes[i].size() == 0);
+    inputs.push_back(random_input(exact ? DType::f32 : dtype, c.shapes[i], positive ? 0.5 : -3, positive ? 2 : 3));
   }
   if (c.indices == int(inputs.size()))
     inputs.push_back(random_input(DType::s64, c.indices_shape, 0, double(c.size) - 0.01));
@@ -81,7 +83,7 @@ TEST("batch_norm") {
   for (const Dims& x : {Dims{3, 20, 9, 8}, Dims{2, 16, 5, 7}, Dims{300, 6}, Dims{5, 3, 129}, Dims{2, 33, 40, 40}}) {
     const Dims c{x[1]};
     run({"batch_norm_training", "eps=0.01", {x, c, c}});
-    run({"batch_norm_backward", "eps=0.01", {x, x, c, c, c}, -1, {}, 1, {3}});
+    run({"batch_norm_backward", "eps=0.01", {x, x, c, c, c}, -1, {}, 1, {3}, {2, 3}});
   }
 }
 TEST("norms") {
