@@ -266,8 +266,9 @@ bool is_traced(const Tensor& x) {
 Tensor dropout(const Tensor& x, double p, bool train) {
   const auto dtype = dtype_of(x.scalar_type());
   const bool own = dtype && *dtype <= PL_BF16;
-  if (!train || p == 0 || x.numel() == 0) return x;
-  if (is_traced(x)) return std::get<0>(at::native_dropout(x, p, true));
+  if (!train || p == 0) return x;
+  if (is_traced(x)) return std::get<0>(at::native_dropout(x, p, true));  // its sizes may be symbols
+  if (x.numel() == 0) return x;
   if (!own || !(p > 0 && p < 1)) return at::native::dropout(x, p, train);
   const c10::DeviceIndex device = x.device().index();
   const uint64_t counters = (uint64_t(x.numel()) + 3) / 4;
