@@ -87,11 +87,14 @@ def build(network: str) -> Any:
     for m in module.modules():
         if isinstance(m, (torch.nn.Conv2d, torch.nn.Linear)):
             torch.nn.init.kaiming_normal_(m.weight, nonlinearity="relu")
+    momenta = [norm.momentum for norm in norms]
     for norm in norms:
         norm.momentum = None  # statistics of the calibrating pass alone
     if norms:
         with torch.no_grad():
             module.train()(torch.randn(4, 3, side_of(network), side_of(network)))
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum  # without one, a training step cannot be captured in a CUDA graph
     return module.eval()
 
 

@@ -64,6 +64,7 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual void gather_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, Buffer& destination,
                              size_t destination_offset);
   virtual void set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit);
+  virtual void prepare_places() {}  // compiles what these need, which their first use would do
   // As copy, from a buffer of another device, straight, after all earlier work on both.  False where it cannot be done
   // so: then nothing was done.
   virtual bool take(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);

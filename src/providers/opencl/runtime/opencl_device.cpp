@@ -466,6 +466,11 @@ void OpenclDevice::set_places(Buffer& destination, const std::vector<size_t>& of
   place_kernels().set(destination, offsets, unit);
 }
 
+void OpenclDevice::prepare_places() {
+  std::lock_guard<std::mutex> guard(places_lock_);
+  place_kernels();
+}
+
 void OpenclDevice::synchronize() {
   check_cl(cl_.clFinish(session().queue.get()), name() + ": waiting for the OpenCL queue");
 }

@@ -38,6 +38,7 @@ class OpenclDevice : public Device {
   void gather_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, Buffer& destination,
                      size_t destination_offset) override;
   void set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) override;
+  void prepare_places() override;
   void synchronize() override;
   std::unique_ptr<Timing> start_timing() override;
   void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
