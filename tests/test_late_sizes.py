@@ -1,6 +1,7 @@
 """Plans of graphs with named axes: sizes that come with the call."""
 
 import gc
+import json
 import math
 import pathlib
 
@@ -8,6 +9,8 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from late_sizes import late_axes
+from op_cases import CASES
 from together import run_together
 
 import pylayout as pl
@@ -255,3 +258,18 @@ def test_sizes_compare_with_fractions():
     assert not size > 3.5 and not size < 2.5 and not size < -math.inf
     assert size == 3.0 and size != 3.5
     assert (numpy.array([2.9, 3.1]) > size).tolist() == [False, True]
+
+
+# By op the axes that docs/reference/support.md lists.
+LATE = json.loads((pathlib.Path(__file__).parent.parent / "docs/reference/support.json").read_text("utf-8"))["dynamic"]
+
+
+@pytest.mark.parametrize("op", [op for op, axes in LATE.items() if axes])
+def test_ops_take_the_sizes_late_that_their_page_lists(op, untuned):
+    for case in CASES:
+        if case.op != op or (first := case.make()[0]) is None:
+            continue
+        found = late_axes(case)
+        if len(found) == first.ndim if LATE[op] == "all" else " ".join(map(str, sorted(found))) == LATE[op]:
+            return
+    pytest.fail(f"no case of {op} takes late: {LATE[op]}")

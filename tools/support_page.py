@@ -39,6 +39,12 @@ layout may be forced where an implementation is generic.
 The table is of the calls in `tests/op_cases.py`, asked on
 {machine}, {date}.
 oneDNN's columns for f16 and bf16 depend on the processor's instruction set.
+
+*dynamic*: the axes of the first tensor whose size may come with the call
+([sizes known late](../howto/sizes-known-late.md)). "all", or the numbers of those that may, where attributes of the
+tested calls fix the others (`normalized_shape=[9, 10]`); blank where the first tensor has no axes. It is found by
+running a plan on the CPU at another size than it was made for, and holding its results against the op's. Kernels are
+chosen once sizes are known, so every dtype and layout of the row serves them.
 """
 
 
@@ -111,7 +117,30 @@ def collect() -> dict[str, Any]:
             }
             for op, providers in sorted(found.items())
         },
+        "dynamic": collect_dynamic(),
     }
+
+
+def collect_dynamic() -> dict[str, str]:
+    """By op the axes of its first tensor whose size may be known late: "all", or their numbers."""
+    import pylayout as pl
+
+    sys.path.insert(0, str(ROOT / "tests"))
+    from late_sizes import late_axes
+    from op_cases import CASES
+
+    pl.configure(tune="off")
+    best: dict[str, tuple[bool, int, str]] = {}
+    for case in CASES:
+        first = case.make()[0]
+        if first is None or first.ndim == 0:
+            best.setdefault(case.op, (False, -1, ""))  # there are none
+            continue
+        axes = late_axes(case)
+        whole = len(axes) == first.ndim
+        found = (whole, len(axes), "all" if whole else " ".join(map(str, sorted(axes))))
+        best[case.op] = max(best.get(case.op, found), found)
+    return {op: text for op, (_, _, text) in sorted(best.items())}
 
 
 def problems(data: dict[str, Any]) -> list[str]:
@@ -119,7 +148,12 @@ def problems(data: dict[str, Any]) -> list[str]:
     with_provider = {name for name, schema in calls.schemas().items() if not schema["view"]}
     missing = sorted(with_provider - set(data["ops"]))
     gone = sorted(set(data["ops"]) - set(calls.schemas()))
-    return [f"no data for {name}" for name in missing] + [f"{name} is no op any more" for name in gone]
+    late = sorted(name for name in data["ops"] if name not in data["dynamic"])
+    return [
+        *(f"no data for {name}" for name in missing),
+        *(f"no sizes known late for {name}" for name in late),
+        *(f"{name} is no op any more" for name in gone),
+    ]
 
 
 def derived() -> dict[str, tuple[set[str], set[str], set[str]]]:
@@ -221,11 +255,11 @@ def gradients(data: dict[str, Any]) -> list[str]:
 def page(data: dict[str, Any]) -> str:
     lines = [HEAD.format(machine=data["machine"], date=data["date"])]
     for provider, title in PROVIDERS.items():
-        lines += [f"## {title}", "", f"| op | {' | '.join(DTYPES)} |", "|---" * (len(DTYPES) + 1) + "|"]
+        lines += [f"## {title}", "", f"| op | {' | '.join(DTYPES)} | dynamic |", "|---" * (len(DTYPES) + 2) + "|"]
         for op, providers in sorted(data["ops"].items()):
             if provider in providers:
                 cells = [" ".join(providers[provider].get(dtype, "")) for dtype in DTYPES]
-                lines.append(f"| {op} | {' | '.join(cells)} |")
+                lines.append(f"| {op} | {' | '.join(cells)} | {data['dynamic'].get(op, '')} |")
         lines.append("")
     lines += gradients(data)
     return "\n".join(lines).rstrip() + "\n"
