@@ -160,7 +160,7 @@ class Racer {
         key(candidate.key()),
         layout(candidate.inputs[0].layout.str()),
         device_(device),
-        amid_others_(device.is_cpu() && candidate.provider == "opencl"),
+        amid_others_(device.traits().host_addressable && candidate.provider == "opencl"),
         kernel_(candidate.prepare()) {
     for (size_t i = 0; i < candidate.inputs.size(); ++i) {
       const TensorDesc& desc = candidate.inputs[i];
@@ -290,7 +290,7 @@ void compare(Context& context, Catalog& catalog, const std::string& line, double
     return races[settings.by_layout ? runner + " " + candidate.inputs[0].layout.str() : runner];
   };
   for (const auto& device : context.devices()) {
-    const bool host = device->is_cpu();
+    const bool host = device->traits().host_addressable;
     if (!host && device->properties()["type"] != "cpu") continue;
     CandidateList list;
     list.whole_space = settings.whole;

@@ -196,7 +196,6 @@ int main(int argc, char** argv) {
   try {
     ContextOptions options;
     options.threads = argc > 1 ? std::atoi(argv[1]) : 0;
-    options.opencl = false;
     const double seconds = argc > 2 ? std::atof(argv[2]) : 1.0;
     const bool cold = argc > 3 && std::string(argv[3]) == "cold";
     const std::string filter = argc > 4 ? argv[4] : "";

@@ -17,7 +17,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -68,9 +67,7 @@ class Contest {
   bool leave(Entry& entry);
   // Forgets the outcomes of contests; for when costs are forgotten.
   void forget();
-
-  double now_ms() const { return clock_(); }
-  void set_clock(std::function<double()> clock) { clock_ = std::move(clock); }  // for tests
+  static double now_ms();
 
   static constexpr size_t kLeastMembers = 4;  // in a shorter chain conversions are few, and known well enough
   static constexpr uint32_t kQuietRuns = 2, kTimedRuns = 3;
@@ -89,7 +86,6 @@ class Contest {
   void reopen(Chain& chain);
 
   Catalog& catalog_;
-  std::function<double()> clock_;
   mutable std::mutex lock_;
   std::vector<std::unique_ptr<Chain>> chains_;
   std::unique_ptr<Trial> trial_;  // the contest under way

@@ -6,28 +6,11 @@
 
 #include "providers/host/common/split_walk.h"
 #include "providers/host/normalise/channels.h"
+#include "providers/host/normalise/row_sums.h"
 
 namespace pl::host {
 namespace {
 
-// Sum of (x - center)^power over n neighbours, n at most kChunk.
-PL_VECTORISED float sum_run(const float* x, int64_t n, float center, bool square) {
-  constexpr int kLanes = 16;
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  float total = 0;
-  if (square) {
-    for (; i + kLanes <= n; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] += (x[i + l] - center) * (x[i + l] - center);
-    for (; i < n; ++i) total += (x[i] - center) * (x[i] - center);
-  } else {
-    for (; i + kLanes <= n; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] += x[i + l];
-    for (; i < n; ++i) total += x[i];
-  }
-  for (int l = 0; l < kLanes; ++l) total += lanes[l];
-  return total;
-}
 PL_VECTORISED void sum_rows(const float* x, const float* center, double* sums, int64_t n, bool square) {
   if (square) {
     for (int64_t i = 0; i < n; ++i) {
@@ -86,8 +69,8 @@ struct GroupNormBody {
                 const int64_t from = offsets[0] + i * step + at[0] + p * along_step;
                 const bool here = direct && along_step == 1;
                 if (!here) load(data, from, along_step, count, buffer);
-                total += double(sum_run(here ? static_cast<const float*>(data) + from : buffer, count,
-                                        square ? centers[kept] : 0, square));
+                const float* values = here ? static_cast<const float*>(data) + from : buffer;
+                total += square ? sum_of_squares(values, count, centers[kept]) : sum_of(values, count);
               }
             });
           }

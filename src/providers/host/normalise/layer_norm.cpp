@@ -11,21 +11,7 @@ namespace pl::host {
 namespace {
 
 constexpr double kNanoseconds = 0.8;  // work of one element on one core
-constexpr int kLanes = 16;
 
-PL_VECTORISED double sum_of_squares(const float* x, int64_t n, float center) {
-  double total = 0;
-  for (int64_t start = 0; start < n; start += kChunk) {
-    const int64_t end = std::min(n, start + kChunk);
-    float lanes[kLanes] = {};
-    int64_t i = start;
-    for (; i + kLanes <= end; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] += (x[i + l] - center) * (x[i + l] - center);
-    for (; i < end; ++i) lanes[0] += (x[i] - center) * (x[i] - center);
-    for (int l = 0; l < kLanes; ++l) total += double(lanes[l]);
-  }
-  return total;
-}
 PL_VECTORISED void apply(const float* x, float* y, const float* weight, const float* bias, float mean, float inverse,
                          int64_t n) {
   PL_INDEPENDENT

@@ -7,20 +7,30 @@ namespace {
 
 constexpr int kLanes = 16;
 
-}  // namespace
-
-PL_VECTORISED double sum_of(const float* x, int64_t n) {
+// term(x) of each element, added up.
+template <class Term>
+PL_INLINE double sum_of_terms(const float* x, int64_t n, const Term& term) {
   double total = 0;
   for (int64_t start = 0; start < n; start += kChunk) {
     const int64_t end = std::min(n, start + kChunk);
     float lanes[kLanes] = {};
     int64_t i = start;
     for (; i + kLanes <= end; i += kLanes)
-      for (int l = 0; l < kLanes; ++l) lanes[l] += x[i + l];
-    for (; i < end; ++i) lanes[0] += x[i];
+      for (int l = 0; l < kLanes; ++l) lanes[l] += term(x[i + l]);
+    for (; i < end; ++i) lanes[0] += term(x[i]);
     for (int l = 0; l < kLanes; ++l) total += double(lanes[l]);
   }
   return total;
+}
+
+}  // namespace
+
+PL_VECTORISED double sum_of(const float* x, int64_t n) {
+  return sum_of_terms(x, n, [](float value) { return value; });
+}
+
+PL_VECTORISED double sum_of_squares(const float* x, int64_t n, float center) {
+  return sum_of_terms(x, n, [center](float value) { return (value - center) * (value - center); });
 }
 
 }  // namespace pl::host

@@ -6,5 +6,6 @@
 namespace pl::host {
 
 double sum_of(const float* x, int64_t n);
+double sum_of_squares(const float* x, int64_t n, float center);  // of (x - center)^2
 
 }  // namespace pl::host

@@ -8,6 +8,7 @@
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/common/split_walk.h"
+#include "providers/host/normalise/row_sums.h"
 #include "providers/host/pointwise/vector_math.h"
 
 namespace pl::host {
@@ -29,15 +30,6 @@ PL_VECTORISED float largest_of(const float* x, int64_t n) {
   return lanes[0];
 }
 
-PL_VECTORISED float sum_of(const float* x, int64_t n) {
-  float lanes[kLanes] = {}, sum = 0;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] += x[i + l];
-  for (; i < n; ++i) sum += x[i];
-  for (int l = 0; l < kLanes; ++l) sum += lanes[l];
-  return sum;
-}
 PL_VECTORISED void exponentials(const float* x, float* y, int64_t n, float largest) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - largest);
@@ -60,7 +52,7 @@ void softmax_row(const float* x, float* y, int64_t n, bool log) {
     const int64_t count = std::min(kChunk, n - i);
     float* target = log ? buffer : y + i;
     exponentials(x + i, target, count, largest);
-    sum += double(sum_of(target, count));
+    sum += sum_of(target, count);
   }
   if (log)
     shift(x, y, n, largest, float(std::log(sum)));

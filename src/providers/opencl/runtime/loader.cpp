@@ -223,11 +223,4 @@ std::vector<Platform> opened_platforms() {
   return opened ? opened->platforms : std::vector<Platform>();
 }
 
-const Api* api_of_platform(cl_platform_id platform) {
-  const Libraries& all = libraries();
-  for (const Platform& known : all.platforms)
-    if (known.id == platform) return known.cl;
-  return all.platforms.empty() ? nullptr : all.platforms.front().cl;
-}
-
 }  // namespace pl::opencl

@@ -37,7 +37,4 @@ const Libraries& libraries();
 // Those of libraries(), if a context of this process has asked for them; else none, and nothing is opened.
 std::vector<Platform> opened_platforms();
 
-// The entry points that serve objects of `platform`: those it was listed through, else the first loader's.
-const Api* api_of_platform(cl_platform_id platform);
-
 }  // namespace pl::opencl
