@@ -458,9 +458,12 @@ void Plan::Compiler::simplify_graph() {
   if (options_.simplify) {
     report("simplifying", 0);
     plan_.passes_ = simplify(plan_.graph_, context_, options_.without);
-    if (plan_.home_->traits().gpu)
-      for (PassReport& report : run_passes(launch_passes(), plan_.graph_, context_, options_.without))
+    const auto further = [&](const std::vector<Pass>& list) {
+      for (PassReport& report : run_passes(list, plan_.graph_, context_, options_.without))
         plan_.passes_.push_back(std::move(report));
+    };
+    if (plan_.home_->traits().gpu) further(launch_passes());
+    further(last_passes());
   }
   const Math math = std::max<Math>(options_.math, context_.options().math);
   if (math == Math::fp16 || math == Math::bf16) {

@@ -49,9 +49,14 @@ const std::vector<Pass>& launch_passes() {
   return list;
 }
 
+const std::vector<Pass>& last_passes() {
+  static const std::vector<Pass> list = {passes::fuse_pointwise()};
+  return list;
+}
+
 void check_pass(const std::string& name, const char* asked_by) {
   const auto named = [&](const Pass& pass) { return name == pass.name; };
-  for (const std::vector<Pass>* list : {&standard_passes(), &launch_passes()})
+  for (const std::vector<Pass>* list : {&standard_passes(), &launch_passes(), &last_passes()})
     if (std::any_of(list->begin(), list->end(), named)) return;
   fail(Code::invalid_argument, asked_by, ": there is no pass \"", name, "\"");
 }

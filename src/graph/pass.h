@@ -24,8 +24,10 @@ struct Pass {
 };
 
 const std::vector<Pass>& standard_passes();
-// Further ones for GPUs, after the others: every op costs a launch there, and some have no kernel.
+// Further ones for GPUs, after these: every op costs a launch there, and some have no kernel.
 const std::vector<Pass>& launch_passes();
+// After all others: what they recognise is gone then.
+const std::vector<Pass>& last_passes();
 
 struct PassReport {
   std::string name;

@@ -13,53 +13,60 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const std::vector<UnaryFunction>& unary_functions() {
   using namespace unary;
   static const std::vector<UnaryFunction> functions = {
-      {"relu", "max(x, 0)", kIntegers | kPostOp | kIdempotent | kFinite},
-      {"relu6", "min(max(x, 0), 6)", kIntegers | kPostOp | kIdempotent | kFinite},
-      {"leaky_relu", "x if x > 0 else alpha * x", kPostOp | kFinite, 0.01, 0, "negative_slope"},
-      {"elu", "x if x > 0 else alpha * (exp(x) - 1)", kPostOp | kFinite, 1, 0, "alpha"},
-      {"selu", "1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))", kFinite},
-      {"gelu_erf", "x / 2 * (1 + erf(x / sqrt(2)))", kPostOp | kFinite},
-      {"gelu_tanh", "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))", kPostOp | kFinite},
-      {"silu", "x / (1 + exp(-x))", kPostOp | kFinite},
-      {"hardswish", "x * min(max(x / 6 + 1/2, 0), 1)", kPostOp | kFinite},
-      {"hardsigmoid", "min(max(x / 6 + 1/2, 0), 1)", kPostOp | kFinite},
-      {"sigmoid", "1 / (1 + exp(-x))", kPostOp | kFinite},
-      {"tanh", "tanh(x)", kPostOp | kFinite},
-      {"clip", "min(max(x, alpha), beta)", kIntegers | kPostOp, -kInfinity, kInfinity, "min", "max"},
-      {"softplus", "x if alpha * x > beta else log(1 + exp(alpha * x)) / alpha", kPostOp | kDivides | kFinite, 1, 20,
-       "beta", "threshold"},
-      {"mish", "x * tanh(log(1 + exp(x)))", kPostOp | kFinite},
-      {"softsign", "x / (1 + |x|)", kFinite},
-      {"abs", "|x|", kIntegers | kPostOp | kIdempotent | kFinite},
-      {"neg", "-x", kIntegers | kPostOp | kFinite},
-      {"exp", "exp(x)", kPostOp},
-      {"log", "ln(x)"},
-      {"sqrt", "sqrt(x)"},
-      {"rsqrt", "1 / sqrt(x)"},
-      {"reciprocal", "1 / x"},
-      {"square", "x * x", kIntegers | kPostOp},
-      {"sin", "sin(x)", kFinite},
-      {"cos", "cos(x)", kFinite},
-      {"erf", "erf(x) = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt", kFinite},
-      {"floor", "the largest integer not above x", kIntegers | kIdempotent | kFinite},
-      {"ceil", "the smallest integer not below x", kIntegers | kIdempotent | kFinite},
-      {"round", "the nearest integer, halves to the even one", kIntegers | kIdempotent | kFinite},
-      {"sign", "-1, 0 or 1; NaN for NaN", kIntegers | kIdempotent | kFinite},
-      {"trunc", "the nearest integer toward zero", kIntegers | kIdempotent | kFinite},
-      {"tan", "tan(x)"},
-      {"asin", "arcsin(x), in [-pi/2, pi/2]"},
-      {"acos", "arccos(x), in [0, pi]"},
-      {"atan", "arctan(x), in [-pi/2, pi/2]", kFinite},
-      {"sinh", "(exp(x) - exp(-x)) / 2"},
-      {"cosh", "(exp(x) + exp(-x)) / 2"},
-      {"asinh", "ln(x + sqrt(x^2 + 1))", kFinite},
-      {"acosh", "ln(x + sqrt(x^2 - 1))"},
-      {"atanh", "ln((1 + x) / (1 - x)) / 2"},
-      {"celu", "x if x > 0 else alpha * (exp(x / alpha) - 1)", kDivides, 1, 0, "alpha"},
-      {"threshold", "beta if x <= alpha else x", 0, 0, 0, "threshold", "value"},
-      {"logical_not", "x == 0", kIntegers | kBoolean},
-      {"isnan", "x != x", kBoolean},
-      {"isinf", "|x| == infinity", kBoolean},
+      {"relu", "max(x, 0)", "max(x, 0)", kIntegers | kPostOp | kIdempotent | kFinite},
+      {"relu6", "min(max(x, 0), 6)", "clip(x, 0, 6)", kIntegers | kPostOp | kIdempotent | kFinite},
+      {"leaky_relu", "x if x > 0 else alpha * x", "where(x > 0, x, s0 * x)", kPostOp | kFinite, 0.01, 0,
+       "negative_slope"},
+      {"elu", "x if x > 0 else alpha * (exp(x) - 1)", "where(x > 0, x, s0 * expm1(x))", kPostOp | kFinite, 1, 0,
+       "alpha"},
+      {"selu", "1.0507009873554805 * (x if x > 0 else 1.6732632423543772 * (exp(x) - 1))",
+       "1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x))", kFinite},
+      {"gelu_erf", "x / 2 * (1 + erf(x / sqrt(2)))", "0.5 * x * (1 + erf(x * 0.7071067811865476))", kPostOp | kFinite},
+      {"gelu_tanh", "x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))",
+       "0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))", kPostOp | kFinite},
+      {"silu", "x / (1 + exp(-x))", "x * sigmoid(x)", kPostOp | kFinite},
+      {"hardswish", "x * min(max(x / 6 + 1/2, 0), 1)", "x * clip(x / 6 + 0.5, 0, 1)", kPostOp | kFinite},
+      {"hardsigmoid", "min(max(x / 6 + 1/2, 0), 1)", "clip(x / 6 + 0.5, 0, 1)", kPostOp | kFinite},
+      {"sigmoid", "1 / (1 + exp(-x))", "sigmoid(x)", kPostOp | kFinite},
+      {"tanh", "tanh(x)", "tanh(x)", kPostOp | kFinite},
+      {"clip", "min(max(x, alpha), beta)", "min(max(x, s0), s1)", kIntegers | kPostOp, -kInfinity, kInfinity, "min",
+       "max"},
+      {"softplus", "x if alpha * x > beta else log(1 + exp(alpha * x)) / alpha",
+       "where(s0 * x > s1, x, log1p(exp(s0 * x)) / s0)", kPostOp | kDivides | kFinite, 1, 20, "beta", "threshold"},
+      {"mish", "x * tanh(log(1 + exp(x)))", "x * tanh(log1p(exp(x)))", kPostOp | kFinite},
+      {"softsign", "x / (1 + |x|)", "x / (1 + abs(x))", kFinite},
+      {"abs", "|x|", "abs(x)", kIntegers | kPostOp | kIdempotent | kFinite},
+      {"neg", "-x", "-x", kIntegers | kPostOp | kFinite},
+      {"exp", "exp(x)", "exp(x)", kPostOp},
+      {"log", "ln(x)", "log(x)", 0},
+      {"sqrt", "sqrt(x)", "sqrt(x)", 0},
+      {"rsqrt", "1 / sqrt(x)", "rsqrt(x)", 0},
+      {"reciprocal", "1 / x", "1 / x", 0},
+      {"square", "x * x", "x * x", kIntegers | kPostOp},
+      {"sin", "sin(x)", "sin(x)", kFinite},
+      {"cos", "cos(x)", "cos(x)", kFinite},
+      {"erf", "erf(x) = 2 / sqrt(pi) * integral from 0 to x of exp(-t^2) dt", "erf(x)", kFinite},
+      {"floor", "the largest integer not above x", "floor(x)", kIntegers | kIdempotent | kFinite},
+      {"ceil", "the smallest integer not below x", "ceil(x)", kIntegers | kIdempotent | kFinite},
+      {"round", "the nearest integer, halves to the even one", "round(x)", kIntegers | kIdempotent | kFinite},
+      {"sign", "-1, 0 or 1; NaN for NaN", "sign(x)", kIntegers | kIdempotent | kFinite},
+      {"trunc", "the nearest integer toward zero", "where(x < 0, ceil(x), floor(x))",
+       kIntegers | kIdempotent | kFinite},
+      {"tan", "tan(x)", nullptr, 0},
+      {"asin", "arcsin(x), in [-pi/2, pi/2]", nullptr, 0},
+      {"acos", "arccos(x), in [0, pi]", nullptr, 0},
+      {"atan", "arctan(x), in [-pi/2, pi/2]", nullptr, kFinite},
+      {"sinh", "(exp(x) - exp(-x)) / 2", nullptr, 0},
+      {"cosh", "(exp(x) + exp(-x)) / 2", nullptr, 0},
+      {"asinh", "ln(x + sqrt(x^2 + 1))", nullptr, kFinite},
+      {"acosh", "ln(x + sqrt(x^2 - 1))", nullptr, 0},
+      {"atanh", "ln((1 + x) / (1 - x)) / 2", nullptr, 0},
+      {"celu", "x if x > 0 else alpha * (exp(x / alpha) - 1)", "where(x > 0, x, s0 * expm1(x / s0))", kDivides, 1, 0,
+       "alpha"},
+      {"threshold", "beta if x <= alpha else x", "where(x <= s0, s1, x)", 0, 0, 0, "threshold", "value"},
+      {"logical_not", "x == 0", "x == 0", kIntegers | kBoolean},
+      {"isnan", "x != x", "isnan(x)", kBoolean},
+      {"isinf", "|x| == infinity", "abs(x) == inf", kBoolean},
   };
   return functions;
 }
@@ -69,6 +76,18 @@ const UnaryFunction* find_unary_function(std::string_view name) {
   for (const UnaryFunction& function : unary_functions())
     if (name == function.name) return &function;
   return nullptr;
+}
+
+ElementExpression expression_of(std::string_view function, double alpha, double beta, const std::string& x) {
+  const UnaryFunction* found = find_unary_function(function);
+  if (!found || !found->expression) return {};
+  return {concat("x = ", x, "; y0 = ", found->expression), {alpha, beta}};
+}
+
+ElementExpression with_activation(const Op& op, const std::string& value) {
+  if (op.attributes.is_none("activation")) return {"y0 = " + value, {}};
+  return expression_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
+                       op.attributes.number("activation_beta"), value);
 }
 
 Schema& add_activation(Schema& schema) {

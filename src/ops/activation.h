@@ -26,6 +26,9 @@ enum Traits : uint32_t {
 struct UnaryFunction {
   const char* name;     // "leaky_relu"
   const char* formula;  // of x, with alpha and beta: "max(x, 0) + alpha * min(x, 0)"
+  // The same in the language of the op `pointwise`, with alpha and beta as s0 and s1; null where it has no words for
+  // it.
+  const char* expression;
   uint32_t traits = 0;
   double alpha = 0;  // defaults of the function's parameters; 0 where it has none
   double beta = 0;
@@ -38,6 +41,11 @@ struct UnaryFunction {
 const std::vector<UnaryFunction>& unary_functions();
 // By name; "gelu" is gelu_erf.  Null if there is none.
 const UnaryFunction* find_unary_function(std::string_view name);
+
+// The function as an expression; without text where it has none.  `x` is what it is applied to: "x0", "(x0 + x1)".
+ElementExpression expression_of(std::string_view function, double alpha, double beta, const std::string& x = "x0");
+// The same for the `activation` that an op applies to `value`; `value` itself where there is none.
+ElementExpression with_activation(const Op& op, const std::string& value);
 
 // The derivative of a unary function times x1, the gradient that arrives, as expressions of the op `pointwise`, with
 // the function's alpha and beta as s0 and s1.  slope_by_argument: x0 is the function's argument; empty for functions

@@ -113,6 +113,30 @@ void derive(Derivation& d) {
   }
 }
 
+// In the language of `pointwise`; without text for remainders, which it has no words for, and quotients that are
+// rounded.
+ElementExpression expression(const Op& op) {
+  static constexpr std::pair<std::string_view, const char*> values[] = {{"add", "x0 + x1"},
+                                                                        {"sub", "x0 - x1"},
+                                                                        {"mul", "x0 * x1"},
+                                                                        {"div", "x0 / x1"},
+                                                                        {"maximum", "max(x0, x1)"},
+                                                                        {"minimum", "min(x0, x1)"},
+                                                                        {"pow", "pow(x0, x1)"},
+                                                                        {"eq", "x0 == x1"},
+                                                                        {"ne", "x0 != x1"},
+                                                                        {"lt", "x0 < x1"},
+                                                                        {"le", "x0 <= x1"},
+                                                                        {"gt", "x0 > x1"},
+                                                                        {"ge", "x0 >= x1"},
+                                                                        {"logical_and", "x0 != 0 && x1 != 0"},
+                                                                        {"logical_or", "x0 != 0 || x1 != 0"},
+                                                                        {"logical_xor", "(x0 != 0) != (x1 != 0)"}};
+  for (const auto& [name, value] : values)
+    if (op.attributes.text("function") == name) return with_activation(op, value);
+  return {};
+}
+
 Schema binary(const char* name) {
   const BinaryFunction& function = function_of(name);
   const bool numeric = function.gives == Gives::same;
@@ -148,6 +172,7 @@ Schema binary(const char* name) {
   schema.keeps_finite = function.finite;
   if (std::string_view(name) == "mul") schema.zeros = Zeros::where_any;
   schema.infer = infer;
+  schema.expression = expression;
   if (numeric) schema.gradient = derive;
   return schema;
 }

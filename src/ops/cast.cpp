@@ -30,6 +30,10 @@ Schema cast() {
   schema.keeps_finite = true;
   schema.zeros = Zeros::where_all;
   schema.infer = infer;
+  schema.expression = [](const Op& op) -> ElementExpression {
+    if (op.out().dtype == DType::boolean) return {"y0 = x0 != 0", {}};
+    return is_floating(op.out().dtype) ? ElementExpression{"y0 = x0", {}} : ElementExpression{};
+  };
   schema.gradient = [](Derivation& d) {
     d.give(0, d.make("cast", attributes_of({{"dtype", std::string(name_of(d.op().in(0).dtype))}}), {d.gradient()}));
   };

@@ -81,6 +81,12 @@ enum class Renaming {
 // Where results hold zeros, given where inputs do.
 enum class Zeros { unknown, where_all, where_any };
 
+// x0, x1, ...: the op's inputs; s0, s1, ...: the scalars; the result is y0.
+struct ElementExpression {
+  std::string text;
+  std::vector<double> scalars;
+};
+
 struct Schema {
   Schema(std::string name, std::string kind, std::string doc)
       : name(std::move(name)), kind(std::move(kind)), doc(std::move(doc)) {}
@@ -122,6 +128,9 @@ struct Schema {
   // For ops that may only rename memory (reshape, transpose, slice): the outputs as views of input 0, or
   // nothing when this input layout does not permit a view.  Such ops need no provider.
   std::function<std::optional<std::vector<TensorDesc>>(const Op&)> view;
+  // What an elementwise op computes, in the language of `pointwise` (ops/pointwise.h).  Null, or without text: it is
+  // not said.
+  std::function<ElementExpression(const Op&)> expression;
   // The gradients of the inputs as values of other ops (ops/gradient.h).  Null: the op has none.
   std::function<void(Derivation&)> gradient;
 

@@ -3,76 +3,30 @@
 // With e_k what is computed for each element, r_k what it is reduced to and y_k the results, three kinds of calls:
 // the r_k once more (where more than sums is reduced), the gradients by r_k, and those by the tensors.
 #include <array>
-#include <cctype>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 
 #include "ops/gradient.h"
 #include "ops/pointwise.h"
+#include "ops/pointwise_text.h"
 
 namespace pl::pointwise {
 namespace {
 
-std::string number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "(-inf)";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return value < 0 || text[0] == '-' ? concat("(", text, ")") : text;
-}
-
-// Statements with names of their own: t0, t1, ...
-class Statements {
- public:
-  std::string define(const std::string& expression) {
-    const std::string name = concat("t", count_++);
-    text_ += name + " = " + expression + "; ";
-    return name;
-  }
-  void result(int index, const std::string& expression) { text_ += concat("y", index, " = ", expression, "; "); }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-  int count_ = 0;
-};
-
-// How leaves are written; the number that `count` stands for.
+// How leaves are written.
 struct Names {
   int first_reduced = 0;  // reduced k is tensor first_reduced + k
-  int64_t count = 1;
-};
+  int64_t count = 1;      // what `count` stands for
 
-// Writes a code's nodes as statements; returns what each is called.
-std::vector<std::string> write(const Code& code, const Names& names, Statements& out) {
-  std::vector<std::string> called;
-  for (const Node& node : code.nodes) {
-    const auto argument = [&](int i) { return called[size_t(node.arguments[i])]; };
+  std::string operator()(const Node& node) const {
     switch (node.function) {
-      case Function::constant: called.push_back(number(node.constant)); continue;
-      case Function::input: called.push_back(concat("x", node.index)); continue;
-      case Function::scalar: called.push_back(concat("s", node.index)); continue;
-      case Function::reduced: called.push_back(concat("x", names.first_reduced + node.index)); continue;
-      case Function::count: called.push_back(number(double(names.count))); continue;
-      default: break;
+      case Function::scalar: return concat("s", node.index);
+      case Function::reduced: return concat("x", first_reduced + node.index);
+      case Function::count: return text_of(double(count));
+      default: return concat("x", node.index);
     }
-    const std::string name = name_of(node.function);
-    const bool sign = !std::isalpha(static_cast<unsigned char>(name[0]));
-    std::string expression;
-    if (sign && arity_of(node.function) == 1) {
-      expression = name + argument(0);
-    } else if (sign) {
-      expression = argument(0) + " " + name + " " + argument(1);
-    } else {
-      expression = name + "(" + argument(0);
-      for (int i = 1; i < arity_of(node.function); ++i) expression += ", " + argument(i);
-      expression += ")";
-    }
-    called.push_back(out.define(expression));
   }
-  return called;
-}
+};
 
 // What a node contributes to the gradient by each of its arguments; "" is zero.  a, b, c: the arguments, r: the node,
 // g: its gradient.

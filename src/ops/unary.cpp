@@ -52,6 +52,11 @@ Schema unary_op(const char* name, const char* title, const char* source = nullpt
   schema.idempotent = function->is(unary::kIdempotent);
   schema.keeps_finite = function->is(unary::kFinite);
   schema.infer = infer;
+  if (function->expression)
+    schema.expression = [](const Op& op) {
+      const Attributes& a = op.attributes;
+      return expression_of(a.text("function"), a.number("alpha"), a.number("beta"));
+    };
   if (numeric)
     schema.gradient = [](Derivation& d) {
       const Attributes& a = d.op().attributes;

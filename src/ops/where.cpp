@@ -20,6 +20,7 @@ Schema where() {
   schema.keeps_finite = true;
   schema.zeros = Zeros::where_all;
   schema.infer = [](Op& op) { add_output(op); };
+  schema.expression = [](const Op&) { return ElementExpression{"y0 = where(x0 != 0, x1, x2)", {}}; };
   schema.gradient = [](Derivation& d) {
     const Derivation::Value g = d.gradient(), condition = d.input(0);
     for (int i : {1, 2})

@@ -180,11 +180,13 @@ TEST("others") {
     check_all("batch_norm", "activation=\"relu\"", {{n, 32, 5, 3}, {32}, {32}, {32}, {32}});
     check_all("add", "", {{n, 32, 5, 3}, {n, 32, 5, 3}});
     check_all("mul", "", {{n, 32, 5, 3}, {n, 32, 1, 1}});
+    check_all("tanh", "", {{n, 32, 5, 3}});
+    check_all("pointwise", "expressions=\"y0 = tanh(x0) * x1\"", {{n, 32, 5, 3}, {n, 32, 5, 3}});
     check_all("max_pool2d", "kernel_size=[3,3] stride=[2,2] padding=[1,1]", {{n, 32, 7, 9}});
     check_all("avg_pool2d", "kernel_size=[3,3] stride=[1,1] padding=[1,1]", {{n, 32, 7, 9}});
   }
-  // What goes by elements in a row has no windows.
-  CHECK(check("tanh", "", {{2, 32, 5, 3}}, Layout::parse("NHWC"), true, false) == 0);
+  // What goes by rows has no windows.
+  CHECK(check("softmax", "dim=1", {{2, 32, 5, 3}}, Layout::parse("NHWC"), true, false) == 0);
 }
 
 // Reorders to and from windows, and copies of windows.

@@ -80,6 +80,10 @@ inline TensorDesc dense_as(const TensorDesc& desc, const Layout& layout) {
 inline TensorDesc window_as(const TensorDesc& desc, const Layout& layout) {
   return desc.present && desc.layout == layout && !desc.is_dense() ? desc : dense_as(desc, layout);
 }
+// The same, but a window stays what it is in any layout: for kernels that walk tensors of several layouts at once.
+inline TensorDesc any_window_as(const TensorDesc& desc, const Layout& layout) {
+  return desc.present && !desc.is_dense() ? desc : dense_as(desc, layout);
+}
 inline TensorDesc dense_plain(const TensorDesc& desc) {
   return desc.present ? desc.with_layout(Layout::plain(desc.rank())) : desc;
 }

@@ -182,6 +182,16 @@ std::vector<Nest> make_nests(const Dims& shape, const std::vector<Operand>& oper
   return nests;
 }
 
+std::vector<Nest> with_long_runs(std::vector<Nest> nests) {
+  constexpr int64_t kShort = 16;
+  for (Nest& nest : nests) {
+    const auto shorter = [](const Loop& a, const Loop& b) { return a.size < b.size; };
+    const auto longest = std::max_element(nest.loops.begin(), nest.loops.end(), shorter);
+    if (nest.run().size < kShort) std::rotate(longest, longest + 1, nest.loops.end());
+  }
+  return nests;
+}
+
 TensorDesc insert_dims(const TensorDesc& desc, const std::vector<bool>& inserted) {
   TensorDesc result = desc;
   int8_t order[kMaxRank], place[kMaxRank];

@@ -45,6 +45,9 @@ struct Nest {
 // `order_by` is walked through memory in order.
 std::vector<Nest> make_nests(const Dims& shape, const std::vector<Operand>& operands, int order_by = 0);
 
+// The same walks with the longest loop as the run, where runs are too short for vectors: a box's two coordinates, say.
+std::vector<Nest> with_long_runs(std::vector<Nest> nests);
+
 // The same tensor with dimensions of size 1 put in front, as broadcasting sees it.
 TensorDesc with_rank(const TensorDesc& desc, int rank);
 // The same tensor with dimensions of size 1 where `inserted` (of the new rank) is true.

@@ -24,6 +24,9 @@ struct SplitWalk {
     return kept_nest.run().stride[0] == 1 && kept_nest.run().size > 1 &&
            (along.empty() || along[0].run().size == 1 || along[0].run().stride[0] != 1);
   }
+  // True when there are many results of few elements each: kernels that load them by strides make them side by side
+  // too.
+  bool many_short(const Nest& kept_nest) const { return along_elements < 64 && kept_nest.run().size >= 32; }
   // True when a result's elements are one run of neighbours, in operand k.
   bool contiguous(int k) const {
     return along.size() == 1 && along[0].loops.size() == 1 && along[0].run().stride[k] == 1;

@@ -103,13 +103,14 @@ void add(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, L
     const TensorDesc result = window_as(op.out(), layout);
     // An operand that is broadcast is small as a rule: it is read as it lies.
     const auto as_wanted = [&](const TensorDesc& operand) {
-      return operand.shape == result.shape ? window_as(operand, layout) : dense(operand);
+      return operand.shape == result.shape ? any_window_as(operand, layout) : dense(operand);
     };
     const TensorDesc x = as_wanted(op.in(0)), y = as_wanted(op.in(1));
     add_candidate(out, "binary", Quality::fast, {x, y}, {result}, [=, activation = Activation::of(op)] {
       const int rank = result.rank();
       BinaryBody<T> body{function, activation, direct, load, store, {}, PaddingZeroer(result)};
-      body.set(make_nests(result.shape, {{result, {}}, {with_rank(x, rank), {}}, {with_rank(y, rank), {}}}));
+      body.set(
+          with_long_runs(make_nests(result.shape, {{result, {}}, {with_rank(x, rank), {}}, {with_rank(y, rank), {}}})));
       return body;
     });
     out.candidates.back().in_place = 3;

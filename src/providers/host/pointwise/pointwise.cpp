@@ -465,7 +465,7 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
     std::vector<TensorDesc> inputs, outputs;
     std::vector<Operand> operands;
     for (const TensorDesc& tensor : op.inputs)
-      inputs.push_back(tensor.shape == space ? window_as(tensor, layout) : dense(tensor));
+      inputs.push_back(tensor.shape == space ? any_window_as(tensor, layout) : dense(tensor));
     for (const TensorDesc& tensor : op.outputs)
       outputs.push_back(tensor.rank() == layout.rank() ? window_as(tensor, layout) : dense_plain(tensor));
     const TensorDesc& y = outputs[0];
@@ -492,7 +492,7 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
                     };
                     using Body = std::function<void(const KernelArguments&)>;
                     if (!program.reduces())
-                      return Body(ElementwiseBody<T>{common(outputs[0]), make_nests(space, operands)});
+                      return Body(ElementwiseBody<T>{common(outputs[0]), with_long_runs(make_nests(space, operands))});
                     std::vector<ReductionRuns<T>> reductions;
                     for (Reduction reduction : program.reductions) reductions.push_back(runs_of<T>(reduction));
                     return Body(ReducingBody<T>{common(outputs[0]), Evaluator<T>(program.finish, scalars, count),

@@ -1,4 +1,4 @@
-// Kinds unary and cast: y = f(x), element by element, in x's own order.
+// Kinds unary and cast: y = f(x), element by element; as they lie in memory unless one is a window.
 #include "providers/host/common/host.h"
 #include "providers/host/pointwise/functions.h"
 
@@ -13,15 +13,33 @@ struct UnaryBody {
   UnaryRun<T> function;
   double alpha, beta;
   DType from, to;
-  int64_t count;  // padding included
+  int64_t count;            // padding included
+  std::vector<Nest> nests;  // over y and x, where one is a window; else none, and elements are taken as they lie
   LoadRun<T> load;
   StoreRun<T> store;
   PaddingZeroer zeroer;
 
+  void run_windows(const void* x, void* y) const {
+    for (const Nest& nest : nests) {
+      const int64_t to_step = nest.run().stride[0], from_step = nest.run().stride[1];
+      for_each_run(nest, kNanoseconds, [&](const int64_t* offsets, int64_t size) {
+        T buffer[kChunk];
+        for (int64_t i = 0; i < size; i += kChunk) {
+          const int64_t n = std::min(kChunk, size - i);
+          load(x, offsets[1] + i * from_step, from_step, n, buffer);
+          function(buffer, buffer, n, alpha, beta);
+          store(buffer, n, y, offsets[0] + i * to_step, to_step);
+        }
+      });
+    }
+  }
+
   void operator()(const KernelArguments& arguments) const {
     const void* x = input(arguments, 0);
     void* y = output(arguments);
-    if (std::is_same_v<T, float> && from == DType::f32 && to == DType::f32) {
+    if (!nests.empty()) {
+      run_windows(x, y);
+    } else if (std::is_same_v<T, float> && from == DType::f32 && to == DType::f32) {
       parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
         function(static_cast<const T*>(x) + begin, static_cast<T*>(y) + begin, end - begin, alpha, beta);
       });
@@ -44,13 +62,15 @@ template <class T>
 void add(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load, StoreRun<T> store, double alpha,
          double beta) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const TensorDesc x = op.in(0).with_layout(layout), y = op.out().with_layout(layout);
+    const TensorDesc x = any_window_as(op.in(0), layout), y = window_as(op.out(), layout);
+    const bool dense_both = x.is_dense() && y.is_dense();
     add_candidate(out, op.schema->kind, Quality::fast, {x}, {y}, [=] {
-      return UnaryBody<T>{function, alpha,   beta,
-                          x.dtype,  y.dtype, x.elements() ? x.padded_elements() : 0,
-                          load,     store,   PaddingZeroer(y)};
+      std::vector<Nest> nests;
+      if (!dense_both) nests = with_long_runs(make_nests(x.shape, {{y, {}}, {x, {}}}));
+      return UnaryBody<T>{function, alpha, beta,  x.dtype,         y.dtype, x.elements() ? x.padded_elements() : 0,
+                          nests,    load,  store, PaddingZeroer(y)};
     });
-    out.candidates.back().in_place = 1;
+    if (dense_both) out.candidates.back().in_place = 1;
   }
 }
 

@@ -1,8 +1,10 @@
 // Kind arg_reduce: argmax and argmin.  The first index on ties; NaN counts as the largest (or smallest).
 #include <limits>
+#include <type_traits>
 
 #include "providers/host/common/host.h"
 #include "providers/host/common/split_walk.h"
+#include "providers/host/reduce/reduction_functions.h"
 
 namespace pl::host {
 namespace {
@@ -16,12 +18,21 @@ PL_INLINE bool beats(C a, C b) {
   return a != a || (Largest ? a > b : a < b);
 }
 
+// The best piece first, then the place in it.
 template <bool Largest, class C>
 int64_t best_of_row(const C* row, int64_t n) {
-  int64_t best = 0;
-  for (int64_t i = 1; i < n; ++i)
-    if (beats<Largest>(row[i], row[best])) best = i;
-  return best;
+  using Best = std::conditional_t<Largest, Maximum<C>, Minimum<C>>;
+  int64_t first = 0;
+  C best = reduce_run<Best, C>(row, std::min(kChunk, n));
+  for (int64_t i = kChunk; i < n; i += kChunk) {
+    const C of_piece = reduce_run<Best, C>(row + i, std::min(kChunk, n - i));
+    if (!beats<Largest>(of_piece, best)) continue;
+    best = of_piece;
+    first = i;
+  }
+  int64_t at = first;
+  while (at + 1 < n && !(row[at] == best || row[at] != row[at])) ++at;
+  return at;
 }
 
 // Element `index` of each of n rows that lie side by side.
@@ -41,13 +52,15 @@ struct ArgBody {
   LoadRun<C> load;
   PaddingZeroer zeroer;
 
-  void side_by_side(const void* x, int64_t* out, const int64_t* kept, int64_t out_step, int64_t n) const {
+  // n <= kChunk results, whose first elements lie x_step apart.
+  void side_by_side(const void* x, int64_t* out, const int64_t* kept, int64_t x_step, int64_t out_step,
+                    int64_t n) const {
     C best[kChunk], values[kChunk];
     int64_t best_index[kChunk] = {}, index = 0;
     for (const Nest& nest : split.along)
       walk(nest, 0, nest.runs(), [&](const int64_t* offsets, int64_t count) {
         for (int64_t i = 0; i < count; ++i, ++index) {
-          load(x, kept[0] + offsets[0] + i * nest.run().stride[0], 1, n, index ? values : best);
+          load(x, kept[0] + offsets[0] + i * nest.run().stride[0], x_step, n, index ? values : best);
           if (index) (largest ? take_better<true, C> : take_better<false, C>)(values, index, best, best_index, n);
         }
       });
@@ -61,10 +74,10 @@ struct ArgBody {
     for (const Nest& nest : split.kept) {
       const int64_t* stride = nest.run().stride;
       for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
-        if (split.side_by_side(nest)) {
+        if (split.side_by_side(nest) || split.many_short(nest)) {
           for (int64_t i = 0; i < n; i += kChunk) {
-            const int64_t kept[2] = {offsets[0] + i, offsets[1] + i * stride[1]};
-            side_by_side(x, out, kept, stride[1], std::min(kChunk, n - i));
+            const int64_t kept[2] = {offsets[0] + i * stride[0], offsets[1] + i * stride[1]};
+            side_by_side(x, out, kept, stride[0], stride[1], std::min(kChunk, n - i));
           }
           return;
         }

@@ -84,8 +84,9 @@ struct ReduceBody {
     return total;
   }
 
-  // n <= kChunk results whose elements are neighbours in x.
-  void reduce_side_by_side(const void* x, void* out, const int64_t* kept, int64_t n, int64_t out_step) const {
+  // n <= kChunk results, whose first elements lie x_step apart.
+  void reduce_side_by_side(const void* x, void* out, const int64_t* kept, int64_t n, int64_t x_step,
+                           int64_t out_step) const {
     A accumulators[kChunk];
     C buffer[kChunk];
     std::fill(accumulators, accumulators + n, function.start);
@@ -95,8 +96,8 @@ struct ReduceBody {
         for (int64_t i = 0; i < count; ++i) {
           const int64_t first = kept[0] + offsets[0] + i * step;
           const C* values = static_cast<const C*>(x) + first;
-          if (!direct) {
-            load(x, first, 1, n, buffer);
+          if (!direct || x_step != 1) {
+            load(x, first, x_step, n, buffer);
             values = buffer;
           }
           function.rows(values, accumulators, n);
@@ -116,11 +117,11 @@ struct ReduceBody {
       if (nest.elements() == 1) {
         const A value = finished(reduce_everything(x, nest.base[0]));
         store(&value, 1, out, nest.base[1], 1);
-      } else if (split.side_by_side(nest)) {
+      } else if (split.side_by_side(nest) || split.many_short(nest)) {
         for_each_run(nest, work, [&](const int64_t* offsets, int64_t n) {
           for (int64_t i = 0; i < n; i += kChunk) {
-            const int64_t first[2] = {offsets[0] + i, offsets[1] + i * kept.stride[1]};
-            reduce_side_by_side(x, out, first, std::min(kChunk, n - i), kept.stride[1]);
+            const int64_t first[2] = {offsets[0] + i * kept.stride[0], offsets[1] + i * kept.stride[1]};
+            reduce_side_by_side(x, out, first, std::min(kChunk, n - i), kept.stride[0], kept.stride[1]);
           }
         });
       } else {

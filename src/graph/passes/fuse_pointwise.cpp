@@ -1,0 +1,176 @@
+// fuse_pointwise: elementwise ops that follow each other become one `pointwise` op.
+//
+// An op takes in the maker of an input where nothing else uses that value, both have one shape, and both say what they
+// compute (Schema::expression); and so on, until it finds no more.
+#include <algorithm>
+#include <cmath>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+#include "ops/gradient.h"
+#include "ops/pointwise.h"
+#include "ops/pointwise_text.h"
+
+namespace pl::passes {
+namespace {
+
+// Beyond these a kernel has no registers for all of it at once.
+constexpr size_t kMostInputs = 8;
+constexpr size_t kMostNodes = 64;
+
+struct Element {
+  pointwise::Program program;
+  std::vector<double> scalars;
+  std::vector<ValueId> inputs;
+};
+
+bool has_real_values(const TensorDesc& desc) { return is_floating(desc.dtype) || desc.dtype == DType::boolean; }
+
+// What a node computes for each element of its one result, in f32.
+std::optional<Element> element_of(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  if (node.outputs.size() != 1 || !has_real_values(rewriter.desc(node.outputs[0]))) return std::nullopt;
+  Element element;
+  element.inputs = rewriter.inputs(node);
+  for (ValueId id : element.inputs)  // f32 does not hold all integers
+    if (id == kNoValue || !has_real_values(rewriter.desc(id))) return std::nullopt;
+  if (node.schema->kind == "pointwise") {
+    const Op op = rewriter.op(index);
+    element.program = pointwise::program_of(op);
+    element.scalars = op.attributes.numbers("scalars");
+    if (element.program.reduces() || element.program.arithmetic != pointwise::Arithmetic::f32) return std::nullopt;
+    return element;
+  }
+  if (!node.schema->expression) return std::nullopt;
+  ElementExpression expression = node.schema->expression(rewriter.op(index));
+  if (expression.text.empty()) return std::nullopt;
+  element.program = pointwise::parse(node.schema->name, expression.text, "", int(element.inputs.size()),
+                                     int(expression.scalars.size()), pointwise::Arithmetic::f32);
+  element.scalars = std::move(expression.scalars);
+  return element;
+}
+
+// An expression that grows by programs.
+class Joined {
+ public:
+  explicit Joined(Rewriter& rewriter) : rewriter_(rewriter) {}
+
+  // `given`: by input, the name of what stands for it; empty: the value itself.
+  std::string add(const Element& element, const std::vector<std::string>& given) {
+    const auto leaf = [&](const pointwise::Node& node) {
+      if (node.function == pointwise::Function::scalar) return scalar(element.scalars[size_t(node.index)]);
+      const std::string& name = given[size_t(node.index)];
+      return name.empty() ? input(element.inputs[size_t(node.index)]) : name;
+    };
+    nodes_ += element.program.elements.nodes.size();
+    const auto called = pointwise::write(element.program.elements, leaf, statements_);
+    return called[size_t(element.program.elements.results[0])];
+  }
+
+  // Whether one op can compute it, with a result like this.
+  bool fits(const TensorDesc& result) const {
+    if (inputs_.size() > kMostInputs || nodes_ > kMostNodes) return false;
+    bool floating = is_floating(result.dtype);
+    std::vector<bool> reached(size_t(result.rank()), false);
+    int rank = 0;
+    for (ValueId id : inputs_) {
+      const Dims& shape = rewriter_.shape(id);
+      floating = floating || is_floating(rewriter_.desc(id).dtype);
+      rank = std::max(rank, shape.size());
+      for (int d = 0; d < shape.size(); ++d) {
+        const int at = result.rank() - shape.size() + d;
+        if (shape[d] == result.shape[at]) reached[size_t(at)] = true;
+      }
+    }
+    // Numbers are no inputs any more, and their dimensions of size 1 are gone.
+    return floating && rank == result.rank() && std::find(reached.begin(), reached.end(), false) == reached.end();
+  }
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  Attributes attributes(const std::string& result, DType dtype) {
+    statements_.result(0, result);
+    return attributes_of(
+        {{"expressions", statements_.text()}, {"scalars", scalars_}, {"dtype", std::string(name_of(dtype))}});
+  }
+
+ private:
+  std::string input(ValueId id) {
+    // Numbers are scalars, so that equal expressions have one kernel.
+    if (const auto number = rewriter_.number(id)) return scalar(*number);
+    const size_t place = size_t(std::find(inputs_.begin(), inputs_.end(), id) - inputs_.begin());
+    if (place == inputs_.size()) inputs_.push_back(id);
+    return concat("x", place);
+  }
+  std::string scalar(double value) {
+    const auto same = [&](double other) { return other == value && std::signbit(other) == std::signbit(value); };
+    const size_t place = size_t(std::find_if(scalars_.begin(), scalars_.end(), same) - scalars_.begin());
+    if (place == scalars_.size()) scalars_.push_back(value);
+    return concat("s", place);
+  }
+
+  Rewriter& rewriter_;
+  pointwise::Statements statements_;
+  std::vector<ValueId> inputs_;
+  std::vector<double> scalars_;
+  size_t nodes_ = 0;
+};
+
+// Whether the node may take in the maker of one of its inputs.
+bool may_take(Rewriter& rewriter, const Node& node, ValueId id) {
+  const int maker = rewriter.maker(id);
+  if (maker < 0 || rewriter.shape(id) != rewriter.shape(node.outputs[0])) return false;
+  const Schema& schema = *rewriter.node(size_t(maker)).schema;
+  if (!schema.expression && schema.kind != "pointwise") return false;
+  const std::vector<ValueId> inputs = rewriter.inputs(node);
+  return rewriter.uses(id) == std::count(inputs.begin(), inputs.end(), id);
+}
+
+// One step: the node takes in the makers of those of its inputs that it may.
+bool take_in(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  if (!node.schema->expression && node.schema->kind != "pointwise") return false;
+  const std::vector<ValueId> inputs = rewriter.inputs(node);
+  std::vector<bool> taken;
+  for (ValueId id : inputs) taken.push_back(id != kNoValue && may_take(rewriter, node, id));
+  if (std::find(taken.begin(), taken.end(), true) == taken.end()) return false;
+  const std::optional<Element> element = element_of(rewriter, index);
+  if (!element) return false;
+  const TensorDesc result = rewriter.desc(node.outputs[0]);
+  Joined joined(rewriter);
+  std::vector<std::string> given(inputs.size());
+  bool found = false;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!taken[k] || !given[k].empty()) continue;
+    const std::optional<Element> before = element_of(rewriter, size_t(rewriter.maker(inputs[k])));
+    if (!before) continue;
+    const std::string name = joined.add(*before, std::vector<std::string>(before->inputs.size()));
+    for (size_t j = k; j < inputs.size(); ++j)
+      if (inputs[j] == inputs[k]) given[j] = name;
+    found = true;
+  }
+  if (!found) return false;
+  const std::string value = joined.add(*element, given);
+  if (!joined.fits(result)) return false;
+  const Attributes attributes = joined.attributes(value, result.dtype);
+  const std::string name = node.name;
+  rewriter.rewrite(index, "pointwise", attributes, joined.inputs(), name);
+  return true;
+}
+
+int run(Graph& graph, Context&) {
+  return sweep(graph, [](Rewriter& rewriter, size_t index) {
+    while (take_in(rewriter, index)) {
+    }
+  });
+}
+
+}  // namespace
+
+Pass fuse_pointwise() {
+  return {"fuse_pointwise",
+          "Joins elementwise ops that follow each other into one `pointwise` op, if nothing else uses what is between "
+          "them and all have one shape.  Exact in f32 but for the functions' own rounding; in narrower dtypes one "
+          "rounding less for each op that is taken in.",
+          run};
+}
+
+}  // namespace pl::passes
