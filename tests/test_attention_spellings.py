@@ -176,6 +176,21 @@ def heads_joined_to_images() -> pl.Graph:
     return h.g
 
 
+def scores_of_joined_heads(masked: bool, one_query: bool = False) -> pl.Graph:
+    """Scores of (n * heads, l, s) with a bias by head and key, weights and values of (n, heads, ...)."""
+    h = Heads()
+    joined, apart = (N * HEADS, LENGTH, WIDTH), (N, HEADS, LENGTH, KEYS)
+    q, k = h.g.reshape(h.q, joined), h.g.reshape(h.k, joined)
+    if one_query:
+        q = h.g.slice(q, [0], [1], [0])
+    bias = h.g.input("bias", (N * HEADS, 1, KEYS))
+    scores = h.g.add(h.g.mul(h.g.matmul(q, h.g.transpose(k, 1, 2)), number(0.3)), bias)
+    scores = h.g.reshape(scores, apart)
+    if masked:
+        scores = h.g.add(scores, chosen(h.g, h.g.reshape(h.padding(), (N, 1, 1, KEYS)), LOWEST))
+    return h.finish(h.g.softmax(scores, -1))
+
+
 FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
     # spelling: graph, attributes that must be found, whether the op has a mask
     "scaled apart": (scaled_apart, {}, False),
@@ -194,6 +209,8 @@ FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
     "limited scores": (limited, {"softcap": 3.0}, True),
     "factors by head": (factors_by_head, {}, False),
     "heads joined to images": (heads_joined_to_images, {}, True),
+    "scores of joined heads": (lambda: scores_of_joined_heads(False), {}, True),
+    "scores of joined heads, masked": (lambda: scores_of_joined_heads(True), {}, True),
 }
 
 
@@ -318,6 +335,9 @@ def test_near_misses(rng: np.random.Generator) -> None:
         graph = make()
         assert names(graph.simplify())[SDPA] == 0, make.__name__
         agrees(graph, rng)
+    graph = scores_of_joined_heads(True, one_query=True)  # the first product repeats its queries
+    assert names(graph.simplify())[SDPA] == 0
+    agrees(graph, rng)
     # Attention, but of as many heads of keys as of queries, and with a mask where the triangle is another one.
     graph = heads_repeated_in_turn()
     (node,) = (node for node in graph.simplify().describe()["nodes"] if node["op"] == SDPA)

@@ -224,6 +224,20 @@ std::optional<SharedHeads> shared_heads(Rewriter& rewriter, ValueId id) {
   return found;
 }
 
+// Whether a reshape from one to the other leaves the last two dimensions alone.
+bool same_rows(const Dims& a, const Dims& b) {
+  if (a.size() < 2 || b.size() < 2 || a.product() != b.product()) return false;
+  return a[a.size() - 1] == b[b.size() - 1] && a[a.size() - 2] == b[b.size() - 2];
+}
+
+// The last two dimensions of `shape` behind the others of `view`.
+Dims viewed_as(const Dims& view, const Dims& shape) {
+  if (shape.size() < 2) return shape;
+  Dims seen = view;
+  for (int i : {1, 2}) seen[seen.size() - i] = shape[shape.size() - i];
+  return seen;
+}
+
 void recognise(Rewriter& rewriter, Context& context, size_t index) {
   if (!is_bare(rewriter, index)) return;
   const Node& node = rewriter.node(index);
@@ -239,16 +253,20 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
   std::vector<Dims> views;
   const auto scores = find_scores(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0), found, views);
   if (!scores) return;
-  // The weights are used in the shape in which scores are made, whatever that of the softmax, and q, k and v are as
-  // many, but for heads that are shared.
-  const Dims q = rewriter.shape(scores->q);
+  // Scores may be made in another view of the dimensions before the last two than that in which the weights are used,
+  // which is also that of the values; q, k and v are as many, but for heads that are shared.
+  const Dims used = rewriter.shape(weights), made = views.back();
+  const bool same_view = made == used;
+  Dims q = rewriter.shape(scores->q), k = rewriter.shape(scores->k), values = rewriter.shape(v);
+  if (!same_view) {
+    if (!same_rows(made, used) || viewed_as(made, q) != q || viewed_as(made, k) != k) return;
+    q = viewed_as(used, q);
+    k = viewed_as(used, k);
+  }
   const int rank = q.size();
-  Dims k = rewriter.shape(scores->k), values = rewriter.shape(v);
-  if (rank < 2 || k.size() != rank || values.size() != rank || views.back() != rewriter.shape(weights) ||
-      views.back().product() == 0)
-    return;
+  if (rank < 2 || k.size() != rank || values.size() != rank || used.product() == 0) return;
   const auto shared_keys = shared_heads(rewriter, scores->k), shared_values = shared_heads(rewriter, v);
-  const bool once = shared_keys && shared_values && shared_keys->shape.size() == rank &&
+  const bool once = same_view && shared_keys && shared_values && shared_keys->shape.size() == rank &&
                     shared_keys->shape[rank - 3] == shared_values->shape[rank - 3];
   if (once) {
     k = shared_keys->shape;
@@ -260,7 +278,7 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
   const MaskTerms masking = simplified_masks(rewriter, context, found);
   const std::vector<MaskTerm>& terms = masking.terms;
   // The view of most dimensions in which something is added; the scores' own if that will do.
-  Dims fine = views.back();
+  Dims fine = used;
   for (const MaskTerm& term : terms)
     if (term.scores.size() > fine.size()) fine = term.scores;
   std::vector<Dims> masks;
@@ -269,11 +287,12 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
     if (!shape) return;
     masks.push_back(*shape);
   }
-  const auto whole = mask_for(views.back(), views.back(), fine);  // whether q, k and v can be seen so too
+  const auto whole = mask_for(used, used, fine);  // whether q, k and v can be seen so too
   if (!whole || *whole != fine) return;
-  if (grouped && fine != views.back()) return;
+  if (grouped && fine != used) return;
   ValueId mask = kNoValue;
-  if (terms.size() == 1 && fine == views.back() && !terms[0].inverted && terms[0].hidden == -kInfinity)
+  if (terms.size() == 1 && terms[0].scores == used && fine == used && !terms[0].inverted &&
+      terms[0].hidden == -kInfinity)
     mask = terms[0].mask;
   else if (!terms.empty())
     mask = joined_mask(rewriter, context, index, rewriter.desc(scores->q).dtype, terms, masks);
@@ -282,27 +301,29 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
     keys = insert_steps(rewriter, index, shared_keys->source, shared_keys->steps);
     v = insert_steps(rewriter, index, shared_values->source, shared_values->steps);
   }
-  if (scores->k_transposed) keys = rewriter.insert(index, "permute", swap_last(rank), {keys}, "");
+  if (scores->k_transposed)
+    keys = rewriter.insert(index, "permute", swap_last(rewriter.shape(keys).size()), {keys}, "");
   for (ValueId factor : scores->row_factors)
     queries = rewriter.insert(index, "mul", Attributes(), {queries, factor}, "");
+  const auto seen = [&](ValueId id, const Dims& view) {
+    Attributes reshape;
+    reshape.set("shape", viewed_as(view, rewriter.shape(id)).vector());
+    return rewriter.insert(index, "reshape", reshape, {id}, "");
+  };
+  if (!same_view) {
+    queries = seen(queries, used);
+    keys = seen(keys, used);
+  }
   Attributes attributes;
   attributes.set("scale", scores->scale);
   if (masking.causal) attributes.set("is_causal", true);
   if (grouped) attributes.set("enable_gqa", true);
   if (scores->softcap) attributes.set("softcap", *scores->softcap);
-  if (fine == views.back()) {
+  if (fine == used) {
     rewriter.rewrite(index, "scaled_dot_product_attention", attributes, {queries, keys, v, mask});
     return;
   }
-  const auto seen = [&](ValueId id) {
-    const Dims& shape = rewriter.shape(id);
-    Dims target = fine;
-    for (int i : {1, 2}) target[target.size() - i] = shape[shape.size() - i];
-    Attributes reshape;
-    reshape.set("shape", target.vector());
-    return rewriter.insert(index, "reshape", reshape, {id}, "");
-  };
-  const std::vector<ValueId> parts = {seen(queries), seen(keys), seen(v), mask};
+  const std::vector<ValueId> parts = {seen(queries, fine), seen(keys, fine), seen(v, fine), mask};
   const Dims result = rewriter.shape(node.outputs[0]);
   const ValueId attended = rewriter.insert(index, "scaled_dot_product_attention", attributes, parts, node.name);
   Attributes reshape;
