@@ -1,5 +1,6 @@
 // The host processor as a Device.
 #ifdef __linux__
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #endif
 
@@ -24,16 +25,30 @@ struct CpuInfo {
 CpuInfo read_cpu_info() {
   CpuInfo info;
   std::ifstream file("/proc/cpuinfo");
+  std::string implementer, part;  // what there is on AArch64, where no line says "model name"
   for (std::string line; std::getline(file, line);) {
     const size_t colon = line.find(": ");
-    if (colon != std::string::npos && line.compare(0, 10, "model name") == 0) info.model = line.substr(colon + 2);
-    if (line.empty() && info.model != "unknown") break;
+    const auto begins = [&](const char* name) { return line.compare(0, std::strlen(name), name) == 0; };
+    if (colon != std::string::npos) {
+      const std::string value = line.substr(colon + 2);
+      if (begins("model name")) info.model = value;
+      if (begins("CPU implementer")) implementer = value;
+      if (begins("CPU part")) part = value;
+    }
+    if (line.empty() && (info.model != "unknown" || !part.empty())) break;
   }
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_cpu_init();
-  const auto add = [&](bool has, const char* name) {
+  if (info.model == "unknown" && !part.empty()) info.model = "implementer " + implementer + " part " + part;
+  [[maybe_unused]] const auto add = [&](bool has, const char* name) {
     if (has) info.isa += (info.isa.empty() ? "" : " ") + std::string(name);
   };
+#if defined(__aarch64__) && defined(__linux__)
+  const unsigned long has = getauxval(AT_HWCAP);  // the bits are those of Linux' <asm/hwcap.h>
+  add(has & (1ul << 1), "asimd");
+  add(has & (1ul << 10), "asimdhp");
+  add(has & (1ul << 20), "asimddp");
+  add(has & (1ul << 22), "sve");
+#elif defined(__x86_64__) || defined(__i386__)
+  __builtin_cpu_init();
   add(__builtin_cpu_supports("sse4.2"), "sse4.2");
   add(__builtin_cpu_supports("avx"), "avx");
   add(__builtin_cpu_supports("avx2"), "avx2");

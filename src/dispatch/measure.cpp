@@ -158,6 +158,10 @@ void evict([[maybe_unused]] const Buffer& buffer) {
   const char* at = static_cast<const char*>(buffer.host());
   for (size_t i = 0; at && i < buffer.bytes(); i += 64) _mm_clflush(at + i);
   _mm_mfence();
+#elif defined(__aarch64__)
+  const char* at = static_cast<const char*>(buffer.host());
+  for (size_t i = 0; at && i < buffer.bytes(); i += 64) asm volatile("dc civac, %0" ::"r"(at + i) : "memory");
+  asm volatile("dsb ish" ::: "memory");
 #endif
 }
 

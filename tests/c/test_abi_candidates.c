@@ -56,7 +56,7 @@ TEST("all") {
   pl_candidates candidates;
   size_t outputs = 0;
   char* json;
-  CHECK(run_all(context, NULL) > 3);
+  CHECK(run_all(context, NULL) > 1); /* the reference, and the vector code; further ones by provider */
   CHECK(run_all(context, "input_window=true output_window=true window_layout=NHWC") > 0);
   CHECK(run_all(context, "output_window=true window_layout=nChw8c") >= 0);
 

@@ -74,8 +74,15 @@ int run(const Case& c) {
   return outcome.candidates - outcome.references;
 }
 
+// Groups of several channels have vector code where an instruction permutes lanes, and a vector holds whole groups.
+bool has_vector_code(const Case& c) {
+  const host::ConvKernels& best = host::conv_kernels();
+  const int64_t channels_of_group = c.weight[1], groups = c.x[1] / channels_of_group;
+  return groups == 1 || channels_of_group == 1 || (best.groups && channels_of_group <= best.width);
+}
+
 void expect_some(const Case& c) {
-  if (run(c) > 0) return;
+  if (run(c) > 0 || !has_vector_code(c)) return;
   std::printf("FAILED %s: only the reference runs it\n", c.attributes.c_str());
   check_count_failure();
 }
@@ -290,7 +297,7 @@ TEST("bounds") {
         if (candidate.workspace_bytes) workspace = fenced(cpu, candidate.workspace_bytes, behind);
         candidate.prepare()->run({in.data(), &out, workspace.get()});
       }
-    if (list.candidates.empty()) {
+    if (list.candidates.empty() && has_vector_code(c)) {
       std::printf("FAILED %s: no candidate\n", c.attributes.c_str());
       check_count_failure();
     }

@@ -148,10 +148,10 @@ void check_all(const char* name, const std::string& attributes, const std::vecto
 
 TEST("convolutions") {
   host::every_instruction_set() = true;
-  const bool blocks = host::conv_kernels().width == 16;
+  const std::string blocked = concat("nChw", host::conv_kernels().width, "c");
   const auto layouts = [&](const char* name, const std::string& attributes, const std::vector<Dims>& shapes) {
     check_all(name, attributes, shapes, {"NHWC"});
-    check_all(name, attributes, shapes, {blocks ? "nChw16c" : "nChw8c"});
+    check_all(name, attributes, shapes, {blocked.c_str()});
   };
   for (int64_t n : {1, 3}) {
     if (n > 1) {  // a blocked window of one image is dense

@@ -1,9 +1,11 @@
 // The vector code of conv_kernels.h, compiled once for each instruction set.
 //
 // The file that includes this sets the instruction set (#pragma GCC target), then PL_CONV_NAMESPACE, PL_CONV_WIDTH
-// (floats a vector) and PL_CONV_TILES (the numbers of ConvKernels that speak of tiles); everything here lies in
-// that namespace.  Nothing of the standard library may be instantiated here: the linker keeps one copy of a template
-// function for all files, and it could be the one that older processors cannot run.
+// (floats a vector), PL_CONV_TILES (the numbers of ConvKernels that speak of tiles), PL_CONV_MASKS (512, 256: of which
+// instruction set the masked loads are; 0: none) and PL_CONV_GROUPS (1: lanes are permuted by one instruction, so that
+// groups of channels pay); everything here lies in that namespace.  Nothing of the standard library may be instantiated
+// here: the linker keeps one copy of a template function for all files, and it could be the one that older processors
+// cannot run.
 //
 // No include guard on purpose: one file may hold several instruction sets.
 
@@ -538,6 +540,8 @@ PL_ALWAYS Vec spread(const Vec& v, const Lanes& lanes) {
   return Vec(_mm512_maskz_permutexvar_ps(__mmask16(-1), __m512i(lanes), __m512(v)));
 #elif PL_CONV_MASKS == 256
   return Vec(_mm256_permutevar8x32_ps(__m256(v), __m256i(lanes)));
+#elif defined(__aarch64__)
+  return Vec(vqtbl1q_u8(uint8x16_t(v), uint8x16_t(lanes * 0x04040404 + 0x03020100)));  // a table of bytes
 #else
   Vec result;
   for (int i = 0; i < kWidth; ++i) result[i] = v[lanes[i]];
@@ -613,7 +617,7 @@ constexpr DepthwiseFamily kFamily = {fill_depthwise<kWidth, false, K, S, Grouped
                                      fill_depthwise<0, true, K, S, Grouped>({})};
 
 const DepthwiseFamily& family_of(const Depthwise& job) {
-#if PL_CONV_MASKS
+#if PL_CONV_GROUPS
   if (job.group > 1) return job.stride_w == 1 ? kFamily<3, 1, true> : kFamily<3, 2, true>;
 #endif
   if (job.dilation_w == 1) {
@@ -670,7 +674,7 @@ void depthwise(const Depthwise& job, int64_t image, int64_t first_vector, int64_
   }
 }
 
-constexpr ConvKernels kKernels = {PL_CONV_ISA, kWidth, PL_CONV_TILES,  PL_CONV_MASKS != 0,
+constexpr ConvKernels kKernels = {PL_CONV_ISA, kWidth, PL_CONV_TILES,  PL_CONV_GROUPS != 0,
                                   pointwise,   direct, direct_columns, depthwise};
 
 #undef PL_ALWAYS

@@ -12,6 +12,7 @@
 #define PL_CONV_NAMESPACE avx2
 #define PL_CONV_WIDTH 8
 #define PL_CONV_MASKS 256
+#define PL_CONV_GROUPS 1
 #define PL_CONV_TILES \
   2, {0, 8, 6, 0, 0}, 8, { 0, 8, 4, 3, 2 }
 #include "providers/host/conv/conv_micro.h"

@@ -12,6 +12,7 @@
 #define PL_CONV_NAMESPACE avx512
 #define PL_CONV_WIDTH 16
 #define PL_CONV_MASKS 512
+#define PL_CONV_GROUPS 1
 #define PL_CONV_TILES \
   4, {0, 16, 12, 8, 6}, 8, { 0, 8, 8, 6, 6 }
 #include "providers/host/conv/conv_micro.h"

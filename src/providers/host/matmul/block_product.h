@@ -1,8 +1,8 @@
 // BlockProduct: small matrix products whose operands lie in the cache, for kernels that are made of such.
 //
 // The tiles of the result are kept in vector registers: on AVX-512 8 x 48 sums of 16 floats a vector, on AVX2 4 x 24
-// of 8.  The columns of b come in panels as wide as a vector, so that a step along the depth loads whole vectors;
-// elements of a are broadcast from where they lie.
+// of 8, on NEON 4 x 12 of 4.  The columns of b come in panels as wide as a vector, so that a step along the depth loads
+// whole vectors; elements of a are broadcast from where they lie.
 #pragma once
 
 #include <cstdint>
