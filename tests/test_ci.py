@@ -17,6 +17,15 @@ from ci_parts import PARTS, due  # noqa: E402
 TARGETS = [part.target for part in PARTS]
 
 
+@pytest.fixture(autouse=True)
+def programs(tmp_path, monkeypatch) -> Path:
+    """A folder with the programs that parts need, alone on PATH."""
+    for name in ("clang++-19", "aarch64-linux-gnu-g++", "qemu-aarch64"):
+        (tmp_path / name).touch()
+    monkeypatch.setenv("PATH", f"{tmp_path}:{tmp_path / 'none'}")
+    return tmp_path
+
+
 def test_each_part_has_its_day() -> None:
     days = [due([], day) for day in range(700_000, 700_000 + len(PARTS))]
     assert sorted(target for day in days for target in day) == sorted(TARGETS)
@@ -31,9 +40,17 @@ def test_what_changed_runs_on_any_day() -> None:
         due([], 1, "nothing")
 
 
+def test_a_part_without_its_programs_is_left_out(programs, capsys) -> None:
+    assert due(["test-aarch64"], 0) == [TARGETS[0], "test-aarch64"]
+    (programs / "qemu-aarch64").unlink()
+    assert due(["test-aarch64"], 0) == [TARGETS[0]]
+    assert capsys.readouterr().err == "make test-aarch64: left out, no program is named qemu-aarch64(-static)?\n"
+    assert due([], 0, "test-aarch64") == ["test-aarch64"]
+
+
 @pytest.mark.parametrize("part", PARTS, ids=TARGETS)
 def test_a_part_is_a_target_and_covers_files(part) -> None:
-    rules = re.findall(r"^([a-z- ]+):(?!=)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    rules = re.findall(r"^([a-z0-9- ]+):(?!=)", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     assert part.target in " ".join(rules).split()
     for path in part.paths:
         assert any(ROOT.glob(path)), f"{part.target}: there is no {path}"

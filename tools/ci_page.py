@@ -24,7 +24,8 @@ edit.
 
 `.ci/run` builds everything, makes the site of `docs/` and runs `make test` each time. Of the parts below it runs those
 that cover what changed since `CI_BASE` (else since the branch left `origin/main`), and one a day, in turns: each runs
-at least every {days} days. `CI_PARTS=all .ci/run` runs all of them, `CI_PARTS="{first}" .ci/run` those named.
+at least every {days} days. A part is left out where programs that it takes are not installed.
+`CI_PARTS=all .ci/run` runs all of them, `CI_PARTS="{first}" .ci/run` those named.
 """
 
 
@@ -59,8 +60,10 @@ def marked(mark: str) -> dict[str, list[str]]:
 
 def page() -> str:
     lines = [HEAD.format(days=len(PARTS), first=PARTS[0].target)]
-    lines += ["| part | covers | runs where these changed |", "|---|---|---|"]
-    lines += [f"| `make {p.target}` | {p.covers} | {', '.join(f'`{path}`' for path in p.paths)} |" for p in PARTS]
+    lines += ["| part | covers | runs where these changed | takes programs named |", "|---|---|---|---|"]
+    for part in PARTS:
+        changed, needs = (", ".join(f"`{text}`" for text in texts) for texts in (part.paths, part.needs))
+        lines.append(f"| `make {part.target}` | {part.covers} | {changed} | {needs.replace('|', chr(92) + '|')} |")
     cases = c_cases()
     slow = [case for case in cases if any(re.search(pattern, case) for pattern in slow_patterns())]
     lines += ["", f"## Slow cases of tests/c: {len(slow)} of {len(cases)}", "", "In `make test-kernels`.", ""]

@@ -3,13 +3,15 @@
 python tools/ci_parts.py BASE      prints the make targets that are due, a line each; BASE "": not known
 CI_PARTS=all, or names: those parts instead ("test-kernels sanitize-address")
 
-tools/ci_page.py writes the table of them.
+A part whose programs are not installed here is left out, with a line that says so. tools/ci_page.py writes the table of
+the parts.
 """
 
 from __future__ import annotations
 
 import datetime
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -20,11 +22,19 @@ ROOT = Path(__file__).parent.parent
 
 @dataclass(frozen=True)
 class Part:
-    """A make target. `paths`: it runs where something below one of them changed (git's pathspecs)."""
+    """A make target. `paths`: it runs where something below one of them changed (git's pathspecs). `needs`: patterns of
+    the names of programs that it takes."""
 
     target: str
     covers: str
     paths: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+    def missing(self) -> list[str]:
+        """Those of `needs` that no program on PATH matches."""
+        folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+        names = [path.name for folder in folders if folder.is_dir() for path in folder.iterdir()]
+        return [need for need in self.needs if not any(re.fullmatch(need, name) for name in names)]
 
 
 # Each day has the next of them, so a place in this list is a day.
@@ -68,6 +78,18 @@ PARTS = (
         "every candidate, on cases at the sizes of networks that are drawn anew each day",
         ("src/providers/host", "src/providers/onednn", "pylayout/verify", "tests/test_real_sizes.py"),
     ),
+    Part(
+        "warnings",
+        "every file parsed by Clang, and by a GCC newer than 12; warnings are errors",
+        ("tools/warnings", "CMakeLists.txt"),
+        (r"clang\+\+(-\d+)?|g\+\+-1[3-9]",),
+    ),
+    Part(
+        "test-aarch64",
+        "the core cross-built for AArch64, its C tests in QEMU",
+        ("cmake/aarch64.cmake", "src/providers/host/conv"),
+        (r"aarch64-linux-gnu-g\+\+", r"qemu-aarch64(-static)?"),
+    ),
 )
 
 
@@ -81,7 +103,15 @@ def due(changed: list[str], day: int, asked: str = "") -> list[str]:
             raise ValueError(f"CI_PARTS names {', '.join(unknown)}, expected all or some of {', '.join(targets)}")
         return wanted
     today = targets[day % len(targets)]
-    return [target for target in targets if target in changed or target == today]
+    found = []
+    for part in PARTS:
+        if part.target not in changed and part.target != today:
+            continue
+        if missing := part.missing():
+            print(f"make {part.target}: left out, no program is named {' or '.join(missing)}", file=sys.stderr)
+        else:
+            found.append(part.target)
+    return found
 
 
 def changed_since(base: str) -> list[str]:
