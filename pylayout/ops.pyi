@@ -4310,6 +4310,57 @@ def scatter_nd(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def selective_scan(
+    u: Value,
+    delta: Input | Value,
+    a: Input | Value,
+    b: Input | Value,
+    c: Input | Value,
+) -> Value: ...
+@overload
+def selective_scan(
+    u: Input | Value,
+    delta: Value,
+    a: Input | Value,
+    b: Input | Value,
+    c: Input | Value,
+) -> Value: ...
+@overload
+def selective_scan(
+    u: Input | Value,
+    delta: Input | Value,
+    a: Value,
+    b: Input | Value,
+    c: Input | Value,
+) -> Value: ...
+@overload
+def selective_scan(
+    u: Input | Value,
+    delta: Input | Value,
+    a: Input | Value,
+    b: Value,
+    c: Input | Value,
+) -> Value: ...
+@overload
+def selective_scan(
+    u: Input | Value,
+    delta: Input | Value,
+    a: Input | Value,
+    b: Input | Value,
+    c: Value,
+) -> Value: ...
+@overload
+def selective_scan(
+    u: Input,
+    delta: Input,
+    a: Input,
+    b: Input,
+    c: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def selu(
     x: Value,
 ) -> Value: ...

@@ -137,6 +137,11 @@ CASES = {
         SHAPE,
         "rotary_embedding: cos has 3 columns, expected an even number of at most 8",
     ),
+    "selective_scan": (
+        lambda: ops.selective_scan(ones(2, 3, 4), ones(2, 3, 4), ones(3, 5), ones(2, 4, 6), ones(2, 4, 5)),
+        SHAPE,
+        r"selective_scan: b.shape is \(2, 4, 6\), expected \(2, 4, 5\)",
+    ),
     "group_norm": (lambda: ops.group_norm(ones(*X), 3), SHAPE, "group_norm: x.c is 4, expected a multiple of 3"),
     "prelu": (lambda: ops.prelu(ones(*X), ones(3)), SHAPE, "prelu: weight has 3 values, expected 1 or 4"),
     "concat": (lambda: ops.concat([ones(2, 3), ones(3, 3)], 1), SHAPE, r"concat: tensors\[1\].shape is \(3, 3\)"),

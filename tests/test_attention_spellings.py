@@ -1,4 +1,4 @@
-"""The ways in which exporters spell attention, rotary embedding and RMS norm, and near misses that must stay.
+"""The ways in which exporters spell attention, rotary embedding, RMS norm and scans, and near misses that must stay.
 
 Each spelling is a small graph; `simplify` must find what it is, and the plan must compute what the graph does.
 """
@@ -432,3 +432,43 @@ def test_rms_norm_of_other_shapes(rng: np.random.Generator) -> None:
     graph = normalised(ROOTS["rsqrt"], rng.standard_normal((LENGTH, 1)).astype(np.float32))
     assert dict(names(graph.simplify())) == {"rms_norm": 1, "mul": 1}
     agrees(graph, rng)
+
+
+CHANNELS, STEPS, STATES = 6, 5, 4
+
+
+def unrolled(order: str = "delta b, u", start: float = 0, places: tuple[int, ...] = tuple(range(STEPS))) -> pl.Graph:
+    """Mamba's loop over steps, as exporters write it; `order`: of the product of delta, b and u."""
+    g = pl.Graph()
+    u, delta = g.input("u", (N, CHANNELS, STEPS)), g.input("delta", (N, CHANNELS, STEPS))
+    b, c = g.input("b", (N, STEPS, STATES)), g.input("c", (N, STEPS, STATES))
+    a = -np.linspace(0.1, 2, CHANNELS * STATES, dtype=np.float32).reshape(1, CHANNELS, 1, STATES)
+    by_step, by_value, rows = g.unsqueeze(delta, 3), g.unsqueeze(u, 3), g.unsqueeze(b, 1)
+    decay = g.exp(g.mul(by_step, a))
+    taken = g.mul(g.mul(by_step, rows), by_value) if order == "delta b, u" else g.mul(by_step, g.mul(by_value, rows))
+
+    def at(value: Value, axis: int, place: int) -> Value:
+        return g.squeeze(g.slice(value, [place], [place + 1], [axis]), axis)
+
+    state: Value = np.full((N, CHANNELS, STATES), start, np.float32)
+    results = []
+    for place in places:
+        state = g.add(g.mul(at(decay, 2, place), state), at(taken, 2, place))
+        results.append(g.matmul(state, g.unsqueeze(at(c, 1, place), 2)))
+    g.output(g.concat(results, 2), "y")
+    return g
+
+
+@pytest.mark.parametrize("order", ["delta b, u", "delta, u b"])
+def test_mambas_loop_is_one_op(order: str, rng: np.random.Generator) -> None:
+    graph = unrolled(order)
+    found = names(graph.simplify())
+    assert found["selective_scan"] == 1
+    assert not {"exp", "matmul", "slice", "concat", "add"} & set(found)
+    agrees(graph, rng)
+
+
+def test_other_loops_stay(rng: np.random.Generator) -> None:
+    for graph in (unrolled(start=1), unrolled(places=(1, 0, 2, 3, 4)), unrolled(places=(0, 0, 1, 2, 3))):
+        assert names(graph.simplify())["selective_scan"] == 0
+        agrees(graph, rng)

@@ -35,7 +35,7 @@ FAMILIES = [
     (
         "matrix",
         "Matrix products and attention",
-        ["linear", "matmul", "attention", "rotary_embedding", "composed:einsum"],
+        ["linear", "matmul", "attention", "rotary_embedding", "selective_scan", "composed:einsum"],
     ),
     ("pooling", "Pooling and resizing", ["pool", "adaptive_pool", "resize", "grid_sample", "roi_align"]),
     ("normalisation", "Normalisation and softmax", ["batch_norm", "layer_norm", "group_norm", "lrn", "softmax"]),

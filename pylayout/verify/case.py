@@ -119,6 +119,10 @@ class Case:
             values = np.abs(values) + np.float32(0.05)
         elif self.op == "acosh":
             values = np.abs(values) + np.float32(1.1)
+        elif (self.op, name) == ("selective_scan", "delta"):
+            values = np.abs(values) / 2 + np.float32(0.05)
+        elif (self.op, name) == ("selective_scan", "a"):  # states decay
+            values = -np.abs(values) - np.float32(0.1)
         elif self.op in _WITHIN_ONE:
             values = np.tanh(values)
         elif self.op in ("div", "fmod", "remainder", "reciprocal") and number == len(self.inputs) - 1:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .bounds import LOOP, SPREAD, UNIT
+from .bounds import FUNCTION, LOOP, SPREAD, UNIT, sum_bound
 from .functions import apply
 from .reference import Full, register
 
@@ -85,4 +85,29 @@ class Recurrent(Full):
         return apply("sigmoid", o + po * c) * np.tanh(c), c
 
 
-__all__ = ["Recurrent"]
+@register("selective_scan")
+class SelectiveScan(Full):
+    """Step by step; the error of a state decays with it, and each step adds its own roundings."""
+
+    def compute(self) -> Any:
+        u, delta, a, b, c = (self.double(i) for i in range(5))
+        assert u is not None and delta is not None and a is not None and b is not None and c is not None
+        y, bound = np.zeros(u.shape), np.zeros(u.shape)
+        h, off = np.zeros((u.shape[0], *a.shape)), np.zeros((u.shape[0], *a.shape))
+        for t in range(u.shape[2]):
+            exponent = delta[:, :, t, None] * a
+            kept, taken = np.exp(exponent) * h, delta[:, :, t, None] * b[:, None, t] * u[:, :, t, None]
+            off = np.exp(exponent) * off + UNIT * (
+                (FUNCTION + 2 * np.abs(exponent)) * np.abs(kept) + 3 * np.abs(taken) + np.abs(kept + taken)
+            )
+            h = kept + taken
+            terms = h * c[:, None, t]
+            y[:, :, t] = terms.sum(-1)
+            squares = (terms * terms).sum(-1)
+            bound[:, :, t] = (off * np.abs(c[:, None, t])).sum(-1) + sum_bound(
+                a.shape[1], y[:, :, t], squares, UNIT, False
+            )
+        return y, bound, self.dtype
+
+
+__all__ = ["Recurrent", "SelectiveScan"]

@@ -29,6 +29,7 @@ const std::vector<Pass>& standard_passes() {
       passes::recognise_norm(),
       passes::recognise_rotary(),
       passes::recognise_attention(),
+      passes::recognise_scan(),
       passes::fold_pad(),
       // Products and their neighbours.
       passes::move_views(),

@@ -26,6 +26,7 @@ Pass recognise_attention();
 Pass recognise_channel_shuffle();
 Pass recognise_norm();
 Pass recognise_rotary();
+Pass recognise_scan();
 Pass remove_identity();
 Pass scatter_rows();
 Pass split_linear();
