@@ -486,9 +486,8 @@ def _rare(rng: Generator) -> Case | None:
         return Case("rotary_embedding", (_spec(dtype, *rows[:-1], max(2, rows[-1])), table, table))
     if kind == 9 and _chance(rng, 0.5):
         n, d, steps, states = int(rng.integers(1, 3)), *(int(rng.integers(1, most)) for most in (600, 50, 33))
-        rows = _spec(dtype, n, steps, states)
-        channels = _spec(dtype, n, d, steps)
-        return Case("selective_scan", (channels, channels, _spec(dtype, d, states), rows, rows))
+        channels, by_step = _spec(dtype, n, d, steps), _spec(dtype, n, steps, states)
+        return Case("selective_scan", (channels, channels, _spec(dtype, d, states), by_step, by_step))
     name = str(rng.choice(["acosh", "isnan", "isinf", "threshold", "identity"]))
     return Case(name, (x,), {"threshold": 0.25, "value": -1.5} if name == "threshold" else {})
 
