@@ -188,7 +188,7 @@ def measure(network: str, batch: int, math: str, options: argparse.Namespace) ->
     pl.configure(threads=options.threads)
     module = torchvision_models.build(network)
     for layer in module.modules():
-        if isinstance(layer, torch.nn.Dropout):  # random numbers differ
+        if isinstance(layer, torch.nn.Dropout) or type(layer).__name__ == "StochasticDepth":  # random numbers differ
             layer.p = 0.0
     images = torchvision_models.images_for(network, batch)
     targets = torch.arange(batch, dtype=torch.int64) % 1000
