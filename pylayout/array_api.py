@@ -11,7 +11,7 @@ import builtins
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -271,10 +271,10 @@ def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     return ops.expand(x, list(shape))
 
 
-def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
+def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
     """All in the shape that they become together."""
     shape = broadcast_shapes(*(x.shape for x in arrays))
-    return tuple(broadcast_to(x, shape) for x in arrays)
+    return [broadcast_to(x, shape) for x in arrays]
 
 
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
@@ -369,46 +369,50 @@ def tile(x: Tensor, repetitions: Sequence[int], /) -> Tensor:
 # ---- sums and the like ----
 
 
-def _dims(axis: Any) -> Any:
-    return list(axis) if isinstance(axis, tuple) else axis
+def _reduced(op: Callable[..., Tensor], x: Tensor, axis: Any, keepdims: builtins.bool, *others: Any) -> Tensor:
+    """op(x, dimensions, *others, keepdims); no dimensions leave each element alone, where the ops take all of them."""
+    if axis == ():
+        return op(expand_dims(x, axis=-1), -1, *others, False)
+    return op(x, list(axis) if isinstance(axis, tuple) else axis, *others, keepdims)
 
 
-def _accumulated(x: Tensor, dtype: Any) -> Tensor:
-    """What sums and products are made of: small integers and booleans as int64."""
+def _accumulated(run: Callable[[Tensor], Tensor], x: Tensor, dtype: Any) -> Tensor:
+    """run(x), which adds or multiplies, in `dtype`; by default integers and booleans in int64."""
     wanted = dtype_of(dtype) if dtype is not None else int64 if x.dtype.is_integer or x.dtype is bool else x.dtype
     if dtype is None and x.dtype is uint8:
         raise UnsupportedError("sum, prod: x is u8, whose sum the standard has as uint64; expected dtype=... beside it")
-    return astype(x, wanted, copy=False)
+    wide = int32 if wanted in (int8, uint8) else wanted  # ops have no sums of 8 bits; the rest is cut off modulo 256
+    return astype(run(astype(x, wide, copy=False)), wanted, copy=False)
 
 
 def sum(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: builtins.bool = False) -> Tensor:
     """Sums along dimensions."""
-    return ops.sum(_accumulated(x, dtype), _dims(axis), keepdims)
+    return _accumulated(lambda x: _reduced(ops.sum, x, axis, keepdims), x, dtype)
 
 
 def prod(x: Tensor, /, *, axis: Any = None, dtype: Any = None, keepdims: builtins.bool = False) -> Tensor:
     """Products along dimensions."""
-    return ops.prod(_accumulated(x, dtype), _dims(axis), keepdims)
+    return _accumulated(lambda x: _reduced(ops.prod, x, axis, keepdims), x, dtype)
 
 
 def mean(x: Tensor, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
     """Means along dimensions."""
-    return ops.mean(x, _dims(axis), keepdims)
+    return _reduced(ops.mean, x, axis, keepdims)
 
 
 def max(x: Tensor, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
     """The greatest along dimensions."""
-    return ops.amax(x, _dims(axis), keepdims)
+    return _reduced(ops.amax, x, axis, keepdims)
 
 
 def min(x: Tensor, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
     """The least along dimensions."""
-    return ops.amin(x, _dims(axis), keepdims)
+    return _reduced(ops.amin, x, axis, keepdims)
 
 
 def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:
     """Variances along dimensions, of n - correction elements."""
-    return ops.var(x, _dims(axis), correction, keepdims)
+    return _reduced(ops.var, x, axis, keepdims, correction)
 
 
 def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Tensor:
@@ -418,12 +422,12 @@ def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bu
 
 def all(x: Tensor, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
     """Whether all along dimensions are true."""
-    return ops.all(x, _dims(axis), keepdims)
+    return _reduced(ops.all, x, axis, keepdims)
 
 
 def any(x: Tensor, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
     """Whether one along dimensions is true."""
-    return ops.any(x, _dims(axis), keepdims)
+    return _reduced(ops.any, x, axis, keepdims)
 
 
 def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Tensor:
@@ -439,7 +443,7 @@ def cumulative_sum(
         if x.ndim > 1:
             raise ValueError(f"cumulative_sum: x has rank {x.ndim} and axis is None, expected an axis")
         axis = 0
-    made = ops.cumsum(_accumulated(x, dtype), axis)
+    made = _accumulated(lambda x: ops.cumsum(x, axis), x, dtype)
     if not include_initial:
         return made
     first = tuple(1 if i == axis % x.ndim else size for i, size in enumerate(made.shape))
@@ -515,7 +519,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 def astype(x: Tensor, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> Tensor:
     """The same values in another dtype; without `copy`, x itself where nothing changes."""
-    made = x.to(device=device, dtype=dtype_of(dtype))
+    made = (x if device is None else x.to(device=device)).astype(dtype)
     return made.clone() if copy and dtype_of(dtype) is x.dtype else made
 
 
@@ -539,14 +543,42 @@ def can_cast(from_: Any, to: Any, /) -> builtins.bool:
     return builtins.bool(numpy.can_cast(source.dtype, target.dtype))
 
 
-def finfo(type: Any, /) -> Any:
+class FloatLimits(NamedTuple):
+    """What `finfo` gives."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+class IntegerLimits(NamedTuple):
+    """What `iinfo` gives."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: Any, /) -> FloatLimits:
     """Limits of a dtype of floats."""
-    return numpy.finfo(dtype_of(getattr(type, "dtype", type)).dtype)
+    dtype = dtype_of(getattr(type, "dtype", type))
+    if dtype is bf16:  # NumPy knows no limits of it
+        most = (2 - 2**-7) * 2.0**127
+        return FloatLimits(16, 2**-7, most, -most, 2**-126, dtype)
+    found = numpy.finfo(dtype.dtype)
+    least = float(found.smallest_normal)
+    return FloatLimits(found.bits, float(found.eps), float(found.max), float(found.min), least, dtype)
 
 
-def iinfo(type: Any, /) -> Any:
+def iinfo(type: Any, /) -> IntegerLimits:
     """Limits of a dtype of integers."""
-    return numpy.iinfo(dtype_of(getattr(type, "dtype", type)).dtype)
+    dtype = dtype_of(getattr(type, "dtype", type))
+    found = numpy.iinfo(dtype.dtype)
+    return IntegerLimits(found.bits, found.max, found.min, dtype)
 
 
 _KINDS = {

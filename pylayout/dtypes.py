@@ -76,7 +76,7 @@ class DType:
             return other in (self.name, self.numpy_name)
         try:
             return self.is_exact_in_numpy and bool(numpy.dtype(other) == self.dtype)  # type: ignore[call-overload]
-        except TypeError:
+        except (TypeError, ValueError):  # ValueError: of dictionaries and lists that describe no structured dtype
             return str(other) == f"torch.{self.numpy_name}"
 
     def __hash__(self) -> int:
@@ -136,7 +136,7 @@ def dtype_of(value: Any) -> DType:
     else:
         try:
             name = numpy.dtype(value).name
-        except TypeError:
+        except (TypeError, ValueError):
             raise ArgumentTypeError(f"dtype is {value!r}, expected one of {names}, or NumPy's name of it") from None
     if name not in _BY_NAME:
         raise UnsupportedError(f"dtype is {name}, expected one of {names}")

@@ -40,11 +40,11 @@ def _pairs(name: str, *pairs: str):
     return [lambda xp, a, pair=pair: getattr(xp, name)(a[pair[0]], a[pair[1]]) for pair in pairs]
 
 
-def _reduced(name: str, *arrays: str):
+def _reduced(name: str, *arrays: str, also: tuple[dict, ...] = ({"axis": (0, 1)}, {"axis": ()})):
     return [
         lambda xp, a, which=which, keywords=keywords: getattr(xp, name)(a[which], **keywords)
         for which in arrays
-        for keywords in ({}, {"axis": 0}, {"axis": -1, "keepdims": True})
+        for keywords in ({}, {"axis": 0}, {"axis": -1, "keepdims": True}, *also)
     ]
 
 
@@ -115,8 +115,8 @@ CASES = {
         lambda xp, a: xp.cumulative_sum(a["f"], axis=1),
         lambda xp, a: xp.cumulative_sum(a["j"], include_initial=True),
     ],
-    "argmax": _reduced("argmax", "f"),
-    "argmin": _reduced("argmin", "f"),
+    "argmax": _reduced("argmax", "f", also=()),
+    "argmin": _reduced("argmin", "f", also=()),
     "where": [lambda xp, a: xp.where(a["b"], a["i"], a["j"]), lambda xp, a: xp.where(a["b"], a["i"], 0)],
     "take": [lambda xp, a: xp.take(a["f"], a["n"], axis=1)],
     "take_along_axis": [lambda xp, a: xp.take_along_axis(a["f"], a["w"])],
@@ -126,13 +126,17 @@ CASES = {
         lambda xp, a: xp.tensordot(a["f"], a["g"], axes=((2,), (1,))),
     ],
     "vecdot": _pairs("vecdot", "fg"),
-    "astype": [lambda xp, a: xp.astype(a["s"][:3], xp.int32), lambda xp, a: xp.astype(a["b"], xp.float32)],
+    "astype": [
+        lambda xp, a: xp.astype(a["s"][:3], xp.int32),
+        lambda xp, a: xp.astype(a["b"], xp.float32),
+        lambda xp, a: xp.astype(xp.astype(a["i"], xp.uint8), xp.int32),
+    ],
 }
 
 # Functions of answers that are no tensors.
 ANSWERS = {
     "can_cast": [lambda xp: xp.can_cast(xp.int8, xp.int32), lambda xp: xp.can_cast(xp.float32, xp.int32)],
-    "finfo": [lambda xp: (float(xp.finfo(xp.float32).max), xp.finfo(xp.float32).bits)],
+    "finfo": [lambda xp: [getattr(xp.finfo(xp.float32), name) for name in ("bits", "max", "eps", "smallest_normal")]],
     "iinfo": [lambda xp: (xp.iinfo(xp.int8).min, xp.iinfo(xp.int64).max)],
     "isdtype": [
         lambda xp: [xp.isdtype(xp.int8, kind) for kind in ("bool", "integral", "unsigned integer", "numeric")],
@@ -183,6 +187,27 @@ def test_values_and_dtypes_are_the_standards(name, untuned):
 def test_answers_are_the_standards(name):
     for case in ANSWERS[name]:
         assert case(pl.array_api) == case(strict)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumulative_sum"])
+@pytest.mark.parametrize("array", [[200, 100, 7], []])
+def test_sums_of_small_integers_are_modulo_256(name, array):
+    x = pl.asarray(np.array(array, "uint8"))
+    ours = getattr(pl.array_api, name)(x, dtype=pl.uint8)
+    numpys = {"cumulative_sum": np.cumsum}.get(name) or getattr(np, name)
+    assert ours.dtype is pl.u8 and np.array_equal(np.asarray(ours), numpys(np.array(array, "uint8"), dtype="uint8"))
+
+
+def test_a_dtype_equals_no_other_object():
+    assert pl.f32 != {"name": "abs"} and pl.f32 != [("a", 1)] and pl.f32 != object()
+    with pytest.raises(pl.ArgumentTypeError, match="dtype is"):
+        pl.dtype_of({"name": "abs"})
+
+
+def test_limits_are_pythons_numbers():
+    assert type(pl.array_api.finfo(pl.float32).eps) is float and pl.array_api.finfo(pl.float32).dtype is pl.f32
+    assert pl.array_api.finfo(pl.bf16).max > 3e38
+    assert type(pl.array_api.broadcast_arrays(pl.asarray(1.0), pl.asarray([1.0, 2.0]))) is list
 
 
 def test_every_function_has_cases():
