@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -254,12 +255,26 @@ def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: 
 
     replan: compile a plan anew, with `options` as of `compile`, that was made for other hardware, software or numbers
     of threads; else UnsupportedError says what is different. Raises FileError, and InvalidArgumentError for a file
-    that is no plan, or damaged.
+    that is no plan, or damaged. The file of a model that is run by segments needs the package onnx.
     """
+    name = _path_bytes(path)
+    if _is_archive(name):
+        from .onnx.segments import SegmentedPlan  # here: the package onnx is an extra
+
+        return SegmentedPlan.load(path, replan, options)
     text = attribute_text("load_plan", {"replan": replan, **{k: v for k, v in options.items() if v is not None}})
     out = ffi.new("pl_plan *")
-    check(lib.pl_plan_load(context_handle(), _path_bytes(path), text.encode(), out))
+    check(lib.pl_plan_load(context_handle(), name, text.encode(), out))
     return Plan(out[0])
+
+
+def _is_archive(path: bytes) -> bool:
+    """Whether the file is one of SegmentedPlan.save; what cannot be read is not."""
+    try:
+        with Path(os.fsdecode(path)).open("rb") as file:
+            return file.read(4) == b"PK\3\4"
+    except OSError:
+        return False
 
 
 def _name_bytes(name: str) -> bytes:

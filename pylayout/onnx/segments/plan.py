@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..importer import schema_of
 from ..registry import find
 from ..tensors import dtype_name
 from .rounds import Rounds
+from .saved import Loaded, load, save
 from .steps import HostStep, Segment
 
 __all__ = ["SegmentedPlan", "can_segment"]
@@ -26,12 +28,13 @@ __all__ = ["SegmentedPlan", "can_segment"]
 class SegmentedPlan(Plan):
     """A plan of a model that is run by segments, which are planned in the first run.
 
-    `summary` says how many there are, and which nodes run on the host. What belongs to one plan (save, graph, state)
-    raises UnsupportedError.
+    `summary` says how many there are, and which nodes run on the host. What belongs to one plan (graph, state) raises
+    UnsupportedError.
     """
 
     def __init__(self, model: Any, options: dict[str, Any], values: Mapping[str, Any] | None = None) -> None:
         self.model = model
+        self._options = options
         self.device = str(options.get("device") or "auto")
         self._values = {name: numpy.asarray(array) for name, array in (values or {}).items()}
         self._rounds = Rounds(model, options)
@@ -72,6 +75,25 @@ class SegmentedPlan(Plan):
             for result in self.run(*(numpy.asarray(t) if isinstance(t, Tensor) else t for t in tensors))
         )
         return results[0] if len(results) == 1 else results
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model and the segments that were found to a file, whole or not at all; `load_plan` reads it.
+
+        Segments are found in runs: what none has met is found by the plan that is loaded. Raises FileError where it
+        cannot be written.
+        """
+        save(path, self.model, self._options, self._values, self._rounds)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], replan: bool, options: Mapping[str, Any]) -> SegmentedPlan:
+        """What `save` wrote; see `load_plan`."""
+
+        def made(found: Loaded) -> SegmentedPlan:
+            plan = SegmentedPlan(found.model, found.options, found.values)
+            found.fill(plan._rounds)
+            return plan
+
+        return load(path, replan, options, made)  # type: ignore[no-any-return]
 
     def summary(self) -> dict[str, Any]:
         """How many segments there are, the summaries of their plans, and the nodes on the host by op."""

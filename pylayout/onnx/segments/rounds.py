@@ -74,12 +74,18 @@ class Rounds:
             return self.model.known(self.initialisers[name]).array
         raise InvalidArgumentError(f"onnx: the value {name!r} is used, but nothing gives it")
 
-    def run(self, arrays: Arrays) -> list[Any]:
-        """The outputs, of arrays by name, which are added to."""
+    def order(self) -> list[Any]:
+        """The nodes in the order in which they are taken."""
         if self._nodes is None:
             scope = Scope(SegmentImporter(self, {}, set(), False), self.opsets, {})
-            self._nodes = ordered(self.proto.node, self.outputs, scope)
-            self._uses = sorted({name for node in self._nodes for name in used_names(node)})
+            nodes = ordered(self.proto.node, self.outputs, scope)
+            self._uses = sorted({name for node in nodes for name in used_names(node)})
+            self._nodes = nodes
+        return self._nodes
+
+    def run(self, arrays: Arrays) -> list[Any]:
+        """The outputs, of arrays by name, which are added to."""
+        self.order()
         signature = tuple(signature_of(arrays.get(name)) for name in self._uses if name in arrays)
         steps = self._steps.get(signature)
         own = dict(arrays)

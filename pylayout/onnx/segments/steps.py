@@ -181,11 +181,15 @@ class HostStep:
             if name:
                 arrays[name] = result
 
-    def _run_subgraph(self, name: str, given: Sequence[Any], arrays: Arrays) -> list[Any]:
+    def program(self, name: str) -> Program:
+        """Of a subgraph of the node."""
         if name not in self.programs:
             proto = next(attribute.g for attribute in self.node.attribute if attribute.name == name)
             self.programs[name] = self.around.inner(proto)
-        program = self.programs[name]
+        return self.programs[name]
+
+    def _run_subgraph(self, name: str, given: Sequence[Any], arrays: Arrays) -> list[Any]:
+        program = self.program(name)
         proto = program.proto
         if len(given) != len(proto.input):
             raise InvalidArgumentError(

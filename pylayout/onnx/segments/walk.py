@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -193,17 +193,14 @@ class Walk:
 
     def __init__(self, noted: Sequence[tuple[Any, ...]], outputs: Sequence[int], is_light: bool) -> None:
         self.is_light = is_light  # as fast as the plan
-        self._noted: Sequence[tuple[Any, ...]] | None = noted
+        self._noted = noted
         self._outputs = outputs
         self._function: Callable[..., Any] | None = None
 
     def run(self, arrays: Sequence[Any]) -> list[Any] | None:
         """None where the graph does not hold for these sizes, or something is wrong with the values."""
-        if self._function is None and self._noted is not None:
-            self._function = self._compiled(self._noted)
-            self._noted = None
         if self._function is None:
-            return None
+            self._function = self._compiled(self._noted)
         try:
             with numpy.errstate(all="ignore"), budget(MOST_BYTES):
                 results = self._function(*arrays)
@@ -211,6 +208,47 @@ class Walk:
             return None
         # They may be parts of what was given, or constants.
         return None if results is None else [numpy.array(result, order="C") for result in results]
+
+    def described(self, write: Callable[[Any], str]) -> dict[str, Any]:
+        """As what JSON has; `write` puts an array elsewhere, under a name."""
+        used = self._used()
+        noted: list[Any] = []
+        for entry in self._noted:
+            if entry[0] == "constant":
+                if entry[1] in used:
+                    dtype = None if entry[3] is None else dtype_of(entry[3]).dtype
+                    noted.append(["constant", entry[1], write(numpy.asarray(entry[2], dtype))])
+            elif entry[0] == "sizes":
+                noted.append([*entry[:3], dtype_of(entry[3]).dtype.name])
+            else:
+                noted.append(list(entry))
+        return {"light": self.is_light, "outputs": list(self._outputs), "noted": noted}
+
+    @staticmethod
+    def of_description(described: Mapping[str, Any], read: Callable[[str], Any]) -> Walk:
+        """That of `described`, whose parts are checked, since its text becomes a function."""
+        noted: list[tuple[Any, ...]] = []
+        for kind, first, *rest in described["noted"]:
+            if kind == "constant":
+                noted.append((kind, int(first), read(rest[0]), None))
+            elif kind == "require":
+                noted.append((kind, str(first)))
+            elif kind == "sizes":
+                noted.append((kind, int(first), str(rest[0]), dtype_of(str(rest[1])).dtype))
+            elif kind == "input":
+                noted.append((kind, int(first)))
+            else:
+                count, values, attributes, late = rest
+                if kind not in FUNCTIONS:
+                    raise ValueError(f"{kind!r} is no op of a walk")
+                noted.append((kind, int(first), int(count), [int(v) for v in values], str(attributes), str(late)))
+        outputs = [int(identifier) for identifier in described["outputs"]]
+        walk = Walk(noted, outputs, bool(described["light"]))
+        walk._function = walk._compiled(noted)
+        return walk
+
+    def _used(self) -> set[int]:
+        return {identifier for entry in self._noted if len(entry) == 6 for identifier in entry[3]} | set(self._outputs)
 
     def _compiled(self, noted: Sequence[tuple[Any, ...]]) -> Callable[..., Any]:
         names: dict[str, Any] = {
@@ -220,7 +258,7 @@ class Walk:
             "array": numpy.array,
         }
         inputs, lines, made = [], [], set[int]()
-        used = {identifier for entry in noted if len(entry) == 6 for identifier in entry[3]} | set(self._outputs)
+        used = self._used()
 
         def keep(value: Any) -> str:
             name = f"k{len(names)}"
@@ -263,6 +301,10 @@ class Walk:
     def _line(entry: tuple[Any, ...], keep: Callable[[Any], str]) -> str:
         op, first, count, values, attributes, late = entry
         arguments = [f"v{identifier}" for identifier in values]
+        for word in (*attributes.split(), *late.split()):
+            key = word.partition("=")[0]
+            if not key.isidentifier():
+                raise ValueError(f"{key!r} is no name of an argument")
         for word in attributes.split():
             key, _, text = word.partition("=")
             arguments.append(f"{key}={keep(_parsed(text))}")
