@@ -112,7 +112,7 @@ def main(arguments: list[str] | None = None) -> None:
                 row["count"] = len(steps)
                 row["wall_ms"] = round(1e3 * seconds(lambda plan=plan, given=given: plan(given), device, True), 4)
                 row["enqueue_ms"] = round(1e3 * seconds(lambda plan=plan, given=given: plan(given), device, False), 4)
-                row["trials"] = plan.summary()["trials"]
+                row["contestants"] = plan.summary()["contestants"]
                 if options.peers:
                     engines = theirs(torch, copy.deepcopy(module), x, math)
                     row["peers"] = {name: round(1e3 * seconds(run, device, False), 4) for name, run in engines.items()}

@@ -50,7 +50,7 @@ class Settings:
     most_timed_runs: int = 10  # a turn: short runs get more of them,
     timed_ms: float = 20.0  # until they took so long
     warm_up: int = 4  # runs of each policy at least
-    most_warm_up: int = 200  # at most; `auto` tries chains of ops in several layouts in the first 40 to 90
+    most_warm_up: int = 200  # at most; `auto` tries linked ops in several layouts in the first 40 to 90
     warm_up_seconds: float = 40.0  # of each policy, after the least
     seed: int = 0
 

@@ -114,7 +114,7 @@ def release_caches() -> None:
 def settled() -> bool:
     """Whether programs that repeat run as they will from now on.
 
-    Under `layout="auto"` a chain of ops that repeats is tried in several layouts during its first twenty to thirty
+    Under `layout="auto"` linked ops that repeat are tried in several layouts during its first twenty to thirty
     runs; then the fastest is kept. A benchmark warms up until then.
     """
     answer = ffi.new("int32_t *")

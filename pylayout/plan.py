@@ -202,7 +202,7 @@ class Plan:
     def summary(self) -> dict[str, Any]:
         """In figures: steps, choices, reorders (count, bytes, ms), memory, the programs that were timed, the passes.
 
-        recalled: whether choices and trials are those of an earlier compilation of the same graph.
+        recalled: whether choices and contestants are those of an earlier compilation of the same graph.
         tuning: "state": "live" while others compete in runs, then "settled", or "pinned" (`freeze`); how many were
         "tried", and the ms that this cost ("spent_ms"). "measuring_seconds": what measuring took while the plan was
         made; "agreement_seconds": of that, holding results against each other.

@@ -82,12 +82,12 @@ class Query:
                     f"({' '.join(_given(second['inputs']))}): {_milliseconds(second['total_ms'])} ms in all, "
                     f"{second['total_ms'] - best['total_ms']:+.4f} ms."
                 )
-        chain = self.data.get("chain", {})
-        if chain.get("ms"):
-            times = ", ".join(f"{name} {ms:.4f}" for name, ms in chain["ms"].items())
+        linked = self.data.get("linked", {})
+        if linked.get("ms"):
+            times = ", ".join(f"{name} {ms:.4f}" for name, ms in linked["ms"].items())
             lines.append(
-                f"Of the {chain['ops']} distinct ops that it runs with, the fastest choice within the program was "
-                f"{chain['layout'] or 'greedy'} (ms: {times})."
+                f"Of the {linked['ops']} distinct ops that it runs with, the fastest choice within the program was "
+                f"{linked['layout'] or 'greedy'} (ms: {times})."
             )
         lines += dict.fromkeys(f"{refusal['provider']} refused: {refusal['reason']}." for refusal in self.refusals)
         return "\n".join(lines)

@@ -123,7 +123,7 @@ PL_API pl_status pl_layout_describe(const char* layout, pl_dtype dtype, int32_t 
 PL_API pl_status pl_context_create(const char* options, pl_context* context);
 /* Changes threads, tune or math. */
 PL_API pl_status pl_context_set(pl_context context, const char* options);
-/* 1 once programs that repeat run as they will from now on: no chain of ops is waiting for its contest, or in the
+/* 1 once programs that repeat run as they will from now on: no linked ops are waiting for their contest, or in the
  * middle of it (docs/explanation/choice.md; always so with tune=off), and no plan that ran within the last second has
  * others competing in its runs (pl_plan_settled).  A benchmark warms up until then. */
 PL_API pl_status pl_context_settled(pl_context context, int32_t* settled);
@@ -225,7 +225,7 @@ PL_API pl_status pl_op_run(pl_context context, const char* op, pl_attributes att
                            size_t input_count, pl_tensor* outputs, size_t capacity, size_t* output_count);
 /* The candidates for that call, best first, and the refusals, as JSON: {"op", "device", "chosen", "candidates":
  * [{"provider", "implementation", "inputs", "outputs", "op_ms", "reorder_ms", "total_ms", "measured"}],
- * "chain": {"ops", "settled", "layout", "ms"}, "refusals": [{"provider", "reason"}]}.  `chain` says what the last
+ * "linked": {"ops", "settled", "layout", "ms"}, "refusals": [{"provider", "reason"}]}.  `linked` says what the last
  * contest of layouts found that this op took part in.  Measures nothing. */
 PL_API pl_status pl_op_query(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
                              size_t input_count, char** json);

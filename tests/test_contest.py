@@ -33,7 +33,7 @@ def chain(x):
     """What is known of the chain that the first convolution is in."""
     w = pl.asarray(numpy.zeros((32, 32, 3, 3), "float32"))
     query = pl.query("conv2d", x, w, padding=1, activation="relu")
-    return {**query.data["chain"], "words": query.explain()}
+    return {**query.data["linked"], "words": query.explain()}
 
 
 def choices(program, x):
@@ -102,7 +102,7 @@ def test_the_losers_weights_go(rng):
         return y.numpy()
 
     def settled():  # this chain: other tests' programs, which nobody runs any more, may be left half-way
-        return pl.query("conv2d", x, weights[0], padding=2, dilation=2).data["chain"]["settled"]
+        return pl.query("conv2d", x, weights[0], padding=2, dilation=2).data["linked"]["settled"]
 
     wanted = run()
     for w in weights:  # as contestants have them made; kept with the tensor

@@ -68,7 +68,8 @@ print("compiled", flush=True)
 spent, runs = run_until_settled(plan, image(n))
 last = plan.summary()
 ways = lambda summary: [choice.get("implementation") for choice in summary["choices"]]
-print(json.dumps({"stages": stages, "first": first["tuning"], "last": last["tuning"], "trials": last["trials"],
+print(json.dumps({"stages": stages, "first": first["tuning"], "last": last["tuning"],
+    "contestants": last["contestants"],
                   "recalled": first["recalled"], "spent": spent, "runs": runs,
                   "began": ways(first), "ended": ways(last)}))
 """
@@ -108,8 +109,8 @@ def test_the_contest_comes_to_its_end(settled):
     found = settled[1]
     assert found["last"]["state"] == "settled"
     assert found["last"]["tried"] >= 1
-    assert found["trials"][0]["name"] == "untuned"
-    assert len(found["trials"]) >= 2
+    assert found["contestants"][0]["name"] == "untuned"
+    assert len(found["contestants"]) >= 2
 
 
 def test_its_cost_is_bounded(settled):

@@ -100,8 +100,8 @@ def test_several_threads_run_one_plan_of_chains():
 
 def test_measured_chains_take_part_in_the_contest_and_never_change_results():
     plan = pl.compile(graph_of(8, size=32), device="cpu", seconds=2)
-    trials = {trial["name"] for trial in plan.summary()["trials"]}
-    assert (len(plan.summary()["chains"]) > 1) <= any(name.startswith("chains: ") for name in trials)
+    contestants = {contestant["name"] for contestant in plan.summary()["contestants"]}
+    assert (len(plan.summary()["chains"]) > 1) <= any(name.startswith("chains: ") for name in contestants)
     assert_same(plan.run(image(8, size=32)), image(8, size=32))
 
 

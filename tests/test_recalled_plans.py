@@ -35,7 +35,8 @@ for options in json.loads(sys.argv[2]):
     assert_same(plan.run(image(n)), image(n))
     summary = plan.summary()
     found.append({
-        "recalled": summary["recalled"], "trials": summary["trials"], "stages": stages, "explain": plan.explain(),
+        "recalled": summary["recalled"], "contestants": summary["contestants"], "stages": stages,
+        "explain": plan.explain(),
         "ways": [(step["kind"], step["node"], step.get("implementation"), step["inputs"], step["outputs"])
                  for step in summary["steps"]],
     })
@@ -94,9 +95,13 @@ def test_the_next_process_takes_the_same_choices_and_measures_nothing(made):
     assert "earlier compilation" in found["explain"]
     assert "earlier compilation" not in before["explain"]
     assert found["ways"] == before["ways"]
-    assert [trial["name"] for trial in found["trials"]] == [trial["name"] for trial in before["trials"]]
-    kept = pytest.approx([trial["ms"] for trial in before["trials"]], rel=1e-5)  # the file has six digits
-    assert [trial["ms"] for trial in found["trials"]] == kept
+    assert [contestant["name"] for contestant in found["contestants"]] == [
+        contestant["name"] for contestant in before["contestants"]
+    ]
+    kept = pytest.approx(
+        [contestant["ms"] for contestant in before["contestants"]], rel=1e-5
+    )  # the file has six digits
+    assert [contestant["ms"] for contestant in found["contestants"]] == kept
     assert set(found["stages"]) == {"simplifying", "done"} < set(before["stages"])
 
 
@@ -171,7 +176,7 @@ def test_damage_costs_a_compilation(made):
     damaged += [b"\0" * 100, os.urandom(5000)]
     damaged += [
         resealed(text)
-        for text in (whole[:last] + b"\nchoice\tnothing\n", whole[: last + 1], b"pylayout choices 1\n", whole[:end] * 2)
+        for text in (whole[:last] + b"\nchoice\tnothing\n", whole[: last + 1], b"pylayout choices 2\n", whole[:end] * 2)
     ]
     found = compiled(made[0], *({"file": data.hex(), "seconds": 0.2} for data in damaged), {"file": whole.hex()})
     assert [compilation["recalled"] for compilation in found] == [False] * len(damaged) + [True]
@@ -184,4 +189,4 @@ def test_a_place_that_cannot_be_written_costs_nothing_but_the_next_compilation(t
         tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     first, second = compiled(tmp_path, {"seconds": 1}, {"seconds": 1})
     assert not first["recalled"] and not second["recalled"]
-    assert numpy.isfinite([trial["ms"] for trial in first["trials"]]).all()
+    assert numpy.isfinite([contestant["ms"] for contestant in first["contestants"]]).all()

@@ -115,13 +115,15 @@ def _print_disagreements(summary: dict[str, Any]) -> None:
         table.print()
 
 
-def _print_trials(summary: dict[str, Any]) -> None:
-    if not summary["trials"]:
+def _print_contestants(summary: dict[str, Any]) -> None:
+    if not summary["contestants"]:
         return
     table = Table(("tried", "ms"), right=("ms",))
-    best = min(trial["ms"] for trial in summary["trials"])
-    for trial in summary["trials"]:
-        table.add(trial["name"], ms_text(trial["ms"]), styles=("green", "bold") if trial["ms"] == best else ())
+    best = min(contestant["ms"] for contestant in summary["contestants"])
+    for contestant in summary["contestants"]:
+        table.add(
+            contestant["name"], ms_text(contestant["ms"]), styles=("green", "bold") if contestant["ms"] == best else ()
+        )
     print()
     table.print()
 
@@ -139,7 +141,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     _print_choices(summary)
     _print_elsewhere(summary)
     _print_disagreements(summary)
-    _print_trials(summary)
+    _print_contestants(summary)
     if options.dot:
         Path(options.dot).write_text(plan.graph("dot"), "utf-8")
         print(f"\ngraph: {options.dot}")

@@ -203,14 +203,14 @@ def _elsewhere(summary: Mapping[str, Any]) -> str:
     return f'<div class="scroll"><table>{head}{rows}</table></div>'
 
 
-def _trials(summary: Mapping[str, Any]) -> str:
-    if not summary["trials"]:
+def _contestants(summary: Mapping[str, Any]) -> str:
+    if not summary["contestants"]:
         return '<p class="note">Nothing was timed: tuning was off.</p>'
-    least = min(trial["ms"] for trial in summary["trials"])
+    least = min(contestant["ms"] for contestant in summary["contestants"])
     rows = "".join(
-        f"<tr><td{' class=best' if trial['ms'] == least else ''}>{escape(trial['name'])}</td>"
-        f'<td class="r">{sections.ms(trial["ms"])}</td></tr>'
-        for trial in summary["trials"]
+        f"<tr><td{' class=best' if contestant['ms'] == least else ''}>{escape(contestant['name'])}</td>"
+        f'<td class="r">{sections.ms(contestant["ms"])}</td></tr>'
+        for contestant in summary["contestants"]
     )
     return f'<table><tr><th>program</th><th class="r">ms</th></tr>{rows}</table>'
 
@@ -254,7 +254,7 @@ def write_plan(path: str | os.PathLike[str], plan: Any, title: str = "plan") -> 
     body = [
         sections.section("The plan", legend + _drawing(summary, json.loads(plan.graph("json"))), note=_NOTE),
         *elsewhere,
-        sections.section("Programs that were timed", _trials(summary)),
+        sections.section("Programs that were timed", _contestants(summary)),
         sections.section("Machine", sections.facts_table(machine_facts())),
     ]
     Path(path).write_text(_page(title, facts, body), "utf-8")

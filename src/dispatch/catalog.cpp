@@ -280,7 +280,7 @@ void Catalog::let_go(std::vector<EntryRef>& entries) {
   while (!entries.empty()) {
     const EntryRef entry = std::move(entries.back());
     entries.pop_back();
-    if (entry->runs || entry->chain || !entry->consumers.empty() || entry.use_count() > 2) continue;
+    if (entry->runs || entry->linked || !entry->consumers.empty() || entry.use_count() > 2) continue;
     const auto it = entries_.find(key_of(*entry->device, entry->threads, entry->text));
     if (it != entries_.end() && it->second == entry) entries_.erase(it);
   }

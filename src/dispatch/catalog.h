@@ -27,7 +27,7 @@
 namespace pl {
 
 class Context;
-struct Chain;  // dispatch/contest.h
+struct LinkedOps;  // dispatch/contest.h
 struct Entry;
 using EntryRef = std::shared_ptr<Entry>;
 
@@ -70,10 +70,10 @@ struct Entry : Origin, std::enable_shared_from_this<Entry> {
   std::atomic<uint32_t> runs{0};
   std::vector<Consumer> consumers;
 
-  // Kept by Contest: the chain of ops that this one runs in, and its runs counted there.
-  Chain* chain = nullptr;
-  uint64_t chain_stamp = 0;
-  uint32_t chain_runs = 0;
+  // Kept by Contest: the ops that this one is linked with, and its runs counted there.
+  LinkedOps* linked = nullptr;
+  uint64_t linked_stamp = 0;
+  uint32_t linked_runs = 0;
   std::atomic<bool> settled{false};
 
   // What it takes in memory, as far as that can be told; used: Catalog::now() when it was last asked for or run.

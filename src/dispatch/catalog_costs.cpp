@@ -172,21 +172,21 @@ void Catalog::correct_estimates(const std::vector<EntryRef>& entries) {
 // Kernels are prepared and run outside the entry's lock; other threads may use the entry meanwhile.
 void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const MeasureOptions& given,
                       double prepare_seconds) {
-  std::vector<Contender> contenders;
+  std::vector<TimedCandidate> timed;
   std::vector<std::shared_ptr<Kernel>> kernels;
   std::vector<size_t> places;
   const auto began = std::chrono::steady_clock::now();
   for (size_t i : chosen) {
     context_.interrupt().poll();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    if (!contenders.empty() && took.count() > prepare_seconds) break;
+    if (!timed.empty() && took.count() > prepare_seconds) break;
     if (auto prepared = kernel(entry, entry.ways[i])) {
-      contenders.push_back({&entry.ways[i].candidate, prepared.get()});
+      timed.push_back({&entry.ways[i].candidate, prepared.get()});
       kernels.push_back(prepared);
       places.push_back(i);
     }
   }
-  if (contenders.empty()) return;
+  if (timed.empty()) return;
   MeasureOptions options = given;
   options.interrupt = &context_.interrupt();
   for (size_t i = 0; i < entry.op.inputs.size(); ++i)
@@ -198,7 +198,7 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
     if (entry.device->traits().threads) use_threads(entry.threads);
     options.agreed = &entry.agreed;
     const std::vector<double> before = entry.agreed.values;
-    pl::measure(*entry.device, entry.op, contenders, options);
+    pl::measure(*entry.device, entry.op, timed, options);
     overturned = !before.empty() && difference(before, entry.agreed.values) > agreement_bound(entry.op);
   }
   std::lock_guard<std::mutex> guard(entry.lock);
@@ -211,22 +211,22 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
       }
   for (size_t i = 0; i < places.size(); ++i) {
     Way& way = entry.ways[places[i]];
-    if (contenders[i].failed) {
+    if (timed[i].failed) {
       way.usable = false;
       entry.refusals.push_back({way.candidate.provider, way.candidate.implementation + ": failed when it was run"});
       continue;
     }
-    if (contenders[i].wrong) {
-      refuse_wrong(way, contenders[i].error);
+    if (timed[i].wrong) {
+      refuse_wrong(way, timed[i].error);
       costs_.record(way.environment, entry.text, kWrong + way.key, way.wrong);
       continue;
     }
-    way.agrees = contenders[i].agrees;
+    way.agrees = timed[i].agrees;
     if (options.untimed) continue;
-    way.ms = contenders[i].ms;
+    way.ms = timed[i].ms;
     way.measured = true;
     // What was hardly ever left alone serves this process, as the best that is known, and is not handed on to others.
-    if (!contenders[i].doubtful) costs_.record(way.environment, entry.text, way.key, way.ms);
+    if (!timed[i].doubtful) costs_.record(way.environment, entry.text, way.key, way.ms);
   }
   bump_epoch();
 }

@@ -405,7 +405,7 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
   Json json;
   json.object().field("op", schema.name).field("description", op.str()).field("device", home.name());
   std::vector<Refusal> refusals;
-  ChainReport chain;
+  LinkedReport linked;
   json.key("candidates").list();
   if (!schema.view) {
     const Op asked = as_asked(op, call->policy);
@@ -417,7 +417,7 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
       catalog_.measure(*entry, Tuning::off);
       for (Refusal& refusal : catalog_.refusals(*entry)) refusals.push_back(std::move(refusal));
     }
-    chain = contest_.report(*entry);
+    linked = contest_.report(*entry);
     for (const Option& option : ranking_.options(op, *entry, policy_of(*call, *entry, 0), inputs, home, {})) {
       const Candidate& candidate = option.way->candidate;
       std::vector<std::string> inputs_as, outputs_as;
@@ -445,9 +445,9 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
   }
   json.end();
   json.field("view", bool(schema.view));
-  json.key("chain").object().field("ops", chain.ops).field("settled", chain.settled).field("layout", chain.layout);
+  json.key("linked").object().field("ops", linked.ops).field("settled", linked.settled).field("layout", linked.layout);
   json.key("ms").object();
-  for (const auto& [name, ms] : chain.ms) json.field(name, ms);
+  for (const auto& [name, ms] : linked.ms) json.field(name, ms);
   json.end().end();
   json.key("refusals").list();
   for (const Refusal& refusal : refusals)

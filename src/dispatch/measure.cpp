@@ -25,7 +25,7 @@ constexpr size_t kEvictBytes = size_t(256) << 10;
 constexpr int kAttempts = 3;           // at a sample in which no thread loses its processor
 constexpr size_t kEnoughClean = 3;     // such samples, to judge by them alone
 constexpr double kTimeSlicesMs = 100;  // what other programs take at once: a few time slices
-constexpr double kClose = 1.15;        // contenders this near to the best are told apart by further rounds
+constexpr double kClose = 1.15;        // candidates this near to the best are told apart by further rounds
 constexpr double kTie = 1.05;          // those this near to it also by rounds in which everything is cold
 constexpr int kTieRounds = 12;
 
@@ -54,9 +54,9 @@ class TimeIn {
 
 double seconds_since(Clock::time_point began) { return std::chrono::duration<double>(Clock::now() - began).count(); }
 
-// A contender that is being timed.
+// A candidate that is being timed.
 struct Timed {
-  Contender* contender;
+  TimedCandidate* measured;
   std::vector<Buffer*> inputs, outputs;
   Buffer* workspace = nullptr;
   std::vector<BufferRef> packed;       // constants as the kernel wants them
@@ -65,8 +65,8 @@ struct Timed {
   double shortest = INFINITY;          // of all samples
   int repeat = 1;
 
-  bool out() const { return contender->failed || contender->wrong; }
-  void run_once() { contender->kernel->run({inputs.data(), outputs.data(), workspace}); }
+  bool out() const { return measured->failed || measured->wrong; }
+  void run_once() { measured->kernel->run({inputs.data(), outputs.data(), workspace}); }
   // One sample; false if another program took a processor away meanwhile, which costs whole time slices.
   bool sample(Device& device, double& ms) {
     for (const Buffer* buffer : evicted) evict(*buffer);
@@ -90,7 +90,7 @@ struct Timed {
         }
       }
     } catch (const Error&) {
-      contender->failed = true;
+      measured->failed = true;
     }
   }
   void forget() {
@@ -115,7 +115,7 @@ bool alike(const Candidate& a, const Candidate& b, const std::vector<bool>& cons
   return true;
 }
 
-// Whatever measures it, a contender's time has its data near and its neighbour's traces in the caches.  Of two with the
+// Whatever measures it, a candidate's time has its data near and its neighbour's traces in the caches.  Of two with the
 // same time, one may lose twice as much as the other where activations, too, come from another core or from memory: the
 // 1x1 512->128 at 28x28 in NHWC took 0.31 ms as `brgconv_1x1` and as `jit_1x1`, and 0.36 and 0.39 with all of its
 // memory evicted (Xeon, two cores; bench/conv_overhead.cpp, where the latter is 7% slower).  So both figures count the
@@ -128,7 +128,7 @@ void break_ties(Device& device, std::vector<Timed>& list, const MeasureOptions& 
     bool leads = true;
     for (Timed& other : list) {
       if (other.out() || other.evicted.empty() ||
-          !alike(*other.contender->candidate, *fastest.contender->candidate, options.constants))
+          !alike(*other.measured->candidate, *fastest.measured->candidate, options.constants))
         continue;
       leads = leads && (near < other.ms() || (near == other.ms() && &fastest <= &other));
       if (other.ms() <= kTie * near) tied.push_back(other);
@@ -145,7 +145,7 @@ void break_ties(Device& device, std::vector<Timed>& list, const MeasureOptions& 
     double least = INFINITY;
     for (const Timed& each : tied) least = std::min(least, each.ms());
     for (const Timed& each : tied)
-      if (!each.contender->failed) each.contender->ms = near * (each.contender->ms / near + each.ms() / least) / 2;
+      if (!each.measured->failed) each.measured->ms = near * (each.measured->ms / near + each.ms() / least) / 2;
   }
 }
 
@@ -180,7 +180,7 @@ SampleRange range_of(const Op& op, int input) {
   return range;
 }
 
-// The buffers that contenders take turns in: of each input and output one, of the largest size that any wants.
+// The buffers that candidates take turns in: of each input and output one, of the largest size that any wants.
 class Buffers {
  public:
   Buffers(Device& device, const Op& op) : device_(device), op_(op), held_(op.inputs.size()) {}
@@ -231,7 +231,7 @@ class Buffers {
   const Op& op_;
   std::vector<BufferRef> inputs_, outputs_;
   BufferRef workspace_;
-  std::vector<BufferRef> outgrown_;  // a witness may want larger ones than those that contenders are bound to
+  std::vector<BufferRef> outgrown_;  // a witness may want larger ones than those that candidates are bound to
   std::vector<TensorDesc> held_;     // what each input's buffer holds
   std::vector<char> staging_;
 };
@@ -239,8 +239,8 @@ class Buffers {
 // Positions in each output at which results are compared.  A device that is not the host reads 64 at once.
 int positions_on(const Device& device) { return device.traits().host_addressable ? 256 : 64; }
 
-// Holds the results of the contenders' first runs against each other; empty ones are of those that failed.
-void compare(Device& device, const Op& op, Buffers& buffers, std::vector<Contender>& contenders,
+// Holds the results of the candidates' first runs against each other; empty ones are of those that failed.
+void compare(Device& device, const Op& op, Buffers& buffers, std::vector<TimedCandidate>& candidates,
              std::vector<std::vector<double>> results, const MeasureOptions& options) {
   const double bound = agreement_bound(op);
   std::vector<int> weights(results.size(), 1);
@@ -274,10 +274,10 @@ void compare(Device& device, const Op& op, Buffers& buffers, std::vector<Contend
     }
     agreement = agree(results, weights, bound);
   }
-  for (size_t i = 0; i < contenders.size(); ++i) {
-    contenders[i].error = agreement.error[i];
-    contenders[i].wrong = agreement.outlier[i];
-    contenders[i].agrees = agreement.representative >= 0 && !results[i].empty() && !agreement.outlier[i];
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    candidates[i].error = agreement.error[i];
+    candidates[i].wrong = agreement.outlier[i];
+    candidates[i].agrees = agreement.representative >= 0 && !results[i].empty() && !agreement.outlier[i];
   }
   if (!options.agreed || agreement.representative < 0) return;
   options.agreed->values = results[size_t(agreement.representative)];
@@ -289,8 +289,8 @@ void compare(Device& device, const Op& op, Buffers& buffers, std::vector<Contend
 // One call of measure().
 class Measurement {
  public:
-  Measurement(Device& device, const Op& op, std::vector<Contender>& contenders, const MeasureOptions& options)
-      : device_(device), op_(op), contenders_(contenders), options_(options), buffers_(device, op) {}
+  Measurement(Device& device, const Op& op, std::vector<TimedCandidate>& candidates, const MeasureOptions& options)
+      : device_(device), op_(op), candidates_(candidates), options_(options), buffers_(device, op) {}
 
   void run() {
     run_untimed();
@@ -311,18 +311,18 @@ class Measurement {
 
   // The first run of each touches memory and builds what is built late. Its result is held against the others'.
   void run_untimed() {
-    for (const Contender& contender : contenders_) buffers_.grow(*contender.candidate);
-    Probe probe(device_, op_, positions_on(device_), contenders_.size());
-    for (size_t i = 0; i < contenders_.size(); ++i) {
-      Contender& contender = contenders_[i];
-      const Candidate& candidate = *contender.candidate;
+    for (const TimedCandidate& measured : candidates_) buffers_.grow(*measured.candidate);
+    Probe probe(device_, op_, positions_on(device_), candidates_.size());
+    for (size_t i = 0; i < candidates_.size(); ++i) {
+      TimedCandidate& measured = candidates_[i];
+      const Candidate& candidate = *measured.candidate;
       Timed timed;
-      timed.contender = &contender;
+      timed.measured = &measured;
       buffers_.bind(candidate, timed.inputs, timed.outputs, timed.workspace);
       poll();
       pack(timed);
       try {
-        if (!contender.failed) {
+        if (!measured.failed) {
           {
             const TimeIn comparing(comparing_ns);
             probe.poison(candidate.outputs, timed.outputs);
@@ -333,26 +333,26 @@ class Measurement {
           probe.gather(i, candidate.outputs, timed.outputs);
         }
       } catch (const Error&) {
-        contender.failed = true;
+        measured.failed = true;
       }
       evict_constants(timed);
       timed_.push_back(std::move(timed));
     }
     const TimeIn comparing(comparing_ns);
-    compare(device_, op_, buffers_, contenders_, probe.read(), options_);
+    compare(device_, op_, buffers_, candidates_, probe.read(), options_);
   }
 
   void pack(Timed& timed) {
     try {
-      timed.packed = pack_inputs(device_, *timed.contender->candidate, timed.inputs);
+      timed.packed = pack_inputs(device_, *timed.measured->candidate, timed.inputs);
     } catch (const Error& error) {
       if (error.code() == Code::out_of_memory) throw;
-      timed.contender->failed = true;
+      timed.measured->failed = true;
     }
   }
 
   void evict_constants(Timed& timed) const {
-    const Candidate& candidate = *timed.contender->candidate;
+    const Candidate& candidate = *timed.measured->candidate;
     for (size_t i = 0; i < timed.inputs.size() && i < options_.constants.size(); ++i) {
       if (!options_.constants[i] || !timed.inputs[i] || !timed.inputs[i]->host()) continue;
       const Packing* packing = candidate.packing_of(int(i));
@@ -371,7 +371,7 @@ class Measurement {
     }
   }
 
-  // Each round begins with another contender, so that none always follows the same one's traces in the caches.
+  // Each round begins with another candidate, so that none always follows the same one's traces in the caches.
   template <class Races>
   void take_round(const Races& races) {
     ++first_;
@@ -392,7 +392,7 @@ class Measurement {
                               return timed.clean.size() >= kEnoughClean;
                             });
       if (seconds_since(began_) > options_.seconds * (doubtful ? 4 : round < 3 ? 3 : 1)) break;
-      // One disturbed run must not put a contender out of the race: all have three chances before any leaves,
+      // One disturbed run must not put a candidate out of the race: all have three chances before any leaves,
       // but for those so slow that three runs would cost more than the whole budget.
       take_round([&](const Timed& timed) {
         if (timed.shortest > options_.abandon_ratio * best) return false;
@@ -417,14 +417,14 @@ class Measurement {
 
   void report() {
     for (Timed& timed : timed_) {
-      timed.contender->ms = timed.ms();
-      timed.contender->doubtful = timed.clean.size() < kEnoughClean && timed.shortest < kTimeSlicesMs;
+      timed.measured->ms = timed.ms();
+      timed.measured->doubtful = timed.clean.size() < kEnoughClean && timed.shortest < kTimeSlicesMs;
     }
   }
 
   Device& device_;
   const Op& op_;
-  std::vector<Contender>& contenders_;
+  std::vector<TimedCandidate>& candidates_;
   const MeasureOptions& options_;
   Buffers buffers_;
   std::vector<Timed> timed_;
@@ -436,10 +436,10 @@ class Measurement {
 
 MeasuringTime measuring_time() { return {1e-9 * double(measuring_ns), 1e-9 * double(comparing_ns)}; }
 
-void measure(Device& device, const Op& op, std::vector<Contender>& contenders, const MeasureOptions& options) {
+void measure(Device& device, const Op& op, std::vector<TimedCandidate>& candidates, const MeasureOptions& options) {
   device.prepare_places();  // kernels are prepared before time counts
   const TimeIn measuring(measuring_ns);
-  Measurement(device, op, contenders, options).run();
+  Measurement(device, op, candidates, options).run();
 }
 
 }  // namespace pl

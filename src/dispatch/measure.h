@@ -20,7 +20,7 @@
 
 namespace pl {
 
-struct Contender {
+struct TimedCandidate {
   const Candidate* candidate = nullptr;
   Kernel* kernel = nullptr;
   // out: the lower quartile of its undisturbed samples; of too few, the shortest sample of all.  Of contenders that are
@@ -63,6 +63,6 @@ bool comes_from_afar(size_t constant_bytes);
 void evict(const Buffer& buffer);
 
 // Runs the contenders of one op on random data in buffers of its own.
-void measure(Device& device, const Op& op, std::vector<Contender>& contenders, const MeasureOptions& options);
+void measure(Device& device, const Op& op, std::vector<TimedCandidate>& candidates, const MeasureOptions& options);
 
 }  // namespace pl

@@ -27,7 +27,7 @@ struct Way;
 
 class Race {
  public:
-  // Members of the chain, with how often each runs in the program.
+  // The linked ops, with how often each runs in the program.
   using Weights = std::vector<std::pair<const Entry*, double>>;
   struct Contestant {
     std::optional<Layout> layout;  // nothing: greedy

@@ -121,9 +121,9 @@ std::vector<std::vector<Maker>> values_across(const Graph& graph, size_t most) {
 }
 
 // A shortest path: after each node, the least time in which it can have been reached by each variant.
-std::vector<Segment> cheapest_segments(const std::vector<std::vector<double>>& node_ms,
-                                       const std::function<double(size_t from, size_t to, size_t place)>& change_ms,
-                                       double& ms) {
+std::vector<Chain> cheapest_chains(const std::vector<std::vector<double>>& node_ms,
+                                   const std::function<double(size_t from, size_t to, size_t place)>& change_ms,
+                                   double& ms) {
   const size_t variants = node_ms.size(), count = node_ms.at(0).size();
   std::vector<double> least(variants, 0.0);
   std::vector<std::vector<size_t>> came(count, std::vector<size_t>(variants));
@@ -143,15 +143,15 @@ std::vector<Segment> cheapest_segments(const std::vector<std::vector<double>>& n
   }
   size_t variant = size_t(std::min_element(least.begin(), least.end()) - least.begin());
   ms = least[variant];
-  std::vector<Segment> segments{{variant, 0, count}};
+  std::vector<Chain> chains{{variant, 0, count}};
   for (size_t n = count; n-- > 0;) {
     if (came[n][variant] == variant) continue;
     variant = came[n][variant];
-    segments.back().first = n;
-    segments.push_back({variant, 0, n});
+    chains.back().first = n;
+    chains.push_back({variant, 0, n});
   }
-  std::reverse(segments.begin(), segments.end());
-  return segments;
+  std::reverse(chains.begin(), chains.end());
+  return chains;
 }
 
 // ---- running ----

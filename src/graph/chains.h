@@ -43,15 +43,15 @@ Maker maker_of(const Graph& graph, ValueId value);
 std::vector<std::vector<Maker>> values_across(const Graph& graph, size_t most);
 
 // Nodes [first, end), run by one of several variants.
-struct Segment {
+struct Chain {
   size_t variant = 0, first = 0, end = 0;
 };
 
 // Who runs which nodes so that all takes least: node_ms[v][n] is what variant v needs for node n, change_ms(from, to,
 // p) what it costs to go on with another variant at node p.  `ms`: the least.
-std::vector<Segment> cheapest_segments(const std::vector<std::vector<double>>& node_ms,
-                                       const std::function<double(size_t from, size_t to, size_t place)>& change_ms,
-                                       double& ms);
+std::vector<Chain> cheapest_chains(const std::vector<std::vector<double>>& node_ms,
+                                   const std::function<double(size_t from, size_t to, size_t place)>& change_ms,
+                                   double& ms);
 
 // Runs a program that does one of `slices` parts of a batch, for all of them, `streams` at the same time.  The bytes
 // are those of one part of each input and output.

@@ -513,7 +513,7 @@ void Plan::Compiler::compile() {
   std::vector<Candidate> candidates;
   std::optional<Candidate> chained;
   if (options_.chains.empty()) {
-    chained = composed(list, best_segments(list));
+    chained = composed(list, best_chains(list));
     for (std::unique_ptr<Variant>& variant : list) {
       Candidate candidate;
       if (variant->rest) {
@@ -528,7 +528,7 @@ void Plan::Compiler::compile() {
       candidates.push_back(std::move(candidate));
     }
   } else {
-    chained = composed(list, given_segments(list));
+    chained = composed(list, given_chains(list));
   }
   if (chained) candidates.insert(candidates.begin(), std::move(*chained));  // the last one is the simplest
   add_lighter(candidates);
@@ -541,7 +541,7 @@ void Plan::Compiler::compile() {
     short_of_time_ = short_of_time_ || remaining() < 0;
     disturbed_ = disturbed_ || (!plan_.home_->traits().queued && !is_steady(candidates[best].totals));
     for (const Candidate& candidate : candidates)
-      if (candidate.parts.size() > 1) plan_.trials_.push_back({candidate.name, typical(candidate.totals)});
+      if (candidate.parts.size() > 1) plan_.timed_.push_back({candidate.name, typical(candidate.totals)});
   }
   plan_.adopt(plan_.body_of(std::move(candidates[best].parts)));
   plan_.packing_seconds_ = constants_.seconds();

@@ -60,7 +60,7 @@ class Plan::Compiler {
 
  private:
   // A program in the contest.
-  struct Contender : StepTimes {
+  struct Contestant : StepTimes {
     std::string name;
     Assignment assignment;
     std::unique_ptr<Program> program;
@@ -108,25 +108,25 @@ class Plan::Compiler {
   // Has the kernels of an assignment's ops built on other threads meanwhile.
   void build_ahead(const Variant& variant, const Assignment& assignment);
   Assignment settle(Variant& variant, const std::vector<NodeStates>& nodes, bool measure, double noise = 0);
-  // Trials: graph/trials.cpp.
+  // The contest: graph/program_contest.cpp.
   void contest(Variant& variant, std::optional<Assignment> untuned);
-  bool add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name, Assignment assignment);
-  void add_uniform(Variant& variant, std::vector<Contender>& list, const char* layout);
-  void add_siblings(Variant& variant, std::vector<Contender>& list, const Assignment& of);
-  void run_rounds(Variant& variant, std::vector<Contender>& list);
-  void learn(Variant& variant, const std::vector<Contender>& list);
-  size_t winner_of(const std::vector<Contender>& list) const;
-  void note_times(Variant& variant, const Contender& winner) const;
-  void measure_again(Variant& variant, const Contender& winner);
+  bool add_contestant(Variant& variant, std::vector<Contestant>& list, const std::string& name, Assignment assignment);
+  void add_uniform(Variant& variant, std::vector<Contestant>& list, const char* layout);
+  void add_siblings(Variant& variant, std::vector<Contestant>& list, const Assignment& of);
+  void run_rounds(Variant& variant, std::vector<Contestant>& list);
+  void learn(Variant& variant, const std::vector<Contestant>& list);
+  size_t winner_of(const std::vector<Contestant>& list) const;
+  void note_times(Variant& variant, const Contestant& winner) const;
+  void measure_again(Variant& variant, const Contestant& winner);
   size_t last_contest(std::vector<Candidate>& candidates);
   double run_once(Variant& variant, Program& program, std::vector<double>* step_ms);
   // Memory for the whole batch, for an input or output that this describes for one of a variant's slices.
   void provide(std::vector<External>& list, size_t index, const TensorDesc& desc, const Variant& variant, bool fill);
   // Chains: graph/compose.cpp.
-  std::vector<Segment> given_segments(const std::vector<std::unique_ptr<Variant>>& list) const;
-  std::vector<Segment> best_segments(const std::vector<std::unique_ptr<Variant>>& list) const;
+  std::vector<Chain> given_chains(const std::vector<std::unique_ptr<Variant>>& list) const;
+  std::vector<Chain> best_chains(const std::vector<std::unique_ptr<Variant>>& list) const;
   std::optional<Candidate> composed(const std::vector<std::unique_ptr<Variant>>& list,
-                                    const std::vector<Segment>& segments);
+                                    const std::vector<Chain>& chains);
   double run_candidate(Candidate& candidate);
 
   Plan& plan_;

@@ -174,10 +174,10 @@ void Plan::release_constants() {
 
 // ---- where to change from one variant to another ----
 
-std::vector<Segment> Plan::Compiler::given_segments(const std::vector<std::unique_ptr<Variant>>& list) const {
+std::vector<Chain> Plan::Compiler::given_chains(const std::vector<std::unique_ptr<Variant>>& list) const {
   const Graph& graph = plan_.graph_;
   const auto across = values_across(graph, SIZE_MAX);
-  std::vector<Segment> segments;
+  std::vector<Chain> chains;
   for (const auto& [name, slice] : options_.chains) {
     size_t first = 0;
     if (!name.empty()) {
@@ -186,20 +186,20 @@ std::vector<Segment> Plan::Compiler::given_segments(const std::vector<std::uniqu
       require(it != graph.nodes().end(), Code::invalid_argument, "compile: slice: the simplified graph has no node \"",
               name, "\"");
       first = size_t(it - graph.nodes().begin());
-      require(first > segments.back().first, Code::invalid_argument, "compile: slice: node \"", name,
+      require(first > chains.back().first, Code::invalid_argument, "compile: slice: node \"", name,
               "\" does not lie behind the one where the chain before begins");
       require(!across[first].empty(), Code::unsupported, "compile: slice: no value crosses from before node \"", name,
               "\" to behind it");
-      segments.back().end = first;
+      chains.back().end = first;
     }
     const auto variant = std::find_if(
         list.begin(), list.end(), [&, &wanted = slice](const auto& candidate) { return candidate->slice == wanted; });
-    segments.push_back({size_t(variant - list.begin()), first, graph.nodes().size()});
+    chains.push_back({size_t(variant - list.begin()), first, graph.nodes().size()});
   }
-  return segments;
+  return chains;
 }
 
-std::vector<Segment> Plan::Compiler::best_segments(const std::vector<std::unique_ptr<Variant>>& list) const {
+std::vector<Chain> Plan::Compiler::best_chains(const std::vector<std::unique_ptr<Variant>>& list) const {
   const size_t count = plan_.graph_.nodes().size();
   if (list.size() < 2 || count < 2 || !plan_.home_->traits().host_addressable) return {};
   double single = kInfinity;
@@ -235,23 +235,23 @@ std::vector<Segment> Plan::Compiler::best_segments(const std::vector<std::unique
   std::vector<std::vector<double>> node_ms;
   for (const auto& variant : list) node_ms.push_back(ms_of(*variant));
   double ms = 0;
-  std::vector<Segment> segments = cheapest_segments(
+  std::vector<Chain> chains = cheapest_chains(
       node_ms, [&](size_t from, size_t to, size_t place) { return change_ms(*list[from], *list[to], place); }, ms);
-  if (segments.size() < 2 || ms > (1 - kLeastGain) * single) segments.clear();
-  return segments;
+  if (chains.size() < 2 || ms > (1 - kLeastGain) * single) chains.clear();
+  return chains;
 }
 
 // ---- the composed plan ----
 
 std::optional<Plan::Compiler::Candidate> Plan::Compiler::composed(const std::vector<std::unique_ptr<Variant>>& list,
-                                                                  const std::vector<Segment>& segments) {
-  if (segments.empty()) return std::nullopt;
+                                                                  const std::vector<Chain>& chains) {
+  if (chains.empty()) return std::nullopt;
   report("joining chains", 0);
   Candidate result;
   std::map<Maker, Layout> layouts;
-  for (const Segment& segment : segments) {
-    const Variant& variant = *list[segment.variant];
-    result.parts.push_back(plan_.part_of(variant, segment.first, segment.end, layouts));
+  for (const Chain& chain : chains) {
+    const Variant& variant = *list[chain.variant];
+    result.parts.push_back(plan_.part_of(variant, chain.first, chain.end, layouts));
     const Variant& part = *result.parts.back();
     result.name += (result.name.empty() ? "chains: " : "; from " + part.graph.node(0).name + " on ") +
                    (part.slice ? concat("in slices of ", part.slice, ", ", part.streams, " at a time")

@@ -201,7 +201,8 @@ std::string Plan::explain() const {
   text += "\n";
   if (recalled_) text += "  chosen by an earlier compilation (tune=\"full\" measures anew)\n";
   for (DType dtype : widened_) text += "  " + why_widened(dtype) + "\n";
-  for (const Trial& trial : trials()) text += "  tried " + trial.name + ": " + milliseconds(trial.ms) + " ms\n";
+  for (const TimedProgram& timed : timed_programs())
+    text += "  tried " + timed.name + ": " + milliseconds(timed.ms) + " ms\n";
   if (!phases_of(graph_).empty()) {
     double ms[3] = {};
     for (const auto& part : parts) {

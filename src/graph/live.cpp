@@ -195,8 +195,8 @@ void Plan::Live::conclude(bool won) {
   note_costs(program, it->times);
   {
     std::lock_guard<std::mutex> guard(plan_.changing_);
-    if (plan_.trials_.empty()) plan_.trials_.push_back({"untuned", typical(own_times_.totals)});
-    if (!it->times.totals.empty()) plan_.trials_.push_back({it->name, typical(it->times.totals)});
+    if (plan_.timed_.empty()) plan_.timed_.push_back({"untuned", typical(own_times_.totals)});
+    if (!it->times.totals.empty()) plan_.timed_.push_back({it->name, typical(it->times.totals)});
   }
   const size_t number =
       size_t(std::find_if(fields_.begin(), fields_.end(), [&](const auto& known) { return known.get() == it->field; }) -

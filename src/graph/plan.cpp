@@ -348,9 +348,9 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
   return results;
 }
 
-std::vector<Plan::Trial> Plan::trials() const {
+std::vector<Plan::TimedProgram> Plan::timed_programs() const {
   std::lock_guard<std::mutex> guard(changing_);
-  return trials_;
+  return timed_;
 }
 
 // ---- saying why ----
@@ -456,8 +456,9 @@ std::string Plan::summary_json() const {
       "state", live_ ? live_->state() : std::string(options_.deterministic ? "pinned" : "settled"));
   json.field("tried", live_ ? live_->tried() : 0).field("spent_ms", live_ ? live_->spent_ms() : 0.0);
   json.field("measuring_seconds", measuring_seconds_).field("agreement_seconds", agreement_seconds_).end();
-  json.key("trials").list();
-  for (const Trial& trial : trials()) json.object().field("name", trial.name).field("ms", trial.ms).end();
+  json.key("contestants").list();
+  for (const TimedProgram& timed : timed_programs())
+    json.object().field("name", timed.name).field("ms", timed.ms).end();
   json.end().key("widened").list();
   for (DType dtype : widened_)
     json.object().field("dtype", std::string(name_of(dtype))).field("why", why_widened(dtype)).end();

@@ -187,7 +187,7 @@ class Plan {
   // change places, so that a run that fails, or one that another takes the place of, leaves them as they were.
   std::vector<TensorRef> states_, updates_;
   mutable std::mutex taking_turns_;  // of runs, where values are kept
-  mutable std::mutex changing_;      // guards the body, the trials, and the constants of the graph
+  mutable std::mutex changing_;      // guards the body, the programs that were timed, and the constants of the graph
   BodyRef body_;
   std::shared_ptr<PackedConstants> constants_;  // while programs are made; then null
   std::shared_ptr<SharedArenas> arenas_;        // null: programs have their own
@@ -195,14 +195,14 @@ class Plan {
   std::unique_ptr<Sizes> sizes_;                // null: for the sizes of its graph only
   std::vector<PassReport> passes_;
   std::vector<DType> widened_;  // those held as f32 between inputs and outputs
-  struct Trial {
+  struct TimedProgram {
     std::string name;  // "auto", "NHWC", "nChw16c in slices of 1, 2 at a time"
     double ms = 0;     // of the whole batch; where some images are left over, as if they took as long as the others
   };
-  std::vector<Trial> trials_;
-  std::vector<Trial> trials() const;
+  std::vector<TimedProgram> timed_;
+  std::vector<TimedProgram> timed_programs() const;
   int disturbed_before_ = 0;                  // compilations of this graph in a row
-  bool recalled_ = false;                     // choices and trials are those of an earlier compilation
+  bool recalled_ = false;                     // choices and timed programs are those of an earlier compilation
   mutable std::mutex explaining_;             // guards the costs of conversions, which are kept as they are asked for
   double seconds_ = 0;                        // that compiling took
   double listing_ms_ = 0, assigning_ms_ = 0;  // what listing the states of all nodes took, and assigning them

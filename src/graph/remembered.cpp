@@ -5,11 +5,11 @@
 // on: the simplified graph (names and the values of constants left out), the device with its driver, the providers'
 // versions, threads, and the options that bind choices.
 //
-//   pylayout choices 1 <newline>
+//   pylayout choices 2 <newline>
 //     spent   seconds that were given for measuring (0: no limit), whether that was enough, how many compilations in a
 //             row were disturbed; or instead
 //     live    whether the contest in live runs (graph/live.h) came to its end
-//     trial   name, ms: a program that was timed
+//     contestant  name, ms: a program that was timed
 //     part, choice   as in a saved plan (graph/choices.h)
 //   end <tab> checksum
 //
@@ -28,7 +28,7 @@
 namespace pl {
 namespace {
 
-constexpr std::string_view kMagic = "pylayout choices 1\n";
+constexpr std::string_view kMagic = "pylayout choices 2\n";
 constexpr int kMostDisturbed = 3;  // compilations, before the choices of the last are taken as they are
 
 std::optional<double> number(const std::string& text) {
@@ -83,7 +83,7 @@ void Plan::write_memory(const std::string& spent) const {
   if (path.empty() || !make_directories(context_->choices_directory())) return;
   std::string text(kMagic);
   text += spent;
-  for (const Trial& trial : trials()) text += record("trial", trial.name, trial.ms);
+  for (const TimedProgram& timed : timed_programs()) text += record("contestant", timed.name, timed.ms);
   write_file_atomically(path, sealed(text + chosen().records()));  // not written: measured again next time
 }
 
@@ -92,7 +92,7 @@ Plan::Recalled Plan::recall(bool measured) {
   std::optional<std::string> bytes = path.empty() ? std::nullopt : read_file(path);
   if (!bytes) return Recalled::nothing;
   PlanChoices choices;
-  std::vector<Trial> trials;
+  std::vector<TimedProgram> timed;
   bool enough = false;
   try {
     const RecordReader reader(kMagic, path, std::move(*bytes));
@@ -107,9 +107,9 @@ Plan::Recalled Plan::recall(bool measured) {
       } else if (line[0] == "live") {
         reader.expect_fields(line, 2);
         enough = line[1] == "1" && !measured;
-      } else if (line[0] == "trial") {
+      } else if (line[0] == "contestant") {
         reader.expect_fields(line, 3);
-        trials.push_back({line[1], number(line[2]).value_or(0)});
+        timed.push_back({line[1], number(line[2]).value_or(0)});
       } else if (!choices.take(reader, line)) {
         return Recalled::nothing;
       }
@@ -119,7 +119,7 @@ Plan::Recalled Plan::recall(bool measured) {
     if (problem.code() == Code::out_of_memory) throw;
     return Recalled::nothing;
   }
-  trials_ = std::move(trials);
+  timed_ = std::move(timed);
   recalled_ = true;
   return enough ? Recalled::settled : Recalled::unsettled;
 }

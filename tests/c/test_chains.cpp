@@ -72,10 +72,10 @@ TEST("cut_out") {
 }
 
 // Against all ways of giving six nodes to three variants.
-TEST("cheapest_segments") {
+TEST("cheapest_chains") {
   std::mt19937 generator(3);
   std::uniform_int_distribution<int> cost(0, 20);
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int i = 0; i < 300; ++i) {
     constexpr size_t kVariants = 3, kNodes = 6;
     std::vector<std::vector<double>> ms(kVariants, std::vector<double>(kNodes));
     for (auto& row : ms)
@@ -95,18 +95,18 @@ TEST("cheapest_segments") {
       best = std::min(best, sum);
     }
     double found = 0;
-    const auto segments = cheapest_segments(
+    const auto chains = cheapest_chains(
         ms, [&](size_t from, size_t to, size_t place) { return change[from][to][place]; }, found);
     CHECK(found == best);
     double sum = 0;
     size_t end = 0;
-    for (size_t i = 0; i < segments.size(); ++i) {
-      CHECK(segments[i].first == end);
-      CHECK(segments[i].end > end);
-      if (i) CHECK(segments[i].variant != segments[i - 1].variant);
-      if (i) sum += change[segments[i - 1].variant][segments[i].variant][end];
-      end = segments[i].end;
-      for (size_t n = segments[i].first; n < end; ++n) sum += ms[segments[i].variant][n];
+    for (size_t i = 0; i < chains.size(); ++i) {
+      CHECK(chains[i].first == end);
+      CHECK(chains[i].end > end);
+      if (i) CHECK(chains[i].variant != chains[i - 1].variant);
+      if (i) sum += change[chains[i - 1].variant][chains[i].variant][end];
+      end = chains[i].end;
+      for (size_t n = chains[i].first; n < end; ++n) sum += ms[chains[i].variant][n];
     }
     CHECK(end == kNodes);
     CHECK(sum == best);

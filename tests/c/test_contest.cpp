@@ -79,7 +79,7 @@ TEST("the_fastest_layout_wins") {
   CHECK(passes == 2 + 3 * 5 + 3 * 5 + 2 * 5);
   CHECK(p.contest->generation() > generation);
   CHECK(p.context->catalog().epoch() > epoch);
-  const ChainReport report = p.contest->report(*p.ops[3]);
+  const LinkedReport report = p.contest->report(*p.ops[3]);
   CHECK(report.ops == 6);
   CHECK(report.settled);
   CHECK(report.layout == Layout::channels_last(4).str());
@@ -183,7 +183,7 @@ TEST("disturbed_runs_are_made_up_for") {
   CHECK(q.contest->report(*q.ops[0]).layout == Layout::channels_last(4).str());
 }
 
-TEST("short_chains_have_no_contest") {
+TEST("few_linked_ops_have_no_contest") {
   Program p(3);
   p.link();
   CHECK(p.contest->all_settled());
@@ -204,7 +204,7 @@ TEST("no_contest_without_a_layout_to_force") {
   CHECK(p.contest->report(*p.ops[0]).layout.empty());
 }
 
-// Ops that join a settled chain follow it; once it has doubled it is open again.
+// Ops that are linked with settled ones follow them; once there are twice as many, they are open again.
 TEST("growth") {
   Program p(4);
   p.link();
@@ -226,7 +226,7 @@ TEST("growth") {
   CHECK(p.contest->report(eighth).layout == Layout::channels_blocked(4, 16).str());
 }
 
-// A chain that grows in the middle of its contest begins anew, but not without end.
+// Linked ops that grow in number in the middle of their contest begin it anew, but not without end.
 TEST("growth_during_contests") {
   Program p(4);
   p.link();

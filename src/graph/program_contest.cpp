@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr int kRefinements = 4;  // times that layouts are assigned again with times taken within programs
-constexpr int kLeastRounds = 5, kMostRounds = 24;  // a contender's, each time
+constexpr int kLeastRounds = 5, kMostRounds = 24;  // a contestant's, each time
 constexpr double kNear = 1.25;                     // to the best: takes part in the last rounds
 constexpr double kRescued = 2.0;        // times what was chosen: implementations dearer than that are not tried
 constexpr double kHopelessUniform = 2;  // times what the assignment of all layouts would take
@@ -32,40 +32,40 @@ constexpr double kEqual = 0.01;  // of the fastest program's time: what saving c
 
 }  // namespace
 
-size_t Plan::Compiler::Contender::conversions() const {
+size_t Plan::Compiler::Contestant::conversions() const {
   return size_t(std::count_if(program->steps().begin(), program->steps().end(),
                               [](const Program::Step& step) { return step.kind != Program::Step::Kind::op; }));
 }
 
-bool Plan::Compiler::Contender::steady() const { return ms() <= kReliable * least(); }
+bool Plan::Compiler::Contestant::steady() const { return ms() <= kReliable * least(); }
 
-bool Plan::Compiler::Contender::reliable() const { return totals.size() >= kLeastRounds && steady(); }
+bool Plan::Compiler::Contestant::reliable() const { return totals.size() >= kLeastRounds && steady(); }
 
-bool Plan::Compiler::add_contender(Variant& variant, std::vector<Contender>& list, const std::string& name,
-                                   Assignment assignment) {
-  for (const Contender& known : list)
+bool Plan::Compiler::add_contestant(Variant& variant, std::vector<Contestant>& list, const std::string& name,
+                                    Assignment assignment) {
+  for (const Contestant& known : list)
     if (known.assignment.states == assignment.states) return false;
   build_ahead(variant, assignment);
   const double began = elapsed();
-  Contender contender;
-  contender.name = name;
-  contender.program = plan_.program_of(variant, assignment);
-  contender.assignment = std::move(assignment);
-  list.push_back(std::move(contender));
+  Contestant contestant;
+  contestant.name = name;
+  contestant.program = plan_.program_of(variant, assignment);
+  contestant.assignment = std::move(assignment);
+  list.push_back(std::move(contestant));
   build_seconds_ = std::max(build_seconds_, elapsed() - began);
   return true;
 }
 
-void Plan::Compiler::add_uniform(Variant& variant, std::vector<Contender>& list, const char* layout) {
+void Plan::Compiler::add_uniform(Variant& variant, std::vector<Contestant>& list, const char* layout) {
   const std::vector<NodeStates> only = restricted_to(variant.nodes, Layout::parse(layout));
   Assignment uniform = settle(variant, only, false);
   // Where kernels are compiled for it, a program that would be hopeless is not worth making.
   if (builders_ && uniform.ms > kHopelessUniform * list[0].assignment.ms) return;
-  if (add_contender(variant, list, layout, translated(uniform, only, variant.nodes))) list.back().uniform = true;
+  if (add_contestant(variant, list, layout, translated(uniform, only, variant.nodes))) list.back().uniform = true;
 }
 
 // Programs with the layouts of `of` and everywhere an implementation that was not tried there yet, the cheapest first.
-void Plan::Compiler::add_siblings(Variant& variant, std::vector<Contender>& list, const Assignment& of) {
+void Plan::Compiler::add_siblings(Variant& variant, std::vector<Contestant>& list, const Assignment& of) {
   std::vector<std::vector<int>> others(variant.nodes.size());
   for (size_t n = 0; n < variant.nodes.size(); ++n) {
     const NodeStates& node = variant.nodes[n];
@@ -76,7 +76,7 @@ void Plan::Compiler::add_siblings(Variant& variant, std::vector<Contender>& list
       if (int(s) == of.states[n] || !state.way || state.ms > kRescued * chosen.ms) continue;
       if (state.way->compiles && !state.way->measured) continue;  // may take seconds
       if (!same_layouts(variant.graph, variant.graph.node(n), chosen, state)) continue;
-      if (std::any_of(list.begin(), list.end(), [&](const Contender& c) { return c.assignment.states[n] == int(s); }))
+      if (std::any_of(list.begin(), list.end(), [&](const Contestant& c) { return c.assignment.states[n] == int(s); }))
         continue;
       if (context_.catalog().kernel(*state.entry, *state.way)) others[n].push_back(int(s));
     }
@@ -87,54 +87,55 @@ void Plan::Compiler::add_siblings(Variant& variant, std::vector<Contender>& list
     Assignment sibling = of;
     for (size_t n = 0; n < others.size(); ++n)
       if (k < others[n].size()) sibling.states[n] = others[n][k];
-    if (!add_contender(variant, list, "other implementations", std::move(sibling))) break;
+    if (!add_contestant(variant, list, "other implementations", std::move(sibling))) break;
   }
 }
 
-// All contenders in turns, so that a machine whose speed drifts slows all alike, until those near to the best are told
+// All contestants in turns, so that a machine whose speed drifts slows all alike, until those near to the best are told
 // apart, or the time is up.
-void Plan::Compiler::run_rounds(Variant& variant, std::vector<Contender>& list) {
+void Plan::Compiler::run_rounds(Variant& variant, std::vector<Contestant>& list) {
   const bool at_once = !plan_.home_->traits().queued;
   std::vector<double> step_ms;
-  for (Contender& contender : list) {
-    if (contender.totals.empty() && elapsed() < end_) run_once(variant, *contender.program, nullptr);  // touches memory
-    contender.rounds = 0;
+  for (Contestant& contestant : list) {
+    if (contestant.totals.empty() && elapsed() < end_)
+      run_once(variant, *contestant.program, nullptr);  // touches memory
+    contestant.rounds = 0;
   }
-  // How much slower than the best a contender may seem, by its least disturbed steps, to take another turn.
+  // How much slower than the best a contestant may seem, by its least disturbed steps, to take another turn.
   const auto chance = [](int round) {
     return round < 1 ? kInfinity : round < 3 ? 20 : round < 5 ? 5 : round < 10 ? 2 : kNear;
   };
   for (int round = 0; round < kMostRounds; ++round) {
     double best = kInfinity;
-    for (const Contender& contender : list) best = std::min(best, contender.least());
-    const auto races = [&](const Contender& contender) {
-      if (contender.rounds == 0 || contender.least() <= chance(round) * best) return true;
+    for (const Contestant& contestant : list) best = std::min(best, contestant.least());
+    const auto races = [&](const Contestant& contestant) {
+      if (contestant.rounds == 0 || contestant.least() <= chance(round) * best) return true;
       // What seems slow because it was disturbed each time, and should not be by its costs, has not lost yet.
-      return !contender.steady() && contender.assignment.ms <= kPromising * list[0].assignment.ms;
+      return !contestant.steady() && contestant.assignment.ms <= kPromising * list[0].assignment.ms;
     };
-    if (round >= kLeastRounds && std::all_of(list.begin(), list.end(), [&](const Contender& contender) {
-          return !races(contender) || contender.ms() <= kSteady * contender.least();
+    if (round >= kLeastRounds && std::all_of(list.begin(), list.end(), [&](const Contestant& contestant) {
+          return !races(contestant) || contestant.ms() <= kSteady * contestant.least();
         }))
       break;
-    for (Contender& contender : list) {
+    for (Contestant& contestant : list) {
       if (elapsed() > end_) return;
-      if (!races(contender)) continue;
+      if (!races(contestant)) continue;
       if (at_once) wake_together();
-      const double total = run_once(variant, *contender.program, at_once ? &step_ms : nullptr);
-      contender.add(total, step_ms);
-      ++contender.rounds;
+      const double total = run_once(variant, *contestant.program, at_once ? &step_ms : nullptr);
+      contestant.add(total, step_ms);
+      ++contestant.rounds;
     }
   }
 }
 
-void Plan::Compiler::learn(Variant& variant, const std::vector<Contender>& list) {
+void Plan::Compiler::learn(Variant& variant, const std::vector<Contestant>& list) {
   Lessons lessons;
-  for (const Contender& contender : list) lessons.add(*contender.program, contender.assignment, contender);
+  for (const Contestant& contestant : list) lessons.add(*contestant.program, contestant.assignment, contestant);
   lessons.apply(variant.nodes, *variant.costs);
 }
 
 // What each node took in the winning program, its conversions included.  Steps were timed in one slice of each stream.
-void Plan::Compiler::note_times(Variant& variant, const Contender& winner) const {
+void Plan::Compiler::note_times(Variant& variant, const Contestant& winner) const {
   if (winner.samples.empty() || variant.nodes.empty()) return;  // reorders for outputs count to the last node
   const double times = double(plan_.slices_of(variant)) / variant.streams;
   variant.node_ms.assign(variant.nodes.size(), 0.0);
@@ -147,7 +148,7 @@ void Plan::Compiler::note_times(Variant& variant, const Contender& winner) const
 // What took much more or less alone than within the winner, the most time first, is measured alone once more, so that
 // the database does not hand a disturbed measurement on to other programs.  Reorders take less alone: more is odd.
 // So is what was never measured alone, and so never held against the other ways' results.
-void Plan::Compiler::measure_again(Variant& variant, const Contender& winner) {
+void Plan::Compiler::measure_again(Variant& variant, const Contestant& winner) {
   std::map<Way*, std::pair<double, Entry*>> suspects;
   std::map<Way*, Entry*> unknown;
   for (size_t i = 0; i < winner.samples.size(); ++i) {
@@ -182,17 +183,17 @@ void Plan::Compiler::measure_again(Variant& variant, const Contender& winner) {
 
 // The fastest; or one with fewer conversions, if it is slower by no more than what the two times may be off by: then
 // they have not paid for themselves.  Never one that is slower than a uniform layout.
-size_t Plan::Compiler::winner_of(const std::vector<Contender>& list) const {
+size_t Plan::Compiler::winner_of(const std::vector<Contestant>& list) const {
   size_t best = 0;
   for (size_t i = 1; i < list.size(); ++i)
     if (list[i].ms() < list[best].ms()) best = i;
-  const Contender& fastest = list[best];
+  const Contestant& fastest = list[best];
   if (!fastest.reliable()) return best;
   double most = kInfinity;
-  for (const Contender& contender : list)
-    if (contender.uniform) most = std::min(most, contender.ms());
+  for (const Contestant& contestant : list)
+    if (contestant.uniform) most = std::min(most, contestant.ms());
   for (size_t i = 0; i < list.size(); ++i) {
-    const Contender& other = list[i];
+    const Contestant& other = list[i];
     const double off = std::min(std::sqrt(fastest.variance() + other.variance()), kEqual * fastest.ms());
     if (!other.reliable() || other.ms() > std::min(most, fastest.ms() + off)) continue;
     const size_t count = other.conversions(), least = list[best].conversions();
@@ -202,13 +203,13 @@ size_t Plan::Compiler::winner_of(const std::vector<Contender>& list) const {
 }
 
 void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned) {
-  std::vector<Contender> list;
+  std::vector<Contestant> list;
   build_seconds_ = 0;
   const bool host = !plan_.home_->traits().queued;
   const double noise = host ? kNoise : 0;
-  add_contender(variant, list, "auto", settle(variant, variant.nodes, true, noise));
+  add_contestant(variant, list, "auto", settle(variant, variant.nodes, true, noise));
   if (tuning_ != Tuning::off) {
-    if (untuned) add_contender(variant, list, "untuned", std::move(*untuned));
+    if (untuned) add_contestant(variant, list, "untuned", std::move(*untuned));
     for (const char* layout : {"NHWC", "nChw16c", "nChw8c", "NCHW"})
       if (elapsed() < stop_) add_uniform(variant, list, layout);
     run_rounds(variant, list);
@@ -218,8 +219,8 @@ void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned
       const size_t before = list.size();
       Assignment again = settle(variant, variant.nodes, true, noise);
       if (measured_) add_siblings(variant, list, again);
-      add_contender(variant, list, "auto", std::move(again));
-      add_contender(variant, list, "more reorders", settle(variant, variant.nodes, true));
+      add_contestant(variant, list, "auto", std::move(again));
+      add_contestant(variant, list, "more reorders", settle(variant, variant.nodes, true));
       if (list.size() == before) break;
       run_rounds(variant, list);
     }
@@ -232,9 +233,9 @@ void Plan::Compiler::contest(Variant& variant, std::optional<Assignment> untuned
   }
   // The rest's programs do a part of the batch only: they would seem fast.
   const double times = plan_.rounds_of(variant);
-  for (const Contender& contender : list)
-    if (!contender.totals.empty() && !variant.from)
-      plan_.trials_.push_back({contender.name + name_of(variant), contender.ms() * (host ? times : 1)});
+  for (const Contestant& contestant : list)
+    if (!contestant.totals.empty() && !variant.from)
+      plan_.timed_.push_back({contestant.name + name_of(variant), contestant.ms() * (host ? times : 1)});
   note_times(variant, list[best]);
   if (measured_) measure_again(variant, list[best]);
   // What stands against the others' results is left out, and the rest compete again.

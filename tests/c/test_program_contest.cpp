@@ -1,4 +1,5 @@
-// Trials: what running programs corrects in costs that were measured badly, and that measuring ends in time.
+// The contest of programs: what running programs corrects in costs that were measured badly, and that measuring ends in
+// time.
 #include <chrono>
 #include <cstring>
 #include <string>
