@@ -125,10 +125,6 @@ def test_nodes_in_any_order():
 # ---- weights ----
 
 
-def weights_of(model):
-    return {value.name: value for value in pylayout.onnx.read(model).graph().outputs.values()}
-
-
 def test_weights_are_shared_by_the_graphs_of_a_model():
     w = randn(512, 512)
     nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
