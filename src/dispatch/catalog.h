@@ -141,7 +141,7 @@ class Catalog {
   // Estimates the unmeasured ways of these entries anew, by how far the model was off at measured ones: of the same
   // implementation and type, else of the same op and type.  Never below the model.
   void correct_estimates(const std::vector<EntryRef>& entries);
-  // The kernel of a way, prepared on first use.  Null if it cannot be prepared; the way is then not usable.
+  // A way's kernel, prepared on first use.  Null if it cannot be (the way is not usable then) or may not be compiled.
   std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
   // The fastest usable way's time; nothing if there is none.
   std::optional<double> best_ms(Entry& entry);

@@ -9,6 +9,7 @@
 #include "dispatch/context.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/measure.h"
+#include "providers/building.h"
 
 namespace pl {
 namespace {
@@ -296,6 +297,8 @@ std::shared_ptr<Kernel> Catalog::kernel(Entry& entry, Way& way) {
   try {
     if (entry.device->traits().threads) use_threads(entry.threads);
     made = way.candidate.prepare();
+  } catch (const NotBuilt&) {
+    return nullptr;
   } catch (const Error& error) {
     if (error.code() == Code::out_of_memory) throw;
     problem = error.what();

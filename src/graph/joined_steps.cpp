@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/lowering.h"
+#include "providers/building.h"
 #include "providers/together.h"
 
 namespace pl {
@@ -82,11 +83,20 @@ void Lowering::join(const std::vector<int>& list) {
   const int last = list.back();
   std::vector<const Together*> kernels;
   std::vector<std::shared_ptr<Kernel>> held;
+  for (int n : list) {
+    held.push_back(program_.steps_[size_t(n)].kernel);
+    kernels.push_back(dynamic_cast<const Together*>(held.back().get()));
+  }
+  std::shared_ptr<Kernel> together;
+  try {
+    const Building wish(Building::wish() == Building::freely ? Building::freely : Building::never);
+    together = kernels[0]->together(kernels);
+  } catch (const NotBuilt&) {
+    return;
+  }
   std::vector<Place> inputs, outputs;
   for (int n : list) {
     Step& step = program_.steps_[size_t(n)];
-    held.push_back(step.kernel);
-    kernels.push_back(dynamic_cast<const Together*>(step.kernel.get()));
     for (auto [from, to] : {std::pair(&step.inputs, &inputs), std::pair(&step.outputs, &outputs)})
       for (const Place& place : *from) {
         if (place.storage < 0) continue;
@@ -103,7 +113,7 @@ void Lowering::join(const std::vector<int>& list) {
     step.outputs.clear();
   }
   Step& step = program_.steps_[size_t(last)];
-  step.kernel = kernels[0]->together(kernels);
+  step.kernel = std::move(together);
   step.inputs = std::move(inputs);
   step.outputs = std::move(outputs);
   step.runs_too.assign(list.begin(), list.end() - 1);

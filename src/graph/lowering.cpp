@@ -5,6 +5,7 @@
 
 #include "dispatch/cost_model.h"
 #include "graph/phases.h"
+#include "providers/building.h"
 
 namespace pl {
 
@@ -136,6 +137,15 @@ void Lowering::emit(Step step) {
 void Lowering::set_reorder(Step& step, const EntryRef& entry) {
   step.kind = Step::Kind::reorder;
   step.entry = entry;
+  if (Building::wish() == Building::sparingly && entry->device->traits().compiles) {
+    const Building wish(Building::never);
+    for (Way& way : entry->ways)
+      if (way.usable && (!step.way || way.ms < step.way->ms))
+        if (std::shared_ptr<Kernel> kernel = context_.catalog().kernel(*entry, way)) {
+          step.way = &way;
+          step.kernel = std::move(kernel);
+        }
+  }
   while (!step.kernel) {
     step.way = nullptr;
     for (Way& way : entry->ways)

@@ -9,6 +9,7 @@
 #include "dispatch/catalog.h"
 #include "graph/compiler.h"
 #include "graph/lessons.h"
+#include "providers/building.h"
 
 namespace pl {
 namespace {
@@ -16,9 +17,42 @@ namespace {
 constexpr size_t kLeastMemory = 32 << 20;  // for programs of further sizes, where nothing else is asked for
 constexpr size_t kPartOfWeights = 20;      // the same: so small a part of them
 constexpr size_t kMostSources = 32;
-constexpr double kPriceOfForm = 1.5;  // times the cost of an op: of a form of its weights that is not there yet
+constexpr double kPriceOfForm = 1.5;   // times the cost of an op: of a form of its weights that is not there yet
+constexpr double kAnotherClass = 100;  // farther than any sizes of one class
 // What a prepared kernel and a step take, roughly: oneDNN's generated code and descriptions of candidates.
 constexpr size_t kBytesOfKernel = 96 << 10, kBytesOfStep = 4 << 10;
+
+// Whether the kernel of a state's way need not be compiled.
+bool is_built(Context& context, const State& state) {
+  if (!state.way || !state.entry->device->traits().compiles) return true;
+  const Building wish(Building::never);
+  return context.catalog().kernel(*state.entry, *state.way) != nullptr;
+}
+
+// Leaves of the states of each node on a device that compiles the cheapest one for each choice of layouts whose kernel
+// is compiled, where there are some.
+void keep_built(Context& context, std::vector<NodeStates>& nodes) {
+  std::map<const Way*, bool> known;
+  for (NodeStates& node : nodes) {
+    if (node.kind != NodeStates::Kind::op || !node.device->traits().compiles || node.states.size() < 2) continue;
+    std::vector<const State*> order;
+    for (const State& state : node.states)
+      if (!state.way || state.way->usable) order.push_back(&state);
+    std::stable_sort(order.begin(), order.end(), [](const State* a, const State* b) { return a->ms < b->ms; });
+    std::vector<State> built;
+    for (const State* state : order) {
+      const bool has = std::any_of(built.begin(), built.end(), [&](const State& other) {
+        return other.inputs == state->inputs && other.outputs == state->outputs;
+      });
+      if (has) continue;
+      const auto [it, added] = known.try_emplace(state->way, false);
+      if (added) it->second = is_built(context, *state);
+      if (it->second) built.push_back(*state);
+    }
+    const bool any_way = std::any_of(built.begin(), built.end(), [](const State& state) { return state.way; });
+    if (any_way) node.states = std::move(built);
+  }
+}
 
 // Sizes that share a choice: 0, 1, 2 to 4, 5 to 16, 17 to 64, 65 to 256, more.
 int shape_class(int64_t size) {
@@ -142,12 +176,17 @@ std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<TensorRef>& inputs) {
 }
 
 std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes) {
+  // What another class has taken is compiled at least.
+  const bool compiles = plan_.home_->traits().compiles;
   const auto distance = [&](const Shapes& others) {
     if (others.size() != shapes.size()) return HUGE_VAL;  // of a program for many lengths
     double sum = 0;
     for (size_t i = 0; i < shapes.size(); ++i) {
-      if (shape_class(shapes[i]) != shape_class(others[i])) return HUGE_VAL;
-      if (shapes[i] > 0) sum += std::fabs(std::log(double(shapes[i]) / double(others[i])));
+      if (shape_class(shapes[i]) != shape_class(others[i])) {
+        if (!compiles) return HUGE_VAL;
+        sum += kAnotherClass;
+      }
+      if (shapes[i] > 0 && others[i] > 0) sum += std::fabs(std::log(double(shapes[i]) / double(others[i])));
     }
     return sum;
   };
@@ -179,6 +218,7 @@ std::shared_ptr<Plan> Plan::Sizes::make(Graph graph, const Shapes& shapes, std::
   plan->constants_ = constants_;
   plan->arenas_ = plan_.arenas_;
   const std::shared_ptr<Plan> guide = nearest(shapes);
+  const Building wish(Building::sparingly);
   Compiler(*plan, plan->options_, true, guide.get()).compile();
   plan->forget_alternatives();
   keep(shapes, plan, std::move(grown));
@@ -303,12 +343,13 @@ bool Plan::Compiler::choose_like_others(Variant& variant) {
       const auto found = std::find_if(states.begin(), states.end(), [&](const State& state) {
         return state.way && state.way->usable && state.way->key == chosen.way->key;
       });
-      if (found == states.end()) continue;
+      if (found == states.end() || !is_built(context_, *found)) continue;
       State kept = std::move(*found);
       states.clear();
       states.push_back(std::move(kept));
     }
   }
+  keep_built(context_, nodes);
   try {
     Assignment assignment = translated(settle(variant, nodes, false, kNoise), nodes, variant.nodes);
     const auto& states = assignment.states;

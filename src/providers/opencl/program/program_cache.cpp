@@ -5,6 +5,7 @@
 
 #include "core/dims.h"
 #include "core/files.h"
+#include "providers/building.h"
 #include "providers/opencl/program/ptx.h"
 
 namespace pl::opencl {
@@ -42,11 +43,13 @@ ProgramRef ProgramCache::get(const std::string& name, const std::string& source,
   std::shared_future<ProgramRef> others;
   {
     std::lock_guard<std::mutex> guard(lock_);
+    if (Building::wish() == Building::never && !programs_.count(key)) throw NotBuilt();
     Known& known = programs_[key];
     if (ProgramRef program = known.program.lock()) {
       remember(program);
       return program;
     }
+    if (Building::wish() == Building::never) throw NotBuilt();
     others = known.building;
     if (!others.valid()) known.building = promise.get_future().share();
   }

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <deque>
+#include <map>
 #include <mutex>
 
+#include "providers/building.h"
 #include "providers/opencl/tuning/tuned_table.h"
 
 namespace pl::opencl {
@@ -79,6 +82,38 @@ bool Family::contains(const Point& point) const {
   return true;
 }
 
+namespace {
+
+// Points that kernels were prepared for in this process, of whatever device, by family: a program for sizes that were
+// not seen before may take them, where what suits its sizes best would have to be compiled.
+class Prepared {
+ public:
+  static Prepared& of_process() {
+    static Prepared* prepared = new Prepared();
+    return *prepared;
+  }
+  void add(const std::string& family, const Point& point) {
+    std::lock_guard<std::mutex> guard(lock_);
+    std::deque<Point>& list = points_[family];
+    const auto at = std::find(list.begin(), list.end(), point);
+    if (at != list.end()) return;
+    list.push_front(point);
+    if (list.size() > kMost) list.pop_back();
+  }
+  std::deque<Point> points(const std::string& family) const {
+    std::lock_guard<std::mutex> guard(lock_);
+    const auto at = points_.find(family);
+    return at == points_.end() ? std::deque<Point>() : at->second;
+  }
+
+ private:
+  static constexpr size_t kMost = 16;  // of a family: each is another candidate of every op
+  mutable std::mutex lock_;
+  std::map<std::string, std::deque<Point>> points_;
+};
+
+}  // namespace
+
 std::vector<Choice> Family::choices(const OpenclDevice& device, const ShapeClass& shapes,
                                     const std::vector<Point>& starts, const std::function<bool(const Point&)>& suits,
                                     bool whole_space) const {
@@ -89,6 +124,9 @@ std::vector<Choice> Family::choices(const OpenclDevice& device, const ShapeClass
   if (const auto tuned = tuned_point(*this, device, shapes); tuned && suits(*tuned)) list.push_back({*tuned, true});
   for (const Point& start : starts)
     if (!known(start)) list.push_back({start, true});
+  if (Building::wish() == Building::sparingly)
+    for (const Point& point : Prepared::of_process().points(name_))
+      if (!known(point) && suits(point)) list.push_back({point, true});
   if (!whole_space) return list;
   std::vector<size_t> place(tunables_.size(), 0);
   for (;;) {
@@ -108,7 +146,13 @@ void Family::add(const Candidate& base, const ShapeClass& shapes, const std::vec
     Candidate candidate = base;
     candidate.implementation = name_ + "[" + choice.point.text(',') + "]";
     candidate.tuning = {name_, shapes.text(), choice.point.text(), choice.start};
-    if (complete(candidate, choice.point)) out.add(std::move(candidate));
+    if (!complete(candidate, choice.point)) continue;
+    candidate.prepare = [prepare = std::move(candidate.prepare), family = name_, point = choice.point] {
+      std::unique_ptr<Kernel> kernel = prepare();
+      Prepared::of_process().add(family, point);
+      return kernel;
+    };
+    out.add(std::move(candidate));
   }
 }
 
