@@ -19,6 +19,7 @@ MODULES = {
 DATA = Path(__file__).parents[2] / "docs" / "reference" / "pytorch-samples.json"
 CLAIMED = json.loads(DATA.read_text())["modules_f32"]["claimed"]
 OPTIMIZERS = {"Adam", "AdamW", "SGD"}
+HALVES = (torch.float16, torch.bfloat16)
 
 
 @pytest.fixture(autouse=True)
@@ -34,6 +35,15 @@ def test_modules(info):
 
 
 @pytest.mark.parametrize(
+    ("dtype", "info"),
+    [(dtype, i) for dtype in HALVES for i in ocl_modules.modules(dtype)],  # few: most name float32 and float64 alone
+    ids=lambda each: getattr(each, "name", str(each)),
+)
+def test_modules_in_half_the_bits(dtype, info):
+    assert not [*ocl_modules.wrong_module(info, samples=2, dtype=dtype)]
+
+
+@pytest.mark.parametrize(
     "info",
     [i for i in ocl_modules.optimizers() if i.optim_cls.__name__ in OPTIMIZERS],
     ids=lambda info: info.optim_cls.__name__,
@@ -42,10 +52,16 @@ def test_optimizers(info):
     assert not [*ocl_modules.wrong_optimizer(info)]
 
 
+def test_optimizers_in_bfloat16():  # optim_db names no dtypes
+    (info,) = (i for i in ocl_modules.optimizers() if i.optim_cls is torch.optim.AdamW)
+    assert not [*ocl_modules.wrong_optimizer(info, torch.bfloat16)]
+
+
 @pytest.mark.exhaustive
 @pytest.mark.timeout(7200)
-def test_all_modules():
-    assert not [text for info in ocl_modules.modules() for text in ocl_modules.wrong_module(info)]
+@pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)
+def test_all_modules(dtype):
+    assert not [text for info in ocl_modules.modules(dtype) for text in ocl_modules.wrong_module(info, dtype=dtype)]
 
 
 @pytest.mark.exhaustive
