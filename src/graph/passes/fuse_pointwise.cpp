@@ -69,7 +69,8 @@ class Joined {
 
   // Whether one op can compute it, with a result like this.
   bool fits(const TensorDesc& result) const {
-    if (inputs_.size() > kMostInputs || nodes_ > kMostNodes) return false;
+    // Where all were numbers no input is left: fold_constants computes those.
+    if (inputs_.empty() || inputs_.size() > kMostInputs || nodes_ > kMostNodes) return false;
     bool floating = is_floating(result.dtype);
     std::vector<bool> reached(size_t(result.rank()), false);
     int rank = 0;
