@@ -182,7 +182,7 @@ pl_status pl_graph_trainable(pl_graph graph, double momentum, pl_graph* made) {
     require_pointer(made, function, "trainable");
     require(momentum >= 0 && momentum <= 1, Code::invalid_argument, function, ": momentum is ", momentum,
             ", expected 0 to 1");
-    *made = new_graph(trainable(locked.graph, momentum), locked.entry.context);
+    *made = new_graph(trainable(locked.graph, momentum, *locked.entry.context), locked.entry.context);
   });
 }
 

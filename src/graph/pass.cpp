@@ -45,6 +45,16 @@ const std::vector<Pass>& standard_passes() {
   return list;
 }
 
+const std::vector<Pass>& training_passes() {
+  static const std::vector<Pass> list = {
+      passes::remove_identity(),      passes::fold_constants(), passes::merge_equal(),
+      passes::merge_views(),          passes::nest_concats(),   passes::recognise_channel_shuffle(),
+      passes::recognise_activation(), passes::recognise_norm(), passes::recognise_rotary(),
+      passes::recognise_attention(),
+  };
+  return list;
+}
+
 const std::vector<Pass>& launch_passes() {
   static const std::vector<Pass> list = {passes::expand_attention_backward(), passes::fuse_squeeze_excite()};
   return list;

@@ -24,7 +24,10 @@ struct Pass {
 };
 
 const std::vector<Pass>& standard_passes();
-// Further ones for GPUs, after these: every op costs a launch there, and some have no kernel.
+// Those that a program goes through before gradients are taken of it: what is one op there has one gradient, which
+// keeps and computes less than those of its parts, and no values of parameters are needed.
+const std::vector<Pass>& training_passes();
+// Further ones for GPUs, after the standard ones: every op costs a launch there, and some have no kernel.
 const std::vector<Pass>& launch_passes();
 // After all others: what they recognise is gone then.
 const std::vector<Pass>& last_passes();

@@ -1,5 +1,6 @@
 #include "graph/trainable.h"
 
+#include "graph/pass.h"
 #include "ops/activation.h"
 #include "ops/gradient.h"
 
@@ -119,6 +120,10 @@ class Trainer {
 
 }  // namespace
 
-Graph trainable(const Graph& graph, double momentum) { return Trainer(graph, momentum).run(); }
+Graph trainable(const Graph& graph, double momentum, Context& context) {
+  Graph made = Trainer(graph, momentum).run();
+  if (made.axes().empty()) run_passes(training_passes(), made, context, {});
+  return made;
+}
 
 }  // namespace pl

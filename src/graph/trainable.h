@@ -5,10 +5,15 @@
 
 namespace pl {
 
+class Context;
+
 // Constants of floating dtypes that are weights become parameters, named as they are: inputs with Role::constant, and
 // the operands of matmul and of sums, products and quotients that hold more than one element.  A batch_norm whose
 // running statistics are constants becomes batch_norm_training, and those become states that follow the batch's by
 // `momentum`.
-Graph trainable(const Graph& graph, double momentum);
+//
+// Attention, activations and norms that are spelled out become one op each (training_passes()) where no axis is named:
+// passes know one size of each axis only.
+Graph trainable(const Graph& graph, double momentum, Context& context);
 
 }  // namespace pl

@@ -150,6 +150,59 @@ TEST("matmul") {
   }
 }
 
+// Blocks that are copied first: several along each side and along the depth, none a multiple of a tile.
+TEST("matmul by blocks") {
+  host::every_instruction_set() = true;
+  struct Case {
+    Dims a, b;
+    const char* attributes;
+  };
+  const Case cases[] = {{{395, 200}, {200, 67}, ""},
+                        {{33, 40}, {40, 803}, ""},
+                        {{200, 70}, {200, 50}, "transpose_a=true"},
+                        {{70, 401}, {51, 401}, "transpose_b=true"},
+                        {{45, 70}, {51, 45}, "transpose_a=true transpose_b=true activation=relu"},
+                        {{3, 41, 40}, {40, 33}, ""},
+                        {{2, 1, 41, 40}, {3, 40, 33}, ""}};
+  for (const Case& c : cases) {
+    const bool ta = Attributes::parse(c.attributes).find("transpose_a"),
+               tb = Attributes::parse(c.attributes).find("transpose_b");
+    const int ra = c.a.size(), rb = c.b.size();
+    const int64_t depth = c.a[ra - (ta ? 2 : 1)], columns = c.b[rb - (tb ? 2 : 1)];
+    Dims y;
+    for (int d = 0; d < std::max(ra, rb) - 2; ++d) {
+      const int of_a = d - (std::max(ra, rb) - ra), of_b = d - (std::max(ra, rb) - rb);
+      y.push_back(std::max(of_a < 0 ? 1 : c.a[of_a], of_b < 0 ? 1 : c.b[of_b]));
+    }
+    y.push_back(c.a[ra - (ta ? 1 : 2)]);
+    y.push_back(columns);
+    const Input a = random_input(DType::f32, c.a), b = random_input(DType::f32, c.b),
+                bias = random_input(DType::f32, {columns}), residual = random_input(DType::f32, y);
+    run_all("matmul", c.attributes, {a, b, bias, residual},
+            [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
+              Values expected;
+              each(op.out().shape, [&](const Dims& o) {
+                const int last = o.size() - 1;
+                const auto index = [&](const Dims& shape, int64_t i, int64_t j) {
+                  Dims own;
+                  for (int d = 0; d < shape.size() - 2; ++d)
+                    own.push_back(shape[d] == 1 ? 0 : o[last + 1 - shape.size() + d]);
+                  own.push_back(i);
+                  own.push_back(j);
+                  return own;
+                };
+                double sum = bias.values[size_t(o[last])] + at(residual, o);
+                for (int64_t k = 0; k < depth; ++k)
+                  sum += at(a, ta ? index(c.a, k, o[last - 1]) : index(c.a, o[last - 1], k)) *
+                         at(b, tb ? index(c.b, o[last], k) : index(c.b, k, o[last]));
+                expected.push_back(op.attributes.is_none("activation") ? sum : std::max(sum, 0.0));
+              });
+              expect(expected, 1, 1e-6 * double(depth))(op, out, what);
+            });
+  }
+  host::every_instruction_set() = false;
+}
+
 // Small, with tails of every kind, and so large that sums wait in the result while the next inputs come.
 TEST("linear") {
   host::every_instruction_set() = true;

@@ -45,6 +45,30 @@ void add_bias(Rewriter& rewriter, Context& context, size_t index) {
   }
 }
 
+// product + parameter: what changes between runs is one element for each channel, along the last dimension.
+void add_parameter(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  if (node.schema->name != "add") return;
+  for (size_t k = 0; k < 2; ++k) {
+    const ValueId y = rewriter.input(node, k), added = rewriter.input(node, 1 - k);
+    const int before = rewriter.maker(y);
+    if (before < 0 || rewriter.uses(y) != 1 || rewriter.is_constant(added) || !rewriter.is_given(added)) continue;
+    const auto product = product_of(rewriter, size_t(before));
+    if (!product || product->output_axis + 1 != rewriter.shape(y).size() ||
+        rewriter.shape(added) != Dims{product->output_channels} || rewriter.desc(added).dtype != rewriter.desc(y).dtype)
+      continue;
+    const Node& made = rewriter.node(size_t(before));
+    if (rewriter.input(made, kBias) != kNoValue || rewriter.has_activation(size_t(before))) continue;
+    std::vector<ValueId> inputs = rewriter.inputs(made);
+    inputs.resize(std::max(inputs.size(), kBias + 1), kNoValue);
+    inputs[kBias] = added;
+    Attributes attributes = made.attributes;
+    copy_activation(node.attributes, attributes);
+    const std::string schema = made.schema->name, name = made.name;
+    return rewriter.rewrite(index, schema, attributes, inputs, name);
+  }
+}
+
 int run(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     const std::string& kind = rewriter.node(index).schema->kind;
@@ -52,6 +76,7 @@ int run(Graph& graph, Context& context) {
       as_linear(rewriter, index);
     } else if (kind == "binary") {
       add_bias(rewriter, context, index);
+      if (rewriter.node(index).schema->kind == "binary") add_parameter(rewriter, index);
     }
   });
 }
@@ -61,7 +86,7 @@ int run(Graph& graph, Context& context) {
 Pass fuse_bias() {
   return {"fuse_bias",
           "Turns matmul with a constant matrix into linear, and constants by channel added to convolutions, linear and "
-          "matmul into their bias.  A result changes by a rounding of its dtype.",
+          "matmul into their bias, parameters by the last dimension too.  A result changes by a rounding of its dtype.",
           run};
 }
 

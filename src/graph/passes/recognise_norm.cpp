@@ -160,7 +160,7 @@ void recognise(Rewriter& rewriter, size_t index) {
   }
 }
 
-// layer_norm * weight, layer_norm + bias, rms_norm * weight, with constants of the normalised shape.
+// layer_norm * weight, layer_norm + bias, rms_norm * weight, with constants or parameters of the normalised shape.
 void take_constant(Rewriter& rewriter, Context&, size_t index) {
   const Node& node = rewriter.node(index);
   const bool adds = node.schema->name == "add";
@@ -168,7 +168,7 @@ void take_constant(Rewriter& rewriter, Context&, size_t index) {
   for (size_t k = 0; k < 2; ++k) {
     const ValueId constant = rewriter.input(node, 1 - k);
     const int before = rewriter.sole_maker(rewriter.input(node, k), "layer_norm");
-    if (before < 0 || !rewriter.is_constant(constant)) continue;
+    if (before < 0 || !rewriter.is_given(constant)) continue;
     const Node& norm = rewriter.node(size_t(before));
     std::vector<ValueId> inputs = rewriter.inputs(norm);
     if (!takes_input(*norm.schema, "weight")) continue;

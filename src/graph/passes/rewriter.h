@@ -32,6 +32,7 @@ class Rewriter {
   const TensorDesc& desc(ValueId id) const { return graph_.value(id).desc; }
   const Dims& shape(ValueId id) const { return desc(id).shape; }
   bool is_constant(ValueId id) const { return graph_.is_constant(id); }
+  bool is_given(ValueId id) const;  // a constant, or an input of the graph, as parameters are
   const Tensor& constant(ValueId id) const { return *graph_.value(id).constant; }
   // The number that a constant of one element holds.
   std::optional<double> number(ValueId id) const;

@@ -58,6 +58,19 @@ constexpr double kStartMs = 0.005;
 // Of kernels with vectors half as wide as the processor's.
 constexpr double kHalfVectors = 0.6;
 
+// Of brgemm where it reads the right matrix as it lies, in rows: it copies what is transposed, and rows of a power of
+// two. Rows of whole pages share sets of the caches.
+constexpr double kInRows = 0.74, kInRowsOfPages = 0.33;
+constexpr int64_t kPageFloats = 1024, kShortRow = 256;
+
+double reach_by_rows(const Op& op) {
+  const Dims& b = op.in(1).shape;
+  const int64_t columns = b[b.size() - 1];
+  if (op.attributes.flag("transpose_b") || b.size() < 2 || columns <= kShortRow || (columns & (columns - 1)) == 0)
+    return 1;
+  return columns % kPageFloats == 0 ? kInRowsOfPages : kInRows;
+}
+
 double efficiency_of(const Op& op, std::string_view name, bool reference) {
   if (reference) return 0.01;
   double reached = 0.3;
@@ -66,6 +79,7 @@ double efficiency_of(const Op& op, std::string_view name, bool reference) {
     const std::string& kind = op.schema->kind;
     reached = reach.dense;
     if (kind == "linear" || kind == "matmul") reached = reach.product;
+    if (kind == "matmul" && starts_with(name, "brg")) reached = std::min(reached, reach_by_rows(op));
     if (kind == "conv") {
       const TensorDesc &x = op.in(0), &weight = op.in(1);
       const int64_t groups = x.shape[1] / std::max<int64_t>(1, weight.shape[1]);

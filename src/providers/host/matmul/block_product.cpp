@@ -13,7 +13,7 @@ struct Vector {
 
 // One tile.  Inlined into functions of each instruction set; the loops over rows and vectors are unrolled, so that
 // `sum` is registers only.
-template <int Width, int Rows, int Vectors>
+template <int Width, int Rows, int Vectors, bool ByColumns>
 PL_INLINE void tile(const Product& p, const float* a, const float* b, float* c) {
   using V = typename Vector<Width>::Type;
   V sum[Rows][Vectors];
@@ -27,11 +27,12 @@ PL_INLINE void tile(const Product& p, const float* a, const float* b, float* c) 
     for (int v = 0; v < Vectors; ++v) row[v] = *reinterpret_cast<const V*>(b + v * p.b_panel_step);
 #pragma GCC unroll 16
     for (int r = 0; r < Rows; ++r) {
-      const float value = a[r * p.a_step + k];
+      const float value = ByColumns ? a[r] : a[r * p.a_step + k];
 #pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) sum[r][v] += value * row[v];
     }
     b += p.b_step;
+    if constexpr (ByColumns) a += p.a_step;
   }
 #pragma GCC unroll 16
   for (int r = 0; r < Rows; ++r)
@@ -43,21 +44,22 @@ PL_INLINE void tile(const Product& p, const float* a, const float* b, float* c) 
     }
 }
 
-template <int Width, int Rows, int Vectors>
+template <int Width, int Rows, int Vectors, bool ByColumns>
 PL_INLINE void column_of_tiles(const Product& p, const float* b, float* c) {
+  const int64_t step = ByColumns ? 1 : p.a_step;
   int64_t i = 0;
-  for (; i + Rows <= p.rows; i += Rows) tile<Width, Rows, Vectors>(p, p.a + i * p.a_step, b, c + i * p.c_step);
+  for (; i + Rows <= p.rows; i += Rows) tile<Width, Rows, Vectors, ByColumns>(p, p.a + i * step, b, c + i * p.c_step);
   if constexpr (Rows > 4)
-    for (; i + 4 <= p.rows; i += 4) tile<Width, 4, Vectors>(p, p.a + i * p.a_step, b, c + i * p.c_step);
+    for (; i + 4 <= p.rows; i += 4) tile<Width, 4, Vectors, ByColumns>(p, p.a + i * step, b, c + i * p.c_step);
   if (i + 2 <= p.rows) {
-    tile<Width, 2, Vectors>(p, p.a + i * p.a_step, b, c + i * p.c_step);
+    tile<Width, 2, Vectors, ByColumns>(p, p.a + i * step, b, c + i * p.c_step);
     i += 2;
   }
-  if (i < p.rows) tile<Width, 1, Vectors>(p, p.a + i * p.a_step, b, c + i * p.c_step);
+  if (i < p.rows) tile<Width, 1, Vectors, ByColumns>(p, p.a + i * step, b, c + i * p.c_step);
 }
 
-template <int Width, int Rows>
-PL_INLINE void product(const Product& p) {
+template <int Width, int Rows, bool ByColumns>
+PL_INLINE void product_of(const Product& p) {
   for (int64_t panel = 0; panel < p.panels;) {
     const int64_t rest = p.panels - panel;
     // Three at a time; four that are left are two and two.
@@ -65,13 +67,21 @@ PL_INLINE void product(const Product& p) {
     const float* b = p.b + panel * p.b_panel_step;
     float* c = p.c + panel * Width;
     if (vectors == 3)
-      column_of_tiles<Width, Rows, 3>(p, b, c);
+      column_of_tiles<Width, Rows, 3, ByColumns>(p, b, c);
     else if (vectors == 2)
-      column_of_tiles<Width, Rows, 2>(p, b, c);
+      column_of_tiles<Width, Rows, 2, ByColumns>(p, b, c);
     else
-      column_of_tiles<Width, Rows, 1>(p, b, c);
+      column_of_tiles<Width, Rows, 1, ByColumns>(p, b, c);
     panel += vectors;
   }
+}
+
+template <int Width, int Rows>
+PL_INLINE void product(const Product& p) {
+  if (p.a_by_columns)
+    product_of<Width, Rows, true>(p);
+  else
+    product_of<Width, Rows, false>(p);
 }
 
 #if defined(__aarch64__)

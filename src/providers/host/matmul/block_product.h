@@ -13,8 +13,10 @@ namespace pl::host {
 // c[i, j] = factor * (sum over k of a[i, k] * b[k, j]) + (accumulate ? c[i, j] : 0)
 struct Product {
   int64_t rows = 0, panels = 0, depth = 0;  // panels * width columns; all of them are read and written
-  const float* a = nullptr;                 // a[i, k] at a[i * a_step + k]
+  // a[i, k] at a[i * a_step + k] or, where a lies by columns, at a[i + k * a_step]
+  const float* a = nullptr;
   int64_t a_step = 0;
+  bool a_by_columns = false;
   const float* b = nullptr;  // b[k, j] at b[k * b_step + j / width * b_panel_step + j % width]
   int64_t b_step = 0, b_panel_step = 0;
   float* c = nullptr;  // c[i, j] at c[i * c_step + j]

@@ -1,8 +1,9 @@
-// Kinds matmul and linear, as references: exact sums in double; linear in f32 also as a product of rows and packed
-// weights, which are fetched while the ones before them are multiplied.
+// Kinds matmul and linear, as references: exact sums in double; matmul in f32 also by blocks that are copied first,
+// linear as a product of rows and packed weights, which are fetched while the ones before them are multiplied.
 #include "providers/host/common/reference.h"
 #include "providers/host/conv/conv_candidates.h"
 #include "providers/host/conv/pointwise_product.h"
+#include "providers/host/matmul/packed_product.h"
 
 namespace pl::host {
 namespace {
@@ -79,6 +80,89 @@ void add(const Op& op, CandidateList& out, Matrices a, Matrices b, int64_t rows,
   add_candidate(out, "reference", Quality::reference, inputs, {y}, [body = std::move(body)] { return body; });
 }
 
+// The matrices of a stack one after the other, each by blocks; every thread takes a range of all of them.
+struct BlockedBody {
+  PackedProduct product;
+  std::vector<int64_t> a_offsets, b_offsets;
+  int64_t threads;
+  bool has_bias, has_residual;
+  Activation activation;
+
+  int64_t tasks() const { return product.blocks() * int64_t(a_offsets.size()); }
+
+  void operator()(const KernelArguments& arguments) const {
+    const auto floats = [&](int i) { return static_cast<const float*>(input(arguments, i)); };
+    const float* bias = has_bias ? floats(2) : nullptr;
+    const float* residual = has_residual ? floats(3) : nullptr;
+    float* y = static_cast<float*>(output(arguments));
+    float* workspace = static_cast<float*>(arguments.workspace->host());
+    const int64_t all = tasks(), columns = product.columns;
+    parallel_for(threads, 1e9, [&](int64_t begin, int64_t end) {
+      for (int64_t thread = begin; thread < end; ++thread) {
+        float* space = workspace + thread * product.floats();
+        for (int64_t task = all * thread / threads; task < all * (thread + 1) / threads; ++task) {
+          const int64_t matrix = task / product.blocks();
+          const PackedProduct::Block block = product.block(task % product.blocks());
+          const float* sums =
+              product.run(block, floats(0) + a_offsets[size_t(matrix)], floats(1) + b_offsets[size_t(matrix)], space);
+          for (int64_t i = 0; i < block.rows; ++i) {
+            const int64_t at = (matrix * product.rows + block.row + i) * columns + block.column;
+            finish(sums + i * product.result_step(), bias ? bias + block.column : nullptr,
+                   residual ? residual + at : nullptr, block.columns, y + at);
+            activation.apply(y + at, block.columns);
+          }
+        }
+      }
+    });
+  }
+
+ private:
+  PL_VECTORISED static void finish(const float* sums, const float* bias, const float* residual, int64_t n, float* y) {
+    if (!bias && !residual) {
+      std::copy(sums, sums + n, y);
+    } else if (!residual) {
+      for (int64_t i = 0; i < n; ++i) y[i] = sums[i] + bias[i];
+    } else if (!bias) {
+      for (int64_t i = 0; i < n; ++i) y[i] = sums[i] + residual[i];
+    } else {
+      for (int64_t i = 0; i < n; ++i) y[i] = sums[i] + bias[i] + residual[i];
+    }
+  }
+};
+
+// How near the roofline it comes, on two cores of a Xeon; copying by rows is cheaper than transposing.
+constexpr double kReachOfBlocks = 0.8, kOfColumnsOfA = 0.96, kOfColumnsOfB = 0.97;
+constexpr int64_t kLeastBlock = 32;
+
+void list_blocks(const Op& op, Matrices a, Matrices b, int64_t rows, int64_t columns, int64_t depth,
+                 CandidateList& out) {
+  if (op.in(0).dtype != DType::f32 || op.has_empty_tensor()) return;
+  if (b.offsets.size() > 1 && std::all_of(b.offsets.begin(), b.offsets.end(), [](int64_t o) { return o == 0; }) &&
+      a.column_step == 1 && op.in(0).elements() == int64_t(a.offsets.size()) * rows * depth) {
+    rows *= int64_t(a.offsets.size());  // one matrix for all: they are its rows
+    a.offsets = b.offsets = {0};
+  }
+  if (rows < kLeastBlock || columns < kLeastBlock || depth < kLeastBlock) return;
+  const int64_t most = std::max(1, omp_get_max_threads());
+  for (const BlockProduct& small : block_products()) {
+    const PackedProduct product(small, rows, columns, depth, {a.row_step, a.column_step}, {b.row_step, b.column_step},
+                                int64_t(a.offsets.size()), most);
+    BlockedBody body{product, a.offsets, b.offsets, 0, op.has(2), op.has(3), Activation::of(op)};
+    body.threads = std::min(most, body.tasks());
+    std::vector<TensorDesc> inputs;
+    for (const TensorDesc& desc : op.inputs) inputs.push_back(dense_plain(desc));
+    const size_t bytes = size_t(body.threads * product.floats()) * sizeof(float);
+    add_candidate(out, concat("blocks:", small.width * 4 * 8), Quality::fast, inputs, {dense_plain(op.out())},
+                  [body = std::move(body)] { return body; });
+    Candidate& made = out.candidates.back();
+    made.workspace_bytes = bytes;
+    made.efficiency =
+        kReachOfBlocks * (a.column_step == 1 ? 1 : kOfColumnsOfA) * (b.column_step == 1 ? 1 : kOfColumnsOfB);
+    if (op.has(3)) made.in_place = 1u << 3;
+    if (!every_instruction_set()) break;  // the best one
+  }
+}
+
 void list_matmul(const Op& op, CandidateList& out) {
   const bool ta = op.attributes.flag("transpose_a"), tb = op.attributes.flag("transpose_b");
   const Dims &a = op.in(0).shape, &b = op.in(1).shape;
@@ -92,12 +176,14 @@ void list_matmul(const Op& op, CandidateList& out) {
     const int64_t sa = ia < 0 ? 1 : a[ia], sb = ib < 0 ? 1 : b[ib];
     batch.push_back(sa == 1 ? sb : sa);
   }
-  add(op, out, matrices_of(a, ta, true, batch), matrices_of(b, tb, false, batch), rows, columns, depth);
+  const Matrices left = matrices_of(a, ta, true, batch), right = matrices_of(b, tb, false, batch);
+  list_blocks(op, left, right, rows, columns, depth, out);
+  add(op, out, left, right, rows, columns, depth);
 }
 PL_HOST_KIND("matmul", list_matmul);
 
-// How near the roofline `rows` comes, as `python -m bench.estimates` finds it.  With few rows most of the time goes into
-// reading weights, which others do not overlap with products.
+// How near the roofline `rows` comes, as `python -m bench.estimates` finds it.  With few rows most of the time goes
+// into reading weights, which others do not overlap with products.
 constexpr int64_t kFewRows = 100;
 constexpr double kReachOfFew = 0.95, kReachOfMany = 0.84;
 
