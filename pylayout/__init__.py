@@ -71,6 +71,7 @@ from .errors import (
 from .layout import Layout
 from .profile import Profile, profile
 from .query import Query, query, tune
+from .streams import Event, Stream, current_stream
 from .tensor import Tensor, zeros
 from .tuner import tune_device, tuned_values
 from .value import Value
@@ -91,6 +92,7 @@ __all__ = [
     "Device",
     "DeviceError",
     "Error",
+    "Event",
     "FileError",
     "Graph",
     "InternalError",
@@ -103,6 +105,7 @@ __all__ = [
     "Query",
     "QueueFullError",
     "ShapeError",
+    "Stream",
     "Tensor",
     "UnsupportedError",
     "Value",
@@ -116,6 +119,7 @@ __all__ = [
     "calibrate",
     "compile",
     "configure",
+    "current_stream",
     "devices",
     "dtype_of",
     "empty",

@@ -7,6 +7,7 @@ from typing import Any
 from ._load import ffi, lib
 from .context import configure, handle
 from .errors import InvalidArgumentError, check, take_json
+from .streams import Stream
 
 __all__ = [
     "Device",
@@ -44,6 +45,10 @@ class Device:
 
     def __str__(self) -> str:
         return self.name
+
+    def stream(self) -> Stream:
+        """Another queue of work on the device: `with device.stream(): ...`."""
+        return Stream(self.name)
 
     def __repr__(self) -> str:
         about = self.capabilities.get("model") or self.capabilities.get("name") or ""
@@ -83,7 +88,7 @@ def _name(device: Any) -> bytes:
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait for all work queued on a device, or on all of them."""
+    """Wait for all work queued on a device, on all of its streams, or on all devices."""
     check(lib.pl_synchronize(handle(), ffi.NULL if device is None else _name(device)))
 
 

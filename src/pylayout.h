@@ -4,10 +4,10 @@
  * exception crosses this boundary.  After a status other than PL_OK, pl_last_error() of the same thread says
  * which op and argument, what was expected and what came; outputs are then unchanged.
  *
- * Handles (pl_context, pl_tensor, pl_attributes, pl_graph, pl_plan, pl_candidates) are counted references: each one
- * that a function returns is yours to release.  A handle that was released, or never was one, is answered
- * PL_ERROR_INVALID_ARGUMENT, not with a crash.  All functions may be called from any thread, on shared handles too;
- * releasing a handle while another thread passes the same handle to a call is safe (the call either completes or
+ * Handles (pl_context, pl_tensor, pl_attributes, pl_graph, pl_plan, pl_candidates, pl_stream, pl_event) are counted
+ * references: each one that a function returns is yours to release.  A handle that was released, or never was one, is
+ * answered PL_ERROR_INVALID_ARGUMENT, not with a crash.  All functions may be called from any thread, on shared handles
+ * too; releasing a handle while another thread passes the same handle to a call is safe (the call either completes or
  * reports it released).
  *
  * Shapes are logical, (n, c, h, w) whatever the order in memory; sizes are in elements unless named bytes.
@@ -61,6 +61,8 @@ typedef struct pl_attributes_handle* pl_attributes;
 typedef struct pl_graph_handle* pl_graph;
 typedef struct pl_plan_handle* pl_plan;
 typedef struct pl_candidates_handle* pl_candidates;
+typedef struct pl_stream_handle* pl_stream;
+typedef struct pl_event_handle* pl_event;
 
 /* What a tensor is.  The element (i_0, i_1, ...) of a tensor without inner blocks lies at
  * offset + sum(i_k * strides[k]) elements; see docs/explanation/layouts.md for blocked ones. */
@@ -137,13 +139,46 @@ typedef int (*pl_interrupt)(void* user);
 PL_API pl_status pl_context_interrupt(pl_context context, pl_interrupt check, void* user);
 /* Devices as JSON: {"devices": [{"name", "providers", "properties", "fingerprint"}], "notes": [...]}. */
 PL_API pl_status pl_devices(pl_context context, char** json);
-/* Waits for all work queued on a device (NULL: on all devices). */
+/* Waits for all work queued on a device (NULL: on all devices), on all of its streams. */
 PL_API pl_status pl_synchronize(pl_context context, const char* device);
 /* Lends a host framework's OpenCL objects (retained here): tensors may then be made of its cl_mem objects, and
  * work is queued on its queue (in-order).  The new device's name, "opencl:N", goes to name[32].  Lending the
  * same queue again gives the same name.  OpenCL itself follows any pointer: what is no OpenCL object is refused here
  * where its memory shows it, but an object of another kind, or one that was released, may still crash the runtime. */
 PL_API pl_status pl_context_lend_opencl(pl_context context, void* cl_context, void* cl_command_queue, char* name);
+
+/* ---- streams and events ---- */
+
+/* A stream is a queue of work on one device: what is started later on it is done later.  A device has one of its own,
+ * to which work goes, and may have more, whose work is done beside it: a copy beside ops, say.  A thread starts all
+ * work on a device, ops, runs of plans, copies, on the stream that it made current.  On `cpu` work is done at once,
+ * whatever the stream.
+ *
+ * Results are the same on any streams: work waits for that of other streams which wrote the memory that it reads, or
+ * uses the memory that it writes.  That holds for memory of tensors; what else a program does with a cl_mem of its own,
+ * or with host memory that it lent, it orders itself, by events. */
+PL_API pl_status pl_stream_create(pl_context context, const char* device, pl_stream* stream);
+/* Work that is queued on it is still done. */
+PL_API pl_status pl_stream_release(pl_stream stream);
+/* The stream that a device has of itself. */
+PL_API pl_status pl_stream_own(pl_context context, const char* device, pl_stream* stream);
+/* The calling thread's stream on a device; its own where none was made current. */
+PL_API pl_status pl_stream_current(pl_context context, const char* device, pl_stream* stream);
+/* From now on the calling thread starts work on the stream's device there.  A device's own stream is made current like
+ * any other. */
+PL_API pl_status pl_stream_make_current(pl_stream stream);
+/* Waits for the work that is queued on it. */
+PL_API pl_status pl_stream_synchronize(pl_stream stream);
+/* Work that is started on the stream from now on waits for the event, which may be of another stream or device. */
+PL_API pl_status pl_stream_wait(pl_stream stream, pl_event event);
+/* The point in the stream that is reached when all work queued so far is done. */
+PL_API pl_status pl_event_record(pl_stream stream, pl_event* event);
+PL_API pl_status pl_event_release(pl_event event);
+PL_API pl_status pl_event_synchronize(pl_event event);
+/* 1: it is reached.  Does not wait. */
+PL_API pl_status pl_event_done(pl_event event, int32_t* done);
+/* From one event to another of the same device, by the device's clock; waits for both. */
+PL_API pl_status pl_event_elapsed(pl_event first, pl_event second, double* milliseconds);
 
 /* ---- memory ---- */
 

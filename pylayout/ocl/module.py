@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ..errors import DeviceError
-from .shim import shim, state
+from .shim import longs, shim, state
 
 __all__ = [
     "DeviceProperties", "Event", "Fallback", "Stream", "clear_fallbacks", "current_device", "current_stream",
@@ -182,27 +182,46 @@ def empty_cache() -> None:
     release_caches()
 
 
-# ---- streams: one for each device, in order ----
+# ---- streams ----
 
 Stream = torch.Stream
 Event = torch.Event
+_PRIVATE_USE_1 = 20  # c10::DeviceType
+
+
+def _stream(index: int, number: int) -> torch.Stream:
+    return torch.Stream(stream_id=number, device_index=index, device_type=_PRIVATE_USE_1)
 
 
 def current_stream(device: Any = None) -> torch.Stream:
-    return torch.Stream(device=f"ocl:{_index(device)}")
+    """The stream to which the thread's work goes."""
+    index, number = _index(device), longs([0])
+    shim().call("current_stream", index, number)
+    return _stream(index, number[0])
 
 
 def default_stream(device: Any = None) -> torch.Stream:
-    return current_stream(device)
+    """The stream that the device has of itself."""
+    return _stream(_index(device), 0)
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """Nothing: a device has one stream."""
+    """From now on the thread's work on the stream's device goes there."""
+    shim().call("set_stream", stream.device_index, stream.stream_id)
 
 
 @contextmanager
 def stream(stream: torch.Stream | None) -> Iterator[None]:
-    yield
+    """The same as long as it is entered; None: nothing changes."""
+    if stream is None:
+        yield
+        return
+    before = current_stream(stream.device)
+    set_stream(stream)
+    try:
+        yield
+    finally:
+        set_stream(before)
 
 
 # ---- random numbers ----

@@ -26,6 +26,8 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ocl_current_device": (_int, []),
     "ocl_set_device": (_int, [_int]),
     "ocl_synchronize": (_int, [_int]),
+    "ocl_current_stream": (_int, [_int, _longs]),
+    "ocl_set_stream": (_int, [_int, ctypes.c_int64]),
     "ocl_set_maker": (None, [MAKER]),
     "ocl_forget_programs": (None, []),
     "ocl_register": (_int, [_text]),

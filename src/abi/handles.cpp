@@ -47,6 +47,16 @@ HandleTable<CandidatesRef>& candidate_sets() {
   return table;
 }
 
+HandleTable<StreamEntry>& streams() {
+  static auto& table = *new HandleTable<StreamEntry>(7, "pl_stream");
+  return table;
+}
+
+HandleTable<EventEntry>& events() {
+  static auto& table = *new HandleTable<EventEntry>(8, "pl_event");
+  return table;
+}
+
 std::vector<TensorRef> tensors_of(const Context& context, const std::string& what, const pl_tensor* handles,
                                   size_t count, const char* function, const char* argument) {
   require(count == 0 || handles != nullptr, Code::invalid_argument, function, ": ", argument, " is NULL, expected ",

@@ -205,12 +205,24 @@ struct CandidatesState {
 };
 using CandidatesRef = std::shared_ptr<CandidatesState>;
 
+// Streams and events keep their context too.
+struct StreamEntry {
+  StreamRef stream;
+  ContextRef context;
+};
+struct EventEntry {
+  EventRef event;
+  ContextRef context;
+};
+
 HandleTable<ContextRef>& contexts();
 HandleTable<TensorEntry>& tensors();
 HandleTable<AttributesEntry>& attribute_sets();
 HandleTable<GraphEntry>& graphs();
 HandleTable<PlanRef>& plans();
 HandleTable<CandidatesRef>& candidate_sets();
+HandleTable<StreamEntry>& streams();
+HandleTable<EventEntry>& events();
 
 inline uintptr_t value_of(const void* handle) { return reinterpret_cast<uintptr_t>(handle); }
 
@@ -234,6 +246,12 @@ inline PlanRef plan_of(pl_plan handle, const char* function) {
 inline CandidatesRef candidates_of(pl_candidates handle, const char* function) {
   return candidate_sets().read(value_of(handle), function, "candidates",
                                [](const CandidatesRef& candidates) { return candidates; });
+}
+inline StreamEntry stream_of(pl_stream handle, const char* function) {
+  return streams().read(value_of(handle), function, "stream", [](const StreamEntry& entry) { return entry; });
+}
+inline EventRef event_of(pl_event handle, const char* function, const char* argument = "event") {
+  return events().read(value_of(handle), function, argument, [](const EventEntry& entry) { return entry.event; });
 }
 inline pl_tensor new_handle(TensorEntry entry) { return reinterpret_cast<pl_tensor>(tensors().add(std::move(entry))); }
 

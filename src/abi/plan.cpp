@@ -102,7 +102,7 @@ pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t inp
     }
     self->run(given, destinations);
     // A tensor is done when it is read; memory must be when the call returns.
-    if (&self->home() != &cpu) self->home().synchronize();
+    if (&self->home() != &cpu) self->home().finish();
   });
 }
 

@@ -142,7 +142,8 @@ class CpuDevice : public Device {
             [](std::unique_ptr<Block> block) {
               block->companions.clear();  // before the memory they refer to
               std::free(block->host);
-            }};
+            },
+            nullptr};
   }
   CpuInfo info_;
 };

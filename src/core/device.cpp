@@ -32,6 +32,14 @@ BufferRef Device::allocate(size_t bytes) {
   return std::make_shared<Buffer>(shared_from_this(), pool_, pool_->take(bytes));
 }
 
+StreamRef Device::make_stream() { return immediate_stream(this, false); }
+
+StreamRef Device::stream() {
+  for (const StreamRef& current : current_streams())
+    if (current->owner() == this) return current;
+  return immediate_stream(this, true);
+}
+
 BufferRef Device::part(const BufferRef& whole, size_t offset, size_t bytes) {
   require(traits_.host_addressable, Code::internal, "device ", name_,
           ": a part of a buffer, where memory has no addresses");

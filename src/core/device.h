@@ -1,7 +1,8 @@
 // Device: where memory lives and work is queued.
 //
 // Work on one device is ordered: what is started later sees what was started earlier.  `cpu` runs work at
-// once; an OpenCL device queues it, and only read, synchronize and Timing::milliseconds wait for it.
+// once; an OpenCL device queues it, and only read, finish, synchronize and Timing::milliseconds wait for it.  Work that
+// shares no memory may be put on streams of its own (core/stream.h).
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "core/memory.h"
+#include "core/stream.h"
 
 namespace pl {
 
@@ -68,7 +70,11 @@ class Device : public std::enable_shared_from_this<Device> {
   // As copy, from a buffer of another device, straight, after all earlier work on both.  False where it cannot be done
   // so: then nothing was done.
   virtual bool take(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
-  virtual void synchronize() = 0;
+  virtual void synchronize() = 0;              // all streams
+  virtual void finish() { synchronize(); }     // the calling thread's stream
+  virtual StreamRef make_stream();             // another one; its queue is used again when the last reference goes
+  virtual StreamRef stream();                  // the calling thread's
+  virtual size_t queue_number() { return 0; }  // of that stream: two streams of one device have different ones
   virtual std::unique_ptr<Timing> start_timing() = 0;
 
   // A part of a buffer of a host-addressable device, from `offset` on, as a buffer of its own that keeps the whole

@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kSpareBytes = size_t(128) << 20;
 constexpr size_t kSparePeaks = 4;
 constexpr size_t kTrimBytes = size_t(16) << 20;
+constexpr int kWaiting = 4;
 
 }  // namespace
 
@@ -29,30 +30,51 @@ std::unique_ptr<Block> Pool::take(size_t bytes) {
   require(bytes <= SIZE_MAX / 2, Code::out_of_memory, device_name_, ": ", bytes, " bytes asked for");
   const size_t wanted = (std::max<size_t>(bytes, 1) + unit - 1) / unit * unit;
   std::lock_guard<std::mutex> guard(lock_);
+  bool at_once = false;
+  const Cache::iterator fit = find(wanted, at_once);
   std::unique_ptr<Block> block;
-  auto fit = cache_.lower_bound(wanted);
-  if (fit != cache_.end() && fit->first <= wanted + wanted / 8) {
-    block = std::move(fit->second);
-    cache_.erase(fit);
-    statistics_.cached -= block->bytes;
+  if (at_once) {
+    block = taken(fit);
   } else {
     const size_t limit = limit_;
     const auto within_limit = [&] { return !limit || statistics_.in_use + statistics_.cached + wanted <= limit; };
-    if (!within_limit()) release_cache_locked();
-    if (within_limit()) {
+    const auto allocate = [&] {
+      if (!within_limit()) return;
       block = raw_.allocate(wanted);
-      if (!block) {
-        release_cache_locked();
-        block = raw_.allocate(wanted);
-      }
+      if (block) statistics_.allocations++;
+    };
+    allocate();
+    if (!block && fit != cache_.end()) block = taken(fit);
+    if (!block) {
+      release_cache_locked();
+      allocate();
     }
     require(block != nullptr, Code::out_of_memory, device_name_, ": no memory for ", wanted, " bytes; ",
             statistics_.in_use, " bytes are in use, nothing is cached",
             limit ? concat(", the limit is ", limit) : std::string());
-    statistics_.allocations++;
   }
   statistics_.in_use += block->bytes;
   statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+  return block;
+}
+
+// A block that fits; `at_once`: it may be used now, or enough others wait already.  Of those that wait the one that was
+// given back first is ready first, and stands last.
+Pool::Cache::iterator Pool::find(size_t wanted, bool& at_once) {
+  auto found = cache_.end();
+  int waiting = 0;
+  for (auto fit = cache_.lower_bound(wanted); fit != cache_.end() && fit->first <= wanted + wanted / 8; ++fit) {
+    found = fit;
+    at_once = !raw_.ready || raw_.ready(*fit->second) || ++waiting == kWaiting;
+    if (at_once) break;
+  }
+  return found;
+}
+
+std::unique_ptr<Block> Pool::taken(Cache::iterator fit) {
+  std::unique_ptr<Block> block = std::move(fit->second);
+  cache_.erase(fit);
+  statistics_.cached -= block->bytes;
   return block;
 }
 

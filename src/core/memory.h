@@ -29,12 +29,16 @@ struct Block {
   // cl_mem through which an OpenCL device uses host memory.  Guarded by companions_lock.
   std::map<const void*, std::shared_ptr<void>> companions;
   std::mutex companions_lock;
+  // What a device of several streams notes of those that used the block last; guarded by the device.
+  std::shared_ptr<void> last_uses;
 };
 
-// How a pool gets and returns raw memory.  `allocate` returns nullptr when there is none left.
+// How a pool gets and returns raw memory.  `allocate` returns nullptr when there is none left.  `ready`, if given:
+// whether the calling thread's stream may use a block without waiting for another stream.
 struct RawMemory {
   std::function<std::unique_ptr<Block>(size_t bytes)> allocate;
   std::function<void(std::unique_ptr<Block>)> free;
+  std::function<bool(const Block&)> ready;
 };
 
 struct MemoryStatistics {
@@ -47,7 +51,8 @@ struct MemoryStatistics {
 // A caching allocator.  A freed block is kept and given to the next request it fits without wasting more
 // than an eighth; sizes are rounded to 64 bytes (4 KiB from 64 KiB on), never to powers of two.  When raw
 // memory or the limit runs out, the cache is released and the request tried again before Error(out_of_memory).
-// Thread-safe.
+// A block may be given back and taken again while a stream still uses it: devices order that.  One that need not be
+// waited for is taken first, and up to kWaiting of a size are left to wait before one of them is taken.  Thread-safe.
 class Pool {
  public:
   Pool(std::string device_name, RawMemory raw);
@@ -59,11 +64,14 @@ class Pool {
   MemoryStatistics statistics() const;
 
  private:
+  using Cache = std::multimap<size_t, std::unique_ptr<Block>>;
+  Cache::iterator find(size_t wanted, bool& at_once);
+  std::unique_ptr<Block> taken(Cache::iterator fit);
   void release_cache_locked();
   mutable std::mutex lock_;
   std::string device_name_;
   RawMemory raw_;
-  std::multimap<size_t, std::unique_ptr<Block>> cache_;
+  Cache cache_;
   MemoryStatistics statistics_;
   std::atomic<size_t> limit_{0};
 };

@@ -239,7 +239,11 @@ void Plan::set_state(const std::string& name, const TensorRef& value) {
 std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
   if (!home_->traits().threads) return run_now(inputs, destinations);
   std::vector<TensorRef> results;
-  run_in_turn(threads_, [&] { results = run_now(inputs, destinations); });
+  const std::vector<StreamRef>& streams = current_streams();
+  run_in_turn(threads_, [&] {
+    const StreamsOf callers(streams);  // steps may be another device's
+    results = run_now(inputs, destinations);
+  });
   return results;
 }
 

@@ -173,6 +173,7 @@ size_t SharedArenas::bytes() const {
 
 // What one run works on: the arenas, a buffer for every place in them, and the arguments of every step.
 struct Program::Instance {
+  size_t queue = 0;                // Device::queue_number of the stream it runs on
   std::vector<BufferRef> buffers;  // kept alive, with the arenas that they are parts of
   std::vector<Buffer*> slots;      // inputs, outputs, workspace of every step, one after the other
   std::vector<size_t> first_slot;  // by step
@@ -399,14 +400,20 @@ void Program::record(const Step& step, Buffer* const* slots) {
 
 bool Program::run(const External* inputs, const External* outputs, std::vector<double>* step_ms, const GoOn* go_on) {
   std::unique_ptr<Instance> instance;
+  const size_t queue = home_.queue_number();
   {
     std::lock_guard<std::mutex> guard(lock_);
-    if (!free_.empty()) {
-      instance = std::move(free_.back());
-      free_.pop_back();
+    // One of another stream would have to wait for that.
+    const auto free = std::find_if(free_.rbegin(), free_.rend(), [&](const auto& one) { return one->queue == queue; });
+    if (free != free_.rend()) {
+      instance = std::move(*free);
+      free_.erase(std::next(free).base());
     }
   }
-  if (!instance) instance = make_instance();
+  if (!instance) {
+    instance = make_instance();
+    instance->queue = queue;
+  }
   // Given back whatever happens, so that a failed run costs no memory.
   struct Return {
     Program& program;

@@ -61,7 +61,7 @@ class FarDevice : public Device {
               block->bytes = bytes;
               return block;
             },
-            [](std::unique_ptr<Block> block) { std::free(block->handle); }};
+            [](std::unique_ptr<Block> block) { std::free(block->handle); }, nullptr};
   }
 };
 

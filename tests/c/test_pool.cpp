@@ -19,7 +19,7 @@ RawMemory counted(size_t& bytes) {
             bytes += wanted;
             return block;
           },
-          [&bytes](std::unique_ptr<Block> block) { bytes -= block->bytes; }};
+          [&bytes](std::unique_ptr<Block> block) { bytes -= block->bytes; }, nullptr};
 }
 
 TEST("sizes_that_grow_leave_little_behind") {
@@ -56,6 +56,27 @@ TEST("a_loop_of_equal_calls_allocates_once") {
   const uint64_t before = pool.statistics().allocations;
   for (int i = 0; i < 10; ++i) step();
   CHECK(pool.statistics().allocations == before);
+}
+
+// Blocks that another stream uses are left to it, until enough of a size wait, or no memory is left.
+TEST("blocks_that_must_be_waited_for_are_taken_last") {
+  size_t bytes = 0;
+  bool ready = false;
+  RawMemory raw = counted(bytes);
+  raw.ready = [&](const Block&) { return ready; };
+  Pool pool("test", raw);
+  for (int i = 0; i < 20; ++i) pool.give(pool.take(kMiB));
+  CHECK(pool.statistics().allocations == 4);
+  ready = true;
+  pool.give(pool.take(kMiB));
+  CHECK(pool.statistics().allocations == 4);
+  pool.release_cache();
+  CHECK(bytes == 0);
+
+  ready = false;
+  pool.set_limit(2 * kMiB);
+  for (int i = 0; i < 20; ++i) pool.give(pool.take(kMiB));
+  CHECK(bytes == 2 * kMiB);
 }
 
 }  // namespace

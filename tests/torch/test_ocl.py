@@ -259,6 +259,29 @@ def test_the_module_says_what_there_is():
         assert torch.empty(1, device="ocl").device.index == 0
 
 
+def test_streams_are_queues_of_the_device():
+    own, other = torch.ocl.default_stream(), torch.Stream(device=OCL)
+    assert torch.ocl.current_stream() == own != other
+    x = numbers(256, 256)
+    there = x.to(OCL)
+    start = own.record_event(torch.Event(device=OCL, enable_timing=True))
+    with torch.ocl.stream(other):
+        assert torch.ocl.current_stream() == other
+        product = there @ there
+        weight = there.clone().requires_grad_()
+        (weight * weight).sum().backward()
+        end = other.record_event(torch.Event(device=OCL, enable_timing=True))
+    assert torch.ocl.current_stream() == own
+    torch.testing.assert_close((product + there).cpu(), x @ x + x)  # memory that is shared orders them
+    torch.testing.assert_close(weight.grad.cpu(), 2 * x)
+    own.wait_event(end)
+    end.synchronize()
+    assert end.query() and start.elapsed_time(end) > 0
+    other.synchronize()
+    assert other.query()
+    assert {torch.Stream(device=OCL).stream_id for _ in range(20)} == set(range(1, 9))
+
+
 # ---- fallbacks and errors ----
 
 

@@ -56,6 +56,12 @@ OCL_API int ocl_set_device(int index) {
 OCL_API int ocl_synchronize(int index) {
   return guarded([&] { check(pl_synchronize(context(), device_name(c10::DeviceIndex(index)))); });
 }
+OCL_API int ocl_current_stream(int index, int64_t* id) {
+  return guarded([&] { *id = current_stream_of(c10::DeviceIndex(index)); });
+}
+OCL_API int ocl_set_stream(int index, int64_t id) {
+  return guarded([&] { set_current_stream(c10::DeviceIndex(index), id); });
+}
 
 // ---- memory ----
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
 #include "exports.h"
 #include "shim.h"
@@ -53,10 +52,64 @@ c10::DeviceIndex checked(c10::DeviceIndex index) {
 // threads of its own, in programs that never use it.
 constexpr c10::DeviceIndex kMostUnseen = 8;
 
-// Work on a device is in order, and there is one stream: an event is the time at which the work before it was done.
-struct Event {
-  std::chrono::steady_clock::time_point at;
+// The library's streams by PyTorch's numbers of them: 0 is the device's own.
+class Streams {
+ public:
+  pl_stream at(c10::DeviceIndex device, c10::StreamId id) {
+    std::lock_guard<std::mutex> guard(lock_);
+    std::vector<pl_stream>& made = of(device);
+    TORCH_CHECK(id >= 0 && size_t(id) < made.size(), "ocl: there is no stream ", id, " of device ", int(device));
+    return made[size_t(id)];
+  }
+  c10::StreamId next(c10::DeviceIndex device) {
+    std::lock_guard<std::mutex> guard(lock_);
+    std::vector<pl_stream>& made = of(device);
+    if (made.size() <= kMost) {
+      pl_stream stream = nullptr;
+      check(pl_stream_create(context(), device_name(device), &stream));
+      made.push_back(stream);
+      return c10::StreamId(made.size() - 1);
+    }
+    return c10::StreamId(1 + turn_++ % kMost);
+  }
+
+ private:
+  // PyTorch never gives a stream back: after so many they are given out again, in turn.
+  static constexpr size_t kMost = 8;
+
+  std::vector<pl_stream>& of(c10::DeviceIndex device) {
+    if (made_.size() <= size_t(device)) made_.resize(size_t(device) + 1);
+    std::vector<pl_stream>& made = made_[size_t(device)];
+    if (made.empty()) {
+      pl_stream own = nullptr;
+      check(pl_stream_own(context(), device_name(device), &own));
+      made.push_back(own);
+    }
+    return made;
+  }
+
+  std::mutex lock_;
+  std::vector<std::vector<pl_stream>> made_;  // by device
+  size_t turn_ = 0;
 };
+
+Streams& streams() {
+  static auto* self = new Streams;
+  return *self;
+}
+
+thread_local std::vector<c10::StreamId> current_streams;  // by device; beyond its end: 0
+
+c10::StreamId current_stream(c10::DeviceIndex device) {
+  return size_t(device) < current_streams.size() ? current_streams[size_t(device)] : 0;
+}
+
+void set_stream(c10::DeviceIndex device, c10::StreamId id) {
+  if (current_stream(device) == id) return;
+  check(pl_stream_make_current(streams().at(device, id)));
+  if (current_streams.size() <= size_t(device)) current_streams.resize(size_t(device) + 1, 0);
+  current_streams[size_t(device)] = id;
+}
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kDevice; }
@@ -81,36 +134,62 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   c10::DeviceCapability getDeviceCapability(c10::Device) const override { return {}; }
 
-  static c10::Stream stream_of(c10::Device device) {
-    return c10::Stream(c10::Stream::DEFAULT, {kDevice, device.index() < 0 ? current : device.index()});
+  static c10::DeviceIndex index_of(c10::Device device) { return device.index() < 0 ? current : device.index(); }
+  static c10::Stream stream_of(c10::Device device, c10::StreamId id) {
+    return c10::Stream(c10::Stream::UNSAFE, {kDevice, index_of(device)}, id);
   }
-  c10::Stream getStream(c10::Device device) const override { return stream_of(device); }
-  c10::Stream getDefaultStream(c10::Device device) const override { return stream_of(device); }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return stream_of(device); }
-  c10::Stream getNewStream(c10::Device device, int) const override { return stream_of(device); }
-  c10::Stream exchangeStream(c10::Stream stream) const override { return stream_of(stream.device()); }
+  static pl_stream handle_of(const c10::Stream& stream) { return streams().at(index_of(stream.device()), stream.id()); }
+  c10::Stream getStream(c10::Device device) const override {
+    return stream_of(device, current_stream(index_of(device)));
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override { return stream_of(device, 0); }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override { return getNewStream(device, 0); }
+  c10::Stream getNewStream(c10::Device device, int) const override {
+    return stream_of(device, streams().next(checked(index_of(device))));
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    const c10::DeviceIndex index = index_of(stream.device());
+    const c10::Stream before = stream_of(stream.device(), current_stream(index));
+    set_stream(index, stream.id());
+    return before;
+  }
   bool queryStream(const c10::Stream& stream) const override {
-    synchronizeDevice(stream.device_index());
-    return true;
+    void* event = nullptr;
+    record(&event, stream, stream.device_index(), c10::EventFlag::PYTORCH_DEFAULT);
+    const bool done = queryEvent(event);
+    destroyEvent(event, stream.device_index());
+    return done;
   }
-  void synchronizeStream(const c10::Stream& stream) const override { synchronizeDevice(stream.device_index()); }
+  void synchronizeStream(const c10::Stream& stream) const override { check(pl_stream_synchronize(handle_of(stream))); }
   void synchronizeDevice(c10::DeviceIndex index) const override {
     check(pl_synchronize(context(), device_name(index < 0 ? current : index)));
   }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const override {
-    synchronizeDevice(stream.device_index());
-    if (!*event) *event = new Event;
-    static_cast<Event*>(*event)->at = std::chrono::steady_clock::now();
+    pl_event made = nullptr;
+    check(pl_event_record(handle_of(stream), &made));
+    if (*event) pl_event_release(static_cast<pl_event>(*event));
+    *event = made;
   }
-  void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override { return true; }
-  void synchronizeEvent(void*) const override {}
-  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
+  void block(void* event, const c10::Stream& stream) const override {
+    if (event) check(pl_stream_wait(handle_of(stream), static_cast<pl_event>(event)));
+  }
+  bool queryEvent(void* event) const override {
+    int32_t done = 1;
+    if (event) check(pl_event_done(static_cast<pl_event>(event), &done));
+    return done != 0;
+  }
+  void synchronizeEvent(void* event) const override {
+    if (event) check(pl_event_synchronize(static_cast<pl_event>(event)));
+  }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
+    if (event && !is_forked()) pl_event_release(static_cast<pl_event>(event));
+  }
   double elapsedTime(void* first, void* second, c10::DeviceIndex) const override {
     TORCH_CHECK(first && second, "ocl: elapsed_time: an event was not recorded");
-    return std::chrono::duration<double, std::milli>(static_cast<Event*>(second)->at - static_cast<Event*>(first)->at)
-        .count();
+    double milliseconds = 0;
+    check(pl_event_elapsed(static_cast<pl_event>(first), static_cast<pl_event>(second), &milliseconds));
+    return milliseconds;
   }
 };
 C10_REGISTER_GUARD_IMPL(PrivateUse1, Guard);
@@ -195,6 +274,10 @@ const char* device_name(c10::DeviceIndex index) { return runtime().names[size_t(
 c10::DeviceIndex current_device() { return current; }
 
 void set_current_device(c10::DeviceIndex index) { current = checked(index); }
+
+int64_t current_stream_of(c10::DeviceIndex index) { return current_stream(checked(index)); }
+
+void set_current_stream(c10::DeviceIndex index, int64_t id) { set_stream(checked(index), id); }
 
 at::Generator default_generator(c10::DeviceIndex index) {
   return at::detail::getPrivateUse1Hooks().getDefaultGenerator(index);

@@ -33,6 +33,9 @@ int device_count() noexcept;
 const char* device_name(c10::DeviceIndex index);  // "opencl:0"; throws for an index that there is not
 c10::DeviceIndex current_device();
 void set_current_device(c10::DeviceIndex index);  // throws for an index that there is not
+// The calling thread's stream on a device, by PyTorch's number of it.
+int64_t current_stream_of(c10::DeviceIndex index);
+void set_current_stream(c10::DeviceIndex index, int64_t id);
 bool is_forked() noexcept;
 // Throws PyTorch's error for a status that is not PL_OK, with the library's message.
 void check(pl_status status);

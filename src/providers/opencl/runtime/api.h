@@ -45,6 +45,7 @@
   F(clRetainEvent)               \
   F(clReleaseEvent)              \
   F(clWaitForEvents)             \
+  F(clGetEventInfo)              \
   F(clGetEventProfilingInfo)     \
   F(clEnqueueReadBuffer)         \
   F(clEnqueueWriteBuffer)        \

@@ -72,6 +72,7 @@ void Launch::run(const KernelArguments& arguments) {
           ": its sizes are not set");
   if (std::find(global_.begin(), global_.end(), size_t(0)) != global_.end()) return;
   std::lock_guard<std::mutex> guard(lock_);
+  uses_.clear();
   for (const BufferSlot& slot : slots_) {
     Buffer* buffer = slot.kind == Slot::input       ? arguments.inputs[slot.index]
                      : slot.kind == Slot::output    ? arguments.outputs[slot.index]
@@ -79,8 +80,11 @@ void Launch::run(const KernelArguments& arguments) {
                                                     : slot.buffer.get();
     require(buffer != nullptr, Code::internal, entry_, ": argument ", slot.position, " has no buffer");
     device_.set_buffer_argument(kernel_.get(), slot.position, *buffer);
+    if (buffer->handle())
+      uses_.push_back({&buffer->block(), slot.kind == Slot::output || slot.kind == Slot::workspace});
   }
-  device_.enqueue(kernel_.get(), cl_uint(global_.size()), rounded_.data(), local_.empty() ? nullptr : local_.data());
+  device_.enqueue(kernel_.get(), cl_uint(global_.size()), rounded_.data(), local_.empty() ? nullptr : local_.data(),
+                  uses_.data(), uses_.size());
 }
 
 KernelList::KernelList(OpenclDevice& device)
@@ -99,7 +103,7 @@ void KernelList::run(const KernelArguments& arguments) {
   if (!any || &any->device() == device_.get()) return launch_all();
   const auto finish = [&] {
     launch_all();
-    device_->synchronize();
+    device_->finish();
   };
   device_->capabilities().waiting_works ? with_pool_aside(finish) : finish();
 }

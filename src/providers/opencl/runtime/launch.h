@@ -17,6 +17,7 @@
 
 #include "providers/opencl/program/kernel_source.h"
 #include "providers/opencl/runtime/opencl_device.h"
+#include "providers/opencl/runtime/queues.h"
 #include "providers/provider.h"
 
 namespace pl::opencl {
@@ -31,7 +32,7 @@ class Launch {
   Launch& input(int index, const char* tensor = nullptr);
   Launch& output(int index, const char* tensor = nullptr);
   Launch& workspace(const char* tensor = nullptr);
-  Launch& buffer(BufferRef buffer, const char* tensor = nullptr);  // one the kernel owns (tables, packed weights)
+  Launch& buffer(BufferRef buffer, const char* tensor = nullptr);  // one the kernel owns, and reads
   Launch& local_memory(size_t bytes);
   template <class T>
   Launch& scalar(const T& value) {  // cl_int, cl_float...: the size must be the parameter's
@@ -69,6 +70,7 @@ class Launch {
   KernelHandle kernel_;
   std::mutex lock_;  // cl_kernel arguments are state
   std::vector<BufferSlot> slots_;
+  std::vector<Use> uses_;  // of a run
   cl_uint next_argument_ = 0;
   std::vector<size_t> global_, local_, rounded_;
 };

@@ -56,6 +56,6 @@ using Queue = Handle<cl_command_queue, &Api::clRetainCommandQueue, &Api::clRelea
 using Mem = Handle<cl_mem, &Api::clRetainMemObject, &Api::clReleaseMemObject>;
 using Program = Handle<cl_program, &Api::clRetainProgram, &Api::clReleaseProgram>;
 using KernelHandle = Handle<cl_kernel, &Api::clRetainKernel, &Api::clReleaseKernel>;
-using Event = Handle<cl_event, &Api::clRetainEvent, &Api::clReleaseEvent>;
+using EventHandle = Handle<cl_event, &Api::clRetainEvent, &Api::clReleaseEvent>;
 
 }  // namespace pl::opencl

@@ -10,6 +10,7 @@
 #include "core/threads.h"
 #include "providers/opencl/program/compiler_processes.h"
 #include "providers/opencl/program/sources.h"
+#include "providers/opencl/runtime/queues.h"
 #include "providers/opencl/tuning/plausible.h"
 
 namespace pl::opencl {
@@ -31,7 +32,8 @@ struct OpenclDevice::Session {
   std::atomic<bool> declares_builtins;
   std::once_flag opened;
   Context context;
-  Queue queue;
+  Queue lent;  // until it is opened
+  Queues queues;
   CompilerProcesses compilers;
   std::unique_ptr<ProgramCache> programs;
 
@@ -44,6 +46,7 @@ struct OpenclDevice::Session {
         binaries(capabilities.platform != "Portable Computing Language"),
         eager_pages(!capabilities.unified_memory),
         declares_builtins(capabilities.platform == "Portable Computing Language"),
+        queues(cl),
         compilers(
             {cl.library, platform.name, platform.version, number_of(platform, id)},
             capabilities.nvidia ? CompilerProcesses::useful(available_processors(), capabilities.global_memory) : 0) {}
@@ -75,10 +78,13 @@ struct OpenclDevice::Session {
         context = Context(&cl, cl.clCreateContext(nullptr, 1, &id, nullptr, nullptr, &code));
         check_cl(code, "creating an OpenCL context");
       }
-      if (!queue) {
-        queue = Queue(&cl, cl.clCreateCommandQueue(context.get(), id, CL_QUEUE_PROFILING_ENABLE, &code));
-        check_cl(code, "creating an OpenCL command queue");
-      }
+      const auto make = [this] {
+        cl_int result = CL_SUCCESS;
+        Queue made(&cl, cl.clCreateCommandQueue(context.get(), id, CL_QUEUE_PROFILING_ENABLE, &result));
+        check_cl(result, "creating an OpenCL command queue");
+        return made;
+      };
+      queues.open(lent ? std::move(lent) : make(), make);
       programs = std::make_unique<ProgramCache>(&cl, context.get(), id, fingerprint, binaries, compilers);
     });
   }
@@ -87,15 +93,23 @@ struct OpenclDevice::Session {
     open();
     cl_int code = CL_SUCCESS;
     Mem memory(&cl, cl.clCreateBuffer(context.get(), CL_MEM_READ_WRITE, bytes, nullptr, &code));
-    if (code == CL_SUCCESS && eager_pages) {
-      cl_mem id_of = memory.get();
-      code = cl.clEnqueueMigrateMemObjects(queue.get(), 1, &id_of, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, nullptr,
-                                           nullptr);
-      if (code == CL_OUT_OF_RESOURCES) code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
-    }
     if (is_allocation_failure(code)) return nullptr;
     check_cl(code, "allocating OpenCL memory");
     auto block = std::make_unique<Block>();
+    if (eager_pages) {
+      cl_mem id_of = memory.get();
+      const Use touched{block.get(), true};
+      try {
+        queues.command(current_number(queues), &touched, 1, nullptr, "allocating OpenCL memory",
+                       [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+                         return code = cl.clEnqueueMigrateMemObjects(
+                                    queue, 1, &id_of, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, waits, list, event);
+                       });
+      } catch (const Error&) {
+        if (code != CL_OUT_OF_RESOURCES && !is_allocation_failure(code)) throw;
+        return nullptr;
+      }
+    }
     block->handle = memory.release();
     block->bytes = bytes;
     return block;
@@ -120,7 +134,7 @@ class OpenclDevice::EventTiming : public Timing {
   }
   double milliseconds() override {
     cl_ulong total = 0;  // nanoseconds
-    for (Event& event : events_) {
+    for (EventHandle& event : events_) {
       cl_event id = event.get();
       check_cl(session_->cl.clWaitForEvents(1, &id), "waiting for a timed OpenCL command");
       cl_ulong begin = 0, end = 0;
@@ -142,51 +156,67 @@ class OpenclDevice::EventTiming : public Timing {
       if (timing->session_.get() == &session) return true;
     return false;
   }
-  // Gives one reference of `event` to each timing of this session.
-  static void record(const Session& session, cl_event event) {
+  static void record(const Session& session, const EventHandle& event) {
     for (EventTiming* timing = innermost(); timing; timing = timing->outer_)
-      if (timing->session_.get() == &session) timing->events_.push_back(Event::retain(&session.cl, event));
-    session.cl.clReleaseEvent(event);
+      if (timing->session_.get() == &session) timing->events_.push_back(EventHandle::retain(&session.cl, event.get()));
   }
 
  private:
   std::shared_ptr<Session> session_;
   EventTiming* outer_;
-  std::vector<Event> events_;
+  std::vector<EventHandle> events_;
 };
 
 // For queues of host frameworks that were made without profiling.
 class OpenclDevice::WallTiming : public Timing {
  public:
-  explicit WallTiming(std::shared_ptr<Session> session) : session_(std::move(session)) {
-    session_->cl.clFinish(session_->queue.get());
+  explicit WallTiming(std::shared_ptr<Session> session)
+      : session_(std::move(session)), queue_(current_number(session_->queues)) {
+    session_->queues.finish(queue_);
     start_ = std::chrono::steady_clock::now();
   }
   void stop() override {
-    session_->cl.clFinish(session_->queue.get());
+    session_->queues.finish(queue_);
     end_ = std::chrono::steady_clock::now();
   }
   double milliseconds() override { return std::chrono::duration<double, std::milli>(end_ - start_).count(); }
 
  private:
   std::shared_ptr<Session> session_;
+  size_t queue_;
   std::chrono::steady_clock::time_point start_, end_;
 };
 
-// Asks for a command's event only while a timing runs:  Recorder r(session); enqueue(..., r.slot()); r.keep();
-class OpenclDevice::Recorder {
- public:
-  explicit Recorder(const Session& session) : session_(session), wanted_(EventTiming::any_of(session)) {}
-  cl_event* slot() { return wanted_ ? &event_ : nullptr; }
-  void keep() {
-    if (wanted_ && event_) EventTiming::record(session_, event_);
-  }
+// Queues a command on the calling thread's stream; its event is kept only while a timing runs.
+template <class Start>
+void OpenclDevice::command(const Use* uses, size_t count, const char* what, Start&& start) {
+  Session& s = session();
+  const bool timed = EventTiming::any_of(s);
+  EventHandle event;
+  s.queues.command(current_number(s.queues), uses, count, timed ? &event : nullptr, what, start);
+  if (timed) EventTiming::record(s, event);
+}
 
- private:
-  const Session& session_;
-  bool wanted_;
-  cl_event event_ = nullptr;
-};
+// The same for one that the host waits for.
+template <class Start>
+void OpenclDevice::command_now(const Use& use, const char* what, Start&& start) {
+  Session& s = session();
+  const bool timed = EventTiming::any_of(s);
+  EventHandle event;
+  if (s.queues.several()) {  // waiting is no part of what queueing commands locks
+    s.queues.command(current_number(s.queues), &use, 1, &event, what,
+                     [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* made) {
+                       return start(queue, CL_FALSE, waits, list, made);
+                     });
+    cl_event id = event.get();
+    check_cl(cl_.clWaitForEvents(1, &id), what);
+  } else {
+    cl_event made = nullptr;
+    check_cl(start(s.queues.first(), CL_TRUE, 0, nullptr, timed ? &made : nullptr), what);
+    if (timed) event = EventHandle(&cl_, made);
+  }
+  if (timed) EventTiming::record(s, event);
+}
 
 // ---- construction ---------------------------------------------------------------------------------------
 
@@ -199,6 +229,9 @@ OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device
              RawMemory{[session](size_t bytes) { return session->allocate(bytes); },
                        [session](std::unique_ptr<Block> block) {
                          session->cl.clReleaseMemObject(static_cast<cl_mem>(block->handle));
+                       },
+                       [session](const Block& block) {
+                         return session->queues.ready(current_number(session->queues), block);
                        }}),
       cl_(*platform.cl),
       platform_(platform),
@@ -246,7 +279,7 @@ std::shared_ptr<OpenclDevice> OpenclDevice::share(std::string name, cl_context c
     require(owner == context, Code::invalid_argument, name, ": the command queue belongs to another cl_context");
     auto session = std::make_shared<Session>(candidate, id, read_capabilities(candidate, id));
     session->context = Context::retain(&cl, context);
-    session->queue = Queue::retain(&cl, queue);
+    session->lent = Queue::retain(&cl, queue);
     session->profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
     return std::shared_ptr<OpenclDevice>(new OpenclDevice(std::move(name), candidate, id, std::move(session)));
   }
@@ -260,7 +293,22 @@ OpenclDevice::Session& OpenclDevice::session() {
 }
 
 cl_context OpenclDevice::context() { return session().context.get(); }
-cl_command_queue OpenclDevice::queue() { return session().queue.get(); }
+cl_command_queue OpenclDevice::queue() { return session().queues.first(); }
+
+StreamRef OpenclDevice::make_stream() {
+  Queues& queues = session().queues;
+  return std::make_shared<QueueStream>(std::shared_ptr<Queues>(session_, &queues), queues.lease());
+}
+
+StreamRef OpenclDevice::stream() {
+  Queues& queues = session().queues;
+  for (const StreamRef& current : current_streams())
+    if (current->owner() == &queues) return current;
+  return std::make_shared<QueueStream>(std::shared_ptr<Queues>(session_, &queues), 0);
+}
+
+size_t OpenclDevice::queue_number() { return current_number(session_->queues); }
+
 BufferRef OpenclDevice::zeros(size_t bytes) {
   constexpr size_t kLeast = 4096;
   std::lock_guard<std::mutex> guard(zeros_lock_);
@@ -322,6 +370,7 @@ BufferRef OpenclDevice::borrow_handle(void* handle) {
   auto block = std::make_unique<Block>();
   block->handle = memory;
   block->bytes = bytes;
+  block->last_uses = s.queues.uses_of_borrowed(memory);
   const Api* cl = &cl_;
   return std::make_shared<Buffer>(shared_from_this(), std::move(block),
                                   [cl, memory] { cl->clReleaseMemObject(memory); });
@@ -329,56 +378,55 @@ BufferRef OpenclDevice::borrow_handle(void* handle) {
 
 void OpenclDevice::read(Buffer& source, size_t offset, void* destination, size_t bytes) {
   if (bytes == 0) return;
-  Session& s = session();
-  Recorder recorder(s);
-  check_cl(cl_.clEnqueueReadBuffer(s.queue.get(), own(source, "read"), CL_TRUE, offset, bytes, destination, 0, nullptr,
-                                   recorder.slot()),
-           "reading from an OpenCL buffer");
-  recorder.keep();
+  const cl_mem memory = own(source, "read");
+  command_now({&source.block(), false}, "reading from an OpenCL buffer",
+              [&](cl_command_queue queue, cl_bool wait, cl_uint waits, const cl_event* list, cl_event* event) {
+                return cl_.clEnqueueReadBuffer(queue, memory, wait, offset, bytes, destination, waits, list, event);
+              });
 }
 
 void OpenclDevice::write(Buffer& destination, size_t offset, const void* source, size_t bytes) {
   if (bytes == 0) return;
-  Session& s = session();
-  Recorder recorder(s);
   // The pattern of a fill is copied when it is queued: nobody waits for the queue because of a number or two.
-  if (bytes <= 128 && (bytes & (bytes - 1)) == 0 && offset % bytes == 0) {
-    check_cl(cl_.clEnqueueFillBuffer(s.queue.get(), own(destination, "write"), source, bytes, offset, bytes, 0, nullptr,
-                                     recorder.slot()),
-             "writing to an OpenCL buffer");
-    return recorder.keep();
-  }
-  check_cl(cl_.clEnqueueWriteBuffer(s.queue.get(), own(destination, "write"), CL_TRUE, offset, bytes, source, 0,
-                                    nullptr, recorder.slot()),
-           "writing to an OpenCL buffer");
-  recorder.keep();
+  if (bytes <= 128 && (bytes & (bytes - 1)) == 0 && offset % bytes == 0)
+    return fill(destination, offset, bytes, source, bytes, "writing to an OpenCL buffer");
+  const cl_mem memory = own(destination, "write");
+  command_now({&destination.block(), true}, "writing to an OpenCL buffer",
+              [&](cl_command_queue queue, cl_bool wait, cl_uint waits, const cl_event* list, cl_event* event) {
+                return cl_.clEnqueueWriteBuffer(queue, memory, wait, offset, bytes, source, waits, list, event);
+              });
 }
 
 void OpenclDevice::fill_zero(Buffer& destination, size_t offset, size_t bytes) {
   if (bytes == 0) return;
-  Session& s = session();
-  Recorder recorder(s);
   const cl_uchar zero = 0;
-  check_cl(cl_.clEnqueueFillBuffer(s.queue.get(), own(destination, "fill"), &zero, 1, offset, bytes, 0, nullptr,
-                                   recorder.slot()),
-           "filling an OpenCL buffer");
-  recorder.keep();
+  fill(destination, offset, bytes, &zero, 1, "filling an OpenCL buffer");
 }
 
-void OpenclDevice::copy_from(cl_mem memory, size_t source_offset, Buffer& destination, size_t destination_offset,
-                             size_t bytes) {
+void OpenclDevice::fill(Buffer& destination, size_t offset, size_t bytes, const void* pattern, size_t pattern_bytes,
+                        const char* what) {
+  const cl_mem memory = own(destination, what);
+  const Use use{&destination.block(), true};
+  command(&use, 1, what, [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+    return cl_.clEnqueueFillBuffer(queue, memory, pattern, pattern_bytes, offset, bytes, waits, list, event);
+  });
+}
+
+void OpenclDevice::copy_from(cl_mem memory, Block* source, size_t source_offset, Buffer& destination,
+                             size_t destination_offset, size_t bytes) {
   if (bytes == 0) return;
-  Session& s = session();
-  Recorder recorder(s);
-  check_cl(cl_.clEnqueueCopyBuffer(s.queue.get(), memory, own(destination, "copy"), source_offset, destination_offset,
-                                   bytes, 0, nullptr, recorder.slot()),
-           "copying between OpenCL buffers");
-  recorder.keep();
+  const cl_mem target = own(destination, "copy");
+  const Use uses[] = {{&destination.block(), true}, {source, false}};
+  command(uses, source ? 2 : 1, "copying between OpenCL buffers",
+          [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+            return cl_.clEnqueueCopyBuffer(queue, memory, target, source_offset, destination_offset, bytes, waits, list,
+                                           event);
+          });
 }
 
 void OpenclDevice::copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
                         size_t bytes) {
-  copy_from(own(source, "copy"), source_offset, destination, destination_offset, bytes);
+  copy_from(own(source, "copy"), &source.block(), source_offset, destination, destination_offset, bytes);
 }
 
 bool OpenclDevice::take(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
@@ -386,8 +434,8 @@ bool OpenclDevice::take(Buffer& source, size_t source_offset, Buffer& destinatio
   OpenclDevice* const from = as_opencl(source.device());
   if (!from || from->context() != context()) return false;
   from->synchronize();
-  copy_from(from->own(source, "copy"), source_offset, destination, destination_offset, bytes);
-  synchronize();  // what that device does next may write where this one reads
+  copy_from(from->own(source, "copy"), nullptr, source_offset, destination, destination_offset, bytes);
+  finish();  // what that device does next may write where this one reads
   return true;
 }
 
@@ -406,13 +454,15 @@ class OpenclDevice::PlaceKernels {
       device_.set_buffer_argument(gather_.get(), 1, destination);
       const cl_ulong to = at / unit + first;
       argument(gather_, 5, &to, sizeof to);
-      start(gather_, 2, offsets, first, unit);
+      const Use uses[] = {{&destination.block(), true}, {&source.block(), false}};
+      start(gather_, 2, offsets, first, unit, uses, 2);
     }
   }
   void set(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) {
     for (size_t first = 0; first < offsets.size(); first += kPlaces) {
       device_.set_buffer_argument(set_.get(), 0, destination);
-      start(set_, 1, offsets, first, unit);
+      const Use use{&destination.block(), true};
+      start(set_, 1, offsets, first, unit, &use, 1);
     }
   }
 
@@ -432,7 +482,8 @@ class OpenclDevice::PlaceKernels {
              "setting an argument of common/gather_places.cl");
   }
   // The arguments from `position` on, and the launch, for up to kPlaces of the offsets.
-  void start(KernelHandle& kernel, cl_uint position, const std::vector<size_t>& offsets, size_t first, size_t unit) {
+  void start(KernelHandle& kernel, cl_uint position, const std::vector<size_t>& offsets, size_t first, size_t unit,
+             const Use* uses, size_t used) {
     Places places = {};
     const size_t count = std::min(offsets.size() - first, kPlaces);
     for (size_t i = 0; i < count; ++i) places.at[i] = offsets[first + i] / unit;
@@ -441,7 +492,7 @@ class OpenclDevice::PlaceKernels {
     argument(kernel, position + 1, &number, sizeof number);
     argument(kernel, position + 2, &size, sizeof size);
     const size_t global = kPlaces;
-    device_.enqueue(kernel.get(), 1, &global, nullptr);
+    device_.enqueue(kernel.get(), 1, &global, nullptr, uses, used);
   }
 
   OpenclDevice& device_;
@@ -471,8 +522,11 @@ void OpenclDevice::prepare_places() {
   place_kernels();
 }
 
-void OpenclDevice::synchronize() {
-  check_cl(cl_.clFinish(session().queue.get()), name() + ": waiting for the OpenCL queue");
+void OpenclDevice::synchronize() { session().queues.finish_all(); }
+
+void OpenclDevice::finish() {
+  Queues& queues = session().queues;
+  queues.finish(current_number(queues));
 }
 
 std::unique_ptr<Timing> OpenclDevice::start_timing() {
@@ -502,13 +556,13 @@ bool OpenclDevice::shares_host_memory() {
     if (code != CL_SUCCESS) return;
     const unsigned char pattern = 0x5a;
     unsigned char back = 0;
-    if (cl_.clEnqueueFillBuffer(s.queue.get(), mem.get(), &pattern, 1, 0, kHostAlignment, 0, nullptr, nullptr) !=
+    if (cl_.clEnqueueFillBuffer(s.queues.first(), mem.get(), &pattern, 1, 0, kHostAlignment, 0, nullptr, nullptr) !=
             CL_SUCCESS ||
-        cl_.clFinish(s.queue.get()) != CL_SUCCESS)
+        cl_.clFinish(s.queues.first()) != CL_SUCCESS)
       return;
     if (host[17] != pattern) return;
     host[17] = 0x33;
-    if (cl_.clEnqueueReadBuffer(s.queue.get(), mem.get(), CL_TRUE, 17, 1, &back, 0, nullptr, nullptr) != CL_SUCCESS)
+    if (cl_.clEnqueueReadBuffer(s.queues.first(), mem.get(), CL_TRUE, 17, 1, &back, 0, nullptr, nullptr) != CL_SUCCESS)
       return;
     shares_host_memory_ = back == 0x33;
   });
@@ -550,13 +604,12 @@ void OpenclDevice::set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& 
   check_cl(cl_.clSetKernelArg(kernel, index, sizeof id, &id), "setting a kernel's buffer argument");
 }
 
-void OpenclDevice::enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local) {
-  Session& s = session();
-  Recorder recorder(s);
-  check_cl(cl_.clEnqueueNDRangeKernel(s.queue.get(), kernel, dimensions, nullptr, global, local, 0, nullptr,
-                                      recorder.slot()),
-           "starting an OpenCL kernel");
-  recorder.keep();
+void OpenclDevice::enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local,
+                           const Use* uses, size_t used) {
+  command(uses, used, "starting an OpenCL kernel",
+          [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+            return cl_.clEnqueueNDRangeKernel(queue, kernel, dimensions, nullptr, global, local, waits, list, event);
+          });
 }
 
 OpenclDevice* as_opencl(Device& device) { return dynamic_cast<OpenclDevice*>(&device); }

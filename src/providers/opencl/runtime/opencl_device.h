@@ -1,6 +1,7 @@
-// An OpenCL device as a pl::Device: one context and one in-order queue with profiling.
+// An OpenCL device as a pl::Device: one context and in-order queues with profiling (queues.h), one as long as nobody
+// asks for streams.
 //
-// The context, the queue and the program cache are made when they are first needed, so that listing devices
+// The context, the queues and the program cache are made when they are first needed, so that listing devices
 // costs no driver initialisation; there is one of each for a device in the process.  All members may be called from any
 // thread.
 #pragma once
@@ -19,6 +20,8 @@
 #include "providers/opencl/runtime/objects.h"
 
 namespace pl::opencl {
+
+struct Use;  // queues.h
 
 class OpenclDevice : public Device {
  public:
@@ -40,6 +43,10 @@ class OpenclDevice : public Device {
   void set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) override;
   void prepare_places() override;
   void synchronize() override;
+  void finish() override;
+  StreamRef make_stream() override;
+  StreamRef stream() override;
+  size_t queue_number() override;
   std::unique_ptr<Timing> start_timing() override;
   void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
             size_t bytes) override;
@@ -63,7 +70,7 @@ class OpenclDevice : public Device {
   const Api& cl() const { return cl_; }
   cl_device_id id() const { return id_; }
   cl_context context();
-  cl_command_queue queue();
+  cl_command_queue queue();  // its own; streams have others
   ProgramCache& programs();
   // The source's program, built with the prelude and the options that tests ask for.
   ProgramRef build(const KernelSource& source);
@@ -83,17 +90,25 @@ class OpenclDevice : public Device {
 
   // Sets a kernel argument to a buffer of this device or, where shares_host_memory(), of device `cpu`.
   void set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& buffer);
-  // Queues a kernel.  `local` null: the runtime chooses.
-  void enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local);
+  // Queues a kernel.  `local` null: the runtime chooses.  `uses`: the memory of its arguments.
+  void enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local, const Use* uses,
+               size_t used);
 
  private:
   static DeviceTraits traits_of(const Capabilities& capabilities);
   class PlaceKernels;  // of common/gather_places.cl
   PlaceKernels& place_kernels();
-  void copy_from(cl_mem memory, size_t source_offset, Buffer& destination, size_t destination_offset, size_t bytes);
+  // `source`: the block of `memory`; null: another device's, which has been waited for.
+  void copy_from(cl_mem memory, Block* source, size_t source_offset, Buffer& destination, size_t destination_offset,
+                 size_t bytes);
+  void fill(Buffer& destination, size_t offset, size_t bytes, const void* pattern, size_t pattern_bytes,
+            const char* what);
+  template <class Start>
+  void command(const Use* uses, size_t count, const char* what, Start&& start);
+  template <class Start>
+  void command_now(const Use& use, const char* what, Start&& start);
   class EventTiming;
   class WallTiming;
-  class Recorder;
   struct HostView;  // a cl_mem over host memory
   struct Session;   // context, queue, programs
 
