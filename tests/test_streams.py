@@ -42,14 +42,16 @@ def assert_close(found, expected):
 
 
 def busy_stream(device, rng):
-    """A stream with work of at least 0.2 s, and the result of that."""
-    stream, x = pl.Stream(device), tensor(matrix(rng), device)
-    queue_products(x, 4).numpy()  # choices, kernels
+    """A stream with work of at least 0.2 s, and the result of that. Products take long beside queueing them."""
+    stream = pl.Stream(device)
+    x = tensor(rng.standard_normal((1024, 1024)) / 32, device)
+    by = x * 0.5  # the values shrink
+    queue_products(x, 2, by).numpy()  # choices, kernels
     began = time.perf_counter()
-    queue_products(x, 50).numpy()
-    count = 50 * max(1, round(0.2 / (time.perf_counter() - began) + 1))
+    queue_products(x, 10, by).numpy()
+    count = 10 * max(1, round(0.2 / (time.perf_counter() - began) + 1))
     with stream:
-        result = queue_products(x, count)
+        result = queue_products(x, count, by)
     return stream, result
 
 
