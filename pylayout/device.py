@@ -157,5 +157,22 @@ def costs() -> dict[str, Any]:
 
 
 def clear_costs() -> None:
-    """Forget all measured costs, and choices of plans, in memory and on disk."""
+    """Forget all measured costs, imported tables and choices of plans, in memory and on disk."""
     check(lib.pl_costs_clear(handle()))
+
+
+def export_costs(device: Any = "cpu") -> str:
+    """What was measured on a device, as a table for other machines of its class."""
+    text = ffi.new("char **")
+    check(lib.pl_costs_export(handle(), _name(device), text))
+    try:
+        return str(ffi.string(text[0]).decode())
+    finally:
+        lib.pl_string_free(text[0])
+
+
+def import_costs(table: str) -> dict[str, Any]:
+    """Keep a table of `export_costs` in the cache; says what is in it, and which devices here are of its class."""
+    text = ffi.new("char **")
+    check(lib.pl_costs_import(handle(), table.encode(), text))
+    return dict(take_json(text))

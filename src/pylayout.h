@@ -461,8 +461,15 @@ PL_API pl_status pl_profile_stop(pl_context context, char** json);
  * is a device with its driver, a provider's version and a number of threads; stale records are of one that is not here.
  */
 PL_API pl_status pl_costs_describe(pl_context context, char** json);
-/* Forgets all measured costs, and choices of plans, in memory and on disk. */
+/* Forgets all measured costs, imported tables and choices of plans, in memory and on disk. */
 PL_API pl_status pl_costs_clear(pl_context context);
+/* What was measured on a device, as text for other machines of its class (kind of device, vector extensions or name,
+ * threads): for each op the ratio of each candidate to the fastest.  With pl_costs_import there, and as tables that come
+ * with the package, it prices what was not measured, once a few of its ops were measured and agree. */
+PL_API pl_status pl_costs_export(pl_context context, const char* device, char** text);
+/* Keeps such a table in the cache directory, in place of one for its class.  json: {"path", "class", "ops",
+ * "candidates", "damaged", "devices"}: lines that were skipped, and the devices here that are of the class. */
+PL_API pl_status pl_costs_import(pl_context context, const char* text, char** json);
 /* Measures a device's rates (bandwidth, arithmetic, launch overhead) anew. */
 PL_API pl_status pl_calibrate(pl_context context, const char* device, char** json);
 

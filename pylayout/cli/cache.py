@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..device import clear_costs, costs
+from ..device import clear_costs, costs, export_costs, import_costs
+from .errors import UsageError
 from .terminal import Table, bytes_text
 
 __all__ = ["add", "run"]
@@ -15,15 +16,23 @@ __all__ = ["add", "run"]
 def add(commands: Any) -> None:
     parser = commands.add_parser(
         "cache",
-        help="show or clear the measured costs and compiled kernels kept on disk",
+        help="show, clear, export or import the measured costs and compiled kernels kept on disk",
         description="Show where pylayout keeps measured costs, the choices of plans that rest on them, and compiled\n"
         "OpenCL kernels, and how much; "
-        "or clear them. Clearing is safe at any time: what is needed is measured and compiled again.",
+        "or clear them. Clearing is safe at any time: what is needed is measured and compiled again.\n"
+        "`export` writes what was measured on a device as a table, `import` keeps such a table of another machine:\n"
+        "where the device is of the same class it serves until something is measured, if a few of its ops agree.",
         epilog="The place is $PYLAYOUT_CACHE_DIR, else $XDG_CACHE_HOME/pylayout, else ~/.cache/pylayout.",
     )
     parser.add_argument(
-        "action", nargs="?", choices=("show", "clear"), default="show", help="show (default), or clear everything"
+        "action",
+        nargs="?",
+        choices=("show", "clear", "export", "import"),
+        default="show",
+        help="show (default); clear everything; export costs to a file; import them from one",
     )
+    parser.add_argument("file", nargs="?", help="of export and import")
+    parser.add_argument("--device", default="cpu", help="whose costs are exported (default: cpu)")
     parser.add_argument("--only", choices=("costs", "kernels"), help="costs with choices, or kernels, not both")
     parser.set_defaults(run=run)
 
@@ -70,7 +79,40 @@ def _print(state: dict[str, Any]) -> None:
         print("The place cannot be written: costs are kept in memory only.")
 
 
+def _export(options: argparse.Namespace) -> dict[str, Any]:
+    text = export_costs(options.device)
+    lines = text.splitlines()
+    ops = len({line.split("\t")[0] for line in lines[2:]})
+    if not ops:
+        raise UsageError(f"cache export: nothing was measured on {options.device} yet: `pylayout tune` measures")
+    Path(options.file).write_text(text, "utf-8")
+    print(f"{options.file}: {len(lines) - 2} candidates of {ops} ops, for machines of the class {lines[1][6:]}")
+    return {"file": options.file, "class": lines[1][6:], "ops": ops, "candidates": len(lines) - 2}
+
+
+def _import(options: argparse.Namespace) -> dict[str, Any]:
+    try:
+        text = Path(options.file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cache import: {options.file} cannot be read: {error}") from error
+    found = import_costs(text)
+    print(f"{found['path']}: {found['candidates']} candidates of {found['ops']} ops")
+    if found["damaged"]:
+        print(f"Lines that were skipped: {found['damaged']}.")
+    if found["devices"]:
+        print(f"For {', '.join(found['devices'])}, once a few of its ops were measured and agree.")
+    else:
+        print(f"No device here is of its class ({found['class']}): it changes nothing.")
+    return found
+
+
 def run(options: argparse.Namespace) -> dict[str, Any]:
+    if options.action in ("export", "import"):
+        if not options.file:
+            raise UsageError(f"cache {options.action}: the name of a file is missing")
+        return (_export if options.action == "export" else _import)(options)
+    if options.file:
+        raise UsageError(f"cache {options.action}: takes no file, given {options.file}")
     state = _describe()
     if options.action == "show":
         _print(state)

@@ -144,6 +144,24 @@ pl_status pl_costs_clear(pl_context context) {
   return guarded([&] { context_of(context, "pl_costs_clear")->costs_clear(); });
 }
 
+pl_status pl_costs_export(pl_context context, const char* device, char** text) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_costs_export");
+    require_pointer(device, "pl_costs_export", "device");
+    require_pointer(text, "pl_costs_export", "text");
+    give_text(self->costs_export(self->device(device)), text);
+  });
+}
+
+pl_status pl_costs_import(pl_context context, const char* text, char** json) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_costs_import");
+    require_pointer(text, "pl_costs_import", "text");
+    require_pointer(json, "pl_costs_import", "json");
+    give_text(self->costs_import(text), json);
+  });
+}
+
 pl_status pl_calibrate(pl_context context, const char* device, char** json) {
   return guarded([&] {
     const ContextRef self = context_of(context, "pl_calibrate");

@@ -53,7 +53,11 @@ void keep_winners(Entry& entry) {
 }  // namespace
 
 Catalog::Catalog(Context& context, CostDatabase& costs)
-    : context_(context), costs_(costs), limit_(context.options().choice_memory), trigger_(limit_) {}
+    : context_(context),
+      costs_(costs),
+      tables_(context.options().cache_dir.empty() ? "" : context.options().cache_dir + "/costs"),
+      limit_(context.options().choice_memory),
+      trigger_(limit_) {}
 
 std::string Catalog::environment(const Device& device, const std::string& provider, int threads) const {
   std::string text = device.fingerprint() + "|" + provider;

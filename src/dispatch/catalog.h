@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "core/tensor.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/cost_model.h"
+#include "dispatch/cost_tables.h"
 #include "dispatch/measure.h"
 #include "dispatch/options.h"
 #include "ops/op.h"
@@ -41,6 +43,7 @@ struct Way {
   Setting<double> ms{0};  // measured, else estimated
   Setting<bool> measured{false};
   Setting<bool> within{false};  // ms is not measured, but what it took within a program
+  Setting<bool> tabled{false};  // ms is neither, but follows from a table of machines like this one (cost_tables.h)
   Setting<bool> usable{true};   // false: preparing it failed, or it is wrong
   double wrong = 0;             // how far its result was from the others', of a way that is not used for that
   bool agrees = false;          // its result was held against the others' in this process, and is theirs
@@ -141,6 +144,13 @@ class Catalog {
   // Estimates the unmeasured ways of these entries anew, by how far the model was off at measured ones: of the same
   // implementation and type, else of the same op and type.  Never below the model.
   void correct_estimates(const std::vector<EntryRef>& entries);
+  // Finds out whether the table of the entries' device is to be believed, where it is not known: by measuring two ways
+  // of a few of the entries.  If so, it prices what was not measured, here and in entries made later.
+  void check_tables(const std::vector<EntryRef>& entries);
+  // Looks for tables again.
+  void forget_tables();
+  // What was measured here on a device, as a table for others of its class.
+  CostTable cost_table(const Device& device, int threads) const;
   // A way's kernel, prepared on first use.  Null if it cannot be (the way is not usable then) or may not be compiled.
   std::shared_ptr<Kernel> kernel(Entry& entry, Way& way);
   // The fastest usable way's time; nothing if there is none.
@@ -198,6 +208,13 @@ class Catalog {
   void price(Entry& entry);
   void refuse_wrong(Way& way, double error);
   std::vector<Witness> witnesses(Entry& entry);
+  struct Belief {
+    CostTableRef table;  // null: there is none
+    bool decided = false, believed = false;
+  };
+  Belief& belief_of(const Device& device, int threads);  // with tables_lock_
+  void apply_table(Entry& entry);
+  std::optional<bool> probe(const CostTable& table, const std::vector<EntryRef>& entries);
 
   Context& context_;
   CostDatabase& costs_;
@@ -207,6 +224,9 @@ class Catalog {
   std::mutex rates_lock_;
   std::unordered_map<std::string, Rates> rates_;
   std::mutex measuring_;  // one measurement at a time
+  std::mutex tables_lock_;
+  CostTables tables_;
+  std::map<std::pair<const Device*, int>, Belief> beliefs_;  // by device and threads
   std::atomic<uint64_t> epoch_{1};
   const size_t limit_;
   std::atomic<size_t> bytes_{0};  // of what entries_ holds

@@ -39,7 +39,7 @@ void Catalog::price(Entry& entry) {
     if (!error && way.wrong > 0) way.wrong = 0, way.usable = true;  // the database was cleared
     const auto known = costs_.find(way.environment, entry.text, way.key);
     way.measured = known.has_value();
-    way.within = false;
+    way.within = way.tabled = false;
     if (known) {
       way.ms = *known;
     } else if (const auto within = costs_.find(way.environment, entry.text, within_key(way))) {
@@ -66,6 +66,7 @@ std::vector<size_t> Catalog::to_measure(Entry& entry, Tuning tuning, bool withou
     guard.lock();
     for (Way& way : entry.ways)
       if (!way.measured && std::isinf(way.ms)) way.ms = estimate_ms(entry.op, way.candidate, known);
+    apply_table(entry);
   }
   std::vector<size_t> chosen;
   if (tuning == Tuning::off) return chosen;
@@ -160,7 +161,7 @@ void Catalog::correct_estimates(const std::vector<EntryRef>& entries) {
     const Rates known = rates(*entry->device);
     std::lock_guard<std::mutex> guard(entry->lock);
     for (Way& way : entry->ways) {
-      if (way.measured || way.within || !way.usable) continue;
+      if (way.measured || way.within || way.tabled || !way.usable) continue;
       auto error = errors.find(family_of(*entry, way));
       if (error == errors.end()) error = errors.find(op_of(*entry));
       const double factor = error == errors.end() ? 1 : std::max(1.0, error->second.factor());

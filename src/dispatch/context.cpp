@@ -10,6 +10,7 @@
 #include "dispatch/catalog.h"
 #include "dispatch/conversion.h"
 #include "dispatch/cost_database.h"
+#include "dispatch/cost_tables.h"
 #include "dispatch/dispatcher.h"
 #include "dispatch/runner.h"
 #include "dispatch/tuner.h"
@@ -237,6 +238,35 @@ std::string Context::costs_json() {
   return json.str();
 }
 
+std::string Context::costs_export(const Device& device) const {
+  return catalog_->cost_table(device, device.traits().threads ? int(options_.threads) : 1).text();
+}
+
+std::string Context::costs_import(const std::string& text) {
+  const auto table = CostTable::parse(text, "");
+  require(table.has_value(), Code::invalid_argument, "this is no table of costs: it does not begin with its two lines");
+  require(!table->ratios.empty(), Code::invalid_argument, "the table of costs has no line that can be used, and ",
+          table->damaged, " that cannot");
+  const std::string folder = tables_directory();
+  const std::string path = folder + "/" + hex(checksum(table->device_class)) + ".costs";
+  require(!folder.empty() && make_directories(folder) && write_file_atomically(path, text), Code::io,
+          "there is no cache directory that can be written");
+  catalog_->forget_tables();
+  size_t candidates = 0;
+  for (const auto& op : table->ratios) candidates += op.second.size();
+  Json json;
+  json.object().field("path", path).field("class", table->device_class).field("ops", table->ratios.size());
+  json.field("candidates", candidates).field("damaged", table->damaged).key("devices").list();
+  for (const auto& device : devices_)
+    if (cost_class(*device, int(options_.threads)) == table->device_class) json.value(device->name());
+  json.end().end();
+  return json.str();
+}
+
+std::string Context::tables_directory() const {
+  return options_.cache_dir.empty() ? std::string() : options_.cache_dir + "/costs";
+}
+
 std::string Context::choices_directory() const {
   return options_.cache_dir.empty() ? std::string() : options_.cache_dir + "/plans";
 }
@@ -244,6 +274,8 @@ std::string Context::choices_directory() const {
 void Context::costs_clear() {
   costs_->clear();
   remove_files(choices_directory());
+  remove_files(tables_directory());
+  catalog_->forget_tables();
   catalog_->forget_costs();
   dispatcher_->contest().forget();
   dispatcher_->forget_decisions();

@@ -257,6 +257,7 @@ void Plan::Compiler::correct_estimates(std::vector<NodeStates>& nodes) {
   for (const NodeStates& node : nodes)
     for (const State& state : node.states)
       if (state.entry) entries.insert(state.entry);
+  context_.catalog().check_tables({entries.begin(), entries.end()});
   context_.catalog().correct_estimates({entries.begin(), entries.end()});
   refresh_states(nodes);
 }

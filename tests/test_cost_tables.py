@@ -1,0 +1,205 @@
+"""Cost tables of other machines: used where they agree with this one, and otherwise as if they were not there."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pylayout as pl
+
+# Prints the choices of a plan of some convolutions, and the table of what was measured.
+PROGRAM = """
+import json, sys
+import numpy
+import pylayout as pl
+from pylayout.device import costs, export_costs, import_costs
+found = {}
+if sys.argv[1]:
+    found["imported"] = import_costs(open(sys.argv[1]).read())
+rng = numpy.random.default_rng(1)
+g = pl.Graph()
+y = g.input("x", (1, 32, 28, 28))
+for i, (c, k) in enumerate(((64, 3), (128, 1), (96, 3), (48, 1), (80, 5))):
+    weight = rng.standard_normal((c, y.shape[1], k, k)).astype("float32") / 30
+    y = g.conv2d(y, weight, padding=k // 2, name=f"conv{i}")
+g.output(y, "y")
+plan = pl.compile(g, device="cpu", tune=sys.argv[2])
+plan.freeze()
+found["choices"] = {c["node"]: c.get("implementation") for c in plan.summary()["choices"]}
+found["table"] = export_costs("cpu")
+print(json.dumps(found))
+"""
+
+
+def run(cache, table="", tune="auto"):
+    environment = {
+        **os.environ,
+        "PYLAYOUT_CACHE_DIR": str(cache),
+        "PYTHONPATH": str(Path(pl.__file__).parent.parent),
+        "PYLAYOUT_OPENCL": "none",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(table), tune], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def rows(table):
+    head, rest = table.splitlines()[:2], table.splitlines()[2:]
+    return head, [line.split("\t") for line in rest]
+
+
+def text(head, lines):
+    return "\n".join([*head, *("\t".join(line) for line in lines)]) + "\n"
+
+
+def believed(cache):
+    lines = [line.split("\t") for line in (Path(cache) / "costs-1.log").read_text().splitlines()]
+    return [float(line[4]) for line in lines if line[3] == "believed"]
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """What a machine like this one measured."""
+    return run(tmp_path_factory.mktemp("there"), tune="full")
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory):
+    """A cache in which nothing but the machine's rates are known, by which all tests estimate alike; what is chosen."""
+    cache = tmp_path_factory.mktemp("without")
+    run(cache)
+    assert believed(cache) == []
+    path = cache / "costs-1.log"
+    rates = [line for line in path.read_text().splitlines(keepends=True) if line.split("\t")[2] == "rates"]
+    shutil.rmtree(cache / "plans", ignore_errors=True)
+    path.write_text("".join(rates))
+    found = run(copied(cache, tmp_path_factory.mktemp("copy")))
+    return cache, found["choices"]
+
+
+def copied(cache, target):
+    shutil.copytree(cache, target, dirs_exist_ok=True)
+    return target
+
+
+@pytest.fixture
+def fresh(without, tmp_path):
+    """That cache for a test alone."""
+    return copied(without[0], tmp_path / "cache")
+
+
+@pytest.fixture
+def untold(without):
+    """The choices without a table."""
+    return without[1]
+
+
+def other_choice(table, op, choices):
+    """The same table, by which another candidate than those of `choices` is the best for this op by far."""
+    head, lines = rows(table)
+    of_op = [line for line in lines if line[0] == op]
+    best = next(line for line in of_op if line[1].split("/")[1] not in choices and "abcd/" not in line[1] + "/")
+    changed = [[*line[:2], "1" if line is best else "12"] if line[0] == op else line for line in lines]
+    return text(head, changed), best[1]
+
+
+def op_of(table, node):
+    """The description of the convolution `conv0` and so on, by its weights."""
+    shapes = {"conv0": "64x32x3x3", "conv1": "128x64x1x1", "conv2": "96x128x3x3", "conv3": "48x96x1x1"}
+    (found,) = {line[0] for line in rows(table)[1] if line[0].startswith("conv") and shapes[node] in line[0]}
+    return found
+
+
+def test_an_agreeing_table_prices_what_was_not_measured(tmp_path, fresh, measured, untold):
+    table, candidate = other_choice(measured["table"], op_of(measured["table"], "conv2"), untold.values())
+    path = tmp_path / "there.costs"
+    path.write_text(table)
+    found = run(fresh, path)
+    assert found["imported"]["devices"] == ["cpu"] and found["imported"]["damaged"] == 0
+    assert believed(fresh) == [1]
+    assert found["choices"]["conv2"] == candidate.split("/")[1] != untold["conv2"]
+
+
+def test_without_tuning_a_table_is_not_asked(tmp_path, fresh, measured, untold):
+    path = tmp_path / "there.costs"
+    path.write_text(other_choice(measured["table"], op_of(measured["table"], "conv2"), untold.values())[0])
+    run(fresh, path, tune="off")
+    assert believed(fresh) == []
+
+
+def test_a_stale_table_is_refused_and_changes_nothing(tmp_path, fresh, measured, untold):
+    head, lines = rows(measured["table"])
+    most = {}
+    for op, _, ratio in lines:
+        most[op] = max(most.get(op, 1), float(ratio))
+    upside_down = [[op, candidate, f"{most[op] / float(ratio):.4g}"] for op, candidate, ratio in lines]
+    path = tmp_path / "stale.costs"
+    path.write_text(text(head, upside_down))
+    found = run(fresh, path)
+    assert believed(fresh) == [0]
+    probed = {line[0] for line in rows(found["table"])[1]}  # by which it was checked: measured now
+    untouched = [node for node in ("conv0", "conv1", "conv2", "conv3") if op_of(measured["table"], node) not in probed]
+    assert all(found["choices"][node] == untold[node] for node in untouched)
+    run(fresh)
+    assert believed(fresh) == [0]  # it is not asked again
+
+
+def test_a_foreign_table_changes_nothing(tmp_path, fresh, measured, untold):
+    head, lines = rows(measured["table"])
+    path = tmp_path / "foreign.costs"
+    path.write_text(text([head[0], "class\tcpu|neon|threads=64"], lines))
+    found = run(fresh, path)
+    assert found["imported"]["devices"] == [] and believed(fresh) == []
+    assert found["choices"] == untold
+
+
+def test_damaged_lines_are_skipped_and_counted(tmp_path, fresh, measured, untold):
+    head, lines = rows(measured["table"])
+    damaged = [
+        "no tabs",
+        "op\tcandidate\tnan",
+        "op\tcandidate\t0.5",
+        "op\t\t2",
+        "\tcandidate\t2",
+        "op\tcandidate\t1e99",
+    ]
+    path = tmp_path / "damaged.costs"
+    path.write_text(text(head, [*lines, *([line] for line in damaged)]))
+    found = run(fresh, path)
+    assert found["imported"]["damaged"] == len(damaged) and found["imported"]["candidates"] == len(lines)
+
+
+def test_the_command_exports_and_imports(tmp_path, measured):
+    def cache(*arguments, there):
+        environment = {**os.environ, "PYLAYOUT_CACHE_DIR": str(there), "PYLAYOUT_OPENCL": "none"}
+        environment["PYTHONPATH"] = str(Path(pl.__file__).parent.parent)
+        command = [sys.executable, "-m", "pylayout", "cache", *map(str, arguments)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+    there = tmp_path / "there"
+    run(there, tune="full")
+    path = tmp_path / "costs"
+    done = cache("export", path, there=there)
+    assert done.returncode == 0 and "candidates of" in done.stdout, done
+    here = tmp_path / "here"
+    done = cache("import", path, there=here)
+    assert done.returncode == 0 and "For cpu" in done.stdout, done
+    assert len(list((here / "costs").glob("*.costs"))) == 1
+    assert cache("clear", there=here).returncode == 0 and not list((here / "costs").glob("*"))
+    for arguments, message in (
+        (("export", tmp_path / "none"), "nothing was measured on cpu"),
+        (("import",), "the name of a file is missing"),
+        (("import", tmp_path / "missing"), "cannot be read"),
+        (("show", path), "takes no file"),
+    ):
+        done = cache(*arguments, there=here)
+        assert done.returncode == 2 and message in done.stderr, done
+    path.write_text("something else\n")
+    done = cache("import", path, there=here)
+    assert done.returncode != 0 and "no table of costs" in done.stderr, done
