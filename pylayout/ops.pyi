@@ -800,7 +800,10 @@ def batch_norm_backward(
     mean: Input | Value,
     variance: Input | Value,
     weight: Input | Value,
+    bias: Input | Value | None = None,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -809,7 +812,10 @@ def batch_norm_backward(
     mean: Input | Value,
     variance: Input | Value,
     weight: Input | Value,
+    bias: Input | Value | None = None,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -818,7 +824,10 @@ def batch_norm_backward(
     mean: Value,
     variance: Input | Value,
     weight: Input | Value,
+    bias: Input | Value | None = None,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -827,7 +836,10 @@ def batch_norm_backward(
     mean: Input | Value,
     variance: Value,
     weight: Input | Value,
+    bias: Input | Value | None = None,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -836,7 +848,10 @@ def batch_norm_backward(
     mean: Input | Value,
     variance: Input | Value,
     weight: Value,
+    bias: Input | Value | None = None,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_backward(
@@ -845,7 +860,10 @@ def batch_norm_backward(
     mean: Input,
     variance: Input,
     weight: Input,
+    bias: Input | None = None,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -856,6 +874,8 @@ def batch_norm_training(
     weight: Input | Value,
     bias: Input | Value,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_training(
@@ -863,6 +883,8 @@ def batch_norm_training(
     weight: Value,
     bias: Input | Value,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_training(
@@ -870,6 +892,8 @@ def batch_norm_training(
     weight: Input | Value,
     bias: Value,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
 ) -> Value: ...
 @overload
 def batch_norm_training(
@@ -877,6 +901,8 @@ def batch_norm_training(
     weight: Input,
     bias: Input,
     eps: float = 1e-05,
+    low: float | None = None,
+    high: float | None = None,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

@@ -7,6 +7,7 @@ A new op needs a case here: test_ops.py fails for an op without one.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -1005,26 +1006,31 @@ add(
 def batch_norm_of(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     dims = [0, *range(2, t[0].dim())]
     y = f.batch_norm(t[0], None, None, t[1], t[2], training=True, eps=a.get("eps", 1e-5))
+    y = torch.clamp(y, a.get("low", -math.inf), a.get("high", math.inf))
     return y, t[0].mean(dims), t[0].var(dims, unbiased=False)
 
 
 def batch_norm_gradients(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     """By the formula, since mean and variance are given, rounded to float32."""
-    x, grad, mean, variance, weight = t
+    x, grad, mean, variance, weight = t[:5]
     dims, column = [0, *range(2, x.dim())], (1, -1, *(1,) * (x.dim() - 2))
     inverse = (variance + a.get("eps", 1e-5)).rsqrt()
     h = (x - mean.reshape(column)) * inverse.reshape(column)
+    if len(t) > 5:
+        y = h * weight.reshape(column) + t[5].reshape(column)
+        grad = grad * ((y > a.get("low", -math.inf)) & (y < a.get("high", math.inf)))
     centred = grad - grad.mean(dims, keepdim=True) - h * (grad * h).mean(dims, keepdim=True)
     return [(weight * inverse).reshape(column) * centred, (grad * h).sum(dims), grad.sum(dims)]
 
 
-def with_statistics(shape: tuple[int, ...]):
+def with_statistics(shape: tuple[int, ...], biased: bool = False):
     def make(rng: np.random.Generator) -> list[np.ndarray | None]:
         x, grad = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
         dims = (0, *range(2, len(shape)))
         wide = x.astype("f8")
         weight = rng.uniform(0.5, 2, shape[1]).astype("f4")
-        return [x, grad, wide.mean(dims).astype("f4"), wide.var(dims).astype("f4"), weight]
+        bias = [rng.standard_normal(shape[1]).astype("f4")] if biased else []
+        return [x, grad, wide.mean(dims).astype("f4"), wide.var(dims).astype("f4"), weight, *bias]
 
     return make
 
@@ -1035,6 +1041,10 @@ add("batch_norm_training", normal((8, 7), (7,), (7,)), batch_norm_of)
 add("batch_norm_backward", with_statistics(X4), batch_norm_gradients)
 add("batch_norm_backward", with_statistics((4, 32, 6, 5)), batch_norm_gradients, eps=1e-3)
 add("batch_norm_backward", with_statistics((8, 7)), batch_norm_gradients)
+add("batch_norm_training", normal(X4, (19,), (19,)), batch_norm_of, low=0.0)
+add("batch_norm_training", normal((4, 32, 6, 5), (32,), (32,)), batch_norm_of, low=-0.5, high=1.0)
+add("batch_norm_backward", with_statistics(X4, biased=True), batch_norm_gradients, low=0.0)
+add("batch_norm_backward", with_statistics((4, 32, 6, 5), biased=True), batch_norm_gradients, low=-0.5, high=1.0)
 
 
 def layer_norm_gradients(centred: bool):

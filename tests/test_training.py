@@ -105,6 +105,7 @@ NO_GRADIENT = {
     "reorder": "changes memory, not values; plans place it themselves",
     "grid_sample": "not written yet: it adds to pixels that the grid says",
     "roi_align": "not written yet: it adds to pixels that the boxes say",
+    "selective_scan": "not written yet: a scan from the last step; loops that train stay as they are spelled",
     "scatter": "not written yet: a gather of the gradient, and what is left of it",
     "scatter_nd": "not written yet: as that of scatter",
 }

@@ -1,16 +1,18 @@
-// The gradients of batch normalisation by the statistics of the batch, in three launches.
+// The gradients of batch normalisation by the statistics of the batch, in two or three launches.
 //
 // With h = (src - mean) / sqrt(variance + eps), and means over images and positions of a channel:
 //   dst = weight / sqrt(variance + eps) * (grad - mean(grad) - h * mean(grad * h))
 //   dweight = sum(grad * h), dbias = sum(grad)
+// with LIMITED grad counts only where h * weight + bias lies between low and high.
 //
 // batch_norm_backward_parts: sums of grad and of grad * (src - mean) of each part of each channel,
 // stats[part][2][channel] behind the factors.  batch_norm_backward_join: those of all parts, in one order; writes dweight and dbias and, for
 // the last launch, factors[4][channel]: mean, weight / sqrt(variance + eps), mean(grad) and what h is multiplied by
-// without its mean.  batch_norm_backward: dst.
+// without its mean.  batch_norm_backward: dst.  With few parts batch_norm_backward_joined does both: each work-group
+// joins all parts of its channels.
 //
 // Tensors: SRC, GRAD and DST, described alike and addressed by common/channel_parts.clh, which says what a work-item
-// takes; MEAN, VAR, WEIGHT, DWEIGHT and DBIAS (c).
+// takes; MEAN, VAR, WEIGHT, DWEIGHT and DBIAS, with LIMITED BIAS (c).
 #include "common/channel_parts.clh"
 #include "common/lane_sums.clh"
 
@@ -23,20 +25,41 @@
 #define WEIGHT_DTYPE f32
 #define DWEIGHT_DTYPE f32
 #define DBIAS_DTYPE f32
+#define BIAS_DTYPE f32
+#endif
+#ifndef LIMITED
+#define LIMITED 0  // 1: results were limited
+#endif
+// Behind the other parameters of a kernel that reads grad; what a channel's results were scaled by; grad where it counts.
+#if LIMITED
+#define LIMITS_OF_KERNEL                                                                                    \
+    , __global const STORAGE_T(VAR)* restrict var_of, __global const STORAGE_T(WEIGHT)* restrict weight_of, \
+        __global const STORAGE_T(BIAS)* restrict bias_of, const float eps_of, const float low, const float high
+#define LIMITS_BEGIN                                                                                       \
+    const stat weights_ = CHANNEL_VALUES(WEIGHT, weight_of, walk.channels);                                \
+    const vec factor_ = OF_STAT((weights_ / sqrt(CHANNEL_VALUES(VAR, var_of, walk.channels) + eps_of)));   \
+    const vec shift_ = OF_STAT(CHANNEL_VALUES(BIAS, bias_of, walk.channels));
+#define LIMITED_GRAD(g, away) (away * factor_ + shift_ > low && away * factor_ + shift_ < high ? g : (vec)(0.0f))
+#else
+#define LIMITS_OF_KERNEL
+#define LIMITS_BEGIN
+#define LIMITED_GRAD(g, away) (g)
 #endif
 
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
                                __global const STORAGE_T(MEAN)* restrict mean_in, __global float* restrict stats,
-                               const channel_walk walk) {
+                               const channel_walk walk LIMITS_OF_KERNEL) {
     const int part = (int)get_group_id(1);
     CHANNEL_BEGIN(part)
+    LIMITS_BEGIN
     const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels));
     vec sums = (vec)(0.0f), products = (vec)(0.0f);
     EACH_ROW(at) {
-        const vec g = LOAD_VEC(GRAD, grad, at);
+        const vec away = LOAD_VEC(SRC, src, at) - mean;
+        const vec g = LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away);
         sums += g;
-        products += g * (LOAD_VEC(SRC, src, at) - mean);
+        products += g * away;
     }
 #if WIDE || VECTOR == 1
     stat sum = sums, product = products;
@@ -93,17 +116,62 @@ void batch_norm_backward_join(__global const float* restrict stats, __global flo
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_backward(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
                          __global STORAGE_T(DST)* restrict dst, __global const float* restrict factors,
-                         const channel_walk walk) {
+                         const channel_walk walk LIMITS_OF_KERNEL) {
     // From the last part on: what the first launch read last may still be in a cache.
     const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
     CHANNEL_BEGIN(part)
     if (!live) return;
+    LIMITS_BEGIN
     const idx_t all = (idx_t)walk.blocks * walk.width;
     const vec mean = OF_STAT(LOAD_STATS(factors, channel)), scale = OF_STAT(LOAD_STATS(factors, all + channel));
     const vec of_grad = OF_STAT(LOAD_STATS(factors, 2 * all + channel));
     const vec of_product = OF_STAT(LOAD_STATS(factors, 3 * all + channel));
     EACH_ROW(at) {
-        const vec y = scale * (LOAD_VEC(GRAD, grad, at) - of_grad - (LOAD_VEC(SRC, src, at) - mean) * of_product);
+        const vec away = LOAD_VEC(SRC, src, at) - mean;
+        const vec y = scale * (LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away) - of_grad - away * of_product);
+        STORE_VEC(DST, dst, at, y);
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+void batch_norm_backward_joined(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
+                                __global const float* restrict stats, __global const STORAGE_T(MEAN)* restrict mean_in,
+                                __global const STORAGE_T(VAR)* restrict var_in,
+                                __global const STORAGE_T(WEIGHT)* restrict weight,
+                                __global STORAGE_T(DST)* restrict dst, __global STORAGE_T(DWEIGHT)* restrict dweight,
+                                __global STORAGE_T(DBIAS)* restrict dbias, const channel_walk walk,
+                                const float eps LIMITS_OF_KERNEL) {
+    const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
+    CHANNEL_BEGIN(part)
+    const idx_t all = (idx_t)walk.blocks * walk.width;
+    stat sum = (stat)(0.0f), product = (stat)(0.0f);
+    for (int other_part = ly; other_part < walk.parts && live; other_part += LANES_Y) {
+        sum += LOAD_STATS(stats, STATS_PLACE(other_part, 0));
+        product += LOAD_STATS(stats, STATS_PLACE(other_part, 1));
+    }
+    SUM_OF_LANES(stat)
+#if LANES_Y > 1
+    barrier(CLK_LOCAL_MEM_FENCE);
+    sum = sum_of[lx];
+    product = product_of[lx];
+#endif
+    if (!live) return;
+    LIMITS_BEGIN
+    const float count = (float)walk.images * walk.rows * (WIDE ? 1 : VECTOR);
+    const stat weights = CHANNEL_VALUES(WEIGHT, weight, walk.channels);
+    // Padding becomes 0, also where eps is.
+    const stat inverse = weights == 0.0f && product == 0.0f
+                             ? (stat)(0.0f)
+                             : 1.0f / sqrt(CHANNEL_VALUES(VAR, var_in, walk.channels) + eps);
+    if (part == 0 && ly == 0) {
+        STORE_CHANNELS(DWEIGHT, dweight, walk.channels, product * inverse)
+        STORE_CHANNELS(DBIAS, dbias, walk.channels, sum)
+    }
+    const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels)), scale = OF_STAT((weights * inverse));
+    const vec of_grad = OF_STAT((sum / count)), of_product = OF_STAT((product * inverse * inverse / count));
+    EACH_ROW(at) {
+        const vec away = LOAD_VEC(SRC, src, at) - mean;
+        const vec y = scale * (LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away) - of_grad - away * of_product);
         STORE_VEC(DST, dst, at, y);
     }
 }

@@ -1,12 +1,13 @@
-// Batch normalisation by the statistics of the batch, in three launches.
+// Batch normalisation by the statistics of the batch, in two or three launches.
 //
 //   mean[c], variance[c] (biased) over images and positions of src[n, c, ...]
-//   dst[n, c, ...] = (src[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c]
+//   dst[n, c, ...] = (src[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c], with LIMITED in low .. high
 //
 // batch_norm_training_parts: mean and squared distances from it of each part of each channel, stats[part][2][channel] behind the factors;
 // a work-item takes distances from the mean of its first elements, and what work-items and parts know is joined by pairs
 // (T. Chan et al., 1979), in one order.  batch_norm_training_join: those of all parts; writes the statistics and, for the
 // last launch, factors[3][channel]: mean, weight / sqrt(variance + eps), bias.  batch_norm_training: dst.
+// With few parts batch_norm_training_joined does both: each work-group joins all parts of its channels.
 //
 // Tensors: SRC and DST, addressed by common/channel_parts.clh, which says what a work-item takes; WEIGHT, BIAS, MEAN and
 // VAR (c).
@@ -24,6 +25,27 @@
 #define NEAR (LANES_Y > 1 ? 4 : 16)  // elements whose mean stands for that of all
 #endif
 
+#ifndef LIMITED
+#define LIMITED 0  // 1: results are limited
+#endif
+#if LIMITED
+#define LIMITS_OF_KERNEL , const float low, const float high
+#define LIMIT(y) fmin(fmax(y, (vec)(low)), (vec)(high))
+#else
+#define LIMITS_OF_KERNEL
+#define LIMIT(y) (y)
+#endif
+
+// With the first eight bits alone: then what is taken from 16-bit numbers leaves their sums exact, where all bits would
+// make every addition round the same way.
+#if VECTOR == 1
+#define COARSE(v) as_float(as_uint(v) & 0xffff0000u)
+#elif VECTOR == 2
+#define COARSE(v) as_float2(as_uint2(v) & 0xffff0000u)
+#else
+#define COARSE(v) as_float4(as_uint4(v) & 0xffff0000u)
+#endif
+
 // Joins what is known of b's elements to what is known of a's.
 #define JOIN_MOMENTS(T, count_a, mean_a, squares_a, count_b, mean_b, squares_b)                       \
     {                                                                                                 \
@@ -33,6 +55,31 @@
         squares_a += (squares_b) + apart_ * apart_ * (count_a * share_);                              \
         count_a = all_;                                                                               \
     }
+
+// Joins what the LANES_Y work-items of each column know: count, mean, distance; column lx's is in mean_of[lx] and
+// distance_of[lx] then, and known where ly is 0.
+#if LANES_Y > 1
+#define JOIN_LANES_Y                                                                                           \
+    __local stat mean_of[LANES_Y * LANES_X], distance_of[LANES_Y * LANES_X];                                   \
+    __local float count_of[LANES_Y];                                                                           \
+    const int own = ly * LANES_X + lx;                                                                         \
+    mean_of[own] = mean;                                                                                       \
+    distance_of[own] = distance;                                                                               \
+    if (lx == 0) count_of[ly] = count;                                                                         \
+    for (int half_ = LANES_Y / 2; half_ > 0; half_ /= 2) {                                                     \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                          \
+        const int other = own + half_ * LANES_X;                                                               \
+        if (ly < half_) {                                                                                      \
+            JOIN_MOMENTS(stat, count, mean, distance, count_of[ly + half_], mean_of[other], distance_of[other]) \
+            mean_of[own] = mean;                                                                               \
+            distance_of[own] = distance;                                                                       \
+        }                                                                                                      \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                          \
+        if (ly < half_ && lx == 0) count_of[ly] = count;                                                       \
+    }
+#else
+#define JOIN_LANES_Y
+#endif
 
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_training_parts(__global const STORAGE_T(SRC)* restrict src, __global float* restrict stats,
@@ -44,6 +91,7 @@ void batch_norm_training_parts(__global const STORAGE_T(SRC)* restrict src, __gl
     const int near = min(rows, NEAR);
     for (int k = 0; k < near; ++k) from += LOAD_VEC(SRC, src, ROW_PLACE_OF(first_ + ly + k * LANES_Y));
     if (near > 0) from *= 1.0f / (float)near;
+    from = COARSE(from);
     EACH_ROW(at) {
         const vec x = LOAD_VEC(SRC, src, at) - from;
         sum += x;
@@ -61,25 +109,7 @@ void batch_norm_training_parts(__global const STORAGE_T(SRC)* restrict src, __gl
     float distance = SUM_OF_VEC(squares) + count * SUM_OF_VEC((away * away));
     count *= VECTOR;
 #endif
-#if LANES_Y > 1
-    __local stat mean_of[LANES_Y * LANES_X], distance_of[LANES_Y * LANES_X];
-    __local float count_of[LANES_Y];
-    const int own = ly * LANES_X + lx;
-    mean_of[own] = mean;
-    distance_of[own] = distance;
-    if (lx == 0) count_of[ly] = count;
-    for (int half_ = LANES_Y / 2; half_ > 0; half_ /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE);
-        const int other = own + half_ * LANES_X;
-        if (ly < half_) {
-            JOIN_MOMENTS(stat, count, mean, distance, count_of[ly + half_], mean_of[other], distance_of[other])
-            mean_of[own] = mean;
-            distance_of[own] = distance;
-        }
-        barrier(CLK_LOCAL_MEM_FENCE);
-        if (ly < half_ && lx == 0) count_of[ly] = count;
-    }
-#endif
+    JOIN_LANES_Y
     if (ly > 0 || !live) return;
     const idx_t all = (idx_t)walk.blocks * walk.width;
     STORE_STATS(stats, STATS_PLACE(part, 0), mean);
@@ -125,7 +155,7 @@ void batch_norm_training_join(__global const float* restrict stats, __global flo
 
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_training(__global const STORAGE_T(SRC)* restrict src, __global STORAGE_T(DST)* restrict dst,
-                         __global const float* restrict factors, const channel_walk walk) {
+                         __global const float* restrict factors, const channel_walk walk LIMITS_OF_KERNEL) {
     // From the last part on: what the first launch read last may still be in a cache.
     const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
     CHANNEL_BEGIN(part)
@@ -133,5 +163,40 @@ void batch_norm_training(__global const STORAGE_T(SRC)* restrict src, __global S
     const idx_t all = (idx_t)walk.blocks * walk.width;
     const vec mean = OF_STAT(LOAD_STATS(factors, channel)), scale = OF_STAT(LOAD_STATS(factors, all + channel));
     const vec shift = OF_STAT(LOAD_STATS(factors, 2 * all + channel));
-    EACH_ROW(at) STORE_VEC(DST, dst, at, ((LOAD_VEC(SRC, src, at) - mean) * scale + shift));
+    EACH_ROW(at) STORE_VEC(DST, dst, at, LIMIT(((LOAD_VEC(SRC, src, at) - mean) * scale + shift)));
+}
+
+__kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+void batch_norm_training_joined(__global const STORAGE_T(SRC)* restrict src, __global const float* restrict stats,
+                                __global const STORAGE_T(WEIGHT)* restrict weight,
+                                __global const STORAGE_T(BIAS)* restrict bias, __global STORAGE_T(DST)* restrict dst,
+                                __global STORAGE_T(MEAN)* restrict mean_out, __global STORAGE_T(VAR)* restrict var_out,
+                                const channel_walk walk, const float eps LIMITS_OF_KERNEL) {
+    const int part = (int)(get_num_groups(1) - 1 - get_group_id(1));
+    CHANNEL_BEGIN(part)
+    const idx_t all = (idx_t)walk.blocks * walk.width;
+    float count = 0.0f;
+    stat mean = (stat)(0.0f), distance = (stat)(0.0f);
+    for (int other_part = ly; other_part < walk.parts && live; other_part += LANES_Y) {
+        const float more = (float)CHANNEL_ROWS_OF(other_part) * (WIDE ? 1 : VECTOR);
+        JOIN_MOMENTS(stat, count, mean, distance, more, LOAD_STATS(stats, STATS_PLACE(other_part, 0)),
+                     LOAD_STATS(stats, STATS_PLACE(other_part, 1)))
+    }
+    JOIN_LANES_Y
+#if LANES_Y > 1
+    barrier(CLK_LOCAL_MEM_FENCE);
+    mean = mean_of[lx];
+    distance = distance_of[lx];
+#endif
+    if (!live) return;
+    const stat variance = distance / ((float)walk.images * walk.rows * (WIDE ? 1 : VECTOR));
+    if (part == 0 && ly == 0) {
+        STORE_CHANNELS(MEAN, mean_out, walk.channels, mean)
+        STORE_CHANNELS(VAR, var_out, walk.channels, variance)
+    }
+    // Padding has no weight and no bias: it becomes 0, also where eps is.
+    const stat weights = CHANNEL_VALUES(WEIGHT, weight, walk.channels);
+    const vec factor = OF_STAT((weights == 0.0f ? (stat)(0.0f) : weights / sqrt(variance + eps)));
+    const vec shift = OF_STAT(CHANNEL_VALUES(BIAS, bias, walk.channels)), from = OF_STAT(mean);
+    EACH_ROW(at) STORE_VEC(DST, dst, at, LIMIT(((LOAD_VEC(SRC, src, at) - from) * factor + shift)));
 }

@@ -114,10 +114,13 @@ def training_case(
         name = str(rng.choice(["batch_norm_training", "batch_norm_backward", "group_norm_backward"]))
         statistic = f"f32:{shape[1]}"
         parameter = channel if rng.random() < 0.5 else statistic
+        limits: dict[str, Any] = {}
+        if rng.random() < 0.5:
+            limits = {"low": 0.0} if rng.random() < 0.5 else {"low": -0.25, "high": 0.75}
         if name == "batch_norm_training":
-            return Case(name, (x, channel, parameter), {})
+            return Case(name, (x, channel, parameter), limits)
         if name == "batch_norm_backward":
-            return Case(name, (x, x, statistic, statistic, parameter), {})
+            return Case(name, (x, x, statistic, statistic, parameter, *[parameter] * bool(limits)), limits)
         groups = int(rng.choice([g for g in range(1, min(shape[1], 32) + 1) if shape[1] % g == 0]))
         return Case(name, (x, x, channel), {"num_groups": groups})
     if kind == 9:

@@ -63,6 +63,7 @@ class BatchNormTraining(Full):
         axes = (0, *range(2, x.ndim))
         column = (1, -1, *(1,) * (x.ndim - 2))
         y, bound = normalised(x, axes, float(self.attribute("eps", 1e-5)), weight.reshape(column), bias.reshape(column))
+        y = np.clip(y, float(self.attribute("low", -np.inf)), float(self.attribute("high", np.inf)))
         count = x.size // x.shape[1]
         mean, variance, squares = x.mean(axes), x.var(axes), (x * x).sum(axes)
         of_mean = sum_bound(count, mean * count, squares) / count
@@ -114,7 +115,21 @@ class BatchNormBackward(Full):
         inverse = 1 / np.sqrt(variance.reshape(column) + float(self.attribute("eps", 1e-5)))
         mean = mean.reshape(column)
         of_h = 6 * UNIT * (np.abs(x) + np.abs(mean)) * inverse
+        bias = self.double(5) if len(self.tensors) > 5 else None
+        if bias is not None:
+            y = (x - mean) * inverse * weight.reshape(column) + bias.reshape(column)
+            low, high = float(self.attribute("low", -np.inf)), float(self.attribute("high", np.inf))
+            doubt = np.abs(g) * (
+                np.minimum(np.abs(y - low), np.abs(y - high)) < of_h * np.abs(weight.reshape(column)) * 4
+            )
+            g = np.where((y > low) & (y < high), g, 0)
         made = _gradients(x, g, weight.reshape(column), mean, inverse, axes, axes, of_h)
+        if bias is not None:  # results within rounding of a limit may count or not
+            h = np.abs((x - mean) * inverse)
+            mean_doubt, mean_h = doubt.mean(axes, keepdims=True), (doubt * h).mean(axes, keepdims=True)
+            of_x = np.abs(weight.reshape(column)) * inverse * (doubt + mean_doubt + h * mean_h)
+            more = (of_x, (doubt * h).sum(axes), doubt.sum(axes))
+            made = [(value, bound + extra) for (value, bound), extra in zip(made, more, strict=True)]
         weight_spec = self.case.specs()[4]
         assert weight_spec is not None
         dtypes = (self.dtype, weight_spec[0], weight_spec[0])

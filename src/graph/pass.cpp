@@ -56,7 +56,8 @@ const std::vector<Pass>& training_passes() {
 }
 
 const std::vector<Pass>& launch_passes() {
-  static const std::vector<Pass> list = {passes::expand_attention_backward(), passes::fuse_squeeze_excite()};
+  static const std::vector<Pass> list = {passes::expand_attention_backward(), passes::fuse_squeeze_excite(),
+                                         passes::fuse_norm_limits()};
   return list;
 }
 

@@ -13,6 +13,12 @@ void check_channels(const Op& op, int input) { check_shape(op, input, {op.in(0).
 
 // ---- batch norm ----
 
+void check_limits(const Op& op) {
+  const Limits limits = Limits::of(op);
+  check(op, limits.low <= limits.high, Code::invalid_argument, "low is ", limits.low, ", expected at most ",
+        limits.high, " (high)");
+}
+
 void infer_training(Op& op) {
   check_rank(op, 0, 2, kMaxRank);
   const Dims& x = op.in(0).shape;
@@ -20,14 +26,20 @@ void infer_training(Op& op) {
         ", expected at least two values in a channel");
   for (int i : {1, 2}) check_channels(op, i);
   check_eps(op);
+  check_limits(op);
   add_output(op);
   for (int k = 0; k < 2; ++k) add_output(op, {x[1]});
 }
 
 void derive_training(Derivation& d) {
   const Op& op = d.op();
-  const auto made = d.add("batch_norm_backward", attributes_of({{"eps", op.attributes.number("eps")}}),
-                          {d.input(0), d.gradient(), d.output(1), d.output(2), d.input(1)});
+  Attributes attributes = attributes_of({{"eps", op.attributes.number("eps")}});
+  std::vector<Derivation::Value> inputs{d.input(0), d.gradient(), d.output(1), d.output(2), d.input(1)};
+  if (const Limits limits = Limits::of(op)) {
+    limits.set(attributes);
+    inputs.push_back(d.input(2));
+  }
+  const auto made = d.add("batch_norm_backward", attributes, inputs);
   for (int i = 0; i < 3; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
 }
 
@@ -36,7 +48,8 @@ Schema batch_norm_training() {
       "batch_norm_training", "batch_norm_training",
       "Batch normalisation by the statistics of the batch itself.\n\n"
       "y[n, c, ...] = (x[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c]\n"
-      "with mean and (biased) variance over images and positions.\n\n"
+      "with mean and (biased) variance over images and positions; y is then limited to low .. high, as relu does with "
+      "low = 0.\n\n"
       "Returns y, of the shape and dtype of x, and mean and variance, (c), in f32.  Running statistics are for the "
       "caller to keep: running + momentum * (new - running), with the "
       "variance times m / (m - 1) for m values in a channel.  Gradients by mean and variance are left out.\n\n"
@@ -50,6 +63,8 @@ Schema batch_norm_training() {
       .like_or("x", {DType::f32})
       .trainable()
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0")
+      .attribute("low", AttributeType::number, None{}, "the least y; None: no limit")
+      .attribute("high", AttributeType::number, None{}, "the largest y, at least low; None: no limit")
       .result(Result("y").like("x").shaped("x"))
       .result(Result("mean").of(DType::f32))
       .result(Result("variance").of(DType::f32));
@@ -64,6 +79,10 @@ void infer_batch(Op& op) {
   check_shape(op, 1, op.in(0).shape, "x.shape");
   for (int i : {2, 3, 4}) check_channels(op, i);
   check_eps(op);
+  check_limits(op);
+  if (op.has(5)) check_channels(op, 5);
+  check(op, op.has(5) || !Limits::of(op), Code::invalid_argument,
+        "bias is None, expected (c): with low or high it tells which results were limited");
   add_output(op);
   for (int k = 0; k < 2; ++k) add_output(op, {op.in(0).shape[1]});
 }
@@ -74,7 +93,8 @@ Schema batch_norm_backward() {
       "The gradients of batch_norm_training.\n\n"
       "With h = (x - mean) / sqrt(variance + eps), and means over images and positions of a channel:\n"
       "dx = weight / sqrt(variance + eps) * (grad - mean(grad) - h * mean(grad * h)), dweight = sum(grad * h), "
-      "dbias = sum(grad)\n\n"
+      "dbias = sum(grad)\n"
+      "with grad 0 where h * weight + bias does not lie between low and high.\n\n"
       "Returns dx, of the shape and dtype of x, dweight and dbias, (c), in the dtype of weight; sums are kept in at "
       "least f32.\n\n"
       "Source: the derivative of the formula.");
@@ -88,7 +108,11 @@ Schema batch_norm_backward() {
       .of({DType::f32})
       .tensor("weight", "(c), f32 or of the dtype of x")
       .like_or("x", {DType::f32})
+      .optional("bias", "(c), the dtype of weight; needed with low or high")
+      .like("weight")
       .attribute("eps", AttributeType::number, 1e-5, "as for batch_norm_training")
+      .attribute("low", AttributeType::number, None{}, "as for batch_norm_training")
+      .attribute("high", AttributeType::number, None{}, "as for batch_norm_training")
       .result(Result("dx").like("x").shaped("x"))
       .result(Result("dweight").like("weight"))
       .result(Result("dbias").like("weight"));

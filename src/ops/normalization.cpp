@@ -1,6 +1,8 @@
 // batch_norm (inference), layer_norm, rms_norm, l2_normalize, group_norm and instance_norm.
 #include "ops/normalization.h"
 
+#include <limits>
+
 #include "ops/activation.h"
 #include "ops/gradient.h"
 
@@ -10,6 +12,19 @@ void check_eps(const Op& op) {
   check_finite(op, "eps");
   const double eps = op.attributes.number("eps");
   check(op, eps >= 0, Code::invalid_argument, "eps is ", eps, ", expected at least 0");
+}
+
+Limits Limits::of(const Op& op) {
+  const auto limit = [&](const char* name, double none) {
+    return op.attributes.is_none(name) ? none : op.attributes.number(name);
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return {limit("low", -kInfinity), limit("high", kInfinity)};
+}
+
+void Limits::set(Attributes& attributes) const {
+  if (std::isfinite(low)) attributes.set("low", low);
+  if (std::isfinite(high)) attributes.set("high", high);
 }
 
 Dims checked_normalized_shape(const Op& op) {

@@ -581,6 +581,35 @@ TEST("expand_attention_backward") {
         repeated + repeated + "matmul pointwise pointwise cumsum cumsum pointwise softmax " + gradients);
 }
 
+TEST("fuse_norm_limits") {
+  const auto check = [](const std::string& rectifier, const std::string& attributes, const std::string& slope,
+                        bool by_result, const std::string& ops, bool read_again = false) {
+    Builder b;
+    const Dims shape{3, 4, 5, 2};
+    const ValueId x = b.input(shape), grad = b.input(shape), weight = b.input({4}), bias = b.input({4});
+    const auto norm = b.all("batch_norm_training", {x, weight, bias}, "eps=0.01");
+    const ValueId y = b.add(rectifier.c_str(), {norm[0]}, attributes);
+    const ValueId passed = b.add("pointwise", {by_result ? y : norm[0], grad}, "expressions=\"" + slope);
+    auto made = b.all("batch_norm_backward", {x, passed, norm[1], norm[2], weight}, "eps=0.01");
+    made.push_back(read_again ? b.add("add", {y, norm[0]}) : y);
+    expect_pass(passes::fuse_norm_limits(), b.finish(made), ops);
+  };
+  const std::string fused = "batch_norm_training+bias batch_norm_backward+bias";
+  const auto left = [](const std::string& rectifier) {
+    return "batch_norm_training+bias " + rectifier + " pointwise batch_norm_backward";
+  };
+  const std::string relu = "y0 = where(x0 > 0, x1, 0)\" scalars=[0.0,0.0]";
+  const std::string clip = "y0 = where(x0 >= s0 && x0 <= s1, x1, 0)\" scalars=[-0.5,0.75]";
+  check("relu", "", relu, true, fused);
+  check("relu", "", relu, false, fused);
+  check("relu6", "", "y0 = where(x0 > 0 && x0 < 6, x1, 0)\" scalars=[0.0,0.0]", true, fused);
+  check("clip", "min=-0.5 max=0.75", clip, false, fused);
+  check("clip", "min=-0.5 max=0.5", clip, false, left("clip"));
+  check("relu", "", clip, true, left("relu"));
+  check("tanh", "", relu, true, left("tanh"));
+  check("relu", "", relu, true, left("relu") + " add", true);
+}
+
 TEST("fuse_squeeze_excite") {
   const Pass pass = passes::fuse_squeeze_excite();
   struct Block {

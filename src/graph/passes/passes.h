@@ -13,6 +13,7 @@ Pass fold_scale();
 Pass fuse_activation();
 Pass fuse_bias();
 Pass fuse_interleave();
+Pass fuse_norm_limits();
 Pass fuse_pointwise();
 Pass fuse_residual();
 Pass fuse_squeeze_excite();

@@ -1,4 +1,5 @@
 // Batch normalisation in training, and its gradients.
+#include "ops/normalization.h"
 #include "providers/onednn/candidates.h"
 
 namespace pl::onednn {
@@ -14,6 +15,10 @@ bool accept(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32})) return false;
   if (op.in(0).rank() > 5) {
     refuse(op, out, "oneDNN normalises tensors of at most 5 dimensions");
+    return false;
+  }
+  if (Limits::of(op)) {
+    refuse(op, out, "oneDNN's forward tells its gradient which results were limited in a form of its own");
     return false;
   }
   return true;

@@ -6,9 +6,10 @@
 // joined in their order, so that results do not depend on the threads.
 #include "providers/host/normalise/batch_norm_rows.h"
 
-#include "providers/host/common/independent.h"
-
 #include <cmath>
+
+#include "ops/normalization.h"
+#include "providers/host/common/independent.h"
 
 namespace pl::host {
 namespace {
@@ -30,6 +31,22 @@ PL_VECTORISED void scale_rows(const float* x, const float* means, const float* s
   for (int64_t r = 0; r < rows; ++r, x += channels, y += channels) PL_INDEPENDENT
   for (int64_t c = 0; c < channels; ++c) y[c] = (x[c] - means[c]) * scale[c] + bias[c];
 }
+PL_VECTORISED void limit_rows(float low, float high, int64_t count, float* y) {
+  PL_INDEPENDENT
+  for (int64_t i = 0; i < count; ++i) {
+    const float raised = y[i] < low ? low : y[i];
+    y[i] = raised > high ? high : raised;
+  }
+}
+// The gradient where the result was not limited, else 0.
+PL_VECTORISED void pass_rows(const float* x, const float* g, const float* means, const float* scale, const float* bias,
+                             float low, float high, int64_t rows, int64_t channels, float* out) {
+  for (int64_t r = 0; r < rows; ++r, x += channels, g += channels, out += channels) PL_INDEPENDENT
+  for (int64_t c = 0; c < channels; ++c) {
+    const float y = (x[c] - means[c]) * scale[c] + bias[c];
+    out[c] = y > low && y < high ? g[c] : 0.0f;
+  }
+}
 PL_VECTORISED void add_gradients(const float* x, const float* g, const float* means, int64_t rows, int64_t channels,
                                  float* sums, float* products) {
   for (int64_t r = 0; r < rows; ++r, x += channels, g += channels) PL_INDEPENDENT
@@ -50,6 +67,7 @@ struct Rows {
   DType dtype;
   int64_t rows, channels;
   double eps;
+  Limits limits;
   LoadRun<float> load;
   StoreRun<float> store;
   std::vector<DType> inputs, outputs;  // dtypes
@@ -59,6 +77,7 @@ struct Rows {
         rows(op.in(0).shape[1] ? op.in(0).elements() / op.in(0).shape[1] : 0),
         channels(op.in(0).shape[1]),
         eps(op.attributes.number("eps")),
+        limits(Limits::of(op)),
         load(float_loader(dtype)),
         store(float_storer(dtype)) {
     for (const TensorDesc& desc : op.inputs) inputs.push_back(desc.dtype);
@@ -149,8 +168,10 @@ struct TrainingBody : Rows {
     each_block([&](int64_t, int64_t row, int64_t count) {
       thread_local std::vector<float> space, made;
       const float* values = read(x, row, count, space);
-      write(output(arguments, 0), row, count, made,
-            [&](float* y) { scale_rows(values, means.data(), scale.data(), bias.data(), count, channels, y); });
+      write(output(arguments, 0), row, count, made, [&](float* y) {
+        scale_rows(values, means.data(), scale.data(), bias.data(), count, channels, y);
+        if (limits) limit_rows(float(limits.low), float(limits.high), count * channels, y);
+      });
     });
     write_parameter(means, arguments, 1);
     write_parameter(variances, arguments, 2);
@@ -165,12 +186,27 @@ struct BackwardBody : Rows {
     const size_t n = size_t(channels);
     const std::vector<float> means = parameter(arguments, 2), variances = parameter(arguments, 3),
                              weights = parameter(arguments, 4);
+    std::vector<float> factors, bias;  // of the results, where they were limited
+    if (limits) {
+      bias = parameter(arguments, 5);
+      for (size_t c = 0; c < n; ++c)
+        factors.push_back(float(double(weights[c]) / std::sqrt(double(variances[c]) + eps)));
+    }
+    const auto gradients = [&](int64_t row, int64_t count, const float* values, std::vector<float>& space) {
+      const float* g = read(grad, row, count, space);
+      if (!limits) return g;
+      space.resize(size_t(count * channels));
+      pass_rows(values, g, means.data(), factors.data(), bias.data(), float(limits.low), float(limits.high), count,
+                channels, space.data());
+      return static_cast<const float*>(space.data());
+    };
     std::vector<double> all(size_t(parts()) * 2 * n, 0.0);
     each_block([&](int64_t part, int64_t row, int64_t count) {
       thread_local std::vector<float> space, more, sums;
       sums.assign(2 * n, 0.0f);
-      add_gradients(read(x, row, count, space), read(grad, row, count, more), means.data(), count, channels,
-                    sums.data(), sums.data() + n);
+      const float* values = read(x, row, count, space);
+      add_gradients(values, gradients(row, count, values, more), means.data(), count, channels, sums.data(),
+                    sums.data() + n);
       double* own = all.data() + size_t(part) * 2 * n;
       for (size_t i = 0; i < 2 * n; ++i) own[i] += double(sums[i]);
     });
@@ -188,7 +224,7 @@ struct BackwardBody : Rows {
     }
     each_block([&](int64_t, int64_t row, int64_t count) {
       thread_local std::vector<float> space, more, made;
-      const float *values = read(x, row, count, space), *g = read(grad, row, count, more);
+      const float *values = read(x, row, count, space), *g = gradients(row, count, values, more);
       write(output(arguments, 0), row, count, made, [&](float* dx) {
         gradient_rows(values, g, means.data(), by_grad.data(), by_value.data(), constant.data(), count, channels, dx);
       });

@@ -2,6 +2,7 @@
 // group.  In channels last the first two have kernels of their own (batch_norm_rows.cpp).
 #include <cmath>
 
+#include "ops/normalization.h"
 #include "providers/host/common/reference.h"
 #include "providers/host/normalise/batch_norm_rows.h"
 
@@ -27,6 +28,7 @@ struct Extents {
 struct TrainingBody {
   TensorDesc x, scale, shift, statistic;
   double eps;
+  Limits limits;
 
   void operator()(const KernelArguments& arguments) const {
     std::vector<double> values = PlainDoubles::read(x, input(arguments, 0));
@@ -51,7 +53,8 @@ struct TrainingBody {
         const double factor = weight[k] / std::sqrt(variances[k] + eps);
         extents.each_image(c, [&](int64_t at) {
           for (int64_t p = 0; p < extents.positions; ++p)
-            values[size_t(at + p)] = (values[size_t(at + p)] - mean) * factor + bias[k];
+            values[size_t(at + p)] =
+                std::min(std::max((values[size_t(at + p)] - mean) * factor + bias[k], limits.low), limits.high);
         });
       }
     });
@@ -64,8 +67,8 @@ struct TrainingBody {
 void list_training(const Op& op, CandidateList& out) {
   list_training_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const TrainingBody body{op.in(0).with_layout(layout), dense_plain(op.in(1)), dense_plain(op.in(2)),
-                            dense_plain(op.out(1)), op.attributes.number("eps")};
+    const TrainingBody body{op.in(0).with_layout(layout), dense_plain(op.in(1)),       dense_plain(op.in(2)),
+                            dense_plain(op.out(1)),       op.attributes.number("eps"), Limits::of(op)};
     add_candidate(out, "batch_norm_training", Quality::reference, {body.x, body.scale, body.shift},
                   {body.x, body.statistic, body.statistic}, [body] { return body; });
   }
@@ -75,6 +78,7 @@ PL_HOST_KIND("batch_norm_training", list_training);
 struct BatchBody {
   TensorDesc x, parameter, statistic;
   double eps;
+  Limits limits;
 
   void operator()(const KernelArguments& arguments) const {
     const std::vector<double> values = PlainDoubles::read(x, input(arguments, 0));
@@ -82,6 +86,7 @@ struct BatchBody {
     const std::vector<double> mean = PlainDoubles::read(statistic, input(arguments, 2));
     const std::vector<double> variance = PlainDoubles::read(statistic, input(arguments, 3));
     const std::vector<double> weight = PlainDoubles::read(parameter, input(arguments, 4));
+    const std::vector<double> bias = limits ? PlainDoubles::read(parameter, input(arguments, 5)) : weight;
     const Extents extents(x);
     std::vector<double> of_weight(weight.size()), of_bias(weight.size());
     parallel_for(extents.channels, kNanoseconds * double(extents.count()), [&](int64_t first, int64_t end) {
@@ -89,6 +94,13 @@ struct BatchBody {
         const size_t k = size_t(c);
         const double inverse = 1 / std::sqrt(variance[k] + eps), count = double(extents.count());
         double sum = 0, products = 0;
+        if (limits)
+          extents.each_image(c, [&](int64_t at) {
+            for (size_t i = size_t(at); i < size_t(at + extents.positions); ++i) {
+              const double y = (values[i] - mean[k]) * inverse * weight[k] + bias[k];
+              if (!(y > limits.low && y < limits.high)) grad[i] = 0;
+            }
+          });
         extents.each_image(c, [&](int64_t at) {
           for (size_t i = size_t(at); i < size_t(at + extents.positions); ++i) {
             sum += grad[i];
@@ -114,10 +126,11 @@ void list_batch(const Op& op, CandidateList& out) {
   list_backward_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const BatchBody body{op.in(0).with_layout(layout), dense_plain(op.in(4)), dense_plain(op.in(2)),
-                         op.attributes.number("eps")};
-    add_candidate(out, "batch_norm_backward", Quality::reference,
-                  {body.x, body.x, body.statistic, body.statistic, body.parameter},
-                  {body.x, body.parameter, body.parameter}, [body] { return body; });
+                         op.attributes.number("eps"), Limits::of(op)};
+    std::vector<TensorDesc> inputs{body.x, body.x, body.statistic, body.statistic, body.parameter};
+    if (op.inputs.size() > 5) inputs.push_back(op.has(5) ? body.parameter : TensorDesc());
+    add_candidate(out, "batch_norm_backward", Quality::reference, inputs, {body.x, body.parameter, body.parameter},
+                  [body] { return body; });
   }
 }
 PL_HOST_KIND("batch_norm_backward", list_batch);

@@ -1,41 +1,69 @@
 // batch_norm_training and batch_norm_backward (kernels/batch_norm/): sums of each channel in parts, what follows from
 // them, and what they scale.
+#include "ops/normalization.h"
 #include "providers/opencl/addressing/channel_parts.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
 namespace pl::opencl {
 namespace {
 
+// Each work-group of the last launch reads what all parts of its channels gave: with more parts a launch of its own
+// joins them.
+constexpr int64_t kMostJoined = 64;
+
+void define_limits(KernelSource& source, const Limits& limits) { source.define("LIMITED", limits ? 1 : 0); }
+
 std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
+  const Limits limits = Limits::of(op);
+  const cl_float eps = cl_float(op.attributes.number("eps"));
   KernelSource source("batch_norm/batch_norm_training.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("DST_DTYPE", name_of(op.out().dtype));
   source.define("WEIGHT_DTYPE", name_of(op.in(1).dtype)).define("BIAS_DTYPE", name_of(op.in(2).dtype));
   source.define("MEAN_DTYPE", name_of(op.out(1).dtype)).define("VAR_DTYPE", name_of(op.out(2).dtype));
+  define_limits(source, limits);
   parts.define(source);
+  const auto limited = [&](Launch& launch) {
+    if (limits) launch.scalar(cl_float(limits.low)).scalar(cl_float(limits.high));
+    parts.over_parts(launch);
+  };
   auto kernel = std::make_unique<KernelList>(device);
   parts.over_parts(parts.walk(kernel->add(source, "batch_norm_training_parts").input(0).workspace()));
+  if (parts.parts <= kMostJoined) {
+    Launch& last = kernel->add(source, "batch_norm_training_joined").input(0).workspace().input(1).input(2);
+    limited(parts.walk(last.output(0).output(1).output(2)).scalar(eps));
+    return kernel;
+  }
   Launch& join = kernel->add(source, "batch_norm_training_join").workspace().workspace().input(1).input(2);
-  parts.walk(join.output(1).output(2)).scalar(cl_float(op.attributes.number("eps")));
-  parts.over_channels(join);
-  parts.over_parts(parts.walk(kernel->add(source, "batch_norm_training").input(0).output(0).workspace()));
+  parts.over_channels(parts.walk(join.output(1).output(2)).scalar(eps));
+  limited(parts.walk(kernel->add(source, "batch_norm_training").input(0).output(0).workspace()));
   return kernel;
 }
 
 std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Op& op, const ChannelParts& parts) {
+  const Limits limits = Limits::of(op);
+  const cl_float eps = cl_float(op.attributes.number("eps"));
   KernelSource source("batch_norm/batch_norm_backward.cl");
-  const char* const names[] = {"SRC_DTYPE", "GRAD_DTYPE", "MEAN_DTYPE", "VAR_DTYPE", "WEIGHT_DTYPE"};
-  for (int i = 0; i < 5; ++i) source.define(names[i], name_of(op.in(i).dtype));
+  const char* const names[] = {"SRC_DTYPE", "GRAD_DTYPE", "MEAN_DTYPE", "VAR_DTYPE", "WEIGHT_DTYPE", "BIAS_DTYPE"};
+  for (int i = 0; i < (limits ? 6 : 5); ++i) source.define(names[i], name_of(op.in(i).dtype));
   const char* const results[] = {"DST_DTYPE", "DWEIGHT_DTYPE", "DBIAS_DTYPE"};
   for (int i = 0; i < 3; ++i) source.define(results[i], name_of(op.out(i).dtype));
+  define_limits(source, limits);
   parts.define(source);
+  const auto limited = [&](Launch& launch) {
+    if (limits)
+      launch.input(3).input(4).input(5).scalar(eps).scalar(cl_float(limits.low)).scalar(cl_float(limits.high));
+    parts.over_parts(launch);
+  };
   auto kernel = std::make_unique<KernelList>(device);
-  Launch& sums = kernel->add(source, "batch_norm_backward_parts").input(0).input(1).input(2).workspace();
-  parts.over_parts(parts.walk(sums));
+  limited(parts.walk(kernel->add(source, "batch_norm_backward_parts").input(0).input(1).input(2).workspace()));
+  if (parts.parts <= kMostJoined) {
+    Launch& last = kernel->add(source, "batch_norm_backward_joined").input(0).input(1).workspace();
+    limited(parts.walk(last.input(2).input(3).input(4).output(0).output(1).output(2)).scalar(eps));
+    return kernel;
+  }
   Launch& join = kernel->add(source, "batch_norm_backward_join").workspace().workspace().input(2).input(3).input(4);
-  parts.walk(join.output(1).output(2)).scalar(cl_float(op.attributes.number("eps")));
-  parts.over_channels(join);
-  Launch& last = kernel->add(source, "batch_norm_backward").input(0).input(1).output(0).workspace();
-  parts.over_parts(parts.walk(last));
+  parts.over_channels(parts.walk(join.output(1).output(2)).scalar(eps));
+  limited(parts.walk(kernel->add(source, "batch_norm_backward").input(0).input(1).output(0).workspace()));
   return kernel;
 }
 
@@ -45,8 +73,11 @@ void list_channels(const Op& op, OpenclDevice& device, CandidateList& out,
   add_per_layout(op, op.schema->name, out, [&](Candidate& candidate) {
     const auto parts = channel_parts(device, candidate.inputs[0]);
     if (!parts) return false;
+    const Limits limits = Limits::of(op);
+    if (candidate.inputs[0].has_padding() && (limits.low > 0 || limits.high < 0)) return false;  // it stays 0
     for (TensorDesc& input : candidate.inputs)
-      input = input.with_layout(input.rank() == op.in(0).rank() ? candidate.inputs[0].layout : Layout::plain(1));
+      if (input.present)
+        input = input.with_layout(input.rank() == op.in(0).rank() ? candidate.inputs[0].layout : Layout::plain(1));
     candidate.workspace_bytes = parts->workspace_bytes();
     // Each tensor that is read is read twice.
     candidate.efficiency = device.capabilities().cpu ? 0.2 : 0.5;
