@@ -83,14 +83,14 @@ def validate(network: str, device: str, batch: int, image: int) -> dict[str, Any
     images = torch.randn(batch, 3, side, side)
     exact, here = copy.deepcopy(host).double(), copy.deepcopy(host)
     if device == "cpu":
-        there, given = host, images
+        there, options = host, images
         torch._dynamo.reset()
         run = torch.compile(there, backend="pylayout")
     else:
-        there, given = host.to(device), images.to(device)
+        there, options = host.to(device), images.to(device)
         run = there
     right = both_ways(exact, exact, images.double())
-    forward, backward = errors(both_ways(run, there, given), right)
+    forward, backward = errors(both_ways(run, there, options), right)
     forward_cpu, backward_cpu = errors(both_ways(here, here, images), right)
     return {
         "network": network, "device": device, "batch": batch, "image": side, "forward": forward, "backward": backward,
@@ -107,28 +107,28 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--image", type=int, default=224, help="height and width; vit_b_16 takes 224 alone")
     parser.add_argument("--limit", type=float, default=5.0, help="times PyTorch's error")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     import torch
 
-    if given.device != "cpu":
+    if options.device != "cpu":
         import pylayout.ocl
 
         pylayout.ocl.load()
         torch.ocl.set_fallback("error")
     pl.set_tuning("off")
     rows = []
-    for network in given.networks or SEEDS:
-        row = validate(network, given.device, given.batch, given.image)
+    for network in options.networks or SEEDS:
+        row = validate(network, options.device, options.batch, options.image)
         rows.append(row)
         print(
             f"{network:20} forward {row['forward']:.1e} ({row['forward_times']:.2f} times PyTorch's), "
             f"backward {row['backward']:.1e} ({row['backward_times']:.2f} times)",
             flush=True,
         )
-    wrong = [r["network"] for r in rows if not max(r["forward_times"], r["backward_times"]) <= given.limit]
-    print(f"{len(rows) - len(wrong)} of {len(rows)} within {given.limit:g} times PyTorch's error", *wrong)
-    if given.json:
-        write(given.json, "torch_accuracy", rows, device=given.device)
+    wrong = [r["network"] for r in rows if not max(r["forward_times"], r["backward_times"]) <= options.limit]
+    print(f"{len(rows) - len(wrong)} of {len(rows)} within {options.limit:g} times PyTorch's error", *wrong)
+    if options.json:
+        write(options.json, "torch_accuracy", rows, device=options.device)
     sys.exit(bool(wrong))
 
 
