@@ -83,14 +83,14 @@ def validate(network: str, device: str, batch: int, image: int) -> dict[str, Any
     images = torch.randn(batch, 3, side, side)
     exact, here = copy.deepcopy(host).double(), copy.deepcopy(host)
     if device == "cpu":
-        there, options = host, images
+        there, given = host, images
         torch._dynamo.reset()
         run = torch.compile(there, backend="pylayout")
     else:
-        there, options = host.to(device), images.to(device)
+        there, given = host.to(device), images.to(device)
         run = there
     right = both_ways(exact, exact, images.double())
-    forward, backward = errors(both_ways(run, there, options), right)
+    forward, backward = errors(both_ways(run, there, given), right)
     forward_cpu, backward_cpu = errors(both_ways(here, here, images), right)
     return {
         "network": network, "device": device, "batch": batch, "image": side, "forward": forward, "backward": backward,
