@@ -1,15 +1,22 @@
 """What an op of PyTorch on the device `ocl` costs the host, beside the CPU's and beside the library's own call.
 
-    python -m bench.ocl_eager [--rounds 30] [--calls 200] [--size 1] [--only OP]
+    python -m bench.ocl_eager [--rounds 30] [--calls 200] [--size 1] [--only OP] [--device cuda]
+    python -m bench.ocl_eager --network resnet18 [--batch 16] [--image 224]
 
 Microseconds a call from Python, medians of rounds in which all take turns; the device is waited for between rounds, not
 between calls.  --size 0: tensors without elements along one dimension, for which nothing is queued.  `abi`: pl_op_run
 through cffi, into a tensor that exists.  The last column is the ratio to PyTorch's op on the CPU.
+--device cuda: without a ratio, on a GPU that PyTorch drives, from the same program.
+
+--network: what a training step (SGD with momentum) and an inference of a network of torchvision start: kernels,
+reorders of activations, of weights and of results, transfers; and the times of each, until all is queued and until
+all is done.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import statistics
 import time
 from collections.abc import Callable
@@ -49,6 +56,91 @@ def cases(size: int, device: str) -> dict[str, Callable[[], Any]]:
     }
 
 
+def gradient_cases(size: int, device: str) -> dict[str, Callable[[], Any]]:
+    """Ops with their gradients, and the steps of optimizers on 20 weights."""
+    import torch
+
+    def ones(*shape: int, wanted: bool = True) -> torch.Tensor:
+        return torch.ones(shape, device=device, requires_grad=wanted)
+
+    functional = torch.nn.functional
+    image, kernel, scale, shift = ones(size, 8, 4, 4), ones(8, 8, 3, 3), ones(8), ones(8)
+    grad, mean, variance = ones(size, 8, 4, 4, wanted=False), ones(8, wanted=False), ones(8, wanted=False)
+    forward = {
+        "nothing": lambda: image.view_as(image),
+        "relu": lambda: torch.relu(image),
+        "conv2d": lambda: functional.conv2d(image, kernel, padding=1),
+        "batch_norm": lambda: functional.batch_norm(image, mean, variance, scale, shift, True),
+    }
+
+    def both(call: Callable[[], torch.Tensor]) -> Callable[[], Any]:
+        return lambda: call().backward(grad)
+
+    made = {f"{name}, both ways": both(call) for name, call in forward.items()}
+    for name, optimizer, more in (
+        ("SGD", torch.optim.SGD, {"momentum": 0.9}),
+        ("Adam", torch.optim.Adam, {}),
+    ):
+        for kind in ("foreach", "fused"):
+            weights = [ones(8, 8) for _ in range(20)]
+            for weight in weights:
+                weight.grad = torch.ones_like(weight)
+            step = optimizer(weights, lr=1e-3, **{kind: True}, **more).step  # type: ignore[arg-type]
+            made[f"{name}, {kind}"] = step
+    return made
+
+
+def network_steps(name: str, batch: int, image: int, device: str) -> dict[str, Callable[[], Any]]:
+    """A training step and an inference of a network of torchvision."""
+    import torch
+    import torchvision
+
+    torch.manual_seed(0)
+    trained, used = (getattr(torchvision.models, name)(weights=None).to(device) for _ in range(2))
+    trained.train()
+    used.eval()
+    x, labels = torch.randn(batch, 3, image, image).to(device), torch.randint(0, 1000, (batch,)).to(device)
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.01, momentum=0.9)
+
+    def train() -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(trained(x), labels).backward()
+        optimizer.step()
+
+    def infer() -> None:
+        with torch.no_grad():
+            used(x)
+
+    return {"training": train, "inference": infer}
+
+
+def count_starts(step: Callable[[], Any], synchronize: Callable[[], Any]) -> str:
+    """What a step starts, once it runs as it will."""
+    with pl.profile() as profile:
+        step()
+        synchronize()
+    kinds: collections.Counter[str] = collections.Counter()
+    for event in profile.events:
+        kinds[event["kind"] + (f" of {event['role']}" if event["kind"] != "op" else "")] += 1
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+
+
+def print_steps(steps: dict[str, Callable[[], Any]], synchronize: Callable[[], Any], rounds: int, counts: bool) -> None:
+    for name, step in steps.items():
+        for _ in range(6):
+            step()
+        queued, done = [], []
+        for _ in range(rounds):
+            synchronize()
+            start = time.perf_counter()
+            step()
+            queued.append(time.perf_counter() - start)
+            synchronize()
+            done.append(time.perf_counter() - start)
+        times = f"queued after {1e3 * statistics.median(queued):.2f} ms, done after {1e3 * statistics.median(done):.2f}"
+        print(f"{name:10} {times}" + (f"; starts {count_starts(step, synchronize)}" if counts else ""))
+
+
 def abi_add(size: int) -> Callable[[], Any]:
     """The library's own call of add, on tensors of PyTorch's."""
     import torch
@@ -65,21 +157,21 @@ def abi_add(size: int) -> Callable[[], Any]:
     return call
 
 
-def measure(calls: dict[str, Callable[[], Any]], rounds: int, count: int) -> dict[str, float]:
+def measure(
+    calls: dict[str, Callable[[], Any]], rounds: int, count: int, synchronize: Callable[[], Any]
+) -> dict[str, float]:
     """Median microseconds of each."""
-    import torch
-
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(rounds):
         for name, call in calls.items():
             for _ in range(5):
                 call()
-            torch.ocl.synchronize()
+            synchronize()
             start = time.perf_counter()
             for _ in range(count):
                 call()
             times[name].append(1e6 * (time.perf_counter() - start) / count)
-            torch.ocl.synchronize()
+            synchronize()
     return {name: statistics.median(each) for name, each in times.items()}
 
 
@@ -91,27 +183,47 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=200)
     parser.add_argument("--size", type=int, default=1)
     parser.add_argument("--only", metavar="OP", help="call this one for ten seconds: for a profiler")
+    parser.add_argument("--device", choices=["ocl:0", "cuda"], default="ocl:0")
+    parser.add_argument("--network", help="of torchvision")
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--image", type=int, default=224)
     given = parser.parse_args()
-    pylayout.ocl.load()
+    ours = given.device == "ocl:0"
+    if ours:
+        pylayout.ocl.load()
+        torch.ocl.set_fallback("error")
+    synchronize = torch.ocl.synchronize if ours else torch.cuda.synchronize
+    if given.network:
+        steps = network_steps(given.network, given.batch, given.image, given.device)
+        return print_steps(steps, synchronize, given.rounds, ours)
     pl.set_tuning("off")
-    torch.ocl.set_fallback("error")
-    with torch.no_grad():
-        there, here = cases(given.size, "ocl:0"), cases(given.size, "cpu")
-        if given.only:
-            end = time.perf_counter() + 10
-            while time.perf_counter() < end:
-                for _ in range(1000):
-                    there[given.only]()
-                torch.ocl.synchronize()
-            return
-        calls = {"abi add": abi_add(given.size)}
+
+    def all_cases(device: str) -> dict[str, Callable[[], Any]]:
+        return {**cases(given.size, device), **gradient_cases(given.size, device)}
+
+    there = all_cases(given.device)
+    if given.only:
+        end = time.perf_counter() + 10
+        while time.perf_counter() < end:
+            for _ in range(1000):
+                there[given.only]()
+            synchronize()
+        return
+    here = all_cases("cpu") if ours else {}
+    calls = {"abi add": abi_add(given.size)} if ours else {}
+    for name in there:
+        calls[name] = there[name]
+        if ours:
+            calls[f"{name} on the CPU"] = here[name]
+    found = measure(calls, given.rounds, given.calls, synchronize)
+    if not ours:
         for name in there:
-            calls[name], calls[f"{name} on the CPU"] = there[name], here[name]
-        found = measure(calls, given.rounds, given.calls)
-    print(f"{'op':18} {'ocl us':>8} {'cpu us':>8} {'ratio':>7}      (abi add: {found['abi add']:.2f} us)")
+            print(f"{name:24} {found[name]:8.2f} us")
+        return
+    print(f"{'op':24} {'ocl us':>8} {'cpu us':>8} {'ratio':>7}      (abi add: {found['abi add']:.2f} us)")
     for name in there:
         mine, other = found[name], found[f"{name} on the CPU"]
-        print(f"{name:18} {mine:8.2f} {other:8.2f} {mine / other:7.2f}")
+        print(f"{name:24} {mine:8.2f} {other:8.2f} {mine / other:7.2f}")
 
 
 if __name__ == "__main__":

@@ -258,6 +258,19 @@ PL_API pl_status pl_attributes_release(pl_attributes attributes);
  * `capacity`, which is an error. */
 PL_API pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
                            size_t input_count, pl_tensor* outputs, size_t capacity, size_t* output_count);
+/* A call of pl_op_run whose results are written into tensors that exist: of all outputs one is given. */
+typedef struct pl_op_call {
+  const char* op;
+  pl_attributes attributes;
+  const pl_tensor* inputs;
+  size_t input_count;
+  const pl_tensor* outputs;
+  size_t output_count;
+} pl_op_call;
+/* What these calls would do one after another.  Those next to each other that do the same element by element, and of
+ * which none reads or writes what another one writes, are started as one where the device can: the steps of an
+ * optimizer on hundreds of tensors.  After a failure none or all of the calls before the one at fault have run. */
+PL_API pl_status pl_op_run_all(pl_context context, const pl_op_call* calls, size_t count);
 /* The candidates for that call, best first, and the refusals, as JSON: {"op", "device", "chosen", "candidates":
  * [{"provider", "implementation", "inputs", "outputs", "op_ms", "reorder_ms", "total_ms", "measured"}],
  * "linked": {"ops", "settled", "layout", "ms"}, "refusals": [{"provider", "reason"}]}.  `linked` says what the last

@@ -22,8 +22,13 @@ def register_kernels(shim: Shim) -> None:
     if _libraries:
         return
     for name in sorted(converters()):
-        if _replaces_composite(name):
-            shim.call("register", _full_name(name).encode())
+        full = _full_name(name)
+        for each in (full, _in_place(full)):
+            if _replaces_composite(each):
+                shim.call("register", each.encode())
+    for name in torch._C._dispatch_get_all_op_names():  # lists of tensors, whose loops start few kernels
+        if name.startswith("aten::_foreach_") and not name.endswith("out"):
+            shim.call("register_list", name.encode())
     shim.call("register", b"pylayout::max_pool_backward")
     for pool in ("max_pool2d", "max_pool3d"):  # made of other ops in PyTorch, with indices
         shim.call("register", f"aten::{pool}".encode())
@@ -43,20 +48,30 @@ def _full_name(name: str) -> str:
     return f"{space}::{rest.removesuffix('.default')}"
 
 
-def _replaces_composite(name: str) -> bool:
+def _in_place(full: str) -> str:
+    """`aten::add_.Tensor` of `aten::add.Tensor`."""
+    packet, _, overload = full.partition(".")
+    return f"{packet}_.{overload}" if overload else f"{packet}_"
+
+
+# Kernels for all devices. The second are those of structured ops: they describe the result by the op of the device
+# `meta`, make it, and call the op that writes it.
+_COMPOSITES = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+
+
+def _replaces_composite(full: str) -> bool:
     """Whether an op with a converter has a kernel for all devices, which would run in the place of the program."""
-    full = _full_name(name)
     if not full.startswith("aten::"):
         return False
     packet, _, overload = full.removeprefix("aten::").partition(".")
     found = getattr(getattr(aten, packet, None), overload or "default", None)
     if found is None or torch._C._dispatch_has_kernel_for_dispatch_key(full, "PrivateUse1"):
         return False
-    if not torch._C._dispatch_has_kernel_for_dispatch_key(full, "CompositeExplicitAutograd"):
+    if not any(torch._C._dispatch_has_kernel_for_dispatch_key(full, each) for each in _COMPOSITES):
         return False
     schema = found._schema
     names = {argument.name for argument in schema.arguments}
-    views = any(result.alias_info is not None for result in schema.returns)
+    views = any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)
     lists = any(str(result.type) != "Tensor" for result in schema.returns)
     return not views and not lists and not names & {"device", "memory_format"}
 

@@ -25,6 +25,7 @@ from ..errors import UnsupportedError, check
 from ..graph import Graph
 from ..tensor import Tensor, adopt
 from ..torch.backend import decompositions
+from ..torch.dtypes import dense_layout
 from ..torch.fold import folded
 from ..torch.partition import writes
 from ..torch.registry import converters, name_of
@@ -392,15 +393,26 @@ def _fill(
         shim.call("program_step", program, op.encode(), attributes.encode(), ints(places), len(places), at, count)
         at += count
     shim.program_slots(program, at)
+    op_of = {first + i: op for op, _, _, first, count in steps for i in range(count)}
     for place, (expected, value, target) in enumerate(wanted):
         if expected is None:
-            shim.program_output(program, -2, -1, 1, 0, 0, longs([]), longs([]))
+            shim.program_output(program, -2, -1, 1, 0, 0, 0, longs([]), longs([]))
             continue
         shim.program_output(
             program, -1 if value is None else slots[value._id], target, place < form.returned,
-            _NUMBERS[expected.dtype], expected.ndim, longs(expected.shape), longs(expected.stride()),
+            value is not None and target < 0 and _is_free(expected, op_of[value._id]), _NUMBERS[expected.dtype],
+            expected.ndim, longs(expected.shape), longs(expected.stride()),
         )  # fmt: skip
     graph._let_go()
+
+
+def _is_free(result: torch.Tensor, op: str) -> bool:
+    """Whether a new tensor may lie in the layout of the kernel that gives it: images, and what is computed of them.
+
+    The gradient of a kernel is read together with the kernel, which lies as its strides say.
+    """
+    dense = dense_layout(result.shape, result.stride()) is not None
+    return result.ndim >= 4 and dense and not op.endswith("_backward_weights")
 
 
 def _name_of_dtype(dtype: torch.dtype) -> str:

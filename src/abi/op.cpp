@@ -130,6 +130,26 @@ pl_status pl_op_run(pl_context context, const char* op, pl_attributes attributes
   });
 }
 
+pl_status pl_op_run_all(pl_context context, const pl_op_call* calls, size_t count) {
+  return guarded([&] {
+    const char* function = "pl_op_run_all";
+    const ContextRef self = context_of(context, function);
+    if (count) require_pointer(calls, function, "calls");
+    std::vector<OpCall> list;
+    list.reserve(count);
+    for (const pl_op_call* each = calls; each != calls + count; ++each) {
+      Call call(context, each->op, each->attributes, each->inputs, each->input_count, function);
+      std::vector<TensorRef> outputs =
+          tensors_of(*self, call.schema.name, each->outputs, each->output_count, function, "outputs");
+      for (size_t i = 0; i < outputs.size(); ++i)
+        require(outputs[i] != nullptr, Code::invalid_argument, call.schema.name, ": output ", i,
+                " is NULL, expected a tensor");
+      list.push_back({call.schema, std::move(call.attributes), std::move(call.inputs), std::move(outputs)});
+    }
+    self->run_all(list);
+  });
+}
+
 pl_status pl_op_query(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
                       size_t input_count, char** json) {
   return guarded([&] {

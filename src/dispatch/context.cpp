@@ -121,6 +121,8 @@ std::vector<TensorRef> Context::run(const Schema& schema, const CallRef& call, c
   return dispatcher_->run(schema, call, inputs, destinations);
 }
 
+void Context::run_all(const std::vector<OpCall>& calls) { dispatcher_->run_all(calls); }
+
 TensorRef Context::convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype) {
   const TensorDesc wanted = TensorDesc::dense(dtype, tensor->desc().shape, layout);
   dispatcher_->trim();

@@ -25,6 +25,13 @@ class Dispatcher;
 class Profile;
 class Runner;
 
+// A call whose results are written into tensors that exist.
+struct OpCall {
+  const Schema& schema;
+  CallRef call;
+  std::vector<TensorRef> inputs, destinations;
+};
+
 class Context : public std::enable_shared_from_this<Context> {
  public:
   static std::shared_ptr<Context> create(const ContextOptions& options);
@@ -45,6 +52,8 @@ class Context : public std::enable_shared_from_this<Context> {
   // optional inputs.  Where destinations[i] is given the result is written there.
   std::vector<TensorRef> run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                              const std::vector<TensorRef>& destinations = {});
+  // The same of several calls, one after another (dispatch/dispatcher.h).
+  void run_all(const std::vector<OpCall>& calls);
   TensorRef convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype);
   // The elements of a tensor into another one of its shape and dtype, wherever and however that lies.
   void copy(const TensorRef& source, const TensorRef& destination);

@@ -9,6 +9,7 @@
 #include "dispatch/runner.h"
 #include "dispatch/tuner.h"
 #include "profile/profile.h"
+#include "providers/together.h"
 
 namespace pl {
 namespace {
@@ -178,6 +179,7 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
     require(!ranked.empty(), Code::unsupported, schema.name, ": every implementation failed for ", op.str());
     decision->way = ranked.front().way;
     decision->kernel = catalog_.kernel(*decision->entry, *decision->way);
+    decision->together = dynamic_cast<const Together*>(decision->kernel.get());
     decision->epoch = catalog_.epoch();  // read after measuring, which moves it
     // Without a kernel the way is now marked unusable, and a contest may have ended meanwhile: choose again.
     if (decision->kernel && generation == contest_.generation()) break;
@@ -298,25 +300,35 @@ Dispatcher::ReadyInputs Dispatcher::bring_inputs(const Decision& decision, const
   return ready;
 }
 
-// Destinations that lie as the kernel writes, else new tensors. A destination may alias an input; kernels read and
-// write in no order, so the result goes through fresh memory then, but where the kernel says that it reads each element
-// of that input before it writes that of the result.
+// A destination that lies as the kernel writes. It may alias an input; kernels read and write in no order, so the
+// result goes through fresh memory then, but where the kernel says that it reads each element of that input before it
+// writes that of the result.
+bool Dispatcher::is_direct(const Decision& decision, size_t i, const std::vector<TensorRef>& inputs,
+                           const std::vector<TensorRef>& destinations) {
+  if (i >= destinations.size() || !destinations[i]) return false;
+  const Tensor& given = *destinations[i];
+  const TensorDesc& desc = decision.outputs[i];
+  const Candidate& candidate = decision.way->candidate;
+  if (&given.device() != decision.entry->device || !same_memory(given.desc(), desc)) return false;
+  const auto lies_there = [&](const TensorRef& each) { return each && each->buffer() == given.buffer(); };
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    if (!lies_there(inputs[k])) continue;
+    if (k >= 32 || !(candidate.in_place >> k & 1) || !same_memory(inputs[k]->desc(), desc) ||
+        !same_memory(candidate.inputs[k], desc) ||
+        std::count_if(destinations.begin(), destinations.end(), lies_there) > 1)
+      return false;
+  }
+  return true;
+}
+
+// Destinations to which the kernel writes, else new tensors.
 std::vector<TensorRef> Dispatcher::place_results(const Decision& decision, const std::vector<TensorRef>& inputs,
                                                  const std::vector<TensorRef>& destinations) {
   Device& device = *decision.entry->device;
-  const Candidate& candidate = decision.way->candidate;
   std::vector<TensorRef> results;
-  for (size_t i = 0; i < decision.outputs.size(); ++i) {
-    const TensorDesc& desc = decision.outputs[i];
-    const TensorRef given = i < destinations.size() ? destinations[i] : nullptr;
-    bool direct = given && &given->device() == &device && same_memory(given->desc(), desc);
-    for (size_t k = 0; k < inputs.size() && direct; ++k) {
-      if (!inputs[k] || inputs[k]->buffer() != given->buffer()) continue;
-      const bool in_place = decision.outputs.size() == 1 && k < 32 && candidate.in_place >> k & 1;
-      direct = in_place && same_memory(inputs[k]->desc(), desc) && same_memory(candidate.inputs[k], desc);
-    }
-    results.push_back(direct ? given : Tensor::allocate(device, desc));
-  }
+  for (size_t i = 0; i < decision.outputs.size(); ++i)
+    results.push_back(is_direct(decision, i, inputs, destinations) ? destinations[i]
+                                                                   : Tensor::allocate(device, decision.outputs[i]));
   return results;
 }
 
@@ -339,11 +351,9 @@ void Dispatcher::hand_over(const Decision& decision, std::vector<TensorRef>& res
   }
 }
 
-std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
-                                       const std::vector<TensorRef>& destinations) {
-  const uint32_t turn = contested(*call) ? contest_.turn() : 0;
-  uint64_t key = key_of(schema, *call, inputs, destinations);
-  if (turn) key = hash_mix(key, turn);
+Dispatcher::DecisionRef Dispatcher::decision_for(uint64_t key, const Schema& schema, const CallRef& call,
+                                                 const std::vector<TensorRef>& inputs,
+                                                 const std::vector<TensorRef>& destinations, uint32_t turn) {
   DecisionRef decision = find(key, schema, call, inputs, destinations);
   if (!decision) {
     decision = decide(schema, call, inputs, destinations, turn);
@@ -361,7 +371,111 @@ std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call
       fail(Code::shape, schema.name, ": output ", i, " is ", want.str(), ", expected ", name_of(have.dtype), " ",
            have.shape);
   }
+  return decision;
+}
+
+std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
+                                       const std::vector<TensorRef>& destinations) {
+  const uint32_t turn = contested(*call) ? contest_.turn() : 0;
+  uint64_t key = key_of(schema, *call, inputs, destinations);
+  if (turn) key = hash_mix(key, turn);
+  const DecisionRef decision = decision_for(key, schema, call, inputs, destinations, turn);
   return execute(*decision, {turn, key}, inputs, destinations);
+}
+
+// ---- several calls ----
+
+bool Dispatcher::Waiting::meets(const OpCall& call) const {
+  const auto found = [&](const TensorRef& tensor) { return tensor ? used.find(tensor->buffer().get()) : used.end(); };
+  for (const TensorRef& input : call.inputs)
+    if (const auto at = found(input); at != used.end() && at->second) return true;
+  return std::any_of(call.destinations.begin(), call.destinations.end(),
+                     [&](const TensorRef& each) { return found(each) != used.end(); });
+}
+
+void Dispatcher::Waiting::add(DecisionRef decision, const OpCall& call) {
+  for (const TensorRef& input : call.inputs)
+    if (input) used.emplace(input->buffer().get(), false);
+  for (const TensorRef& each : call.destinations) used[each->buffer().get()] = true;
+  calls.push_back({std::move(decision), &call});
+}
+
+// Whether the kernel reads and writes the caller's tensors as they are, and nothing else.
+bool Dispatcher::may_wait(const Decision& decision, const OpCall& call) {
+  if (!decision.together || decision.entry->device != decision.home) return false;
+  const Candidate& candidate = decision.way->candidate;
+  if (!candidate.packings.empty() || candidate.workspace_bytes || call.destinations.size() != decision.outputs.size())
+    return false;
+  for (size_t i = 0; i < call.inputs.size(); ++i)
+    if (call.inputs[i] && candidate.inputs[i].present && !(call.inputs[i]->desc() == candidate.inputs[i])) return false;
+  for (size_t i = 0; i < call.destinations.size(); ++i)
+    if (!is_direct(decision, i, call.inputs, call.destinations)) return false;
+  return true;
+}
+
+void Dispatcher::run_all(const std::vector<OpCall>& calls) {
+  Waiting waiting;
+  for (const OpCall& call : calls) {
+    const uint32_t turn = contested(*call.call) ? contest_.turn() : 0;
+    uint64_t key = key_of(call.schema, *call.call, call.inputs, call.destinations);
+    if (turn) key = hash_mix(key, turn);
+    DecisionRef decision;
+    try {
+      decision = decision_for(key, call.schema, call.call, call.inputs, call.destinations, turn);
+    } catch (...) {
+      start(waiting);
+      throw;
+    }
+    const bool waits = !turn && may_wait(*decision, call);
+    if (!waits || waiting.meets(call)) start(waiting);
+    if (waits)
+      waiting.add(std::move(decision), call);
+    else
+      execute(*decision, {turn, key}, call.inputs, call.destinations);
+  }
+  start(waiting);
+}
+
+void Dispatcher::start(Waiting& waiting) {
+  const std::vector<Waiting::One> calls = std::move(waiting.calls);
+  waiting = {};
+  std::vector<bool> taken(calls.size());
+  for (size_t first = 0; first < calls.size(); ++first) {
+    if (taken[first]) continue;
+    const Together& like = *calls[first].decision->together;
+    std::vector<Waiting::One> group;
+    for (size_t i = first; i < calls.size() && group.size() < like.most(); ++i) {
+      if (taken[i] || calls[i].decision->home != calls[first].decision->home) continue;
+      if (calls[i].decision->together->alike() != like.alike()) continue;
+      taken[i] = true;
+      group.push_back(calls[i]);
+    }
+    start_joined(group);
+  }
+}
+
+void Dispatcher::start_joined(const std::vector<Waiting::One>& calls) {
+  if (calls.size() == 1) {
+    execute(*calls[0].decision, {}, calls[0].call->inputs, calls[0].call->destinations);
+    return;
+  }
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  std::vector<Buffer*> in, out;
+  std::vector<const Entry*> entries;
+  for (const Waiting::One& one : calls) {
+    kernels.push_back(one.decision->kernel);
+    entries.push_back(one.decision->entry.get());
+    for (size_t i = 0; i < one.call->inputs.size(); ++i)
+      if (one.call->inputs[i] && one.decision->way->candidate.inputs[i].present)
+        in.push_back(one.call->inputs[i]->buffer().get());
+    for (const TensorRef& each : one.call->destinations) out.push_back(each->buffer().get());
+    catalog_.touch(*one.decision->entry);
+  }
+  runner_.run_joined(entries, *calls[0].decision->way, *joined_.of(kernels), in, out);
+  for (const Waiting::One& one : calls) {
+    ranking_.learn(*one.decision->entry, one.call->inputs);
+    for (const TensorRef& each : one.call->destinations) each->buffer()->touch();
+  }
 }
 
 void Dispatcher::trim() {
@@ -381,6 +495,7 @@ void Dispatcher::trim() {
 void Dispatcher::forget_decisions() {
   conversions_.forget();
   catalog_.bump_epoch();
+  joined_.forget();
   std::unique_lock<std::shared_mutex> guard(lock_);
   decisions_.clear();
 }

@@ -12,6 +12,7 @@
 #include "dispatch/catalog.h"
 #include "dispatch/contest.h"
 #include "dispatch/context.h"
+#include "dispatch/joined_kernels.h"
 #include "dispatch/ranking.h"
 
 namespace pl {
@@ -19,6 +20,7 @@ namespace pl {
 class Conversions;
 class Profile;
 class Runner;
+class Together;
 
 class Dispatcher {
  public:
@@ -26,6 +28,8 @@ class Dispatcher {
 
   std::vector<TensorRef> run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                              const std::vector<TensorRef>& destinations);
+  // As calls of run would do; kernels that may run together are started as one.
+  void run_all(const std::vector<OpCall>& calls);
   // The tensor in plain layout for a user who reads it: a consumer like any other.
   TensorRef for_reader(const TensorRef& tensor);
   std::string query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
@@ -50,7 +54,8 @@ class Dispatcher {
     EntryRef entry;
     Way* way = nullptr;  // null: a view, or nothing to compute
     std::shared_ptr<Kernel> kernel;
-    Device* home = nullptr;  // where results belong; differs from the entry's device for a fallback
+    const Together* together = nullptr;  // that kernel, where it may run with others
+    Device* home = nullptr;              // where results belong; differs from the entry's device for a fallback
     std::vector<TensorDesc> outputs;
     bool view = false;
     TensorDesc view_source;  // present: what the input is converted to before it is viewed
@@ -59,6 +64,10 @@ class Dispatcher {
 
   uint64_t key_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs,
                   const std::vector<TensorRef>& destinations) const;
+  // Found or made.
+  DecisionRef decision_for(uint64_t key, const Schema& schema, const CallRef& call,
+                           const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations,
+                           uint32_t turn);
   DecisionRef find(uint64_t key, const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                    const std::vector<TensorRef>& destinations);
   // turn: of the contest under way, which the choice is made for; 0: none.
@@ -87,8 +96,26 @@ class Dispatcher {
   std::vector<TensorRef> run_choice(const Decision& decision, const Turn& turn, const std::vector<TensorRef>& inputs,
                                     const std::vector<TensorRef>& destinations);
   ReadyInputs bring_inputs(const Decision& decision, const std::vector<TensorRef>& inputs);
+  // Whether the kernel may write output i where the caller wants it.
+  static bool is_direct(const Decision& decision, size_t i, const std::vector<TensorRef>& inputs,
+                        const std::vector<TensorRef>& destinations);
   static std::vector<TensorRef> place_results(const Decision& decision, const std::vector<TensorRef>& inputs,
                                               const std::vector<TensorRef>& destinations);
+  // Calls that wait to be started as one.
+  struct Waiting {
+    struct One {
+      DecisionRef decision;
+      const OpCall* call;
+    };
+    std::vector<One> calls;
+    std::unordered_map<const Buffer*, bool> used;  // by them; true: written
+
+    bool meets(const OpCall& call) const;  // whether it reads or writes what they write, or writes what they read
+    void add(DecisionRef decision, const OpCall& call);
+  };
+  static bool may_wait(const Decision& decision, const OpCall& call);
+  void start(Waiting& waiting);
+  void start_joined(const std::vector<Waiting::One>& calls);
   void hand_over(const Decision& decision, std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations);
 
   Context& context_;
@@ -100,6 +127,7 @@ class Dispatcher {
   Ranking ranking_;
   std::shared_mutex lock_;
   std::unordered_map<uint64_t, DecisionRef> decisions_;
+  JoinedKernels joined_;
 };
 
 }  // namespace pl

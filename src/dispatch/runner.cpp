@@ -24,6 +24,30 @@ void Runner::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, cons
     kernel.run(arguments);
     return;
   }
+  ProfileEvent event = event_of(entry, way, kind, role, cause);
+  run_timed(std::move(event), *entry.device, kernel, arguments);
+}
+
+void Runner::run_joined(const std::vector<const Entry*>& entries, const Way& way, Kernel& kernel,
+                        const std::vector<Buffer*>& inputs, const std::vector<Buffer*>& outputs) {
+  refuse_after_fork();
+  const Entry& first = *entries[0];
+  const KernelArguments arguments{inputs.data(), outputs.data(), nullptr};
+  if (!profile_.active()) {
+    kernel.run(arguments);
+    return;
+  }
+  ProfileEvent event = event_of(first, way, "op", "", first.op.schema->name);
+  event.implementation += concat(" of ", entries.size(), " calls");
+  for (size_t i = 1; i < entries.size(); ++i) {
+    event.bytes += bytes_of(entries[i]->op);
+    event.flops += flops_of(entries[i]->op);
+  }
+  run_timed(std::move(event), *first.device, kernel, arguments);
+}
+
+ProfileEvent Runner::event_of(const Entry& entry, const Way& way, const char* kind, const char* role,
+                              const std::string& cause) {
   ProfileEvent event;
   event.kind = kind;
   event.op = entry.op.schema->name;
@@ -40,9 +64,13 @@ void Runner::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, cons
   event.flops = flops_of(entry.op);
   event.role = role;
   event.cause = cause;
+  return event;
+}
+
+void Runner::run_timed(ProfileEvent event, Device& device, Kernel& kernel, const KernelArguments& arguments) {
   event.thread = std::hash<std::thread::id>()(std::this_thread::get_id());
   event.start_ms = profile_.now_ms();
-  event.timing = entry.device->start_timing();
+  event.timing = device.start_timing();
   kernel.run(arguments);
   event.timing->stop();
   profile_.add(std::move(event));

@@ -11,6 +11,8 @@
 namespace pl {
 
 class Profile;
+struct KernelArguments;
+struct ProfileEvent;
 
 // Kernels want elements aligned to their dtype; memory that was lent for constants may lie anywhere.
 bool is_aligned(const Tensor& tensor);
@@ -22,6 +24,9 @@ class Runner {
 
   void run_kernel(const Entry& entry, const Way& way, Kernel& kernel, const std::vector<Buffer*>& inputs,
                   const std::vector<Buffer*>& outputs, const char* kind, const char* role, const std::string& cause);
+  // A kernel that does the work of several ways like `way`, of these entries.
+  void run_joined(const std::vector<const Entry*>& entries, const Way& way, Kernel& kernel,
+                  const std::vector<Buffer*>& inputs, const std::vector<Buffer*>& outputs);
   // `why` names the op and argument that need the conversion, for the profile; `keep`: keep the copy.  `once`: it will
   // not be made again, so nothing is measured or, where that can be helped, compiled for it, and few threads make it.
   TensorRef convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
@@ -37,6 +42,9 @@ class Runner {
   }
 
  private:
+  static ProfileEvent event_of(const Entry& entry, const Way& way, const char* kind, const char* role,
+                               const std::string& cause);
+  void run_timed(ProfileEvent event, Device& device, Kernel& kernel, const KernelArguments& arguments);
   int threads(bool once) const;
   void run_reorder(Entry& entry, Buffer& from, Buffer& to, const char* role, const std::string& why, bool once);
   void convert_into_part(const TensorRef& tensor, const TensorRef& destination, const std::string& why);

@@ -12,6 +12,7 @@ static void test_null(void) {
   pl_memory_info memory;
   pl_tensor out = NULL;
   pl_attributes attributes;
+  pl_op_call call = {NULL, NULL, NULL, 0, NULL, 0};
   char *json, name[32];
   float value = 0;
   int32_t settled;
@@ -77,6 +78,10 @@ static void test_null(void) {
   NULL_IS_REFUSED(pl_op_run(context, NULL, NULL, &tensor, 1, &out, 1, NULL));
   NULL_IS_REFUSED(pl_op_run(context, "relu", NULL, NULL, 1, &out, 1, NULL));
   NULL_IS_REFUSED(pl_op_run(context, "relu", NULL, &tensor, 1, NULL, 1, NULL));
+  call.op = "relu", call.inputs = &tensor, call.outputs = &out, call.input_count = call.output_count = 1;
+  NULL_IS_REFUSED(pl_op_run_all(context, NULL, 1));
+  NULL_IS_REFUSED(pl_op_run_all(NULL, &call, 1));
+  NULL_IS_REFUSED(pl_op_run_all(context, &call, 1)); /* an output that does not exist */
   NULL_IS_REFUSED(pl_op_query(context, "relu", NULL, &tensor, 1, NULL));
   NULL_IS_REFUSED(pl_op_tune(context, "relu", NULL, &tensor, 1, 1.0, NULL));
   NULL_IS_REFUSED(pl_profile_start(NULL));

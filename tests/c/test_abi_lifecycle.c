@@ -199,6 +199,37 @@ static void test_op(pl_context context) {
   OK(pl_tensor_release(inputs[1]));
 }
 
+/* Four calls: two that may start as one, one that reads what the first wrote, one that writes into what it reads. */
+static void test_calls(pl_context context) {
+  const int64_t shape[1] = {5};
+  const float values[5] = {-2, -1, 0, 1, 2}, half[5] = {0.5f, 0.5f, 0.5f, 0.5f, 0.5f};
+  const float wanted[4][5] = {{0, 0, 0, 1, 2}, {-1.5f, -0.5f, 0.5f, 1.5f, 2.5f}, {0, 0, 0, 1, 2}, {1, 1, 1, 1, 1}};
+  float found[5];
+  pl_tensor x = make_tensor(context, 1, shape, NULL, values, 5), y = make_tensor(context, 1, shape, NULL, half, 5);
+  pl_tensor sum_inputs[2], own[2], out[4] = {NULL, NULL, NULL, NULL};
+  pl_op_call calls[4];
+  int i, k;
+  memset(calls, 0, sizeof calls);
+  for (i = 0; i < 3; i++) out[i] = make_tensor(context, 1, shape, NULL, NULL, 0);
+  out[3] = y;
+  sum_inputs[0] = x, sum_inputs[1] = y, own[0] = own[1] = y;
+  calls[0].op = "relu", calls[0].inputs = &x, calls[0].input_count = 1;
+  calls[1].op = "add", calls[1].inputs = sum_inputs, calls[1].input_count = 2;
+  calls[2].op = "relu", calls[2].inputs = &out[0], calls[2].input_count = 1;
+  calls[3].op = "add", calls[3].inputs = own, calls[3].input_count = 2;
+  for (i = 0; i < 4; i++) calls[i].outputs = &out[i], calls[i].output_count = 1;
+  OK(pl_op_run_all(context, calls, 4));
+  for (i = 0; i < 4; i++) {
+    OK(pl_tensor_read(out[i], found, sizeof found));
+    for (k = 0; k < 5; k++) CHECK_EQUAL(found[k], wanted[i][k]);
+  }
+  OK(pl_op_run_all(context, NULL, 0));
+  calls[1].op = "no_such_op";
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "no_such_op", pl_op_run_all(context, calls, 2));
+  OK(pl_tensor_release(x));
+  for (i = 0; i < 4; i++) OK(pl_tensor_release(out[i]));
+}
+
 static void test_texts(pl_context context) {
   char *json, name[64], generic[64];
   int32_t rank, settled;
@@ -281,6 +312,7 @@ TEST("all") {
   test_views(context);
   test_borrowed(context);
   test_op(context);
+  test_calls(context);
   test_texts(context);
   test_pool_order(context);
   OK(pl_memory_release_caches(context));

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "batch.h"
 #include "programs.h"
 #include "shim.h"
 
@@ -75,6 +76,9 @@ OCL_API void ocl_forget_programs() { forget_programs(); }
 OCL_API int ocl_register(const char* name) {
   return guarded([&] { register_op(name); });
 }
+OCL_API int ocl_register_list(const char* name) {
+  return guarded([&] { register_list_op(name); });
+}
 OCL_API void ocl_program_refuse(Program* program, const char* reason) { program->refusal = reason; }
 OCL_API void ocl_program_numbers(Program* program, int count) { program->numbers = size_t(count); }
 OCL_API int ocl_program_constant(Program* program, void* tensor) {
@@ -96,10 +100,15 @@ OCL_API int ocl_program_step(Program* program, const char* op, const char* attri
 OCL_API void ocl_program_slots(Program* program, int count) {
   program->slots = std::max(program->slots, size_t(count));
 }
-OCL_API void ocl_program_output(Program* program, int slot, int argument, int returned, int dtype, int rank,
+OCL_API void ocl_program_output(Program* program, int slot, int argument, int returned, int free, int dtype, int rank,
                                 const int64_t* sizes, const int64_t* strides) {
-  program->outputs.push_back(
-      {slot, argument, returned != 0, at::ScalarType(dtype), {sizes, sizes + rank}, {strides, strides + rank}});
+  program->outputs.push_back({slot,
+                              argument,
+                              returned != 0,
+                              free != 0,
+                              at::ScalarType(dtype),
+                              {sizes, sizes + rank},
+                              {strides, strides + rank}});
 }
 
 // ---- fallbacks ----
@@ -142,7 +151,7 @@ void run_plan(int64_t plan, const std::vector<at::Tensor>& inputs, const std::ve
 // The library's tensor over a tensor of the device, as the number of a handle that is the caller's.
 int64_t handle_of(const at::Tensor& tensor) {
   pl_tensor same = nullptr;
-  check(pl_tensor_retain(view_of(tensor).get(), &same));
+  check(pl_tensor_retain(placed_view_of(tensor).get(), &same));
   return reinterpret_cast<int64_t>(same);
 }
 

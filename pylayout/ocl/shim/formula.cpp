@@ -3,13 +3,12 @@
 #include <map>
 #include <mutex>
 
+#include "batch.h"
 #include "numbers.h"
 #include "shim.h"
 
 namespace ocl {
-namespace {
 
-// Attributes by their text, parsed once.
 pl_attributes attributes_of(const std::string& text) {
   static std::mutex lock;
   static auto* known = new std::map<std::string, pl_attributes>;
@@ -20,8 +19,6 @@ pl_attributes attributes_of(const std::string& text) {
   check(pl_attributes_create(text.c_str(), &made));
   return (*known)[text] = made;
 }
-
-}  // namespace
 
 std::string Formula::x(const at::Tensor& tensor) {
   for (size_t i = 0; i < tensors_.size(); ++i)
@@ -46,6 +43,7 @@ void Formula::write(const at::Tensor& target, std::string text, const MaybeTenso
   TORCH_CHECK_NOT_IMPLEMENTED(dtype && *dtype <= PL_BF16, "ocl: a fused op of ", target.scalar_type(),
                               ", expected float32, float16 or bfloat16");
   pl_tensor made = result.get();
+  Batch::flush();
   check(pl_op_run(context(), "pointwise",
                   attributes_of("expressions=\"y0 = " + text + "\" scalars=[" + scalars_ + "] dtype=" + names[*dtype]),
                   given.data(), given.size(), &made, 1, nullptr));

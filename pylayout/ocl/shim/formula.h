@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "shim.h"
+
 namespace ocl {
 
 using MaybeTensor = std::optional<at::Tensor>;
@@ -25,5 +27,8 @@ class Formula {
   std::string scalars_;
   int count_ = 0;
 };
+
+// Attributes by their text, parsed once; of few texts, which are kept.
+pl_attributes attributes_of(const std::string& text);
 
 }  // namespace ocl

@@ -1,8 +1,11 @@
 // Storages: blocks of device memory, and the addresses by which PyTorch tells them apart.
 #include <sys/mman.h>
 
+#include <cstring>
 #include <map>
+#include <utility>
 
+#include "batch.h"
 #include "shim.h"
 
 namespace ocl {
@@ -151,6 +154,44 @@ Spare& spare() {
   return *self;
 }
 
+// Free blocks that storages gave back: they hold no memory, but an address, which takes as long to find as memory.
+class SpareFree {
+ public:
+  std::unique_ptr<Block> take(c10::DeviceIndex device, size_t bytes) {
+    std::lock_guard<std::mutex> guard(lock_);
+    const auto found = blocks_.find({device, bytes});
+    if (found == blocks_.end()) return nullptr;
+    std::unique_ptr<Block> block = std::move(found->second.back());
+    found->second.pop_back();
+    if (found->second.empty()) blocks_.erase(found);
+    --count_;
+    return block;
+  }
+  void give(std::unique_ptr<Block> block) {
+    block->clear();
+    std::map<Key, std::vector<std::unique_ptr<Block>>> gone;
+    std::lock_guard<std::mutex> guard(lock_);
+    if (count_ == kMost) {
+      gone.swap(blocks_);
+      count_ = 0;
+    }
+    blocks_[{block->device(), block->bytes()}].push_back(std::move(block));
+    ++count_;
+  }
+
+ private:
+  static constexpr size_t kMost = 4096;
+  using Key = std::pair<c10::DeviceIndex, size_t>;
+  std::mutex lock_;
+  std::map<Key, std::vector<std::unique_ptr<Block>>> blocks_;
+  size_t count_ = 0;
+};
+
+SpareFree& spare_free() {
+  static auto* self = new SpareFree;
+  return *self;
+}
+
 struct Allocator final : c10::Allocator {
   c10::DataPtr allocate(size_t bytes) override {
     const c10::DeviceIndex device = current_device();
@@ -161,13 +202,17 @@ struct Allocator final : c10::Allocator {
     }
     const size_t size = Spare::rounded(bytes);
     std::unique_ptr<Block> block = size ? spare().take(device, size) : nullptr;
-    if (!block) block = std::make_unique<Block>(device, size ? size : bytes);
+    if (!block) block = std::make_unique<Block>(device, size ? size : bytes, Block::Memory::now);
     void* address = block->address();
     return {address, block.release(), &remove, where};
   }
   static void remove(void* block) {
     std::unique_ptr<Block> own(static_cast<Block*>(block));
-    if (!is_forked()) own = spare().give(std::move(own));
+    if (is_forked()) return;
+    if (own->is_free())
+      spare_free().give(std::move(own));
+    else
+      own = spare().give(std::move(own));
   }
   void copy_data(void*, const void*, size_t) const override {
     TORCH_CHECK(false, "ocl: the bytes of a storage are copied by tensors over it");
@@ -187,10 +232,10 @@ Handle allocated(c10::DeviceIndex device, size_t bytes) {
 
 }  // namespace
 
-Block::Block(c10::DeviceIndex device, size_t bytes)
-    : device_(device), bytes_(bytes), address_(addresses().take(bytes)) {
+Block::Block(c10::DeviceIndex device, size_t bytes, Memory memory)
+    : device_(device), bytes_(bytes), free_(memory == Memory::free), address_(addresses().take(bytes)) {
   try {
-    memory_ = allocated(device, bytes);
+    if (!free_) memory_ = allocated(device, bytes);
   } catch (...) {
     addresses().give(address_, bytes);
     throw;
@@ -207,29 +252,85 @@ Block::~Block() {
   addresses().give(address_, bytes_);
 }
 
+bool Block::View::is(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const {
+  const size_t rank = sizes.size();
+  return key.size() == 2 + 2 * rank && key[0] == dtype && key[1] == offset &&
+         std::equal(sizes.begin(), sizes.end(), key.begin() + 2) &&
+         std::equal(strides.begin(), strides.end(), key.begin() + 2 + int64_t(rank));
+}
+
+Block::View Block::view_as(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
+  View view{{int64_t(dtype), offset}, {}};
+  view.key.append(sizes.begin(), sizes.end());
+  view.key.append(strides.begin(), strides.end());
+  return view;
+}
+
+const Block::View& Block::made(View view) {
+  const size_t rank = view.key.size() / 2 - 1;
+  const int64_t* sizes = view.key.data() + 2;
+  pl_tensor made = nullptr;
+  check(pl_tensor_view(memory_.get(), pl_dtype(view.key[0]), int32_t(rank), sizes, sizes + rank, view.key[1], &made));
+  view.tensor = Handle(made);
+  if (views_.size() == kViews) views_.erase(views_.begin());
+  views_.push_back(std::move(view));
+  return views_.back();
+}
+
 Handle Block::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) {
   std::lock_guard<std::mutex> guard(lock_);
-  const size_t rank = sizes.size();
-  const auto fits = [&](const View& view) {
-    const auto& key = view.key;
-    return key.size() == 2 + 2 * rank && key[0] == dtype && key[1] == offset &&
-           std::equal(sizes.begin(), sizes.end(), key.begin() + 2) &&
-           std::equal(strides.begin(), strides.end(), key.begin() + 2 + int64_t(rank));
-  };
+  if (!memory_.get()) {
+    if (given_.is(dtype, sizes, strides, offset)) return given_.tensor;
+    place_locked();
+  }
   for (size_t i = views_.size(); i-- > 0;)
-    if (fits(views_[i])) {
+    if (views_[i].is(dtype, sizes, strides, offset)) {
       if (i + 1 < views_.size())
         std::rotate(views_.begin() + int64_t(i), views_.begin() + int64_t(i) + 1, views_.end());
       return views_.back().tensor;
     }
-  pl_tensor made = nullptr;
-  check(pl_tensor_view(memory_.get(), dtype, int32_t(rank), sizes.data(), strides.data(), offset, &made));
-  if (views_.size() == kViews) views_.erase(views_.begin());
-  View view{{int64_t(dtype), offset}, Handle(made)};
-  view.key.append(sizes.begin(), sizes.end());
-  view.key.append(strides.begin(), strides.end());
-  views_.push_back(std::move(view));
-  return views_.back().tensor;
+  return made(view_as(dtype, sizes, strides, offset)).tensor;
+}
+
+void Block::adopt(Handle given, pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  pl_tensor_info info;
+  check(pl_tensor_describe(given.get(), &info));
+  std::lock_guard<std::mutex> guard(lock_);
+  given_ = view_as(dtype, sizes, strides, 0);
+  given_.tensor = std::move(given);
+  bool lies_so = info.offset == 0 && info.storage_bytes == bytes_ && !std::strpbrk(info.layout, "0123456789");
+  for (size_t i = 0; i < sizes.size(); ++i) lies_so = lies_so && (sizes[i] == 1 || info.strides[i] == strides[i]);
+  if (!lies_so) return;
+  memory_ = given_.tensor;
+  views_.push_back(std::move(given_));
+  given_ = {};
+}
+
+void Block::place() {
+  std::lock_guard<std::mutex> guard(lock_);
+  if (!memory_.get()) place_locked();
+}
+
+void Block::place_locked() {
+  memory_ = allocated(device_, bytes_);
+  if (!given_.tensor.get()) return;
+  Batch::flush();
+  const Handle given = std::exchange(given_.tensor, {});
+  check(pl_tensor_copy(given.get(), made(std::exchange(given_, {})).tensor.get()));
+}
+
+void Block::clear() {
+  given_ = {};
+  views_.clear();
+  memory_ = {};
+}
+
+c10::Storage free_storage(c10::DeviceIndex device, size_t bytes) {
+  std::unique_ptr<Block> block = spare_free().take(device, bytes);
+  if (!block) block = std::make_unique<Block>(device, bytes, Block::Memory::free);
+  void* address = block->address();
+  c10::DataPtr data{address, block.release(), &Allocator::remove, {kDevice, device}};
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), allocator(), true);
 }
 
 size_t spare_bytes(c10::DeviceIndex device) { return spare().bytes(device); }
@@ -292,6 +393,11 @@ Handle view_of(const at::Tensor& tensor) {
     return Handle(made);
   }
   return place_of(tensor).view(*dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset());
+}
+
+Handle placed_view_of(const at::Tensor& tensor) {
+  if (tensor.numel()) place_of(tensor).block->place();
+  return view_of(tensor);
 }
 
 }  // namespace ocl

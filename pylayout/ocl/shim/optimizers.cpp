@@ -1,14 +1,13 @@
-// The fused steps of optimizers (torch.optim's fused=True), and what GradScaler needs: a kernel for each tensor that
-// changes, which is written where it lies.
+// The fused steps of optimizers (torch.optim's fused=True), and what GradScaler needs: by the library's ops of these
+// steps, of which those of many weights are started as one; else a kernel for each tensor that changes. All are written
+// where they lie.
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/amax.h>
-#include <ATen/ops/maximum.h>
-#include <ATen/ops/mul.h>
-#include <ATen/ops/ne.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "batch.h"
 #include "formula.h"
 #include "numbers.h"
 #include "shim.h"
@@ -33,12 +32,42 @@ struct Gradient {
   }
 };
 
+// What gradients are multiplied by: 0 where nothing is to change; undefined: 1.
+Tensor factor_of(const MaybeTensor& scale, const MaybeTensor& skip) {
+  if (!scale && !skip) return {};
+  const Tensor made = empty_strided({}, {}, at::kFloat, (scale ? *scale : *skip).device().index());
+  Formula f;
+  const std::string inverse = scale ? "1 / " + f.x(*scale) : "1";
+  f.write(made, skip ? "(" + f.x(*skip) + " != 0 ? 0 : " + inverse + ")" : inverse);
+  return made;
+}
+
+// Whether the library's own steps take these: what is kept with a weight has its dtype.
+bool are_alike(const Tensor& weight, std::initializer_list<const Tensor*> kept) {
+  return weight.scalar_type() != at::kDouble && std::all_of(kept.begin(), kept.end(), [&](const Tensor* each) {
+           return each->scalar_type() == weight.scalar_type();
+         });
+}
+
+Handle handle_of(const Tensor& tensor) { return tensor.defined() ? view_of(tensor) : Handle(); }
+
 void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList means, TensorList squares,
           TensorList largest, TensorList steps, const Tensor& rate, double beta1, double beta2, double decay,
           double eps, bool amsgrad, bool maximize, const MaybeTensor& scale, const MaybeTensor& skip) {
   const Gradient gradient{maximize, decoupled ? 0 : decay, scale};
+  const Tensor factor = factor_of(scale, skip);
+  const pl_attributes attributes = attributes_of("beta1=" + text_of(beta1) + " beta2=" + text_of(beta2) +
+                                                 " eps=" + text_of(eps) + " weight_decay=" + text_of(decay));
+  Batch batch;
   for (size_t i = 0; i < weights.size(); ++i) {
     const c10::DeviceGuard guard(weights[i].device());
+    if (weights[i].numel() == 0) continue;
+    if (!maximize && !amsgrad && are_alike(weights[i], {&means[i], &squares[i]})) {
+      const Handle w = view_of(weights[i]), m = view_of(means[i]), v = view_of(squares[i]);
+      Batch::add(decoupled ? "adamw_step" : "adam_step", attributes,
+                 {w, view_of(gradients[i]), view_of(rate), m, v, view_of(steps[i]), handle_of(factor)}, {w, m, v}, {});
+      continue;
+    }
     {
       Formula f;
       const std::string g = gradient.of(f, gradients[i], weights[i]), m = f.x(means[i]);
@@ -64,6 +93,7 @@ void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList m
     f.write(weights[i], kept + " - " + size + " * " + m + " / (sqrt(" + v + ") / " + root + " + " + f.s(eps) + ")",
             skip);
   }
+  batch.finish();
 }
 
 Tensor rate_on(TensorList weights, double rate) {
@@ -85,8 +115,21 @@ void sgd(TensorList weights, TensorList gradients, TensorList velocities, double
          const Tensor& rate, double dampening, bool nesterov, bool maximize, bool first, const MaybeTensor& scale,
          const MaybeTensor& skip) {
   const Gradient gradient{maximize, decay, scale};
+  const Tensor factor = factor_of(scale, skip);
+  const pl_attributes attributes =
+      attributes_of("momentum=" + text_of(momentum) + " dampening=" + text_of(dampening) +
+                    " nesterov=" + (nesterov ? "true" : "false") + " weight_decay=" + text_of(decay));
+  Batch batch;
   for (size_t i = 0; i < weights.size(); ++i) {
     const c10::DeviceGuard guard(weights[i].device());
+    if (weights[i].numel() == 0) continue;
+    const bool keeps = momentum != 0;
+    if (!maximize && !(keeps && first) && (!keeps || are_alike(weights[i], {&velocities[i]}))) {
+      const Handle w = view_of(weights[i]), v = keeps ? view_of(velocities[i]) : Handle();
+      Batch::add("sgd_step", attributes, {w, view_of(gradients[i]), view_of(rate), v, handle_of(factor)},
+                 keeps ? std::vector<Handle>{w, v} : std::vector<Handle>{w}, {});
+      continue;
+    }
     if (momentum != 0) {
       Formula f;
       const std::string g = gradient.of(f, gradients[i], weights[i]);
@@ -100,6 +143,7 @@ void sgd(TensorList weights, TensorList gradients, TensorList velocities, double
       step = "(" + gradient.of(f, gradients[i], weights[i]) + " + " + f.s(momentum) + " * " + step + ")";
     f.write(weights[i], w + " - " + lr + " * " + step, skip);
   }
+  batch.finish();
 }
 
 template <class Rate>
@@ -112,12 +156,19 @@ void fused_sgd(TensorList weights, TensorList gradients, TensorList velocities, 
 
 // found: 1 where a gradient is not finite; gradients are divided by the scale.
 void unscale(TensorList gradients, Tensor& found, const Tensor& inverse_scale) {
-  for (const Tensor& gradient : gradients) {
-    if (gradient.numel() == 0) continue;
-    const Tensor bad = at::ne(at::mul(gradient, 0), 0).to(found.scalar_type()).amax();
-    found.copy_(at::maximum(found, bad.expand_as(found)));
-    Tensor(gradient).mul_(inverse_scale);
-  }
+  std::vector<Handle> held;
+  std::vector<pl_tensor> given;
+  for (const Tensor& gradient : gradients)
+    if (gradient.numel()) given.push_back(held.emplace_back(view_of(gradient)).get());
+  const Tensor fine = empty_strided({}, {}, at::kFloat, found.device().index());
+  pl_tensor made = view_of(fine).get();
+  check(pl_op_run(context(), "all_finite", nullptr, given.data(), given.size(), &made, 1, nullptr));
+  Formula f;
+  const std::string before = f.x(found);
+  f.write(found, "(" + f.x(fine) + " == 0 ? 1 : " + before + ")");
+  Batch batch;
+  for (const Tensor& gradient : gradients) Tensor(gradient).mul_(inverse_scale);
+  batch.finish();
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {

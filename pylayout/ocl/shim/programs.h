@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct Output {
   int slot;       // -1: it has no elements; -2: no tensor, for nobody asked for it
   int argument;   // the tensor among the arguments into which it is written; -1: a new one
   bool returned;  // false: it is written, and no result of the op
+  bool free;      // a new one that may lie in any layout
   at::ScalarType type;
   std::vector<int64_t> sizes, strides;
 };
@@ -37,6 +39,8 @@ struct Program {
   std::vector<Step> steps;
   std::vector<Output> outputs;
   size_t slots = 0;
+  // It ran before, so that no reason is left for which the library could refuse it.
+  mutable std::atomic<bool> proven{false};
   ~Program();
 };
 

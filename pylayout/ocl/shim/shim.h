@@ -63,9 +63,14 @@ class Handle {
 };
 
 // Device memory behind a storage, and the views of it that were used last, with which reordered copies are kept.
+//
+// What an op of the library gave as the whole of a storage may lie in any layout, that of the op's kernel: such a block
+// is `free`. It has that tensor in the place of memory until it is seen in another way than the op's result, and memory
+// with the elements where PyTorch's strides say from then on.
 class Block {
  public:
-  Block(c10::DeviceIndex device, size_t bytes);
+  enum class Memory { now, free };
+  Block(c10::DeviceIndex device, size_t bytes, Memory memory);
   ~Block();
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
@@ -73,22 +78,38 @@ class Block {
   void* address() const { return address_; }
   size_t bytes() const { return bytes_; }
   c10::DeviceIndex device() const { return device_; }
+  bool is_free() const { return free_; }
   Handle view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+  // Of a free block that was made for one tensor: what an op gave as that tensor.
+  void adopt(Handle given, pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides);
+  // Elements lie where strides say, and stay there.
+  void place();
+  // Of a free block that no storage has any more.
+  void clear();
 
  private:
   struct View {
     c10::SmallVector<int64_t, 12> key;  // dtype, offset, sizes, strides
     Handle tensor;
+    bool is(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const;
   };
+  static View view_as(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
+  const View& made(View view);  // over the memory
+  void place_locked();
+
   c10::DeviceIndex device_;
   size_t bytes_;
+  const bool free_;
   void* address_;
-  Handle memory_;
+  Handle memory_;  // null: of a free block, which has none yet
   std::mutex lock_;
+  View given_;               // of a free block without memory: all of its elements, if there are any
   std::vector<View> views_;  // the last one used is the last
 };
 
 c10::Allocator* allocator();
+// A storage for what an op is to give, by a free block.
+c10::Storage free_storage(c10::DeviceIndex device, size_t bytes);
 // Small blocks that no storage has are kept for the next ones: bytes of them, and giving them back to the library.
 size_t spare_bytes(c10::DeviceIndex device);
 void release_spare();
@@ -104,13 +125,19 @@ Place place_at(const void* address);
 Place place_of(const at::Tensor& tensor);
 std::optional<pl_dtype> dtype_of(at::ScalarType type);
 
-// The library's view of a tensor of the device, whose dtype must be one that the library has.
+// The library's view of a tensor of the device, whose dtype must be one that the library has. In whatever layout its
+// elements are, where the tensor is what an op gave.
 Handle view_of(const at::Tensor& tensor);
+// The same over memory that the storage keeps: for who keeps the view.
+Handle placed_view_of(const at::Tensor& tensor);
 
 // ---- tensors.cpp: making, copying and resizing ----
 
 at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType type,
                          c10::DeviceIndex device);
+// A tensor for what an op is to give, in a layout that the op may choose, and giving it that.
+at::Tensor empty_free(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType type, c10::DeviceIndex device);
+void adopt(const at::Tensor& target, const Handle& given);
 void resize_storage(const c10::Storage& storage, size_t bytes);
 
 // ---- generator.cpp ----

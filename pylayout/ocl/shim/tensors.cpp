@@ -14,6 +14,7 @@
 #include <c10/core/TensorOptions.h>
 #include <torch/library.h>
 
+#include "batch.h"
 #include "shim.h"
 
 namespace ocl {
@@ -109,6 +110,7 @@ Handle moved(const at::Tensor& tensor, pl_dtype dtype) {
 
 // The part of a storage in which a tensor lies, on the host, and that tensor over it. Rightly whatever it is.
 at::Tensor fetched(const at::Tensor& tensor) {
+  Batch::flush();
   const size_t item = tensor.dtype().itemsize();
   const int64_t first = tensor.storage_offset() * int64_t(item);
   const int64_t bytes = int64_t(at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), item));
@@ -126,6 +128,7 @@ void put_back(const at::Tensor& fetched, const at::Tensor& tensor) {
 }
 
 at::Tensor on_host(const at::Tensor& source) {
+  Batch::flush();
   const auto dtype = moved_as(source.scalar_type());
   if (!dtype || !is_plain(source)) {
     at::Tensor made = fetched(source);
@@ -139,6 +142,7 @@ at::Tensor on_host(const at::Tensor& source) {
 }
 
 void to_device(const at::Tensor& source, const at::Tensor& target) {
+  Batch::flush();
   const auto dtype = moved_as(target.scalar_type());
   if (dtype && is_plain(target)) {
     const at::Tensor dense =
@@ -162,11 +166,11 @@ void copy_elements(const Handle& source, const Handle& target, pl_dtype from, pl
       check(pl_attributes_create((std::string("dtype=") + name).c_str(), &made->emplace_back()));
     return made;
   }();
+  const char* const op = from == to ? "identity" : "cast";
+  const pl_attributes attributes = from == to ? nullptr : (*casts)[to];
+  if (Batch::open()) return Batch::add(op, attributes, {source}, {target}, nullptr);
   pl_tensor given = source.get(), result = target.get();
-  if (from == to)
-    check(pl_op_run(context(), "identity", nullptr, &given, 1, &result, 1, nullptr));
-  else
-    check(pl_op_run(context(), "cast", (*casts)[to], &given, 1, &result, 1, nullptr));
+  check(pl_op_run(context(), op, attributes, &given, 1, &result, 1, nullptr));
 }
 
 void within_device(const at::Tensor& source, const at::Tensor& target) {
@@ -217,6 +221,18 @@ at::Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::S
                          c10::DeviceIndex device) {
   const c10::DeviceGuard guard({kDevice, device});
   return at::detail::empty_strided_generic(sizes, strides, allocator(), kKeys, type);
+}
+
+at::Tensor empty_free(c10::IntArrayRef sizes, c10::IntArrayRef strides, at::ScalarType type, c10::DeviceIndex device) {
+  const size_t bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
+  at::Tensor made =
+      at::detail::make_tensor<c10::TensorImpl>(free_storage(device, bytes), kKeys, c10::scalarTypeToTypeMeta(type));
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return made;
+}
+
+void adopt(const at::Tensor& target, const Handle& given) {
+  place_of(target).block->adopt(given, *dtype_of(target.scalar_type()), target.sizes(), target.strides());
 }
 
 void resize_storage(const c10::Storage& storage, size_t bytes) {

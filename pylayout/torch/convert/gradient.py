@@ -55,13 +55,11 @@ def batch_norm_training(
     weight, bias = (v if v.ndim else call.op("expand", v, [channels]) for v in (weight, bias))
     y, found, spread = call.op("batch_norm_training", x, weight, bias, eps=float(eps))
     values = x.size // channels
-
-    def moved(running: Operand, new: Operand, factor: float) -> Any:
-        scalars = [1 - momentum, momentum * factor]
-        return call.op("pointwise", [running, new], "y0 = x0 * s0 + x1 * s1", scalars=scalars, dtype="f32")
-
-    inverse = call.op("rsqrt", call.op("add", spread, float(eps)))
-    running = moved(mean, found, 1.0), moved(variance, spread, values / (values - 1))
+    inverse, *running = call.op(
+        "pointwise", [found, spread, mean, variance],
+        "y0 = rsqrt(x1 + s0); y1 = x2 * s1 + x0 * s2; y2 = x3 * s1 + x1 * s3",
+        scalars=[float(eps), 1 - momentum, momentum, momentum * values / (values - 1)], dtype="f32",
+    )  # fmt: skip
     return call.cast(y, given), call.cast(found, call.dtype(1)), call.cast(inverse, call.dtype(2)), *running
 
 
@@ -78,8 +76,7 @@ def batch_norm_backward(
     if train:
         # The variance was kept as 1 / sqrt(variance + eps).
         inverse = call.cast(save_invstd, "f32")
-        variance = call.op("sub", call.op("reciprocal", call.op("square", inverse)), float(eps))
-        variance = call.op("maximum", variance, 0.0)
+        variance = call.op("pointwise", [inverse], "y0 = max(1 / (x0 * x0) - s0, 0)", scalars=[float(eps)], dtype="f32")
         made = call.op("batch_norm_backward", x, grad, mean, variance, weight, eps=float(eps))
     else:  # the statistics are constants
         along, others = [channels, *[1] * (x.ndim - 2)], [0, *range(2, x.ndim)]
@@ -93,6 +90,11 @@ def batch_norm_backward(
         call.cast(each, dtype) if wanted else None
         for each, dtype, wanted in zip(made, dtypes, output_mask, strict=True)
     )
+
+
+@converter("threshold_backward.default", keeps=False)
+def threshold_backward(call: Call, grad: Operand, x: Operand, threshold: float) -> Operand:
+    return call.pointwise([grad, x], "x1 <= s0 ? 0.0 : x0", [float(threshold)])
 
 
 @converter("hardshrink_backward.default", "softshrink_backward.default")

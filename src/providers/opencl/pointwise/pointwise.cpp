@@ -102,7 +102,7 @@ void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, co
     candidate.workspace_bytes = plan->workspace_bytes;
     candidate.prepare = [&device, plan] { return prepare_computation(device, *plan); };
     // A work-item reads the elements that it writes, and no other one does.
-    if (!reduces && op.outputs.size() == 1 && op.inputs.size() < 32) candidate.in_place = (1u << op.inputs.size()) - 1;
+    if (!reduces && op.inputs.size() < 32) candidate.in_place = (1u << op.inputs.size()) - 1;
     out.add(std::move(candidate));
     ++added;
   }

@@ -22,9 +22,11 @@ bool is_flat(const ComputationPlan& plan) {
   if (c.program.reduces() || c.program.arithmetic != Arithmetic::f32 || c.epilogue != "identity" ||
       it.kept.size() != 1 || !it.kept_checks.empty() || it.kept[0].size >= (int64_t(1) << 30))
     return false;
+  const bool one_element = it.kept[0].size == 1;  // whose strides say nothing
   for (size_t t = 0; t < it.offsets.size(); ++t) {
     const int64_t stride = it.kept[0].strides[t];
-    if (it.offsets[t] != 0 || (stride != 1 && (stride != 0 || t >= c.inputs.size()))) return false;
+    const bool runs = one_element || stride == 1 || (stride == 0 && t < c.inputs.size());
+    if (it.offsets[t] != 0 || !runs) return false;
   }
   return true;
 }
