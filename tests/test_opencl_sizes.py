@@ -9,8 +9,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pylayout as pl
@@ -90,3 +92,44 @@ def test_a_new_size_takes_kernels_that_are_compiled(kind: str, dtype: str, tmp_p
     counts = json.loads(result.stdout.splitlines()[-1])
     assert counts[0] > 3
     assert counts[-1] <= counts[0] + MOST.get((kind, dtype), 0), counts
+
+
+def test_a_size_that_comes_again_gets_kernels_of_its_own(untuned: None) -> None:
+    rng = np.random.default_rng(2)
+    g = pl.Graph(sizes={"n": 1, "h": 8})
+    y = g.conv2d(g.input("x", ("n", 3, "h", 8)), rng.standard_normal((8, 3, 3, 3)).astype("f4"), padding=1)
+    g.output(g.relu(y), "y")
+    plan = pl.compile(g, device=pocl())
+    x = rng.standard_normal((5, 3, 40, 8)).astype("f4")
+    (expected,) = pl.compile(g.bind(n=5, h=40), device="cpu").run(x)
+
+    def made() -> tuple[int, int]:
+        sizes = plan.summary()["sizes"]
+        return sizes["made"], sizes["specialised"]
+
+    for _ in range(8):
+        (result,) = plan.run(x)
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    assert made() == (1, 0)
+    plan.run(x)
+    until = time.monotonic() + 120
+    while made() == (1, 0) and time.monotonic() < until:
+        time.sleep(0.05)
+        plan.run(x)
+    assert made() == (1, 1)
+    for _ in range(20):
+        (result,) = plan.run(x)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    assert made() == (1, 1)
+
+
+def test_a_plan_goes_while_a_program_is_made(untuned: None) -> None:
+    rng = np.random.default_rng(3)
+    for size in (24, 28, 30):
+        g = pl.Graph(sizes={"h": 8})
+        weight = rng.standard_normal((8, 3, 3, 3)).astype("f4")
+        g.output(g.conv2d(g.input("x", (1, 3, "h", size)), weight, padding=1, activation="tanh"), "y")
+        plan = pl.compile(g, device=pocl())
+        for _ in range(9):
+            plan.run(np.ones((1, 3, 16, size), "f4"))
+        del plan

@@ -120,7 +120,8 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
 }
 
 Plan::Plan() = default;
-Plan::~Plan() = default;
+// Programs for further sizes may be made just now, of what the plan has.
+Plan::~Plan() { sizes_.reset(); }
 
 Plan::BodyRef Plan::body() const {
   std::lock_guard<std::mutex> guard(changing_);

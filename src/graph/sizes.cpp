@@ -19,6 +19,7 @@ constexpr size_t kPartOfWeights = 20;      // the same: so small a part of them
 constexpr size_t kMostSources = 32;
 constexpr double kPriceOfForm = 1.5;   // times the cost of an op: of a form of its weights that is not there yet
 constexpr double kAnotherClass = 100;  // farther than any sizes of one class
+constexpr int kRunsOfSparing = 8;      // fewer do not pay for a compiler
 // What a prepared kernel and a step take, roughly: oneDNN's generated code and descriptions of candidates.
 constexpr size_t kBytesOfKernel = 96 << 10, kBytesOfStep = 4 << 10;
 
@@ -68,6 +69,10 @@ Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
   sources_.push_back(plan.graph_);
   growing_ = Growing::of(plan.graph_);
   plan.arenas_ = std::make_shared<SharedArenas>();
+}
+
+Plan::Sizes::~Sizes() {
+  if (specialiser_.joinable()) specialiser_.join();
 }
 
 void Plan::Sizes::add(Graph source) {
@@ -157,33 +162,70 @@ std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<TensorRef>& inputs) {
     require(inputs[i] != nullptr, Code::invalid_argument, "plan: input \"",
             plan_.graph_.value(plan_.graph_.inputs()[i].value).name, "\" is missing");
   const Shapes shapes = shapes_of(inputs);
-  if (auto known = find(shapes).plan) return known;
+  if (Kept known = find(shapes); known.plan) {
+    if (known.sparing) count_run(shapes, inputs);
+    return known.plan;
+  }
   const std::map<std::string, int64_t> sizes = sizes_of(inputs);
   std::lock_guard<std::mutex> making(making_);
   if (auto known = find(shapes).plan) return known;  // made meanwhile
+  return make(bound(sources_, sizes), shapes);
+}
+
+Graph Plan::Sizes::bound(const std::vector<Graph>& sources, const std::map<std::string, int64_t>& sizes) const {
   std::optional<Error> problem;
-  for (const Graph& source : sources_) {
-    std::optional<Graph> graph;
+  for (const Graph& source : sources) {
     try {
-      graph = source.bound(sizes);
+      return source.bound(sizes);
     } catch (const Error& error) {
       // What the first graph says, unless another one was made for these sizes.
       if (!problem || problem->code() == Code::unsupported) problem = error;
     }
-    if (graph) return make(std::move(*graph), shapes);
   }
   throw *problem;
 }
 
-std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes) {
+void Plan::Sizes::count_run(const Shapes& shapes, const std::vector<TensorRef>& inputs) {
+  {
+    std::lock_guard<std::mutex> guard(lock_);
+    const auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.shapes == shapes; });
+    if (kept == kept_.end() || !kept->sparing || ++kept->runs < kRunsOfSparing || specialising_) return;
+    kept->sparing = false;
+    specialising_ = true;
+  }
+  if (specialiser_.joinable()) specialiser_.join();  // it has ended
+  specialiser_ = std::thread([this, shapes, sizes = sizes_of(inputs)] { specialise(shapes, sizes); });
+}
+
+void Plan::Sizes::specialise(const Shapes& shapes, const std::map<std::string, int64_t>& sizes) {
+  try {
+    const std::shared_ptr<Plan> guide = nearest(shapes, false);
+    const std::shared_ptr<Plan> plan = compiled(bound(sources(), sizes), guide.get());
+    const size_t bytes = bytes_of(*plan);
+    std::lock_guard<std::mutex> guard(lock_);
+    for (Kept& kept : kept_)
+      if (kept.shapes == shapes) {
+        kept.plan = plan;  // a run that goes on keeps the other alive
+        bytes_ += bytes - kept.bytes;
+        kept.bytes = bytes;
+        ++specialised_;
+      }
+  } catch (const std::exception&) {
+    // The program that is there serves on.
+  }
+  std::lock_guard<std::mutex> guard(lock_);
+  specialising_ = false;
+}
+
+std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes, bool of_any_class) {
   // What another class has taken is compiled at least.
-  const bool compiles = plan_.home_->traits().compiles;
+  const bool any = of_any_class && plan_.home_->traits().compiles;
   const auto distance = [&](const Shapes& others) {
     if (others.size() != shapes.size()) return HUGE_VAL;  // of a program for many lengths
     double sum = 0;
     for (size_t i = 0; i < shapes.size(); ++i) {
       if (shape_class(shapes[i]) != shape_class(others[i])) {
-        if (!compiles) return HUGE_VAL;
+        if (!any) return HUGE_VAL;
         sum += kAnotherClass;
       }
       if (shapes[i] > 0 && others[i] > 0) sum += std::fabs(std::log(double(shapes[i]) / double(others[i])));
@@ -207,20 +249,26 @@ std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes) {
   return best;
 }
 
-std::shared_ptr<Plan> Plan::Sizes::make(Graph graph, const Shapes& shapes, std::shared_ptr<GrownGraph> grown) {
+std::shared_ptr<Plan> Plan::Sizes::compiled(Graph graph, const Plan* guide) const {
   std::shared_ptr<Plan> plan(new Plan());
   plan->context_ = plan_.context_;
   plan->graph_ = std::move(graph);
   plan->graph_.forget_rules();
   plan->options_ = plan_.options_;
   plan->options_.deterministic = true;
+  plan->options_.progress = nullptr;  // a run shows none
   plan->conversions_ = plan_.conversions_;
   plan->constants_ = constants_;
   plan->arenas_ = plan_.arenas_;
-  const std::shared_ptr<Plan> guide = nearest(shapes);
-  const Building wish(Building::sparingly);
-  Compiler(*plan, plan->options_, true, guide.get()).compile();
+  Compiler(*plan, plan->options_, true, guide).compile();
   plan->forget_alternatives();
+  return plan;
+}
+
+std::shared_ptr<Plan> Plan::Sizes::make(Graph graph, const Shapes& shapes, std::shared_ptr<GrownGraph> grown) {
+  const std::shared_ptr<Plan> guide = nearest(shapes, true);
+  const Building wish(Building::sparingly);
+  std::shared_ptr<Plan> plan = compiled(std::move(graph), guide.get());
   keep(shapes, plan, std::move(grown));
   return plan;
 }
@@ -233,8 +281,8 @@ size_t Plan::Sizes::limit() const {
   return std::max(kLeastMemory, weights / kPartOfWeights);
 }
 
-void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, std::shared_ptr<GrownGraph> grown) {
-  const BodyRef body = plan->body(), own = plan_.body();
+size_t Plan::Sizes::bytes_of(const Plan& plan) const {
+  const BodyRef body = plan.body(), own = plan_.body();
   size_t bytes = 0;
   std::set<const Kernel*> kernels;
   for (const auto& part : body->parts)
@@ -243,13 +291,18 @@ void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, 
       bytes += kBytesOfStep * share->nodes.size();
       for (const Program::Step& step : share->program->steps()) kernels.insert(step.kernel.get());
     }
-  bytes += kBytesOfKernel * kernels.size();
+  return bytes + kBytesOfKernel * kernels.size();
+}
+
+void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, std::shared_ptr<GrownGraph> grown) {
+  const size_t bytes = bytes_of(*plan);
+  const bool sparing = plan_.home_->traits().compiles && !grown;
   const size_t most = limit();
   std::vector<std::shared_ptr<Plan>> let_go;
   {
     std::lock_guard<std::mutex> guard(lock_);
     ++made_;
-    kept_.push_front({shapes, plan, bytes, std::move(grown)});
+    kept_.push_front({shapes, plan, bytes, std::move(grown), sparing});
     bytes_ += bytes;
     while (bytes_ > most && kept_.size() > 1) {  // the last one runs now
       bytes_ -= kept_.back().bytes;
@@ -264,7 +317,11 @@ void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, 
 
 void Plan::Sizes::describe(Json& json) {
   std::lock_guard<std::mutex> guard(lock_);
-  json.key("sizes").object().field("programs", int64_t(kept_.size())).field("made", made_);
+  json.key("sizes")
+      .object()
+      .field("programs", int64_t(kept_.size()))
+      .field("made", made_)
+      .field("specialised", specialised_);
   json.field("bytes", int64_t(bytes_)).field("limit", int64_t(limit()));
   json.field("arena_bytes", int64_t(plan_.arenas_->bytes())).field("graphs", int64_t(sources_.size()));
   json.field("growing", growing_.inputs.empty()    ? std::string("no input")
@@ -343,13 +400,14 @@ bool Plan::Compiler::choose_like_others(Variant& variant) {
       const auto found = std::find_if(states.begin(), states.end(), [&](const State& state) {
         return state.way && state.way->usable && state.way->key == chosen.way->key;
       });
-      if (found == states.end() || !is_built(context_, *found)) continue;
+      if (found == states.end()) continue;
+      if (Building::wish() == Building::sparingly && !is_built(context_, *found)) continue;
       State kept = std::move(*found);
       states.clear();
       states.push_back(std::move(kept));
     }
   }
-  keep_built(context_, nodes);
+  if (Building::wish() == Building::sparingly) keep_built(context_, nodes);
   try {
     Assignment assignment = translated(settle(variant, nodes, false, kNoise), nodes, variant.nodes);
     const auto& states = assignment.states;

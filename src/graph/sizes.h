@@ -6,6 +6,10 @@
 // that they run in, so what another program adds is its kernels and what it knows of its ops.  So much of that is kept
 // as `program_memory` says; programs not used for longest go first.
 //
+// On a device that compiles kernels such a program takes those that are compiled already, so that its first run waits
+// for no compiler. After some runs a thread makes it anew with the kernels that suit its sizes, and it takes the
+// other's place.
+//
 // What grows from run to run, a decoder's past, has one program for many lengths (graph/growing.h).  Its memory has
 // room for more than it holds: a run that is given what the last one gave writes behind it, and gives a view of the
 // same memory.  Nothing that was given before changes.  What a run is given otherwise is copied into such memory first.
@@ -17,6 +21,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <vector>
 
 #include "graph/growing.h"
@@ -28,6 +33,7 @@ class Plan::Sizes {
  public:
   // Of a plan that has its context, graph, options and store of constants, and that is not compiled yet.
   explicit Sizes(Plan& plan);
+  ~Sizes();  // waits for what is being made
 
   // Whether these inputs have other shapes than the plan's own graph.
   bool are_others(const std::vector<TensorRef>& inputs) const;
@@ -39,7 +45,7 @@ class Plan::Sizes {
   std::optional<std::vector<TensorRef>> run_growing(const std::vector<TensorRef>& inputs);
   void add(Graph source);
   const Graph& source() const { return sources_.front(); }  // the plan's own, as it was given
-  std::vector<Graph> sources();  // all graphs that were given, the plan's own first
+  std::vector<Graph> sources();                             // all graphs that were given, the plan's own first
   void describe(Json& json);
 
  private:
@@ -49,6 +55,8 @@ class Plan::Sizes {
     std::shared_ptr<Plan> plan;
     size_t bytes = 0;
     std::shared_ptr<GrownGraph> grown;  // of a program for many lengths
+    bool sparing = false;               // made of kernels that were compiled already
+    int runs = 0;                       // of a sparing one
   };
   // Memory with room for `places`, of which `used` hold something that was given to somebody.
   struct Room {
@@ -59,7 +67,14 @@ class Plan::Sizes {
   Shapes shapes_of(const std::vector<TensorRef>& inputs) const;
   std::map<std::string, int64_t> sizes_of(const std::vector<TensorRef>& inputs) const;
   Kept find(const Shapes& shapes);
-  std::shared_ptr<Plan> nearest(const Shapes& shapes);  // null: none is of the same class
+  // Null: none is of the same class; any other will do on devices that compile, if `of_any_class`.
+  std::shared_ptr<Plan> nearest(const Shapes& shapes, bool of_any_class);
+  Graph bound(const std::vector<Graph>& sources, const std::map<std::string, int64_t>& sizes) const;
+  std::shared_ptr<Plan> compiled(Graph graph, const Plan* guide) const;
+  // Counts a run of a sparing program, and has it made anew when it is due.
+  void count_run(const Shapes& shapes, const std::vector<TensorRef>& inputs);
+  void specialise(const Shapes& shapes, const std::map<std::string, int64_t>& sizes);
+  size_t bytes_of(const Plan& plan) const;  // beside the plan's own program
   std::shared_ptr<Plan> make(Graph graph, const Shapes& shapes, std::shared_ptr<GrownGraph> grown = nullptr);
   void keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, std::shared_ptr<GrownGraph> grown);
   // The program for a past with room for `capacity`; null where the graph is none for many lengths.
@@ -81,7 +96,9 @@ class Plan::Sizes {
   mutable std::mutex lock_;  // guards what follows
   std::list<Kept> kept_;     // the latest used first
   size_t bytes_ = 0;
-  int64_t made_ = 0;
+  int64_t made_ = 0, specialised_ = 0;
+  bool specialising_ = false;  // guarded by lock_
+  std::thread specialiser_;    // its start and its end: by who set specialising_
   Growing growing_;
   std::string why_not_growing_;          // empty: it does, as far as that is known; guarded by lock_
   std::map<const Buffer*, Room> rooms_;  // guarded by lock_
