@@ -80,8 +80,8 @@ from . import ops  # isort: skip  (after tensor, which it completes)
 from . import array_api  # isort: skip
 from .graph import Graph  # isort: skip
 from .batcher import Batcher  # isort: skip
-from .compilation import compile  # isort: skip
-from .plan import Plan, load_plan  # isort: skip
+from .compilation import compile, load_plan  # isort: skip
+from .plan import Plan  # isort: skip
 from . import training  # isort: skip
 from .functional import value_and_grad  # isort: skip
 

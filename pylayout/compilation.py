@@ -10,9 +10,9 @@ from typing import Any
 
 from .errors import ArgumentTypeError, FileError, InvalidArgumentError, UnsupportedError
 from .graph import Graph
-from .plan import Plan, Progress, compile_graph
+from .plan import Plan, Progress, compile_graph, path_bytes, read_plan
 
-__all__ = ["compile"]
+__all__ = ["compile", "load_plan"]
 
 
 def compile(
@@ -145,6 +145,29 @@ def compile(
     finally:
         graph._let_go()
         parsed.files.leave_pages()
+
+
+def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:
+    """Read a plan that `Plan.save` wrote: nothing is measured or chosen again.
+
+    replan: compile a plan anew, with `options` as of `compile`, that was made for other hardware, software or numbers
+    of threads; else UnsupportedError says what is different. Raises FileError, and InvalidArgumentError for a file
+    that is no plan, or damaged. The file of a model that is run by segments needs the package onnx.
+    """
+    if not _is_archive(path_bytes(path)):
+        return read_plan(path, replan=replan, **options)
+    from .onnx.segments import SegmentedPlan  # here: the package onnx is an extra
+
+    return SegmentedPlan.load(path, replan, options)
+
+
+def _is_archive(path: bytes) -> bool:
+    """Whether the file is one of SegmentedPlan.save; what cannot be read is not."""
+    try:
+        with Path(os.fsdecode(path)).open("rb") as file:
+            return file.read(4) == b"PK\3\4"
+    except OSError:
+        return False
 
 
 def _is_module(model: Any) -> bool:

@@ -28,7 +28,7 @@ from .errors import (
 from .graph import Graph
 from .tensor import Tensor, adopt, tensor_under
 
-__all__ = ["Plan", "Progress", "compile_graph", "load_plan"]
+__all__ = ["Plan", "Progress", "compile_graph", "path_bytes", "read_plan"]
 
 # Called now and then while a plan is made: stage, fraction done.
 Progress = Callable[[str, float], None]
@@ -184,7 +184,7 @@ class Plan:
 
         Raises FileError where it cannot be written.
         """
-        check(lib.pl_plan_save(self._handle, _path_bytes(path)))
+        check(lib.pl_plan_save(self._handle, path_bytes(path)))
 
     # ---- saying why ----
 
@@ -250,31 +250,12 @@ def compile_graph(graph: Graph, options: dict[str, Any], progress: Progress | No
     return out[0]
 
 
-def load_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:
-    """Read a plan that `Plan.save` wrote: nothing is measured or chosen again.
-
-    replan: compile a plan anew, with `options` as of `compile`, that was made for other hardware, software or numbers
-    of threads; else UnsupportedError says what is different. Raises FileError, and InvalidArgumentError for a file
-    that is no plan, or damaged. The file of a model that is run by segments needs the package onnx.
-    """
-    name = _path_bytes(path)
-    if _is_archive(name):
-        from .onnx.segments import SegmentedPlan  # here: the package onnx is an extra
-
-        return SegmentedPlan.load(path, replan, options)
+def read_plan(path: str | os.PathLike[str], *, replan: bool = False, **options: Any) -> Plan:
+    """A plan of one program from a file of `Plan.save`; errors as of `pylayout.load_plan`."""
     text = attribute_text("load_plan", {"replan": replan, **{k: v for k, v in options.items() if v is not None}})
     out = ffi.new("pl_plan *")
-    check(lib.pl_plan_load(context_handle(), name, text.encode(), out))
+    check(lib.pl_plan_load(context_handle(), path_bytes(path), text.encode(), out))
     return Plan(out[0])
-
-
-def _is_archive(path: bytes) -> bool:
-    """Whether the file is one of SegmentedPlan.save; what cannot be read is not."""
-    try:
-        with Path(os.fsdecode(path)).open("rb") as file:
-            return file.read(4) == b"PK\3\4"
-    except OSError:
-        return False
 
 
 def _name_bytes(name: str) -> bytes:
@@ -283,7 +264,7 @@ def _name_bytes(name: str) -> bytes:
     return name.encode()
 
 
-def _path_bytes(path: str | os.PathLike[str]) -> bytes:
+def path_bytes(path: str | os.PathLike[str]) -> bytes:
     name = os.fsencode(path)
     if b"\0" in name:
         raise InvalidArgumentError(f"plan: path is {path!r}, expected one without NUL characters")

@@ -58,27 +58,56 @@ def text(head, lines):
     return "\n".join([*head, *("\t".join(line) for line in lines)]) + "\n"
 
 
+def checksum(text):
+    """What begins a line of the cost database."""
+    mask, seed = (1 << 64) - 1, 0x70796C61796F7574
+    for byte in text.encode():
+        x = seed + 0x9E3779B97F4A7C15 + byte & mask
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & mask
+        x = (x ^ x >> 27) * 0x94D049BB133111EB & mask
+        seed = x ^ x >> 31
+    return f"{seed:016x}"
+
+
 def believed(cache):
     lines = [line.split("\t") for line in (Path(cache) / "costs-1.log").read_text().splitlines()]
     return [float(line[4]) for line in lines if line[3] == "believed"]
 
 
 @pytest.fixture(scope="module")
-def measured(tmp_path_factory):
-    """What a machine like this one measured."""
-    return run(tmp_path_factory.mktemp("there"), tune="full")
+def there(tmp_path_factory):
+    """A cache of a machine like this one: its times are made up, so that no test hangs on what this machine measures.
+
+    Of the candidates that are measured here the first takes 0.1 ms, each further one 0.2 ms more.
+    """
+    cache = tmp_path_factory.mktemp("there")
+    run(cache, tune="full")
+    path, count, lines = cache / "costs-1.log", {}, []
+    for line in sorted(path.read_text().splitlines(), key=lambda line: line.split("\t")[1:4]):
+        _, environment, op, candidate, _ = fields = line.split("\t")
+        if op.startswith("conv2d") and candidate.startswith(("host/", "onednn/")):
+            count[op] = count.get(op, -1) + 1
+            fields[4] = f"{0.1 + 0.2 * min(count[op], 3):.1f}"
+        body = "\t".join(fields[1:])
+        lines.append(f"{checksum(body)}\t{body}\n")
+    assert len(count) == 5 and min(count.values()) >= 1, count
+    path.write_text("".join(lines))
+    shutil.rmtree(cache / "plans", ignore_errors=True)
+    return cache
 
 
 @pytest.fixture(scope="module")
-def without(tmp_path_factory):
-    """A cache in which nothing but the machine's rates are known, by which all tests estimate alike; what is chosen."""
-    cache = tmp_path_factory.mktemp("without")
-    run(cache)
-    assert believed(cache) == []
+def measured(there, tmp_path_factory):
+    """What that machine exports."""
+    return run(copied(there, tmp_path_factory.mktemp("measured")), tune="off")
+
+
+@pytest.fixture(scope="module")
+def without(there, tmp_path_factory):
+    """A cache that lacks conv2's times alone; what is chosen."""
+    cache = copied(there, tmp_path_factory.mktemp("without"))
     path = cache / "costs-1.log"
-    rates = [line for line in path.read_text().splitlines(keepends=True) if line.split("\t")[2] == "rates"]
-    shutil.rmtree(cache / "plans", ignore_errors=True)
-    path.write_text("".join(rates))
+    path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if "96x128x3x3" not in line))
     found = run(copied(cache, tmp_path_factory.mktemp("copy")))
     return cache, found["choices"]
 
@@ -100,12 +129,11 @@ def untold(without):
     return without[1]
 
 
-def other_choice(table, op, choices):
-    """The same table, by which another candidate than those of `choices` is the best for this op by far."""
+def other_choice(table, op, choice):
+    """The same table, by which a candidate of another implementation than `choice` is the best for this op by far."""
     head, lines = rows(table)
-    of_op = [line for line in lines if line[0] == op]
-    best = next(line for line in of_op if line[1].split("/")[1] not in choices and "abcd/" not in line[1] + "/")
-    changed = [[*line[:2], "1" if line is best else "12"] if line[0] == op else line for line in lines]
+    best = next(line for line in lines if line[0] == op and line[1].split("/")[1] != choice)
+    changed = [[*line[:2], "1" if line is best else "50"] if line[0] == op else line for line in lines]
     return text(head, changed), best[1]
 
 
@@ -117,7 +145,7 @@ def op_of(table, node):
 
 
 def test_an_agreeing_table_prices_what_was_not_measured(tmp_path, fresh, measured, untold):
-    table, candidate = other_choice(measured["table"], op_of(measured["table"], "conv2"), untold.values())
+    table, candidate = other_choice(measured["table"], op_of(measured["table"], "conv2"), untold["conv2"])
     path = tmp_path / "there.costs"
     path.write_text(table)
     found = run(fresh, path)
@@ -128,7 +156,7 @@ def test_an_agreeing_table_prices_what_was_not_measured(tmp_path, fresh, measure
 
 def test_without_tuning_a_table_is_not_asked(tmp_path, fresh, measured, untold):
     path = tmp_path / "there.costs"
-    path.write_text(other_choice(measured["table"], op_of(measured["table"], "conv2"), untold.values())[0])
+    path.write_text(other_choice(measured["table"], op_of(measured["table"], "conv2"), untold["conv2"])[0])
     run(fresh, path, tune="off")
     assert believed(fresh) == []
 

@@ -254,6 +254,7 @@ def test_the_module_says_what_there_is():
     start, end = torch.ocl.Event(device=OCL, enable_timing=True), torch.ocl.Event(device=OCL, enable_timing=True)
     start.record()
     end.record()
+    end.synchronize()
     assert start.elapsed_time(end) >= 0
     with torch.ocl.device(0):
         assert torch.empty(1, device="ocl").device.index == 0

@@ -194,6 +194,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 8, 7, 6), IMAGE, r(8), r(8), p(8), r(8), p(8), False, 1e-5, [True, True, True]),
         (r(2, 8, 7, 6), IMAGE, None, r(8), p(8), r(8), p(8), False, 1e-5, [True, False, False]),
     ],
+    "threshold_backward.default": [(r(5, 7), r(5, 7), 0), (r(2, 8, 7, 6), IMAGE, 0.5)],
     "hardshrink_backward.default": [(r(5, 7), r(5, 7), 0.5)],
     "softshrink_backward.default": [(r(5, 7), r(5, 7), 0.5)],
     "nll_loss_backward.default": [

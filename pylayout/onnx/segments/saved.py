@@ -25,7 +25,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
 from ...errors import Error, FileError, InvalidArgumentError, UnsupportedError
-from ...plan import Plan, load_plan
+from ...plan import Plan, read_plan
 from ..contents import Contents
 from ..mapped import LEAST_BYTES, OWN_FILE
 from ..operand import Known
@@ -224,7 +224,7 @@ class Loaded:
         path = self._folder / "plan"
         path.write_bytes(self._archive.read(name))
         try:
-            return load_plan(path, replan=self._replan, **self._given)
+            return read_plan(path, replan=self._replan, **self._given)
         finally:
             path.unlink()
 

@@ -115,10 +115,23 @@ class Joined {
   size_t nodes_ = 0;
 };
 
+// Whether a value is rounded because that was asked for: a cast to a narrower dtype.
+bool is_rounded(Rewriter& rewriter, const Node& maker, ValueId id) {
+  const auto size = [&](ValueId value) {
+    const DType dtype = rewriter.desc(value).dtype;
+    return is_floating(dtype) ? size_of(dtype) : 0;
+  };
+  const std::vector<ValueId> inputs = rewriter.inputs(maker);
+  return size(id) > 0 && std::any_of(inputs.begin(), inputs.end(), [&](ValueId input) {
+           return input != kNoValue && size(input) > size(id);
+         });
+}
+
 // Whether the node may take in the maker of one of its inputs.
 bool may_take(Rewriter& rewriter, const Node& node, ValueId id) {
   const int maker = rewriter.maker(id);
   if (maker < 0 || rewriter.shape(id) != rewriter.shape(node.outputs[0])) return false;
+  if (is_rounded(rewriter, rewriter.node(size_t(maker)), id)) return false;
   const Schema& schema = *rewriter.node(size_t(maker)).schema;
   if (!schema.expression && schema.kind != "pointwise") return false;
   const std::vector<ValueId> inputs = rewriter.inputs(node);
@@ -170,7 +183,7 @@ Pass fuse_pointwise() {
   return {"fuse_pointwise",
           "Joins elementwise ops that follow each other into one `pointwise` op, if nothing else uses what is between "
           "them and all have one shape.  Exact in f32 but for the functions' own rounding; in narrower dtypes one "
-          "rounding less for each op that is taken in.",
+          "rounding less for each op that is taken in.  A cast to a narrower dtype is not taken in: it rounds.",
           run};
 }
 
