@@ -73,6 +73,13 @@ class Stream:
         """Wait for what was started on the stream."""
         check(lib.pl_stream_synchronize(self._handle))
 
+    @property
+    def done(self) -> bool:
+        """Whether all that was started on the stream is done; does not wait."""
+        answer = ffi.new("int32_t *")
+        check(lib.pl_stream_done(self._handle, answer))
+        return bool(answer[0])
+
 
 def current_stream(device: Any) -> Stream:
     """The stream on which the thread starts work on the device.

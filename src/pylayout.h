@@ -169,6 +169,8 @@ PL_API pl_status pl_stream_current(pl_context context, const char* device, pl_st
 PL_API pl_status pl_stream_make_current(pl_stream stream);
 /* Waits for the work that is queued on it. */
 PL_API pl_status pl_stream_synchronize(pl_stream stream);
+/* Sets *done to 1 where all work that was started on it is done, else 0; does not wait. */
+PL_API pl_status pl_stream_done(pl_stream stream, int32_t* done);
 /* Work that is started on the stream from now on waits for the event, which may be of another stream or device. */
 PL_API pl_status pl_stream_wait(pl_stream stream, pl_event event);
 /* The point in the stream that is reached when all work queued so far is done. */

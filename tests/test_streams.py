@@ -96,6 +96,20 @@ def test_work_of_another_stream_is_not_waited_for(opencl_device, rng):
     assert end.done and numpy.isfinite(result.numpy()).all()
 
 
+def test_a_stream_is_done_when_its_work_is(opencl_device, rng):
+    busy, result = busy_stream(opencl_device, rng)
+    assert not busy.done
+    busy.synchronize()
+    assert busy.done
+    with busy:
+        more = result + result
+    until = time.monotonic() + 60
+    while not busy.done and time.monotonic() < until:  # asking is enough: nobody waits for it
+        time.sleep(0)
+    assert busy.done and pl.Stream("cpu").done
+    assert numpy.isfinite(more.numpy()).all()
+
+
 def test_a_block_is_used_again_while_another_stream_uses_it(opencl_device, rng):
     x, values = matrix(rng), matrix(rng)
     busy, _ = busy_stream(opencl_device, rng)

@@ -63,6 +63,14 @@ pl_status pl_stream_synchronize(pl_stream stream) {
   return guarded([&] { stream_of(stream, "pl_stream_synchronize").stream->synchronize(); });
 }
 
+pl_status pl_stream_done(pl_stream stream, int32_t* done) {
+  return guarded([&] {
+    const StreamEntry entry = stream_of(stream, "pl_stream_done");
+    require_pointer(done, "pl_stream_done", "done");
+    *done = entry.stream->done();
+  });
+}
+
 pl_status pl_stream_wait(pl_stream stream, pl_event event) {
   return guarded([&] {
     const StreamEntry entry = stream_of(stream, "pl_stream_wait");

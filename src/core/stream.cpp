@@ -34,6 +34,7 @@ class ImmediateStream : public Stream {
   EventRef record() override { return std::make_shared<ImmediateEvent>(owner()); }
   void wait(const EventRef& event) override { event->synchronize(); }
   void synchronize() override {}
+  bool done() override { return true; }
 
  private:
   bool own_;

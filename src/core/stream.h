@@ -38,6 +38,7 @@ class Stream {
   // Work that is started from now on waits for the event, whose stream may be another device's.
   virtual void wait(const EventRef& event) = 0;
   virtual void synchronize() = 0;
+  virtual bool done() = 0;  // whether all work that was started on it is
 
  protected:
   explicit Stream(const void* owner) : owner_(owner) {}

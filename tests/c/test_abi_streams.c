@@ -50,6 +50,9 @@ static void alternate(pl_context context, const char* device) {
   OK(pl_event_elapsed(first, last, &milliseconds));
   CHECK(milliseconds >= 0);
   OK(pl_stream_synchronize(streams[1]));
+  done = 0;
+  OK(pl_stream_done(streams[1], &done));
+  CHECK_EQUAL(done, 1);
   OK(pl_event_release(first));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "pl_event_elapsed: first was released or never was a pl_event",
         pl_event_elapsed(first, last, &milliseconds));
@@ -68,6 +71,9 @@ TEST("on cpu") {
   FAILS(PL_ERROR_DEVICE, "opencl:7", pl_stream_create(context, "opencl:7", &stream));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "device is NULL", pl_stream_create(context, NULL, &stream));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "stream is NULL", pl_stream_synchronize(NULL));
+  OK(pl_stream_own(context, "cpu", &stream));
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "pl_stream_done: done is NULL", pl_stream_done(stream, NULL));
+  OK(pl_stream_release(stream));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "stream is NULL", pl_event_record(NULL, NULL));
   OK(pl_context_release(context));
 }

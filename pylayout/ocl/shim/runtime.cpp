@@ -154,11 +154,9 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     return before;
   }
   bool queryStream(const c10::Stream& stream) const override {
-    void* event = nullptr;
-    record(&event, stream, stream.device_index(), c10::EventFlag::PYTORCH_DEFAULT);
-    const bool done = queryEvent(event);
-    destroyEvent(event, stream.device_index());
-    return done;
+    int32_t done = 0;
+    check(pl_stream_done(handle_of(stream), &done));
+    return done != 0;
   }
   void synchronizeStream(const c10::Stream& stream) const override { check(pl_stream_synchronize(handle_of(stream))); }
   void synchronizeDevice(c10::DeviceIndex index) const override {

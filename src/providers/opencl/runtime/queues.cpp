@@ -8,16 +8,20 @@
 namespace pl::opencl {
 namespace {
 
+bool is_reached(const Api& cl, cl_event event) {
+  cl_int status = CL_COMPLETE;
+  check_cl(cl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+           "asking for an OpenCL event's state");
+  return status <= CL_COMPLETE;
+}
+
 class QueueEvent : public Event {
  public:
   QueueEvent(const Api& cl, const void* owner, EventHandle event) : cl_(cl), owner_(owner), event_(std::move(event)) {}
 
   bool done() override {
     refuse_after_fork();
-    cl_int status = CL_COMPLETE;
-    check_cl(cl_.clGetEventInfo(event_.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
-             "asking for an OpenCL event's state");
-    return status <= CL_COMPLETE;
+    return is_reached(cl_, event_.get());
   }
   void synchronize() override {
     refuse_after_fork();
@@ -75,6 +79,11 @@ void QueueStream::wait(const EventRef& event) {
 void QueueStream::synchronize() {
   refuse_after_fork();
   queues_->finish(number_);
+}
+
+bool QueueStream::done() {
+  refuse_after_fork();
+  return queues_->done(number_);
 }
 
 // The queues of streams are not released, against the fault kQueueRelease (faults.h).
@@ -199,11 +208,31 @@ void Queues::wait(size_t number, cl_event event) {
 
 void Queues::finish(size_t number) {
   cl_command_queue queue = nullptr;
+  uint64_t commands = 0;
   {
     std::lock_guard<std::mutex> guard(lock_);
     queue = lines_[number].queue.get();
+    commands = lines_[number].commands;
   }
   check_cl(cl_.clFinish(queue), "waiting for an OpenCL queue");
+  std::lock_guard<std::mutex> guard(lock_);
+  uint64_t& finished = lines_[number].finished;
+  finished = std::max(finished, commands);
+}
+
+// One marker answers until another command follows: one a question would never be reached when it is asked about.
+bool Queues::done(size_t number) {
+  std::lock_guard<std::mutex> guard(lock_);
+  Line& line = lines_[number];
+  if (line.finished == line.commands) return true;
+  if (!line.asked.get() || line.asked_at != line.commands) {
+    line.asked = mark_locked(number, 0, nullptr);
+    line.asked_at = line.commands;
+    flush(number);
+  }
+  if (!is_reached(cl_, line.asked.get())) return false;
+  line.finished = line.commands;
+  return true;
 }
 
 void Queues::finish_all() {

@@ -51,6 +51,7 @@ class Queues {
     if (!several_) {
       check_cl(start(lines_.front().queue.get(), 0, nullptr, event ? &made : nullptr), what);
       if (event) *event = EventHandle(&cl_, made);
+      ++lines_.front().commands;
       return;
     }
     const std::vector<cl_event>& waits = find_waits(number, uses, count);
@@ -70,6 +71,7 @@ class Queues {
   void wait(size_t number, cl_event event);
   void finish(size_t number);
   void finish_all();
+  bool done(size_t number);  // whether all commands are
   // Whether a command that writes the block would wait for no other queue.
   bool ready(size_t number, const Block& block);
 
@@ -86,7 +88,9 @@ class Queues {
   };
   struct Line {
     Queue queue;
-    uint64_t commands = 0, flushed = 0;
+    uint64_t commands = 0, flushed = 0, finished = 0;
+    EventHandle asked;  // reached when the first `asked_at` commands are done
+    uint64_t asked_at = 0;
     std::vector<uint64_t> seen;  // by line: its last command that this one has waited for
     bool leased = false;
   };
@@ -117,6 +121,7 @@ class QueueStream : public Stream {
   EventRef record() override;
   void wait(const EventRef& event) override;
   void synchronize() override;
+  bool done() override;
 
  private:
   const std::shared_ptr<Queues> queues_;
