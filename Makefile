@@ -28,7 +28,7 @@ demo: build
 # `test` leaves out what is marked slow. `test-all` has it too, in three parts, which CI runs one at a time.
 # What takes more than five minutes is run by name: pytest -m exhaustive.
 .PHONY: test-kernels test-networks test-sizes
-CTEST = $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+CTEST = $(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) $(CTEST_OPTIONS)
 PYTEST = PYLAYOUT_BUILD_DIR=$(CURDIR)/$(BUILD) $(BIN)/pytest -n $(WORKERS) --dist worksteal
 test: tests
 	@rc=0; \
@@ -73,7 +73,7 @@ test-intel: export OCL_ICD_VENDORS = /nonexistent
 test-intel: export PYLAYOUT_TEST_DEVICE = opencl:0
 test-intel: tests
 	@$(BIN)/python tools/requirements opencl | $(BIN)/pip install -q -r /dev/stdin
-	@$(BIN)/ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS) --tests-regex '^opencl_' \
+	@$(CTEST) --tests-regex '^opencl_' \
 	    --exclude-regex '_points_|_mma|_matrix_units|_images|_races'
 	@$(BIN)/pytest tests/test_program_cache.py tests/test_real_sizes.py
 
