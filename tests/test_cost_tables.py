@@ -27,7 +27,7 @@ for i, (c, k) in enumerate(((64, 3), (128, 1), (96, 3), (48, 1), (80, 5))):
     weight = rng.standard_normal((c, y.shape[1], k, k)).astype("float32") / 30
     y = g.conv2d(y, weight, padding=k // 2, name=f"conv{i}")
 g.output(y, "y")
-plan = pl.compile(g, device="cpu", tune=sys.argv[2])
+plan = pl.compile(g, device="cpu", tune=sys.argv[2], seconds=0 if sys.argv[2] == "full" else None)
 plan.freeze()
 found["choices"] = {c["node"]: c.get("implementation") for c in plan.summary()["choices"]}
 found["table"] = export_costs("cpu")
@@ -41,6 +41,7 @@ def run(cache, table="", tune="auto"):
         "PYLAYOUT_CACHE_DIR": str(cache),
         "PYTHONPATH": str(Path(pl.__file__).parent.parent),
         "PYLAYOUT_OPENCL": "none",
+        "OMP_NUM_THREADS": "1",  # measuring with more takes a minute on a busy machine
     }
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(table), tune], env=environment, capture_output=True, text=True, timeout=300
@@ -206,6 +207,7 @@ def test_damaged_lines_are_skipped_and_counted(tmp_path, fresh, measured, untold
 def test_the_command_exports_and_imports(tmp_path, measured):
     def cache(*arguments, there):
         environment = {**os.environ, "PYLAYOUT_CACHE_DIR": str(there), "PYLAYOUT_OPENCL": "none"}
+        environment["OMP_NUM_THREADS"] = "1"
         environment["PYTHONPATH"] = str(Path(pl.__file__).parent.parent)
         command = [sys.executable, "-m", "pylayout", "cache", *map(str, arguments)]
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
