@@ -98,14 +98,14 @@ def measure(path: Path, threads: int, rounds: int) -> dict[str, Any]:
     return row | {"segments": summary.get("segments", 0), "host": summary.get("host", {})}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("networks", nargs="*", default=DETECTORS, metavar="|".join(DETECTORS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--files", type=Path, help="a folder that keeps the ONNX files")
     parser.add_argument("--json", metavar="FILE")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     rows = []
     table = Table(["network", "again", "ONNX Runtime", "ratio", "new", "ONNX Runtime", "ratio", "agree", "segments"])
     with tempfile.TemporaryDirectory() as folder:

@@ -76,14 +76,14 @@ def exported(network: str, folder: Path) -> str:
     return str(path)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("networks", nargs="+", metavar="NETWORK|FILE.onnx")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seconds", nargs="+", default=["default"], metavar="off|default|SECONDS")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--began", type=float, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.began:
         run_here(options.networks[0], options.device, options.seconds[0], options.began)
         return

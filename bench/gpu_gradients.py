@@ -213,7 +213,7 @@ def cases_of(n: int, math: str, wanted: str) -> list[Case]:
     return [case for case in cases if wanted in case.name]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("--device", default=None, help="default: the first GPU that OpenCL reaches")
     parser.add_argument("--batch", type=int, nargs="+", default=[16])
@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, help="measure for so long before the first run")
     parser.add_argument("--json", metavar="FILE")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     options.device = options.device or first_gpu()
     if not options.device:
         print("needs a GPU that OpenCL reaches, or --device")

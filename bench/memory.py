@@ -65,14 +65,14 @@ def child(engine: str, model: str, runs: int, threads: int) -> dict[str, int]:
     return result
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["resnet50", "vit_b_16"], help="of torchvision, or FILE.onnx")
     parser.add_argument("--runs", type=int, nargs="+", default=[1])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)  # one process
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.engine:
         run = of_pylayout if options.engine == "pylayout" else of_onnxruntime
         held = run(options.models[0], options.runs[0], options.threads)

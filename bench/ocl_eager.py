@@ -175,7 +175,7 @@ def measure(
     return {name: statistics.median(each) for name, each in times.items()}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     import torch
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -187,7 +187,7 @@ def main() -> None:
     parser.add_argument("--network", help="of torchvision")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--image", type=int, default=224)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     ours = given.device == "ocl:0"
     if ours:
         pylayout.ocl.load()

@@ -41,10 +41,10 @@ def import_seconds(module: str, rounds: int = 7) -> float:
     return min(float(run.stdout) for run in done)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", metavar="FILE", help="write the figures there as well")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     array = numpy.ones((1, 4, 2, 2), "float32")
     x, y = pl.asarray(array), pl.asarray(array)
     image = pl.asarray(numpy.ones((1, 4, 4, 4), "float32"))

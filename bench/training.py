@@ -250,7 +250,7 @@ def elsewhere(summary: dict[str, Any], device: str) -> list[str]:
     return sorted({step["op"] for step in summary["steps"] if step["kind"] == "op" and step["provider"] != "opencl"})
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
     parser.add_argument("networks", nargs="*", default=["resnet18", "mobilenet_v2"])
     parser.add_argument("--device", default="cpu")
@@ -266,7 +266,7 @@ def main() -> None:
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="pylayout alone")
     parser.add_argument("--no-compiled", dest="compiled", action="store_false", help="leave torch.compile out")
     parser.add_argument("--json", metavar="FILE")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     rows = []
     for network in options.networks:
         for batch in options.batch:

@@ -102,7 +102,7 @@ def child(engine: str, network: str, batch: int, options: argparse.Namespace, fi
     return json.loads(text.splitlines()[-1]) if engine != "export" else {}
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=["resnet18", "mobilenet_v2"])
     parser.add_argument("--batch", type=int, nargs="+", default=[8])
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--engine", choices=["pylayout", "torch", "export"], help=argparse.SUPPRESS)  # one process
     parser.add_argument("--file", default="", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.engine:
         options.network = options.networks[0]
         if options.engine == "export":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 from collections import Counter
 from pathlib import Path
@@ -31,7 +32,7 @@ def test_every_benchmark_can_be_run():
     assert set(_SHORT) <= set(known) and not _ASIDE & set(known)
     for name, kind in known.items():
         if kind == "module":
-            assert callable(importlib.import_module(f"bench.{name}").main)
+            inspect.signature(importlib.import_module(f"bench.{name}").main).bind(["--json", "file"])
 
 
 @pytest.mark.parametrize("name", sorted(set(NETWORKS) & set(CONVOLUTIONS)))
