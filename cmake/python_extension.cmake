@@ -22,7 +22,8 @@ add_custom_command(
   DEPENDS "${PROJECT_SOURCE_DIR}/cmake/make_core.py" "${PROJECT_SOURCE_DIR}/src/pylayout.h" ${pl_callbacks}
   COMMENT "Generating the Python extension from pylayout.h" VERBATIM)
 
-add_library(pylayout_core MODULE "${pl_core_c}")
+add_library(pylayout_core MODULE "${pl_core_c}" "${PROJECT_SOURCE_DIR}/pylayout/_torch_tensors.cpp")
+target_include_directories(pylayout_core PRIVATE "${PROJECT_SOURCE_DIR}/pylayout")
 target_include_directories(pylayout_core SYSTEM PRIVATE "${pl_python_include}")
 target_compile_definitions(pylayout_core PRIVATE Py_LIMITED_API=0x030A0000)
 target_link_libraries(pylayout_core PRIVATE pylayout)

@@ -2,6 +2,7 @@
  *
  * pyl_run*: an op call without arrays made in Python.  The result is the one output, or NULL where the call
  * failed or has another number of outputs; pyl_last_outcome then tells this thread which. */
+#include "_torch_tensors.h"
 
 typedef struct pyl_outcome {
   int status;

@@ -23,6 +23,7 @@ from .report import CompiledGraph, record
 from .segment import Segment
 from .specialise import copied, is_symbolic, sizes_of, specialised
 from .translate import Translator, reason_of
+from .watch import Watch
 
 __all__ = ["Compiled"]
 
@@ -30,30 +31,6 @@ logger = logging.getLogger("pylayout.torch")
 
 MAX_SIZES = 32  # sizes for which programs are kept
 MAX_PACKINGS = 2  # so often weights that changed are packed again; then they are inputs of plans
-
-
-class _Weights:
-    """Tensors that plans hold as constants, and how to see that one has changed."""
-
-    def __init__(self, places: Sequence[int], arguments: Sequence[Any]) -> None:
-        self.places = list(places)
-        # Aliases: they keep the memory, so that no other tensor can come to lie there.
-        self._kept = [arguments[place].detach() for place in places]
-        self._versions = [arguments[place]._version for place in places]
-        self._addresses = [arguments[place].data_ptr() for place in places]
-
-    def changed(self, arguments: Sequence[Any]) -> bool:
-        given = [arguments[place] for place in self.places]
-        return [tensor._version for tensor in given] != self._versions or [
-            tensor.data_ptr() for tensor in given
-        ] != self._addresses
-
-    def those_changed(self, arguments: Sequence[Any]) -> set[int]:
-        return {
-            place
-            for place, version, address in zip(self.places, self._versions, self._addresses, strict=True)
-            if arguments[place]._version != version or arguments[place].data_ptr() != address
-        }
 
 
 class Compiled:
@@ -83,7 +60,7 @@ class Compiled:
         self._constant = {place for place in static if weights and placeholders[place] not in written}
         self._symbolic = [place for place, node in enumerate(placeholders) if is_symbolic(node.meta.get("val"))]
         self._programs: OrderedDict[tuple[Any, ...], Callable[[list[Any]], Any]] = OrderedDict()
-        self._weights: _Weights | None = None
+        self._weights: Watch | None = None
         self._packings = 0
         self._changing: set[int] = set()  # places of weights that have changed so far
         self._lock = threading.RLock()
@@ -107,7 +84,7 @@ class Compiled:
                 self._programs.clear()
             if self._weights is None and self._constant:
                 self._constant = {place for place in self._constant if _is_weight(arguments[place])}
-                self._weights = _Weights(sorted(self._constant), arguments) if self._constant else None
+                self._weights = Watch(sorted(self._constant), arguments) if self._constant else None
             run = self._programs.get(key)
             if run is None:
                 run = self._programs[key] = self._program(arguments)

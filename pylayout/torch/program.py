@@ -62,8 +62,9 @@ def program(placeholders: Sequence[Node], steps: Sequence[Step], results: Sequen
             last_use[node] = number
     kept = set(_nodes_of(list(results)))
     lines = ["def run(arguments):"]
-    if placeholders:
-        lines.append(f"    {', '.join(writer.name(node) for node in placeholders)}, = arguments")
+    for place, node in enumerate(placeholders):
+        if node in last_use or node in kept:  # of many weights plans hold the values
+            lines.append(f"    {writer.name(node)} = arguments[{place}]")
     lines.append("    arguments.clear()")
     ending: dict[int, list[Node]] = {}
     for node, number in last_use.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,7 +17,15 @@ from .translate import Translator
 
 __all__ = ["Segment"]
 
-_empty_strided = torch.empty_strided
+
+def _dispatched_empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_strided(shape, strides, dtype=dtype)
+
+
+# New memory of the CPU: past PyTorch's dispatcher, as the code that inductor writes does, where there is that function.
+_empty: Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], torch.Tensor] = getattr(
+    torch._C._dynamo.guards, "_empty_strided_cpu", _dispatched_empty
+)
 
 
 class Segment:
@@ -75,7 +83,7 @@ class Segment:
                 break
         if self._device.type == "ocl":
             return self._on_device(tensors)
-        made = [_empty_strided(shape, strides, dtype=dtype) for shape, strides, dtype in self._made]
+        made = [_empty(*each) for each in self._made]
         status = lib.pyl_plan_run(
             self._handle,
             [tensor.data_ptr() for tensor in tensors],
@@ -91,7 +99,8 @@ class Segment:
     def _on_device(self, tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """The same with tensors of the device ocl, which are not copied."""
         made = [
-            _empty_strided(shape, strides, dtype=dtype, device=self._device) for shape, strides, dtype in self._made
+            torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
+            for shape, strides, dtype in self._made
         ]
         torch.ops.pylayout_ocl.run_plan(self._address, tensors, made)
         self._spread_out(made)

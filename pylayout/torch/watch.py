@@ -1,0 +1,130 @@
+"""Watch: whether tensors that plans hold as constants are what they were.
+
+A tensor is what it was while PyTorch's version of it (each op that writes in place counts it up) and the address of
+its memory are the same. A call of a compiled model asks that of every weight. Read one by one from Python that costs
+0.14 us a weight; `_core` does it at a hundredth of a microsecond, by two functions that libtorch exports.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.autograd.graph import increment_version
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from .._load import ffi, lib
+
+__all__ = ["Watch"]
+
+_VERSION = "_ZNK2at10TensorBase8_versionEv"  # at::TensorBase::_version() const
+_ADDRESS = "aoti_torch_get_data_ptr"  # of the C interface of AOTInductor
+
+
+def _address_of(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _tensor_offset() -> int | None:
+    """Bytes from a tensor's Python object to its at::Tensor, a pointer, which `_cdata` gives as well."""
+    tensors = [torch.empty(1), torch.nn.Parameter(torch.empty(2))]
+    for offset in range(object.__basicsize__, torch._C.TensorBase.__basicsize__, ctypes.sizeof(ctypes.c_void_p)):
+        if all(ctypes.c_size_t.from_address(id(tensor) + offset).value == tensor._cdata for tensor in tensors):
+            return offset
+    return None
+
+
+@lru_cache(maxsize=1)
+def _libtorch() -> tuple[int, int, int] | None:
+    """The two functions' addresses and the offset; None where this PyTorch has not what is looked for."""
+    for library in sorted((Path(torch.__file__).parent / "lib").glob("libtorch_cpu.*")):
+        try:
+            opened = ctypes.CDLL(str(library))
+            functions = _address_of(opened[_VERSION]), _address_of(opened[_ADDRESS])
+        except (OSError, AttributeError):
+            continue
+        offset = _tensor_offset()
+        if offset is not None and _answers((*functions, offset)):
+            return (*functions, offset)
+    return None
+
+
+def _answers(libtorch: tuple[int, int, int]) -> bool:
+    """Whether they see what they are to see."""
+    tensor, other = torch.zeros(2), torch.zeros(2)
+    watched = _NativeWatch(libtorch, [0], [tensor._version], [tensor.data_ptr()])
+    seen = [watched.changed([tensor]), watched.changed([other])]
+    tensor.add_(1)
+    return [*seen, watched.changed([tensor])] == [False, True, True]
+
+
+@lru_cache(maxsize=1)
+def _count_fused_steps() -> None:
+    """From now on a fused optimizer's step counts as a write, which PyTorch does not count."""
+    register_optimizer_step_post_hook(_fused_step)
+
+
+def _fused_step(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    for group in optimizer.param_groups:
+        if group.get("fused"):
+            increment_version([each for each in group["params"] if each.grad is not None])
+
+
+class _NativeWatch:
+    """By one call of the extension."""
+
+    def __init__(
+        self, libtorch: tuple[int, int, int], places: Sequence[int], versions: Sequence[int], addresses: Sequence[int]
+    ) -> None:
+        self._arrays = (
+            ffi.new("uint32_t[]", list(places)),
+            ffi.new("int64_t[]", list(versions)),
+            ffi.new("size_t[]", list(addresses)),
+        )
+        self._watch = ffi.new("pyl_watch *", (*libtorch, len(places), *self._arrays))
+
+    def changed(self, arguments: list[Any], changed: Any = lib.pyl_changed) -> bool:
+        return bool(changed(self._watch, id(arguments)))
+
+
+class _PlainWatch:
+    """In Python, for a PyTorch that exports no such functions."""
+
+    def __init__(self, places: Sequence[int], versions: Sequence[int], addresses: Sequence[int]) -> None:
+        self._places, self._versions, self._addresses = list(places), list(versions), list(addresses)
+
+    def changed(self, arguments: list[Any]) -> bool:
+        given = [arguments[place] for place in self._places]
+        return [tensor._version for tensor in given] != self._versions or [
+            tensor.data_ptr() for tensor in given
+        ] != self._addresses
+
+
+class Watch:
+    """The tensors at some places of a call's arguments, as they were when this was made."""
+
+    def __init__(self, places: Sequence[int], arguments: Sequence[Any]) -> None:
+        # Aliases: they keep the memory, so that no other tensor can come to lie there.
+        self._kept = [arguments[place].detach() for place in places]
+        self._seen = {place: (arguments[place]._version, arguments[place].data_ptr()) for place in places}
+        versions, addresses = zip(*self._seen.values(), strict=True)
+        _count_fused_steps()
+        libtorch = _libtorch()
+        watch = (
+            _PlainWatch(places, versions, addresses)
+            if libtorch is None
+            else _NativeWatch(libtorch, places, versions, addresses)
+        )
+        self.changed = watch.changed  # takes the list of arguments; straight, since each call of a model asks
+
+    def those_changed(self, arguments: Sequence[Any]) -> set[int]:
+        """Their places."""
+        return {
+            place
+            for place, seen in self._seen.items()
+            if (arguments[place]._version, arguments[place].data_ptr()) != seen
+        }
