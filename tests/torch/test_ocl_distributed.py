@@ -1,4 +1,4 @@
-"""Two processes that train together: on the device ocl, and on the CPU under torch.compile"""
+"""Two processes that train together, and go on where one was killed: on the device ocl, and compiled on the CPU."""
 
 import os
 import socket
@@ -101,6 +101,86 @@ torch.distributed.destroy_process_group()
 """
 
 
+# Trains by torchrun, keeps a checkpoint after each step, and goes on from it. In its first life process 1 is killed.
+ELASTIC = """
+import os, signal, sys
+import torch, pylayout as pl, pylayout.ocl, pylayout.torch
+from torch import distributed, nn
+from torch.distributed.checkpoint import state_dict as states
+from torch.distributed.device_mesh import init_device_mesh
+
+STEPS, KILLED = 5, 3
+pylayout.ocl.load()
+pl.set_tuning("off")
+torch.set_num_threads(1)
+device, mode, kept = sys.argv[1:]
+kind = torch.device(device).type
+distributed.init_process_group("gloo" if kind == "cpu" else "ocl")
+rank, life = distributed.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(12, 16), nn.ReLU(), nn.Linear(16, 4)).to(device)
+
+
+def batch(step):
+    generator = torch.Generator().manual_seed(step)
+    return torch.randn(8, 12, generator=generator), torch.randint(0, 4, (8,), generator=generator)
+
+
+def train(model, optimizer, step, part):
+    x, y = (each[part].to(device) for each in batch(step))
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+
+
+def sgd(module):
+    return torch.optim.SGD(module.parameters(), lr=0.1, momentum=0.9)
+
+
+inner = network()
+if mode == "sharded":
+    from torch.distributed.fsdp import fully_shard
+    inner = together = fully_shard(inner, mesh=init_device_mesh(kind, (2,)))
+else:
+    together = nn.parallel.DistributedDataParallel(inner)
+model = torch.compile(together, backend="pylayout", options={"deterministic": True}) if kind == "cpu" else together
+optimizer = sgd(inner)
+whole = states.StateDictOptions(full_state_dict=True, cpu_offload=True)
+first = 0
+if os.path.exists(kept):
+    saved = torch.load(kept, map_location="cpu", weights_only=True)
+    states.set_state_dict(
+        inner, optimizer, model_state_dict=saved["weights"], optim_state_dict=saved["optimizer"],
+        options=states.StateDictOptions(full_state_dict=True),
+    )
+    first = saved["step"] + 1
+assert (first > 0) == (life > 0), (first, life)
+for step in range(first, STEPS):
+    if life == 0 and step == KILLED and rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    train(model, optimizer, step, slice(rank, None, 2))
+    weights, momenta = states.get_state_dict(inner, optimizer, options=whole)
+    if rank == 0:
+        torch.save({"step": step, "weights": weights, "optimizer": momenta}, kept + ".part")
+        os.replace(kept + ".part", kept)
+    distributed.barrier()
+assert life == 1
+alone = network()
+optimizer = sgd(alone)
+for step in range(STEPS):
+    train(alone, optimizer, step, slice(None))
+weights = states.get_model_state_dict(inner, options=whole)
+if rank == 0:
+    for name, wanted in alone.state_dict().items():
+        torch.testing.assert_close(weights[name], wanted.cpu(), rtol=1e-4, atol=1e-5)
+    print("trained", first, "to", STEPS)
+distributed.destroy_process_group()
+"""
+
+
 def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -136,3 +216,26 @@ def test_gradients_of_two_processes_are_those_of_one(where, mode):
 def test_sharded_weights_become_those_of_one_process(where, mode):
     pytest.importorskip("torch.distributed.fsdp", reason="PyTorch without FSDP2")
     _two_processes(SHARDED, where, mode)
+
+
+@pytest.mark.parametrize("mode", ["replicated", "sharded"])
+@pytest.mark.parametrize("where", ["ocl:0", "cpu"])
+def test_training_goes_on_after_a_process_was_killed(where, mode, tmp_path):
+    if mode == "sharded":
+        pytest.importorskip("torch.distributed.fsdp", reason="PyTorch without FSDP2")
+    script = tmp_path / "train.py"
+    script.write_text(ELASTIC)
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1"),
+            *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{_free_port()}", "--monitor-interval=0.2"),
+            *(str(script), where, mode, str(tmp_path / "checkpoint.pt")),
+        ],
+        # A store for each life: in PyTorch's shared one, gloo finds the addresses of processes that are gone.
+        env={**_environment(), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    assert run.returncode == 0, run.stderr[-4000:]
+    assert "trained 3 to 5" in run.stdout
