@@ -13,6 +13,7 @@ from torch._guards import TracingContext
 from torch.fx import GraphModule
 
 from .compiled import Compiled
+from .gradients import KEPT, replace_gradients
 from .joint import partition
 from .options import compile_options
 from .registry import converters, name_of
@@ -28,7 +29,9 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found = {
         op: function
         for op, function in _core_aten_decompositions_post_autograd().items()
-        if name_of(op) not in keeping and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
+        if name_of(op) not in keeping
+        and op not in KEPT
+        and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
     }
     found[torch.ops.aten.native_dropout.default] = _dropout
     return found
@@ -72,6 +75,8 @@ def backend(
     wanted = compile_options(options)
 
     def inference(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
+        replace_gradients(graph.graph)
+        graph.recompile()
         return Compiled(graph, "inference", wanted, _static_inputs(), weights=True)
 
     def forward(graph: GraphModule, examples: Sequence[Any]) -> Compiled:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["NAMES", "dense_layout", "plain_strides"]
+__all__ = ["NAMES", "dense_layout", "may_overlap", "plain_strides"]
 
 # The library's names of the dtypes that both have.
 NAMES: dict[torch.dtype, str] = {
@@ -51,3 +51,13 @@ def dense_layout(shape: Sequence[int], strides: Sequence[int]) -> str | None:
     if any(strides[dim] != expected[dim] for dim in larger):
         return None
     return "".join(_LETTERS[dim] for dim in order)
+
+
+def may_overlap(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether two elements may lie at one place; False is sure."""
+    reach = 0  # of the dimensions with smaller strides
+    for stride, size in sorted((stride, size) for stride, size in zip(strides, shape, strict=True) if size > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False

@@ -1,58 +1,67 @@
-"""The joint graph of AOTAutograd before it is cut into forward and backward: what backward needs is changed there."""
+"""The joint graph of AOTAutograd before it is cut into forward and backward."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch._functorch.partitioners import default_partition
-from torch.fx import GraphModule
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from .gradients import replace_gradients
+from .partition import base_of, is_view
 
 __all__ = ["partition"]
 
-aten = torch.ops.aten
 
+def _see_again(graph: Graph, forward_results: int) -> None:
+    """Have backward make the views that it reads itself, from what they are views of.
 
-# The gradient of max pooling by the pool's input in the place of its indices: plans keep no indices.
-@torch.library.custom_op("pylayout::max_pool_backward", mutates_args=())
-def max_pool_backward(
-    grad: torch.Tensor,
-    x: torch.Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    ceil_mode: bool,
-) -> torch.Tensor:
-    three = len(kernel_size) == 3
-    forward = aten.max_pool3d_with_indices if three else aten.max_pool2d_with_indices
-    backward = aten.max_pool3d_with_indices_backward if three else aten.max_pool2d_with_indices_backward
-    window = (kernel_size, stride, padding, dilation, ceil_mode)
-    made: torch.Tensor = backward(grad, x, *window, forward(x, *window)[1])
-    return made
+    Otherwise forward keeps each view, which a plan writes as a tensor of its own. Where the views are a small part of
+    what they are taken from, they are kept.
+    """
+    results = graph.output_node().args[0]
+    assert isinstance(results, (list, tuple))
+    forward: set[Node] = set()
+    pending = [node for node in results[:forward_results] if isinstance(node, Node)]
+    while pending:
+        node = pending.pop()
+        if node not in forward:
+            forward.add(node)
+            pending.extend(node.all_input_nodes)
+    readers = {node: [user for user in node.users if user not in forward] for node in forward if is_view(node)}
+    size: dict[Node, int] = {}  # of the views of each tensor that backward reads
+    for node, users in readers.items():
+        if users:
+            base = base_of(node)
+            size[base] = size.get(base, 0) + node.meta["val"].numel()
+    copies: dict[Node, Node] = {}
+    # PyTorch takes for forward what stands before the last node that is tagged so.
+    tagged = (node for node in graph.nodes if node in forward or node.meta.get("partitioner_tag") == "is_forward")
+    behind = [*tagged][-1].next
 
+    def copied(node: Node) -> Node:
+        if not is_view(node):
+            return node
+        if node not in copies:
+            with graph.inserting_before(behind):
+                copies[node] = graph.node_copy(node, copied)
+                copies[node].meta["partitioner_tag"] = "is_backward"
+        return copies[node]
 
-@max_pool_backward.register_fake
-def _(grad: torch.Tensor, x: torch.Tensor, *window: Any) -> torch.Tensor:
-    return torch.empty_like(x)
-
-
-_RANKS = {aten.max_pool2d_with_indices_backward.default: 2, aten.max_pool3d_with_indices_backward.default: 3}
+    for node, users in readers.items():
+        base = base_of(node)
+        if base.op != "placeholder" and not statically_known_true(size.get(base, 0) >= base.meta["val"].numel()):
+            continue
+        for user in users:
+            if user.op != "output":
+                user.replace_input_with(node, copied(node))
 
 
 def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphModule, GraphModule]:
     """Cut a joint graph so that backward keeps what plans can give it."""
-    for node in [*module.graph.nodes]:
-        rank = _RANKS.get(node.target)
-        if rank is None:
-            continue
-        grad, x, kernel, stride, padding, dilation, ceil_mode, _ = node.args
-        window = [
-            [*values] * (rank if len(values) == 1 else 1) for values in (kernel, stride or kernel, padding, dilation)
-        ]
-        node.target = torch.ops.pylayout.max_pool_backward.default
-        node.args = (grad, x, *window, ceil_mode)
+    replace_gradients(module.graph)
+    _see_again(module.graph, keywords["num_fwd_outputs"])
     module.graph.eliminate_dead_code()
     module.recompile()
     cut: tuple[GraphModule, GraphModule] = default_partition(module, inputs, **keywords)

@@ -17,7 +17,7 @@ from .dtypes import dense_layout
 from .registry import converters, name_of
 from .translate import is_plain_tensor
 
-__all__ = ["is_random", "is_view", "levels", "moves_only", "separate_views", "writes"]
+__all__ = ["base_of", "is_random", "is_view", "levels", "moves_only", "separate_views", "writes"]
 
 
 def is_view(node: Node) -> bool:
@@ -52,7 +52,7 @@ def moves_only(node: Node) -> bool:
     return found is not None and found.moves
 
 
-def _base(node: Node) -> Node:
+def base_of(node: Node) -> Node:
     """The node whose memory this one's result lies in."""
     while is_view(node):
         source = node.args[0]
@@ -69,7 +69,7 @@ def separate_views(graph: Graph) -> set[Node]:
     """
     output = graph.output_node()
     results = [node for node in output.args[0] if isinstance(node, Node)]  # type: ignore[union-attr]
-    bases = [_base(node) for node in results]
+    bases = [base_of(node) for node in results]
     views: set[Node] = set()
     copies: dict[Node, Node] = {}
 
@@ -85,7 +85,7 @@ def separate_views(graph: Graph) -> set[Node]:
     def placed(node: Any) -> Any:
         if not isinstance(node, Node):
             return node
-        base = _base(node)
+        base = base_of(node)
         shared = base.op != "call_function" or len({r for r, b in zip(results, bases, strict=True) if b is base}) > 1
         value = node.meta.get("val")
         spread = is_plain_tensor(value) and value.ndim and not dense_layout(value.shape, value.stride())

@@ -12,7 +12,7 @@ from .._load import ffi, lib
 from ..compilation import compile
 from ..errors import check
 from ..plan import Plan
-from .dtypes import dense_layout, plain_strides
+from .dtypes import dense_layout, may_overlap, plain_strides
 from .translate import Translator
 
 __all__ = ["Segment"]
@@ -68,7 +68,7 @@ class Segment:
             for place, node in enumerate(outputs)
             if node.meta["val"].ndim
             and dense_layout(node.meta["val"].shape, node.meta["val"].stride()) is None
-            and not torch._debug_has_internal_overlap(node.meta["val"])
+            and not may_overlap(node.meta["val"].shape, node.meta["val"].stride())
         ]
         # What may come with other strides than PyTorch expected: all but weights, whose strides are guarded.
         self._checked = [

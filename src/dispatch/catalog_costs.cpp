@@ -198,10 +198,13 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
   {
     std::lock_guard<std::mutex> one(measuring_);
     if (entry.device->traits().threads) use_threads(entry.threads);
-    options.agreed = &entry.agreed;
-    const std::vector<double> before = entry.agreed.values;
+    AgreedResult agreed = entry.agreed;  // written here alone, one at a time
+    options.agreed = &agreed;
     pl::measure(*entry.device, entry.op, timed, options);
-    overturned = !before.empty() && difference(before, entry.agreed.values) > agreement_bound(entry.op);
+    const std::vector<double>& before = entry.agreed.values;
+    overturned = !before.empty() && difference(before, agreed.values) > agreement_bound(entry.op);
+    std::lock_guard<std::mutex> guard(entry.lock);
+    entry.agreed = std::move(agreed);
   }
   std::lock_guard<std::mutex> guard(entry.lock);
   if (overturned)  // what was measured before agreed on another result

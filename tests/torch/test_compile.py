@@ -388,6 +388,65 @@ def test_training_a_transformer_layer_with_dropout():
         close(mine.grad, theirs.grad, 1e-3)
 
 
+class PackedAttention(nn.Module):
+    """Heads of one product are views with gaps, as in most decoders."""
+
+    def __init__(self, width=24, heads=3):
+        super().__init__()
+        self.heads, self.norm = heads, nn.LayerNorm(width)
+        self.together, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        n, length, width = x.shape
+        made = self.together(self.norm(x)).split(width, 2)
+        q, k, v = (each.view(n, length, self.heads, -1).transpose(1, 2) for each in made)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).contiguous().view(n, length, width))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_and_norms_train_in_one_plan_each_way(dtype):
+    model = nn.Sequential(PackedAttention(), PackedAttention()).to(dtype)
+    twin = copy.deepcopy(model)
+    x = torch.randn(2, 7, 24, dtype=dtype)
+    made, expected = compiled(model)(x), twin(x)
+    close(made, expected, 1e-4 if dtype == torch.float32 else 3e-2)
+    made.square().sum().backward()
+    expected.square().sum().backward()
+    for (name, mine), theirs in zip(model.named_parameters(), twin.parameters(), strict=True):
+        bound = 1e-4 if dtype == torch.float32 else 5e-2
+        largest = theirs.grad.abs().max()
+        assert (mine.grad - theirs.grad).abs().max() <= bound * largest, name
+    graphs = pylayout.torch.report().graphs
+    assert [(graph.kind, graph.partitions, graph.left) for graph in graphs] == [("forward", 1, ()), ("backward", 1, ())]
+
+
+def test_backward_makes_views_again_from_what_they_are_taken_from():
+    """Of the views of one product forward keeps that product alone; of a small part of a large tensor, the part."""
+
+    def kept(function, *shapes):
+        torch._dynamo.reset()
+        saved = []
+        tensors = [torch.randn(shape, requires_grad=True) for shape in shapes]
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(tuple(t.shape)) or t, lambda t: t):
+            made = compiled(function)(*tensors)
+        made.sum().backward()
+        grads = [tensor.grad for tensor in tensors]
+        close(grads, torch.autograd.grad(function(*tensors).sum(), tensors))
+        return [shape for shape in saved if shape not in shapes]
+
+    def whole(x, w):
+        a, b = (x @ w).split(5, 1)
+        return a * b
+
+    def part(x, w):
+        y = (x @ w)[:1].t()
+        return y * y.exp()
+
+    assert kept(whole, (3, 8), (8, 10)) == [(3, 10)]
+    assert (64, 8) not in kept(part, (64, 8), (8, 8))
+
+
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
 def test_dropout_divides_no_plan(p):
     class Net(nn.Module):

@@ -208,6 +208,18 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "avg_pool2d_backward.default": [(r(2, 8, 4, 4), IMAGE, [3, 3], [2, 2], [1, 1], True, False, None)],
     "avg_pool3d_backward.default": [(r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [], [0], False, True, None)],
+    "pylayout.attention_backward.default": [
+        (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, True, None),
+        (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 4), r(1, 1, 5, 7), False, 0.3),
+    ],
+    "pylayout.layer_norm_backward.default": [
+        (r(2, 3, 8), r(2, 3, 8), [8], p(8), 1e-5),
+        (r(4, 3, 8), r(4, 3, 8), [3, 8], None, 1e-3),
+    ],
+    "pylayout.group_norm_backward.default": [
+        (r(2, 8, 7, 6), IMAGE, p(8), 2, 1e-5),
+        (r(2, 8, 5), r(2, 8, 5), None, 8, 1e-5),
+    ],
     "pylayout.max_pool_backward.default": [
         (r(2, 8, 4, 3), IMAGE, [3, 3], [2, 2], [1, 1], [1, 1], False),
         (r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [2, 2, 2], [0, 0, 0], [1, 1, 1], False),

@@ -164,6 +164,28 @@ def max_pool_backward(
     )  # fmt: skip
 
 
+@converter("pylayout.layer_norm_backward.default")
+def layer_norm_backward(
+    call: Call, grad: Operand, x: Operand, shape: Sequence[int], weight: Operand | None, eps: float
+) -> Any:
+    return _norm_backward(call, "layer_norm_backward", grad, x, weight, [int(size) for size in shape], eps)
+
+
+@converter("pylayout.group_norm_backward.default")
+def group_norm_backward(call: Call, grad: Operand, x: Operand, weight: Operand | None, groups: int, eps: float) -> Any:
+    return _norm_backward(call, "group_norm_backward", grad, x, weight, int(groups), eps)
+
+
+def _norm_backward(
+    call: Call, op: str, grad: Operand, x: Operand, weight: Operand | None, over: Any, eps: float
+) -> Any:
+    given = x.dtype.name
+    if weight is not None and weight.dtype != given:  # of mixed precision
+        grad, x, weight = (call.cast(each, "f32") for each in (grad, x, weight))
+    made = call.op(op, x, grad, over, weight, eps=float(eps))
+    return tuple(call.cast(each, call.dtype(place)) if call.used(place) else None for place, each in enumerate(made))
+
+
 @converter("embedding_dense_backward.default", note="scale_grad_by_freq")
 def embedding_backward(
     call: Call, grad: Operand, index: Operand, rows: int, padding_idx: int, scale_grad_by_freq: bool

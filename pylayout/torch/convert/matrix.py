@@ -66,16 +66,19 @@ def dot(call: Call, a: Operand, b: Operand) -> Operand:
     return made
 
 
+def _mask_of(call: Call, q: Operand, mask: Operand | None) -> Operand | None:
+    return mask if mask is None or mask.dtype == "bool" else call.cast(mask, q.dtype.name)
+
+
 def _attention(call: Call, q: Operand, k: Operand, v: Operand, mask: Any, causal: bool, scale: Any) -> Operand:
-    if mask is not None and mask.dtype != "bool":
-        mask = call.cast(mask, q.dtype.name)
     made: Operand = call.op(
-        "scaled_dot_product_attention", q, k, v, mask, scale=None if scale is None else float(scale), is_causal=causal
-    )
+        "scaled_dot_product_attention", q, k, v, _mask_of(call, q, mask),
+        scale=None if scale is None else float(scale), is_causal=causal,
+    )  # fmt: skip
     return made
 
 
-@converter("_scaled_dot_product_flash_attention_for_cpu.default", note="where logsumexp is used, as in training")
+@converter("_scaled_dot_product_flash_attention_for_cpu.default", note="dropout; where logsumexp is used")
 def flash_attention(
     call: Call,
     q: Operand,
@@ -88,3 +91,15 @@ def flash_attention(
 ) -> Any:
     require(dropout_p == 0, "random")
     return _attention(call, q, k, v, attn_mask, is_causal, scale), None
+
+
+@converter("pylayout.attention_backward.default")
+def attention_backward(
+    call: Call, grad: Operand, q: Operand, k: Operand, v: Operand, attn_mask: Operand | None, is_causal: bool,
+    scale: float | None,
+) -> Any:  # fmt: skip
+    made = call.op(
+        "scaled_dot_product_attention_backward", q, k, v, grad, _mask_of(call, q, attn_mask),
+        scale=None if scale is None else float(scale), is_causal=is_causal,
+    )  # fmt: skip
+    return tuple(made)
