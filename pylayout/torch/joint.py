@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch._functorch.partitioners import default_partition
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .gradients import replace_gradients
-from .partition import base_of, is_view
+from .partition import base_of, is_view, writes
 
 __all__ = ["partition"]
 
@@ -22,13 +23,18 @@ def _see_again(graph: Graph, forward_results: int) -> None:
     """
     results = graph.output_node().args[0]
     assert isinstance(results, (list, tuple))
-    forward: set[Node] = set()
+    needed: set[Node] = set()
     pending = [node for node in results[:forward_results] if isinstance(node, Node)]
     while pending:
         node = pending.pop()
-        if node not in forward:
-            forward.add(node)
+        if node not in needed:
+            needed.add(node)
             pending.extend(node.all_input_nodes)
+    # PyTorch takes for forward what stands before the last node that is tagged so.
+    nodes = [*graph.nodes]
+    tagged = (at for at, node in enumerate(nodes) if node in needed or node.meta.get("partitioner_tag") == "is_forward")
+    end = max(tagged, default=-1) + 1
+    forward, behind = set(nodes[:end]), nodes[end]
     readers = {node: [user for user in node.users if user not in forward] for node in forward if is_view(node)}
     size: dict[Node, int] = {}  # of the views of each tensor that backward reads
     for node, users in readers.items():
@@ -36,9 +42,6 @@ def _see_again(graph: Graph, forward_results: int) -> None:
             base = base_of(node)
             size[base] = size.get(base, 0) + node.meta["val"].numel()
     copies: dict[Node, Node] = {}
-    # PyTorch takes for forward what stands before the last node that is tagged so.
-    tagged = (node for node in graph.nodes if node in forward or node.meta.get("partitioner_tag") == "is_forward")
-    behind = [*tagged][-1].next
 
     def copied(node: Node) -> Node:
         if not is_view(node):
@@ -49,9 +52,14 @@ def _see_again(graph: Graph, forward_results: int) -> None:
                 copies[node].meta["partitioner_tag"] = "is_backward"
         return copies[node]
 
+    def is_seen_again(base: Node) -> bool:
+        if base.op == "placeholder":
+            return not any(writes(user) for user in base.users)
+        value = base.meta.get("val")
+        return isinstance(value, torch.Tensor) and statically_known_true(size[base] >= value.numel())
+
     for node, users in readers.items():
-        base = base_of(node)
-        if base.op != "placeholder" and not statically_known_true(size.get(base, 0) >= base.meta["val"].numel()):
+        if not users or not is_seen_again(base_of(node)):
             continue
         for user in users:
             if user.op != "output":
