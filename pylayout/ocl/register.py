@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import warnings
 from typing import Any
 
@@ -31,6 +32,45 @@ def _print_from_host() -> None:
     _tensor_str._tensor_str = from_host
 
 
+class _Moving(threading.local):
+    def __init__(self) -> None:
+        self.now = False
+
+
+def _keep_shared_parameters() -> None:
+    """A parameter that several modules share stays one when they move to the device or from it.
+
+    PyTorch puts a new parameter into each place where a device from outside is the source or the target.
+    """
+    apply: Any = torch.nn.Module._apply
+    moving = _Moving()
+
+    def moved(self: torch.nn.Module, *arguments: Any, **keywords: Any) -> Any:
+        if moving.now:  # a part of a module that is moved
+            return apply(self, *arguments, **keywords)
+        places: dict[int, list[tuple[torch.nn.Module, str]]] = {}
+        kept = []  # so that no other parameter gets the same id
+        for module in self.modules():
+            for name, parameter in module._parameters.items():
+                if parameter is not None:
+                    places.setdefault(id(parameter), []).append((module, name))
+                    kept.append(parameter)
+        moving.now = True
+        try:
+            result = apply(self, *arguments, **keywords)
+        finally:
+            moving.now = False
+        for parameter in kept:
+            (first, name), *others = places.pop(id(parameter), [(self, "")])
+            made = first._parameters[name] if others else None
+            if made is not None and made is not parameter and _NAME in (made.device.type, parameter.device.type):
+                for module, other in others:
+                    module._parameters[other] = made
+        return result
+
+    torch.nn.Module._apply = moved  # type: ignore[method-assign]
+
+
 def register() -> None:
     """What `pylayout.ocl.load` does."""
     from .build import library
@@ -54,6 +94,7 @@ def register() -> None:
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     _print_from_host()
+    _keep_shared_parameters()
 
 
 def _start(use: int) -> None:

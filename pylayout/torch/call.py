@@ -38,7 +38,7 @@ class Call:
     def __init__(self, graph: Graph, node: Node, lookup: Callable[[Node], Any], reshaped: dict[int, Operand]) -> None:
         self.graph = graph
         self.node = node
-        self._lookup = lookup  # the operand of another node of the traced graph
+        self._lookup = lookup  # the operand of another node of the traced graph; None where that is not at hand
         self._reshaped = reshaped  # what a value of the graph is a reshape of, by the value's number
 
     # ---- what PyTorch expects ----

@@ -78,7 +78,7 @@ class Translator:
             if argument not in self._constants:
                 self._check(argument.meta.get("val"))
         self._check(node.meta.get("val"))
-        call = Call(self.graph, node, self.operand, self._reshaped)
+        call = Call(self.graph, node, self._at_hand, self._reshaped)
         try:
             arguments = map_arg(node.args, self.operand)
             keywords = map_arg(dict(node.kwargs), self.operand)
@@ -137,6 +137,10 @@ class Translator:
             made = self._input(node)
         self._operands[node] = made
         return made
+
+    def _at_hand(self, node: Node) -> Any:
+        """The operand of a node that the one being converted does not read itself; None where another part makes it."""
+        return self.operand(node) if node in self._operands or node.op == "placeholder" else None
 
     def _constant(self, node: Node) -> Value:
         tensor = self._constants[node].detach()

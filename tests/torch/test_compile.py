@@ -447,6 +447,17 @@ def test_backward_makes_views_again_from_what_they_are_taken_from():
     assert (64, 8) not in kept(part, (64, 8), (8, 8))
 
 
+def test_a_transpose_of_another_plan_is_read_as_that_plan_gives_it():
+    def function(x, w):
+        around = (w * 2).t().t()
+        return torch.special.i0(x * 2) @ around, around
+
+    x, w = torch.randn(3, 4), torch.randn(4, 5)
+    close(compiled(function)(x, w), function(x, w))
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 2 and len(graph.left) == 1
+
+
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
 def test_dropout_divides_no_plan(p):
     class Net(nn.Module):

@@ -263,6 +263,24 @@ def test_the_module_says_what_there_is():
         assert torch.empty(1, device="ocl").device.index == 0
 
 
+def test_parameters_that_modules_share_stay_shared():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding, self.out = torch.nn.Embedding(7, 4), torch.nn.Linear(4, 7)
+            self.out.weight = self.embedding.weight
+            self.again = self.out
+
+    model = Net().to(OCL)
+    assert model.out.weight is model.embedding.weight and model.out.weight.device.type == "ocl"
+    assert len([*model.parameters()]) == 2
+    model.out(model.embedding(torch.tensor([1, 2], device=OCL))).sum().backward()
+    assert model.embedding.weight.grad is not None
+    model.half().cpu()
+    assert model.out.weight is model.embedding.weight and model.out.weight.device.type == "cpu"
+    assert copy.deepcopy(model).to(OCL).again.weight is not model.out.weight
+
+
 def test_streams_are_queues_of_the_device():
     own, other = torch.ocl.default_stream(), torch.Stream(device=OCL)
     assert torch.ocl.current_stream() == own != other

@@ -110,6 +110,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "_scaled_dot_product_flash_attention_for_cpu.default": [
         (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8)),
         (r(2, 4, 5, 8), r(2, 4, 5, 8), r(2, 4, 5, 8), 0.0, True),
+        (r(2, 4, 5, 8), r(2, 2, 7, 8), r(2, 2, 7, 8)),
         (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8), {"attn_mask": r(5, 7), "scale": 0.3}),
     ],
     "_native_batch_norm_legit_no_training.default": [(IMAGE, r(8), r(8), r(8), p(8), 0.1, 1e-5)],
@@ -211,6 +212,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "pylayout.attention_backward.default": [
         (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, True, None),
         (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 7, 4), r(2, 3, 7, 4), r(1, 1, 5, 7), False, 0.3),
+        (r(2, 6, 5, 4), r(2, 6, 5, 4), r(2, 2, 5, 4), r(2, 2, 5, 4), None, True, None),
     ],
     "pylayout.layer_norm_backward.default": [
         (r(2, 3, 8), r(2, 3, 8), [8], p(8), 1e-5),
@@ -269,7 +271,15 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
     "replication_pad3d.default": [(r(1, 2, 3, 4, 5), [1, 2, 0, 3, 1, 1])],
     "pixel_shuffle.default": [(IMAGE, 2)],
     "channel_shuffle.default": [(IMAGE, 2)],
-    "slice_scatter.default": [(X, r(2, 2, 4), 1, 1, 3), (X, r(2, 3, 4), 1)],
+    "slice_scatter.default": [
+        (X, r(2, 2, 4), 1, 1, 3),
+        (X, r(2, 3, 4), 1),
+        (IMAGE, r(2, 8, 4, 6), 2, 0, 9223372036854775807, 2),
+        (IMAGE, r(2, 2, 7, 6), 1, 1, -1, 3),
+        (IMAGE, r(2, 8, 7, 2), -1, 1, 3, 1),
+        (X, r(2, 1, 4), 1, 1, 3, 2),
+        (X, r(2, 2, 4), 1, 0, None, 2),
+    ],
     "select_scatter.default": [(X, r(2, 4), 1, -1)],
     "as_strided.default": [(X, [2, 4, 3], [12, 1, 4]), (X, [6, 4, 1], [4, 1, 1])],
     "full_like.default": [(X, 2.5)],

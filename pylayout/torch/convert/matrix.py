@@ -73,7 +73,7 @@ def _mask_of(call: Call, q: Operand, mask: Operand | None) -> Operand | None:
 def _attention(call: Call, q: Operand, k: Operand, v: Operand, mask: Any, causal: bool, scale: Any) -> Operand:
     made: Operand = call.op(
         "scaled_dot_product_attention", q, k, v, _mask_of(call, q, mask),
-        scale=None if scale is None else float(scale), is_causal=causal,
+        scale=None if scale is None else float(scale), is_causal=causal, enable_gqa=q.shape[1] != k.shape[1],
     )  # fmt: skip
     return made
 
@@ -100,6 +100,6 @@ def attention_backward(
 ) -> Any:  # fmt: skip
     made = call.op(
         "scaled_dot_product_attention_backward", q, k, v, grad, _mask_of(call, q, attn_mask),
-        scale=None if scale is None else float(scale), is_causal=is_causal,
+        scale=None if scale is None else float(scale), is_causal=is_causal, enable_gqa=q.shape[1] != k.shape[1],
     )  # fmt: skip
     return tuple(made)

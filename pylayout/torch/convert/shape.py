@@ -168,14 +168,15 @@ def channel_shuffle(call: Call, x: Operand, groups: int) -> Operand:
     return made
 
 
-@converter("slice_scatter.default", moves=True, note="with steps")
+@converter("slice_scatter.default", moves=True)
 def slice_scatter(
     call: Call, x: Operand, source: Operand, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Operand:
     dim = dim % x.ndim
-    first, last, step = slice(start, end, step).indices(x.shape[dim])
-    require(step == 1 and source.dtype == x.dtype, f"step {step}")
-    return _replaced(call, x, source, dim, first, max(first, last))
+    first, _, step = slice(start, end, step).indices(x.shape[dim])
+    require(source.dtype == x.dtype, f"dtype {source.dtype}")
+    spread = _spread(call, x, source, dim, first, step)
+    return _replaced(call, x, spread, dim, first, first + spread.shape[dim])
 
 
 @converter("select_scatter.default", moves=True)
@@ -184,6 +185,22 @@ def select_scatter(call: Call, x: Operand, source: Operand, dim: int, index: int
     index = index % x.shape[dim]
     require(source.dtype == x.dtype, f"dtype {source.dtype}")
     return _replaced(call, x, call.op("unsqueeze", source, dim), dim, index, index + 1)
+
+
+def _spread(call: Call, x: Operand, source: Operand, dim: int, first: int, step: int) -> Operand:
+    """`source` with what x has between its positions, which are `step` apart: all from `first` to the last of them."""
+    count = source.shape[dim]
+    if step == 1 or count < 2:
+        return source
+    # One position less than all: behind the last there may be less than a step.
+    head = call.op("slice", x, [first], [first + (count - 1) * step], [dim])
+    shape = [*x.shape[:dim], count - 1, step, *x.shape[dim + 1 :]]
+    between = call.op("slice", call.op("reshape", head, shape), [1], [step], [dim + 1])
+    placed = call.op("unsqueeze", call.op("slice", source, [0], [count - 1], [dim]), dim + 1)
+    joined = call.op("concat", [placed, between], dim + 1)
+    whole = call.op("reshape", joined, [*x.shape[:dim], (count - 1) * step, *x.shape[dim + 1 :]])
+    made: Operand = call.op("concat", [whole, call.op("slice", source, [count - 1], [count], [dim])], dim)
+    return made
 
 
 def _replaced(call: Call, x: Operand, source: Operand, dim: int, first: int, last: int) -> Operand:
