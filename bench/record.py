@@ -18,7 +18,14 @@ from typing import Any
 __all__ = ["record", "write"]
 
 # Distributions whose versions matter to a benchmark once their modules are imported.
-_LIBRARIES = {"numpy": "numpy", "torch": "torch", "onnxruntime": "onnxruntime", "openvino": "openvino", "onnx": "onnx"}
+_LIBRARIES = {
+    "numpy": "numpy",
+    "torch": "torch",
+    "transformers": "transformers",
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "onnx": "onnx",
+}
 
 
 def _command(benchmark: str) -> str:

@@ -128,7 +128,7 @@ def main(arguments: list[str] | None = None) -> None:
     wrong = [r["network"] for r in rows if not max(r["forward_times"], r["backward_times"]) <= options.limit]
     print(f"{len(rows) - len(wrong)} of {len(rows)} within {options.limit:g} times PyTorch's error", *wrong)
     if options.json:
-        write(options.json, "torch_accuracy", rows, device=options.device)
+        write(options.json, "torch_accuracy", rows, device=options.device.replace("ocl:", "opencl:"))
     sys.exit(bool(wrong))
 
 

@@ -1,10 +1,11 @@
 """torch.compile(backend="pylayout") against eager mode in channels last and inductor, in turns in one process.
 
-    python -m bench.torch_compile resnet50 mobilenet_v2 --batch 1 --json out.json
+    python -m bench.torch_compile resnet50 mobilenet_v2 --batch 1 16 --json out.json
     python -m bench.torch_compile resnet18 --train --batch 8
 
 A turn runs an engine for --seconds, so that the pool of threads of one library is at rest while another one's works.
 The time of an engine is the median of its runs in all turns but the first. --train: forward, backward and no optimiser.
+bert and gpt2 are those of transformers in their base sizes, with --tokens tokens an example; all others torchvision's.
 `first`: seconds until the first compiled result. inductor needs a C++ compiler; what fails is left out, and named.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import math
 import statistics
 import time
@@ -21,9 +23,39 @@ from typing import Any
 from pylayout.cli.terminal import Table, ms_text
 
 from .record import write
-from .torchvision_models import build, images_for
+from .torchvision_models import build, images_for, import_torchvision
 
 ENGINES = ("pylayout", "eager", "channels_last", "inductor")
+
+
+def _transformer(network: str) -> Any:
+    """A model of transformers in its base size, with random weights, that takes tokens and gives hidden states."""
+    import torch
+
+    import_torchvision()  # which transformers imports
+    import transformers
+
+    class HiddenStates(torch.nn.Module):
+        def __init__(self, model: Any, **keywords: Any) -> None:
+            super().__init__()
+            self.model, self.keywords = model, keywords
+
+        def forward(self, tokens: Any) -> Any:
+            return self.model(input_ids=tokens, **self.keywords)[0]
+
+    torch.manual_seed(1)
+    if network == "bert":
+        return HiddenStates(transformers.BertModel(transformers.BertConfig())).eval()
+    return HiddenStates(transformers.GPT2Model(transformers.GPT2Config()), use_cache=False).eval()
+
+
+def _model_and_input(network: str, batch: int, tokens: int) -> tuple[Any, Any]:
+    import torch
+
+    if network in ("bert", "gpt2"):
+        torch.manual_seed(batch)
+        return _transformer(network), torch.randint(0, 30000, (batch, tokens))
+    return build(network), images_for(network, batch)
 
 
 def _run_of(engine: str, model: Any, images: Any, train: bool, threads: int) -> Callable[[], Any]:
@@ -36,7 +68,8 @@ def _run_of(engine: str, model: Any, images: Any, train: bool, threads: int) -> 
         if isinstance(module, torch.nn.BatchNorm2d):
             module.momentum = 0.1  # the mean of all batches, by which it was calibrated, takes a number from a tensor
     if engine == "channels_last":
-        model, images = model.to(memory_format=torch.channels_last), images.to(memory_format=torch.channels_last)
+        model = model.to(memory_format=torch.channels_last)
+        images = images.to(memory_format=torch.channels_last) if images.ndim == 4 else images
     if engine == "pylayout":
         model = torch.compile(model, backend="pylayout", options={"threads": threads})
     elif engine == "inductor":
@@ -54,13 +87,13 @@ def _run_of(engine: str, model: Any, images: Any, train: bool, threads: int) -> 
     return step if train else infer
 
 
-def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
+def measure(network: str, batch: int, options: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     import pylayout.torch
 
     torch.set_num_threads(options.threads)
-    model, images = build(network), images_for(network, options.batch)
+    model, images = _model_and_input(network, batch, options.tokens)
     engines: dict[str, Any] = {}
     runs: dict[str, Callable[[], Any]] = {}
     results = {}
@@ -93,7 +126,7 @@ def measure(network: str, options: argparse.Namespace) -> dict[str, Any]:
     report = pylayout.torch.report()
     return {
         "network": network,
-        "batch": options.batch,
+        "batch": batch,
         "train": options.train,
         "engines": engines,
         "partitions": [graph.partitions for graph in report.graphs],
@@ -107,7 +140,8 @@ def main(arguments: list[str] | None = None) -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=["resnet18"])
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", nargs="+", type=int, default=[1])
+    parser.add_argument("--tokens", type=int, default=128, help="an example of bert and gpt2")
     parser.add_argument("--train", action="store_true")
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
     parser.add_argument("--threads", type=int, default=pylayout.get_threads())
@@ -115,17 +149,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    headings = ["network", *options.engines, "best peer / pylayout", "plans", "first s"]
+    headings = ["network", "batch", *options.engines, "best peer / pylayout", "plans", "first s"]
     table = Table(headings, right=headings[1:])
     rows = []
-    for network in options.networks:
-        row = measure(network, options)
+    for network, batch in itertools.product(options.networks, options.batch):
+        row = measure(network, batch, options)
         rows.append(row)
         times = [
             ms_text(row["engines"][name]["ms"]) if "ms" in row["engines"][name] else "-" for name in options.engines
         ]
         table.add(
             network,
+            str(batch),
             *times,
             "-" if row["ratio"] is None else f"{row['ratio']:.2f}",
             "+".join(map(str, row["partitions"])),

@@ -31,7 +31,7 @@ Table = tuple[list[str], list[list[str]]]
 
 MATHS = ["fp32", "tf32", "fp16"]
 # Benchmarks whose rows are one case each, so that a mean of their ratios says something.
-CASES = {"models", "gpu_models", "gpu", "winograd", "conv_fwd_stream"}
+CASES = {"models", "torch_compile", "gpu_models", "gpu", "winograd", "conv_fwd_stream"}
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -74,7 +74,10 @@ def groups(record: Record) -> dict[str, list[float]]:
 def models_table(record: Record) -> Table:
     """A row a network, batches side by side."""
     batches = sorted({row["batch"] for row in record["rows"]})
-    names = {"plan": "plan", "onnxruntime": "ORT", "openvino": "OpenVINO", "torch": "PyTorch"}
+    names = {
+        "plan": "plan", "onnxruntime": "ORT", "openvino": "OpenVINO", "torch": "PyTorch",
+        "pylayout": "pylayout", "eager": "eager", "channels_last": "channels last", "inductor": "inductor",
+    }  # fmt: skip
     engines = [name for name in names if any(name in row["engines"] for row in record["rows"])]
     head = ["network"]
     for batch in batches:
@@ -88,11 +91,12 @@ def models_table(record: Record) -> Table:
         for batch in batches:
             row = of_batch.get(batch, {"engines": {}})
             cells += [number(row["engines"].get(name, {}).get("ms")) for name in engines] + [ratio(row.get("ratio"))]
-        errors = [row["engines"]["plan"].get("error") for row in of_batch.values()]
+        errors = [row["engines"][engines[0]].get("error") for row in of_batch.values()]
         rows.append([*cells, number(max((e for e in errors if e is not None), default=None))])
     last = ["geometric mean"]
     for batch in batches:
-        last += [""] * len(engines) + [f"**{ratio(mean(groups(record)[f'batch {batch}']))}**"]
+        of_group = groups(record)[f"batch {batch}" if len(batches) > 1 else "all"]
+        last += [""] * len(engines) + [f"**{ratio(mean(of_group))}**"]
     return [*head, "error"], [*rows, [*last, ""]]
 
 
@@ -203,6 +207,7 @@ def plain_table(record: Record) -> Table:
 
 TABLES: dict[str, Callable[[Record], Table]] = {
     "models": models_table,
+    "torch_compile": models_table,
     "networks": networks_table,
     "gpu_models": gpu_models_table,
     "gpu": gpu_table,
