@@ -106,11 +106,19 @@ EntryRef Catalog::windowed(const Op& asked, Device& device, int threads) {
   return find_or_make(op, device, threads);
 }
 
-EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads) {
+EntryRef Catalog::following(const Op& asked, Device& device, const std::string& way) {
+  Op op = asked;
+  if (!op.schema->relayouts)
+    for (TensorDesc& desc : op.inputs) desc = standardised(desc);
+  return find_or_make(op, device, 0, way);
+}
+
+EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads, const std::string& only) {
   Op op = asked;
   op.math = std::max<Math>(op.math, context_.options().math);
   if (!threads) threads = context_.options().threads;
-  const std::string key = key_of(device, threads, describe(op));
+  std::string key = key_of(device, threads, describe(op));
+  if (!only.empty()) key += '\t' + only;
   {
     std::lock_guard<std::mutex> guard(lock_);
     auto it = entries_.find(key);
@@ -119,7 +127,7 @@ EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads) {
       return it->second;
     }
   }
-  EntryRef made = make(op, device, threads, false);
+  EntryRef made = make(op, device, threads, false, only);
   std::lock_guard<std::mutex> guard(lock_);
   const auto [it, added] = entries_.emplace(key, made);
   if (added) {
@@ -169,17 +177,19 @@ Catalog::Memory Catalog::memory() const {
 }
 
 // Lists what can run an op.  Points of tuning spaces that the provider would not start from are kept if whole_space;
-// else those whose time is known and that are the fastest for some layouts.
-EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_space) {
+// else those whose time is known and that are the fastest for some layouts.  only: as for find_or_make().
+EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_space, const std::string& only) {
   auto entry = std::make_shared<Entry>();
   entry->op = op;
   entry->device = &device;
   entry->threads = threads;
   entry->text = describe(op);
+  entry->follows = !only.empty();
   CandidateList list;
   if (device.traits().threads) use_threads(threads);  // which oneDNN's descriptions are made for
   const bool empty = op.has_empty_tensor(), windows = has_windows(op);
   for (Provider* provider : context_.providers_of(device)) {
+    if (!only.empty() && only.compare(0, provider->name().size() + 1, provider->name() + "/") != 0) continue;
     if (windows && !provider->takes_windows(op)) {
       list.refuse(provider->name(), op.schema->name + ": no windows of larger tensors");
       continue;
@@ -213,6 +223,7 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
     }
     Way way;
     way.key = candidate.key();
+    if (!only.empty() && way.key != only) continue;
     for (const auto& provider : context_.providers())
       if (provider->name() == candidate.provider) way.compiles = provider->compiles();
     way.candidate = std::move(candidate);
@@ -220,7 +231,7 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
   }
   entry->refusals = std::move(list.refusals);
   price(*entry);
-  if (!whole_space) keep_winners(*entry);
+  if (!whole_space && only.empty()) keep_winners(*entry);
   return entry;
 }
 
@@ -254,7 +265,7 @@ std::vector<EntryRef> Catalog::met(const Device& device) {
   std::vector<EntryRef> found;
   std::lock_guard<std::mutex> guard(lock_);
   for (const auto& [key, entry] : entries_)
-    if (entry->device == &device && !entry->op.schema->relayouts) found.push_back(entry);
+    if (entry->device == &device && !entry->op.schema->relayouts && !entry->follows) found.push_back(entry);
   return found;
 }
 

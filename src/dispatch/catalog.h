@@ -66,6 +66,7 @@ struct Entry : Origin, std::enable_shared_from_this<Entry> {
   std::string text;  // the op's key in the cost database
   std::vector<Way> ways;
   std::vector<Refusal> refusals;  // beside ways that are wrong: Catalog::refusals() has those, too
+  bool follows = false;           // it has one way, that of an op of like sizes, and nothing is found out about it
 
   std::mutex lock;  // guards what follows and the mutable parts of ways
   bool all_measured = false;
@@ -104,6 +105,9 @@ class Catalog {
   // The entry for an op some of whose tensors are windows of larger ones: those whose descriptions are not dense.  Its
   // ways take and give just these; there may be none.
   EntryRef windowed(const Op& op, Device& device, int threads = 0);
+  // The entry for an op that follows one of like sizes: with the way of this key alone, or none where that is not to be
+  // had for these sizes.
+  EntryRef following(const Op& op, Device& device, const std::string& way);
   // The entry for the reorder of `from` into `to` (same shape), or null if the two are the same bytes.
   EntryRef reorder(const TensorDesc& from, const TensorDesc& to, Device& device, int threads = 0);
   // The entry for a copy to another place, of a tensor that need not be dense.
@@ -117,7 +121,7 @@ class Catalog {
   // Lists the ways of an entry anew, after its `space` was searched; later choices see the new entry.  `entry` lives
   // on.
   EntryRef renew(const EntryRef& entry, const Entry& space);
-  // Entries met so far on a device, without reorders, in no order.
+  // Entries met so far on a device, without reorders and those that follow others, in no order.
   std::vector<EntryRef> met(const Device& device);
   // Measures these ways of an entry and records what they cost.
   // `prepare_seconds`: as MeasureLimits::seconds.
@@ -202,9 +206,10 @@ class Catalog {
   void forget_costs();
 
  private:
-  EntryRef find_or_make(const Op& op, Device& device, int threads);
+  // only: the key of the one way that it is to have; empty: all.
+  EntryRef find_or_make(const Op& op, Device& device, int threads, const std::string& only = {});
   EntryRef reorder_entry(const TensorDesc& from, const TensorDesc& to, Device& device, int threads);
-  EntryRef make(const Op& op, Device& device, int threads, bool whole_space);
+  EntryRef make(const Op& op, Device& device, int threads, bool whole_space, const std::string& only = {});
   void price(Entry& entry);
   void refuse_wrong(Way& way, double error);
   std::vector<Witness> witnesses(Entry& entry);

@@ -36,6 +36,10 @@ Op as_asked(Op op, const Policy& policy) {
   return op;
 }
 
+bool made_by_follower(const Tensor& tensor) {
+  return tensor.origin() && static_cast<const Entry&>(*tensor.origin()).follows;
+}
+
 }  // namespace
 
 Dispatcher::Dispatcher(Context& context, Catalog& catalog, Conversions& conversions, Runner& runner, Profile& profile)
@@ -134,6 +138,30 @@ Policy Dispatcher::policy_of(const CallAttributes& call, const Entry& entry, uin
   return policy;
 }
 
+// An op without constants follows where what it is given does, or was given to the program: the maps of a network of
+// fixed sizes may have many sizes of one class (DenseNet's grow by 32 channels).
+bool Dispatcher::follow(Decision& decision, const Op& op, const SizeChoices::Call& like,
+                        const std::vector<TensorRef>& inputs) {
+  bool made_here = false, follows = false, has_constants = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i]) continue;
+    if (role_of(*op.schema, i) == Role::constant) {
+      has_constants = true;
+    } else {
+      made_here = made_here || inputs[i]->origin();
+      follows = follows || made_by_follower(*inputs[i]);
+    }
+  }
+  if (!has_constants && made_here && !follows) return false;
+  const std::string key = size_choices_.find(like);
+  if (key.empty()) return false;
+  decision.entry = catalog_.following(op, *decision.home, key);
+  if (decision.entry->ways.empty()) return false;
+  decision.way = &decision.entry->ways.front();
+  decision.kernel = decision.way->usable ? catalog_.kernel(*decision.entry, *decision.way) : nullptr;
+  return decision.kernel != nullptr;
+}
+
 Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& call,
                                            const std::vector<TensorRef>& inputs,
                                            const std::vector<TensorRef>& destinations, uint32_t turn) {
@@ -170,20 +198,29 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
     return decision;
   }
 
-  for (;;) {
+  const bool alike = call->policy.mode == Policy::Mode::automatic && context_.options().tuning == Tuning::automatic;
+  SizeChoices::Call like;
+  if (alike) like = SizeChoices::of(op, *decision->home, context_.options().threads, decision->destinations);
+  const bool follows = alike && follow(*decision, op, like, inputs);
+  decision->epoch = catalog_.epoch();
+  bool lasting = false;  // not what one contestant would take
+  while (!follows) {
     const uint64_t generation = contest_.generation();
     decision->entry = entry_for(as_asked(op, call->policy), *decision->home);
     const Policy policy = policy_of(*call, *decision->entry, turn);
+    lasting = !turn || policy.mode == Policy::Mode::automatic;
     const std::vector<Option> ranked =
         ranking_.options(op, *decision->entry, policy, inputs, *decision->home, destinations);
     require(!ranked.empty(), Code::unsupported, schema.name, ": every implementation failed for ", op.str());
     decision->way = ranked.front().way;
     decision->kernel = catalog_.kernel(*decision->entry, *decision->way);
-    decision->together = dynamic_cast<const Together*>(decision->kernel.get());
     decision->epoch = catalog_.epoch();  // read after measuring, which moves it
     // Without a kernel the way is now marked unusable, and a contest may have ended meanwhile: choose again.
     if (decision->kernel && generation == contest_.generation()) break;
   }
+  if (alike && !follows && lasting && decision->entry->device == decision->home)
+    size_choices_.add(like, decision->way->key);
+  decision->together = dynamic_cast<const Together*>(decision->kernel.get());
   decision->outputs = decision->way->candidate.outputs;
   return decision;
 }
@@ -193,8 +230,9 @@ TensorRef Dispatcher::for_reader(const TensorRef& tensor) {
   const uint32_t turn = tensor->origin() ? contest_.turn() : 0;
   const double start = turn ? contest_.now_ms() : 0;
   const TensorDesc plain = TensorDesc::dense(tensor->desc().dtype, tensor->desc().shape);
+  const bool measure = !made_by_follower(*tensor);
   // Reordered where the tensor lies: the device is the faster of the two, and its layout may be padded.
-  TensorRef copy = runner_.convert(tensor, tensor->device(), plain, "output", "read", false);
+  TensorRef copy = runner_.convert(tensor, tensor->device(), plain, "output", "read", false, false, measure);
   if (turn) contest_.charge(static_cast<Entry&>(*tensor->origin()), turn, tensor->hash(), contest_.now_ms() - start);
   return copy;
 }
@@ -236,7 +274,7 @@ std::vector<TensorRef> Dispatcher::make_views(const Decision& decision, const Tu
   TensorRef base = inputs[0];
   if (decision.view_source.present)
     base = runner_.convert(base, *decision.home, decision.view_source, "activation",
-                           schema.name + ": " + schema.input_parameter(0).name, true);
+                           schema.name + ": " + schema.input_parameter(0).name, true, false, !made_by_follower(*base));
   if (turn.number && inputs[0]->origin())
     contest_.charge(static_cast<Entry&>(*inputs[0]->origin()), turn.number, turn.key, contest_.now_ms() - start);
   std::vector<TensorRef> views;
@@ -262,8 +300,8 @@ std::vector<TensorRef> Dispatcher::run_choice(const Decision& decision, const Tu
   const double ms = turn.number ? contest_.now_ms() - start : 0;
   const bool disturbed = turn.number && preemptions() != preempted;
   ranking_.learn(entry, inputs);
-  if (!entry.device->traits().queued && (turn.number || !Contest::settled(entry)) && !decision.home->traits().queued &&
-      contested(*decision.call))
+  if (!entry.follows && !entry.device->traits().queued && (turn.number || !Contest::settled(entry)) &&
+      !decision.home->traits().queued && contested(*decision.call))
     contest_.ran(entry, turn.number, turn.key, ms, disturbed, decision.way);
   hand_over(decision, results, destinations);
   return results;
@@ -293,8 +331,8 @@ Dispatcher::ReadyInputs Dispatcher::bring_inputs(const Decision& decision, const
       continue;
     }
     const bool constant = role_of(schema, i) == Role::constant;
-    ready.converted.push_back(
-        runner_.convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation", why, keep));
+    ready.converted.push_back(runner_.convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation",
+                                              why, keep, false, constant || !entry.follows));
     ready.buffers[i] = ready.converted.back()->buffer().get();
   }
   return ready;
@@ -496,6 +534,7 @@ void Dispatcher::forget_decisions() {
   conversions_.forget();
   catalog_.bump_epoch();
   joined_.forget();
+  size_choices_.forget();
   std::unique_lock<std::shared_mutex> guard(lock_);
   decisions_.clear();
 }

@@ -14,6 +14,7 @@
 #include "dispatch/context.h"
 #include "dispatch/joined_kernels.h"
 #include "dispatch/ranking.h"
+#include "dispatch/size_choices.h"
 
 namespace pl {
 
@@ -73,6 +74,8 @@ class Dispatcher {
   // turn: of the contest under way, which the choice is made for; 0: none.
   DecisionRef decide(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                      const std::vector<TensorRef>& destinations, uint32_t turn);
+  // Takes what an op of like sizes took, without measuring.  False: it has to be chosen by itself.
+  bool follow(Decision& decision, const Op& op, const SizeChoices::Call& like, const std::vector<TensorRef>& inputs);
   // The policy as a contest or its outcome has it for this entry.
   Policy policy_of(const CallAttributes& call, const Entry& entry, uint32_t turn) const;
   // Whether contests count this call: with tuning off, and while a profile is recorded, they do not.
@@ -125,6 +128,7 @@ class Dispatcher {
   Profile& profile_;
   Contest contest_;
   Ranking ranking_;
+  SizeChoices size_choices_;
   std::shared_mutex lock_;
   std::unordered_map<uint64_t, DecisionRef> decisions_;
   JoinedKernels joined_;

@@ -106,12 +106,12 @@ void Runner::run_reorder(Entry& entry, Buffer& from, Buffer& to, const char* rol
 }
 
 TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
-                          const std::string& why, bool keep, bool once) {
+                          const std::string& why, bool keep, bool once, bool measure) {
   if (!is_aligned(*tensor)) {
     const TensorRef aligned = Tensor::allocate(tensor->device(), tensor->desc());
     const size_t bytes = tensor->desc().size_bytes();
     aligned->device().write(*aligned->buffer(), 0, tensor->buffer()->host(), bytes);
-    return convert(aligned, device, wanted, role, why, false, once);
+    return convert(aligned, device, wanted, role, why, false, once, measure);
   }
   if (&tensor->device() == &device && same_memory(tensor->desc(), wanted)) {
     if (tensor->desc() == wanted) return tensor;
@@ -119,14 +119,15 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
   }
   if (keep)
     if (TensorRef copy = tensor->find_copy(wanted, device)) return copy;
+  measure = measure && !once;
   const uint64_t version = tensor->buffer()->version();
   // From the tensor itself or from one of its copies, whichever is nearest.
   TensorRef source = tensor;
   if (keep && tensor->copies_hash()) {
-    double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device, !once, threads(once));
+    double best = conversions_.cost_ms(tensor->desc(), tensor->device(), wanted, device, measure, threads(once));
     for (const TensorRef& copy : tensor->copies()) {
       if (copy->desc().dtype != tensor->desc().dtype) continue;  // may have lost precision
-      const double ms = conversions_.cost_ms(copy->desc(), copy->device(), wanted, device, !once, threads(once));
+      const double ms = conversions_.cost_ms(copy->desc(), copy->device(), wanted, device, measure, threads(once));
       if (ms < best) {
         best = ms;
         source = copy;
@@ -134,7 +135,7 @@ TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorD
     }
   }
   TensorRef current = source;
-  const Conversion path = conversions_.plan(source->desc(), source->device(), wanted, device, !once, threads(once));
+  const Conversion path = conversions_.plan(source->desc(), source->device(), wanted, device, measure, threads(once));
   for (const ConversionStep& step : path.steps) {
     TensorRef next = Tensor::allocate(*step.device, step.result);
     if (step.kind == ConversionStep::Kind::reorder) {

@@ -29,8 +29,9 @@ class Runner {
                   const std::vector<Buffer*>& inputs, const std::vector<Buffer*>& outputs);
   // `why` names the op and argument that need the conversion, for the profile; `keep`: keep the copy.  `once`: it will
   // not be made again, so nothing is measured or, where that can be helped, compiled for it, and few threads make it.
+  // `measure`: false for what an op that follows another (Entry::follows) is given or gives.
   TensorRef convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,
-                    const std::string& why, bool keep, bool once = false);
+                    const std::string& why, bool keep, bool once = false, bool measure = true);
   // Writes to the destination's memory, which may be a part of another tensor's.
   void convert_into(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
   // The tensor as `packing` of the candidate wants it, packed on `device`; made once for each storage version if kept.

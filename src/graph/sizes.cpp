@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "dispatch/catalog.h"
+#include "dispatch/size_class.h"
 #include "graph/compiler.h"
 #include "graph/lessons.h"
 #include "providers/building.h"
@@ -53,13 +54,6 @@ void keep_built(Context& context, std::vector<NodeStates>& nodes) {
     const bool any_way = std::any_of(built.begin(), built.end(), [](const State& state) { return state.way; });
     if (any_way) node.states = std::move(built);
   }
-}
-
-// Sizes that share a choice: 0, 1, 2 to 4, 5 to 16, 17 to 64, 65 to 256, more.
-int shape_class(int64_t size) {
-  int number = size > 0 ? 1 : 0;
-  for (int64_t most = 1; size > most && most <= 256; most *= 4) ++number;
-  return number;
 }
 
 }  // namespace
@@ -222,13 +216,11 @@ std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes, bool of_any_cla
   const bool any = of_any_class && plan_.home_->traits().compiles;
   const auto distance = [&](const Shapes& others) {
     if (others.size() != shapes.size()) return HUGE_VAL;  // of a program for many lengths
-    double sum = 0;
+    double sum = size_distance(shapes, others);
     for (size_t i = 0; i < shapes.size(); ++i) {
-      if (shape_class(shapes[i]) != shape_class(others[i])) {
-        if (!any) return HUGE_VAL;
-        sum += kAnotherClass;
-      }
-      if (shapes[i] > 0 && others[i] > 0) sum += std::fabs(std::log(double(shapes[i]) / double(others[i])));
+      if (size_class(shapes[i]) == size_class(others[i])) continue;
+      if (!any) return HUGE_VAL;
+      sum += kAnotherClass;
     }
     return sum;
   };

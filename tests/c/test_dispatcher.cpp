@@ -12,6 +12,7 @@
 #include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "dispatch/cost_database.h"
+#include "dispatch/size_choices.h"
 #include "profile/profile.h"
 
 using namespace pl;
@@ -124,10 +125,10 @@ struct Fixture {
   CallRef automatic = CallAttributes::parse({});
   TensorDesc x = TensorDesc::dense(DType::f32, {1, 32, 64, 64});
 
-  Fixture() {
+  explicit Fixture(Tuning tuning = Tuning::off) {
     ContextOptions options;
     options.cache_dir = "/proc/none";  // nothing on disk
-    options.tuning = Tuning::off;
+    options.tuning = tuning;
     options.without = {"opencl"};
     context = Context::create(options);
   }
@@ -135,7 +136,8 @@ struct Fixture {
   void cost(const char* op, double plain, double last, double blocked) {
     const auto price = [&](const char* layout, double ms) {
       const std::string name(op);
-      const std::string tensor = " f32:1x32x64x64";
+      std::string tensor = " f32:";
+      for (int i = 0; i < x.rank(); ++i) tensor += (i ? "x" : "") + std::to_string(x.shape[i]);
       const bool two = name != "test_first";
       const bool negated = name == "test_packed";
       const std::string second = negated ? ",abcd" : two ? std::string(",") + layout : "";
@@ -446,6 +448,80 @@ TEST("as_many_ways_are_measured_as_asked_for") {
   CHECK(measured() == 2);
   catalog.measure(*entry, Tuning::full, limits);
   CHECK(measured() == 3);
+}
+
+// Calls that differ in sizes of one class alone: the first are chosen by what they cost, further ones take what the
+// nearest took, and nothing is measured, prepared in vain or learned.
+TEST("further_sizes_of_a_class_follow") {
+  Fixture f(Tuning::automatic);
+  Catalog& catalog = f.context->catalog();
+  const auto at = [&](int64_t rows) {
+    f.x = TensorDesc::dense(DType::f32, {1, 32, rows, 64});
+    return f.make(Layout::plain(4));
+  };
+  const auto first = [&](int64_t rows) { return f.run("test_first", {at(rows)}); };
+  for (int64_t rows = 40; rows < 40 + int64_t(SizeChoices::kMeasured); ++rows) {
+    f.x = TensorDesc::dense(DType::f32, {1, 32, rows, 64});
+    f.cost("test_first", 100, 1, 200);
+    CHECK(first(rows)->desc().layout.is_channels_last());
+  }
+  for (const int64_t rows : {20, 50, 64}) {
+    const int before = prepared;
+    const uint64_t epoch = catalog.epoch();
+    TensorRef y;
+    for (int pass = 0; pass < 3; ++pass) y = first(rows);
+    CHECK(y->desc().layout.is_channels_last());
+    CHECK(prepared == before + 1);  // three ways would have been prepared for measuring
+    CHECK(catalog.epoch() == epoch);
+    std::vector<float> values(size_t(y->desc().elements()));
+    f.context->read(y, values.data(), values.size() * 4);
+    for (size_t i = 0; i < values.size(); ++i) CHECK(values[i] == float(i));
+  }
+  for (const int64_t rows : {16, 65}) {  // of other classes
+    const int before = prepared;
+    first(rows);
+    CHECK(prepared >= before + 2);
+  }
+  const std::vector<EntryRef> met = catalog.met(f.context->device("cpu"));
+  CHECK(std::count_if(met.begin(), met.end(), [](const EntryRef& entry) {
+          return entry->op.schema->name == "test_first";
+        }) == int64_t(SizeChoices::kMeasured) + 2);
+}
+
+// The maps of a network of fixed sizes may have many sizes of one class: what they are given was chosen by itself.
+TEST("ops_of_a_network_of_fixed_sizes_follow_none") {
+  Fixture f(Tuning::automatic);
+  const auto network = [&](int64_t channels) {
+    f.x = TensorDesc::dense(DType::f32, {1, channels, 8, 8});
+    const TensorRef x = f.make(Layout::plain(4));
+    return f.run("test_first", {f.run("test_second", {x, x})});  // weights of another shape at each size
+  };
+  for (int64_t channels = 20; channels < 26; ++channels) {
+    const int before = prepared;
+    network(channels);
+    CHECK(prepared >= before + 4);
+  }
+}
+
+// What is given a result that follows does, too, once its own class is known.
+TEST("what_is_made_of_a_size_that_follows_follows") {
+  Fixture f(Tuning::automatic);
+  const TensorRef weight = f.make(Layout::plain(4));
+  const auto program = [&](int64_t batch) {
+    f.x = TensorDesc::dense(DType::f32, {batch, 4, 8, 8});
+    const TensorRef x = f.make(Layout::plain(4));
+    f.run("test_first", {f.run("test_second", {x, weight})});
+  };
+  const auto took = [&](int64_t batch) {
+    const int before = prepared;
+    program(batch);
+    return prepared - before;
+  };
+  for (int64_t batch = 17; batch < 17 + int64_t(SizeChoices::kMeasured); ++batch) CHECK(took(batch) >= 4);
+  for (const int64_t batch : {30, 50, 64}) {
+    CHECK(took(batch) == 2);
+    CHECK(took(batch) == 0);
+  }
 }
 
 }  // namespace
