@@ -82,8 +82,14 @@ def there(tmp_path_factory):
     Of the candidates that are measured here the first takes 0.1 ms, each further one 0.2 ms more.
     """
     cache = tmp_path_factory.mktemp("there")
-    run(cache, tune="full")
     path, count, lines = cache / "costs-1.log", {}, []
+    for _ in range(20):  # what was measured while others had the processor is not kept
+        run(cache, tune="full")
+        shutil.rmtree(cache / "plans", ignore_errors=True)
+        ops = [line.split("\t")[2] for line in path.read_text().splitlines()]
+        kept = [ops.count(op) for op in {op for op in ops if op.startswith("conv2d")}]
+        if len(kept) == 5 and min(kept) >= 4 and "rates" in ops:
+            break
     for line in sorted(path.read_text().splitlines(), key=lambda line: line.split("\t")[1:4]):
         _, _, op, candidate, _ = fields = line.split("\t")
         if op.startswith("conv2d") and candidate.startswith(("host/", "onednn/")):
@@ -174,9 +180,7 @@ def test_a_stale_table_is_refused_and_changes_nothing(tmp_path, fresh, measured,
     assert believed(fresh) == [0]
     run(fresh)
     assert believed(fresh) == [0]  # it is not asked again
-    for kind in ("costs", "plans"):
-        shutil.rmtree(fresh / kind, ignore_errors=True)
-    assert run(fresh)["choices"] == found["choices"]  # as if it were not there
+    assert found["choices"] == untold  # as if it were not there
 
 
 def test_a_foreign_table_changes_nothing(tmp_path, fresh, measured, untold):

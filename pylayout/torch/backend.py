@@ -29,9 +29,7 @@ def decompositions() -> dict[Any, Callable[..., Any]]:
     found = {
         op: function
         for op, function in _core_aten_decompositions_post_autograd().items()
-        if name_of(op) not in keeping
-        and op not in KEPT
-        and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
+        if name_of(op) not in keeping and torch.Tag.nondeterministic_seeded not in getattr(op, "tags", ())
     }
     found[torch.ops.aten.native_dropout.default] = _dropout
     return found
@@ -89,7 +87,7 @@ def backend(
         fw_compiler=forward,
         bw_compiler=backward,
         inference_compiler=inference,
-        decompositions=decompositions(),
+        decompositions={op: function for op, function in decompositions().items() if op not in KEPT},
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
