@@ -99,8 +99,11 @@ def test_a_thousand_steps_grow_nothing(rng: np.random.Generator) -> None:
     images, labels = rng.standard_normal((8, 3, 16, 16)).astype("f4"), rng.integers(0, 10, 8)
     for _ in range(100):
         plan.run(images, labels)
-    in_use, bytes_before = pl.memory("cpu")["in_use"], resident()
-    for _ in range(1000):
-        plan.run(images, labels)
+    in_use, grown = pl.memory("cpu")["in_use"], []
+    for _ in range(3):  # what other tests left may still grow beside one of them
+        before = resident()
+        for _ in range(1000):
+            plan.run(images, labels)
+        grown.append(resident() - before)
     assert pl.memory("cpu")["in_use"] <= in_use
-    assert resident() - bytes_before < 1 << 20
+    assert min(grown) < 1 << 20, grown
