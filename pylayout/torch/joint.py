@@ -10,7 +10,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from .gradients import replace_gradients
-from .partition import base_of, is_view, writes
+from .partition import base_of, is_view, view_again, writes
 
 __all__ = ["partition"]
 
@@ -43,15 +43,6 @@ def _see_again(graph: Graph, forward_results: int) -> None:
             size[base] = size.get(base, 0) + node.meta["val"].numel()
     copies: dict[Node, Node] = {}
 
-    def copied(node: Node) -> Node:
-        if not is_view(node):
-            return node
-        if node not in copies:
-            with graph.inserting_before(behind):
-                copies[node] = graph.node_copy(node, copied)
-                copies[node].meta["partitioner_tag"] = "is_backward"
-        return copies[node]
-
     def is_seen_again(base: Node) -> bool:
         if base.op == "placeholder":
             return not any(writes(user) for user in base.users)
@@ -63,7 +54,9 @@ def _see_again(graph: Graph, forward_results: int) -> None:
             continue
         for user in users:
             if user.op != "output":
-                user.replace_input_with(node, copied(node))
+                user.replace_input_with(node, view_again(node, behind, copies))
+    for copy in copies.values():
+        copy.meta["partitioner_tag"] = "is_backward"
 
 
 def partition(module: GraphModule, inputs: Any, **keywords: Any) -> tuple[GraphModule, GraphModule]:

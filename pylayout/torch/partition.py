@@ -17,7 +17,7 @@ from .dtypes import dense_layout
 from .registry import converters, name_of
 from .translate import is_plain_tensor
 
-__all__ = ["base_of", "is_random", "is_view", "levels", "moves_only", "separate_views", "writes"]
+__all__ = ["base_of", "is_random", "is_view", "levels", "moves_only", "separate_views", "view_again", "writes"]
 
 
 def is_view(node: Node) -> bool:
@@ -61,6 +61,16 @@ def base_of(node: Node) -> Node:
     return node
 
 
+def view_again(node: Node, before: Node, copies: dict[Node, Node]) -> Node:
+    """A view made anew in front of `before`, by copies of all that leads to it from its base; a base itself."""
+    if not is_view(node):
+        return node
+    if node not in copies:
+        with before.graph.inserting_before(before):
+            copies[node] = before.graph.node_copy(node, lambda source: view_again(source, before, copies))
+    return copies[node]
+
+
 def separate_views(graph: Graph) -> set[Node]:
     """Give outputs that share memory with an input or another output views of their own, which PyTorch runs.
 
@@ -70,17 +80,7 @@ def separate_views(graph: Graph) -> set[Node]:
     output = graph.output_node()
     results = [node for node in output.args[0] if isinstance(node, Node)]  # type: ignore[union-attr]
     bases = [base_of(node) for node in results]
-    views: set[Node] = set()
     copies: dict[Node, Node] = {}
-
-    def copied(node: Node) -> Node:
-        if not is_view(node):
-            return node
-        if node not in copies:
-            with graph.inserting_before(output):
-                copies[node] = graph.node_copy(node, copied)
-            views.add(copies[node])
-        return copies[node]
 
     def placed(node: Any) -> Any:
         if not isinstance(node, Node):
@@ -89,10 +89,10 @@ def separate_views(graph: Graph) -> set[Node]:
         shared = base.op != "call_function" or len({r for r, b in zip(results, bases, strict=True) if b is base}) > 1
         value = node.meta.get("val")
         spread = is_plain_tensor(value) and value.ndim and not dense_layout(value.shape, value.stride())
-        return copied(node) if shared or spread else node
+        return view_again(node, output, copies) if shared or spread else node
 
     output.args = (tuple(placed(node) for node in output.args[0]),)  # type: ignore[union-attr]
-    return views
+    return set(copies.values())
 
 
 def levels(nodes: Collection[Node], is_planned: Callable[[Node], bool]) -> dict[Node, int]:

@@ -9,8 +9,16 @@ using namespace pl::abi;
 
 namespace {
 
-pl_stream new_stream(StreamRef stream, ContextRef context) {
-  return reinterpret_cast<pl_stream>(streams().add({std::move(stream), std::move(context)}));
+// A handle of what `find` gives of the device.
+template <class Find>
+pl_status give_stream(pl_context context, const char* device, pl_stream* stream, const char* function, Find&& find) {
+  return guarded([&] {
+    ContextRef self = context_of(context, function);
+    require_pointer(device, function, "device");
+    require_pointer(stream, function, "stream");
+    StreamRef found = find(self->device(device));
+    *stream = reinterpret_cast<pl_stream>(streams().add({std::move(found), std::move(self)}));
+  });
 }
 
 }  // namespace
@@ -18,14 +26,7 @@ pl_stream new_stream(StreamRef stream, ContextRef context) {
 extern "C" {
 
 pl_status pl_stream_create(pl_context context, const char* device, pl_stream* stream) {
-  return guarded([&] {
-    const char* function = "pl_stream_create";
-    ContextRef self = context_of(context, function);
-    require_pointer(device, function, "device");
-    require_pointer(stream, function, "stream");
-    StreamRef made = self->device(device).make_stream();
-    *stream = new_stream(std::move(made), std::move(self));
-  });
+  return give_stream(context, device, stream, "pl_stream_create", [](Device& on) { return on.make_stream(); });
 }
 
 pl_status pl_stream_release(pl_stream stream) {
@@ -33,26 +34,14 @@ pl_status pl_stream_release(pl_stream stream) {
 }
 
 pl_status pl_stream_own(pl_context context, const char* device, pl_stream* stream) {
-  return guarded([&] {
-    const char* function = "pl_stream_own";
-    ContextRef self = context_of(context, function);
-    require_pointer(device, function, "device");
-    require_pointer(stream, function, "stream");
+  return give_stream(context, device, stream, "pl_stream_own", [](Device& on) {
     const StreamsOf none({});
-    StreamRef own = self->device(device).stream();
-    *stream = new_stream(std::move(own), std::move(self));
+    return on.stream();
   });
 }
 
 pl_status pl_stream_current(pl_context context, const char* device, pl_stream* stream) {
-  return guarded([&] {
-    const char* function = "pl_stream_current";
-    ContextRef self = context_of(context, function);
-    require_pointer(device, function, "device");
-    require_pointer(stream, function, "stream");
-    StreamRef current = self->device(device).stream();
-    *stream = new_stream(std::move(current), std::move(self));
-  });
+  return give_stream(context, device, stream, "pl_stream_current", [](Device& on) { return on.stream(); });
 }
 
 pl_status pl_stream_make_current(pl_stream stream) {
