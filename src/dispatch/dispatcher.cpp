@@ -389,15 +389,22 @@ void Dispatcher::hand_over(const Decision& decision, std::vector<TensorRef>& res
   }
 }
 
-Dispatcher::DecisionRef Dispatcher::decision_for(uint64_t key, const Schema& schema, const CallRef& call,
+Dispatcher::Turn Dispatcher::turn_of(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
+                                     const std::vector<TensorRef>& destinations) {
+  const uint32_t number = contested(*call) ? contest_.turn() : 0;
+  const uint64_t key = key_of(schema, *call, inputs, destinations);
+  return {number, number ? hash_mix(key, number) : key};
+}
+
+Dispatcher::DecisionRef Dispatcher::decision_for(const Turn& turn, const Schema& schema, const CallRef& call,
                                                  const std::vector<TensorRef>& inputs,
-                                                 const std::vector<TensorRef>& destinations, uint32_t turn) {
-  DecisionRef decision = find(key, schema, call, inputs, destinations);
+                                                 const std::vector<TensorRef>& destinations) {
+  DecisionRef decision = find(turn.key, schema, call, inputs, destinations);
   if (!decision) {
-    decision = decide(schema, call, inputs, destinations, turn);
+    decision = decide(schema, call, inputs, destinations, turn.number);
     std::unique_lock<std::shared_mutex> guard(lock_);
     if (decisions_.size() >= kMaxDecisions) decisions_.clear();
-    decisions_[key] = decision;
+    decisions_[turn.key] = decision;
     guard.unlock();
     trim();
   }
@@ -414,11 +421,9 @@ Dispatcher::DecisionRef Dispatcher::decision_for(uint64_t key, const Schema& sch
 
 std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                                        const std::vector<TensorRef>& destinations) {
-  const uint32_t turn = contested(*call) ? contest_.turn() : 0;
-  uint64_t key = key_of(schema, *call, inputs, destinations);
-  if (turn) key = hash_mix(key, turn);
-  const DecisionRef decision = decision_for(key, schema, call, inputs, destinations, turn);
-  return execute(*decision, {turn, key}, inputs, destinations);
+  const Turn turn = turn_of(schema, call, inputs, destinations);
+  const DecisionRef decision = decision_for(turn, schema, call, inputs, destinations);
+  return execute(*decision, turn, inputs, destinations);
 }
 
 // ---- several calls ----
@@ -454,22 +459,20 @@ bool Dispatcher::may_wait(const Decision& decision, const OpCall& call) {
 void Dispatcher::run_all(const std::vector<OpCall>& calls) {
   Waiting waiting;
   for (const OpCall& call : calls) {
-    const uint32_t turn = contested(*call.call) ? contest_.turn() : 0;
-    uint64_t key = key_of(call.schema, *call.call, call.inputs, call.destinations);
-    if (turn) key = hash_mix(key, turn);
+    const Turn turn = turn_of(call.schema, call.call, call.inputs, call.destinations);
     DecisionRef decision;
     try {
-      decision = decision_for(key, call.schema, call.call, call.inputs, call.destinations, turn);
+      decision = decision_for(turn, call.schema, call.call, call.inputs, call.destinations);
     } catch (...) {
       start(waiting);
       throw;
     }
-    const bool waits = !turn && may_wait(*decision, call);
+    const bool waits = !turn.number && may_wait(*decision, call);
     if (!waits || waiting.meets(call)) start(waiting);
     if (waits)
       waiting.add(std::move(decision), call);
     else
-      execute(*decision, {turn, key}, call.inputs, call.destinations);
+      execute(*decision, turn, call.inputs, call.destinations);
   }
   start(waiting);
 }

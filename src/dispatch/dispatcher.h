@@ -65,10 +65,15 @@ class Dispatcher {
 
   uint64_t key_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs,
                   const std::vector<TensorRef>& destinations) const;
+  struct Turn {
+    uint32_t number = 0;  // of the contest under way; 0: none
+    uint64_t key = 0;     // of the call
+  };
+  Turn turn_of(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
+               const std::vector<TensorRef>& destinations);
   // Found or made.
-  DecisionRef decision_for(uint64_t key, const Schema& schema, const CallRef& call,
-                           const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations,
-                           uint32_t turn);
+  DecisionRef decision_for(const Turn& turn, const Schema& schema, const CallRef& call,
+                           const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
   DecisionRef find(uint64_t key, const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                    const std::vector<TensorRef>& destinations);
   // turn: of the contest under way, which the choice is made for; 0: none.
@@ -84,10 +89,6 @@ class Dispatcher {
   EntryRef entry_for(const Op& op, Device& home);
   void drop_losers(const Entry& entry, const Candidate& candidate, const std::vector<TensorRef>& inputs);
   // Running a decision.
-  struct Turn {
-    uint32_t number = 0;  // of the contest under way; 0: none
-    uint64_t key = 0;     // of the call
-  };
   struct ReadyInputs {
     std::vector<Buffer*> buffers;
     std::vector<TensorRef> converted;  // keep what was made for this call alive
