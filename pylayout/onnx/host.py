@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import onnx
@@ -16,16 +17,33 @@ import onnx
 from ..errors import InvalidArgumentError
 from .tensors import numpy_dtype
 
-__all__ = ["HOST", "Call", "host"]
+__all__ = ["HOST", "Call", "Prepared", "host", "prepared"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is seen of a node once, before its calls."""
+
+    subgraphs: Mapping[str, Any] = field(default_factory=dict)  # by attribute: those that run in place of the node's
+    notes: Any = None  # for the function of the op
 
 
 class Call:
     """One node with its inputs: arrays, lists of arrays for sequences, None for what is absent."""
 
-    def __init__(self, node: Any, inputs: list[Any], opset: int, run: Callable[[str, Any], Any], model: Any) -> None:
+    def __init__(
+        self,
+        node: Any,
+        inputs: list[Any],
+        opset: int,
+        run: Callable[[str, Any], Any],
+        model: Any,
+        notes: Any = None,
+    ) -> None:
         self.node = node
+        self.notes = notes
         self.inputs = inputs
         self.opset = opset
         self._run = run
@@ -76,6 +94,7 @@ class _Table(Mapping[tuple[str, str], Callable[[Call], Any]]):
 
     def __init__(self) -> None:
         self.functions: dict[tuple[str, str], Callable[[Call], Any]] = {}
+        self.preparations: dict[tuple[str, str], Callable[[Any], Prepared]] = {}
         self._found = False
 
     def _all(self) -> dict[tuple[str, str], Callable[[Call], Any]]:
@@ -100,14 +119,25 @@ _table = _Table()
 HOST: Mapping[tuple[str, str], Callable[[Call], Any]] = _table
 
 
-def host(*ops: str, domain: str = "") -> Callable[[Function], Function]:
-    """Registers the decorated function for ops."""
+def host(
+    *ops: str, domain: str = "", prepare: Callable[[Any], Prepared] | None = None
+) -> Callable[[Function], Function]:
+    """Registers the decorated function for ops. `prepare` is given the node before its first call."""
 
     def register(function: Function) -> Function:
         for op in ops:
             if (domain, op) in _table.functions:
                 raise RuntimeError(f"two functions of {op} on the host")
             _table.functions[(domain, op)] = function
+            if prepare is not None:
+                _table.preparations[(domain, op)] = prepare
         return function
 
     return register
+
+
+def prepared(domain: str, node: Any) -> Prepared:
+    """What the op of a node wants to see of it once."""
+    _table[(domain, node.op_type)]
+    prepare = _table.preparations.get((domain, node.op_type))
+    return Prepared() if prepare is None else prepare(node)

@@ -108,6 +108,48 @@ def test_sizes_that_come_again_are_bound(heavy):
     assert plan.summary()["plans"][-1]["sizes"]["made"] == made + 1
 
 
+@pytest.mark.parametrize("planned, more", [(0.1, 4), (3.0, 0)])
+def test_the_faster_of_the_walk_and_the_plan_is_taken(heavy, monkeypatch, planned, more):
+    """A walk of one second beside plans that take so long, and five at sizes that they are not bound to."""
+    now, ran, bound = [0.0], {"walk": 0, "plan": 0}, set()
+    walked, run = walk.Walk.run, steps.Variant._planned
+
+    def slow_walk(self, arrays):
+        now[0] += 1.0
+        ran["walk"] += 1
+        return walked(self, arrays)
+
+    def slow_plan(self, inputs):
+        key = id(self), tuple(array.shape for array in inputs)
+        now[0] += planned if key in bound else 5.0
+        bound.add(key)
+        ran["plan"] += 1
+        return run(self, inputs)
+
+    plan = pl.compile(model(["exp"]), device="cpu", tune="off")
+    plan.run(numpy.ones((3, 4), "float32"))
+    (variant,) = [each for each in walks_of(plan) if "exp" in str(each.walk._noted)]
+    for other in walks_of(plan):
+        if other is not variant:
+            other.walk = None
+    monkeypatch.setattr(steps, "clock", lambda: now[0])
+    monkeypatch.setattr(walk.Walk, "run", slow_walk)
+    monkeypatch.setattr(steps.Variant, "_planned", lambda self, inputs: slow_plan(self, inputs) if self is variant
+                        else run(self, inputs))  # fmt: skip
+
+    def runs(n, count):
+        ran.update(walk=0, plan=0)
+        for _ in range(count):
+            assert plan.run(numpy.full((n, 4), 2, "float32"))[0][0, 0] == pytest.approx(numpy.exp(-2))
+        return ran["walk"], ran["plan"]
+
+    assert runs(7, steps.WALKS) == (steps.WALKS, 0)
+    assert runs(7, 1) == (0, 1), "what binding takes is not known yet"
+    assert runs(8, 8) == (5, 3), "as long as binding takes"
+    runs(7, 20)
+    assert runs(9, 9) == (9 - more, more)
+
+
 def test_light_segments_are_always_walked():
     plan = pl.compile(model(["exp"]), device="cpu", tune="off")
     plan.run(numpy.ones((3, 4), "float32"))

@@ -1,17 +1,20 @@
 """Resize and Upsample.
 
-What `interpolate` computes goes there. All else that ONNX defines is, along each dimension by itself, a choice of
-elements (nearest) or a matrix (linear, cubic, with or without antialiasing): that is made here, at import.
+What `interpolate` computes goes there, for whatever sizes. All else that ONNX defines is, along each dimension by
+itself, a choice of elements (nearest) or a matrix (linear, cubic, with or without antialiasing): that is made here, at
+import, for these sizes.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy
 
 from ...errors import InvalidArgumentError, ShapeError, UnsupportedError
+from ...sizes import AnySize, Size, hint_of, is_late, late_text
 from ..fold import room
 from ..node import Node, numpy_of
 from ..operand import Known, Operand, Result
@@ -26,6 +29,9 @@ _COORDINATES = (
     "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
 )
+# A scale of a larger denominator, as 1/3 in a float, is a number of the graph's: ONNX multiplies in f32, and what is
+# rounded there is not what the quotient of integers is.
+_MOST_DENOMINATOR = 64
 
 
 def _positions(mode: str, out: int, size: int, scale: float, roi: tuple[float, float]) -> Any:
@@ -112,12 +118,65 @@ def _applied(node: Node, x: Operand, matrix: Any, axis: int) -> Operand:
     return made
 
 
-def _is_half_pixel(mode: str, out: list[int]) -> bool:
-    return mode == "half_pixel" or (mode == "pytorch_half_pixel" and min(out) > 1)
+def _stays(old: AnySize, new: AnySize, axis: int) -> bool:
+    """Whether the size of an axis remains; the graph is for sizes of which this is so.
+
+    Of an image's sides, which `interpolate` takes as they come, only what remains whatever the sizes are.
+    """
+    return late_text(old) == late_text(new) or (axis < 2 and bool(old == new))
 
 
-def _resized(node: Node, sizes: list[int], scales: list[float], roi: list[float], axes: list[int]) -> Result:
-    """x with new sizes along the given axes; scales are those that positions are computed with."""
+def _is_ratio(scale: float | None, old: AnySize, new: AnySize) -> bool:
+    """Whether positions that are computed with the scale are those of the two sizes."""
+    if scale is None:
+        return True
+    exact = Fraction(scale)  # each float is one
+    if exact.denominator <= _MOST_DENOMINATOR:
+        return bool(old * exact.numerator == new * exact.denominator)
+    return math.isclose(scale, int(new) / int(old), rel_tol=1e-6)
+
+
+def _floors(node: Node, scales: list[float | None]) -> bool:
+    """Whether the nearest element is the one before the position, as an op with the mode nearest has it."""
+    rounding = node.text("nearest_mode", "round_prefer_floor" if node.opset >= 11 else "simple")
+    return rounding == "floor" or (rounding == "simple" and all(scale is not None and scale >= 1 for scale in scales))
+
+
+def _interpolated(
+    node: Node, sizes: list[AnySize], scales: list[float | None], axes: list[int], moved: list[int]
+) -> Result | None:
+    """x by `interpolate`, which computes all positions from the two sizes; None where it would give others."""
+    x = node.x(0)
+    mode = node.text("mode", "nearest")
+    coordinates = node.text("coordinate_transformation_mode", _default_coordinates(node))
+    old = {i: x.shape[axes[i]] for i in moved}
+    if mode == "cubic" or coordinates == "tf_crop_and_resize":
+        return None
+    if not 3 <= x.ndim <= 5 or any(axes[i] < 2 for i in moved):
+        return None
+    if mode == "linear":
+        if node.integer("antialias", 0) or node.integer("exclude_outside", 0):
+            return None
+        aligned = coordinates == "align_corners"
+        if not aligned and coordinates not in ("half_pixel", "pytorch_half_pixel"):
+            return None
+        if coordinates != "half_pixel" and not all(sizes[i] > 1 for i in moved):
+            return None
+        keywords = {"mode": {3: "linear", 4: "bilinear", 5: "trilinear"}[x.ndim], "align_corners": aligned}
+    elif coordinates == "asymmetric" and _floors(node, [scales[i] for i in moved]) and is_late([*sizes, *old.values()]):
+        keywords = {"mode": "nearest"}
+    else:
+        return None  # of numbers it is seen below what the positions are
+    if not all(sizes[i] > 0 and _is_ratio(scales[i], old[i], sizes[i]) for i in moved):
+        return None
+    whole: list[AnySize] = list(x.shape[2:])
+    for i in moved:
+        whole[axes[i] - 2] = sizes[i]
+    return node.op("interpolate", x, whole, **keywords)
+
+
+def _resized(node: Node, sizes: list[AnySize], scales: list[float | None], roi: list[float], axes: list[int]) -> Result:
+    """x with new sizes along the given axes; positions are computed with the scales, or with both sizes where None."""
     x = node.x(0)
     mode = node.text("mode", "nearest", ("nearest", "linear", "cubic"))
     coordinates = node.text("coordinate_transformation_mode", _default_coordinates(node), _COORDINATES)
@@ -135,47 +194,46 @@ def _resized(node: Node, sizes: list[int], scales: list[float], roi: list[float]
         raise ShapeError(f"roi has {len(roi)} values, expected {2 * len(axes)}")
     if any(size == 0 for size in x.shape):
         raise ShapeError(f"x has shape {list(x.shape)}, expected elements")
-    moved = [i for i, axis in enumerate(axes) if crop or sizes[i] != x.shape[axis] or scales[i] != 1]
+    moved = [
+        i
+        for i, axis in enumerate(axes)
+        if crop or not _stays(x.shape[axis], sizes[i], axis) or scales[i] not in (None, 1)
+    ]
     if not moved:
         return x
+    made = _interpolated(node, sizes, scales, axes, moved)
+    if made is not None:
+        return made
 
-    def positions(i: int) -> Any:
-        room((sizes[i],), "float64", "Resize")
-        part = (roi[i], roi[i + len(axes)]) if crop else (0.0, 1.0)
-        return _positions(coordinates, sizes[i], x.shape[axes[i]], scales[i], part)
-
-    at = {i: positions(i) for i in moved}
-    old = {i: x.shape[axes[i]] for i in moved}
-    spatial = all(axes[i] >= 2 for i in moved) and 3 <= x.ndim <= 5
-    whole = list(x.shape[2:])
+    # From here on the graph is for these sizes.
+    at: dict[int, Any] = {}
+    old = {i: int(x.shape[axes[i]]) for i in moved}
+    new = {i: int(sizes[i]) for i in moved}
+    scale = {i: new[i] / old[i] if (given := scales[i]) is None else given for i in moved}
     for i in moved:
-        if axes[i] >= 2:
-            whole[axes[i] - 2] = sizes[i]
+        room((new[i],), "float64", "Resize")
+        part = (roi[i], roi[i + len(axes)]) if crop else (0.0, 1.0)
+        at[i] = _positions(coordinates, new[i], old[i], scale[i], part)
     if mode == "nearest":
-        places = {i: _nearest(at[i], rounding, old[i], scales[i]) for i in moved}
+        places = {i: _nearest(at[i], rounding, old[i], scale[i]) for i in moved}
         plain = all(
-            numpy.array_equal(p, numpy.arange(sizes[i]) * numpy.int64(old[i]) // max(sizes[i], 1))
+            numpy.array_equal(p, numpy.arange(new[i]) * numpy.int64(old[i]) // max(new[i], 1))
             for i, p in places.items()
         )
-        if plain and spatial and not crop and min(whole) > 0:
+        if plain and 3 <= x.ndim <= 5 and not crop and all(axes[i] >= 2 and new[i] for i in moved):
+            whole = list(x.shape[2:])
+            for i in moved:
+                whole[axes[i] - 2] = new[i]
             return node.op("interpolate", x, whole, mode="nearest")
         y = x
         for i, index in places.items():
             y = node.op("index_select", y, axes[i], Known(index))
         return _extrapolated(node, y, at, axes, old, outside) if crop else y
-    if mode == "linear" and spatial and not (antialias or exclude or crop) and min(whole) > 0:
-        exact = all(math.isclose(scales[i], sizes[i] / old[i], rel_tol=1e-6) for i in moved)
-        half = _is_half_pixel(coordinates, [sizes[i] for i in moved])
-        kind = {3: "linear", 4: "bilinear", 5: "trilinear"}[x.ndim]
-        if exact and half:
-            return node.op("interpolate", x, whole, mode=kind)
-        if exact and coordinates == "align_corners" and all(size > 1 for size in (sizes[i] for i in moved)):
-            return node.op("interpolate", x, whole, mode=kind, align_corners=True)
     y = x
     # The axis that shrinks most goes first.
-    for i in sorted(moved, key=lambda i: sizes[i] / old[i]):
-        scale = scales[i]
-        y = _applied(node, y, _weights(at[i], old[i], scale, mode == "cubic", cubic_a, antialias, exclude), axes[i])
+    for i in sorted(moved, key=lambda i: new[i] / old[i]):
+        matrix = _weights(at[i], old[i], scale[i], mode == "cubic", cubic_a, antialias, exclude)
+        y = _applied(node, y, matrix, axes[i])
     return _extrapolated(node, y, at, axes, old, outside) if crop else y
 
 
@@ -195,14 +253,24 @@ def _default_coordinates(node: Node) -> str:
     return "half_pixel" if node.opset >= 11 else "asymmetric"
 
 
+def _scaled(size: AnySize, factor: float) -> AnySize:
+    """The size times a factor, rounded down: of a size that is known late too, as a float is a quotient of integers."""
+    if isinstance(size, Size):
+        exact = Fraction(factor)
+        if exact.denominator <= _MOST_DENOMINATOR:
+            made: AnySize = size * exact.numerator // exact.denominator
+            return made
+    return math.floor(int(size) * factor)
+
+
 def _by_scales(node: Node, scales: list[float], roi: list[float], axes: list[int]) -> Result:
     x = node.x(0)
     if len(scales) != len(axes) or any(not 0 < scale < 2**31 for scale in scales):
         raise ShapeError(f"scales is {scales}, expected {len(axes)} positive numbers")
     crop = node.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and len(roi) == 2 * len(axes)
     spans = [roi[i + len(axes)] - roi[i] if crop else 1.0 for i in range(len(axes))]
-    sizes = [math.floor(x.shape[axis] * span * scale) for axis, span, scale in zip(axes, spans, scales, strict=True)]
-    return _resized(node, sizes, scales, roi, axes)
+    sizes = [_scaled(x.shape[axis], span * scale) for axis, span, scale in zip(axes, spans, scales, strict=True)]
+    return _resized(node, sizes, list(scales), roi, axes)
 
 
 def _floats(node: Node, index: int) -> list[float]:
@@ -224,7 +292,9 @@ def resize_10(node: Node) -> Result:
     return _by_scales(node, _floats(node, 1), [], list(range(node.x(0).ndim)))
 
 
-@converter("Resize", since=11, note="scales, sizes and roi known")
+@converter(
+    "Resize", since=11, note="scales and roi known; sizes may be late where positions are those of `interpolate`"
+)
 def resize(node: Node) -> Result:
     x = node.x(0)
     axes = node.integers("axes", None)
@@ -237,13 +307,13 @@ def resize(node: Node) -> Result:
         raise InvalidArgumentError("scales and sizes are given, expected one of them")
     if scales:
         return _by_scales(node, scales, roi, axes)
-    if len(sizes) != len(axes) or min(sizes, default=1) < 0:
-        raise ShapeError(f"sizes is {sizes}, expected {len(axes)} values")
-    if max(sizes, default=0) > 2**31:
-        raise UnsupportedError(f"sizes is {sizes}, expected less than {2**31}")
-    ratios = [size / max(x.shape[axis], 1) for size, axis in zip(sizes, axes, strict=True)]
-    if policy != "stretch":
-        ratio = min(ratios) if policy == "not_larger" else max(ratios)
-        sizes = [math.floor(x.shape[axis] * ratio + 0.5) for axis in axes]
-        ratios = [ratio] * len(axes)
-    return _resized(node, sizes, ratios, roi, axes)
+    if len(sizes) != len(axes) or any(size < 0 for size in sizes):
+        raise ShapeError(f"sizes is {list(map(hint_of, sizes))}, expected {len(axes)} values")
+    if any(size > 2**31 for size in sizes):
+        raise UnsupportedError(f"sizes is {list(map(hint_of, sizes))}, expected less than {2**31}")
+    if policy == "stretch":
+        return _resized(node, sizes, [None] * len(axes), roi, axes)
+    ratios = [size / max(int(x.shape[axis]), 1) for size, axis in zip(map(int, sizes), axes, strict=True)]
+    ratio = min(ratios) if policy == "not_larger" else max(ratios)
+    sizes = [math.floor(int(x.shape[axis]) * ratio + 0.5) for axis in axes]
+    return _resized(node, sizes, [ratio] * len(axes), roi, axes)

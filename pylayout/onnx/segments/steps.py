@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ from ..._load import lib
 from ...errors import Error, InvalidArgumentError, UnsupportedError, check
 from ...plan import Plan, compile_graph
 from ..contents import domain_of
-from ..host import HOST, Call
+from ..host import HOST, Call, prepared
 from ..importer import LateGraph, prefixed
 from ..operand import safe_name
 from .importing import Around, SegmentImporter
@@ -21,8 +22,13 @@ __all__ = ["HostStep", "Program", "Rebuild", "Segment", "Variant"]
 
 # For values and sizes for which a segment was not made it is imported again, so often.
 MAX_VARIANTS = 32
-# So often sizes are walked before a plan is bound to them, where it is the faster; how many of them are remembered.
+# So often sizes are walked at least before a plan is bound to them; how many of them are remembered.
 WALKS, MOST_MET = 2, 4096
+# So many more of the plan's runs that took longer than walks of the same sizes, than such that did not, and it is not
+# asked again.
+SLOWER_RUNS = 4
+
+clock = time.perf_counter
 
 
 class Program(Around, Protocol):
@@ -55,28 +61,59 @@ class Variant:
         self.order = order
         self.shapes = shapes
         self.walk = walk
-        self._met: dict[Any, int] = {}  # by the shapes of inputs that were walked: how often
+        self._met: dict[Any, _Met] = {}  # by the shapes of inputs
+        self._binding = 0.0  # seconds that the plan took for sizes that it was not bound to
+        self._slower = 0
 
     def run(self, inputs: list[Any]) -> list[Any] | None:
         """None where neither the plan nor the walk is for these sizes or values."""
-        if self.walk is not None and (self.walk.is_light or self._is_new(inputs)):
+        if self.walk is None:
+            return self._planned(inputs)
+        if self.walk.is_light or self._slower >= SLOWER_RUNS:
+            return self.walk.run(inputs) or self._planned(inputs)
+        met = self._met_of(tuple(array.shape for array in inputs))
+        began = clock()
+        # To bind a plan is worth while where the walks that it saves take longer. How many more there will be is not
+        # known: as many as there were is the guess that is never far worse than the best one.
+        if met.walks < WALKS or met.seconds < self._binding:
             results = self.walk.run(inputs)
             if results is not None:
+                met.walks += 1
+                met.seconds += clock() - began
                 return results
+        results = self._planned(inputs)
+        if results is not None and met.walks:
+            took = clock() - began
+            if not met.bound:
+                met.bound, self._binding = True, took
+            else:
+                self._slower = max(self._slower + (1 if took > met.seconds / met.walks else -1), 0)
+        return results
+
+    def _planned(self, inputs: list[Any]) -> list[Any] | None:
         try:
             return self.plan.run(*inputs)
         except UnsupportedError:
             return None
 
-    def _is_new(self, inputs: list[Any]) -> bool:
-        """Whether these sizes did not come WALKS times yet."""
-        key = tuple(array.shape for array in inputs)
-        times = self._met.get(key, 0)
-        if times < WALKS:
+    def _met_of(self, key: Any) -> _Met:
+        met = self._met.get(key)
+        if met is None:
             if len(self._met) >= MOST_MET:
                 self._met.clear()
-            self._met[key] = times + 1
-        return times < WALKS
+            met = self._met[key] = _Met()
+        return met
+
+
+class _Met:
+    """Sizes that were met: how often they were walked, for how long, and whether the plan was bound to them."""
+
+    __slots__ = ("bound", "seconds", "walks")
+
+    def __init__(self) -> None:
+        self.walks = 0
+        self.seconds = 0.0
+        self.bound = False
 
 
 class Segment:
@@ -157,13 +194,19 @@ class HostStep:
         self.around = around
         self.node = node
         self.function = HOST[(domain_of(node.domain), node.op_type)]
+        self.prepared = prepared(domain_of(node.domain), node)
         self.programs: dict[str, Program] = {}
 
     def run(self, arrays: Arrays) -> None:
         inputs = [self.around.array(name, arrays) if name else None for name in self.node.input]
         opset = self.around.opsets.get(domain_of(self.node.domain), 0)
         call = Call(
-            self.node, inputs, opset, lambda name, given: self._run_subgraph(name, given, arrays), self.around.model
+            self.node,
+            inputs,
+            opset,
+            lambda name, given: self._run_subgraph(name, given, arrays),
+            self.around.model,
+            self.prepared.notes,
         )
         try:
             results = self.function(call)
@@ -184,8 +227,8 @@ class HostStep:
     def program(self, name: str) -> Program:
         """Of a subgraph of the node."""
         if name not in self.programs:
-            proto = next(attribute.g for attribute in self.node.attribute if attribute.name == name)
-            self.programs[name] = self.around.inner(proto)
+            own = next(attribute.g for attribute in self.node.attribute if attribute.name == name)
+            self.programs[name] = self.around.inner(self.prepared.subgraphs.get(name, own))
         return self.programs[name]
 
     def _run_subgraph(self, name: str, given: Sequence[Any], arrays: Arrays) -> list[Any]:

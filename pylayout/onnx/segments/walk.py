@@ -22,7 +22,7 @@ import numpy
 
 from ...dtypes import dtype_of
 from ...errors import Error
-from ..fold import FOLDS, budget, topk
+from ..fold import FOLDS, budget, room, topk
 from ..importer import LateGraph
 
 __all__ = ["NotedGraph", "Walk", "walk_of"]
@@ -43,7 +43,9 @@ class NotedGraph(LateGraph):
         self.elements = 0
 
     def input(self, *arguments: Any, **keywords: Any) -> Any:
+        before = self.elements
         value = super().input(*arguments, **keywords)
+        self.elements = before
         self.noted.append(("input", value._id))
         for i, size in enumerate(arguments[1] if len(arguments) > 1 else keywords["shape"]):
             if not isinstance(size, str):
@@ -129,6 +131,36 @@ def _sigmoid(x: Any) -> Any:
     return (1 / (1 + numpy.exp(-x))).astype(x.dtype, copy=False)
 
 
+def _near(out: int, old: int, align_corners: bool) -> tuple[Any, Any, Any]:
+    """The two elements on whose line each element of a linear interpolation lies, and how far behind the first."""
+    at = numpy.arange(out, dtype="float64")
+    if align_corners:
+        at = at * ((old - 1) / (out - 1) if out > 1 else 0.0)
+    else:
+        at = numpy.maximum((at + 0.5) * (old / out) - 0.5, 0.0)
+    low = numpy.minimum(at.astype("int64"), old - 1)
+    return low, numpy.minimum(low + 1, old - 1), at - low
+
+
+def _interpolate(x: Any, size: Sequence[int], mode: str = "nearest", align_corners: bool = False) -> Any:
+    if min(size) < 1 or not x.size:
+        raise ValueError(f"size is {size}, of x {x.shape}")
+    room((*x.shape[:2], *size), "float32", "interpolate")
+    # From the last axis on, whose elements are taken one by one, while there are few.
+    y = x if mode == "nearest" else x.astype("float32", copy=False)
+    for axis in range(x.ndim - 1, 1, -1):
+        out, old = size[axis - 2], x.shape[axis]
+        if mode == "nearest":
+            y = y.take(numpy.arange(out) * old // out, axis)
+        elif out != old:
+            low, high, part = _near(out, old, align_corners)
+            y, behind = y.take(low, axis), y.take(high, axis)
+            behind -= y
+            behind *= part.astype("float32").reshape(-1, *[1] * (x.ndim - 1 - axis))
+            y += behind
+    return y.astype(x.dtype, copy=False)
+
+
 # Those of the same signature in fold.py, but for `dim` and the like, which come by name.
 _FOLDED = [
     "abs", "add", "amax", "amin", "argmax", "argmin", "cast", "ceil", "clip", "cos", "cumsum", "div", "eq", "exp",
@@ -143,6 +175,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "gather": lambda x, index, dim: FOLDS["gather"](x, dim, index),
     "identity": lambda x: x,
     "index_select": _index_select,
+    "interpolate": _interpolate,
     "pad": _pad,
     "permute": lambda x, dims: x.transpose(dims),
     "reshape": lambda x, shape: x.reshape(shape),
@@ -196,6 +229,7 @@ class Walk:
         self._noted = noted
         self._outputs = outputs
         self._function: Callable[..., Any] | None = None
+        self._constants: set[int] = set()  # the identities of arrays that the function holds
 
     def run(self, arrays: Sequence[Any]) -> list[Any] | None:
         """None where the graph does not hold for these sizes, or something is wrong with the values."""
@@ -206,8 +240,18 @@ class Walk:
                 results = self._function(*arrays)
         except (ArithmeticError, IndexError, TypeError, ValueError, Error):
             return None
-        # They may be parts of what was given, or constants.
-        return None if results is None else [numpy.array(result, order="C") for result in results]
+        return None if results is None else self._owned(results, arrays)
+
+    def _owned(self, results: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+        """The results as arrays of their own: they may be parts of what was given, or constants."""
+        others = {*map(id, arrays), *self._constants}
+        made: list[Any] = []
+        for result in results:
+            if id(result) in others or not (result.flags.owndata and result.flags.c_contiguous):
+                result = numpy.array(result, order="C")
+            others.add(id(result))
+            made.append(result)
+        return made
 
     def described(self, write: Callable[[Any], str]) -> dict[str, Any]:
         """As what JSON has; `write` puts an array elsewhere, under a name."""
@@ -295,6 +339,7 @@ class Walk:
         source = f"def walk({', '.join(inputs)}):\n" + "".join(f"    {line}\n" for line in lines)
         exec(compile(source, "<walk>", "exec"), names)  # made of numbers and of names in this file alone
         function: Callable[..., Any] = names["walk"]
+        self._constants = {id(value) for value in names.values()}
         return function
 
     @staticmethod
