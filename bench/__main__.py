@@ -20,10 +20,12 @@ _ASIDE = {
     "derive_shapes",
     "detectors",
     "engines",
+    "model_files",
     "programs",
     "record",
     "shapes",
     "super_resolution",
+    "text_models",
     "turns",
     "torchvision_models",
 }

@@ -82,7 +82,8 @@ def _pylayout_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], A
 def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
     import torch
 
-    from . import super_resolution, torchvision_models
+    from . import torchvision_models
+    from .model_files import module_of
 
     torch.set_num_threads(options["threads"])
     torch.set_grad_enabled(False)
@@ -91,24 +92,40 @@ def _torch_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any]
         weights = np.load(options["weights"])
         module.load_state_dict({key: torch.from_numpy(weights[key]) for key in weights}, strict=False)
     else:
-        models = super_resolution if options["network"] in super_resolution.NETWORKS else torchvision_models
-        module = models.build(options["network"])
+        module = module_of(options["network"])
     x = torch.from_numpy(np.load(options["images"]))
-    if name == "torch:channels_last":
+    if name == "torch:channels_last" and x.ndim == 4:
         module = module.to(memory_format=torch.channels_last)
         x = x.to(memory_format=torch.channels_last)
     return lambda: module(x), dict
 
 
+def _kinds_ms(run: Callable[[], Any]) -> dict[str, float]:
+    """Milliseconds by kind of op, of the fastest of five profiled runs."""
+    import pylayout
+
+    runs: list[dict[str, float]] = []
+    for _ in range(5):
+        with pylayout.profile() as recording:
+            run()
+        kinds: dict[str, float] = {}
+        for event in recording.events:
+            kinds[event["op"]] = kinds.get(event["op"], 0.0) + event["ms"]
+        runs.append(kinds)
+    fastest = min(runs, key=lambda kinds: sum(kinds.values()))
+    return {kind: round(ms, 4) for kind, ms in sorted(fastest.items())}
+
+
 def _plan_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
     import pylayout
 
-    plan = pylayout.compile(options["model"], device=options["device"], threads=options["threads"], seconds=60)
+    plan = pylayout.compile(options["model"], device=options["device"], threads=options["threads"], seconds=options["compile_seconds"])
     images = np.load(options["images"])
 
     def details() -> dict[str, Any]:
         summary = plan.summary()
         return {
+            "kinds_ms": _kinds_ms(lambda: plan.run(images)),
             "reorders": summary["reorders"]["count"],
             "slices": summary["slices"],
             "streams": summary["streams"],

@@ -22,39 +22,16 @@ from typing import Any
 
 from pylayout.cli.terminal import Table, ms_text
 
+from . import text_models
 from .record import write
-from .torchvision_models import build, images_for, import_torchvision
+from .torchvision_models import build, images_for
 
 ENGINES = ("pylayout", "eager", "channels_last", "inductor")
 
 
-def _transformer(network: str) -> Any:
-    """A model of transformers in its base size, with random weights, that takes tokens and gives hidden states."""
-    import torch
-
-    import_torchvision()  # which transformers imports
-    import transformers
-
-    class HiddenStates(torch.nn.Module):
-        def __init__(self, model: Any, **keywords: Any) -> None:
-            super().__init__()
-            self.model, self.keywords = model, keywords
-
-        def forward(self, tokens: Any) -> Any:
-            return self.model(input_ids=tokens, **self.keywords)[0]
-
-    torch.manual_seed(1)
-    if network == "bert":
-        return HiddenStates(transformers.BertModel(transformers.BertConfig())).eval()
-    return HiddenStates(transformers.GPT2Model(transformers.GPT2Config()), use_cache=False).eval()
-
-
 def _model_and_input(network: str, batch: int, tokens: int) -> tuple[Any, Any]:
-    import torch
-
-    if network in ("bert", "gpt2"):
-        torch.manual_seed(batch)
-        return _transformer(network), torch.randint(0, 30000, (batch, tokens))
+    if network in text_models.NETWORKS:
+        return text_models.build(network), text_models.tokens_for(network, batch, tokens)
     return build(network), images_for(network, batch)
 
 

@@ -66,3 +66,37 @@ def test_steps_that_need_each_other_run_one_after_the_other(opencl_device: str) 
             expected = np.float32(1.5) * expected + 1
         assert np.allclose(results[2 * i], expected, rtol=1e-6, atol=1e-5), i
         assert np.allclose(results[2 * i + 1], expected.sum(), rtol=1e-4), i
+
+
+# Channels that blocks of 16 do not divide, one pixel, several groups.
+KERNELS = ((20, 3, 3, 3), (16, 20, 1, 1), (33, 16, 1, 1), (8, 33, 3, 3), (16, 8, 1, 1), (5, 16, 5, 5))
+
+
+def test_reorders_of_weights_are_few_launches(opencl_device: str) -> None:
+    """Of weights that change: each is brought to the layout that its convolution wants, in every run."""
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((2, 3, 9, 9)).astype("f4")
+    starts = [rng.standard_normal(shape).astype("f4") / np.sqrt(np.prod(shape[1:])) for shape in KERNELS]
+
+    def results(device: str) -> tuple[Any, list[np.ndarray]]:
+        g = pl.Graph()
+        y = g.input("x", x.shape)
+        for i, start in enumerate(starts):
+            y = g.conv2d(y, g.parameter(f"w{i}", start), padding=start.shape[2] // 2)
+        loss = (y * y).sum()
+        g.output(loss, "loss")
+        pl.training.sgd(g, loss, lr=1e-5)
+        plan = pl.compile(g, device=device, tune="off")
+        losses = [np.asarray(plan.run(x)[0]) for _ in range(3)]
+        return plan, losses + [np.asarray(plan.state(f"w{i}")) for i in range(len(starts))]
+
+    plan, found = results(opencl_device)
+    for ours, exact in zip(found, results("cpu")[1], strict=True):
+        assert np.allclose(ours, exact, rtol=1e-4, atol=1e-5)
+    weights = [s for s in plan.summary()["steps"] if s["kind"] == "reorder" and s["cause"].endswith(": weight")]
+    with pl.profile() as profile:
+        plan.run(x)
+    launches = [e for e in profile.events if e["kind"] == "reorder" and e["cause"].endswith(": weight")]
+    alike = {s["implementation"] for s in weights}
+    assert len(weights) >= 4, "the convolutions of this device take weights as they are"
+    assert len(launches) <= len(alike), [e["implementation"] for e in launches]

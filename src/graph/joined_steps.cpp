@@ -1,4 +1,5 @@
-// Steps of a program that run as one: those whose kernels may (providers/together.h), at the place of the last of them.
+// Steps of a program that run as one, those whose kernels may (providers/together.h): at the place of the first of them
+// where no step makes what they read, which is how weights are reordered; else at the place of the last.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -18,6 +19,7 @@ constexpr size_t kSmall = size_t(1) << 20;
 struct Joined {
   std::vector<int> steps;
   int before = 0;
+  bool early = false;
 };
 
 }  // namespace
@@ -52,8 +54,18 @@ void Lowering::join_steps() {
     for (const Place& place : steps[size_t(n)].outputs) look(place, true);
     return first;
   };
+  // Whether no step before n writes what it reads: it may run at any place up to its own.
+  const auto needs_none = [&](int n) {
+    for (const Place& place : steps[size_t(n)].inputs) {
+      if (place.storage < 0) continue;
+      for (const Use& use : uses[size_t(place.storage)])
+        if (use.step < n && use.writes) return false;
+    }
+    return true;
+  };
   const auto suits = [&](const Step& step) {
-    if (step.kind != Step::Kind::op || step.workspace.storage >= 0 || step.outputs.empty()) return false;
+    if (step.kind != Step::Kind::op && step.kind != Step::Kind::reorder) return false;
+    if (step.workspace.storage >= 0 || step.outputs.empty()) return false;
     size_t bytes = 0;
     bool kept = true;
     for (const auto* places : {&step.inputs, &step.outputs})
@@ -67,20 +79,22 @@ void Lowering::join_steps() {
     const auto* kernel =
         suits(steps[size_t(n)]) ? dynamic_cast<const Together*>(steps[size_t(n)].kernel.get()) : nullptr;
     if (!kernel) continue;
-    Joined& joined = open[steps[size_t(n)].device->name() + "\n" + kernel->alike()];
-    if (!joined.steps.empty() && (n >= joined.before || joined.steps.size() >= kernel->most())) {
-      join(joined.steps);
+    const bool early = needs_none(n);
+    Joined& joined = open[concat(steps[size_t(n)].device->name(), early ? "\nearly\n" : "\n", kernel->alike())];
+    joined.early = early;
+    if (!joined.steps.empty() && ((!early && n >= joined.before) || joined.steps.size() >= kernel->most())) {
+      join(joined.steps, early);
       joined.steps.clear();
     }
     joined.before = joined.steps.empty() ? bound(n) : std::min(joined.before, bound(n));
     joined.steps.push_back(n);
   }
-  for (const auto& [text, joined] : open) join(joined.steps);
+  for (const auto& [text, joined] : open) join(joined.steps, joined.early);
 }
 
-void Lowering::join(const std::vector<int>& list) {
+void Lowering::join(const std::vector<int>& list, bool early) {
   if (list.size() < 2) return;
-  const int last = list.back();
+  const int host = early ? list.front() : list.back();
   std::vector<const Together*> kernels;
   std::vector<std::shared_ptr<Kernel>> held;
   for (int n : list) {
@@ -101,22 +115,23 @@ void Lowering::join(const std::vector<int>& list) {
       for (const Place& place : *from) {
         if (place.storage < 0) continue;
         Storage& storage = program_.storages_[size_t(place.storage)];
-        if (to == &outputs) storage.first = last;
-        storage.last = std::max(storage.last, last);
+        if (to == &outputs) storage.first = early ? std::min(storage.first, host) : host;
+        storage.last = std::max(storage.last, host);
         to->push_back(place);
       }
-    if (n == last) continue;
+    if (n == host) continue;
     step.expected_ms = std::max(0.0, step.expected_ms - context_.catalog().rates(*step.device).overhead_ms);
-    step.runs_later = true;
+    step.runs_elsewhere = true;
     step.kernel = nullptr;
     step.inputs.clear();
     step.outputs.clear();
   }
-  Step& step = program_.steps_[size_t(last)];
+  Step& step = program_.steps_[size_t(host)];
   step.kernel = std::move(together);
   step.inputs = std::move(inputs);
   step.outputs = std::move(outputs);
-  step.runs_too.assign(list.begin(), list.end() - 1);
+  for (int n : list)
+    if (n != host) step.runs_too.push_back(n);
 }
 
 }  // namespace pl

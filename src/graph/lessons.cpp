@@ -10,7 +10,7 @@ void Lessons::add(const Program& program, const Assignment& assignment, const St
   for (size_t i = 0; i < times.samples.size(); ++i) {
     if (times.samples[i].empty()) continue;
     const Program::Step& step = program.steps()[i];
-    if (step.runs_later || !step.runs_too.empty()) continue;
+    if (step.runs_elsewhere || !step.runs_too.empty()) continue;
     const double ms = typical(times.samples[i]);
     if (step.kind == Program::Step::Kind::reorder) {
       // Alone it finds its input in the caches, and nobody waits for its result.

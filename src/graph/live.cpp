@@ -528,7 +528,7 @@ void Plan::Live::note_costs(const Program& program, const StepTimes& times) {
   std::set<const Way*> known;
   for (size_t i = 0; i < times.samples.size(); ++i) {
     const Program::Step& step = program.steps()[i];
-    if (times.samples[i].size() < 3 || step.runs_later || !step.runs_too.empty()) continue;
+    if (times.samples[i].size() < 3 || step.runs_elsewhere || !step.runs_too.empty()) continue;
     if (!step.way || step.way->measured || !known.insert(step.way).second) continue;
     const double ms = typical(times.samples[i]);
     double& before = recorded_[step.way];

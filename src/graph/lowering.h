@@ -39,7 +39,7 @@ class Lowering {
   // Has kernels that may run as one do so, where no step between them needs or changes what they work on:
   // graph/joined_steps.cpp.
   void join_steps();
-  void join(const std::vector<int>& steps);
+  void join(const std::vector<int>& steps, bool early);
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
   void share_storages();
   // Finds the new values of kept ones that may be written over the old.

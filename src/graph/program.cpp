@@ -346,7 +346,7 @@ void Program::run_step(const Step& step, Buffer* const* slots) {
   switch (step.kind) {
     case Step::Kind::op:
     case Step::Kind::reorder:
-      if (!step.runs_later) step.kernel->run({slots, outputs, outputs[step.outputs.size()]});
+      if (!step.runs_elsewhere) step.kernel->run({slots, outputs, outputs[step.outputs.size()]});
       break;
     case Step::Kind::pack: step.packing.pack(*slots[0], *outputs[0]); break;
     case Step::Kind::copy: step.device->copy(*slots[0], 0, *outputs[0], 0, step.outputs[0].bytes); break;
@@ -355,7 +355,7 @@ void Program::run_step(const Step& step, Buffer* const* slots) {
 }
 
 void Program::record(const Step& step, Buffer* const* slots) {
-  if (step.runs_later) return;
+  if (step.runs_elsewhere) return;
   Profile& profile = context_.profile();
   ProfileEvent event;
   event.kind = step.kind == Step::Kind::op ? "op" : step.kind == Step::Kind::transfer ? "transfer" : "reorder";

@@ -106,9 +106,9 @@ class Program {
     std::vector<TensorDesc> input_descs, output_descs;
     std::string cause;  // of conversions: "conv1: x", the consumer and its argument
     double expected_ms = 0;
-    // Steps that run as one (providers/together.h): the last of them has the kernel and the arguments of all, and knows
-    // the others; these have neither.
-    bool runs_later = false;
+    // Steps that run as one (providers/together.h): one of them has the kernel and the arguments of all, and knows the
+    // others; these have neither.
+    bool runs_elsewhere = false;
     std::vector<int> runs_too;
   };
 

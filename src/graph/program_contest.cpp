@@ -153,7 +153,7 @@ void Plan::Compiler::measure_again(Variant& variant, const Contestant& winner) {
   std::map<Way*, Entry*> unknown;
   for (size_t i = 0; i < winner.samples.size(); ++i) {
     const Program::Step& step = winner.program->steps()[i];
-    if (!step.way || step.runs_later || !step.runs_too.empty()) continue;
+    if (!step.way || step.runs_elsewhere || !step.runs_too.empty()) continue;
     const double within = typical(winner.samples[i]), alone = step.way->ms;
     if (!step.way->measured) {
       if (step.kind == Program::Step::Kind::op) unknown[step.way] = step.entry.get();

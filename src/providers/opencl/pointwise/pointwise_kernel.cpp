@@ -557,7 +557,7 @@ bool plan_computation(const OpenclDevice& device, Computation computation, Compu
 std::unique_ptr<Kernel> prepare_computation(OpenclDevice& device, const ComputationPlan& plan) {
   const Capabilities& c = device.capabilities();
   std::unique_ptr<KernelList> list =
-      is_flat(plan) ? std::make_unique<FlatKernel>(device, plan) : std::make_unique<KernelList>(device);
+      is_joinable(plan) ? std::make_unique<JoinableKernel>(device, plan) : std::make_unique<KernelList>(device);
   Stage stage;
   stage.computation = &plan.computation;
   stage.program = plan.computation.program;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "providers/opencl/pointwise/pointwise_text.h"
 
@@ -13,54 +14,129 @@ using pointwise::Function;
 
 constexpr size_t kMost = 64;                 // kernels in one, so that choosing among them stays the smaller part
 constexpr int64_t kGroup = 256, kShare = 4;  // work-items; elements of each
+constexpr int64_t kMostElements = int64_t(1) << 30;  // so that places are ints
+constexpr size_t kAxes = 4;                          // of what is not flat: weights between two layouts have as many
 
-}  // namespace
-
+// Every tensor is one run of elements, or one element for all of them.
 bool is_flat(const ComputationPlan& plan) {
-  const Computation& c = plan.computation;
   const Iteration& it = plan.iteration;
-  if (c.program.reduces() || c.program.arithmetic != Arithmetic::f32 || c.epilogue != "identity" ||
-      it.kept.size() != 1 || !it.kept_checks.empty() || it.kept[0].size >= (int64_t(1) << 30))
-    return false;
+  if (it.kept.size() != 1 || !it.kept_checks.empty()) return false;
   const bool one_element = it.kept[0].size == 1;  // whose strides say nothing
   for (size_t t = 0; t < it.offsets.size(); ++t) {
     const int64_t stride = it.kept[0].strides[t];
-    const bool runs = one_element || stride == 1 || (stride == 0 && t < c.inputs.size());
+    const bool runs = one_element || stride == 1 || (stride == 0 && t < plan.computation.inputs.size());
     if (it.offsets[t] != 0 || !runs) return false;
   }
   return true;
 }
 
-FlatKernel::FlatKernel(OpenclDevice& device, const ComputationPlan& plan)
-    : KernelList(device), device_(device), plan_(plan) {
+std::string each_element(int64_t group) {
+  return concat("_Pragma(\"unroll\") for (int u = 0; u < ", kShare, "; ++u) {\nconst uint at = first + u * ", group,
+                ";\nif (at >= size) continue;\n");
+}
+
+}  // namespace
+
+bool is_joinable(const ComputationPlan& plan) {
+  const Computation& c = plan.computation;
+  const Iteration& it = plan.iteration;
+  if (c.program.reduces() || c.program.arithmetic != Arithmetic::f32 || c.epilogue != "identity" ||
+      it.kept_count() >= kMostElements || it.kept.size() > kAxes || it.kept_checks.size() > 1)
+    return false;
+  for (size_t t = 0; t < it.offsets.size(); ++t) {
+    int64_t last = it.offsets[t];
+    for (const Axis& axis : it.kept) last += (axis.size - 1) * axis.strides[t];
+    if (last >= kMostElements) return false;
+  }
+  return true;
+}
+
+JoinableKernel::JoinableKernel(OpenclDevice& device, const ComputationPlan& plan)
+    : KernelList(device), device_(device), plan_(plan), flat_(is_flat(plan)) {
+  for (size_t i = 0; i < inputs(); ++i) {
+    bool one = true;
+    for (const Axis& axis : plan_.iteration.kept) one = one && axis.strides[i] == 0;
+    shared_.push_back(flat_ && one);
+  }
   const CodeText code =
       code_text(plan_.computation.program.elements, Arithmetic::f32, "t", [&](const pointwise::Node& node) {
         return node.function == Function::scalar  ? concat("s", node.index)
                : node.function != Function::input ? std::string("1.0f")
-               : shared(size_t(node.index))       ? concat("v", node.index)
+               : shared_[size_t(node.index)]      ? concat("v", node.index)
                                                   : concat("v", node.index, "[u]");
       });
   body_ = code.statements;
-  for (size_t k = 0; k < outputs(); ++k) body_ += concat("STORE(Y", k, ", y", k, ", at, ", code.results[k], ");\n");
+  for (size_t k = 0; k < outputs(); ++k)
+    body_ += concat("STORE(Y", k, ", y", k, flat_ ? std::string(", at, ") : concat(", at_y", k, "[u], "),
+                    code.results[k], ");\n");
   alike_ = body_;
   for (size_t i = 0; i < inputs(); ++i)
-    alike_ += concat(name_of(plan_.computation.inputs[i].dtype), shared(i) ? "! " : " ");
+    alike_ += concat(name_of(plan_.computation.inputs[i].dtype), shared_[i] ? "! " : " ");
   for (size_t k = 0; k < outputs(); ++k) alike_ += concat("-> ", name_of(plan_.computation.outputs[k].dtype));
 }
 
-size_t FlatKernel::most() const {
-  const size_t each = (inputs() + outputs()) * sizeof(cl_ulong) + 2 * sizeof(cl_uint) +
+// Of what is not flat: the sizes of all axes but the first, each tensor's strides and offset, then the check's
+// factors, its limit, and whether there is padding to store.
+size_t JoinableKernel::numbers() const {
+  return flat_ ? 0 : kAxes - 1 + (inputs() + outputs()) * (kAxes + 1) + kAxes + 2;
+}
+
+void JoinableKernel::add_numbers(std::vector<cl_int>& table) const {
+  if (flat_) return;
+  const Iteration& it = plan_.iteration;
+  const size_t missing = kAxes - it.kept.size();  // axes of one element, in front
+  for (size_t a = 1; a < kAxes; ++a) table.push_back(a < missing ? 1 : cl_int(it.kept[a - missing].size));
+  for (size_t t = 0; t < it.offsets.size(); ++t) {
+    for (size_t a = 0; a < kAxes; ++a) table.push_back(a < missing ? 0 : cl_int(it.kept[a - missing].strides[t]));
+    table.push_back(cl_int(it.offsets[t]));
+  }
+  const size_t first = table.size();
+  table.resize(first + kAxes, 0);
+  if (it.kept_checks.empty()) {
+    table.insert(table.end(), {std::numeric_limits<cl_int>::max(), 0});
+    return;
+  }
+  const Check& check = it.kept_checks[0];
+  table[first + missing + size_t(check.inner)] = 1;
+  if (check.outer >= 0) table[first + missing + size_t(check.outer)] = cl_int(check.block);
+  table.insert(table.end(), {cl_int(check.limit), check.stored ? 1 : 0});
+}
+
+size_t JoinableKernel::most() const {
+  const size_t each = (inputs() + outputs()) * sizeof(cl_ulong) + 2 * sizeof(cl_uint) + numbers() * sizeof(cl_int) +
                       plan_.computation.scalars.size() * sizeof(cl_float);
   const size_t room = device_.capabilities().max_parameters / each;
   return std::min(kMost, room > 1 ? room - 1 : 1);
 }
 
+// Declares at_x0.., at_y0.. of the element `at`, and whether it is inside the check.
+std::string JoinableKernel::find_places() const {
+  std::string text = "uint rest = at;\n";
+  for (size_t a = kAxes; a-- > 1;)
+    text += concat("const int k", a, " = (int)(rest % (uint)n[", a - 1, "]); rest /= (uint)n[", a - 1, "];\n");
+  text += "const int k0 = (int)rest;\n";
+  size_t next = kAxes - 1;
+  const auto sum = [&] {
+    std::string out;
+    for (size_t a = 0; a < kAxes; ++a) out += concat(a ? " + " : "", "k", a, " * n[", next++, "]");
+    return out;
+  };
+  for (size_t t = 0; t < inputs() + outputs(); ++t) {
+    const bool input = t < inputs();
+    text += concat(input ? concat("const int at_x", t) : concat("at_y", t - inputs(), "[u]"), " = ", sum());
+    text += concat(" + n[", next++, "];\n");
+  }
+  text += concat("inside[u] = ", sum());
+  return text + concat(" < n[", next, "];\n");
+}
+
 // Work-groups take kGroup * kShare elements of one kernel each: of kernel k those from end[k - 1] to before end[k].
-std::string FlatKernel::text(size_t kernels, int64_t group) const {
-  const size_t scalars = plan_.computation.scalars.size();
+std::string JoinableKernel::text(size_t kernels, int64_t group) const {
+  const size_t scalars = plan_.computation.scalars.size(), row = numbers();
   std::string text = "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n";
   text += "#include \"common/arithmetic.clh\"\n";
   text += concat("typedef struct { uint end[", kernels, "], size[", kernels, "]; ",
+                 row ? concat("int n[", kernels * row, "]; ") : std::string(),
                  scalars ? concat("float s[", kernels * scalars, "]; ") : std::string(), "} kernels_t;\n");
   std::string parameters, choice;
   for (size_t m = 0; m < kernels; ++m) {
@@ -85,24 +161,33 @@ std::string FlatKernel::text(size_t kernels, int64_t group) const {
   text += concat("const uint first = (block - (k > 0 ? m.end[k - 1] : 0)) * ", group * kShare,
                  " + (uint)get_local_id(0), size = m.size[k];\n");
   for (size_t j = 0; j < scalars; ++j) text += concat("const float s", j, " = m.s[k * ", scalars, " + ", j, "];\n");
+  if (!flat_) {
+    text += concat("int n[", row, "];\n_Pragma(\"unroll\") for (int j = 0; j < ", row, "; ++j) n[j] = m.n[k * ", row,
+                   " + j];\nint inside[", kShare, "];\n");
+    for (size_t k = 0; k < outputs(); ++k) text += concat("int at_y", k, "[", kShare, "];\n");
+  }
   // All loads of a work-item are on their way before the first store, which may be to anywhere for all that the
   // compiler knows.
-  std::string loads;
+  std::string loads = flat_ ? std::string() : find_places(), stores = body_;
   for (size_t i = 0; i < inputs(); ++i) {
-    if (shared(i)) {
-      text += concat("const float v", i, " = convert_float(LOAD(X", i, ", x", i, ", 0));\n");
+    const std::string value = concat("convert_float(LOAD(X", i, ", x", i, ", ");
+    if (shared_[i]) {
+      text += concat("const float v", i, " = ", value, "0));\n");
       continue;
     }
     text += concat("float v", i, "[", kShare, "];\n");
-    loads += concat("v", i, "[u] = convert_float(LOAD(X", i, ", x", i, ", at));\n");
+    loads += flat_ ? concat("v", i, "[u] = ", value, "at));\n")
+                   : concat("v", i, "[u] = inside[u] ? ", value, "at_x", i, ")) : 0.0f;\n");
   }
-  const std::string each = concat("_Pragma(\"unroll\") for (int u = 0; u < ", kShare,
-                                  "; ++u) {\nconst uint at = first + u * ", group, ";\n");
-  text += each + "if (at >= size) continue;\n" + loads + "}\n";
-  return text + each + "if (at >= size) continue;\n" + body_ + "}\n}\n";
+  if (!flat_) {
+    stores = "if (!inside[u]) {\n" + concat("if (n[", row - 1, "]) {\n");
+    for (size_t k = 0; k < outputs(); ++k) stores += concat("STORE(Y", k, ", y", k, ", at_y", k, "[u], 0.0f);\n");
+    stores += "}\ncontinue;\n}\n" + body_;
+  }
+  return text + each_element(group) + loads + "}\n" + each_element(group) + stores + "}\n}\n";
 }
 
-std::unique_ptr<Kernel> FlatKernel::together(const std::vector<const Together*>& kernels) const {
+std::unique_ptr<Kernel> JoinableKernel::together(const std::vector<const Together*>& kernels) const {
   const int64_t group = std::min<int64_t>(kGroup, int64_t(device_.capabilities().max_work_group));
   KernelSource source = KernelSource::generated(plan_.computation.name, text(kernels.size(), group));
   for (size_t i = 0; i < inputs(); ++i)
@@ -112,25 +197,30 @@ std::unique_ptr<Kernel> FlatKernel::together(const std::vector<const Together*>&
   auto list = std::make_unique<KernelList>(device_);
   Launch& launch = list->add(source, "pointwise_together");
   std::vector<cl_uint> ends, sizes;
+  std::vector<cl_int> table;
   std::vector<cl_float> scalars;
   int64_t blocks = 0;
   for (size_t m = 0; m < kernels.size(); ++m) {
-    const auto* one = dynamic_cast<const FlatKernel*>(kernels[m]);
+    const auto* one = dynamic_cast<const JoinableKernel*>(kernels[m]);
     require(one && one->alike_ == alike_, Code::internal, plan_.computation.name, ": kernels that differ run together");
     for (size_t i = 0; i < inputs(); ++i) launch.input(int(m * inputs() + i));
     for (size_t k = 0; k < outputs(); ++k) launch.output(int(m * outputs() + k));
-    const int64_t size = one->plan_.iteration.kept[0].size;
+    const int64_t size = one->plan_.iteration.kept_count();
     blocks += (size + group * kShare - 1) / (group * kShare);
     ends.push_back(cl_uint(blocks));
     sizes.push_back(cl_uint(size));
+    one->add_numbers(table);
     for (double value : one->plan_.computation.scalars) scalars.push_back(cl_float(value));
   }
-  std::vector<char> argument((ends.size() + sizes.size()) * sizeof(cl_uint) + scalars.size() * sizeof(cl_float));
-  std::memcpy(argument.data(), ends.data(), ends.size() * sizeof(cl_uint));
-  std::memcpy(argument.data() + ends.size() * sizeof(cl_uint), sizes.data(), sizes.size() * sizeof(cl_uint));
-  if (!scalars.empty())
-    std::memcpy(argument.data() + (ends.size() + sizes.size()) * sizeof(cl_uint), scalars.data(),
-                scalars.size() * sizeof(cl_float));
+  std::vector<char> argument;
+  const auto append = [&](const auto& values) {
+    const char* bytes = reinterpret_cast<const char*>(values.data());
+    argument.insert(argument.end(), bytes, bytes + values.size() * sizeof(values[0]));
+  };
+  append(ends);
+  append(sizes);
+  append(table);
+  append(scalars);
   launch.raw(argument.data(), argument.size()).global({size_t(blocks * group)}).local({size_t(group)});
   return list;
 }
