@@ -1,4 +1,4 @@
-// The gradients of batch normalisation by the statistics of the batch, in two or three launches.
+// The gradients of batch normalisation by the statistics of the batch, in one to three launches.
 //
 // With h = (src - mean) / sqrt(variance + eps), and means over images and positions of a channel:
 //   dst = weight / sqrt(variance + eps) * (grad - mean(grad) - h * mean(grad * h))
@@ -9,7 +9,8 @@
 // stats[part][2][channel] behind the factors.  batch_norm_backward_join: those of all parts, in one order; writes dweight and dbias and, for
 // the last launch, factors[4][channel]: mean, weight / sqrt(variance + eps), mean(grad) and what h is multiplied by
 // without its mean.  batch_norm_backward: dst.  With few parts batch_norm_backward_joined does both: each work-group
-// joins all parts of its channels.
+// joins all parts of its channels.  With one part batch_norm_backward_whole does all: each work-group reads its channels
+// twice, the second time from a cache.
 //
 // Tensors: SRC, GRAD and DST, described alike and addressed by common/channel_parts.clh, which says what a work-item
 // takes; MEAN, VAR, WEIGHT, DWEIGHT and DBIAS, with LIMITED BIAS (c).
@@ -46,6 +47,22 @@
 #define LIMITED_GRAD(g, away) (g)
 #endif
 
+// The work-item's sums of grad and of grad * (src - mean) over its rows of a part.
+#if WIDE || VECTOR == 1
+#define SUMS_OF_STAT stat sum = sums, product = products;
+#else
+#define SUMS_OF_STAT float sum = SUM_OF_VEC(sums), product = SUM_OF_VEC(products);
+#endif
+#define SUMS_OF_ROWS                                               \
+    vec sums = (vec)(0.0f), products = (vec)(0.0f);                \
+    EACH_ROW(at) {                                                 \
+        const vec away = LOAD_VEC(SRC, src, at) - mean;            \
+        const vec g = LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away); \
+        sums += g;                                                 \
+        products += g * away;                                      \
+    }                                                              \
+    SUMS_OF_STAT
+
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
                                __global const STORAGE_T(MEAN)* restrict mean_in, __global float* restrict stats,
@@ -54,18 +71,7 @@ void batch_norm_backward_parts(__global const STORAGE_T(SRC)* restrict src, __gl
     CHANNEL_BEGIN(part)
     LIMITS_BEGIN
     const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels));
-    vec sums = (vec)(0.0f), products = (vec)(0.0f);
-    EACH_ROW(at) {
-        const vec away = LOAD_VEC(SRC, src, at) - mean;
-        const vec g = LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away);
-        sums += g;
-        products += g * away;
-    }
-#if WIDE || VECTOR == 1
-    stat sum = sums, product = products;
-#else
-    float sum = SUM_OF_VEC(sums), product = SUM_OF_VEC(products);
-#endif
+    SUMS_OF_ROWS
     SUM_OF_LANES(stat)
     if (ly > 0 || !live) return;
     const idx_t all = (idx_t)walk.blocks * walk.width;
@@ -133,6 +139,34 @@ void batch_norm_backward(__global const STORAGE_T(SRC)* restrict src, __global c
     }
 }
 
+// From the sums of all work-items of the channels: dweight and dbias, written by the part 0, and the part's dst.
+// Padding becomes 0, also where eps is.
+#if LANES_Y > 1
+#define SHARE_SUMS                \
+    barrier(CLK_LOCAL_MEM_FENCE); \
+    sum = sum_of[lx];             \
+    product = product_of[lx];
+#else
+#define SHARE_SUMS
+#endif
+#define GRADIENTS                                                                                               \
+    const float count = (float)walk.images * walk.rows * (WIDE ? 1 : VECTOR);                                   \
+    const stat weights = CHANNEL_VALUES(WEIGHT, weight, walk.channels);                                         \
+    const stat inverse = weights == 0.0f && product == 0.0f                                                     \
+                             ? (stat)(0.0f)                                                                     \
+                             : 1.0f / sqrt(CHANNEL_VALUES(VAR, var_in, walk.channels) + eps);                   \
+    if (part == 0 && ly == 0) {                                                                                 \
+        STORE_CHANNELS(DWEIGHT, dweight, walk.channels, product * inverse)                                      \
+        STORE_CHANNELS(DBIAS, dbias, walk.channels, sum)                                                        \
+    }                                                                                                           \
+    const vec scale = OF_STAT((weights * inverse)), of_grad = OF_STAT((sum / count));                           \
+    const vec of_product = OF_STAT((product * inverse * inverse / count));                                      \
+    EACH_ROW(at) {                                                                                              \
+        const vec away = LOAD_VEC(SRC, src, at) - mean;                                                         \
+        const vec y = scale * (LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away) - of_grad - away * of_product);     \
+        STORE_VEC(DST, dst, at, y);                                                                             \
+    }
+
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_backward_joined(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
                                 __global const float* restrict stats, __global const STORAGE_T(MEAN)* restrict mean_in,
@@ -150,28 +184,28 @@ void batch_norm_backward_joined(__global const STORAGE_T(SRC)* restrict src, __g
         product += LOAD_STATS(stats, STATS_PLACE(other_part, 1));
     }
     SUM_OF_LANES(stat)
-#if LANES_Y > 1
-    barrier(CLK_LOCAL_MEM_FENCE);
-    sum = sum_of[lx];
-    product = product_of[lx];
-#endif
+    SHARE_SUMS
     if (!live) return;
     LIMITS_BEGIN
-    const float count = (float)walk.images * walk.rows * (WIDE ? 1 : VECTOR);
-    const stat weights = CHANNEL_VALUES(WEIGHT, weight, walk.channels);
-    // Padding becomes 0, also where eps is.
-    const stat inverse = weights == 0.0f && product == 0.0f
-                             ? (stat)(0.0f)
-                             : 1.0f / sqrt(CHANNEL_VALUES(VAR, var_in, walk.channels) + eps);
-    if (part == 0 && ly == 0) {
-        STORE_CHANNELS(DWEIGHT, dweight, walk.channels, product * inverse)
-        STORE_CHANNELS(DBIAS, dbias, walk.channels, sum)
-    }
-    const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels)), scale = OF_STAT((weights * inverse));
-    const vec of_grad = OF_STAT((sum / count)), of_product = OF_STAT((product * inverse * inverse / count));
-    EACH_ROW(at) {
-        const vec away = LOAD_VEC(SRC, src, at) - mean;
-        const vec y = scale * (LIMITED_GRAD(LOAD_VEC(GRAD, grad, at), away) - of_grad - away * of_product);
-        STORE_VEC(DST, dst, at, y);
-    }
+    const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels));
+    GRADIENTS
+}
+
+__kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+void batch_norm_backward_whole(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(GRAD)* restrict grad,
+                               __global const STORAGE_T(MEAN)* restrict mean_in,
+                               __global const STORAGE_T(VAR)* restrict var_in,
+                               __global const STORAGE_T(WEIGHT)* restrict weight,
+                               __global STORAGE_T(DST)* restrict dst, __global STORAGE_T(DWEIGHT)* restrict dweight,
+                               __global STORAGE_T(DBIAS)* restrict dbias, const channel_walk walk,
+                               const float eps LIMITS_OF_KERNEL) {
+    const int part = 0;
+    CHANNEL_BEGIN(part)
+    LIMITS_BEGIN
+    const vec mean = OF_STAT(CHANNEL_VALUES(MEAN, mean_in, walk.channels));
+    SUMS_OF_ROWS
+    SUM_OF_LANES(stat)
+    SHARE_SUMS
+    if (!live) return;
+    GRADIENTS
 }

@@ -1,4 +1,4 @@
-// Batch normalisation by the statistics of the batch, in two or three launches.
+// Batch normalisation by the statistics of the batch, in one to three launches.
 //
 //   mean[c], variance[c] (biased) over images and positions of src[n, c, ...]
 //   dst[n, c, ...] = (src[n, c, ...] - mean[c]) / sqrt(variance[c] + eps) * weight[c] + bias[c], with LIMITED in low .. high
@@ -7,7 +7,8 @@
 // a work-item takes distances from the mean of its first elements, and what work-items and parts know is joined by pairs
 // (T. Chan et al., 1979), in one order.  batch_norm_training_join: those of all parts; writes the statistics and, for the
 // last launch, factors[3][channel]: mean, weight / sqrt(variance + eps), bias.  batch_norm_training: dst.
-// With few parts batch_norm_training_joined does both: each work-group joins all parts of its channels.
+// With few parts batch_norm_training_joined does both: each work-group joins all parts of its channels.  With one part
+// batch_norm_training_whole does all: each work-group reads its channels twice, the second time from a cache.
 //
 // Tensors: SRC and DST, addressed by common/channel_parts.clh, which says what a work-item takes; WEIGHT, BIAS, MEAN and
 // VAR (c).
@@ -81,35 +82,39 @@
 #define JOIN_LANES_Y
 #endif
 
+// What a work-item knows of its rows of a part: count, mean and squared distance from it of each channel.
+#if WIDE || VECTOR == 1
+#define MOMENTS_OF_STAT stat mean = means, distance = squares;
+#else
+#define MOMENTS_OF_STAT                                                    \
+    float mean = SUM_OF_VEC(means) * (1.0f / VECTOR);                      \
+    const vec away = means - mean;                                         \
+    float distance = SUM_OF_VEC(squares) + count * SUM_OF_VEC((away * away)); \
+    count *= VECTOR;
+#endif
+#define MOMENTS_OF_ROWS                                                                              \
+    const int rows = LANE_ROWS, near = min(rows, NEAR);                                              \
+    vec from = (vec)(0.0f), total = (vec)(0.0f), square = (vec)(0.0f);                               \
+    for (int k = 0; k < near; ++k) from += LOAD_VEC(SRC, src, ROW_PLACE_OF(first_ + ly + k * LANES_Y)); \
+    if (near > 0) from *= 1.0f / (float)near;                                                        \
+    from = COARSE(from);                                                                             \
+    EACH_ROW(at) {                                                                                   \
+        const vec x = LOAD_VEC(SRC, src, at) - from;                                                 \
+        total += x;                                                                                  \
+        square += x * x;                                                                             \
+    }                                                                                                \
+    float count = (float)max(rows, 0);                                                               \
+    const float scale_ = count > 0.0f ? 1.0f / count : 0.0f;                                         \
+    const vec means = from + total * scale_, squares = square - total * (total * scale_);            \
+    MOMENTS_OF_STAT                                                                                  \
+    JOIN_LANES_Y
+
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_training_parts(__global const STORAGE_T(SRC)* restrict src, __global float* restrict stats,
                                const channel_walk walk) {
     const int part = (int)get_group_id(1);
     CHANNEL_BEGIN(part)
-    const int rows = LANE_ROWS;
-    vec from = (vec)(0.0f), sum = (vec)(0.0f), square = (vec)(0.0f);
-    const int near = min(rows, NEAR);
-    for (int k = 0; k < near; ++k) from += LOAD_VEC(SRC, src, ROW_PLACE_OF(first_ + ly + k * LANES_Y));
-    if (near > 0) from *= 1.0f / (float)near;
-    from = COARSE(from);
-    EACH_ROW(at) {
-        const vec x = LOAD_VEC(SRC, src, at) - from;
-        sum += x;
-        square += x * x;
-    }
-    float count = (float)max(rows, 0);
-    const float scale = count > 0.0f ? 1.0f / count : 0.0f;
-    vec means = from + sum * scale;
-    vec squares = square - sum * (sum * scale);
-#if WIDE || VECTOR == 1
-    stat mean = means, distance = squares;
-#else
-    float mean = SUM_OF_VEC(means) * (1.0f / VECTOR);
-    const vec away = means - mean;
-    float distance = SUM_OF_VEC(squares) + count * SUM_OF_VEC((away * away));
-    count *= VECTOR;
-#endif
-    JOIN_LANES_Y
+    MOMENTS_OF_ROWS
     if (ly > 0 || !live) return;
     const idx_t all = (idx_t)walk.blocks * walk.width;
     STORE_STATS(stats, STATS_PLACE(part, 0), mean);
@@ -166,6 +171,29 @@ void batch_norm_training(__global const STORAGE_T(SRC)* restrict src, __global S
     EACH_ROW(at) STORE_VEC(DST, dst, at, LIMIT(((LOAD_VEC(SRC, src, at) - mean) * scale + shift)));
 }
 
+// From what all work-items of the channels know together: statistics, written by the part 0, and the part's results.
+// Padding has no weight and no bias: it becomes 0, also where eps is.
+#if LANES_Y > 1
+#define SHARE_MOMENTS                \
+    barrier(CLK_LOCAL_MEM_FENCE);    \
+    mean = mean_of[lx];              \
+    distance = distance_of[lx];
+#else
+#define SHARE_MOMENTS
+#endif
+#define NORMALISE                                                                                     \
+    SHARE_MOMENTS                                                                                     \
+    if (!live) return;                                                                                \
+    const stat variance = distance / ((float)walk.images * walk.rows * (WIDE ? 1 : VECTOR));          \
+    if (part == 0 && ly == 0) {                                                                       \
+        STORE_CHANNELS(MEAN, mean_out, walk.channels, mean)                                           \
+        STORE_CHANNELS(VAR, var_out, walk.channels, variance)                                         \
+    }                                                                                                 \
+    const stat weights = CHANNEL_VALUES(WEIGHT, weight, walk.channels);                               \
+    const vec factor = OF_STAT((weights == 0.0f ? (stat)(0.0f) : weights / sqrt(variance + eps)));    \
+    const vec shift = OF_STAT(CHANNEL_VALUES(BIAS, bias, walk.channels)), center = OF_STAT(mean);     \
+    EACH_ROW(at) STORE_VEC(DST, dst, at, LIMIT(((LOAD_VEC(SRC, src, at) - center) * factor + shift)));
+
 __kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
 void batch_norm_training_joined(__global const STORAGE_T(SRC)* restrict src, __global const float* restrict stats,
                                 __global const STORAGE_T(WEIGHT)* restrict weight,
@@ -183,20 +211,16 @@ void batch_norm_training_joined(__global const STORAGE_T(SRC)* restrict src, __g
                      LOAD_STATS(stats, STATS_PLACE(other_part, 1)))
     }
     JOIN_LANES_Y
-#if LANES_Y > 1
-    barrier(CLK_LOCAL_MEM_FENCE);
-    mean = mean_of[lx];
-    distance = distance_of[lx];
-#endif
-    if (!live) return;
-    const stat variance = distance / ((float)walk.images * walk.rows * (WIDE ? 1 : VECTOR));
-    if (part == 0 && ly == 0) {
-        STORE_CHANNELS(MEAN, mean_out, walk.channels, mean)
-        STORE_CHANNELS(VAR, var_out, walk.channels, variance)
-    }
-    // Padding has no weight and no bias: it becomes 0, also where eps is.
-    const stat weights = CHANNEL_VALUES(WEIGHT, weight, walk.channels);
-    const vec factor = OF_STAT((weights == 0.0f ? (stat)(0.0f) : weights / sqrt(variance + eps)));
-    const vec shift = OF_STAT(CHANNEL_VALUES(BIAS, bias, walk.channels)), from = OF_STAT(mean);
-    EACH_ROW(at) STORE_VEC(DST, dst, at, LIMIT(((LOAD_VEC(SRC, src, at) - from) * factor + shift)));
+    NORMALISE
+}
+
+__kernel __attribute__((reqd_work_group_size(LANES_X, LANES_Y, 1)))
+void batch_norm_training_whole(__global const STORAGE_T(SRC)* restrict src, __global const STORAGE_T(WEIGHT)* restrict weight,
+                               __global const STORAGE_T(BIAS)* restrict bias, __global STORAGE_T(DST)* restrict dst,
+                               __global STORAGE_T(MEAN)* restrict mean_out, __global STORAGE_T(VAR)* restrict var_out,
+                               const channel_walk walk, const float eps LIMITS_OF_KERNEL) {
+    const int part = 0;
+    CHANNEL_BEGIN(part)
+    MOMENTS_OF_ROWS
+    NORMALISE
 }

@@ -80,6 +80,7 @@ SETUP() {
 }
 
 TEST("batch_norm") {
+  seen.clear();
   for (const Dims& x : {Dims{3, 20, 9, 8}, Dims{2, 16, 5, 7}, Dims{300, 6}, Dims{5, 3, 129}, Dims{2, 33, 40, 40}}) {
     const Dims c{x[1]};
     run({"batch_norm_training", "eps=0.01", {x, c, c}});
@@ -88,6 +89,7 @@ TEST("batch_norm") {
     run({"batch_norm_training", "low=0.0 high=0.75", {x, c, c}});
     run({"batch_norm_backward", "low=0.0 high=0.75", {x, x, c, c, c, c}, -1, {}, 1, {3}, {2, 3}});
   }
+  CHECK(seen.count("batch_norm_training_whole") == 1 && seen.count("batch_norm_backward_whole") == 1);
 }
 TEST("norms") {
   run({"layer_norm_backward", "normalized_shape=[70]", {{9, 5, 70}, {9, 5, 70}, {70}}});
@@ -176,6 +178,17 @@ TEST("convolutions_by_input") {
   CHECK(tiles >= 2);
   CHECK(std::any_of(seen.begin(), seen.end(),
                     [](const std::string& name) { return name.rfind("conv_transpose_turned", 0) == 0; }));
+}
+TEST("convolutions_by_input_of_single_channels") {
+  seen.clear();
+  run({"conv_transpose2d", "stride=2 padding=1 output_padding=1 groups=16", {{2, 16, 5, 4}, {16, 1, 3, 3}}});
+  run({"conv_transpose2d",
+       "stride=[3,1] padding=2 dilation=[1,2] groups=6 activation=relu",
+       {{3, 6, 5, 7}, {6, 1, 5, 3}, {6}}});
+  run({"conv_transpose2d", "stride=2 groups=33", {{1, 33, 7, 5}, {33, 1, 1, 2}}});
+  run({"conv_transpose1d", "stride=4 padding=1 groups=136", {{2, 136, 9}, {136, 1, 3}, {136}}});
+  run({"conv_transpose2d", "stride=2 padding=2 output_padding=1 groups=144", {{2, 144, 28, 28}, {144, 1, 5, 5}}});
+  CHECK(seen.count("conv_transpose_depthwise") == 1);
 }
 TEST("winograd_of_computed_weights") {
   seen.clear();

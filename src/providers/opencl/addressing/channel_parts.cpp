@@ -9,6 +9,7 @@ namespace pl::opencl {
 namespace {
 
 constexpr int64_t kGroup = 256, kMostAcross = 32, kMostJoining = 64;  // work-items
+constexpr int64_t kGroupOfWhole = 512, kAccess = 32;                  // work-items, whose sums then fit 16 KiB; bytes
 constexpr int64_t kGroupsOfUnit = 8;  // enough to keep loads on their way while others join what they know
 constexpr int64_t kLeastRows = 4;     // of a work-item, so that joining is the smaller part
 constexpr int64_t kMostRows = 2048;   // of a work-item, whose sums' errors grow with them
@@ -69,6 +70,26 @@ std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const Tens
   out.rows_of_part = divided_up(all_rows, parts);
   out.parts = divided_up(all_rows, out.rows_of_part);
   if (!can.cpu) out.join_lanes = int(std::min(power_from(out.parts), kMostJoining));
+  return out;
+}
+
+std::optional<ChannelParts> whole_channels(const OpenclDevice& device, const TensorDesc& desc, int64_t* groups) {
+  std::optional<ChannelParts> out = channel_parts(device, desc);
+  if (!out) return std::nullopt;
+  const Capabilities& can = device.capabilities();
+  const int64_t all_rows = out->images * out->rows, across = out->wide ? out->width / out->vector : 1;
+  if (!can.cpu) {
+    int64_t group = 1;
+    while (group * 2 <= std::min<int64_t>(kGroupOfWhole, int64_t(can.max_work_group))) group *= 2;
+    // As few channels as an access of memory holds: more work-groups read at once.
+    const int64_t bytes = int64_t(out->vector) * size_of(desc.dtype);
+    out->lanes_x = int(std::min({power_from(across), std::max<int64_t>(1, kAccess / bytes), group}));
+    out->lanes_y = int(std::min(group / out->lanes_x, power_from(all_rows)));
+  }
+  out->rows_of_part = all_rows;
+  out->parts = out->join_lanes = 1;
+  if (divided_up(all_rows, out->lanes_y) > kMostRows) return std::nullopt;
+  *groups = divided_up(across, out->lanes_x) * out->blocks;
   return out;
 }
 

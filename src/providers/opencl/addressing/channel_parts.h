@@ -25,4 +25,7 @@ struct ChannelParts {
 // for indices of 32 bits, or whose elements are no floating numbers.  Vectors are of `most_vector` elements at most.
 std::optional<ChannelParts> channel_parts(const OpenclDevice& device, const TensorDesc& desc, int most_vector = 4);
 
+// The same in one part: a work-group takes all rows of a few channels.  `groups`: how many there are.
+std::optional<ChannelParts> whole_channels(const OpenclDevice& device, const TensorDesc& desc, int64_t* groups);
+
 }  // namespace pl::opencl

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "providers/opencl/addressing/places.h"
+#include "providers/opencl/addressing/quads.h"
 #include "providers/opencl/conv/conv_common.h"
 #include "providers/opencl/matrix_units/mma.h"
 
@@ -361,6 +362,66 @@ void list_turned(const Op& op, OpenclDevice& device, CandidateList& out) {
   }
 }
 
+// ---- one filter for each channel, of any stride ----
+
+struct DepthwiseTile {
+  int vector;
+  size_t across, group;  // work-items along channels; of a work-group
+};
+constexpr size_t kDepthwiseGroup = 256;
+constexpr int64_t kDepthwisePositions = 8;  // of a work-item: its group's weights are read once for all of them
+constexpr int64_t kMostTaps = 49;           // whose weights fit 25 KiB
+
+std::unique_ptr<Kernel> prepare_depthwise(OpenclDevice& device, const Op& op, const ConvTensors& t,
+                                          const DepthwiseTile& tile) {
+  KernelSource source("conv_transpose/conv_transpose_depthwise.cl");
+  t.define(source, op);
+  source.define("KERNEL_H", t.window.size[1]).define("KERNEL_W", t.window.size[2]);
+  source.define("STRIDE_H", t.window.stride[1]).define("STRIDE_W", t.window.stride[2]);
+  const size_t lanes = tile.group / tile.across;
+  source.define("VECTOR", tile.vector).define("POSITIONS", int(kDepthwisePositions));
+  source.define("LANES_X", int(tile.across)).define("LANES_Y", int(lanes));
+  auto kernel = std::make_unique<KernelList>(device);
+  Launch& launch = kernel->add(source, "conv_transpose_depthwise").input(0, "SRC").input(1, "WEI").output(0, "DST");
+  t.epilogue.pass(launch);
+  launch.scalar(t.window);
+  const int64_t places = t.dst.dims[0] * t.dst.dims[3] * t.dst.dims[4];
+  const int64_t groups = divided_up(places, int64_t(lanes) * kDepthwisePositions);
+  const int64_t vectors = t.dst.dims[1] / tile.vector;
+  launch.global({size_t(divided_up(vectors, int64_t(tile.across))) * tile.across, size_t(groups) * lanes});
+  launch.local({tile.across, lanes});
+  return kernel;
+}
+
+// On GPUs: a processor's work-items would share no local memory that is nearer than another.
+void list_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
+  const int rank = op.in(0).rank();
+  const int64_t channels = op.in(0).shape[1];
+  if (device.capabilities().cpu || rank > 4 || op.attributes.integer("groups") != channels ||
+      op.out().shape[1] != channels || !has_quads(op.in(0).dtype) || !has_quads(op.out().dtype))
+    return;
+  int64_t taps = 1;
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    const Window w = window_of(op, axis);
+    if (w.stride > 1 && w.dilation > 1) return;
+    taps *= w.kernel;
+  }
+  if (taps > kMostTaps) return;
+  Candidate candidate = make_candidate(op, "conv_transpose_depthwise");
+  candidate.inputs[0] = op.in(0).with_layout(Layout::channels_last(rank));
+  candidate.inputs[1] = op.in(1).with_layout(Layout::plain(rank));
+  if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
+  candidate.outputs[0] = op.out().with_layout(Layout::channels_last(rank));
+  const ConvTensors t(op, candidate);
+  DepthwiseTile tile{channels % 4 == 0 ? 4 : channels % 2 == 0 ? 2 : 1, 1, 1};
+  while (tile.group * 2 <= std::min(kDepthwiseGroup, device.capabilities().max_work_group)) tile.group *= 2;
+  while (tile.across < 32 && tile.across * size_t(tile.vector) < size_t(channels)) tile.across *= 2;
+  tile.across = std::min(tile.across, tile.group);
+  candidate.efficiency = 0.3;
+  candidate.prepare = [&device, op, t, tile] { return prepare_depthwise(device, op, t, tile); };
+  out.add(std::move(candidate));
+}
+
 std::unique_ptr<Kernel> prepare_direct(OpenclDevice& device, const Op& op, const ConvTensors& t) {
   KernelSource source("conv_transpose/conv_transpose_direct.cl");
   t.define(source, op);
@@ -386,6 +447,7 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
   if (others > 0) beside_matrix_unit(out, others);
   if (!cpu && phases) add_winograd(op, device, *phases, out);
   list_turned(op, device, out);
+  list_depthwise(op, device, out);
   const size_t direct = out.candidates.size();
   add_per_layout(op, "conv_transpose_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));

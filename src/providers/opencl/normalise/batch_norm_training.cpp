@@ -10,6 +10,8 @@ namespace {
 // Each work-group of the last launch reads what all parts of its channels gave: with more parts a launch of its own
 // joins them.
 constexpr int64_t kMostJoined = 64;
+constexpr double kLaunchMs = 0.003;             // what each launch beside the first one adds
+constexpr size_t kMostWhole = size_t(4) << 20;  // bytes
 
 void define_limits(KernelSource& source, const Limits& limits) { source.define("LIMITED", limits ? 1 : 0); }
 
@@ -27,6 +29,11 @@ std::unique_ptr<Kernel> prepare_training(OpenclDevice& device, const Op& op, con
     parts.over_parts(launch);
   };
   auto kernel = std::make_unique<KernelList>(device);
+  if (parts.parts == 1) {
+    Launch& all = kernel->add(source, "batch_norm_training_whole").input(0).input(1).input(2);
+    limited(parts.walk(all.output(0).output(1).output(2)).scalar(eps));
+    return kernel;
+  }
   parts.over_parts(parts.walk(kernel->add(source, "batch_norm_training_parts").input(0).workspace()));
   if (parts.parts <= kMostJoined) {
     Launch& last = kernel->add(source, "batch_norm_training_joined").input(0).workspace().input(1).input(2);
@@ -55,6 +62,11 @@ std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Op& op, con
     parts.over_parts(launch);
   };
   auto kernel = std::make_unique<KernelList>(device);
+  if (parts.parts == 1) {
+    Launch& all = kernel->add(source, "batch_norm_backward_whole").input(0).input(1).input(2).input(3).input(4);
+    limited(parts.walk(all.output(0).output(1).output(2)).scalar(eps));
+    return kernel;
+  }
   limited(parts.walk(kernel->add(source, "batch_norm_backward_parts").input(0).input(1).input(2).workspace()));
   if (parts.parts <= kMostJoined) {
     Launch& last = kernel->add(source, "batch_norm_backward_joined").input(0).input(1).workspace();
@@ -70,20 +82,38 @@ std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Op& op, con
 // Both ops: tensors of the shape of x in one layout, those of channels in their only one.
 void list_channels(const Op& op, OpenclDevice& device, CandidateList& out,
                    std::unique_ptr<Kernel> (*prepare)(OpenclDevice&, const Op&, const ChannelParts&)) {
-  add_per_layout(op, op.schema->name, out, [&](Candidate& candidate) {
-    const auto parts = channel_parts(device, candidate.inputs[0]);
-    if (!parts) return false;
-    const Limits limits = Limits::of(op);
-    if (candidate.inputs[0].has_padding() && (limits.low > 0 || limits.high < 0)) return false;  // it stays 0
-    for (TensorDesc& input : candidate.inputs)
-      if (input.present)
-        input = input.with_layout(input.rank() == op.in(0).rank() ? candidate.inputs[0].layout : Layout::plain(1));
-    candidate.workspace_bytes = parts->workspace_bytes();
+  const auto add = [&](const std::string& name, const auto& parts_of) {
+    add_per_layout(op, name, out, [&](Candidate& candidate) {
+      std::optional<ChannelParts> parts = parts_of(candidate);
+      if (!parts) return false;
+      const Limits limits = Limits::of(op);
+      if (candidate.inputs[0].has_padding() && (limits.low > 0 || limits.high < 0)) return false;  // it stays 0
+      for (TensorDesc& input : candidate.inputs)
+        if (input.present)
+          input = input.with_layout(input.rank() == op.in(0).rank() ? candidate.inputs[0].layout : Layout::plain(1));
+      if (parts->parts > 1) {
+        candidate.workspace_bytes = parts->workspace_bytes();
+        candidate.start_ms = kLaunchMs * (parts->parts <= kMostJoined ? 1 : 2);
+      }
+      candidate.prepare = [&device, op, parts = *parts, prepare] { return prepare(device, op, parts); };
+      return true;
+    });
+  };
+  const Capabilities& can = device.capabilities();
+  add(op.schema->name, [&](Candidate& candidate) {
     // Each tensor that is read is read twice.
-    candidate.efficiency = device.capabilities().cpu ? 0.2 : 0.5;
-    candidate.prepare = [&device, op, parts = *parts, prepare] { return prepare(device, op, parts); };
-    return true;
+    candidate.efficiency = can.cpu ? 0.2 : 0.5;
+    return channel_parts(device, candidate.inputs[0]);
   });
+  // One launch in place of two: for tensors that take no longer than starting the second.
+  if (!can.cpu && op.in(0).size_bytes() <= kMostWhole) {
+    add(op.schema->name + "_whole", [&](Candidate& candidate) {
+      int64_t groups = 1;
+      std::optional<ChannelParts> parts = whole_channels(device, candidate.inputs[0], &groups);
+      candidate.efficiency = 0.5 * std::min(1.0, double(groups) / double(can.compute_units));
+      return parts;
+    });
+  }
 }
 
 PL_OPENCL_OP("batch_norm_training", [](const Op& op, OpenclDevice& device, CandidateList& out) {
