@@ -104,8 +104,14 @@ def _(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, groups: 
     return torch.empty_like(x), like.new_empty(x.shape[1]), like.new_empty(x.shape[1])
 
 
-# Not written as smaller ops when they are traced, so that they are found here.
-KEPT = (aten.native_layer_norm_backward.default, aten.native_group_norm_backward.default)
+# Not written as smaller ops when they are traced: norms, so that they are found here; parts of tensors, whose gradients
+# are zeros around them, so that plans join those of one tensor (pass join_parts).
+KEPT = (
+    aten.native_layer_norm_backward.default,
+    aten.native_group_norm_backward.default,
+    aten.slice_backward.default,
+    aten.select_backward.default,
+)
 
 
 def _max_pool(node: Node, rank: int) -> tuple[Any, ...]:

@@ -20,6 +20,7 @@ const std::vector<Pass>& standard_passes() {
       passes::fold_constants(),   // weights that are computed become constants
       passes::merge_equal(),      // what a pattern uses twice is one value
       passes::merge_views(),
+      passes::join_parts(),
       passes::nest_concats(),
       passes::scatter_rows(),
       // Patterns of several ops, before their parts are folded into others.

@@ -562,6 +562,33 @@ TEST("merge_equal") {
   expect_pass(pass, nothing.graph, "relu relu", 0);
 }
 
+TEST("join_parts") {
+  const auto check = [](const std::vector<std::string>& around, bool also_whole, bool read_again,
+                        const std::string& ops) {
+    Builder b;
+    const Dims parts[] = {{2, 3, 4}, {2, 2, 4}, {2, 5, 4}};
+    ValueId sum = also_whole ? b.input({2, 10, 4}) : kNoValue, first = kNoValue;
+    for (size_t i = 0; i < around.size(); ++i) {
+      if (around[i].empty()) continue;
+      const ValueId padded = b.add("pad", {b.input(parts[i])}, around[i]);
+      if (first == kNoValue) first = padded;
+      sum = sum == kNoValue ? padded : b.add("add", {sum, padded});
+    }
+    std::vector<ValueId> results{sum};
+    if (read_again) results.push_back(b.add("relu", {first}));
+    expect_pass(passes::join_parts(), b.finish(results), ops);
+  };
+  const std::string a = "pad=[0,0,0,7]", b = "pad=[0,0,3,5]", c = "pad=[0,0,5,0]";
+  check({a, b, c}, false, false, "concat");
+  check({a, "", c}, false, false, "pad pad add");  // they do not touch
+  check({a, b, ""}, false, false, "concat pad");
+  check({a, b, c}, true, false, "concat add");
+  check({a, b, ""}, false, true, "pad pad add relu");
+  check({a + " value=1.0", b, ""}, false, false, "pad pad add");
+  check({"pad=[0,0,0,2] mode=reflect", "pad=[0,0,3,0]", ""}, false, false, "pad pad add");
+  check({"pad=[1,1,0,2]", "pad=[0,2,3,0]", ""}, false, false, "pad pad add");
+}
+
 TEST("expand_attention_backward") {
   const auto check = [](bool masked, const std::string& attributes, const std::string& ops) {
     Builder b;

@@ -187,6 +187,32 @@ def select_scatter(call: Call, x: Operand, source: Operand, dim: int, index: int
     return _replaced(call, x, call.op("unsqueeze", source, dim), dim, index, index + 1)
 
 
+@converter("slice_backward.default", moves=True)
+def slice_backward(
+    call: Call, grad: Operand, sizes: Sequence[int], dim: int, start: Any, end: Any, step: int
+) -> Operand:
+    dim = dim % len(sizes)
+    first, _, step = slice(start, end, step).indices(int(sizes[dim]))
+    if step > 1 and grad.shape[dim] > 0:  # zeros behind each position, but the last
+        apart = call.op("pad", call.op("unsqueeze", grad, dim + 1), [0, 0] * (grad.ndim - dim - 1) + [0, step - 1])
+        grad = call.op("reshape", apart, [*grad.shape[:dim], grad.shape[dim] * step, *grad.shape[dim + 1 :]])
+        grad = call.op("slice", grad, [0], [grad.shape[dim] - step + 1], [dim])
+    return _within(call, grad, sizes, dim, first)
+
+
+@converter("select_backward.default", moves=True)
+def select_backward(call: Call, grad: Operand, sizes: Sequence[int], dim: int, index: int) -> Operand:
+    dim = dim % len(sizes)
+    return _within(call, call.op("unsqueeze", grad, dim), sizes, dim, int(index) % int(sizes[dim]))
+
+
+def _within(call: Call, part: Operand, sizes: Sequence[int], dim: int, first: int) -> Operand:
+    """`part` from position `first` of dim on, zeros before and behind."""
+    last = int(sizes[dim]) - first - part.shape[dim]
+    made: Operand = call.op("pad", part, [0, 0] * (len(sizes) - dim - 1) + [first, last])
+    return made
+
+
 def _spread(call: Call, x: Operand, source: Operand, dim: int, first: int, step: int) -> Operand:
     """`source` with what x has between its positions, which are `step` apart: all from `first` to the last of them."""
     count = source.shape[dim]

@@ -1,0 +1,138 @@
+// join_parts: a sum of tensors with zeros around them, whose own elements lie side by side, is their concat.
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewriter.h"
+
+namespace pl::passes {
+namespace {
+
+// What `pad` puts zeros around, along one dimension.
+struct Part {
+  ValueId value = kNoValue;
+  int dim = 0;
+  int64_t begin = 0, end = 0;  // its own positions in the padded tensor
+};
+
+std::optional<Part> part_of(Rewriter& rewriter, ValueId id) {
+  const int maker = rewriter.sole_maker(id, "pad");
+  if (maker < 0) return std::nullopt;
+  const Op op = rewriter.op(size_t(maker));
+  if (op.attributes.text("mode") != "constant" || op.attributes.number("value") != 0) return std::nullopt;
+  const std::vector<int64_t>& pad = op.attributes.integers("pad");  // of the last dimension first
+  Part part;
+  part.dim = -1;
+  for (size_t i = 0; i < pad.size(); i += 2) {
+    if (pad[i] == 0 && pad[i + 1] == 0) continue;
+    if (pad[i] < 0 || pad[i + 1] < 0 || part.dim >= 0) return std::nullopt;
+    part.dim = op.in(0).rank() - 1 - int(i / 2);
+    part.begin = pad[i];
+    part.end = pad[i] + op.in(0).shape[part.dim];
+  }
+  if (part.dim < 0) return std::nullopt;
+  part.value = rewriter.input(rewriter.node(size_t(maker)), 0);
+  return part;
+}
+
+bool is_plain_sum(Rewriter& rewriter, size_t index) {
+  if (rewriter.node(index).schema->name != "add" || rewriter.has_activation(index)) return false;
+  const Op op = rewriter.op(index);
+  return op.inputs.size() >= 2 && op.in(0).shape == op.out().shape && op.in(1).shape == op.out().shape &&
+         op.in(0).dtype == op.out().dtype && op.in(1).dtype == op.out().dtype && !op.has(2);
+}
+
+// The sum that makes a value and that nothing else uses; -1: it is a term.
+int inner_sum(Rewriter& rewriter, ValueId id) {
+  const int maker = rewriter.sole_maker(id, "binary");
+  return maker >= 0 && is_plain_sum(rewriter, size_t(maker)) ? maker : -1;
+}
+
+void collect(Rewriter& rewriter, size_t sum, std::vector<ValueId>& terms) {
+  for (size_t k = 0; k < 2; ++k) {
+    const ValueId id = rewriter.input(rewriter.node(sum), k);
+    const int inner = inner_sum(rewriter, id);
+    if (inner < 0)
+      terms.push_back(id);
+    else
+      collect(rewriter, size_t(inner), terms);
+  }
+}
+
+ValueId joined(Rewriter& rewriter, size_t index, const std::vector<Part>& parts, const Dims& whole) {
+  const std::string name = rewriter.node(index).name;
+  const int dim = parts[0].dim;
+  std::vector<ValueId> values;
+  for (const Part& part : parts) values.push_back(part.value);
+  Attributes attributes;
+  attributes.set("dim", int64_t(dim));
+  const ValueId made = rewriter.insert(index, "concat", attributes, values, name);
+  const int64_t before = parts.front().begin, after = whole[dim] - parts.back().end;
+  if (before == 0 && after == 0) return made;
+  std::vector<int64_t> pad(size_t(2 * (whole.size() - dim)), 0);
+  pad[pad.size() - 2] = before;
+  pad.back() = after;
+  Attributes around;
+  around.set("pad", pad);
+  return rewriter.insert(index, "pad", around, {made}, name);
+}
+
+void join(Rewriter& rewriter, size_t index) {
+  const Node& node = rewriter.node(index);
+  std::vector<ValueId> terms;
+  collect(rewriter, index, terms);
+  std::vector<ValueId> others;
+  std::vector<std::pair<Part, ValueId>> parts;  // and the padded tensor
+  for (ValueId term : terms) {
+    if (const auto part = part_of(rewriter, term))
+      parts.emplace_back(*part, term);
+    else
+      others.push_back(term);
+  }
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.dim, a.first.begin) < std::pair(b.first.dim, b.first.begin);
+  });
+  const Dims whole = rewriter.shape(node.outputs[0]);
+  for (size_t i = 0; i < parts.size();) {
+    std::vector<Part> run{parts[i].first};
+    size_t next = i + 1;
+    for (; next < parts.size() && parts[next].first.dim == run[0].dim && parts[next].first.begin == run.back().end;
+         ++next)
+      run.push_back(parts[next].first);
+    others.push_back(run.size() > 1 ? joined(rewriter, index, run, whole) : parts[i].second);
+    i = next;
+  }
+  if (others.size() == terms.size()) return;
+  ValueId sum = others[0];
+  for (size_t i = 1; i + 1 < others.size(); ++i) sum = rewriter.insert(index, "add", {}, {sum, others[i]}, node.name);
+  if (others.size() == 1) return rewriter.redirect(node.outputs[0], sum);
+  const Attributes attributes = node.attributes;
+  rewriter.rewrite(index, "add", attributes, {sum, others.back()});
+}
+
+int run(Graph& graph, Context&) {
+  std::vector<bool> is_inner;
+  return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+    if (is_inner.empty()) {
+      is_inner.resize(rewriter.size(), false);
+      for (size_t i = 0; i < rewriter.size(); ++i) {
+        if (!is_plain_sum(rewriter, i)) continue;
+        for (size_t k = 0; k < 2; ++k)
+          if (const int inner = inner_sum(rewriter, rewriter.input(rewriter.node(i), k)); inner >= 0)
+            is_inner[size_t(inner)] = true;
+      }
+    }
+    if (!is_inner[index] && is_plain_sum(rewriter, index)) join(rewriter, index);
+  });
+}
+
+}  // namespace
+
+Pass join_parts() {
+  return {
+      "join_parts",
+      "Makes a sum of tensors with borders of zeros, whose own elements lie side by side, their concat: gradients of "
+      "slices of one tensor.  Exact.",
+      run};
+}
+
+}  // namespace pl::passes
