@@ -273,3 +273,39 @@ def test_ops_take_the_sizes_late_that_their_page_lists(op, untuned):
         if len(found) == first.ndim if LATE[op] == "all" else " ".join(map(str, sorted(found))) == LATE[op]:
             return
     pytest.fail(f"no case of {op} takes late: {LATE[op]}")
+
+
+def test_further_sizes_take_what_the_first_took():
+    """With branches that are joined: where their ends are written in place at one size, they are at others."""
+
+    def graph():
+        rng = numpy.random.default_rng(0)
+        g = pl.Graph(sizes={"n": 1, "h": 40, "w": 40})
+        kept = x = g.input("x", ("n", 32, "h", "w"))
+        for _ in range(3):
+            x = g.conv2d(
+                x, rng.standard_normal((32, x.shape[1], 3, 3)).astype("float32") / 30, padding=1, activation="relu"
+            )
+            x = kept = g.concat([kept, x], 1)
+        g.output(g.max_pool2d(x, 2), "y")
+        return g
+
+    plan = pl.compile(graph(), device="cpu", tune="off")
+
+    def taken(h, w):
+        x = values(1, 32, h, w)
+        with pl.profile() as profile:
+            plan.run(x)
+        with pl.profile() as again:
+            got = plan.run(x)
+        assert_equal(got, twin(graph(), x))
+
+        def ways(events):
+            return [(e["kind"], e["op"], e["provider"], e["implementation"]) for e in events if e["role"] != "weights"]
+
+        assert ways(profile.events) == ways(again.events)
+        return ways(again.events)
+
+    first = taken(40, 40)
+    for h, w in ((38, 42), (64, 18), (33, 50)):
+        assert taken(h, w) == first

@@ -99,13 +99,9 @@ class CpuDevice : public Device {
  public:
   CpuDevice() : Device("cpu", traits_of_cpu(), raw_memory()), info_(read_cpu_info()) {}
 
-  std::string fingerprint() const override {
-    return "cpu|" + info_.model + "|" + info_.isa + "|" + std::to_string(std::thread::hardware_concurrency());
-  }
+  std::string fingerprint() const override { return "cpu|" + info_.model + "|" + info_.isa + "|" + processors_; }
   std::map<std::string, std::string> properties() const override {
-    return {{"model", info_.model},
-            {"isa", info_.isa},
-            {"processors", std::to_string(std::thread::hardware_concurrency())}};
+    return {{"model", info_.model}, {"isa", info_.isa}, {"processors", processors_}};
   }
   void read(Buffer& source, size_t offset, void* destination, size_t bytes) override {
     if (bytes) std::memcpy(destination, static_cast<char*>(source.host()) + offset, bytes);
@@ -146,6 +142,7 @@ class CpuDevice : public Device {
             nullptr};
   }
   CpuInfo info_;
+  const std::string processors_ = std::to_string(std::thread::hardware_concurrency());  // which reads files
 };
 
 }  // namespace

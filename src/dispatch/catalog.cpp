@@ -11,9 +11,12 @@
 namespace pl {
 namespace {
 
-std::string key_of(const Device& device, int threads, const std::string& text) {
-  return concat(device.name(), '\t', device.traits().threads ? threads : 0, '\t', text);
+std::string key_of(const Device& device, int threads, const std::string& text, const std::string& only) {
+  std::string key = concat(device.name(), '\t', device.traits().threads ? threads : 0, '\t', text);
+  return only.empty() ? key : key + '\t' + only;
 }
+
+std::string key_of(const Entry& entry) { return key_of(*entry.device, entry.threads, entry.text, entry.only); }
 
 // What choices hold in memory, measured as the growth of a process that meets new shapes (oneDNN 3.2, two cores): a
 // convolution with some twenty ways 120 KiB and 60 for its primitive, an elementwise function 16.
@@ -99,26 +102,25 @@ EntryRef Catalog::unlisted(const Op& asked, Device& device, bool every_point) {
   return make(op, device, context_.options().threads, every_point);
 }
 
-EntryRef Catalog::windowed(const Op& asked, Device& device, int threads) {
+EntryRef Catalog::windowed(const Op& asked, Device& device, int threads, const std::string& way) {
   Op op = asked;
   for (TensorDesc& desc : op.inputs)
     if (!is_window(desc)) desc = standardised(desc);
-  return find_or_make(op, device, threads);
+  return find_or_make(op, device, threads, way);
 }
 
-EntryRef Catalog::following(const Op& asked, Device& device, const std::string& way) {
+EntryRef Catalog::following(const Op& asked, Device& device, const std::string& way, int threads) {
   Op op = asked;
   if (!op.schema->relayouts)
     for (TensorDesc& desc : op.inputs) desc = standardised(desc);
-  return find_or_make(op, device, 0, way);
+  return find_or_make(op, device, threads, way);
 }
 
 EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads, const std::string& only) {
   Op op = asked;
   op.math = std::max<Math>(op.math, context_.options().math);
   if (!threads) threads = context_.options().threads;
-  std::string key = key_of(device, threads, describe(op));
-  if (!only.empty()) key += '\t' + only;
+  const std::string key = key_of(device, threads, describe(op), only);
   {
     std::lock_guard<std::mutex> guard(lock_);
     auto it = entries_.find(key);
@@ -184,12 +186,13 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
   entry->device = &device;
   entry->threads = threads;
   entry->text = describe(op);
-  entry->follows = !only.empty();
+  entry->only = only;
   CandidateList list;
+  if (!only.empty()) list.wanted.emplace(only);
   if (device.traits().threads) use_threads(threads);  // which oneDNN's descriptions are made for
   const bool empty = op.has_empty_tensor(), windows = has_windows(op);
   for (Provider* provider : context_.providers_of(device)) {
-    if (!only.empty() && only.compare(0, provider->name().size() + 1, provider->name() + "/") != 0) continue;
+    if (list.wanted && list.wanted->provider() != provider->name()) continue;
     if (windows && !provider->takes_windows(op)) {
       list.refuse(provider->name(), op.schema->name + ": no windows of larger tensors");
       continue;
@@ -223,7 +226,7 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
     }
     Way way;
     way.key = candidate.key();
-    if (!only.empty() && way.key != only) continue;
+    if (list.wanted && candidate.dense_key() != only) continue;
     for (const auto& provider : context_.providers())
       if (provider->name() == candidate.provider) way.compiles = provider->compiles();
     way.candidate = std::move(candidate);
@@ -257,7 +260,7 @@ EntryRef Catalog::renew(const EntryRef& entry, const Entry& space) {
   made->bytes = bytes_of(*made);
   bytes_ += made->bytes;
   touch(*made);
-  entries_[key_of(*entry->device, entry->threads, entry->text)] = made;
+  entries_[key_of(*entry)] = made;
   return made;
 }
 
@@ -265,7 +268,7 @@ std::vector<EntryRef> Catalog::met(const Device& device) {
   std::vector<EntryRef> found;
   std::lock_guard<std::mutex> guard(lock_);
   for (const auto& [key, entry] : entries_)
-    if (entry->device == &device && !entry->op.schema->relayouts && !entry->follows) found.push_back(entry);
+    if (entry->device == &device && !entry->op.schema->relayouts && !entry->follows()) found.push_back(entry);
   return found;
 }
 
@@ -296,7 +299,7 @@ void Catalog::let_go(std::vector<EntryRef>& entries) {
     const EntryRef entry = std::move(entries.back());
     entries.pop_back();
     if (entry->runs || entry->linked || !entry->consumers.empty() || entry.use_count() > 2) continue;
-    const auto it = entries_.find(key_of(*entry->device, entry->threads, entry->text));
+    const auto it = entries_.find(key_of(*entry));
     if (it != entries_.end() && it->second == entry) entries_.erase(it);
   }
 }

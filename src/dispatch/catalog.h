@@ -66,7 +66,10 @@ struct Entry : Origin, std::enable_shared_from_this<Entry> {
   std::string text;  // the op's key in the cost database
   std::vector<Way> ways;
   std::vector<Refusal> refusals;  // beside ways that are wrong: Catalog::refusals() has those, too
-  bool follows = false;           // it has one way, that of an op of like sizes, and nothing is found out about it
+  // Not empty: it has one way at most, the one with this Candidate::dense_key(), as an op of like sizes, and nothing is
+  // found out about it.
+  std::string only;
+  bool follows() const { return !only.empty(); }
 
   std::mutex lock;  // guards what follows and the mutable parts of ways
   bool all_measured = false;
@@ -103,11 +106,11 @@ class Catalog {
   // The entry for an op on a device; asks the providers on first sight.  threads: of `cpu` ops; 0: the context's.
   EntryRef entry(const Op& op, Device& device, int threads = 0);
   // The entry for an op some of whose tensors are windows of larger ones: those whose descriptions are not dense.  Its
-  // ways take and give just these; there may be none.
-  EntryRef windowed(const Op& op, Device& device, int threads = 0);
-  // The entry for an op that follows one of like sizes: with the way of this key alone, or none where that is not to be
-  // had for these sizes.
-  EntryRef following(const Op& op, Device& device, const std::string& way);
+  // ways take and give just these; there may be none.  `way`: as for following().
+  EntryRef windowed(const Op& op, Device& device, int threads = 0, const std::string& way = {});
+  // The entry for an op that follows one of like sizes: with the way of this Candidate::dense_key() alone, or none
+  // where that is not to be had for these sizes.
+  EntryRef following(const Op& op, Device& device, const std::string& way, int threads = 0);
   // The entry for the reorder of `from` into `to` (same shape), or null if the two are the same bytes.
   EntryRef reorder(const TensorDesc& from, const TensorDesc& to, Device& device, int threads = 0);
   // The entry for a copy to another place, of a tensor that need not be dense.
@@ -206,7 +209,7 @@ class Catalog {
   void forget_costs();
 
  private:
-  // only: the key of the one way that it is to have; empty: all.
+  // only: the dense_key() of the one way that it is to have; empty: all.
   EntryRef find_or_make(const Op& op, Device& device, int threads, const std::string& only = {});
   EntryRef reorder_entry(const TensorDesc& from, const TensorDesc& to, Device& device, int threads);
   EntryRef make(const Op& op, Device& device, int threads, bool whole_space, const std::string& only = {});

@@ -32,8 +32,12 @@ void Catalog::record_within(const Entry& entry, const Way& way, double ms) {
 // rest.
 void Catalog::price(Entry& entry) {
   bool all = true;
+  std::map<std::string, std::string> environments;  // by provider
   for (Way& way : entry.ways) {
-    way.environment = environment(*entry.device, way.candidate.provider, entry.threads);
+    std::string& known_environment = environments[way.candidate.provider];
+    if (known_environment.empty())
+      known_environment = environment(*entry.device, way.candidate.provider, entry.threads);
+    way.environment = known_environment;
     const auto error = costs_.find(way.environment, entry.text, kWrong + way.key);
     if (error && way.usable) refuse_wrong(way, *error);
     if (!error && way.wrong > 0) way.wrong = 0, way.usable = true;  // the database was cleared

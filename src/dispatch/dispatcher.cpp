@@ -37,7 +37,7 @@ Op as_asked(Op op, const Policy& policy) {
 }
 
 bool made_by_follower(const Tensor& tensor) {
-  return tensor.origin() && static_cast<const Entry&>(*tensor.origin()).follows;
+  return tensor.origin() && static_cast<const Entry&>(*tensor.origin()).follows();
 }
 
 }  // namespace
@@ -219,7 +219,7 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
     if (decision->kernel && generation == contest_.generation()) break;
   }
   if (alike && !follows && lasting && decision->entry->device == decision->home)
-    size_choices_.add(like, decision->way->key);
+    size_choices_.add(like, decision->way->candidate.dense_key());
   decision->together = dynamic_cast<const Together*>(decision->kernel.get());
   decision->outputs = decision->way->candidate.outputs;
   return decision;
@@ -300,7 +300,7 @@ std::vector<TensorRef> Dispatcher::run_choice(const Decision& decision, const Tu
   const double ms = turn.number ? contest_.now_ms() - start : 0;
   const bool disturbed = turn.number && preemptions() != preempted;
   ranking_.learn(entry, inputs);
-  if (!entry.follows && !entry.device->traits().queued && (turn.number || !Contest::settled(entry)) &&
+  if (!entry.follows() && !entry.device->traits().queued && (turn.number || !Contest::settled(entry)) &&
       !decision.home->traits().queued && contested(*decision.call))
     contest_.ran(entry, turn.number, turn.key, ms, disturbed, decision.way);
   hand_over(decision, results, destinations);
@@ -332,7 +332,7 @@ Dispatcher::ReadyInputs Dispatcher::bring_inputs(const Decision& decision, const
     }
     const bool constant = role_of(schema, i) == Role::constant;
     ready.converted.push_back(runner_.convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation",
-                                              why, keep, false, constant || !entry.follows));
+                                              why, keep, false, constant || !entry.follows()));
     ready.buffers[i] = ready.converted.back()->buffer().get();
   }
   return ready;

@@ -158,13 +158,13 @@ void Ranking::forget() {
 // ---- learning ----
 
 void Ranking::learn(Entry& consumer, const std::vector<TensorRef>& inputs) {
-  if (consumer.follows) return;
+  if (consumer.follows()) return;
   if (consumer.runs.load(std::memory_order_relaxed) >= kLearningRuns) return;
   consumer.runs.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i] || !inputs[i]->origin()) continue;
     Entry& producer = static_cast<Entry&>(*inputs[i]->origin());
-    if (producer.device != consumer.device || producer.follows) continue;
+    if (producer.device != consumer.device || producer.follows()) continue;
     const int output = inputs[i]->origin_output();
     std::unique_lock<std::mutex> guard(producer.lock);
     auto known = std::find_if(producer.consumers.begin(), producer.consumers.end(), [&](const Consumer& c) {
@@ -187,7 +187,7 @@ void Ranking::learn(Entry& consumer, const std::vector<TensorRef>& inputs) {
 void Ranking::note_read(const Tensor& tensor) {
   if (!tensor.origin()) return;
   Entry& producer = static_cast<Entry&>(*tensor.origin());
-  if (producer.follows) return;
+  if (producer.follows()) return;
   if (producer.runs.load(std::memory_order_relaxed) >= kLearningRuns) return;
   std::lock_guard<std::mutex> guard(producer.lock);
   for (Consumer& consumer : producer.consumers)

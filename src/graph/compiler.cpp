@@ -292,7 +292,8 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
   end_ = elapsed() + seconds;
   stop_ = elapsed() + kForAll * seconds;
   const double before = thread_ms();
-  variant.nodes = plan_.states_of(variant);
+  const std::vector<const State*> like = chosen_by_guide(variant);
+  variant.nodes = plan_.states_of(variant, like);
   plan_.listing_ms_ = thread_ms() - before;
   variant.costs = std::make_unique<ConversionCosts>(*plan_.conversions_, variant.threads);
   if (options_.layout != "auto") {
@@ -315,7 +316,10 @@ void Plan::Compiler::prepare(Variant& variant, double seconds) {
   } else {
     measure_ops(variant, kForOps * seconds);
   }
-  if (further_ && choose_like_others(variant)) return;
+  if (further_) {
+    if (choose_like_others(variant, like)) return;
+    if (!like.empty()) variant.nodes = plan_.states_of(variant);
+  }
   contest(variant, std::move(untuned));
   short_of_time_ = short_of_time_ || elapsed() >= stop_;
 }

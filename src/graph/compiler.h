@@ -93,9 +93,11 @@ class Plan::Compiler {
   void add_lighter(std::vector<Candidate>& list);
   void keep_within_memory(std::vector<Candidate>& list) const;
   std::string name_of(const Variant& variant) const;
+  // For each node of the variant the state that the guide chose; nothing where its graph is another one.
+  std::vector<const State*> chosen_by_guide(const Variant& variant);
   // What the guide chose, where that is offered here, and forms of constants that are there already.  False: that
   // cannot be prepared.
-  bool choose_like_others(Variant& variant);
+  bool choose_like_others(Variant& variant, const std::vector<const State*>& like);
   // Whether what the state wants of the node's constants is packed already.
   bool has_constants(const Graph& graph, const Node& node, const NodeStates& of, const State& state) const;
   // Everything for one way of cutting the batch.
@@ -135,6 +137,7 @@ class Plan::Compiler {
   Tuning tuning_;  // what is measured here and now; off where live runs do it (graph/live.h)
   bool further_;
   const Plan* guide_;
+  BodyRef guides_;  // what the guide has: another program may take its place meanwhile
   PackedConstants& constants_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   // elapsed() after which nothing more is begun for the present variant, and after which it runs no more than it must.

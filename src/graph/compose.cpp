@@ -30,13 +30,14 @@ bool images_follow(const TensorDesc& desc) {
 
 // ---- parts of a plan ----
 
-std::vector<NodeStates> Plan::states_of(const Variant& variant) const {
+std::vector<NodeStates> Plan::states_of(const Variant& variant, std::vector<const State*> like) const {
   StateOptions states;
   states.device = home_;
   states.threads = variant.threads;
   states.math = options_.math;
   states.windows = options_.windows;
   states.share_cpu = variant.threads >= available_processors();
+  states.like = std::move(like);
   return list_states(variant.graph, *context_, states);
 }
 

@@ -138,7 +138,8 @@ class Plan {
   void write_choices(Json& json, const Body& body) const;     // as JSON
   std::string why_widened(DType dtype) const;                 // a sentence
   // What may be chosen for the nodes of a variant, compiled or loaded.
-  std::vector<NodeStates> states_of(const Variant& variant) const;
+  // like: as StateOptions::like.
+  std::vector<NodeStates> states_of(const Variant& variant, std::vector<const State*> like = {}) const;
   int64_t batch() const;                            // where it is cut
   int64_t slices_of(const Variant& variant) const;  // without those of its rest
   int64_t rest_of(const Variant& variant) const;    // images after them

@@ -369,7 +369,20 @@ void Plan::forget_alternatives() {
 
 // ---- choosing without measuring ----
 
-bool Plan::Compiler::choose_like_others(Variant& variant) {
+std::vector<const State*> Plan::Compiler::chosen_by_guide(const Variant& variant) {
+  std::vector<const State*> chosen;
+  if (!guide_) return chosen;
+  if (!guides_) guides_ = guide_->body();
+  const Variant& other = *guides_->parts[0];
+  const Graph& graph = variant.graph;
+  bool alike = guides_->parts.size() == 1 && other.slice == variant.slice && other.nodes.size() == graph.nodes().size();
+  for (size_t n = 0; alike && n < other.nodes.size(); ++n) alike = graph.node(n).schema == other.graph.node(n).schema;
+  for (size_t n = 0; alike && n < other.nodes.size(); ++n)
+    chosen.push_back(&other.nodes[n].states[size_t(other.assignment.states[n])]);
+  return chosen;
+}
+
+bool Plan::Compiler::choose_like_others(Variant& variant, const std::vector<const State*>& like) {
   std::vector<NodeStates> nodes = variant.nodes;
   const Graph& graph = variant.graph;
   // Other forms of weights would have to be packed, and to lie in memory beside those that are there.
@@ -380,24 +393,17 @@ bool Plan::Compiler::choose_like_others(Variant& variant) {
     for (size_t s = 0; s < packed.size(); ++s)
       if (!packed[s]) nodes[n].states[s].ms *= kPriceOfForm;
   }
-  if (guide_) {
-    const BodyRef body = guide_->body();
-    const Variant& other = *body->parts[0];
-    bool alike = body->parts.size() == 1 && other.slice == variant.slice && other.nodes.size() == nodes.size();
-    for (size_t n = 0; alike && n < nodes.size(); ++n) alike = graph.node(n).schema == other.graph.node(n).schema;
-    for (size_t n = 0; alike && n < nodes.size(); ++n) {
-      const State& chosen = other.nodes[n].states[size_t(other.assignment.states[n])];
-      if (!chosen.way) continue;
-      auto& states = nodes[n].states;
-      const auto found = std::find_if(states.begin(), states.end(), [&](const State& state) {
-        return state.way && state.way->usable && state.way->key == chosen.way->key;
-      });
-      if (found == states.end()) continue;
-      if (Building::wish() == Building::sparingly && !is_built(context_, *found)) continue;
-      State kept = std::move(*found);
-      states.clear();
-      states.push_back(std::move(kept));
-    }
+  for (size_t n = 0; n < like.size(); ++n) {
+    if (!like[n]->way) continue;
+    auto& states = nodes[n].states;
+    const auto found = std::find_if(states.begin(), states.end(), [&](const State& state) {
+      return state.way && state.way->usable && is_same_choice(state, *like[n]);
+    });
+    if (found == states.end()) continue;
+    if (Building::wish() == Building::sparingly && !is_built(context_, *found)) continue;
+    State kept = std::move(*found);
+    states.clear();
+    states.push_back(std::move(kept));
   }
   if (Building::wish() == Building::sparingly) keep_built(context_, nodes);
   try {

@@ -66,6 +66,12 @@ Way* without_windows(const Way& way, Entry& entry) {
   return nullptr;
 }
 
+bool has_windows(const State& state) {
+  const auto strided = [](const TensorDesc& desc) { return desc.present && !desc.is_dense(); };
+  return std::any_of(state.inputs.begin(), state.inputs.end(), strided) ||
+         std::any_of(state.outputs.begin(), state.outputs.end(), strided);
+}
+
 class Lister {
  public:
   Lister(const Graph& graph, Context& context, const StateOptions& options)
@@ -84,7 +90,8 @@ class Lister {
   std::vector<NodeStates> list() {
     std::vector<NodeStates> result;
     for (const Node& node : graph_.nodes()) {
-      result.push_back(of(node));
+      const State* like = options_.like.empty() ? nullptr : options_.like[result.size()];
+      result.push_back(of(node, like));
       for (const State& state : result.back().states)
         for (size_t k = 0; k < node.outputs.size(); ++k) {
           auto& known = given_[size_t(node.outputs[k])];
@@ -128,7 +135,7 @@ class Lister {
     return parts;
   }
 
-  NodeStates of(const Node& node) {
+  NodeStates of(const Node& node, const State* like) {
     Op op = graph_.op(node);
     op.math = options_.math;
     NodeStates result;
@@ -143,7 +150,7 @@ class Lister {
     } else if (op.schema->view) {
       result.kind = NodeStates::Kind::view;
       list_view(node, op, result);
-    } else {
+    } else if (!like || !list_like(node, op, *like, result)) {
       list_op(node, op, result);
     }
     return result;
@@ -214,6 +221,23 @@ class Lister {
       add_windowed(node, op, result);
   }
 
+  // The states of the way alone that another graph took; false where it is not to be had.
+  bool list_like(const Node& node, const Op& op, const State& like, NodeStates& result) {
+    if (!like.way || like.entry->device != options_.device || options_.device->traits().compiles) return false;
+    const std::string way = like.way->candidate.dense_key();
+    NodeStates found = result;
+    found.entry = context_.catalog().following(op, *options_.device, way, options_.threads);
+    context_.catalog().measure(*found.entry, Tuning::off);
+    add_ways(node, found.entry, {}, found);
+    if (!op.schema->joins && options_.windows && has_windows(like)) add_windowed(node, op, found, way);
+    found.states.erase(std::remove_if(found.states.begin(), found.states.end(),
+                                      [&](const State& state) { return !is_same_choice(state, like); }),
+                       found.states.end());
+    if (found.states.empty()) return false;
+    result = std::move(found);
+    return true;
+  }
+
   void add_ways(const Node& node, const EntryRef& entry, const std::set<std::string>& without, NodeStates& result) {
     for (Way& way : entry->ways) {
       if (!way.usable || without.count(way.candidate.provider)) continue;
@@ -239,8 +263,8 @@ class Lister {
     }
   }
 
-  // Ways that read the first input, or write the result, as a window.
-  void add_windowed(const Node& node, const Op& op, NodeStates& result) {
+  // Ways that read the first input, or write the result, as a window.  `way`: as for Catalog::windowed().
+  void add_windowed(const Node& node, const Op& op, NodeStates& result, const std::string& way = {}) {
     if (op.outputs.size() != 1 || op.inputs.empty() || graph_.is_constant(node.inputs[0])) return;
     std::vector<TensorDesc> sources{op.in(0)}, targets{op.out()};
     for (const TensorDesc& desc : given_[size_t(node.inputs[0])])
@@ -253,7 +277,7 @@ class Lister {
         if (x + y == 0 || (x && y && sources[x].layout != targets[y].layout)) continue;
         windowed.inputs[0] = sources[x];
         windowed.outputs[0] = targets[y];
-        const EntryRef entry = context_.catalog().windowed(windowed, *result.device, options_.threads);
+        const EntryRef entry = context_.catalog().windowed(windowed, *result.device, options_.threads, way);
         context_.catalog().measure(*entry, Tuning::off);
         const size_t before = result.states.size();
         add_ways(node, entry, {}, result);
@@ -298,6 +322,16 @@ class Lister {
 
 std::vector<NodeStates> list_states(const Graph& graph, Context& context, const StateOptions& options) {
   return Lister(graph, context, options).list();
+}
+
+bool is_same_choice(const State& a, const State& b) {
+  const auto alike = [](const std::vector<TensorDesc>& x, const std::vector<TensorDesc>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), [](const TensorDesc& one, const TensorDesc& other) {
+      return one.present == other.present && (!one.present || one.is_dense() == other.is_dense());
+    });
+  };
+  return a.way && b.way && a.way->candidate.dense_key() == b.way->candidate.dense_key() && alike(a.inputs, b.inputs) &&
+         alike(a.outputs, b.outputs);
 }
 
 double cost_of(const State& state) {

@@ -47,11 +47,17 @@ struct StateOptions {
   Math math = Math::fp32;    // of products
   bool windows = true;       // states that read or write windows are listed
   bool share_cpu = true;     // providers that bring threads of their own may be used on `cpu`
+  // Not empty: for each node the state that a graph like this one, of other sizes, took.  Of a node whose way is to be
+  // had here no other is listed, which saves most of the time: but on devices that compile kernels, where another may
+  // be compiled already.
+  std::vector<const State*> like;
 };
 
 // Throws Error(unsupported), naming the node, where nothing can run one.  Measures nothing: ways have the costs that
 // are known, else estimates.
 std::vector<NodeStates> list_states(const Graph& graph, Context& context, const StateOptions& options);
+// Whether two states have the same way, of whatever sizes, and the same tensors as windows.
+bool is_same_choice(const State& a, const State& b);
 // What the way of a state costs as far as it is known; one with windows is taken for as dear as without until it is
 // measured.
 double cost_of(const State& state);

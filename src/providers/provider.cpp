@@ -10,6 +10,25 @@ std::map<std::string, ProviderFactory>& factories() {
   return table;
 }
 
+std::string layout_of(const TensorDesc& desc, bool strides) {
+  if (!desc.present) return "-";
+  std::string text = desc.layout.generic_str();
+  if (strides && !desc.is_dense())
+    for (int64_t stride : desc.strides) text += "s" + std::to_string(stride);
+  return text;
+}
+
+std::string key_of(const Candidate& candidate, bool strides) {
+  std::string text = candidate.provider + "/" + candidate.implementation + "/";
+  const auto add = [&](const std::vector<TensorDesc>& tensors) {
+    for (size_t i = 0; i < tensors.size(); ++i) text += (i ? "," : "") + layout_of(tensors[i], strides);
+  };
+  add(candidate.inputs);
+  text += ">";
+  add(candidate.outputs);
+  return text;
+}
+
 }  // namespace
 
 void register_provider(std::string name, ProviderFactory factory) {
@@ -48,19 +67,31 @@ std::vector<BufferRef> pack_inputs(Device& device, const Candidate& candidate, s
   return owners;
 }
 
-std::string Candidate::key() const {
-  const auto describe = [](const TensorDesc& desc) {
-    if (!desc.present) return std::string("-");
-    std::string text = desc.layout.generic_str();
-    if (!desc.is_dense())
-      for (int64_t stride : desc.strides) text += "s" + std::to_string(stride);
-    return text;
+std::string Candidate::key() const { return key_of(*this, true); }
+std::string Candidate::dense_key() const { return key_of(*this, false); }
+
+Wanted::Wanted(std::string key) : key_(std::move(key)) {
+  const size_t first = key_.find('/'), last = key_.rfind('/'), results = key_.find('>', last);
+  require(first < last && results != std::string::npos, Code::internal, "no key of a candidate: ", key_);
+  provider_ = key_.substr(0, first);
+  implementation_ = key_.substr(first + 1, last - first - 1);
+  const auto split = [this](size_t begin, size_t end, std::vector<std::string>& list) {
+    while (begin < end) {
+      const size_t comma = std::min(key_.find(',', begin), end);
+      list.push_back(key_.substr(begin, comma - begin));
+      begin = comma + 1;
+    }
   };
-  std::string text = provider + "/" + implementation + "/";
-  for (size_t i = 0; i < inputs.size(); ++i) text += (i ? "," : "") + describe(inputs[i]);
-  text += ">";
-  for (size_t i = 0; i < outputs.size(); ++i) text += (i ? "," : "") + describe(outputs[i]);
-  return text;
+  split(last + 1, results, inputs_);
+  split(results + 1, key_.size(), outputs_);
+}
+
+bool Wanted::takes(size_t input, const TensorDesc& desc) const {
+  return input < inputs_.size() && inputs_[input] == layout_of(desc, false);
+}
+
+bool Wanted::gives(size_t output, const TensorDesc& desc) const {
+  return output < outputs_.size() && outputs_[output] == layout_of(desc, false);
 }
 
 std::vector<Layout> layouts_to_try(const Op& op, const TensorDesc& activation) {

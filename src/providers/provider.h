@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -82,6 +83,24 @@ struct Candidate {
   const Packing* packing_of(int input) const;
   // Identifies the candidate among those of one op: provider/implementation/layouts.  Stable across processes.
   std::string key() const;
+  // The same without strides: what candidates for other sizes have in common with it.
+  std::string dense_key() const;
+};
+
+// The one candidate that is asked for, by its dense_key().
+class Wanted {
+ public:
+  explicit Wanted(std::string key);
+  const std::string& key() const { return key_; }
+  const std::string& provider() const { return provider_; }
+  const std::string& implementation() const { return implementation_; }
+  // Whether it takes or gives a tensor in the layout of this description.
+  bool takes(size_t input, const TensorDesc& desc) const;
+  bool gives(size_t output, const TensorDesc& desc) const;
+
+ private:
+  std::string key_, provider_, implementation_;
+  std::vector<std::string> inputs_, outputs_;  // layouts
 };
 
 // Packs the inputs that the candidate wants packed, anew: replaces them in `inputs`, and returns the buffers that now
@@ -103,6 +122,8 @@ class CandidateList {
   std::vector<Refusal> refusals;
   // Asked for by the tuner: every point of the tuning spaces that the device can run, not only those to start from.
   bool whole_space = false;
+  // If there is one, all others are dropped: a provider need not describe what takes time.
+  std::optional<Wanted> wanted;
 };
 
 class Provider {

@@ -127,6 +127,15 @@ class TwoPrimitives final : public Kernel {
   PrimitiveKernel first_, second_;
 };
 
+// Whether the one candidate that is asked for, if one is, may have these tensors.
+bool may_be_wanted(const std::optional<Wanted>& wanted, const std::vector<Binding>& bindings) {
+  return !wanted || std::all_of(bindings.begin(), bindings.end(), [&](const Binding& binding) {
+    const size_t index = size_t(binding.index);
+    return !binding.desc ||
+           (binding.output ? wanted->gives(index, *binding.desc) : wanted->takes(index, *binding.desc));
+  });
+}
+
 bool same(const Candidate& a, const Candidate& b) {
   if (a.implementation != b.implementation) return false;
   const auto same_list = [](const std::vector<TensorDesc>& x, const std::vector<TensorDesc>& y) {
@@ -223,6 +232,7 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
                              const std::vector<Binding>& bindings, const std::string& prefix, bool references) {
   Outcome outcome;
   dnnl_primitive_desc_t made = nullptr;
+  if (!may_be_wanted(out_.wanted, bindings)) return outcome;
   outcome.status = create(&made);
   if (outcome.status != dnnl_success) return outcome;
   const Owned<dnnl_primitive_desc_t> iterator(made);
@@ -236,6 +246,10 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
     if (reference && (outcome.fast > 0 || !references)) continue;
     if (is_superseded(info, names, op_.schema->kind)) continue;
     names.insert(info);
+    if (out_.wanted && out_.wanted->implementation() != prefix + info) {
+      outcome.fast += !reference;
+      continue;
+    }
     const bool has_bias = std::any_of(bindings.begin(), bindings.end(),
                                       [](const Binding& binding) { return binding.argument == DNNL_ARG_BIAS; });
     const KnownFault* fault = fault_of(op_, info, step_ || has_bias || has_post_ops(iterator.get()));
@@ -251,6 +265,7 @@ Lister::Outcome Lister::walk(const std::function<dnnl_status_t(dnnl_primitive_de
     if (add(copy, bindings, prefix + info)) {
       ++outcome.added;
       outcome.fast += !reference;
+      if (out_.wanted) break;
     } else {
       ++outcome.unnameable;
     }
