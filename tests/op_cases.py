@@ -947,6 +947,7 @@ add(_SDPAB, normal((4, 4, 197, 64), (4, 4, 197, 64), (4, 4, 197, 64), (4, 4, 197
 add(_SDPAB, normal(*[(3, 65, 17)] * 4), attention_gradients, is_causal=True)
 add(_SDPAB, normal((2, 2, 3, 5, 7), (2, 2, 3, 9, 7), (2, 2, 3, 9, 1), (2, 2, 3, 5, 1)), attention_gradients)
 add(_SDPAB, normal(*[(2, 2, 40, 8)] * 4), attention_gradients, softcap=1.5, is_causal=True)
+add(_SDPAB, normal((2, 5, 70), (2, 9, 70), (2, 9, 133), (2, 5, 133)), attention_gradients, name="wide heads")
 add(
     _SDPAB,
     normal((2, 6, 37, 16), (2, 2, 45, 16), (2, 2, 45, 19), (2, 6, 37, 19)),

@@ -38,15 +38,6 @@
 #ifndef PROMOTE
 #define PROMOTE 1  // times 8 terms that the unit adds by itself, with PRODUCTS 3: 1, 2
 #endif
-#undef WARPS_N
-#define WARPS_N 1
-#undef AMD_MATRIX
-#define AMD_MATRIX 0
-#undef INTEL_MATRIX
-#define INTEL_MATRIX 0
-#include "common/tensor.clh"
-#include "common/mma.clh"
-
 #ifndef WIDTH
 #define WIDTH 64
 #define VALUES 64
@@ -66,6 +57,7 @@
 #ifndef PAIRS
 #define PAIRS 0  // 1: DST's even columns lie at even places
 #endif
+#include "attention/heads.clh"
 #ifndef Q_DTYPE  // on its own: f32, plain matrices
 #define Q_DTYPE MATRIX_DTYPE
 #define Q_OFFSET(a, b, c, d, e, f, g, h) (q_arg.offset + (f)*q_arg.stride[5])
@@ -83,18 +75,11 @@
 #define DST_DIM(i) PLAIN_DIM(dst, i)
 #endif
 
-#define STEP_CHUNKS (MMA_IS_EXACT ? 2 : 2 * PROMOTE)
-#define WIDTH_CHUNKS ((WIDTH + CHUNK_ELEMENTS - 1) / CHUNK_ELEMENTS)
-#define K_CHUNKS ((WIDTH_CHUNKS + STEP_CHUNKS - 1) / STEP_CHUNKS * STEP_CHUNKS)  // of a row of a tile, zeros behind
-#define K_STEPS (K_CHUNKS / 2)  // of the unit: two pieces
-#if MMA_BITS == 32
-#define V_BLOCKS ((VALUES + 7) / 8)  // of 8 columns
-#define V_CHUNKS (V_BLOCKS * 2)
-#else
-#define V_BLOCKS ((VALUES + 15) / 16 * 2)
-#define V_CHUNKS V_BLOCKS
-#endif
-#define K_PITCH (K_CHUNKS | 1)
+#define K_CHUNKS ROW_CHUNKS(WIDTH)
+#define K_STEPS ROW_STEPS(WIDTH)
+#define K_PITCH ROW_PITCH(WIDTH)
+#define V_BLOCKS ROW_BLOCKS(VALUES)
+#define V_CHUNKS (MMA_BITS == 32 ? V_BLOCKS * 2 : V_BLOCKS)
 #define V_PITCH (V_CHUNKS | 1)
 #define STAGE_SLOTS (TILE_N * (K_PITCH + V_PITCH))
 #define Q_SLOTS (TILE_M * K_PITCH)
@@ -102,68 +87,14 @@
 // Queries go to registers. They lie in the last stage, before it is filled for the first time, or come before all else.
 #define Q_ALONE (STAGES == 1 || Q_SLOTS > STAGE_SLOTS)
 #define Q_AT (Q_ALONE ? 0 : (STAGES - 1) * STAGE_SLOTS)
+#define P_AT 0
 #define LOCAL_SLOTS (Q_SLOTS > STAGES * STAGE_SLOTS ? Q_SLOTS : STAGES * STAGE_SLOTS)
 #else
 #define Q_AT (STAGES * STAGE_SLOTS)
-#define P_PITCH (TILE_N / 4 + 1)
 #define P_AT (Q_AT + Q_SLOTS)
 #define LOCAL_SLOTS (P_AT + TILE_M * P_PITCH + TILE_M)  // what rows share lies behind the weights
 #endif
 #define V_AT(stage) ((stage)*STAGE_SLOTS + TILE_N * K_PITCH)
-#define ALL_SUMS(i, j, columns, e)                                 \
-    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)           \
-        _Pragma("unroll") for (int j = 0; j < (columns); ++j)      \
-            _Pragma("unroll") for (int e = 0; e < 4; ++e)
-#define ALL_ROWS(i, h)                                             \
-    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)           \
-        _Pragma("unroll") for (int h = 0; h < 2; ++h)
-
-#define BOTH(u) _Pragma("unroll") for (int u = 0; u < 2; ++u)
-
-// Brings `rows` rows from `from` on, `pitch` elements apart, into local memory; zeros behind the last one of `have`.
-// Where a copy is zero-filled its source is not read and may be any address.
-#if PIECES
-#define COPY_ROWS(slot, slot_pitch, chunks, from, pitch, rows, have, columns)                                         \
-    if (MMA_GROUP % (chunks) == 0) { /* a work-item's pieces lie below each other */                                  \
-        const int row0_ = (int)((uint)item / (chunks)), chunk_ = (int)((uint)item % (chunks));                        \
-        const int left_ = chunk_ * CHUNK_ELEMENTS < (columns) ? (int)min((have), (idx_t)(rows)) : 0;                  \
-        const tiles_place to_ = AT_SLOT(all_tiles, (slot) + row0_ * (slot_pitch) + chunk_);                           \
-        __global const STORAGE_T(MATRIX)* from_ = (from) + (row0_ * (pitch) + chunk_ * CHUNK_ELEMENTS);               \
-        _Pragma("unroll") for (int j_ = 0; j_ < (rows); j_ += MMA_GROUP / (chunks)) {                                 \
-            if ((rows) % (MMA_GROUP / (chunks)) == 0 || row0_ + j_ < (rows))                                          \
-                COPY_ASYNC(AT_SLOT(to_, j_ * (slot_pitch)), from_ + j_ * (pitch), row0_ + j_ < left_ ? 16 : 0);       \
-        }                                                                                                             \
-    } else {                                                                                                          \
-        for (int p_ = item; p_ < (rows) * (chunks); p_ += MMA_GROUP) {                                                \
-            const int row_ = p_ / (chunks), chunk_ = p_ % (chunks);                                                   \
-            COPY_ASYNC(AT_SLOT(all_tiles, (slot) + row_ * (slot_pitch) + chunk_),                                     \
-                       (from) + (row_ * (pitch) + chunk_ * CHUNK_ELEMENTS),                                           \
-                       row_ < (have) && chunk_ * CHUNK_ELEMENTS < (columns) ? 16 : 0);                                \
-        }                                                                                                             \
-    }
-#else
-#if MMA_BITS == 32
-typedef uint element_bits;
-#else
-typedef ushort element_bits;
-#endif
-typedef union {
-    uint4 whole;
-    element_bits part[CHUNK_ELEMENTS];
-} piece_of_row;
-#define COPY_ROWS(slot, slot_pitch, chunks, from, pitch, rows, have, columns)                                         \
-    for (int p_ = item; p_ < (rows) * (chunks); p_ += MMA_GROUP) {                                                    \
-        const int row_ = p_ / (chunks), chunk_ = p_ % (chunks);                                                       \
-        piece_of_row piece_;                                                                                          \
-        piece_.whole = (uint4)(0);                                                                                    \
-        for (int e_ = 0; e_ < CHUNK_ELEMENTS; ++e_) {                                                                 \
-            const int column_ = chunk_ * CHUNK_ELEMENTS + e_;                                                         \
-            if (row_ < (have) && column_ < (columns))                                                                 \
-                piece_.part[e_] = ((__global const element_bits*)(from))[row_ * (pitch) + column_];                   \
-        }                                                                                                             \
-        tiles[(slot) + row_ * (slot_pitch) + chunk_] = piece_.whole;                                                  \
-    }
-#endif
 #define COPY_TILE(tile, stage)                                                                                        \
     {                                                                                                                 \
         const idx_t key_ = (tile) * (idx_t)TILE_N;                                                                    \
@@ -173,228 +104,6 @@ typedef union {
                   VALUES)                                                                                             \
     }
 
-#define INLINED static inline __attribute__((always_inline))
-
-#if NVIDIA_PTX
-static inline float pl_power_of_2(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-static inline float pl_of_lane(float x, uint flipped) {  // of the work-item whose number differs in these bits
-    float y;
-    asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x1f, 0xffffffff;" : "=f"(y) : "f"(x), "r"(flipped));
-    return y;
-}
-// The largest, or the sum, of what the four work-items that share a row have.
-static inline void pl_join(__local float* shared, float x[MMA_ROWS][2], const int largest) {
-    ALL_ROWS(i, h) {
-        for (uint flipped = 1; flipped < 4; flipped *= 2) {
-            const float other = pl_of_lane(x[i][h], flipped);
-            x[i][h] = largest ? fmax(x[i][h], other) : x[i][h] + other;
-        }
-    }
-}
-
-static inline void pl_take_queries(const tiles_place at, uint q[MMA_ROWS][K_STEPS][4]) {
-    const int lane = PL_LANE;
-    _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
-        _Pragma("unroll") for (int step = 0; step < K_STEPS; ++step) {
-            PL_LOAD_BLOCKS(q[i][step], AT_SLOT(at, (PL_BLOCK_ROW(PL_WARP_M, i) + (lane & 15)) * K_PITCH + 2 * step +
-                                                       (lane >> 4)));
-#if MMA_BITS == 32 && PRODUCTS == 1
-            _Pragma("unroll") for (int e = 0; e < 4; ++e) PL_ROUND(q[i][step][e]);
-#endif
-        }
-}
-
-// Scores: queries times the keys at `at`.
-INLINED void pl_scores(const tiles_place at, uint q[MMA_ROWS][K_STEPS][4], float s[MMA_ROWS][MMA_COLUMNS][4],
-                       const int columns) {
-    const int lane = PL_LANE;
-    const tiles_place from = AT_SLOT(at, ((lane & 7) + (lane >> 4) * 8) * K_PITCH + ((lane >> 3) & 1));
-#if MMA_BITS == 32 && PRODUCTS == 3
-    _Pragma("unroll") for (int step = 0; step < K_STEPS; step += PROMOTE) {
-        uint big[MMA_ROWS][PROMOTE][4], small[MMA_ROWS][PROMOTE][4];
-        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
-            _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
-                _Pragma("unroll") for (int e = 0; e < 4; ++e) {
-                    big[i][p][e] = q[i][step + p][e];
-                    PL_SPLIT(big[i][p][e], small[i][p][e]);
-                }
-        _Pragma("unroll") for (int j = 0; j < columns; j += 2) {
-            uint b[PROMOTE][4], b_small[PROMOTE][4];
-            _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
-                PL_LOAD_BLOCKS(b[p], AT_SLOT(from, j * 8 * K_PITCH + 2 * (step + p)));
-                _Pragma("unroll") for (int e = 0; e < 4; ++e) PL_SPLIT_RIGHT(b[p][e], b_small[p][e]);
-            }
-            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
-                float sum[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}};
-                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
-                    BOTH(u) PL_MULTIPLY(sum[u], small[i][p], b[p] + 2 * u);
-                    BOTH(u) PL_MULTIPLY(sum[u], big[i][p], b_small[p] + 2 * u);
-                }
-                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
-                    BOTH(u) PL_MULTIPLY(sum[u], big[i][p], b[p] + 2 * u);
-                BOTH(u) _Pragma("unroll") for (int e = 0; e < 4; ++e) s[i][j + u][e] += sum[u][e];
-            }
-        }
-    }
-#else
-    _Pragma("unroll") for (int step = 0; step < K_STEPS; ++step)
-        _Pragma("unroll") for (int j = 0; j < columns; j += 2) {
-            uint b[4];
-            PL_LOAD_BLOCKS(b, AT_SLOT(from, j * 8 * K_PITCH + 2 * step));
-#if MMA_BITS == 32
-            _Pragma("unroll") for (int e = 0; e < 4; ++e) PL_ROUND(b[e]);
-#endif
-            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
-                PL_MULTIPLY(s[i][j], q[i][step], b);
-                PL_MULTIPLY(s[i][j + 1], q[i][step], b + 2);
-            }
-        }
-#endif
-}
-
-#if MMA_BITS == 16
-#define PL_PACK_f16 "cvt.rn.f16x2.f32"
-#define PL_PACK_bf16 "cvt.rn.bf16x2.f32"
-static inline uint pl_pair(float low, float high) {
-    uint bits;
-    asm(PL_CAT(PL_PACK_, MATRIX_DTYPE) " %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
-    return bits;
-}
-// Four 8 x 8 blocks as PL_LOAD_BLOCKS has them, each transposed.
-#define PL_LOAD_TRANSPOSED(r, place)                                                             \
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"        \
-                 : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3])                        \
-                 : "r"(place)                                                                    \
-                 : "memory")
-#endif
-
-// Adds weights times the values in slots `at` and following.
-INLINED void pl_add_values(__local const uint4* tiles, const tiles_place all_tiles, const int at,
-                           float w[MMA_ROWS][MMA_COLUMNS][4], float sum[MMA_ROWS][V_BLOCKS][4], const int columns) {
-    const int lane = PL_LANE;
-#if MMA_BITS == 16
-    const tiles_place from = AT_SLOT(all_tiles, at + (lane & 15) * V_PITCH + (lane >> 4));
-    _Pragma("unroll") for (int j = 0; j < columns; j += 2) {
-        uint a[MMA_ROWS][4];
-        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
-            _Pragma("unroll") for (int e = 0; e < 4; ++e) a[i][e] =
-                pl_pair(w[i][j + e / 2][e % 2 * 2], w[i][j + e / 2][e % 2 * 2 + 1]);
-        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; n += 2) {
-            uint b[4];
-            PL_LOAD_TRANSPOSED(b, AT_SLOT(from, j * 8 * V_PITCH + n));
-            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
-                PL_MULTIPLY(sum[i][n], a[i], b);
-                PL_MULTIPLY(sum[i][n + 1], a[i], b + 2);
-            }
-        }
-    }
-#else
-    __local const uint* from = (__local const uint*)(tiles + at) + (lane & 3) * 2 * V_PITCH * 4 + (lane >> 2);
-    _Pragma("unroll") for (int j = 0; j < columns; j += PRODUCTS == 3 ? PROMOTE : 1) {
-#if PRODUCTS == 3
-        uint big[MMA_ROWS][PROMOTE][4], small[MMA_ROWS][PROMOTE][4];
-        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
-            _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
-                _Pragma("unroll") for (int e = 0; e < 4; ++e) {
-                    big[i][p][e] = as_uint(w[i][j + p][e % 2 * 2 + e / 2]);
-                    PL_SPLIT(big[i][p][e], small[i][p][e]);
-                }
-        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; n += 2) {
-            const int twice = n + 1 < V_BLOCKS;
-            uint b[PROMOTE][4], b_small[PROMOTE][4];
-            _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
-                _Pragma("unroll") for (int e = 0; e < (twice ? 4 : 2); ++e) {
-                    b[p][e] = from[((j + p) * 8 + e % 2) * V_PITCH * 4 + (n + e / 2) * 8];
-                    PL_SPLIT_RIGHT(b[p][e], b_small[p][e]);
-                }
-            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) {
-                float part[2][4] = {{0.0f, 0.0f, 0.0f, 0.0f}, {0.0f, 0.0f, 0.0f, 0.0f}};
-                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p) {
-                    BOTH(u) if (!u || twice) PL_MULTIPLY(part[u], small[i][p], b[p] + 2 * u);
-                    BOTH(u) if (!u || twice) PL_MULTIPLY(part[u], big[i][p], b_small[p] + 2 * u);
-                }
-                _Pragma("unroll") for (int p = 0; p < PROMOTE; ++p)
-                    BOTH(u) if (!u || twice) PL_MULTIPLY(part[u], big[i][p], b[p] + 2 * u);
-                BOTH(u) if (!u || twice) _Pragma("unroll") for (int e = 0; e < 4; ++e) sum[i][n + u][e] += part[u][e];
-            }
-        }
-#else
-        uint a[MMA_ROWS][4];
-        _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
-            _Pragma("unroll") for (int e = 0; e < 4; ++e) {
-                a[i][e] = as_uint(w[i][j][e % 2 * 2 + e / 2]);
-                PL_ROUND(a[i][e]);
-            }
-        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n) {
-            uint b[2];
-            _Pragma("unroll") for (int e = 0; e < 2; ++e) {
-                b[e] = from[(j * 8 + e) * V_PITCH * 4 + n * 8];
-                PL_ROUND(b[e]);
-            }
-            _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i) PL_MULTIPLY(sum[i][n], a[i], b);
-        }
-#endif
-    }
-#endif
-}
-
-#else  // plain OpenCL C
-#define pl_power_of_2(x) exp2(x)
-// Inlined, as all that is given local memory: in a function of its own Clang names `tiles` instead of its argument, and
-// PoCL 3.1, which replaces that name in kernels only, ends in a segmentation fault.
-INLINED void pl_join(__local float* shared, float x[MMA_ROWS][2], const int largest) {
-    barrier(CLK_LOCAL_MEM_FENCE);
-    ALL_ROWS(i, h) shared[MMA_ROW(i, 2 * h) * 4 + (PL_LANE & 3)] = x[i][h];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    ALL_ROWS(i, h) {
-        const float4 all_ = *(__local const float4*)(shared + MMA_ROW(i, 2 * h) * 4);
-        x[i][h] = largest ? fmax(fmax(all_.s0, all_.s1), fmax(all_.s2, all_.s3))
-                          : (all_.s0 + all_.s1) + (all_.s2 + all_.s3);
-    }
-}
-#define PL_TERMS(at) ((__local const STORAGE_T(MATRIX)*)(at))
-static inline float pl_product(const float4 a, const float4 b, const float sum) {
-    return sum + a.s0 * b.s0 + a.s1 * b.s1 + a.s2 * b.s2 + a.s3 * b.s3;
-}
-INLINED void pl_scores(__local const uint4* queries, __local const uint4* keys, float s[MMA_ROWS][MMA_COLUMNS][4],
-                       const int columns) {
-    for (int term = 0; term < WIDTH_CHUNKS * CHUNK_ELEMENTS; term += 4) {
-        float4 a[MMA_ROWS][2];
-        ALL_ROWS(i, h) a[i][h] = LOADV(MATRIX, 4, PL_TERMS(queries + MMA_ROW(i, 2 * h) * K_PITCH), term);
-        _Pragma("unroll") for (int j = 0; j < columns; ++j)
-            _Pragma("unroll") for (int e = 0; e < 2; ++e) {
-                const float4 b = LOADV(MATRIX, 4, PL_TERMS(keys + MMA_COLUMN(j, e) * K_PITCH), term);
-                ALL_ROWS(i, h) s[i][j][2 * h + e] = pl_product(a[i][h], b, s[i][j][2 * h + e]);
-            }
-    }
-}
-INLINED void pl_add_values(__local uint4* tiles, const int at, float w[MMA_ROWS][MMA_COLUMNS][4],
-                           float sum[MMA_ROWS][V_BLOCKS][4], const int columns) {
-    __local float* weights = (__local float*)(tiles + P_AT);
-    ALL_SUMS(i, j, columns, e) weights[MMA_ROW(i, e) * (P_PITCH * 4) + MMA_COLUMN(j, e)] = w[i][j][e];
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int key = 0; key < columns * 8; key += 4) {
-        float4 a[MMA_ROWS][2];
-        ALL_ROWS(i, h) a[i][h] = *(__local const float4*)(weights + MMA_ROW(i, 2 * h) * (P_PITCH * 4) + key);
-        _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n) {
-            float2 b[4];
-            _Pragma("unroll") for (int j = 0; j < 4; ++j)
-                b[j] = LOADV(MATRIX, 2, PL_TERMS(tiles + at + (key + j) * V_PITCH), n * 8 + MMA_SUM_COLUMN(0));
-            ALL_ROWS(i, h) {
-                sum[i][n][2 * h] =
-                    pl_product(a[i][h], (float4)(b[0].s0, b[1].s0, b[2].s0, b[3].s0), sum[i][n][2 * h]);
-                sum[i][n][2 * h + 1] =
-                    pl_product(a[i][h], (float4)(b[0].s1, b[1].s1, b[2].s1, b[3].s1), sum[i][n][2 * h + 1]);
-            }
-        }
-    }
-}
-#endif
-
 // Without a mask and a limit, and with RISING, scores are scaled on their way into the power of 2.
 #if !defined(MASK_DTYPE) && !defined(SOFTCAP) && RISING
 #define FOLDED 1
@@ -403,28 +112,6 @@ INLINED void pl_add_values(__local uint4* tiles, const int at, float w[MMA_ROWS]
 #define FOLDED 0
 #define FACTOR 1.0f
 #endif
-
-// A scaled score, times log2(e), limited to SOFTCAP where there is such a limit.
-#ifdef SOFTCAP
-#define CAPPED(x) (SOFTCAP * PL_LOG2_E * tanh((x) / (SOFTCAP * PL_LOG2_E)))
-#else
-#define CAPPED(x) (x)
-#endif
-// A score as it counts: scaled, with the mask.
-#ifndef MASK_DTYPE
-#define WITH_MASK(x, query, key) (x)
-#elif MASK_IS_BOOL
-#define WITH_MASK(x, query, key) (LOAD(MASK, mask, MASK_PLACE(query, key)) ? (x) : -INFINITY)
-#else
-#define WITH_MASK(x, query, key) fma(pl_added(LOAD(MASK, mask, MASK_PLACE(query, key))), PL_LOG2_E, x)
-// The lowest number of f32, times log2(e), would be -infinity.
-static inline float pl_added(const float mask) {
-    return mask < -2.35e38f && mask != -INFINITY ? -2.35e38f : mask;
-}
-#endif
-#define PL_LOG2_E 1.44269504088896341f
-#define MASK_PLACE(query, key) (mask_at + (query)*MASK_STRIDE(6) + (key)*MASK_STRIDE(7))
-#define HIDDEN(query, key) ((key) >= keys || (CAUSAL && (key) > (query)))
 
 static inline float product_of_rows(__global const STORAGE_T(Q)* q, __global const STORAGE_T(K)* k) {
     float sum = 0.0f;
@@ -441,16 +128,13 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
 #endif
                      const idx_t q_at, const idx_t k_at, const idx_t first, const idx_t queries, const idx_t key0,
                      const idx_t keys, const float scale, __local uint4* tiles, const tiles_place all_tiles,
-                     const int stage, uint (*terms)[K_STEPS][4], __local float* shared,
+                     const int stage, uint (*terms)[4], __local float* shared,
                      float top[MMA_ROWS][2], float total[MMA_ROWS][2], float sum[MMA_ROWS][V_BLOCKS][4],
                      const int columns) {
     float s[MMA_ROWS][MMA_COLUMNS][4];
     ALL_SUMS(i, j, columns, e) s[i][j][e] = 0.0f;
-#if NVIDIA_PTX
-    pl_scores(AT_SLOT(all_tiles, stage * STAGE_SLOTS), terms, s, columns);
-#else
-    pl_scores(tiles + Q_AT, tiles + stage * STAGE_SLOTS, s, columns);
-#endif
+    pl_add_scores(AT_SLOT(all_tiles, Q_AT), terms, AT_SLOT(all_tiles, stage * STAGE_SLOTS), s, columns, K_STEPS,
+                  K_PITCH);
 #if !MMA_IS_EXACT
     float wrong = 0.0f;  // NaN if one of them is not finite
     ALL_SUMS(i, j, columns, e) wrong = fma(s[i][j][e], 0.0f, wrong);
@@ -510,11 +194,7 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
         _Pragma("unroll") for (int n = 0; n < V_BLOCKS; ++n)
             _Pragma("unroll") for (int e = 2 * h; e < 2 * h + 2; ++e) sum[i][n][e] *= less;
     }
-#if NVIDIA_PTX
-    pl_add_values(tiles, all_tiles, V_AT(stage), s, sum, columns);
-#else
-    pl_add_values(tiles, V_AT(stage), s, sum, columns);
-#endif
+    pl_add_weighted(tiles, all_tiles, V_AT(stage), P_AT, s, sum[0], columns, V_BLOCKS, V_PITCH);
 }
 #ifdef MASK_DTYPE
 #define MASK_ARGUMENTS mask, mask_arg, mask_at,
@@ -523,7 +203,7 @@ INLINED void pl_step(__global const STORAGE_T(Q)* q, const tensor_arg q_arg, __g
 #endif
 #define STEP(columns)                                                                                                 \
     pl_step(q, q_arg, k, k_arg, MASK_ARGUMENTS q_at, k_at, first, queries, key0, keys, scale, tiles, all_tiles, stage, \
-            terms, shared, top, total, sum, columns)
+            terms[0], shared, top, total, sum, columns)
 
 #if PAIRS
 #define store_pair_f32(at, a, b) (*(__global float2*)(at) = (float2)(a, b))
@@ -573,7 +253,7 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
     COPY_COMMIT();
     COPY_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    pl_take_queries(AT_SLOT(all_tiles, Q_AT), terms);
+    pl_take_rows(AT_SLOT(all_tiles, Q_AT), terms[0], K_STEPS, K_PITCH);
     barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 #endif
@@ -585,7 +265,7 @@ void attention_mma(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v),
 #if !Q_ALONE
     COPY_WAIT(0);
     barrier(CLK_LOCAL_MEM_FENCE);
-    pl_take_queries(AT_SLOT(all_tiles, Q_AT), terms);
+    pl_take_rows(AT_SLOT(all_tiles, Q_AT), terms[0], K_STEPS, K_PITCH);
 #endif
 #endif
 

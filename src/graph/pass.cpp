@@ -56,10 +56,8 @@ const std::vector<Pass>& training_passes() {
   return list;
 }
 
-const std::vector<Pass>& launch_passes() {
-  static const std::vector<Pass> list = {passes::expand_attention_backward(), passes::fuse_squeeze_excite(),
-                                         passes::fuse_norm_limits()};
-  return list;
+std::vector<Pass> launch_passes(Device* device) {
+  return {passes::expand_attention_backward(device), passes::fuse_squeeze_excite(), passes::fuse_norm_limits()};
 }
 
 const std::vector<Pass>& last_passes() {
@@ -69,7 +67,8 @@ const std::vector<Pass>& last_passes() {
 
 void check_pass(const std::string& name, const char* asked_by) {
   const auto named = [&](const Pass& pass) { return name == pass.name; };
-  for (const std::vector<Pass>* list : {&standard_passes(), &launch_passes(), &last_passes()})
+  const std::vector<Pass> launch = launch_passes(nullptr);
+  for (const std::vector<Pass>* list : {&standard_passes(), &launch, &last_passes()})
     if (std::any_of(list->begin(), list->end(), named)) return;
   fail(Code::invalid_argument, asked_by, ": there is no pass \"", name, "\"");
 }

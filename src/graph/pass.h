@@ -6,6 +6,7 @@
 // at its place in the list (order matters, so the list is written by hand); test it alone in tests/c/test_passes.cpp.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,20 +16,22 @@
 namespace pl {
 
 class Context;
+class Device;
 
 struct Pass {
   const char* name;  // "fuse_activation"
   const char* doc;   // what becomes what, and the bound on the change of results
   // Rewrites what it finds and returns how often; may leave redirections and insertions for tidy().
-  int (*run)(Graph& graph, Context& context);
+  std::function<int(Graph& graph, Context& context)> run;
 };
 
 const std::vector<Pass>& standard_passes();
 // Those that a program goes through before gradients are taken of it: what is one op there has one gradient, which
 // keeps and computes less than those of its parts, and no values of parameters are needed.
 const std::vector<Pass>& training_passes();
-// Further ones for GPUs, after the standard ones: every op costs a launch there, and some have no kernel.
-const std::vector<Pass>& launch_passes();
+// Further ones for a GPU, after the standard ones: every op costs a launch there, and some have no kernel.  Null: for
+// their names alone.
+std::vector<Pass> launch_passes(Device* device);
 // After all others: what they recognise is gone then.
 const std::vector<Pass>& last_passes();
 

@@ -75,6 +75,14 @@ TEST("all") {
     run_all_opencl("argmax", "dim=1", {random_input(DType::f32, {1, 16, 5})}, none, true);
     run_all_opencl("group_norm", "num_groups=2", {random_input(DType::f32, {1, 16, 40})}, none, true);
     run_all_opencl("sum", "dim=[1]", {random_input(DType::f32, {1, 8300})}, none, true);
+    // Several heads of queries for one of keys, masked; values are checked in test_opencl_training.
+    more_lists() = {opencl::list_attention_backward_mma};
+    run_all_opencl("scaled_dot_product_attention_backward", "enable_gqa=true",
+                   {random_input(DType::f32, {2, 20, 4}), random_input(DType::f32, {1, 18, 4}),
+                    random_input(DType::f32, {1, 18, 12}), random_input(DType::f32, {2, 20, 12}),
+                    random_input(DType::f32, {20, 18})},
+                   none);
+    more_lists() = {};
   }
   std::printf("%zu ways\n", seen.size());
   for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());

@@ -41,8 +41,8 @@ std::vector<Input> inputs_of(const Case& c, DType dtype) {
   return inputs;
 }
 
-void run(const Case& c) {
-  for (const DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+void run(const Case& c, const std::vector<DType>& dtypes = {DType::f32, DType::f16, DType::bf16}) {
+  for (const DType dtype : dtypes) {
     const std::vector<Input> inputs = inputs_of(c, dtype);
     std::vector<Input> exact = inputs;  // the same values in f32
     for (Input& input : exact)
@@ -107,6 +107,28 @@ TEST("cross_entropy") {
   }
   run({"cross_entropy", "", {{2, 17, 5, 3}}, 1, {2, 5, 3}, 17});
   run({"cross_entropy_backward", "", {{2, 17, 5, 3}, {}}, 1, {2, 5, 3}, 17, {}});
+}
+TEST("attention") {
+  seen.clear();
+  const char* const op = "scaled_dot_product_attention_backward";
+  const auto heads = [&](const char* attributes, const Dims& q, const Dims& k, int64_t values, const Dims& mask = {}) {
+    Dims v = k, grad = q;
+    v[v.size() - 1] = grad[grad.size() - 1] = values;
+    Case c{op, attributes, {q, k, v, grad}};
+    if (mask.size()) c.shapes.push_back(mask);
+    // Building programs takes most of the time.
+    run(c, seen.empty() ? std::vector<DType>{DType::f32, DType::f16, DType::bf16} : std::vector<DType>{DType::f32});
+  };
+  heads("", {1, 2, 30, 16}, {1, 2, 23, 16}, 8);
+  heads("scale=0.7", {2, 27, 12}, {2, 30, 12}, 19);  // rows are no whole pieces
+  heads("is_causal=true softcap=1.5 scale=-0.5", {2, 30, 16}, {2, 23, 16}, 24);
+  heads("enable_gqa=true", {2, 6, 33, 8}, {2, 2, 20, 8}, 8, {2, 1, 33, 1});
+  heads("enable_gqa=true is_causal=true", {4, 20, 8}, {1, 40, 8}, 8);
+  heads("", {2, 2, 3, 5, 7}, {2, 2, 3, 9, 7}, 1, {2, 1, 1, 1, 9});
+  const auto ran = [](const char* name) {
+    return std::any_of(seen.begin(), seen.end(), [&](const std::string& one) { return one.rfind(name, 0) == 0; });
+  };
+  CHECK(ran("attention_backward_mma"));
 }
 TEST("look_ups") {
   run({"index_select_backward", "dim=0 size=9", {{150, 70}}, 1, {150}, 9});

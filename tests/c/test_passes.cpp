@@ -597,7 +597,11 @@ TEST("expand_attention_backward") {
       inputs.push_back(b.input(shape));
     if (masked) inputs.push_back(b.input({5, 6}));
     const auto made = b.all("scaled_dot_product_attention_backward", inputs, "enable_gqa=true " + attributes);
-    expect_pass(passes::expand_attention_backward(), b.finish(made), ops);
+    const Graph& graph = b.finish(made);
+    expect_pass(passes::expand_attention_backward(nullptr), graph, ops);
+    // A device that has a kernel for it.
+    expect_pass(passes::expand_attention_backward(&context().host()), graph, "scaled_dot_product_attention_backward",
+                0);
   };
   const std::string repeated = "reshape expand reshape ", summed = "matmul reshape sum ";
   const std::string gradients = "matmul mul sum pointwise pointwise matmul " + summed + "matmul reshape sum";

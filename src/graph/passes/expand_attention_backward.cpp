@@ -1,5 +1,7 @@
-// expand_attention_backward: attention's gradients become products and a softmax, for devices that have no kernel for
+// expand_attention_backward: attention's gradients become products and a softmax, where a device has no kernel for
 // them.
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
 #include "ops/attention.h"
@@ -24,7 +26,6 @@ class NodeBuilder final : public Builder {
 };
 
 void expand(Rewriter& rewriter, size_t index) {
-  if (rewriter.node(index).schema->kind != "attention_backward") return;
   const Op op = rewriter.op(index);
   const std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(index)), outputs = rewriter.node(index).outputs;
   const ValueId mask = inputs.size() > 4 ? inputs[4] : kNoValue;
@@ -34,14 +35,23 @@ void expand(Rewriter& rewriter, size_t index) {
   for (size_t k = 0; k < outputs.size(); ++k) rewriter.redirect(outputs[k], made[k]);
 }
 
-int run(Graph& graph, Context&) { return sweep(graph, expand); }
+bool has_kernel(Context& context, Device& device, const Op& op) {
+  return !context.catalog().entry(op, device)->ways.empty();
+}
 
 }  // namespace
 
-Pass expand_attention_backward() {
-  return {"expand_attention_backward",
-          "Makes attention's gradients of products, a softmax and sums, with the scores as tensors.  Bound: rounding.",
-          run};
+Pass expand_attention_backward(Device* device) {
+  return {
+      "expand_attention_backward",
+      "Makes attention's gradients of products, a softmax and sums, with the scores as tensors, where the device has "
+      "no kernel for them.  Bound: rounding.",
+      [device](Graph& graph, Context& context) {
+        return sweep(graph, [&](Rewriter& rewriter, size_t index) {
+          if (rewriter.node(index).schema->kind != "attention_backward") return;
+          if (!device || !has_kernel(context, *device, rewriter.op(index))) expand(rewriter, index);
+        });
+      }};
 }
 
 }  // namespace pl::passes

@@ -5,7 +5,7 @@
 
 namespace pl::passes {
 
-Pass expand_attention_backward();
+Pass expand_attention_backward(Device* device);  // null: one that has no kernel for it
 Pass fold_batch_norm();
 Pass fold_constants();
 Pass fold_pad();

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "providers/opencl/addressing/rows.h"
+#include "providers/opencl/attention/heads.h"
 #include "providers/opencl/matrix_units/matrix_unit.h"
 #include "providers/opencl/pointwise/pointwise_axes.h"
 #include "providers/opencl/tuning/tuning.h"
@@ -26,8 +27,6 @@ PL_TUNING_FAMILY(family);
 Point point(int queries, int keys, int warps, int stages, int promote = 1) {
   return {{"TILE_M", queries}, {"TILE_N", keys}, {"WARPS_M", warps}, {"STAGES", stages}, {"PROMOTE", promote}};
 }
-
-int64_t up(int64_t value, int64_t by) { return (value + by - 1) / by * by; }
 
 struct Attention {
   DType dtype;
@@ -52,9 +51,8 @@ struct Attention {
   int64_t bits() const { return dtype == DType::f32 ? 32 : 16; }
   // As the kernel counts its local memory: LOCAL_SLOTS.
   int64_t local_bytes(const Point& p) const {
-    const int64_t piece = 128 / bits(), step = products == 3 ? 2 * p["PROMOTE"] : 2;
-    const int64_t k_pitch = up((width + piece - 1) / piece, step) | 1;
-    const int64_t v_pitch = (bits() == 32 ? up(values, 8) / 4 : up(values, 16) / 8) | 1;
+    const int64_t k_pitch = row_pitch(width, bits(), products == 3 ? 2 * p["PROMOTE"] : 2);
+    const int64_t v_pitch = (bits() == 32 ? rounded_up(values, 8) / 4 : rounded_up(values, 16) / 8) | 1;
     const int64_t stage = p["TILE_N"] * (k_pitch + v_pitch), stages = p["STAGES"],
                   queries_slots = p["TILE_M"] * k_pitch;
     // On NVIDIA queries lie there only until they are in registers.
@@ -63,8 +61,8 @@ struct Attention {
   }
   // Floats that a work-item keeps from one tile to the next, or while scores are made.
   int64_t kept(const Point& p) const {
-    const int64_t rows = p["TILE_M"] / p["WARPS_M"] / 16, sums = rows * (up(values, 8) / 2 + p["TILE_N"] / 2);
-    return unit ? sums + rows * up(width, 16) / 2 * bits() / 32 : sums;
+    const int64_t rows = p["TILE_M"] / p["WARPS_M"] / 16, sums = rows * (rounded_up(values, 8) / 2 + p["TILE_N"] / 2);
+    return unit ? sums + rows * rounded_up(width, 16) / 2 * bits() / 32 : sums;
   }
   bool fits(const OpenclDevice& device, const Point& p) const {
     const Capabilities& can = device.capabilities();
@@ -74,9 +72,9 @@ struct Attention {
   }
   bool suits(const OpenclDevice& device, const Point& p) const {
     if (!fits(device, p) || (p["PROMOTE"] > 1 && (!unit || products == 1))) return false;
-    if (p["STAGES"] > 1 && !unit) return false;                             // copies there wait for themselves
-    if (p["TILE_N"] > 16 && p["TILE_N"] >= 2 * up(keys, 16)) return false;  // more than half would be empty
-    if (p["TILE_M"] > 32 && p["TILE_M"] >= 2 * up(queries, 16)) return false;
+    if (p["STAGES"] > 1 && !unit) return false;                                     // copies there wait for themselves
+    if (p["TILE_N"] > 16 && p["TILE_N"] >= 2 * rounded_up(keys, 16)) return false;  // more than half would be empty
+    if (p["TILE_M"] > 32 && p["TILE_M"] >= 2 * rounded_up(queries, 16)) return false;
     return kept(p) <= (products == 3 ? 150 : 192);
   }
   // The first of these that the device can run; more would be slower than others, never wrong.
@@ -107,23 +105,6 @@ struct Attention {
     return found;
   }
 };
-
-// A layout of the last two dimensions and the one before them, heads, in this order; `swapped`: as a projection of rows
-// gives them, (n, l, heads, e) in memory.
-Layout rows_layout(int rank, bool swapped) {
-  std::string text;
-  for (int i = 0; i < rank; ++i) text += char('a' + i);
-  if (swapped) std::swap(text[size_t(rank) - 3], text[size_t(rank) - 2]);
-  return Layout::parse(text);
-}
-
-// All rows of a tensor begin at multiples of `elements`.
-bool rows_aligned(const Addressing& rows, int64_t elements) {
-  if (rows.offset % elements) return false;
-  for (int d = 0; d < 7; ++d)
-    if (rows.dims[size_t(d)] > 1 && rows.strides[size_t(d)] % elements) return false;
-  return true;
-}
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate, const Point& point) {
   const Attention attention(op, device);
@@ -161,7 +142,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   if (op.has(3)) launch.input(3, "MASK");
   launch.output(0, "DST").scalar(cl_float(op.attributes.number("scale") / std::log(2.0)));
   const auto items = size_t(point["WARPS_M"] * 32);
-  const int64_t tiles = up(attention.queries, point["TILE_M"]) / point["TILE_M"] * attention.heads;
+  const int64_t tiles = rounded_up(attention.queries, point["TILE_M"]) / point["TILE_M"] * attention.heads;
   launch.global({size_t(tiles) * items}).local({items});
   return kernel;
 }
@@ -191,15 +172,15 @@ void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out) 
   const int rank = op.in(0).rank();
   for (const bool swapped : {true, false}) {
     if (swapped && rank < 3) continue;
-    const Layout layout = rows_layout(rank, swapped);
+    const Layout layout = heads_layout(rank, swapped);
     Candidate base = make_candidate(op, "");
     for (size_t i = 0; i < 3; ++i) base.inputs[i] = op.in(int(i)).with_layout(layout);
     if (op.has(3)) base.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));
     base.outputs[0] = op.out().with_layout(layout);
     family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {
       // Most of the time is the first copies', the exponentials' and what tiles' edges leave empty.
-      const double used = double(attention.queries) / double(up(attention.queries, p["TILE_M"])) *
-                          double(attention.keys) / double(up(attention.keys, p["TILE_N"]));
+      const double used = double(attention.queries) / double(rounded_up(attention.queries, p["TILE_M"])) *
+                          double(attention.keys) / double(rounded_up(attention.keys, p["TILE_N"]));
       candidate.efficiency = (attention.unit ? 0.4 : 0.25) * used;
       candidate.prepare = [&device, op, candidate, p] { return prepare(device, op, candidate, p); };
       return true;

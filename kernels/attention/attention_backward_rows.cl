@@ -1,0 +1,190 @@
+// Gradients of scaled dot product attention, heads of any width; neither scores nor weights are ever written.
+//
+//   s[i, j] = scale * (sum over e of q[h, i, e] * k[h, j, e]) + mask[h, i, j],   p[i, j] = exp(s[i, j] - total[i])
+//   g[i, j] = sum over c of grad[h, i, c] * v[h, j, c],   d[i, j] = scale * p[i, j] * (g[i, j] - mean[i])
+//   total[i] = log(sum over j of exp(s[i, j])),   mean[i] = sum over j of p[i, j] * g[i, j]
+//   dq[h, i, e] = sum over j of d[i, j] * k[h, j, e],   dk[h, j, e] = sum over i of d[i, j] * q[h, i, e],
+//   dv[h, j, c] = sum over i of p[i, j] * grad[h, i, c]
+//
+// With GROUP, k and v have one head for GROUP of q: h there is h / GROUP.  With SOFTCAP, the scaled product x is
+// SOFTCAP * tanh(x / SOFTCAP) before the mask.
+// Tensors: Q, K, V, GRAD, DQ, DK and DV as rows (common/rows.clh, the last dimension last: index 6 counts queries or
+// keys), columns side by side, any other strides.  MASK alike, with strides of 0 where it is repeated.  WIDTH: columns
+// of Q and K, VALUES: of V and GRAD.
+// attention_backward_stats: a work-item finds total and mean of one query, a pair in `stats`; total is infinity where
+// the query sees no key.  attention_backward_rows: a work-item computes one row of dq.  attention_backward_columns: one
+// row of dk and of dv.  Each keeps PIECE sums at a time and computes the scores of its row anew for each piece.
+#include "common/rows.clh"
+
+#ifndef PIECE
+#define PIECE 16  // columns of a gradient a work-item keeps sums of: 4, 16, 64
+#endif
+#ifndef Q_DTYPE  // on its own: f32, plain matrices
+#define Q_DTYPE f32
+#define Q_OFFSET(a, b, c, d, e, f, g, h) (q_arg.offset + (f)*q_arg.stride[5])
+#define Q_STRIDE(i) PLAIN_STRIDE(q, i)
+#define Q_DIM(i) PLAIN_DIM(q, i)
+#define K_DTYPE f32
+#define K_OFFSET(a, b, c, d, e, f, g, h) (k_arg.offset + (f)*k_arg.stride[5])
+#define K_STRIDE(i) PLAIN_STRIDE(k, i)
+#define K_DIM(i) PLAIN_DIM(k, i)
+#define V_DTYPE f32
+#define V_OFFSET(a, b, c, d, e, f, g, h) (v_arg.offset + (f)*v_arg.stride[5])
+#define V_STRIDE(i) PLAIN_STRIDE(v, i)
+#define GRAD_DTYPE f32
+#define GRAD_OFFSET(a, b, c, d, e, f, g, h) (grad_arg.offset + (f)*grad_arg.stride[5])
+#define GRAD_STRIDE(i) PLAIN_STRIDE(grad, i)
+#define DQ_DTYPE f32
+#define DQ_OFFSET(a, b, c, d, e, f, g, h) (dq_arg.offset + (f)*dq_arg.stride[5] + (g)*dq_arg.stride[6] + (h))
+#define DK_DTYPE f32
+#define DK_OFFSET(a, b, c, d, e, f, g, h) (dk_arg.offset + (f)*dk_arg.stride[5] + (g)*dk_arg.stride[6] + (h))
+#define DV_DTYPE f32
+#define DV_OFFSET(a, b, c, d, e, f, g, h) (dv_arg.offset + (f)*dv_arg.stride[5] + (g)*dv_arg.stride[6] + (h))
+#endif
+#ifndef WIDTH
+#define WIDTH 64
+#define VALUES 64
+#endif
+#ifndef CAUSAL
+#define CAUSAL 0  // 1: query i sees keys 0 to i
+#endif
+#ifndef SHARED_BY
+#define SHARED_BY 1  // heads (index 5) of q that share one of k and v
+#endif
+
+#ifdef MASK_DTYPE
+#define MASK_ARGUMENT TENSOR_IN(MASK, mask),
+#define MASK_ROW(i5) const idx_t mask_at = MASK_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);
+#define MASK_PLACE(query, key) (mask_at + (query)*MASK_STRIDE(6) + (key)*MASK_STRIDE(7))
+#if MASK_IS_BOOL
+#define WITH_MASK(x, query, key) (LOAD(MASK, mask, MASK_PLACE(query, key)) ? (x) : -INFINITY)
+#else
+#define WITH_MASK(x, query, key) ((x) + LOAD(MASK, mask, MASK_PLACE(query, key)))
+#endif
+#else
+#define MASK_ARGUMENT
+#define MASK_ROW(i5)
+#define WITH_MASK(x, query, key) (x)
+#endif
+
+// `score`, with the mask, and its `slope` by the scaled product.
+#ifdef SOFTCAP
+#define SCORE(score, slope, q_row, k_row, query, key)                               \
+    const float bent_ = tanh(scale * DOT(Q, q, q_row, K, k, k_row, WIDTH) / SOFTCAP); \
+    const float score = WITH_MASK(SOFTCAP * bent_, query, key), slope = 1.0f - bent_ * bent_;
+#else
+#define SCORE(score, slope, q_row, k_row, query, key)                               \
+    const float score = WITH_MASK(scale * DOT(Q, q, q_row, K, k, k_row, WIDTH), query, key), slope = 1.0f;
+#endif
+#define DOT(A, a, a_row, B, b, b_row, count) pl_dot_##A(a + (a_row), b + (b_row), count)
+#define PL_DEFINE_DOT(A, B)                                                                                          \
+    static inline float pl_dot_##A(__global const STORAGE_T(A)* a, __global const STORAGE_T(B)* b, const int count) { \
+        float sum = 0.0f;                                                                                            \
+        for (int e = 0; e < count; ++e) sum = fma(LOAD(A, a, e), LOAD(B, b, e), sum);                                \
+        return sum;                                                                                                  \
+    }
+PL_DEFINE_DOT(Q, K)
+PL_DEFINE_DOT(GRAD, V)
+
+// The head of number `head`, of `count` heads of index 5 in each of those before.
+#define HEAD_INDICES(head, count)                                                                                    \
+    const idx_t i5 = (head) % (count), rest5 = (head) / (count), i4 = rest5 % K_DIM(4), rest4 = rest5 / K_DIM(4),     \
+                i3 = rest4 % K_DIM(3), rest3 = rest4 / K_DIM(3), i2 = rest3 % K_DIM(2), rest2 = rest3 / K_DIM(2),    \
+                i1 = rest2 % K_DIM(1), i0 = rest2 / K_DIM(1);
+#define QUERY_ROWS(i5)                                                          \
+    const idx_t q_at = Q_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);                  \
+    const idx_t grad_at = GRAD_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);            \
+    MASK_ROW(i5)
+#define KEY_ROWS(i5)                                                            \
+    const idx_t k_at = K_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);                  \
+    const idx_t v_at = V_OFFSET(i0, i1, i2, i3, i4, i5, 0, 0);
+
+__kernel void attention_backward_stats(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), TENSOR_IN(GRAD, grad),
+                                       MASK_ARGUMENT __global float2* restrict stats, const float scale,
+                                       const idx_t rows) {
+    const idx_t row = (idx_t)get_global_id(0);
+    if (row >= rows) return;
+    const idx_t head = row / Q_DIM(6), query = row % Q_DIM(6), keys = K_DIM(6);
+    HEAD_INDICES(head, Q_DIM(5))
+    QUERY_ROWS(i5)
+    KEY_ROWS(i5 / SHARED_BY)
+    float top = -INFINITY, total = 0.0f, mean = 0.0f;
+    for (idx_t key = 0; key < keys && !(CAUSAL && key > query); ++key) {
+        SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
+        if (score == -INFINITY) continue;
+        const float grad_of = DOT(GRAD, grad, grad_at + query * GRAD_STRIDE(6), V, v, v_at + key * V_STRIDE(6), VALUES);
+        if (score > top) {
+            const float less = exp(top - score);
+            total *= less;
+            mean *= less;
+            top = score;
+        }
+        const float weight = exp(score - top);
+        total += weight;
+        mean = fma(weight, grad_of, mean);
+    }
+    stats[row] = total == 0.0f ? (float2)(INFINITY, 0.0f) : (float2)(top + log(total), mean / total);
+}
+
+__kernel void attention_backward_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), TENSOR_IN(GRAD, grad),
+                                      MASK_ARGUMENT __global const float2* restrict stats, TENSOR_OUT(DQ, dq),
+                                      const float scale, const idx_t rows) {
+    const idx_t row = (idx_t)get_global_id(0);
+    if (row >= rows) return;
+    const idx_t head = row / Q_DIM(6), query = row % Q_DIM(6), keys = K_DIM(6);
+    HEAD_INDICES(head, Q_DIM(5))
+    QUERY_ROWS(i5)
+    KEY_ROWS(i5 / SHARED_BY)
+    const float2 of_query = stats[row];
+    for (int first = 0; first < WIDTH; first += PIECE) {
+        float sums[PIECE];
+        for (int e = 0; e < PIECE; ++e) sums[e] = 0.0f;
+        for (idx_t key = 0; key < keys && !(CAUSAL && key > query); ++key) {
+            SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
+            const float weight = exp(score - of_query.s0);
+            const float grad_of =
+                DOT(GRAD, grad, grad_at + query * GRAD_STRIDE(6), V, v, v_at + key * V_STRIDE(6), VALUES);
+            const float of_score = weight * (grad_of - of_query.s1) * slope;
+            const idx_t from = k_at + key * K_STRIDE(6) + first;
+            for (int e = 0; e < PIECE; ++e)
+                if (first + e < WIDTH) sums[e] = fma(of_score, LOAD(K, k, from + e), sums[e]);
+        }
+        for (int e = 0; e < PIECE; ++e)
+            if (first + e < WIDTH) STORE(DQ, dq, DQ_OFFSET(i0, i1, i2, i3, i4, i5, query, first + e), sums[e] * scale);
+    }
+}
+
+__kernel void attention_backward_columns(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_IN(V, v), TENSOR_IN(GRAD, grad),
+                                         MASK_ARGUMENT __global const float2* restrict stats, TENSOR_OUT(DK, dk),
+                                         TENSOR_OUT(DV, dv), const float scale, const idx_t rows) {
+    const idx_t row = (idx_t)get_global_id(0);
+    if (row >= rows) return;
+    const idx_t head = row / K_DIM(6), key = row % K_DIM(6), queries = Q_DIM(6);
+    HEAD_INDICES(head, K_DIM(5))
+    KEY_ROWS(i5)
+    for (int first = 0; first < (WIDTH > VALUES ? WIDTH : VALUES); first += PIECE) {
+        float of_key[PIECE], of_value[PIECE];
+        for (int e = 0; e < PIECE; ++e) of_key[e] = of_value[e] = 0.0f;
+        for (idx_t one = 0; one < SHARED_BY; ++one) {
+            QUERY_ROWS(i5 * SHARED_BY + one)
+            for (idx_t query = CAUSAL ? key : 0; query < queries; ++query) {
+                SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
+                const float2 of_query = stats[(head * SHARED_BY + one) * queries + query];
+                const float weight = exp(score - of_query.s0);
+                const float grad_of =
+                    DOT(GRAD, grad, grad_at + query * GRAD_STRIDE(6), V, v, v_at + key * V_STRIDE(6), VALUES);
+                const float of_score = weight * (grad_of - of_query.s1) * slope;
+                const idx_t q_from = q_at + query * Q_STRIDE(6) + first;
+                const idx_t grad_from = grad_at + query * GRAD_STRIDE(6) + first;
+                for (int e = 0; e < PIECE; ++e) {
+                    if (first + e < WIDTH) of_key[e] = fma(of_score, LOAD(Q, q, q_from + e), of_key[e]);
+                    if (first + e < VALUES) of_value[e] = fma(weight, LOAD(GRAD, grad, grad_from + e), of_value[e]);
+                }
+            }
+        }
+        for (int e = 0; e < PIECE; ++e) {
+            if (first + e < WIDTH) STORE(DK, dk, DK_OFFSET(i0, i1, i2, i3, i4, i5, key, first + e), of_key[e] * scale);
+            if (first + e < VALUES) STORE(DV, dv, DV_OFFSET(i0, i1, i2, i3, i4, i5, key, first + e), of_value[e]);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+// What kernels of attention by tiles share: how heads lie, and the sizes of kernels/attention/heads.clh.
+#pragma once
+
+#include "providers/opencl/runtime/opencl_provider.h"
+
+namespace pl::opencl {
+
+// A layout of the last two dimensions and the one before them, heads, in this order; `swapped`: as a projection of rows
+// gives them, (n, l, heads, e) in memory.
+Layout heads_layout(int rank, bool swapped);
+
+// All rows of a tensor, of eight dimensions (rows.h), begin at multiples of `elements`.
+bool rows_aligned(const Addressing& rows, int64_t elements);
+
+// Pieces of 16 bytes from one row of a tile to the next, where a step of the unit takes `step` of them: ROW_PITCH.
+int64_t row_pitch(int64_t elements, int64_t bits, int64_t step);
+
+inline int64_t rounded_up(int64_t value, int64_t by) { return (value + by - 1) / by * by; }
+
+}  // namespace pl::opencl
