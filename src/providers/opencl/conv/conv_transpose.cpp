@@ -15,6 +15,7 @@ namespace pl::opencl {
 namespace {
 
 constexpr double kLaunchMs = 0.003;  // what each launch beside the first one adds
+constexpr double kTermMs = 3e-4;     // a work-item's wait for two numbers that it multiplies, on an H200
 constexpr size_t kMostOfPhases = 3;  // ways to multiply that are tried where there are several phases
 constexpr int64_t kMostPhases = 64;
 
@@ -452,7 +453,8 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
   add_per_layout(op, "conv_transpose_direct", out, [&](Candidate& candidate) {
     candidate.inputs[1] = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
     if (op.has(2)) candidate.inputs[2] = op.in(2).with_layout(Layout::plain(1));
-    candidate.efficiency = device.capabilities().cpu ? 0.03 : 0.05;
+    candidate.efficiency = cpu ? 0.03 : 0.05;
+    if (!cpu) candidate.start_ms = kTermMs * double(op.in(0).shape[1] / op.attributes.integer("groups"));
     candidate.prepare = [&device, op, t = ConvTensors(op, candidate)] { return prepare_direct(device, op, t); };
     return true;
   });

@@ -10,7 +10,8 @@ namespace {
 // Each work-group of the last launch reads what all parts of its channels gave: with more parts a launch of its own
 // joins them.
 constexpr int64_t kMostJoined = 64;
-constexpr double kLaunchMs = 0.003;             // what each launch beside the first one adds
+constexpr double kLaunchMs = 0.003;  // what each launch beside the first one adds
+constexpr double kUnitsOfGroup = 3;  // what a work-group of whole channels reads, in shares of a unit's of all memory
 constexpr size_t kMostWhole = size_t(4) << 20;  // bytes
 
 void define_limits(KernelSource& source, const Limits& limits) { source.define("LIMITED", limits ? 1 : 0); }
@@ -110,7 +111,7 @@ void list_channels(const Op& op, OpenclDevice& device, CandidateList& out,
     add(op.schema->name + "_whole", [&](Candidate& candidate) {
       int64_t groups = 1;
       std::optional<ChannelParts> parts = whole_channels(device, candidate.inputs[0], &groups);
-      candidate.efficiency = 0.5 * std::min(1.0, double(groups) / double(can.compute_units));
+      candidate.efficiency = 0.5 * std::min(1.0, kUnitsOfGroup * double(groups) / double(can.compute_units));
       return parts;
     });
   }
