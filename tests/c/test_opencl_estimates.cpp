@@ -115,4 +115,37 @@ TEST("all") {
   device->pretend(own);
 }
 
+// On `cpu` a runtime's kernel is started beside the processor's own threads: what is small is not worth that, however
+// well it would do.
+TEST("on the processor") {
+  Candidates candidates;
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
+  ContextOptions options;
+  options.cache_dir = "/proc/none";
+  options.tuning = Tuning::off;
+  const auto context = Context::create(options);
+  Device& cpu = context->device("cpu");
+  const TensorDesc small = TensorDesc::dense(DType::f32, {4740, 4}),
+                   like = TensorDesc::dense(DType::f32, {1, 32, 8, 8});
+  const auto listed = [&](const EntryRef& entry) {
+    double ours = 0, theirs = 1e9;
+    int found = 0;
+    for (const Way& way : entry->ways) {
+      const double ms = estimate_ms(entry->op, way.candidate, kRates);
+      if (way.candidate.provider != "opencl") {
+        ours = std::max(ours, way.candidate.reference ? 0 : ms);
+        continue;
+      }
+      ++found;
+      theirs = std::min(theirs, ms);
+      CHECK(way.candidate.busy_ms > 0 || way.candidate.start_ms >= 0.05);
+    }
+    CHECK(!found || theirs > ours);
+    return found;
+  };
+  const int found = listed(context->catalog().entry(make_op(*find_schema("relu"), Attributes(), {like}), cpu)) +
+                    listed(context->catalog().reorder(small, small.with_layout(Layout::parse("ba")), cpu));
+  if (!found) SKIP("no OpenCL runtime that works on the memory of `cpu`");
+}
+
 }  // namespace
