@@ -1,4 +1,4 @@
-// resize: interpolate (kernels/resize/).
+// resize and resize_backward: interpolate and its gradient (kernels/resize/).
 #include <algorithm>
 #include <array>
 
@@ -179,6 +179,26 @@ void list_resize(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 PL_OPENCL_OP("resize", list_resize);
+
+// The gradient by the input: an output of interpolate's input sizes, each element of it sums what read it.
+void list_resize_backward(const Op& op, OpenclDevice& device, CandidateList& out) {
+  add_per_layout(op, "resize_backward_direct", out, [&](Candidate& candidate) {
+    candidate.efficiency = 0.15;
+    candidate.prepare = [&device, op, candidate] {
+      const Addressing src = with_three_spatial(candidate.inputs[0]), dst = with_three_spatial(candidate.outputs[0]);
+      KernelSource source("resize/resize_backward_direct.cl");
+      source.tensor("SRC", src).tensor("DST", dst);
+      const std::array<cl_float, 3> scale = define_positions(source, op);
+      auto kernel = std::make_unique<KernelList>(device);
+      Launch& launch = kernel->add(source, "resize_backward_direct").input(0, "SRC").output(0, "DST");
+      launch.scalar(scale[0]).scalar(scale[1]).scalar(scale[2]);
+      over_places(launch, dst);
+      return kernel;
+    };
+    return true;
+  });
+}
+PL_OPENCL_OP("resize_backward", list_resize_backward);
 
 }  // namespace
 }  // namespace pl::opencl
