@@ -1,5 +1,5 @@
-// Kinds batch_norm_training, batch_norm_backward and group_norm_backward: in double, two passes over each channel or
-// group.  In channels last the first two have kernels of their own (batch_norm_rows.cpp).
+// Kinds batch_norm_training and batch_norm_backward: in double, two passes over each channel.  In channels last they
+// have kernels of their own (batch_norm_rows.cpp).
 #include <cmath>
 
 #include "ops/normalization.h"
@@ -134,77 +134,6 @@ void list_batch(const Op& op, CandidateList& out) {
   }
 }
 PL_HOST_KIND("batch_norm_backward", list_batch);
-
-struct GroupBody {
-  TensorDesc x, weight, parameter;
-  int64_t groups;
-  double eps;
-  size_t given;
-
-  void operator()(const KernelArguments& arguments) const {
-    const std::vector<double> values = PlainDoubles::read(x, input(arguments, 0));
-    std::vector<double> grad = PlainDoubles::read(x, input(arguments, 1));
-    std::vector<double> scale = PlainDoubles::read(weight, given > 2 ? input(arguments, 2) : nullptr);
-    const Extents extents(x);
-    if (scale.empty()) scale.assign(size_t(extents.channels), 1.0);
-    const int64_t per_group = extents.channels / groups, length = per_group * extents.positions;
-    // By image and channel, added up afterwards in one order.
-    std::vector<double> of_weight(size_t(extents.images * extents.channels)), of_bias(of_weight.size());
-    parallel_for(extents.images * groups, 2 * kNanoseconds * double(length), [&](int64_t first, int64_t end) {
-      for (int64_t group = first; group < end; ++group) {
-        const int64_t from = group * length, channel = group % groups * per_group;
-        double sum = 0, squares = 0;
-        for (int64_t i = 0; i < length; ++i) sum += values[size_t(from + i)];
-        const double mean = sum / double(length);
-        for (int64_t i = 0; i < length; ++i)
-          squares += (values[size_t(from + i)] - mean) * (values[size_t(from + i)] - mean);
-        const double inverse = 1 / std::sqrt(squares / double(length) + eps);
-        double total = 0, products = 0;
-        for (int64_t c = 0; c < per_group; ++c) {
-          double gradients = 0, with_values = 0;
-          for (int64_t p = 0; p < extents.positions; ++p) {
-            const size_t i = size_t(from + c * extents.positions + p);
-            gradients += grad[i];
-            with_values += grad[i] * (values[i] - mean) * inverse;
-          }
-          of_bias[size_t(group * per_group + c)] = gradients;
-          of_weight[size_t(group * per_group + c)] = with_values;
-          total += gradients * scale[size_t(channel + c)];
-          products += with_values * scale[size_t(channel + c)];
-        }
-        for (int64_t c = 0; c < per_group; ++c)
-          for (int64_t p = 0; p < extents.positions; ++p) {
-            const size_t i = size_t(from + c * extents.positions + p);
-            grad[i] = inverse * (grad[i] * scale[size_t(channel + c)] - total / double(length) -
-                                 (values[i] - mean) * inverse * products / double(length));
-          }
-      }
-    });
-    for (int64_t n = 1; n < extents.images; ++n)
-      for (int64_t c = 0; c < extents.channels; ++c) {
-        of_weight[size_t(c)] += of_weight[size_t(n * extents.channels + c)];
-        of_bias[size_t(c)] += of_bias[size_t(n * extents.channels + c)];
-      }
-    of_weight.resize(size_t(extents.channels));
-    of_bias.resize(size_t(extents.channels));
-    PlainDoubles::write(x, output(arguments, 0), grad);
-    PlainDoubles::write(parameter, output(arguments, 1), of_weight);
-    PlainDoubles::write(parameter, output(arguments, 2), of_bias);
-  }
-};
-
-void list_group(const Op& op, CandidateList& out) {
-  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const GroupBody body{op.in(0).with_layout(layout), op.has(2) ? dense_plain(op.in(2)) : TensorDesc(),
-                         dense_plain(op.out(1)),       op.attributes.integer("num_groups"),
-                         op.attributes.number("eps"),  op.inputs.size()};
-    std::vector<TensorDesc> inputs{body.x, body.x};
-    if (body.given > 2) inputs.push_back(body.weight);
-    add_candidate(out, "group_norm_backward", Quality::reference, inputs, {body.x, body.parameter, body.parameter},
-                  [body] { return body; });
-  }
-}
-PL_HOST_KIND("group_norm_backward", list_group);
 
 }  // namespace
 }  // namespace pl::host
