@@ -83,6 +83,11 @@ TEST("all") {
                     random_input(DType::f32, {20, 18})},
                    none);
     more_lists() = {};
+    run_all_opencl("lstm_backward", "",
+                   {random_input(DType::f32, {2, 2, 3}), random_input(DType::f32, {1, 20, 3}),
+                    random_input(DType::f32, {1, 20, 5}), random_input(DType::f32, {2, 1, 2, 5}),
+                    random_input(DType::f32, {2, 1, 2, 5})},
+                   none);
   }
   std::printf("%zu ways\n", seen.size());
   for (const std::string& name : seen) std::printf("ran %s\n", name.c_str());

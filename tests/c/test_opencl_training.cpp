@@ -1,5 +1,6 @@
 // What training adds, on OpenCL devices that say they are GPUs, so that work-items share rows, channels and sums: every
 // candidate in every layout against the host provider in f32, in f32, f16 and bf16.
+#include <map>
 #include <set>
 #include <string>
 
@@ -23,6 +24,7 @@ struct Case {
   int64_t size = 1;                // they are below it
   std::vector<int> positive = {};  // inputs that are variances, rates and squares
   std::vector<int> singles = {};   // inputs that are f32 whatever the others are
+  double limit = 3;                // of inputs that may be negative
 };
 
 std::vector<Input> inputs_of(const Case& c, DType dtype) {
@@ -34,7 +36,8 @@ std::vector<Input> inputs_of(const Case& c, DType dtype) {
     const bool positive = std::find(c.positive.begin(), c.positive.end(), int(inputs.size())) != c.positive.end();
     const bool single = std::find(c.singles.begin(), c.singles.end(), int(inputs.size())) != c.singles.end();
     const bool exact = single || (positive && c.shapes[i].size() == 0);
-    inputs.push_back(random_input(exact ? DType::f32 : dtype, c.shapes[i], positive ? 0.5 : -3, positive ? 2 : 3));
+    inputs.push_back(
+        random_input(exact ? DType::f32 : dtype, c.shapes[i], positive ? 0.5 : -c.limit, positive ? 2 : c.limit));
   }
   if (c.indices == int(inputs.size()))
     inputs.push_back(random_input(DType::s64, c.indices_shape, 0, double(c.size) - 0.01));
@@ -129,6 +132,59 @@ TEST("attention") {
     return std::any_of(seen.begin(), seen.end(), [&](const std::string& one) { return one.rfind(name, 0) == 0; });
   };
   CHECK(ran("attention_backward_mma"));
+}
+TEST("recurrent") {
+  const int64_t steps = 5, batch = 3, features = 7, hidden = 37;  // units that the work-items share unevenly
+  const Dims x{steps, batch, features}, lengths{batch};
+  const auto layer = [&](const std::string& name, int64_t gates, const std::string& attributes) {
+    const bool lstm = name == "lstm";
+    const int64_t directions = attributes.find("bidirectional") != std::string::npos ? 2 : 1;
+    const bool batch_first = attributes.find("batch_first") != std::string::npos;
+    const Dims own = batch_first ? Dims{batch, steps, features} : x;
+    const Dims w{directions, gates * hidden, features}, r{directions, gates * hidden, hidden};
+    const Dims b{directions, 2 * gates * hidden}, p{directions, 3 * hidden};
+    const Dims state = batch_first ? Dims{batch, directions, hidden} : Dims{directions, batch, hidden};
+    const Dims y = batch_first ? Dims{batch, steps, directions, hidden} : Dims{steps, directions, batch, hidden};
+    std::vector<Dims> forward{own, w, r, b, state}, backward{own, w, r, y, y, b, state};
+    if (lstm) forward.insert(forward.end(), {state, p});
+    if (lstm) backward.insert(backward.end(), {state, p, state});
+    backward.push_back(state);
+    const std::string of_gradients = name + "_backward";
+    run({name.c_str(), attributes.c_str(), forward, 4, lengths, steps + 1, {}, {}, 0.5});
+    run({of_gradients.c_str(), attributes.c_str(), backward, 6, lengths, steps + 1, {}, {}, 0.5});
+  };
+  layer("lstm", 4, "direction=bidirectional");
+  layer("gru", 3, "direction=bidirectional batch_first=true");
+  layer("gru", 3, "direction=reverse linear_before_reset=true");
+  layer("rnn", 1, "");
+  layer("rnn", 1, "nonlinearity=relu batch_first=true");
+}
+TEST("resizes") {
+  run({"interpolate_backward", "input_size=[9,10] mode=bilinear", {{2, 20, 18, 7}}});
+  run({"interpolate_backward", "input_size=[9,10] mode=bilinear align_corners=true", {{2, 19, 5, 17}}});
+  run({"interpolate_backward", "input_size=[9,10] scale_factor=[2.5,0.7]", {{2, 20, 22, 7}}});
+  run({"interpolate_backward", "input_size=[1,40]", {{1, 3, 33, 1}}});
+  run({"interpolate_backward", "input_size=[4,5,6] mode=trilinear", {{1, 5, 7, 3, 12}}});
+}
+// No sum depends on which work-group comes first.
+TEST("same_bits") {
+  const auto twice = [](const char* op, const char* attributes, const std::vector<Dims>& shapes) {
+    std::vector<Input> inputs;
+    for (const Dims& shape : shapes) inputs.push_back(random_input(DType::f32, shape, -1, 1));
+    std::map<std::string, std::vector<Values>> first;
+    for (int turn = 0; turn < 2; ++turn)
+      run_all_opencl(op, attributes, inputs,
+                     [&](const Op&, const std::vector<Values>& results, const std::string& what) {
+                       if (turn == 0) first[what] = results;
+                       if (first[what] == results) return;
+                       std::fprintf(stderr, "%s: another run gave other bits\n", what.c_str());
+                       end_test();
+                     });
+    CHECK(!first.empty());
+  };
+  twice("scaled_dot_product_attention_backward", "", {{2, 6, 30, 8}, {2, 6, 23, 8}, {2, 6, 23, 8}, {2, 6, 30, 8}});
+  twice("interpolate_backward", "input_size=[9,10] mode=bilinear", {{2, 20, 18, 7}});
+  twice("lstm_backward", "", {{5, 3, 7}, {1, 148, 7}, {1, 148, 37}, {5, 1, 3, 37}, {5, 1, 3, 37}});
 }
 TEST("look_ups") {
   run({"index_select_backward", "dim=0 size=9", {{150, 70}}, 1, {150}, 9});

@@ -1,0 +1,135 @@
+// The gradients of lstm, gru and rnn by their gates, the steps gone through backwards, and by the first states.
+//
+//   with dh the gradient by the state, from y at this step and from the step after, and dc that by an LSTM's cell:
+//   lstm  do = dh * tanh(c) * o * (1 - o),  dc += dh * o * (1 - tanh(c)^2) + do * po,  di = dc * g * i * (1 - i),
+//         df = dc * c' * f * (1 - f),  dg = dc * i * (1 - g^2),  dc' = dc * f + di * pi + df * pf
+//   gru   dz = dh * (h' - g) * z * (1 - z),  dg = dh * (1 - z) * (1 - g^2),  dr = (what r acts on gets) * r * (1 - r)
+//   rnn   da = dh * (1 - h^2), or with RELU dh where h > 0
+//   dh' = the sum over gates of r^T da, of a GRU and dh * z
+//
+// c' and h' are those of the step before.  `gates` holds the values of gates (recurrent_steps with KEEP) and is given
+// their gradients, of steps that take no part zeros.  A work-group takes one sequence in one direction.
+// recurrent_sums: a work-item adds up the rows of one column of the gates, or of one unit and peephole, in ascending
+// order: the gradients of b and p.
+#include "recurrent/layer.clh"
+
+// The sum over units of gate `gate`'s gradients times its weights, for unit k of the state before.
+static inline float back(__global const float* of_gate, X_IN(r), const idx_t r_at, const int k) {
+    float sum = 0.0f;
+    for (int j = 0; j < UNITS; ++j) sum = fma(of_gate[j], LOAD(X, r, r_at + (idx_t)j * UNITS + k), sum);
+    return sum;
+}
+
+__kernel void recurrent_steps_back(__global float* restrict space, X_IN(r), X_IN(grad), LENGTHS_IN(lengths),
+                                   X_IN(first_c), X_IN(p), X_IN(grad_h), X_IN(grad_c), X_OUT(dfirst_h),
+                                   X_OUT(dfirst_c), const layer_sizes sizes) {
+    __local float dh[UNITS], dc[UNITS];
+    const uint group = (uint)get_group_id(0);
+    const int n = (int)(group % (uint)sizes.batch), d = (int)(group / (uint)sizes.batch);
+    const int reversed = d == 1 || FIRST_REVERSED;
+    const int length = HAS(2) ? (int)lengths[n] : sizes.steps;
+    const idx_t r_at = (idx_t)d * GATES * UNITS * UNITS, of_unit = (idx_t)UNITS * UNITS;
+    const int of_p = d * 3 * UNITS;
+    __global float* gates = space + sizes.gates_at;
+    __global const float* cells = space + sizes.cells_at;
+    __global const float* previous = space + sizes.previous_at;
+    EACH_UNIT(j) {
+        dh[j] = HAS(32) ? LOAD(X, grad_h, STATE_AT(d, n) + j) : 0.0f;
+        dc[j] = CELL == 0 && HAS(64) ? LOAD(X, grad_c, STATE_AT(d, n) + j) : 0.0f;
+    }
+    for (int s = length - 1; s >= 0; --s) {
+        const int t = TIME(s), row = ROW(n, t);
+        __global float* slot = gates + SLOT_AT(d, row, 0);
+        barrier(BOTH_FENCES);
+        EACH_UNIT(j) {
+            const float dy = dh[j] + LOAD(X, grad, RESULT_AT(d, n, t) + j);
+#if CELL == 0
+            const float in = slot[j], out = slot[UNITS + j], forget = slot[2 * UNITS + j], g = slot[3 * UNITS + j];
+            const float before = s > 0   ? cells[UNIT_AT(d, ROW(n, TIME(s - 1))) + j]
+                                 : HAS(8) ? LOAD(X, first_c, STATE_AT(d, n) + j)
+                                          : 0.0f;
+            const float bent = tanh(cells[UNIT_AT(d, row) + j]);
+            const float of_out = dy * bent * out * (1.0f - out);
+            float of_cell = dc[j] + dy * out * (1.0f - bent * bent);
+            if (HAS(16)) of_cell += of_out * LOAD(X, p, of_p + UNITS + j);
+            const float of_in = of_cell * g * in * (1.0f - in), of_forget = of_cell * before * forget * (1.0f - forget);
+            dc[j] = of_cell * forget;
+            if (HAS(16)) dc[j] += of_in * LOAD(X, p, of_p + j) + of_forget * LOAD(X, p, of_p + 2 * UNITS + j);
+            slot[j] = of_in;
+            slot[UNITS + j] = of_out;
+            slot[2 * UNITS + j] = of_forget;
+            slot[3 * UNITS + j] = of_cell * in * (1.0f - g * g);
+#elif CELL == 1
+            const float z = slot[j], r_ = slot[UNITS + j], g = slot[2 * UNITS + j];
+            const float of_g = dy * (1.0f - z) * (1.0f - g * g);
+            slot[j] = dy * (previous[UNIT_AT(d, row) + j] - g) * z * (1.0f - z);
+            slot[2 * UNITS + j] = of_g;
+            if (RESET_AFTER) {
+                slot[UNITS + j] = of_g * slot[3 * UNITS + j] * r_ * (1.0f - r_);
+                slot[3 * UNITS + j] = of_g * r_;
+            }
+            dc[j] = dy * z;  // of the state before, so far
+#else
+            slot[j] = RELU ? (slot[j] > 0.0f ? dy : 0.0f) : dy * (1.0f - slot[j] * slot[j]);
+#endif
+        }
+        barrier(BOTH_FENCES);
+#if CELL == 1
+        EACH_UNIT(k) {
+            const float u = back(slot + (RESET_AFTER ? 3 : 2) * UNITS, r, r_at + 2 * of_unit, k);
+            if (RESET_AFTER) {
+                dc[k] += u;
+            } else {
+                const float r_ = slot[UNITS + k];
+                slot[UNITS + k] = u * previous[UNIT_AT(d, row) + k] * r_ * (1.0f - r_);
+                dc[k] += u * r_;
+            }
+        }
+        barrier(BOTH_FENCES);
+        EACH_UNIT(k) {
+            dh[k] = dc[k] + back(slot, r, r_at, k) + back(slot + UNITS, r, r_at + of_unit, k);
+        }
+#else
+        EACH_UNIT(k) {
+            float sum = 0.0f;
+            for (int gate = 0; gate < GATES; ++gate) sum += back(slot + gate * UNITS, r, r_at + gate * of_unit, k);
+            dh[k] = sum;
+        }
+#endif
+    }
+    for (int t = length; t < sizes.steps; ++t)
+        EACH_UNIT(j)
+            for (int slot = 0; slot < SLOTS; ++slot) gates[SLOT_AT(d, ROW(n, t), slot) + j] = 0.0f;
+    EACH_UNIT(j) {
+        STORE(X, dfirst_h, STATE_AT(d, n) + j, dh[j]);
+        if (CELL == 0) STORE(X, dfirst_c, STATE_AT(d, n) + j, dc[j]);
+    }
+}
+
+__kernel void recurrent_sums(__global const float* restrict space, LENGTHS_IN(lengths), X_IN(first_c), X_OUT(db),
+                             X_OUT(dp), const layer_sizes sizes) {
+    __global const float* gates = space + sizes.gates_at;
+    __global const float* cells = space + sizes.cells_at;
+    const int place = (int)get_global_id(0), j = place % UNITS, part = place / UNITS;
+    const int parts = CELL == 0 ? 2 * GATES + 3 : 2 * GATES, d = part / parts, one = part % parts;
+    if (d >= sizes.directions) return;
+    float sum = 0.0f;
+    if (one < 2 * GATES) {
+        const int slot = RESET_AFTER && one == 2 * GATES - 1 ? 3 : one % GATES;
+        for (int row = 0; row < ROWS; ++row) sum += gates[SLOT_AT(d, row, slot) + j];
+        STORE(X, db, (d * 2 * GATES + one) * UNITS + j, sum);
+    } else {
+        const int slot = one - 2 * GATES, reversed = d == 1 || FIRST_REVERSED;
+        for (int n = 0; n < sizes.batch; ++n) {
+            const int length = HAS(2) ? (int)lengths[n] : sizes.steps;
+            for (int s = 0; s < length; ++s) {
+                const int from = slot == 1 ? s : s - 1;  // o sees the cell of its own step
+                const float cell = from >= 0 ? cells[UNIT_AT(d, ROW(n, TIME(from))) + j]
+                                   : HAS(8)  ? LOAD(X, first_c, STATE_AT(d, n) + j)
+                                             : 0.0f;
+                sum = fma(gates[SLOT_AT(d, ROW(n, TIME(s)), slot) + j], cell, sum);
+            }
+        }
+        STORE(X, dp, (d * 3 + slot) * UNITS + j, sum);
+    }
+}
