@@ -3,11 +3,11 @@
     python -m bench.gpu_gradients --math fp32 tf32 fp16 --batch 16 64 --json out.json
 
 Of ResNet-50's and MobileNetV2's convolutions, by input and by weights; batch norm in training, forward and backward;
-max pool; a step of Adam. pylayout's side is a plan of the one op whose inputs lie in plain layouts on the device, so
-its time includes the reorders; `kernel` is what the plan's op alone is expected to take. PyTorch's time is the better
-of its two layouts, its algorithms chosen by measurement (cudnn.benchmark). Errors are of the whole result against
-double precision, as a ratio of norms. Without PyTorch for CUDA pylayout alone is timed, checked against PyTorch on the
-processor.
+max pool; a step of Adam; attention of 12 heads, by its own op and by products with the scores as tensors. pylayout's
+side is a plan of the one op whose inputs lie in plain layouts on the device, so its time includes the reorders;
+`kernel` is what the plan's op alone is expected to take. PyTorch's time is the better of its two layouts, its
+algorithms chosen by measurement (cudnn.benchmark). Errors are of the whole result against double precision, as a
+ratio of norms. Without PyTorch for CUDA pylayout alone is timed, checked against PyTorch on the processor.
 """
 
 from __future__ import annotations
@@ -172,6 +172,41 @@ def others(n: int, dtype: str, rng: np.random.Generator) -> list[Case]:
     ]
 
 
+def attention(length: int, n: int, dtype: str, rng: np.random.Generator) -> list[Case]:
+    """All three gradients, of which the first is checked. PyTorch's forward is kept from the first call on."""
+    q, k, v, g = (normal(rng, dtype, n, 12, length, 64) for _ in range(4))
+    kept: dict[int, Any] = {}
+
+    def backward(torch: Any, q: Any, k: Any, v: Any, g: Any) -> Any:
+        if id(q) not in kept:
+            given = [x.detach().requires_grad_() for x in (q, k, v)]
+            kept[id(q)] = q, given, torch.nn.functional.scaled_dot_product_attention(*given)
+        _, given, y = kept[id(q)]
+        return torch.autograd.grad(y, given, g, retain_graph=True)[0]
+
+    def own(graph: Any, q: Any, k: Any, v: Any, g: Any) -> Any:
+        made = graph.op("scaled_dot_product_attention_backward", q, k, v, g)
+        for gradient in made[1:]:
+            graph.output(gradient)
+        return made[0]
+
+    def products(graph: Any, q: Any, k: Any, v: Any, g: Any) -> Any:
+        scale = np.array(0.125, q.dtype.name.replace("f", "float"))
+        weights = graph.op("softmax", graph.op("matmul", q, k, transpose_b=True) * scale, dim=3)
+        of_weights = graph.op("matmul", g, v, transpose_b=True)
+        mean = graph.op("sum", of_weights * weights, dim=[3], keepdim=True)
+        of_scores = weights * (of_weights - mean) * scale
+        graph.output(graph.op("matmul", of_scores, q, transpose_a=True))
+        graph.output(graph.op("matmul", weights, g, transpose_a=True))
+        return graph.op("matmul", of_scores, k)
+
+    name = f"attention {length}"
+    return [
+        Case(f"{name}, its op", [q, k, v, g], own, backward),
+        Case(f"{name}, products", [q, k, v, g], products, backward),
+    ]
+
+
 def ours(case: Case, math: str, options: argparse.Namespace) -> tuple[Callable[[], Any], float]:
     """What runs it and waits, and what the op of the plan takes by itself."""
     graph = pl.Graph()
@@ -184,7 +219,7 @@ def ours(case: Case, math: str, options: argparse.Namespace) -> tuple[Callable[[
     def run() -> Any:
         result = plan(*given)
         pl.synchronize(options.device)
-        return result
+        return result[-1] if isinstance(result, (tuple, list)) else result
 
     return run, float(plan.summary()["op_ms"])
 
@@ -192,7 +227,7 @@ def ours(case: Case, math: str, options: argparse.Namespace) -> tuple[Callable[[
 def theirs(torch: Any, case: Case, math: str) -> dict[str, Callable[[], Any]]:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = math == "tf32"
     torch.backends.cudnn.benchmark = True
-    engines = {}
+    engines: dict[str, Callable[[], Any]] = {}
     for name, form in (("torch", torch.contiguous_format), ("torch:channels_last", torch.channels_last)):
         given = [torch.from_numpy(x).cuda() for x in case.inputs]
         given = [x.contiguous(memory_format=form) if x.dim() == 4 else x for x in given]
@@ -210,6 +245,7 @@ def cases_of(n: int, math: str, wanted: str) -> list[Case]:
     rng, dtype = np.random.default_rng(0), DTYPES[math]
     cases = [case for layer in LAYERS for case in convolutions(layer, n, dtype, rng)]
     cases += [case for layer in NORMS for case in norms(layer, n, dtype, rng)] + others(n, dtype, rng)
+    cases += [case for length in (197, 1024) for case in attention(length, n, dtype, rng)]
     return [case for case in cases if wanted in case.name]
 
 

@@ -17,7 +17,7 @@
 #include "common/rows.clh"
 
 #ifndef PIECE
-#define PIECE 16  // columns of a gradient a work-item keeps sums of: 4, 16, 64
+#define PIECE 16  // columns of a gradient a work-item keeps sums of: 16, 64
 #endif
 #ifndef Q_DTYPE  // on its own: f32, plain matrices
 #define Q_DTYPE f32
@@ -70,21 +70,39 @@
 // `score`, with the mask, and its `slope` by the scaled product.
 #ifdef SOFTCAP
 #define SCORE(score, slope, q_row, k_row, query, key)                               \
-    const float bent_ = tanh(scale * DOT(Q, q, q_row, K, k, k_row, WIDTH) / SOFTCAP); \
+    const float bent_ = tanh(scale * DOT(q, q_row, k, k_row, WIDTH) / SOFTCAP); \
     const float score = WITH_MASK(SOFTCAP * bent_, query, key), slope = 1.0f - bent_ * bent_;
 #else
 #define SCORE(score, slope, q_row, k_row, query, key)                               \
-    const float score = WITH_MASK(scale * DOT(Q, q, q_row, K, k, k_row, WIDTH), query, key), slope = 1.0f;
+    const float score = WITH_MASK(scale * DOT(q, q_row, k, k_row, WIDTH), query, key), slope = 1.0f;
 #endif
-#define DOT(A, a, a_row, B, b, b_row, count) pl_dot_##A(a + (a_row), b + (b_row), count)
-#define PL_DEFINE_DOT(A, B)                                                                                          \
-    static inline float pl_dot_##A(__global const STORAGE_T(A)* a, __global const STORAGE_T(B)* b, const int count) { \
-        float sum = 0.0f;                                                                                            \
-        for (int e = 0; e < count; ++e) sum = fma(LOAD(A, a, e), LOAD(B, b, e), sum);                                \
-        return sum;                                                                                                  \
+// Sixteen columns of a row of `count` from column `first` on, zeros behind the last one.
+static inline float16 pl_columns(__global const STORAGE_T(Q)* row, const int first, const int count) {
+    if (first + 16 <= count) return LOADV(Q, 16, row, first);
+    float part[16];
+    for (int e = 0; e < 16; ++e) part[e] = first + e < count ? LOAD(Q, row, first + e) : 0.0f;
+    return vload16(0, part);
+}
+static inline float pl_dot(__global const STORAGE_T(Q)* a, __global const STORAGE_T(Q)* b, const int count) {
+    float16 sums = (float16)(0.0f);
+    for (int e = 0; e < count; e += 16) sums = fma(pl_columns(a, e, count), pl_columns(b, e, count), sums);
+    const float8 eight = sums.lo + sums.hi;
+    const float4 four = eight.lo + eight.hi;
+    return (four.s0 + four.s2) + (four.s1 + four.s3);
+}
+#define DOT(a, a_row, b, b_row, count) pl_dot(a + (a_row), b + (b_row), count)
+
+// Columns from `first` on of a row of `count` at place `at`: the sums times `by`.
+#define STORE_PIECE(T, to, at, sums, count, by)                                              \
+    {                                                                                        \
+        const idx_t row_ = at;                                                               \
+        for (int e = 0; e < PIECE; e += 16) {                                                \
+            float part_[16];                                                                 \
+            vstore16(sums[e / 16] * by, 0, part_);                                           \
+            for (int c = 0; c < 16; ++c)                                                     \
+                if (first + e + c < count) STORE(T, to, row_ + first + e + c, part_[c]);     \
+        }                                                                                    \
     }
-PL_DEFINE_DOT(Q, K)
-PL_DEFINE_DOT(GRAD, V)
 
 // The head of number `head`, of `count` heads of index 5 in each of those before.
 #define HEAD_INDICES(head, count)                                                                                    \
@@ -112,7 +130,7 @@ __kernel void attention_backward_stats(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_
     for (idx_t key = 0; key < keys && !(CAUSAL && key > query); ++key) {
         SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
         if (score == -INFINITY) continue;
-        const float grad_of = DOT(GRAD, grad, grad_at + query * GRAD_STRIDE(6), V, v, v_at + key * V_STRIDE(6), VALUES);
+        const float grad_of = DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES);
         if (score > top) {
             const float less = exp(top - score);
             total *= less;
@@ -137,20 +155,19 @@ __kernel void attention_backward_rows(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSOR_I
     KEY_ROWS(i5 / SHARED_BY)
     const float2 of_query = stats[row];
     for (int first = 0; first < WIDTH; first += PIECE) {
-        float sums[PIECE];
-        for (int e = 0; e < PIECE; ++e) sums[e] = 0.0f;
+        float16 sums[PIECE / 16];
+        for (int e = 0; e < PIECE / 16; ++e) sums[e] = (float16)(0.0f);
         for (idx_t key = 0; key < keys && !(CAUSAL && key > query); ++key) {
             SCORE(score, slope, q_at + query * Q_STRIDE(6), k_at + key * K_STRIDE(6), query, key)
             const float weight = exp(score - of_query.s0);
             const float grad_of =
-                DOT(GRAD, grad, grad_at + query * GRAD_STRIDE(6), V, v, v_at + key * V_STRIDE(6), VALUES);
+                DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES);
             const float of_score = weight * (grad_of - of_query.s1) * slope;
-            const idx_t from = k_at + key * K_STRIDE(6) + first;
-            for (int e = 0; e < PIECE; ++e)
-                if (first + e < WIDTH) sums[e] = fma(of_score, LOAD(K, k, from + e), sums[e]);
+            __global const STORAGE_T(Q)* k_row = k + (k_at + key * K_STRIDE(6));
+            for (int e = 0; e < PIECE / 16; ++e)
+                if (first + e * 16 < WIDTH) sums[e] += of_score * pl_columns(k_row, first + e * 16, WIDTH);
         }
-        for (int e = 0; e < PIECE; ++e)
-            if (first + e < WIDTH) STORE(DQ, dq, DQ_OFFSET(i0, i1, i2, i3, i4, i5, query, first + e), sums[e] * scale);
+        STORE_PIECE(DQ, dq, DQ_OFFSET(i0, i1, i2, i3, i4, i5, query, 0), sums, WIDTH, scale)
     }
 }
 
@@ -163,8 +180,8 @@ __kernel void attention_backward_columns(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSO
     HEAD_INDICES(head, K_DIM(5))
     KEY_ROWS(i5)
     for (int first = 0; first < (WIDTH > VALUES ? WIDTH : VALUES); first += PIECE) {
-        float of_key[PIECE], of_value[PIECE];
-        for (int e = 0; e < PIECE; ++e) of_key[e] = of_value[e] = 0.0f;
+        float16 of_key[PIECE / 16], of_value[PIECE / 16];
+        for (int e = 0; e < PIECE / 16; ++e) of_key[e] = of_value[e] = (float16)(0.0f);
         for (idx_t one = 0; one < SHARED_BY; ++one) {
             QUERY_ROWS(i5 * SHARED_BY + one)
             for (idx_t query = CAUSAL ? key : 0; query < queries; ++query) {
@@ -172,19 +189,18 @@ __kernel void attention_backward_columns(TENSOR_IN(Q, q), TENSOR_IN(K, k), TENSO
                 const float2 of_query = stats[(head * SHARED_BY + one) * queries + query];
                 const float weight = exp(score - of_query.s0);
                 const float grad_of =
-                    DOT(GRAD, grad, grad_at + query * GRAD_STRIDE(6), V, v, v_at + key * V_STRIDE(6), VALUES);
+                    DOT(grad, grad_at + query * GRAD_STRIDE(6), v, v_at + key * V_STRIDE(6), VALUES);
                 const float of_score = weight * (grad_of - of_query.s1) * slope;
-                const idx_t q_from = q_at + query * Q_STRIDE(6) + first;
-                const idx_t grad_from = grad_at + query * GRAD_STRIDE(6) + first;
-                for (int e = 0; e < PIECE; ++e) {
-                    if (first + e < WIDTH) of_key[e] = fma(of_score, LOAD(Q, q, q_from + e), of_key[e]);
-                    if (first + e < VALUES) of_value[e] = fma(weight, LOAD(GRAD, grad, grad_from + e), of_value[e]);
+                __global const STORAGE_T(Q)* q_row = q + (q_at + query * Q_STRIDE(6));
+                __global const STORAGE_T(Q)* grad_row = grad + (grad_at + query * GRAD_STRIDE(6));
+                for (int e = 0; e < PIECE / 16; ++e) {
+                    const int column = first + e * 16;
+                    if (column < WIDTH) of_key[e] += of_score * pl_columns(q_row, column, WIDTH);
+                    if (column < VALUES) of_value[e] += weight * pl_columns(grad_row, column, VALUES);
                 }
             }
         }
-        for (int e = 0; e < PIECE; ++e) {
-            if (first + e < WIDTH) STORE(DK, dk, DK_OFFSET(i0, i1, i2, i3, i4, i5, key, first + e), of_key[e] * scale);
-            if (first + e < VALUES) STORE(DV, dv, DV_OFFSET(i0, i1, i2, i3, i4, i5, key, first + e), of_value[e]);
-        }
+        STORE_PIECE(DK, dk, DK_OFFSET(i0, i1, i2, i3, i4, i5, key, 0), of_key, WIDTH, scale)
+        STORE_PIECE(DV, dv, DV_OFFSET(i0, i1, i2, i3, i4, i5, key, 0), of_value, VALUES, 1.0f)
     }
 }

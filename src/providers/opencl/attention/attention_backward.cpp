@@ -55,6 +55,8 @@ struct Gradients {
   }
   size_t stats_bytes() const { return size_t(query_heads * queries) * 2 * sizeof(float); }
 
+  // Three quarters of what the forward kernel reached on an H200 with 96 heads of 1,024 rows (docs/results/h200.md).
+  double teraflops() const { return bits() == 16 ? 200 : products == 1 ? 100 : 28; }
   int64_t bits() const { return dtype == DType::f32 ? 32 : 16; }
   int64_t local_bytes(const Point& p) const {  // LOCAL_SLOTS
     const int64_t pitch = row_pitch(width, bits(), 2) + row_pitch(values, bits(), 2);
@@ -128,7 +130,7 @@ std::unique_ptr<Kernel> prepare_rows(OpenclDevice& device, const Op& op, const C
   for (size_t i = 0; i < 3; ++i) source.tensor(results[i], rows_of(candidate.outputs[i]));
   source.define("WIDTH", sizes.width).define("VALUES", sizes.values).define("SHARED_BY", sizes.group);
   const int64_t most = std::max(sizes.width, sizes.values);
-  source.define("PIECE", most <= 4 ? 4 : most <= 16 ? 16 : 64);
+  source.define("PIECE", most <= 16 ? 16 : 64);
   const auto scale = cl_float(op.attributes.number("scale"));
   auto kernel = std::make_unique<KernelList>(device);
   const auto over = [&](Launch& launch, int64_t rows) {
@@ -228,7 +230,8 @@ void list_attention_backward_mma(const Op& op, OpenclDevice& device, CandidateLi
       const double filled = (used(sizes.queries, p["TILE_M"]) * used(sizes.keys, p["TILE_N"]) +
                              used(sizes.keys, p["TILE_M"]) * used(sizes.queries, p["TILE_N"])) /
                             2;
-      candidate.efficiency = (sizes.unit ? 0.4 : 0.25) * 5 / 9 * filled;
+      candidate.efficiency = 0.25 * 5 / 9 * filled;
+      if (sizes.unit) candidate.busy_ms = op.schema->flops(op) * 9 / 5 / (1e9 * sizes.teraflops() * filled);
       candidate.prepare = [&device, op, candidate, p] { return prepare_mma(device, op, candidate, p); };
       return true;
     });
