@@ -185,6 +185,47 @@ void test_lend(Provider& provider, OpenclDevice& device) {
   CHECK(back == 77);
 }
 
+// Steps that share a launch have kernel objects of their own, up to a number, whose buffers are set once; memory that
+// is given back and made again at the same address is set again.
+TEST("buffers_of_launches") {
+  for (auto& provider : make_providers()) {
+    if (provider->name() != "opencl") continue;
+    for (auto& device : provider->devices()) {
+      OpenclDevice& opencl = *as_opencl(*device);
+      Capabilities gpu = opencl.capabilities();
+      gpu.cpu = false;
+      opencl.pretend(gpu);
+      Launch launch(opencl,
+                    KernelSource::generated("shift",
+                                            "__kernel void shift(__global const float* x, const float by, "
+                                            "__local float* part, __global float* y) {\n"
+                                            "part[0] = x[0] + by; y[0] = part[0]; }\n"),
+                    "shift");
+      launch.input(0).scalar(cl_float(2.5f)).local_memory(sizeof(float)).output(0).global({1}).local({1});
+      const auto run = [&](const BufferRef& x, const BufferRef& y, float value) {
+        opencl.write(*x, 0, &value, sizeof value);
+        Buffer *in = x.get(), *out = y.get();
+        launch.run({&in, &out, nullptr});
+        float result = 0;
+        opencl.read(*y, 0, &result, sizeof result);
+        return result == value + 2.5f;
+      };
+      std::vector<BufferRef> buffers;
+      for (int i = 0; i < 40; ++i) buffers.push_back(opencl.allocate(64));
+      for (const int steps : {1, 3, 16, 17, 39, 3})  // fewer and more than there are kernel objects
+        for (int round = 0; round < 3; ++round)
+          for (int i = 0; i < steps; ++i) CHECK(run(buffers[size_t(i)], buffers[size_t(i + 1)], float(7 * round + i)));
+      for (int i = 0; i < 50; ++i) {
+        cl_int code = CL_SUCCESS;
+        Mem made(&opencl.cl(), opencl.cl().clCreateBuffer(opencl.context(), CL_MEM_READ_WRITE, 4096, nullptr, &code));
+        check_cl(code, "making a buffer");
+        CHECK(run(opencl.borrow_handle(made.get()), buffers[0], float(i)));
+        CHECK(run(buffers[1], opencl.borrow_handle(made.get()), float(i)));
+      }
+    }
+  }
+}
+
 // Programs that no kernel holds stay for a while, and no more of them than that.
 TEST("programs_are_let_go") {
   for (auto& provider : make_providers()) {

@@ -5,12 +5,23 @@
 #include "core/threads.h"
 
 namespace pl::opencl {
+namespace {
+
+// Kernel objects of one launch, for as many steps of a plan that share it.
+constexpr size_t kMostBound = 16;
+
+}  // namespace
 
 Launch::Launch(OpenclDevice& device, const KernelSource& source, const std::string& entry)
     : device_(device), source_(source), entry_(entry), program_(device.build(source)) {
+  bound_.push_back({make_kernel(), {}});
+}
+
+KernelHandle Launch::make_kernel() const {
   cl_int code = CL_SUCCESS;
-  kernel_ = KernelHandle(&device.cl(), device.cl().clCreateKernel(program_->get(), entry.c_str(), &code));
-  check_cl(code, "creating the kernel " + entry + " of " + source.name());
+  KernelHandle kernel(&device_.cl(), device_.cl().clCreateKernel(program_->get(), entry_.c_str(), &code));
+  check_cl(code, "creating the kernel " + entry_ + " of " + source_.name());
+  return kernel;
 }
 
 Launch& Launch::slot(Slot kind, int index, BufferRef buffer, const char* tensor) {
@@ -31,8 +42,10 @@ Launch& Launch::buffer(BufferRef buffer, const char* tensor) {
 
 Launch& Launch::bytes(const void* data, size_t size) {
   const cl_uint position = next_argument_++;
-  check_cl(device_.cl().clSetKernelArg(kernel_.get(), position, size, data),
+  check_cl(device_.cl().clSetKernelArg(bound_[0].kernel.get(), position, size, data),
            concat(source_.name(), ": argument ", position, " of ", entry_, " (", size, " bytes)"));
+  const char* first = static_cast<const char*>(data);
+  values_.push_back({position, size, first ? std::vector<char>(first, first + size) : std::vector<char>()});
   return *this;
 }
 
@@ -61,10 +74,56 @@ Launch& Launch::local(const std::vector<size_t>& sizes) {
 
 size_t Launch::max_work_group() const {
   size_t size = 1;
-  check_cl(device_.cl().clGetKernelWorkGroupInfo(kernel_.get(), device_.id(), CL_KERNEL_WORK_GROUP_SIZE, sizeof size,
-                                                 &size, nullptr),
+  check_cl(device_.cl().clGetKernelWorkGroupInfo(bound_[0].kernel.get(), device_.id(), CL_KERNEL_WORK_GROUP_SIZE,
+                                                 sizeof size, &size, nullptr),
            "asking for the work-group limit of " + entry_);
   return size;
+}
+
+Buffer& Launch::buffer_of(const BufferSlot& slot, const KernelArguments& arguments) const {
+  Buffer* buffer = slot.kind == Slot::input       ? arguments.inputs[slot.index]
+                   : slot.kind == Slot::output    ? arguments.outputs[slot.index]
+                   : slot.kind == Slot::workspace ? arguments.workspace
+                                                  : slot.buffer.get();
+  require(buffer != nullptr, Code::internal, entry_, ": argument ", slot.position, " has no buffer");
+  return *buffer;
+}
+
+// A kernel object with these buffers set: one that has them, else a new one, else the one that ran longest ago.
+Launch::Bound& Launch::bound_to(const KernelArguments& arguments) {
+  memories_.clear();
+  uses_.clear();
+  for (const BufferSlot& slot : slots_) {
+    Buffer& buffer = buffer_of(slot, arguments);
+    if (!buffer.handle() || &buffer.device() != &device_) continue;
+    memories_.push_back(static_cast<cl_mem>(buffer.handle()));
+    uses_.push_back({&buffer.block(), slot.kind == Slot::output || slot.kind == Slot::workspace});
+  }
+  const bool known = memories_.size() == slots_.size();  // host memory has its cl_mem elsewhere
+  const uint64_t releases = device_.releases();
+  Bound* oldest = &bound_[0];
+  for (Bound& bound : bound_) {
+    if (known && bound.releases == releases && bound.memories == memories_) return bound;
+    if (bound.last_run < oldest->last_run) oldest = &bound;
+  }
+  // Where memory is given back again and again, other objects would not be found either.
+  const bool more = known && oldest->last_run > 0 && oldest->releases == releases && bound_.size() < kMostBound &&
+                    !device_.capabilities().cpu;
+  if (more) {
+    Bound bound{make_kernel(), {}};
+    for (const Value& value : values_)
+      check_cl(device_.cl().clSetKernelArg(bound.kernel.get(), value.position, value.size,
+                                           value.data.empty() ? nullptr : value.data.data()),
+               concat(source_.name(), ": argument ", value.position, " of ", entry_));
+    bound_.push_back(std::move(bound));
+    oldest = &bound_.back();
+  }
+  oldest->memories.clear();  // not known until all are set
+  for (const BufferSlot& slot : slots_)
+    device_.set_buffer_argument(oldest->kernel.get(), slot.position, buffer_of(slot, arguments));
+  if (known) oldest->memories = memories_;
+  oldest->releases = releases;
+  return *oldest;
 }
 
 void Launch::run(const KernelArguments& arguments) {
@@ -72,19 +131,10 @@ void Launch::run(const KernelArguments& arguments) {
           ": its sizes are not set");
   if (std::find(global_.begin(), global_.end(), size_t(0)) != global_.end()) return;
   std::lock_guard<std::mutex> guard(lock_);
-  uses_.clear();
-  for (const BufferSlot& slot : slots_) {
-    Buffer* buffer = slot.kind == Slot::input       ? arguments.inputs[slot.index]
-                     : slot.kind == Slot::output    ? arguments.outputs[slot.index]
-                     : slot.kind == Slot::workspace ? arguments.workspace
-                                                    : slot.buffer.get();
-    require(buffer != nullptr, Code::internal, entry_, ": argument ", slot.position, " has no buffer");
-    device_.set_buffer_argument(kernel_.get(), slot.position, *buffer);
-    if (buffer->handle())
-      uses_.push_back({&buffer->block(), slot.kind == Slot::output || slot.kind == Slot::workspace});
-  }
-  device_.enqueue(kernel_.get(), cl_uint(global_.size()), rounded_.data(), local_.empty() ? nullptr : local_.data(),
-                  uses_.data(), uses_.size());
+  Bound& bound = bound_to(arguments);
+  bound.last_run = ++runs_;
+  device_.enqueue(bound.kernel.get(), cl_uint(global_.size()), rounded_.data(),
+                  local_.empty() ? nullptr : local_.data(), uses_.data(), uses_.size());
 }
 
 KernelList::KernelList(OpenclDevice& device)

@@ -60,17 +60,36 @@ class Launch {
     cl_uint position;
     BufferRef buffer;
   };
+  // A kernel object and the buffers that it was given last.  Where the same ones come again nothing is set: on an H200
+  // setting five buffers takes a third of what starting a kernel takes.
+  struct Bound {
+    KernelHandle kernel;
+    std::vector<cl_mem> memories;  // in the order of slots; none: not known
+    uint64_t releases = 0;         // of the device, when they were set
+    uint64_t last_run = 0;
+  };
+  struct Value {
+    cl_uint position;
+    size_t size;
+    std::vector<char> data;  // none: local memory
+  };
   Launch& slot(Slot kind, int index, BufferRef buffer, const char* tensor);
   Launch& bytes(const void* data, size_t size);
+  KernelHandle make_kernel() const;
+  Buffer& buffer_of(const BufferSlot& slot, const KernelArguments& arguments) const;
+  Bound& bound_to(const KernelArguments& arguments);
 
   OpenclDevice& device_;
   KernelSource source_;
   std::string entry_;
   ProgramRef program_;
-  KernelHandle kernel_;
-  std::mutex lock_;  // cl_kernel arguments are state
+  std::mutex lock_;           // cl_kernel arguments are state
+  std::vector<Bound> bound_;  // at least one: the one whose values are set as they are added
+  std::vector<Value> values_;
+  uint64_t runs_ = 0;
   std::vector<BufferSlot> slots_;
-  std::vector<Use> uses_;  // of a run
+  std::vector<cl_mem> memories_;  // of a run
+  std::vector<Use> uses_;         // of a run
   cl_uint next_argument_ = 0;
   std::vector<size_t> global_, local_, rounded_;
 };

@@ -30,6 +30,7 @@ struct OpenclDevice::Session {
   bool eager_pages;  // whether memory must be touched for a failed allocation to show
   bool profiling = true;
   std::atomic<bool> declares_builtins;
+  std::atomic<uint64_t> releases{0};
   std::once_flag opened;
   Context context;
   Queue lent;  // until it is opened
@@ -87,6 +88,12 @@ struct OpenclDevice::Session {
       queues.open(lent ? std::move(lent) : make(), make);
       programs = std::make_unique<ProgramCache>(&cl, context.get(), id, fingerprint, binaries, compilers);
     });
+  }
+
+  // Counted before: nobody has the memory any more, and nobody can have got other memory at its address yet.
+  void give_back(cl_mem memory) {
+    ++releases;
+    cl.clReleaseMemObject(memory);
   }
 
   std::unique_ptr<Block> allocate(size_t bytes) {
@@ -228,7 +235,7 @@ OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device
     : Device(std::move(name), DeviceTraits(),
              RawMemory{[session](size_t bytes) { return session->allocate(bytes); },
                        [session](std::unique_ptr<Block> block) {
-                         session->cl.clReleaseMemObject(static_cast<cl_mem>(block->handle));
+                         session->give_back(static_cast<cl_mem>(block->handle));
                        },
                        [session](const Block& block) {
                          return session->queues.ready(current_number(session->queues), block);
@@ -371,9 +378,8 @@ BufferRef OpenclDevice::borrow_handle(void* handle) {
   block->handle = memory;
   block->bytes = bytes;
   block->last_uses = s.queues.uses_of_borrowed(memory);
-  const Api* cl = &cl_;
   return std::make_shared<Buffer>(shared_from_this(), std::move(block),
-                                  [cl, memory] { cl->clReleaseMemObject(memory); });
+                                  [session = session_, memory] { session->give_back(memory); });
 }
 
 void OpenclDevice::read(Buffer& source, size_t offset, void* destination, size_t bytes) {
@@ -573,6 +579,8 @@ struct OpenclDevice::HostView {
   std::shared_ptr<Session> session;
   Mem memory;
 };
+
+uint64_t OpenclDevice::releases() const { return session_->releases; }
 
 void OpenclDevice::set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& buffer) {
   if (buffer.handle()) {

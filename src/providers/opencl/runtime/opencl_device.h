@@ -88,6 +88,8 @@ class OpenclDevice : public Device {
   // Found out by trying, once.
   bool shares_host_memory();
 
+  // How often a cl_mem was given back: the same address is the same memory as long as this stays the same.
+  uint64_t releases() const;
   // Sets a kernel argument to a buffer of this device or, where shares_host_memory(), of device `cpu`.
   void set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& buffer);
   // Queues a kernel.  `local` null: the runtime chooses.  `uses`: the memory of its arguments.
