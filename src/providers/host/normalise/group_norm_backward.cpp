@@ -56,17 +56,23 @@ struct Body {
     // By image and channel.
     std::vector<double> of_weight(size_t(images * channels)), of_bias(of_weight.size());
     parallel_for(images * groups, kNanoseconds * double(length), [&](int64_t begin, int64_t end) {
-      std::vector<float> x(static_cast<size_t>(length)), grad(x.size());
+      const bool direct = dtype == DType::f32;
+      std::vector<float> space(direct ? 0 : static_cast<size_t>(3 * length));
+      const auto read = [&](int index, int64_t from) {
+        if (direct) return static_cast<const float*>(input(arguments, index)) + from;
+        load(input(arguments, index), from, 1, length, space.data() + index * length);
+        return static_cast<const float*>(space.data() + index * length);
+      };
       for (int64_t group = begin; group < end; ++group) {
         const int64_t from = group * length, channel = group % groups * each, kept = group * each;
-        load(input(arguments, 0), from, 1, length, x.data());
-        load(input(arguments, 1), from, 1, length, grad.data());
-        const auto mean = float(sum_of(x.data(), length) / double(length));
-        const double inverse = 1 / std::sqrt(sum_of_squares(x.data(), length, mean) / double(length) + eps);
+        const float *x = read(0, from), *grad = read(1, from);
+        float* dx = direct ? static_cast<float*>(output(arguments, 0)) + from : space.data() + 2 * length;
+        const auto mean = float(sum_of(x, length) / double(length));
+        const double inverse = 1 / std::sqrt(sum_of_squares(x, length, mean) / double(length) + eps);
         double total = 0, products = 0;
         for (int64_t c = 0; c < each; ++c) {
           double sums[2];
-          channel_sums(x.data() + c * positions, grad.data() + c * positions, mean, positions, sums);
+          channel_sums(x + c * positions, grad + c * positions, mean, positions, sums);
           of_bias[size_t(kept + c)] = sums[0];
           of_weight[size_t(kept + c)] = sums[1] * inverse;
           total += sums[0] * double(weight[size_t(channel + c)]);
@@ -75,9 +81,9 @@ struct Body {
         const auto of_x = float(inverse * inverse * products / double(length));
         const auto rest = float(inverse * total / double(length));
         for (int64_t c = 0; c < each; ++c)
-          finish(x.data() + c * positions, grad.data() + c * positions, mean,
-                 float(inverse * double(weight[size_t(channel + c)])), of_x, rest, x.data() + c * positions, positions);
-        store(x.data(), length, output(arguments, 0), from, 1);
+          finish(x + c * positions, grad + c * positions, mean, float(inverse * double(weight[size_t(channel + c)])),
+                 of_x, rest, dx + c * positions, positions);
+        if (!direct) store(dx, length, output(arguments, 0), from, 1);
       }
     });
     std::vector<float> sums(static_cast<size_t>(channels));
