@@ -251,3 +251,34 @@ def test_gradients_of_f32_are_looked_at_in_f32(opencl_device: str) -> None:
     plan.run(batch(1)[0])
     assert 65504 < 1024 * np.abs(plan.state("weight/velocity")).max() < np.inf
     assert plan.state("loss_scale") == 1024 and plan.state("loss_scale/good_steps") == 1
+
+
+def test_gradients_of_limited_norms(opencl_device: str) -> None:
+    """As the pass fuse_norm_limits leaves them: weight and bias stay f32 where x is narrow."""
+    rng, channels = np.random.default_rng(5), 8
+    graph = pl.Graph()
+    x, kernel = graph.input("x", (BATCH, 3, 8, 8)), graph.parameter("kernel", np.ones((channels, 3, 3, 3), "f4") / 9)
+    weight = graph.parameter("weight", np.ones(channels, "f4"))
+    bias = graph.parameter("bias", np.linspace(-1, 1, channels, dtype="f4"))
+    made = graph.conv2d(x, kernel, padding=1)
+    y, mean, variance = graph.batch_norm_training(made, weight, bias, low=0.0)
+    results = graph.batch_norm_backward(
+        made,
+        graph.conv2d(
+            y, graph.parameter("back", rng.standard_normal((channels, channels, 3, 3)).astype("f4")), padding=1
+        ),
+        mean,
+        variance,
+        weight,
+        bias,
+        low=0.0,
+    )
+    for name, value in zip(("dx", "dweight", "dbias"), results, strict=True):
+        graph.output(value, name)
+    given = rng.standard_normal((BATCH, 3, 8, 8)).astype("f4")
+    exact = pl.compile(graph, device="cpu", tune="off").run(given)
+    for device in ("cpu", opencl_device):
+        for found, wanted in zip(
+            pl.compile(graph, device=device, math="fp16", tune="off").run(given), exact, strict=True
+        ):
+            assert np.linalg.norm(found - wanted) < 0.02 * np.linalg.norm(wanted)
