@@ -119,7 +119,9 @@ def _kinds_ms(run: Callable[[], Any]) -> dict[str, float]:
 def _plan_runner(name: str, options: dict[str, Any]) -> tuple[Callable[[], Any], Callable[[], dict[str, Any]]]:
     import pylayout
 
-    plan = pylayout.compile(options["model"], device=options["device"], threads=options["threads"], seconds=options["compile_seconds"])
+    plan = pylayout.compile(
+        options["model"], device=options["device"], threads=options["threads"], seconds=options["compile_seconds"]
+    )
     images = np.load(options["images"])
 
     def details() -> dict[str, Any]:
