@@ -120,7 +120,7 @@ def test_method_in_a_graph(name, rng):
     made = method(graph.input("x", SHAPE))
     assert isinstance(made, pl.Value)
     graph.output(made, "y")
-    plan = pl.compile(graph, tune="off")
+    plan = pl.compile(graph, tune="off", without="widen")  # where f16 is held as f32, casts within do not round
     close(plan.run(a)[0], reference(a))
 
 

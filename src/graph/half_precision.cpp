@@ -226,21 +226,9 @@ class Halver final : public Retyper {
 class Widener final : public Retyper {
  public:
   Widener(const Graph& graph, Context& context, const std::vector<DType>& dtypes)
-      : Retyper(graph, context, "widened to f32"), dtypes_(dtypes), consumers_(graph.consumers()) {}
+      : Retyper(graph, context, "widened to f32"), dtypes_(dtypes) {}
 
  private:
-  // A cast whose results are only cast back is there to round.
-  bool keeps(size_t index) const override {
-    const Node& node = old_.node(index);
-    if (!is_cast(node) || held(old_.value(node.inputs[0]).desc.dtype) != old_.value(node.inputs[0]).desc.dtype)
-      return false;
-    const auto& readers = consumers_[size_t(node.outputs[0])];
-    return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](int32_t reader) {
-      const Node& next = old_.node(size_t(reader));
-      const DType made = old_.value(next.outputs[0]).desc.dtype;
-      return is_cast(next) && held(made) == made;
-    });
-  }
   DType held(DType dtype) const override {
     return std::find(dtypes_.begin(), dtypes_.end(), dtype) == dtypes_.end() ? dtype : DType::f32;
   }
@@ -254,7 +242,6 @@ class Widener final : public Retyper {
   }
 
   const std::vector<DType>& dtypes_;
-  std::vector<std::vector<int32_t>> consumers_;  // by value
 };
 
 }  // namespace
