@@ -1177,6 +1177,14 @@ for options in (
     weighted = "label_smoothing" in options
     add("cross_entropy", classified((6, 11), True, weighted), entropy, **options)
     add("cross_entropy", classified((2, 5, 4, 3), False, weighted), entropy, **options, name="image")
+    add("cross_entropy", classified((13, 1203), True, weighted), entropy, **options, name="many classes")
+    add(
+        "cross_entropy_backward",
+        classified((13, 1203), True, weighted, (13,) if none else ()),
+        entropy_gradient,
+        **options,
+        name="many classes",
+    )
     add(
         "cross_entropy_backward", classified((6, 11), True, weighted, (6,) if none else ()), entropy_gradient, **options
     )
