@@ -64,7 +64,8 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
     } else if (key == "threads") {
       options.threads = int(integer(key, value, 4096));
     } else if (key == "tune") {
-      options.tuning = parse_tuning(text(key, value));
+      options.live = text(key, value) == "live";
+      options.tuning = options.live ? Tuning::automatic : parse_tuning(text(key, value));
     } else if (key == "seconds") {
       const auto* number = std::get_if<double>(&value);
       const auto* whole = std::get_if<int64_t>(&value);
@@ -116,12 +117,19 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
            "program_memory, deterministic, simplify, without");
     }
   }
+  require(
+      !options.live || !options.seconds, Code::invalid_argument, "compile: tune is \"live\" and seconds is ",
+      options.seconds.value_or(0),
+      ": seconds are for measuring before the first run, and tune=live measures nothing then; expected one of them");
   return options;
 }
 
 Plan::Plan() = default;
-// Programs for further sizes may be made just now, of what the plan has.
-Plan::~Plan() { sizes_.reset(); }
+// Programs may be made just now on other threads, of what the plan has.
+Plan::~Plan() {
+  live_.reset();
+  sizes_.reset();
+}
 
 Plan::BodyRef Plan::body() const {
   std::lock_guard<std::mutex> guard(changing_);
@@ -325,9 +333,9 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
     }
   };
   if (live_) {
-    live_->run([&](const Body& body, std::vector<double>* step_ms, const GoOn* go_on) {
+    live_->run([&](const Body& body, const RunTimes& times) {
       place_results(body);
-      return body.chains->run(in, out, step_ms, go_on);
+      return body.chains->run(in, out, times);
     });
   } else {
     const BodyRef current = body();

@@ -41,6 +41,9 @@ struct PlanOptions {
   Tuning tuning = Tuning::automatic;
   // For measuring before the first run; 0: no limit.  Given: automatic measures ways that matter before it, too.
   std::optional<double> seconds;
+  // Others compete in live runs on devices too whose kernels are compiled, where else all is measured before.  With
+  // automatic tuning alone, and without `seconds`.
+  bool live = false;
   bool deterministic = false;  // what was chosen stays: nothing competes in live runs
   int64_t slice = 0;           // images at a time; 0: chosen by measurement
   int streams = 0;             // slices at the same time; 0: chosen by measurement
@@ -114,6 +117,8 @@ class Plan {
   class Compiler;
   struct Cut;
   class Live;
+  class LiveAtOnce;
+  class LiveQueued;
   class Sizes;
   // What runs; live tuning puts another in its place.
   struct Body {
