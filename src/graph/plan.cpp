@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "core/lanes.h"
+#include "core/threads.h"
 #include "dispatch/measuring_time.h"
 #include "dispatch/runner.h"
 #include "graph/compiler.h"
@@ -125,6 +126,14 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
 }
 
 Plan::Plan() = default;
+// A child that was forked leaves it as it is: threads of the parent's may have held its locks and those of the drivers
+// beneath.
+std::shared_ptr<Plan> Plan::make() {
+  return std::shared_ptr<Plan>(new Plan(), [](Plan* plan) {
+    if (!is_forked_child()) delete plan;
+  });
+}
+
 // Programs may be made just now on other threads, of what the plan has.
 Plan::~Plan() {
   live_.reset();
@@ -144,7 +153,7 @@ Graph Plan::snapshot() const {
 bool Plan::settled() const { return !live_ || live_->settled(); }
 
 void Plan::freeze() {
-  if (live_) live_->freeze();
+  if (live_ && !is_forked_child()) live_->freeze();
 }
 
 std::unique_ptr<Program> Plan::program_of(const Variant& variant, const Assignment& assignment) const {
@@ -167,7 +176,7 @@ void Plan::begin(bool named) {
 
 std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Graph& graph, const PlanOptions& options) {
   require(!graph.outputs().empty(), Code::invalid_argument, "compile: the graph has no outputs");
-  std::shared_ptr<Plan> plan(new Plan());
+  const std::shared_ptr<Plan> plan = make();
   plan->context_ = std::move(context);
   plan->graph_ = graph;
   plan->options_ = options;
@@ -246,6 +255,7 @@ void Plan::set_state(const std::string& name, const TensorRef& value) {
 }
 
 std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
+  refuse_after_fork();
   if (!home_->traits().threads) return run_now(inputs, destinations);
   std::vector<TensorRef> results;
   const std::vector<StreamRef>& streams = current_streams();

@@ -130,6 +130,7 @@ class Plan {
   using BodyRef = std::shared_ptr<const Body>;
   struct Choice;  // of a node: its state and the next best
   Plan();
+  static std::shared_ptr<Plan> make();  // a new one, with nothing in it
   // With context and graph: what making programs needs.  `named`: of any sizes of the graph's axes.
   void begin(bool named);
   // In this thread, without regard to what others run.

@@ -241,7 +241,7 @@ std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes, bool of_any_cla
 }
 
 std::shared_ptr<Plan> Plan::Sizes::compiled(Graph graph, const Plan* guide) const {
-  std::shared_ptr<Plan> plan(new Plan());
+  const std::shared_ptr<Plan> plan = Plan::make();
   plan->context_ = plan_.context_;
   plan->graph_ = std::move(graph);
   plan->graph_.forget_rules();
