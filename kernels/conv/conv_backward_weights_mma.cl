@@ -1,10 +1,10 @@
 // The gradient of a convolution by its weights on matrix units, from tensors as they lie with channels innermost.
 //
-//   dst[o, i, k] = sum over n, p of grad[n, o, p] * src[n, i, p * stride - begin + k * dilation]
-// with p, k positions in (h, w); src is zero outside.
+//   dst[o, i, k] = sum over n, p of grad[n, o, p] * src[n, first(o) + i, p * stride - begin + k * dilation]
+// with p, k positions in (h, w), first(o) the first channel of o's group; src is zero outside.
 //
-// Tensors: SRC (n, c, 1, h, w) and GRAD (n, oc, 1, h, w) NHWC, DST (oc, c, 1, kh, kw) stored as OHWI, all dense, of
-// MATRIX_DTYPE; c and oc are multiples of CHUNK_ELEMENTS.
+// Tensors: SRC (n, c, 1, h, w) and GRAD (n, oc, 1, h, w) NHWC, DST (oc, c / GROUPS, 1, kh, kw) stored as OHWI, all dense,
+// of MATRIX_DTYPE; c and oc are multiples of CHUNK_ELEMENTS, c / GROUPS of 4.
 //
 // A product for each k: its rows are o, its columns i, its terms the positions of grad in the order of (n, h, w).  Both
 // factors lie with their terms outermost, and so do their tiles in local memory (TURNED of common/mma.clh).
@@ -28,6 +28,12 @@
 #endif
 #ifndef POINTWISE
 #define POINTWISE 0  // 1: one k, and each position of grad is the one of src: 0, 1
+#endif
+#ifndef GROUPS
+#define GROUPS 1  // divides c and oc
+#endif
+#ifndef GROUPS_OF_TILE
+#define GROUPS_OF_TILE 1  // that one tile spans, of which it keeps the products within a group
 #endif
 #ifndef PARTS
 #define PARTS 0  // 1: the sum is split, partial sums are stored: 0, 1
@@ -105,9 +111,15 @@ void conv_backward_weights_mma(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), TENSO
     const uint item = (uint)get_local_id(0);
     const idx_t channels = SRC_DIM(1), rows = GRAD_DIM(1), terms = GRAD_DIM(0) * GRAD_DIM(3) * GRAD_DIM(4);
     const idx_t k = (idx_t)get_group_id(1), taps = (idx_t)get_num_groups(1);
-    const int tiles_n = (int)((channels + TILE_N - 1) / TILE_N);
-    const int tile = (int)get_group_id(0);
-    const idx_t o0 = (idx_t)(tile / tiles_n) * TILE_M, i0 = (idx_t)(tile % tiles_n) * TILE_N;
+    // Rows and columns of one group, and the ranges of those that tiles share out: of all, or of the groups of a tile.
+    const idx_t group_rows = rows / GROUPS, group_columns = channels / GROUPS;
+    const idx_t range_rows = GROUPS_OF_TILE * group_rows, range_columns = GROUPS_OF_TILE * group_columns;
+    const int tiles_m = (int)((range_rows + TILE_M - 1) / TILE_M);
+    const int tiles_n = (int)((range_columns + TILE_N - 1) / TILE_N);
+    const int range = (int)get_group_id(0) / (tiles_m * tiles_n), tile = (int)get_group_id(0) % (tiles_m * tiles_n);
+    const idx_t o0 = range * range_rows + (idx_t)(tile / tiles_n) * TILE_M;
+    const idx_t i0 = range * range_columns + (idx_t)(tile % tiles_n) * TILE_N;
+    const idx_t o_end = min(rows, (range + 1) * range_rows), i_end = min(channels, (range + 1) * range_columns);
     const int all_steps = (int)((terms + TILE_K - 1) / TILE_K);
 #if PARTS
     const int first_step = (int)get_group_id(2) * steps_per_part;
@@ -161,7 +173,7 @@ void conv_backward_weights_mma(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), TENSO
         for (int e = (int)item; e < STAGED_ROWS * (TILE_N / 4); e += MMA_GROUP) {
             const int row = e / (TILE_N / 4), column = e % (TILE_N / 4) * 4;
             const idx_t o = o0 + STAGED_ROW(block, part, row), i = i0 + column;
-            if (o >= rows || i >= channels) continue;
+            if (o >= o_end || i >= i_end || (GROUPS > 1 && o / group_rows != i / group_columns)) continue;
             float4 sum = *(__local float4*)(staged + row * STAGED_PITCH + column);
 #if !MMA_IS_EXACT
             if (!all(isfinite(sum))) {
@@ -178,9 +190,9 @@ void conv_backward_weights_mma(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), TENSO
                 }
             }
 #endif
-            const idx_t place = (o * taps + k) * channels + i;
+            const idx_t place = (o * taps + k) * group_columns + i % group_columns;
 #if PARTS
-            *(__global float4*)(parts + (size_t)get_group_id(2) * ((size_t)rows * taps * channels) + place) = sum;
+            *(__global float4*)(parts + (size_t)get_group_id(2) * ((size_t)rows * taps * group_columns) + place) = sum;
 #else
             STORE_QUAD(DST, dst, DST_BASE + place, sum);
 #endif

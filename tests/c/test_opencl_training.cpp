@@ -227,6 +227,11 @@ TEST("convolutions_by_weights_channels_last") {
        "kernel_size=[3,2] padding=[2,0] stride=2 dilation=[1,3]",
        {{3, 16, 9, 30}, {3, 64, 6, 14}}});
   run({"conv1d_backward_weights", "kernel_size=5 padding=2", {{3, 16, 50}, {3, 32, 50}}});
+  // Groups that share a tile, the last tile with fewer; unlike numbers of rows and columns; a group of several tiles.
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=32", {{3, 128, 5, 4}, {3, 128, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 stride=2 groups=6", {{3, 48, 9, 8}, {3, 96, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=1 groups=10", {{3, 120, 5, 4}, {3, 40, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=1 groups=2", {{2, 144, 6, 5}, {2, 272, 6, 5}}});
   more_lists() = {};
   const auto ran = [](const char* part) {
     return std::any_of(seen.begin(), seen.end(), [&](const std::string& name) {

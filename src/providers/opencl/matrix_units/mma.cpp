@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "providers/opencl/matrix_units/matrix_unit.h"
 #include "providers/opencl/program/ptx.h"
@@ -125,6 +126,20 @@ int64_t MmaProblem::steps(const MmaTile& tile) const {
   return gathered ? divided_up(runs, tile.chunks) : runs * divided_up(run, tile.chunks * chunk_elements());
 }
 
+int64_t MmaProblem::groups_of(const MmaTile& tile) const {
+  const int64_t group_rows = rows / groups;
+  const int64_t least = std::lcm(chunk_elements() / std::gcd(chunk_elements(), group_rows),
+                                 chunk_elements() / std::gcd(chunk_elements(), columns));
+  const int64_t most = std::max<int64_t>(1, std::min({tile.rows / group_rows, tile.columns / columns, groups}));
+  return most / least * least;
+}
+
+int64_t MmaProblem::tiles(const MmaTile& tile) const {
+  const int64_t spanned = groups == 1 ? 1 : groups_of(tile);
+  return divided_up(spanned * rows / groups, tile.rows) * divided_up(spanned * columns, tile.columns) *
+         divided_up(groups, spanned);
+}
+
 std::string MmaPlan::name(const char* kernel) const {
   std::string text = concat(kernel, "[", tile.rows, "x", tile.columns, ",warps=", tile.warps_down, "x",
                             tile.warps_across, ",chunks=", tile.chunks);
@@ -170,7 +185,7 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
 }
 
 void MmaPlan::size(Launch& launch, const MmaProblem& problem) const {
-  const int64_t tiles = divided_up(problem.rows, tile.rows) * divided_up(problem.columns, tile.columns);
+  const int64_t tiles = problem.tiles(tile);
   const auto items = size_t(tile.work_items());
   launch.global({size_t(tiles) * items, size_t(problem.products), size_t(parts)}).local({items, 1, 1});
 }
@@ -449,9 +464,10 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
     if ((problem.turned ? tile.local_bytes_turned() : tile.local_bytes()) > local_memory ||
         size_t(tile.work_items()) > can.max_work_group)
       continue;
-    if (tile.columns > 32 && problem.columns <= tile.columns / 2) continue;  // more than half would be empty
-    const int64_t tiles =
-        divided_up(problem.rows, tile.rows) * divided_up(problem.columns, tile.columns) * problem.products;
+    const int64_t spanned = problem.groups == 1 ? 1 : problem.groups_of(tile);
+    if (spanned == 0) continue;
+    if (tile.columns > 32 && spanned * problem.columns <= tile.columns / 2) continue;  // more than half would be empty
+    const int64_t tiles = problem.tiles(tile) * problem.products;
     const int64_t steps = problem.steps(tile);
     if (left_bytes < 16 && !problem.in_order &&
         tile.rows * tile.chunks * (16 / left_bytes) > kMostPlaces * tile.work_items())
