@@ -39,6 +39,7 @@ void Lowering::lower(bool in_place) {
   }
   lower_outputs();
   program_.in_place_of_.assign(graph_.outputs().size(), -1);
+  prepare_first();
   join_steps();
   if (!in_place) return;
   share_storages();

@@ -8,6 +8,8 @@
 
 namespace pl {
 
+class Together;
+
 // Fills the steps, storages, inputs and outputs of a program that is being made; memory is planned afterwards.
 class Lowering {
  public:
@@ -36,10 +38,12 @@ class Lowering {
   void place_outputs();  // decides which values are made in the caller's memory
   void lower_node(size_t node);
   void lower_outputs();
-  // Has kernels that may run as one do so, where no step between them needs or changes what they work on:
-  // graph/joined_steps.cpp.
+  // Moves small steps that need nothing of the run to its beginning; then has kernels that may run as one do so, where
+  // no step between them needs or changes what they work on: graph/joined_steps.cpp.
+  void prepare_first();
   void join_steps();
-  void join(const std::vector<int>& steps, bool early);
+  void join(const std::vector<int>& steps);
+  const Together* joinable(const Step& step) const;
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
   void share_storages();
   // Finds the new values of kept ones that may be written over the old.

@@ -79,7 +79,8 @@ void check_bias() {
       });
 }
 
-// Rounded factors only where they were asked for, and apart from exact ones in what is known of an op by its description.
+// Rounded factors only where they were asked for, and apart from exact ones in what is known of an op by its
+// description.
 void check_math(opencl::OpenclDevice& device) {
   using List = void (*)(const Op&, opencl::OpenclDevice&, CandidateList&);
   const auto check_op = [&](Op op, List list_of) {

@@ -36,8 +36,8 @@ struct MmaTile {
 
 // `products` products of rows x columns.  Their terms are `runs` runs of `run` elements that lie side by side, of right
 // factors with zeros behind them up to whole pieces of 16 bytes; `gathered`: runs of one piece each, so that a step
-// takes pieces of different runs.  With several `groups`, which share out the rows evenly, the rows of each have columns
-// of their own; a tile computes all products of the groups that it spans, and keeps those within a group.
+// takes pieces of different runs.  With several `groups`, which share out the rows evenly, the rows of each have
+// columns of their own; a tile computes all products of the groups that it spans, and keeps those within a group.
 struct MmaProblem {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0, products = 1, run = 0, runs = 1;
