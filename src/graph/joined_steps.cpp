@@ -27,7 +27,7 @@ struct Joined {
 
 // The kernel of a step that may run as one with others.
 const Together* Lowering::joinable(const Step& step) const {
-  if (step.kind != Step::Kind::op && step.kind != Step::Kind::reorder) return nullptr;
+  if (!step.kernel) return nullptr;
   if (step.workspace.storage >= 0 || step.outputs.empty()) return nullptr;
   size_t bytes = 0;
   bool kept = true;
@@ -72,9 +72,14 @@ void Lowering::prepare_first() {
   std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<Step> old = std::move(steps);
   steps.clear();
+  for (const auto& [rank, n] : order) steps.push_back(std::move(old[n]));
+  for (size_t n : others) steps.push_back(std::move(old[n]));
+}
+
+// When each storage is used first and last.
+void Lowering::find_lives() {
   for (Storage& storage : program_.storages_) storage.first = storage.last = -1;
-  for (const auto& [rank, n] : order) emit(std::move(old[n]));
-  for (size_t n : others) emit(std::move(old[n]));
+  for (size_t n = 0; n < program_.steps_.size(); ++n) note_uses(program_.steps_[n], int(n));
 }
 
 void Lowering::join_steps() {
@@ -120,6 +125,7 @@ void Lowering::join_steps() {
     joined.steps.push_back(n);
   }
   for (const auto& [text, joined] : open) join(joined.steps);
+  find_lives();
 }
 
 void Lowering::join(const std::vector<int>& list) {
@@ -143,10 +149,7 @@ void Lowering::join(const std::vector<int>& list) {
     Step& step = program_.steps_[size_t(n)];
     for (auto [from, to] : {std::pair(&step.inputs, &inputs), std::pair(&step.outputs, &outputs)})
       for (const Place& place : *from) {
-        if (place.storage < 0) continue;
-        Storage& storage = program_.storages_[size_t(place.storage)];  // others may use it before: its first stays
-        storage.last = std::max(storage.last, host);
-        to->push_back(place);
+        if (place.storage >= 0) to->push_back(place);
       }
     if (n == host) continue;
     step.expected_ms = std::max(0.0, step.expected_ms - context_.catalog().rates(*step.device).overhead_ms);

@@ -43,6 +43,7 @@ class Lowering {
   void prepare_first();
   void join_steps();
   void join(const std::vector<int>& steps);
+  void find_lives();
   const Together* joinable(const Step& step) const;
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
   void share_storages();
@@ -63,6 +64,7 @@ class Lowering {
   void set_reorder(Step& step, const EntryRef& entry);
   void emit_copy(const Form& from, const Place& target, int node, const std::string& cause);
   void emit(Step step);
+  void note_uses(const Step& step, int number);
   std::string name_of_argument(size_t node, size_t input) const;
 
   Program& program_;

@@ -244,6 +244,9 @@ TEST("convolutions_by_input") {
   seen.clear();
   more_lists() = {opencl::list_conv_transpose_mma};
   run({"conv_transpose2d", "padding=1 activation=relu", {{2, 20, 9, 8}, {20, 36, 3, 3}, {36}}});
+  run({"conv_transpose2d", "padding=[1,0] groups=4", {{2, 24, 9, 8}, {24, 8, 3, 2}}});
+  run({"conv_transpose1d", "", {{2, 10, 12}, {10, 24, 1}}});
+  CHECK(testing::prepared_packings >= 3);
   run({"conv_transpose2d", "padding=1 stride=2 output_padding=[1,0]", {{2, 16, 5, 4}, {16, 33, 3, 3}}});
   run({"conv_transpose2d", "stride=[3,2] padding=[0,1] activation=relu", {{2, 12, 5, 4}, {12, 4, 2, 4}, {4}}});
   more_lists() = {};

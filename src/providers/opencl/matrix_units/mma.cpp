@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "providers/opencl/matrix_units/matrix_unit.h"
+#include "providers/opencl/pointwise/joinable_copy.h"
 #include "providers/opencl/program/ptx.h"
 #include "providers/opencl/tuning/tuned_table.h"
 
@@ -209,6 +210,9 @@ Packing pack_tf32(OpenclDevice& device, const TensorDesc& desc, int input) {
   packing.input = input;
   packing.form = "tf32:" + desc.layout.generic_str();
   packing.bytes = desc.size_bytes();
+  const TensorDesc flat = TensorDesc::dense(DType::f32, {int64_t(packing.bytes / sizeof(float))});
+  if (const auto plan = plan_joinable_copy(device, flat.shape, DType::f32, Addressing(flat), Addressing(flat), true))
+    packing.prepare = [&device, plan = *plan] { return prepare_computation(device, plan); };
   packing.pack = [&device, count = desc.size_bytes() / sizeof(float)](Buffer& source, Buffer& packed) {
     KernelList kernel(device);
     Launch& launch = kernel.add(KernelSource("common/round_to_tf32.cl"), "round_to_tf32").input(0).output(0);
