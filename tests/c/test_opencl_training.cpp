@@ -232,13 +232,18 @@ TEST("convolutions_by_weights_channels_last") {
   run({"conv2d_backward_weights", "kernel_size=3 padding=1 stride=2 groups=6", {{3, 48, 9, 8}, {3, 96, 5, 4}}});
   run({"conv2d_backward_weights", "kernel_size=1 groups=10", {{3, 120, 5, 4}, {3, 40, 5, 4}}});
   run({"conv2d_backward_weights", "kernel_size=1 groups=2", {{2, 144, 6, 5}, {2, 272, 6, 5}}});
+  // Channels that pieces of 16 bytes do not divide: 8 bytes do, 4, in f16 fewer; two columns or one at a time.
+  run({"conv2d_backward_weights", "kernel_size=1", {{3, 58, 5, 4}, {3, 44, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1", {{2, 26, 5, 4}, {2, 74, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=3", {{2, 18, 5, 4}, {2, 30, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=1", {{2, 33, 5, 4}, {2, 7, 5, 4}}});
   more_lists() = {};
   const auto ran = [](const char* part) {
     return std::any_of(seen.begin(), seen.end(), [&](const std::string& name) {
       return name.rfind("conv_backward_weights_mma", 0) == 0 && name.find(part) != std::string::npos;
     });
   };
-  CHECK(ran("[64x64") && ran("parts="));
+  CHECK(ran("[64x64") && ran("parts=") && ran("bytes=8") && ran("bytes=4"));
 }
 TEST("convolutions_by_input") {
   seen.clear();

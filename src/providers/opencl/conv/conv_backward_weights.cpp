@@ -145,9 +145,6 @@ void list_conv_backward_weights_turned(const Op& op, OpenclDevice& device, Candi
   problem.turned = true;
   for (int axis = 2; axis < rank; ++axis) problem.products *= op.out().shape[axis];
   problem.run = op.in(1).elements() / op.in(1).shape[1];
-  const int64_t channels = problem.groups * problem.columns;
-  if (problem.rows % problem.chunk_elements() || channels % problem.chunk_elements()) return;
-  if (problem.columns % 4) return;  // sums are stored four at a time, which are to be of one group
   Candidate base = make_candidate(op, "conv_backward_weights_mma");
   for (auto* tensors : {&base.inputs, &base.outputs})
     for (TensorDesc& desc : *tensors)

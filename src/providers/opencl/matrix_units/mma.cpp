@@ -117,9 +117,9 @@ int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 }  // namespace
 
 int MmaProblem::left_bytes() const {
+  const int64_t side_by_side = (turned ? std::gcd(rows, groups * columns) : run) * int64_t(size_of(dtype));
   int bytes = 16;
-  if (turned) return bytes;
-  while (run * int64_t(size_of(dtype)) % bytes) bytes /= 2;
+  while (side_by_side % bytes) bytes /= 2;
   return bytes;
 }
 
@@ -128,9 +128,8 @@ int64_t MmaProblem::steps(const MmaTile& tile) const {
 }
 
 int64_t MmaProblem::groups_of(const MmaTile& tile) const {
-  const int64_t group_rows = rows / groups;
-  const int64_t least = std::lcm(chunk_elements() / std::gcd(chunk_elements(), group_rows),
-                                 chunk_elements() / std::gcd(chunk_elements(), columns));
+  const int64_t group_rows = rows / groups, copy = left_bytes() / int64_t(size_of(dtype));
+  const int64_t least = std::lcm(copy / std::gcd(copy, group_rows), copy / std::gcd(copy, columns));
   const int64_t most = std::max<int64_t>(1, std::min({tile.rows / group_rows, tile.columns / columns, groups}));
   return most / least * least;
 }
@@ -474,7 +473,8 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
     const int64_t tiles = problem.tiles(tile) * problem.products;
     const int64_t steps = problem.steps(tile);
     if (left_bytes < 16 && !problem.in_order &&
-        tile.rows * tile.chunks * (16 / left_bytes) > kMostPlaces * tile.work_items())
+        std::max(tile.rows, problem.turned ? tile.columns : 0) * tile.chunks * (16 / left_bytes) >
+            kMostPlaces * tile.work_items())
       continue;
     const auto add = [&](int fill, int64_t parts) {
       MmaPlan plan;
