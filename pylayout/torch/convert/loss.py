@@ -9,6 +9,31 @@ import numpy as np
 from ..call import Call, Operand
 from ..registry import converter
 
+
+@converter("pylayout.cross_entropy.default")
+def cross_entropy(
+    call: Call, x: Operand, target: Operand, weight: Operand | None, reduction: str, ignore_index: int,
+    label_smoothing: float,
+) -> Operand:  # fmt: skip
+    made: Operand = call.op(
+        "cross_entropy", x, call.cast(target, "s64"), weight, ignore_index=ignore_index, reduction=reduction,
+        label_smoothing=label_smoothing,
+    )  # fmt: skip
+    return made
+
+
+@converter("pylayout.cross_entropy_backward.default")
+def cross_entropy_backward(
+    call: Call, grad: Operand, x: Operand, target: Operand, weight: Operand | None, reduction: str, ignore_index: int,
+    label_smoothing: float,
+) -> Operand:  # fmt: skip
+    made: Operand = call.op(
+        "cross_entropy_backward", x, call.cast(target, "s64"), grad, weight, ignore_index=ignore_index,
+        reduction=reduction, label_smoothing=label_smoothing,
+    )  # fmt: skip
+    return made
+
+
 _MEAN = 1  # of PyTorch's numbers of reductions
 
 
