@@ -40,6 +40,7 @@ void Lowering::lower(bool in_place) {
   }
   lower_outputs();
   program_.in_place_of_.assign(graph_.outputs().size(), -1);
+  prepare_first();
   join_steps();
   if (!in_place) return;
   share_storages();
@@ -148,8 +149,7 @@ std::string Lowering::name_of_argument(size_t node, size_t input) const {
   return graph_.node(node).name + ": " + graph_.node(node).schema->input_parameter(int(input)).name;
 }
 
-void Lowering::emit(Step step) {
-  const int number = int(program_.steps_.size());
+void Lowering::note_uses(const Step& step, int number) {
   const auto use = [&](const Place& place) {
     if (place.storage < 0) return;
     Storage& storage = program_.storages_[size_t(place.storage)];
@@ -159,6 +159,10 @@ void Lowering::emit(Step step) {
   for (const Place& place : step.inputs) use(place);
   for (const Place& place : step.outputs) use(place);
   use(step.workspace);
+}
+
+void Lowering::emit(Step step) {
+  note_uses(step, int(program_.steps_.size()));
   program_.uses_threads_ = program_.uses_threads_ || step.device->traits().threads;
   program_.steps_.push_back(std::move(step));
 }
@@ -278,11 +282,12 @@ Program::Place Lowering::packed(size_t node, const Packing& packing, const std::
   step.node = int(node);
   step.device = &device;
   step.packing = packing;
+  if (device.traits().queued && packing.prepare) step.kernel = packing.prepare();
   step.provider = candidate.provider;
   step.inputs = {obtain(value, wanted, device, int(node), cause, nullptr)};
   step.input_descs = {wanted};
   step.cause = cause;
-  step.expected_ms = estimate_ms(candidate, packing, context_.catalog().rates(device));
+  step.expected_ms = estimate_ms(candidate, packing, context_.catalog().rates(device), step.kernel == nullptr);
   it->second = new_storage(Storage::Kind::arena, 0, device, packing.bytes);
   step.outputs = {it->second};
   emit(std::move(step));

@@ -8,6 +8,8 @@
 
 namespace pl {
 
+class Together;
+
 // Fills the steps, storages, inputs and outputs of a program that is being made; memory is planned afterwards.
 class Lowering {
  public:
@@ -40,10 +42,13 @@ class Lowering {
   ValueId seen_whole(ValueId value, TensorDesc wanted) const;
   void lower_node(size_t node);
   void lower_outputs();
-  // Has kernels that may run as one do so, where no step between them needs or changes what they work on:
-  // graph/joined_steps.cpp.
+  // Moves small steps that need nothing of the run to its beginning; then has kernels that may run as one do so, where
+  // no step between them needs or changes what they work on: graph/joined_steps.cpp.
+  void prepare_first();
   void join_steps();
-  void join(const std::vector<int>& steps, bool early);
+  void join(const std::vector<int>& steps);
+  void find_lives();
+  const Together* joinable(const Step& step) const;
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
   void share_storages();
   // Finds the new values of kept ones that may be written over the old.
@@ -63,6 +68,7 @@ class Lowering {
   void set_reorder(Step& step, const EntryRef& entry);
   void emit_copy(const Form& from, const Place& target, int node, const std::string& cause);
   void emit(Step step);
+  void note_uses(const Step& step, int number);
   std::string name_of_argument(size_t node, size_t input) const;
 
   Program& program_;
