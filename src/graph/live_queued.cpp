@@ -163,7 +163,7 @@ void Plan::LiveQueued::run(const Go& go) {
   if (failed) {
     trial->failed = true;
     spent_ms_ = spent_ms_ + usual_ms_;
-  } else {
+  } else if (variant_) {  // else all has ended meanwhile
     pending_.push_back({std::move(trial), std::move(timings)});
   }
 }
@@ -287,13 +287,14 @@ void Plan::LiveQueued::search() {
   improved_at_ms_ = now_ms();
   try {
     wait_until([&] { return own_->failed || own_->fewest() >= kOwnTurns; });
+    StepTimes times;
     {
       const std::lock_guard<std::mutex> guard(lock_);
-      chosen_times_ = own_->times;
+      times = own_->times;
       usual_ms_ = own_->ms();
       own_ = nullptr;
     }
-    lessons_.add(*plan_.body()->parts[0]->program, chosen_, chosen_times_);
+    lessons_.add(*plan_.body()->parts[0]->program, chosen_, times);
     builders_ =
         std::make_unique<Builders>(plan_.context_->catalog(), plan_.context_->interrupt(),
                                    std::clamp(available_processors() / 2, 1, std::max(1, plan_.home_->builders())));
@@ -587,7 +588,6 @@ bool Plan::LiveQueued::conclude() {
   if (won) {
     won_ = true;
     chosen_ = it->assignment;
-    chosen_times_ = it->its->times;
     plan_.remember_live(false);
   }
   it = nullptr;

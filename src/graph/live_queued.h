@@ -121,7 +121,6 @@ class Plan::LiveQueued : public Plan::Live {
   std::unique_ptr<Variant> variant_;  // with the states of nodes and what they cost by now
   Lessons lessons_;
   Assignment chosen_, first_;
-  StepTimes chosen_times_;
   std::set<std::vector<int>> tried_states_;
   std::set<const Way*> tried_siblings_;
   std::unique_ptr<Builders> builders_;
