@@ -93,10 +93,12 @@ def gradient_cases(size: int, device: str) -> dict[str, Callable[[], Any]]:
 def network_steps(name: str, batch: int, image: int, device: str) -> dict[str, Callable[[], Any]]:
     """A training step and an inference of a network of torchvision."""
     import torch
-    import torchvision
+    from .torchvision_models import import_torchvision
+
+    models = import_torchvision()
 
     torch.manual_seed(0)
-    trained, used = (getattr(torchvision.models, name)(weights=None).to(device) for _ in range(2))
+    trained, used = (getattr(models, name)(weights=None).to(device) for _ in range(2))
     trained.train()
     used.eval()
     x, labels = torch.randn(batch, 3, image, image).to(device), torch.randint(0, 1000, (batch,)).to(device)

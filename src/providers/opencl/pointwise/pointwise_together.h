@@ -6,7 +6,7 @@
 
 namespace pl::opencl {
 
-// Whether a computation may be a JoinableKernel: in f32, over few axes, without reductions.
+// Whether a computation may be a JoinableKernel: over few axes, without reductions.
 bool is_joinable(const ComputationPlan& plan);
 
 // The launches of a computation, with what it takes to run others like it with it.
@@ -18,6 +18,8 @@ class JoinableKernel final : public KernelList, public Together {
   std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels) const override;
 
  private:
+  bool real() const { return plan_.computation.program.arithmetic == pointwise::Arithmetic::f32; }
+  const char* type() const { return real() ? "float" : "long"; }
   size_t inputs() const { return plan_.computation.inputs.size(); }
   size_t outputs() const { return plan_.computation.outputs.size(); }
   size_t numbers() const;  // in a kernel's row of the table
