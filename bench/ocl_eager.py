@@ -93,6 +93,7 @@ def gradient_cases(size: int, device: str) -> dict[str, Callable[[], Any]]:
 def network_steps(name: str, batch: int, image: int, device: str) -> dict[str, Callable[[], Any]]:
     """A training step and an inference of a network of torchvision."""
     import torch
+
     from .torchvision_models import import_torchvision
 
     models = import_torchvision()

@@ -29,9 +29,11 @@ def register_kernels(shim: Shim) -> None:
     for name in torch._C._dispatch_get_all_op_names():  # lists of tensors, whose loops start few kernels
         if name.startswith("aten::_foreach_") and not name.endswith("out"):
             shim.call("register_list", name.encode())
-    shim.call("register", b"pylayout::max_pool_backward")
-    for pool in ("max_pool2d", "max_pool3d"):  # made of other ops in PyTorch, with indices
-        shim.call("register", f"aten::{pool}".encode())
+    # Made of other ops in PyTorch.
+    for name in ("aten::max_pool2d", "aten::max_pool3d", "aten::cross_entropy_loss"):
+        shim.call("register", name.encode())
+    for name in ("pylayout::max_pool_backward", "pylayout::cross_entropy_backward"):
+        shim.call("register", name.encode())
     _implement("PrivateUse1", {"native_dropout": _dropout, "arange.start_out": _arange})
 
 

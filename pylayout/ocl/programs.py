@@ -240,7 +240,7 @@ def _single(given: _Given, form: _Form) -> tuple[Translator, list[Any]]:
             expected = tuple(each.to(form.dtypes.get(place, each.dtype)) for place, each in enumerate(expected))
     node.meta["val"] = expected
     several = isinstance(expected, (tuple, list))
-    translator = Translator(given.constants, graph=_Recording())
+    translator = Translator(given.constants, graph=_Recording(), one_by_one=True)
     if several:  # what has no elements is not asked for
         for place, each in enumerate(expected):
             if isinstance(each, torch.Tensor) and each.numel():
@@ -276,7 +276,7 @@ def _decomposed(
     if any(writes(node) for node in nodes) or [node.target for node in nodes] == [op]:
         raise UnsupportedError("no converter")
     known = folded(module, module.graph.nodes)
-    translator = Translator(known, graph=_Recording())
+    translator = Translator(known, graph=_Recording(), one_by_one=True)
     for node in nodes:
         if node not in known:
             try:

@@ -104,6 +104,28 @@ def _(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, groups: 
     return torch.empty_like(x), like.new_empty(x.shape[1]), like.new_empty(x.shape[1])
 
 
+@torch.library.custom_op("pylayout::cross_entropy_backward", mutates_args=())
+def cross_entropy_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: int,
+    ignore_index: int,
+    label_smoothing: float,
+) -> torch.Tensor:
+    with torch.enable_grad():
+        given = x.detach().requires_grad_()
+        loss = aten.cross_entropy_loss(given, target, weight, reduction, ignore_index, label_smoothing)
+    (made,) = torch.autograd.grad(loss, given, grad)
+    return made
+
+
+@cross_entropy_backward.register_fake
+def _(grad: torch.Tensor, x: torch.Tensor, *_: Any) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
 # Not written as smaller ops when they are traced: norms, so that they are found here; parts of tensors, whose gradients
 # are zeros around them, so that plans join those of one tensor (pass join_parts).
 KEPT = (
