@@ -208,7 +208,7 @@ struct Allocator final : c10::Allocator {
   }
   static void remove(void* block) {
     std::unique_ptr<Block> own(static_cast<Block*>(block));
-    if (is_forked()) return;
+    if (is_forked() || own->is_shared()) return;  // who has a view of its memory keeps that
     if (own->is_free())
       spare_free().give(std::move(own));
     else
