@@ -505,7 +505,10 @@ void Dispatcher::run_all(const std::vector<OpCall>& calls) {
       continue;
     }
     catalog_.touch(*one->entry);
-    if (decision->entry) ranking_.learn(*decision->entry, call.inputs);
+    if (decision->entry)
+      ranking_.learn(*decision->entry, call.inputs);
+    else
+      ranking_.note_read(*call.inputs[0]);  // what made it might as well give it so
     waiting.add(std::move(*one));
   }
   waiting.start();

@@ -198,6 +198,11 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "threshold_backward.default": [(r(5, 7), r(5, 7), 0), (r(2, 8, 7, 6), IMAGE, 0.5)],
     "hardshrink_backward.default": [(r(5, 7), r(5, 7), 0.5)],
     "softshrink_backward.default": [(r(5, 7), r(5, 7), 0.5)],
+    "cross_entropy_loss.default": [],  # traced as smaller ops; the device ocl calls it (test_ocl_launches.py)
+    "pylayout.cross_entropy_backward.default": [
+        (r(1)[0], r(5, 7), i(7, 5), None, 1, -100, 0.0),
+        (r(4), r(4, 6), i(6, 4), p(6), 0, 2, 0.1),
+    ],
     "nll_loss_backward.default": [
         (r(1)[0], r(5, 7), i(7, 5), None, 1, -100, torch.tensor(5.0)),
         (r(5), r(5, 7), i(7, 5), p(7), 0, 2, torch.tensor(4.0)),

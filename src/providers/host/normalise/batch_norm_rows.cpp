@@ -194,8 +194,7 @@ struct BackwardBody : Rows {
     std::vector<float> factors, bias;  // of the results, where they were limited
     if (limits) {
       bias = parameter(arguments, 5);
-      for (size_t c = 0; c < n; ++c)
-        factors.push_back(float(double(weights[c]) * inverse_of(variances[c])));
+      for (size_t c = 0; c < n; ++c) factors.push_back(float(double(weights[c]) * inverse_of(variances[c])));
     }
     const auto gradients = [&](int64_t row, int64_t count, const float* values, std::vector<float>& space) {
       const float* g = read(grad, row, count, space);
