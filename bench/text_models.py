@@ -1,4 +1,4 @@
-"""BERT and GPT-2 of transformers in their base sizes, for benchmarks: seeded modules and their tokens."""
+"""BERT and GPT-2 of transformers in their base sizes and a small Llama, for benchmarks: seeded modules and tokens."""
 
 from __future__ import annotations
 
@@ -6,29 +6,48 @@ from typing import Any
 
 from .torchvision_models import import_torchvision
 
-NETWORKS = ["bert", "gpt2"]
+NETWORKS = ["bert", "gpt2", "llama"]
 TOKENS = 128
+WORDS = 30000  # below the number of words of each network
 
 
-def build(network: str) -> Any:
-    """The network in eval mode with random weights; it takes tokens (n, s) and gives hidden states (n, s, 768)."""
+def _model(network: str, layers: int | None, language: bool) -> Any:
+    import transformers
+
+    depth = {} if layers is None else {"n_layer" if network == "gpt2" else "num_hidden_layers": layers}
+    if network == "bert":
+        config = transformers.BertConfig(**depth)
+        return (transformers.BertForMaskedLM if language else transformers.BertModel)(config)
+    if network == "gpt2":
+        config = transformers.GPT2Config(**depth)
+        return (transformers.GPT2LMHeadModel if language else transformers.GPT2Model)(config)
+    sizes = {"hidden_size": 768, "intermediate_size": 2048, "num_attention_heads": 12, "num_key_value_heads": 4}
+    config = transformers.LlamaConfig(**{"vocab_size": 32000, "num_hidden_layers": 12, **sizes, **depth})
+    return (transformers.LlamaForCausalLM if language else transformers.LlamaModel)(config)
+
+
+def build(network: str, layers: int | None = None, language: bool = False) -> Any:
+    """The network in eval mode with random weights; it takes tokens (n, s) and gives hidden states (n, s, 768).
+
+    layers: how many, in the place of the network's own number. language: with the head that gives a number for each
+    word, and the loss of transformers; the result is that loss, of the tokens as their own labels.
+    """
     import torch
 
     import_torchvision()  # which transformers imports
-    import transformers
 
-    class HiddenStates(torch.nn.Module):
-        def __init__(self, model: Any, **keywords: Any) -> None:
+    class FirstResult(torch.nn.Module):
+        def __init__(self, model: Any) -> None:
             super().__init__()
-            self.model, self.keywords = model, keywords
+            self.model = model
+            self.keywords = {} if network == "bert" else {"use_cache": False}
 
         def forward(self, tokens: Any) -> Any:
-            return self.model(input_ids=tokens, **self.keywords)[0]
+            labels = {"labels": tokens} if language else {}
+            return self.model(input_ids=tokens, **labels, **self.keywords)[0]
 
     torch.manual_seed(1)
-    if network == "bert":
-        return HiddenStates(transformers.BertModel(transformers.BertConfig())).eval()
-    return HiddenStates(transformers.GPT2Model(transformers.GPT2Config()), use_cache=False).eval()
+    return FirstResult(_model(network, layers, language)).eval()
 
 
 def tokens_for(network: str, batch: int, tokens: int = TOKENS) -> Any:
@@ -36,4 +55,4 @@ def tokens_for(network: str, batch: int, tokens: int = TOKENS) -> Any:
     import torch
 
     torch.manual_seed(batch)
-    return torch.randint(0, 30000, (batch, tokens))
+    return torch.randint(0, WORDS, (batch, tokens))

@@ -2,10 +2,14 @@
 
     python -m bench.torch_compile resnet50 mobilenet_v2 --batch 1 16 --json out.json
     python -m bench.torch_compile resnet18 --train --batch 8
+    python -m bench.torch_compile gpt2 bert llama --train --loss entropy --layers 2 --batch 8 --clock processor
 
 A turn runs an engine for --seconds, so that the pool of threads of one library is at rest while another one's works.
-The time of an engine is the median of its runs in all turns but the first. --train: forward, backward and no optimiser.
-bert and gpt2 are those of transformers in their base sizes, with --tokens tokens an example; all others torchvision's.
+The time of an engine is the median of its runs in all turns but the first. --clock processor: the time that all threads
+of the process spent, for machines on which others work. --train: forward, backward and no optimiser, of the mean square
+of the result; --loss entropy: of the cross entropy, text networks with their heads and the loss of transformers.
+bert, gpt2 and llama are of transformers, the first two in their base sizes, with --tokens tokens an example; all others
+torchvision's. `faults`: pages that the system gave the process in a run (median).
 `first`: seconds until the first compiled result. inductor needs a C++ compiler; what fails is left out, and named.
 """
 
@@ -15,6 +19,7 @@ import argparse
 import copy
 import itertools
 import math
+import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -29,13 +34,25 @@ from .torchvision_models import build, images_for
 ENGINES = ("pylayout", "eager", "channels_last", "inductor")
 
 
-def _model_and_input(network: str, batch: int, tokens: int) -> tuple[Any, Any]:
+def _model_and_input(network: str, batch: int, options: argparse.Namespace) -> tuple[Any, Any]:
     if network in text_models.NETWORKS:
-        return text_models.build(network), text_models.tokens_for(network, batch, tokens)
+        language = options.train and options.loss == "entropy"
+        model = text_models.build(network, options.layers, language)
+        return model, text_models.tokens_for(network, batch, options.tokens)
     return build(network), images_for(network, batch)
 
 
-def _run_of(engine: str, model: Any, images: Any, train: bool, threads: int) -> Callable[[], Any]:
+def _loss_of(result: Any, name: str) -> Any:
+    import torch
+
+    if result.ndim == 0:  # the network's own
+        return result
+    if name == "entropy":
+        return torch.nn.functional.cross_entropy(result, torch.arange(len(result)))
+    return result.square().mean()
+
+
+def _run_of(engine: str, model: Any, images: Any, train: bool, threads: int, loss_name: str) -> Callable[[], Any]:
     import torch
 
     import pylayout.torch  # noqa: F401, registers the backend
@@ -57,7 +74,7 @@ def _run_of(engine: str, model: Any, images: Any, train: bool, threads: int) -> 
             return model(images)
 
     def step() -> Any:
-        loss = model(images).square().mean()
+        loss = _loss_of(model(images), loss_name)
         loss.backward()
         return loss.detach()
 
@@ -70,14 +87,15 @@ def measure(network: str, batch: int, options: argparse.Namespace) -> dict[str, 
     import pylayout.torch
 
     torch.set_num_threads(options.threads)
-    model, images = _model_and_input(network, batch, options.tokens)
+    clock = time.process_time if options.clock == "processor" else time.perf_counter
+    model, images = _model_and_input(network, batch, options)
     engines: dict[str, Any] = {}
     runs: dict[str, Callable[[], Any]] = {}
     results = {}
     pylayout.torch.reset()
     torch._dynamo.reset()  # compiled code of other networks counts towards PyTorch's limit
     for name in options.engines:
-        runs[name] = _run_of(name, model, images, options.train, options.threads)
+        runs[name] = _run_of(name, model, images, options.train, options.threads, options.loss)
         begin = time.perf_counter()
         try:
             results[name] = runs[name]()
@@ -85,17 +103,19 @@ def measure(network: str, batch: int, options: argparse.Namespace) -> dict[str, 
             engines[name] = {"problem": str(error).split("\n", 1)[0][:200]}
             del runs[name]
             continue
-        engines[name] = {"first": round(time.perf_counter() - begin, 2), "ms": []}
+        engines[name] = {"first": round(time.perf_counter() - begin, 2), "ms": [], "faults": []}
     for turn in range(options.rounds + 1):
         for name, run in runs.items():
             until = time.perf_counter() + options.seconds
             while time.perf_counter() < until:
-                begin = time.perf_counter()
+                begin, faults = clock(), resource.getrusage(resource.RUSAGE_SELF).ru_minflt
                 run()
                 if turn:
-                    engines[name]["ms"].append(1e3 * (time.perf_counter() - begin))
+                    engines[name]["ms"].append(1e3 * (clock() - begin))
+                    engines[name]["faults"].append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults)
     for name in runs:
         engines[name]["ms"] = round(statistics.median(engines[name]["ms"]), 3)
+        engines[name]["faults"] = int(statistics.median(engines[name]["faults"]))
         if "eager" in results:
             error = (results[name] - results["eager"]).abs().max() / results["eager"].abs().max()
             engines[name]["error"] = float(f"{float(error):.1e}")
@@ -118,15 +138,18 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", default=["resnet18"])
     parser.add_argument("--batch", nargs="+", type=int, default=[1])
-    parser.add_argument("--tokens", type=int, default=128, help="an example of bert and gpt2")
+    parser.add_argument("--tokens", type=int, default=128, help="an example of a text network")
+    parser.add_argument("--layers", type=int, help="of text networks, in the place of their own number")
     parser.add_argument("--train", action="store_true")
+    parser.add_argument("--loss", default="square", choices=["square", "entropy"], help="with --train")
+    parser.add_argument("--clock", default="wall", choices=["wall", "processor"])
     parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=ENGINES)
     parser.add_argument("--threads", type=int, default=pylayout.get_threads())
     parser.add_argument("--rounds", type=int, default=5, help="turns that count, after one that does not")
     parser.add_argument("--seconds", type=float, default=1.0, help="of a turn")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
-    headings = ["network", "batch", *options.engines, "best peer / pylayout", "plans", "first s"]
+    headings = ["network", "batch", *options.engines, "best peer / pylayout", "plans", "faults", "first s"]
     table = Table(headings, right=headings[1:])
     rows = []
     for network, batch in itertools.product(options.networks, options.batch):
@@ -141,6 +164,7 @@ def main(arguments: list[str] | None = None) -> None:
             *times,
             "-" if row["ratio"] is None else f"{row['ratio']:.2f}",
             "+".join(map(str, row["partitions"])),
+            str(row["engines"].get("pylayout", {}).get("faults", "-")),
             str(row["engines"].get("pylayout", {}).get("first", "-")),
         )
         for name, engine in row["engines"].items():
@@ -151,7 +175,15 @@ def main(arguments: list[str] | None = None) -> None:
     if ratios:
         print(f"geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}")
     if options.json:
-        write(options.json, "torch_compile", rows, threads=options.threads)
+        write(
+            options.json,
+            "torch_compile",
+            rows,
+            threads=options.threads,
+            clock=options.clock,
+            loss=options.loss,
+            layers=options.layers,
+        )
 
 
 if __name__ == "__main__":

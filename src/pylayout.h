@@ -405,10 +405,15 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *   device=NAME         where to run; auto (default): a GPU if there is one, else cpu
  *   layout=NAME         auto (default), or one to force for comparison
  *   threads=N           of ops on cpu; 0 (default): the context's
- *   tune=auto|off|full  off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and
- * then others compete in the plan's runs (docs/explanation/planning.md); full: every implementation is measured before.
- * On OpenCL devices auto measures before, too seconds=S           for measuring before the first run (default 60; 0: no
- * limit); given, auto measures then, too deterministic=true|false  true: nothing competes in live runs (default false)
+ *   tune=auto|off|full|live
+ *                       off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and then
+ *                       others compete in the plan's runs (docs/explanation/planning.md), on OpenCL devices what matters
+ *                       is measured before; live: others compete in runs on OpenCL devices too, and what has to be
+ *                       compiled is compiled on threads of the plan's own, which end with pl_plan_freeze or the plan;
+ *                       full: every implementation is measured before
+ *   seconds=S           for measuring before the first run (default 60; 0: no limit); given, auto measures then, too.
+ *                       Not with tune=live
+ *   deterministic=true|false  true: nothing competes in live runs (default false)
  *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement.  What is
  *                       left of the batch when no `streams` slices of N remain is run at once, on all threads
  *   math=fp32|tf32|fp16|bf16 as of pl_context_create; at least the context's

@@ -1181,6 +1181,14 @@ for options in (
     weighted = "label_smoothing" in options
     add("cross_entropy", classified((6, 11), True, weighted), entropy, **options)
     add("cross_entropy", classified((2, 5, 4, 3), False, weighted), entropy, **options, name="image")
+    add("cross_entropy", classified((13, 1203), True, weighted), entropy, **options, name="many classes")
+    add(
+        "cross_entropy_backward",
+        classified((13, 1203), True, weighted, (13,) if none else ()),
+        entropy_gradient,
+        **options,
+        name="many classes",
+    )
     add(
         "cross_entropy_backward", classified((6, 11), True, weighted, (6,) if none else ()), entropy_gradient, **options
     )
@@ -1214,6 +1222,15 @@ add("index_select_backward", looked_up((4, 6, 70), (4, 6), 9), added_slices, dim
 add("index_select_backward", looked_up((3, 5, 4), (5,), 7), added_slices, dim=1, size=7)
 add("gather_backward", looked_up((3, 8, 4), (3, 8, 4), 5), added_elements, dim=1, size=5)
 add("gather_backward", looked_up((6, 3), (6, 3), 4), added_elements, dim=0, size=4)
+# As in networks: tables with more rows than indices, one row for most of the indices, look-ups along the last
+# dimension, by a matrix too, and one element of each row of a matrix, as of the classes of a loss.
+add("index_select_backward", looked_up((5, 67), (5,), 700), added_slices, dim=0, size=700, name="few of many rows")
+add("index_select_backward", looked_up((300, 130), (300,), 2), added_slices, dim=0, size=2, name="many equal")
+add("index_select_backward", looked_up((300, 1040), (300,), 1), added_slices, dim=0, size=1, name="all equal")
+add("index_select_backward", looked_up((33, 90), (90,), 40), added_slices, dim=1, size=40, name="columns")
+add("index_select_backward", looked_up((7, 5, 6), (5, 6), 11), added_slices, dim=1, size=11, name="columns of a matrix")
+add("gather_backward", looked_up((40, 1), (40, 1), 700), added_elements, dim=1, size=700, name="one a row")
+add("gather_backward", looked_up((3, 50, 70), (3, 50, 70), 6), added_elements, dim=1, size=6, name="columns")
 
 
 def step_of(name: str, steps: int = 1):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ..torch import joint as _joint  # noqa: F401  # defines pylayout::max_pool_backward
+from ..torch import losses as _losses  # noqa: F401  # defines pylayout::cross_entropy
 from ..torch.backend import _dropout
 from ..torch.registry import converters
 from .shim import Shim
@@ -30,10 +31,10 @@ def register_kernels(shim: Shim) -> None:
         if name.startswith("aten::_foreach_") and not name.endswith("out"):
             shim.call("register_list", name.encode())
     # Made of other ops in PyTorch.
-    for name in ("aten::max_pool2d", "aten::max_pool3d", "aten::cross_entropy_loss"):
+    for name in ("aten::max_pool2d", "aten::max_pool3d"):
         shim.call("register", name.encode())
-    for name in ("pylayout::max_pool_backward", "pylayout::cross_entropy_backward"):
-        shim.call("register", name.encode())
+    for name in ("max_pool_backward", "cross_entropy", "cross_entropy_backward"):
+        shim.call("register", f"pylayout::{name}".encode())
     _implement("PrivateUse1", {"native_dropout": _dropout, "arange.start_out": _arange})
 
 

@@ -15,6 +15,7 @@ from torch.fx import GraphModule
 from .compiled import Compiled
 from .gradients import KEPT, replace_gradients
 from .joint import partition
+from .losses import replace_losses
 from .options import compile_options
 from .registry import converters, name_of
 
@@ -71,6 +72,8 @@ def backend(
     `pylayout.compile`. mode is one of inductor's: it changes nothing here.
     """
     wanted = compile_options(options)
+    replace_losses(module.graph)
+    module.recompile()
 
     def inference(graph: GraphModule, examples: Sequence[Any]) -> Compiled:
         replace_gradients(graph.graph)

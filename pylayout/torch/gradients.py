@@ -104,34 +104,6 @@ def _(grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, groups: 
     return torch.empty_like(x), like.new_empty(x.shape[1]), like.new_empty(x.shape[1])
 
 
-@torch.library.custom_op("pylayout::cross_entropy_backward", mutates_args=())
-def cross_entropy_backward(
-    grad: torch.Tensor,
-    x: torch.Tensor,
-    target: torch.Tensor,
-    weight: torch.Tensor | None,
-    reduction: int,
-    ignore_index: int,
-    label_smoothing: float,
-) -> torch.Tensor:
-    classes, column = x.shape[1], [1, -1] + [1] * (x.ndim - 2)
-    weights = x.new_ones(classes) if weight is None else weight
-    counts = target.ne(ignore_index)
-    known = target.where(counts, torch.zeros_like(target))
-    own = weights[known] * counts  # of the target's class
-    if reduction == 1:
-        grad = grad / own.sum()
-    shares = (label_smoothing / classes) * weights.reshape(column) * counts.unsqueeze(1)
-    shares = shares.scatter_add(1, known.unsqueeze(1), (own * (1 - label_smoothing)).unsqueeze(1))
-    slope = x.softmax(1) * shares.sum(1, keepdim=True) - shares
-    return slope * (grad if grad.ndim == 0 else grad.unsqueeze(1))
-
-
-@cross_entropy_backward.register_fake
-def _(grad: torch.Tensor, x: torch.Tensor, *_: Any) -> torch.Tensor:
-    return torch.empty_like(x)
-
-
 # Not written as smaller ops when they are traced: norms, so that they are found here; parts of tensors, whose gradients
 # are zeros around them, so that plans join those of one tensor (pass join_parts).
 KEPT = (

@@ -21,8 +21,9 @@ namespace pl {
 class Timing {
  public:
   virtual ~Timing() = default;
-  virtual void stop() = 0;            // no more work belongs to it; does not wait
-  virtual double milliseconds() = 0;  // waits for the work; the time the device spent on it
+  virtual void stop() = 0;              // no more work belongs to it; does not wait
+  virtual double milliseconds() = 0;    // waits for the work; the time the device spent on it
+  virtual bool done() { return true; }  // after stop(): whether milliseconds() would return at once
 };
 
 // What a device is and can do.  Dispatch and graph ask for these, never for a device's name or provider.

@@ -26,10 +26,20 @@ class Interrupt {
     check_ = std::move(check);
   }
 
+  // As long as it lives, poll() asks nobody in the thread that made it: for threads of our own, whose work no caller
+  // waits for.
+  class Unasked {
+   public:
+    Unasked() { ++depth(); }
+    ~Unasked() { --depth(); }
+    Unasked(const Unasked&) = delete;
+    Unasked& operator=(const Unasked&) = delete;
+  };
+
   // Throws Interrupted where the check says so; asks at most every 20 ms, as the answer may cost a thread switch.
   void poll() {
     using Clock = std::chrono::steady_clock;
-    if (!armed_) return;
+    if (!armed_ || depth()) return;
     thread_local Clock::time_point asked{};
     const Clock::time_point now = Clock::now();
     if (now - asked < std::chrono::milliseconds(20)) return;
@@ -43,6 +53,11 @@ class Interrupt {
   }
 
  private:
+  static int& depth() {
+    thread_local int unasked = 0;
+    return unasked;
+  }
+
   std::mutex lock_;
   std::function<bool()> check_;
   std::atomic<bool> armed_{false};

@@ -19,11 +19,16 @@ namespace pl {
 
 int available_processors() { return omp_get_num_procs(); }
 
+namespace {
+std::atomic<bool> forked{false};
+}
+
+bool is_forked_child() { return forked.load(std::memory_order_relaxed); }
+
 void refuse_after_fork() {
-  static std::atomic<bool> forked{false};
   // Registered by the first use, so that a fork before it is of no concern.
   [[maybe_unused]] static const int registered = pthread_atfork(nullptr, nullptr, [] { forked = true; });
-  if (forked.load(std::memory_order_relaxed))
+  if (is_forked_child())
     fail(Code::device,
          "this process was forked after its parent had run ops; the threads of OpenMP and OpenCL do not live on in a "
          "fork, expected a fork before the first op, or a new process (multiprocessing's \"spawn\")");

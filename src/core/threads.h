@@ -14,6 +14,8 @@ void use_threads(int threads);  // for parallel regions the calling thread start
 // Throws Error(device) in a process that was forked after this was first called: work there would wait for ever for
 // threads that only the parent has.
 void refuse_after_fork();
+// Whether that would throw.  Locks may be held for ever there, by threads that only the parent has.
+bool is_forked_child();
 
 // Makes the pool's threads as they are within a program: awake.  libgomp's threads spin for some milliseconds after a
 // parallel region before they sleep.  The next region starts at once then, and threads of another runtime (an OpenCL

@@ -2,29 +2,33 @@
 
 #include <algorithm>
 
-#include "core/threads.h"
-
 namespace pl {
+namespace {
 
-Builders::Builders(Catalog& catalog, Interrupt& interrupt, int threads) : catalog_(catalog), interrupt_(interrupt) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-}
+constexpr size_t kMostWaiting = 1 << 16;
 
-Builders::~Builders() {
+}  // namespace
+
+Builders::Builders(Catalog& catalog, Interrupt& interrupt, int threads)
+    : catalog_(catalog), interrupt_(interrupt), threads_(threads, kMostWaiting) {}
+
+void Builders::note(const Entry* entry, size_t way) {
   {
     std::lock_guard<std::mutex> guard(lock_);
-    stop_ = true;
+    done_.insert({entry, way});
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
 }
 
 void Builders::add(const EntryRef& entry, size_t way) {
-  {
-    std::lock_guard<std::mutex> guard(lock_);
-    jobs_.push_back({entry, way});
-  }
-  changed_.notify_one();
+  const bool taken = threads_.add([this, entry, way] {
+    try {
+      catalog_.kernel(*entry, entry->ways[way]);
+    } catch (const Error&) {  // out of memory: whoever measures it meets it again and says so
+    }
+    note(entry.get(), way);
+  });
+  if (!taken) note(entry.get(), way);  // whoever needs it makes it
 }
 
 bool Builders::wait(const EntryRef& entry, const std::vector<size_t>& ways,
@@ -43,27 +47,6 @@ bool Builders::wait(const EntryRef& entry, const std::vector<size_t>& ways,
   }
 }
 
-void Builders::clear() {
-  std::lock_guard<std::mutex> guard(lock_);
-  jobs_.clear();
-  next_ = 0;
-}
-
-void Builders::work() {
-  std::unique_lock<std::mutex> guard(lock_);
-  for (;;) {
-    changed_.wait(guard, [&] { return stop_ || next_ < jobs_.size(); });
-    if (stop_) return;
-    const Job job = jobs_[next_++];
-    guard.unlock();
-    try {
-      catalog_.kernel(*job.entry, job.entry->ways[job.way]);
-    } catch (const Error&) {  // out of memory: whoever measures it meets it again and says so
-    }
-    guard.lock();
-    done_.insert({job.entry.get(), job.way});
-    changed_.notify_all();
-  }
-}
+void Builders::clear() { threads_.clear(); }
 
 }  // namespace pl

@@ -6,10 +6,10 @@
 #include <condition_variable>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "core/background.h"
 #include "dispatch/catalog.h"
 
 namespace pl {
@@ -18,7 +18,7 @@ class Builders {
  public:
   // `interrupt` ends waiting.
   Builders(Catalog& catalog, Interrupt& interrupt, int threads);
-  ~Builders();  // waits for what has begun
+  // Destroyed, it waits for what has begun.
   Builders(const Builders&) = delete;
   Builders& operator=(const Builders&) = delete;
 
@@ -31,21 +31,14 @@ class Builders {
   void clear();
 
  private:
-  struct Job {
-    EntryRef entry;
-    size_t way;
-  };
-  void work();
+  void note(const Entry* entry, size_t way);
 
   Catalog& catalog_;
   Interrupt& interrupt_;
   std::mutex lock_;
   std::condition_variable changed_;
-  std::vector<Job> jobs_;
-  size_t next_ = 0;
   std::set<std::pair<const Entry*, size_t>> done_;
-  bool stop_ = false;
-  std::vector<std::thread> threads_;
+  Background threads_;  // the last: its work uses all of the others
 };
 
 }  // namespace pl

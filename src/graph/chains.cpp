@@ -160,7 +160,7 @@ void run_slices(Program& program, int64_t slices, int streams, const std::vector
                 const std::vector<External>& outputs, const std::vector<size_t>& input_bytes,
                 const std::vector<size_t>& output_bytes, std::vector<double>* step_ms) {
   if (slices == 1) {
-    program.run(inputs.data(), outputs.data(), step_ms);
+    program.run(inputs.data(), outputs.data(), {step_ms});
     return;
   }
   const auto run = [&](int64_t first, int64_t last, std::vector<double>* ms) {
@@ -168,7 +168,7 @@ void run_slices(Program& program, int64_t slices, int streams, const std::vector
     for (int64_t slice = first; slice < last; ++slice) {
       for (size_t i = 0; i < in.size(); ++i) in[i].offset = inputs[i].offset + size_t(slice) * input_bytes[i];
       for (size_t i = 0; i < out.size(); ++i) out[i].offset = outputs[i].offset + size_t(slice) * output_bytes[i];
-      program.run(in.data(), out.data(), ms);
+      program.run(in.data(), out.data(), {ms});
     }
   };
   if (streams == 1) {
@@ -235,8 +235,7 @@ void Chains::finish() {
   if (between_.bytes) free_.push_back(home_.allocate(between_.bytes));
 }
 
-bool Chains::run(const std::vector<External>& inputs, const std::vector<External>& outputs,
-                 std::vector<double>* step_ms, const GoOn* go_on) {
+bool Chains::run(const std::vector<External>& inputs, const std::vector<External>& outputs, const RunTimes& times) {
   BufferRef memory;
   if (between_.bytes) {
     const std::lock_guard<std::mutex> guard(lock_);
@@ -269,10 +268,9 @@ bool Chains::run(const std::vector<External>& inputs, const std::vector<External
                                           : External{memory.get(), places_.at(chain.outputs[i])});
       out.back().offset += chain.offset(chain.output_bytes[i]);
     }
-    if (chains_.size() == 1 && chain.share.slices == 1)
-      return chain.program->run(in.data(), out.data(), step_ms, go_on);
+    if (chains_.size() == 1 && chain.share.slices == 1) return chain.program->run(in.data(), out.data(), times);
     run_slices(*chain.program, chain.share.slices, chain.share.streams, in, out, chain.input_bytes, chain.output_bytes,
-               chains_.size() == 1 ? step_ms : nullptr);
+               chains_.size() == 1 ? times.step_ms : nullptr);
   }
   return true;
 }

@@ -77,10 +77,9 @@ class Chains {
   // Places what lies between the chains; call once, after the last add().
   void finish();
 
-  // `step_ms` and `go_on` as of Program::run, where all is one program's (count() is 1): of a run in slices the steps
-  // are those of one slice of the first stream, and nobody is asked.
-  bool run(const std::vector<External>& inputs, const std::vector<External>& outputs,
-           std::vector<double>* step_ms = nullptr, const GoOn* go_on = nullptr);
+  // `times` as of Program::run, where all is one program's (count() is 1): of a run in slices step_ms are those of one
+  // slice of the first stream, nobody is asked, and no device's clock is read.
+  bool run(const std::vector<External>& inputs, const std::vector<External>& outputs, const RunTimes& times = {});
   size_t count() const { return chains_.size(); }
   size_t bytes_between() const { return between_.bytes; }
   size_t least_between() const { return between_.lower_bound; }

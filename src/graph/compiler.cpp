@@ -9,7 +9,8 @@
 #include "graph/batch.h"
 #include "graph/half_precision.h"
 #include "graph/lessons.h"
-#include "graph/live.h"
+#include "graph/live_at_once.h"
+#include "graph/live_queued.h"
 #include "graph/samples.h"
 
 namespace pl {
@@ -483,8 +484,9 @@ void Plan::Compiler::compile() {
   plan_.threads_ = options_.threads ? options_.threads : int(context_.options().threads);
   simplify_graph();
   const bool automatic = options_.tuning == Tuning::automatic && !further_;
-  // Programs on other devices cannot be left in the midst of a run, and their kernels have to be compiled first.
-  const bool live = automatic && !options_.seconds && !plan_.home_->traits().queued && options_.chains.empty();
+  // Where kernels have to be compiled, what is measured before is faster in the first half minute.
+  const bool live =
+      automatic && !options_.seconds && (options_.live || !plan_.home_->traits().queued) && options_.chains.empty();
   if (automatic) {
     const Recalled recalled = plan_.recall(!live);
     if (recalled == Recalled::unsettled) {
@@ -555,8 +557,10 @@ void Plan::Compiler::compile() {
 }
 
 void Plan::Compiler::finish(bool live, std::vector<Cut> others) {
-  if (live && !options_.deterministic)
-    plan_.live_ = std::make_unique<Live>(plan_, std::move(others));
+  if (live && !options_.deterministic && plan_.home_->traits().queued)
+    plan_.live_ = std::make_unique<LiveQueued>(plan_);
+  else if (live && !options_.deterministic)
+    plan_.live_ = std::make_unique<LiveAtOnce>(plan_, std::move(others));
   else
     plan_.release_constants();
   if (!further_) plan_.home_->release_cache();  // blocks of what was tried, and in which weights lay on their way

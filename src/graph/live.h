@@ -1,53 +1,35 @@
-// Live: others compete with a plan in its own runs, within bounded regret.
+// Live: others compete with a plan in its own runs, within bounded regret, so that its first result need not wait for
+// measuring.
 //
-// A plan that was made without measuring runs at once.  From then on each step of its runs is timed where it stands,
-// which costs nothing, and layouts are assigned again by those times (graph/lessons.h).  What comes out, each uniform
-// layout, programs with other implementations of the same layouts, and other ways of cutting a batch challenge the
-// plan, one after the other: a challenger has every third run, until one is clearly faster, or its turns are over.  The
-// plan's program stays unless the challenger was faster by kGain.  When nothing is left to try, the program that the
-// plan began with challenges once more, so that no plan ends slower than it began.
+// How depends on the device.  Where work is done when it was started, runs and steps are timed by the host's clock, and
+// a challenger's run that takes too long is left (graph/live_at_once.h).  Where work is queued, steps are timed by
+// the device's clock, which is read when they are done, and what has to be compiled is compiled on other threads
+// (graph/live_queued.h).
 //
-// Before a challenger runs, the result of each kernel that is new with it is held against the others' on sample values
-// (dispatch/agreement.h): one that stands against them is not used, and the challenger is given up.
-//
-// What is spent is bounded.  Preparing kernels, comparing, packing weights and assigning layouts is cut into chores,
-// done between the end of every third run and its return; the time of these, and what runs of challengers take longer
-// than the plan's own, is at most kShare of the time that the plan has run, or of kAdvanceMs where that is more: what
-// is found early serves all runs that follow.  A chore that would take about as long as a run is not begun.  A
-// challenger's run that will take over twice the plan's time is left, and the plan's program runs instead.
-//
-// Of several threads that run the plan at the same time one takes part; the others run the plan's present program.
-// What was found is kept on disk whenever the program changes, and each step's time in the cost database.
+// Of both is true: a challenger's kernels were held against others on sample values before a caller gets their result;
+// what is spent is at most kShare of the time that the plan has run, or of kAdvanceMs where that is more, since what is
+// found early serves all runs that follow; and once all has settled, or was frozen, runs are as those of any plan.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <string>
-#include <vector>
 
-#include "graph/compiler.h"
-#include "graph/lessons.h"
+#include "graph/plan.h"
 
 namespace pl {
 
 class Plan::Live {
  public:
-  // Runs a body on the inputs of the present call; `step_ms` and `go_on` as of Chains::run.
-  using Go = std::function<bool(const Body& body, std::vector<double>* step_ms, const GoOn* go_on)>;
+  // Runs a body on the inputs of the present call.  False if that was left early.
+  using Go = std::function<bool(const Body& body, const RunTimes& times)>;
 
-  // The plan has its body.  `others`: ways of cutting its batch that may compete.
-  Live(Plan& plan, std::vector<Cut> others);
-  ~Live();
-
-  void run(const Go& go);
-  void freeze();
+  virtual ~Live() = default;
+  virtual void run(const Go& go) = 0;
+  virtual void freeze() = 0;  // what was chosen so far stays; waits for what other threads have begun
   bool settled() const { return settled_.load(std::memory_order_acquire); }
-  std::string state() const;  // "live", "settled", "pinned"
+  std::string state() const { return !settled() ? "live" : pinned_ ? "pinned" : "settled"; }
   int64_t tried() const { return tried_.load(); }
   double spent_ms() const { return spent_ms_.load(); }
 
@@ -55,81 +37,21 @@ class Plan::Live {
   static constexpr double kAdvanceMs = 10e3;  // counts as run from the beginning
   static constexpr double kGain = 0.01;       // that a challenger must be faster by
 
- private:
-  // Programs that cut the batch alike, over the same nodes.
-  struct Field {
-    std::unique_ptr<Variant> variant;  // with the states of nodes and what they cost by now
-    Lessons lessons;
-    std::vector<std::vector<int>> tried;  // states of assignments
+ protected:
+  explicit Live(Plan& plan) : plan_(plan) {}
+  double credit() const { return kShare * std::max(ran_ms_.load(), kAdvanceMs) - spent_ms_; }
+  enum class End {
+    found,   // all was tried: kept on disk as the outcome
+    pinned,  // somebody froze it
+    none,    // nothing is known to compete
   };
-  struct Challenger {
-    Field* field = nullptr;
-    std::string name;
-    Assignment assignment;
-    BodyRef body;               // null: chores are left to do
-    StepTimes times, rival;     // its runs, and the plan's own meanwhile
-    std::vector<double> share;  // after each step: the part of the plan's work that is done; empty: not known
-    bool warm = false;          // it has run once, which touches memory
-    int left = 0;               // runs that were left early
-    bool first = false;         // it is what the plan began with
-  };
-  // What may be tried next.
-  struct Idea {
-    enum class Kind { assign, more_reorders, uniform, siblings, cut, first };
-    Kind kind = Kind::assign;
-    size_t field = 0;
-    std::string layout;  // uniform
-    Cut cut;
-  };
-  // A piece of work between runs.
-  struct Chore {
-    double expected_ms = 0;
-    std::function<void()> work;
-    double* learned_ms = nullptr;  // what such chores take; corrected by what this one took
-    double scale = 1;              // expected_ms in units of that
-  };
-
-  const Program& program_of(const Body& body) const { return *body.parts[0]->program; }
-  double credit() const { return kShare * std::max(ran_ms_, kAdvanceMs) - spent_ms_; }
-  double usual_ms() const;  // of the plan's own run
-  void run_own(const Go& go, const Body& own);
-  void run_challenger(const Go& go, const Body& own);
-  double expected_regret(const Challenger& challenger) const;
-  void judge();
-  void conclude(bool won);
-  void work();
-  bool do_chore(double& left_ms);
-  void add_chore(double* learned_ms, double scale, std::function<void()> work);
-  bool next_idea();  // false: there is none
-  void pursue(const Idea& idea);
-  void learn();  // what the plan's own runs showed
-  bool challenge(Field& field, const std::string& name, Assignment assignment);
-  void add_chores(const Variant& variant, const Assignment& assignment);
-  void build_challenger();
-  Assignment siblings_of(const Field& field, const Assignment& of) const;
-  void open_cut(const Cut& cut);
-  void note_costs(const Program& program, const StepTimes& times);
-  void give_up();  // the challenger
-  void finish(bool pinned);
+  void settle(End how);
 
   Plan& plan_;
-  std::mutex lock_;  // guards all below but atomics
-  std::vector<std::unique_ptr<Field>> fields_;
-  size_t own_field_ = 0;
-  Assignment own_, first_;  // of the plan's program: now, in the beginning (of fields_[0])
-  StepTimes own_times_;
-  std::unique_ptr<Challenger> challenger_;
-  int undisturbed_ = 0;  // runs of the plan's program alone since the last other
-  std::deque<Idea> ideas_;
-  std::deque<Chore> chores_;
-  int assigned_ = 0, siblings_ = 0;        // how often that was tried
-  std::map<const Way*, double> recorded_;  // times within programs, as the cost database has them
-  int64_t runs_ = 0, won_ = 0;
-  double ran_ms_ = 0;
-  // What chores take.
-  double kernel_ms_ = 1, compare_ms_ = 0.5, pack_ms_ = 1, build_ms_ = 2, assign_ms_ = 2, list_ms_ = 50, record_ms_ = 1;
-  std::atomic<double> spent_ms_{0};
+  std::atomic<double> ran_ms_{0}, spent_ms_{0};
   std::atomic<int64_t> tried_{0};
+
+ private:
   std::atomic<bool> settled_{false}, pinned_{false};
 };
 

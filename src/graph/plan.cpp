@@ -8,6 +8,7 @@
 
 #include "core/json.h"
 #include "core/lanes.h"
+#include "core/threads.h"
 #include "dispatch/measuring_time.h"
 #include "dispatch/runner.h"
 #include "graph/compiler.h"
@@ -64,7 +65,8 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
     } else if (key == "threads") {
       options.threads = int(integer(key, value, 4096));
     } else if (key == "tune") {
-      options.tuning = parse_tuning(text(key, value));
+      options.live = text(key, value) == "live";
+      options.tuning = options.live ? Tuning::automatic : parse_tuning(text(key, value));
     } else if (key == "seconds") {
       const auto* number = std::get_if<double>(&value);
       const auto* whole = std::get_if<int64_t>(&value);
@@ -116,12 +118,27 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
            "program_memory, deterministic, simplify, without");
     }
   }
+  require(
+      !options.live || !options.seconds, Code::invalid_argument, "compile: tune is \"live\" and seconds is ",
+      options.seconds.value_or(0),
+      ": seconds are for measuring before the first run, and tune=live measures nothing then; expected one of them");
   return options;
 }
 
 Plan::Plan() = default;
-// Programs for further sizes may be made just now, of what the plan has.
-Plan::~Plan() { sizes_.reset(); }
+// A child that was forked leaves it as it is: threads of the parent's may have held its locks and those of the drivers
+// beneath.
+std::shared_ptr<Plan> Plan::make() {
+  return std::shared_ptr<Plan>(new Plan(), [](Plan* plan) {
+    if (!is_forked_child()) delete plan;
+  });
+}
+
+// Programs may be made just now on other threads, of what the plan has.
+Plan::~Plan() {
+  live_.reset();
+  sizes_.reset();
+}
 
 Plan::BodyRef Plan::body() const {
   std::lock_guard<std::mutex> guard(changing_);
@@ -136,7 +153,7 @@ Graph Plan::snapshot() const {
 bool Plan::settled() const { return !live_ || live_->settled(); }
 
 void Plan::freeze() {
-  if (live_) live_->freeze();
+  if (live_ && !is_forked_child()) live_->freeze();
 }
 
 std::unique_ptr<Program> Plan::program_of(const Variant& variant, const Assignment& assignment) const {
@@ -159,7 +176,7 @@ void Plan::begin(bool named) {
 
 std::shared_ptr<Plan> Plan::compile(std::shared_ptr<Context> context, const Graph& graph, const PlanOptions& options) {
   require(!graph.outputs().empty(), Code::invalid_argument, "compile: the graph has no outputs");
-  std::shared_ptr<Plan> plan(new Plan());
+  const std::shared_ptr<Plan> plan = make();
   plan->context_ = std::move(context);
   plan->graph_ = graph;
   plan->options_ = options;
@@ -238,6 +255,7 @@ void Plan::set_state(const std::string& name, const TensorRef& value) {
 }
 
 std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
+  refuse_after_fork();
   if (!home_->traits().threads) return run_now(inputs, destinations);
   std::vector<TensorRef> results;
   const std::vector<StreamRef>& streams = current_streams();
@@ -325,9 +343,9 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
     }
   };
   if (live_) {
-    live_->run([&](const Body& body, std::vector<double>* step_ms, const GoOn* go_on) {
+    live_->run([&](const Body& body, const RunTimes& times) {
       place_results(body);
-      return body.chains->run(in, out, step_ms, go_on);
+      return body.chains->run(in, out, times);
     });
   } else {
     const BodyRef current = body();

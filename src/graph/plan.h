@@ -41,6 +41,9 @@ struct PlanOptions {
   Tuning tuning = Tuning::automatic;
   // For measuring before the first run; 0: no limit.  Given: automatic measures ways that matter before it, too.
   std::optional<double> seconds;
+  // Others compete in live runs on devices too whose kernels are compiled, where else all is measured before.  With
+  // automatic tuning alone, and without `seconds`.
+  bool live = false;
   bool deterministic = false;  // what was chosen stays: nothing competes in live runs
   int64_t slice = 0;           // images at a time; 0: chosen by measurement
   int streams = 0;             // slices at the same time; 0: chosen by measurement
@@ -114,6 +117,8 @@ class Plan {
   class Compiler;
   struct Cut;
   class Live;
+  class LiveAtOnce;
+  class LiveQueued;
   class Sizes;
   // What runs; live tuning puts another in its place.
   struct Body {
@@ -125,6 +130,7 @@ class Plan {
   using BodyRef = std::shared_ptr<const Body>;
   struct Choice;  // of a node: its state and the next best
   Plan();
+  static std::shared_ptr<Plan> make();  // a new one, with nothing in it
   // With context and graph: what making programs needs.  `named`: of any sizes of the graph's axes.
   void begin(bool named);
   // In this thread, without regard to what others run.

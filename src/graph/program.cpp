@@ -398,7 +398,7 @@ void Program::record(const Step& step, Buffer* const* slots) {
   profile.add(std::move(event));
 }
 
-bool Program::run(const External* inputs, const External* outputs, std::vector<double>* step_ms, const GoOn* go_on) {
+bool Program::run(const External* inputs, const External* outputs, const RunTimes& times) {
   std::unique_ptr<Instance> instance;
   const size_t queue = home_.queue_number();
   {
@@ -441,7 +441,18 @@ bool Program::run(const External* inputs, const External* outputs, std::vector<d
   Buffer* const* slots = instance->slots.data();
   if (context_.profile().active()) {
     for (size_t i = 0; i < steps_.size(); ++i) record(steps_[i], slots + instance->first_slot[i]);
-  } else if (step_ms) {
+  } else if (times.timings) {
+    StepTimings& timed = *times.timings;
+    timed.timings.clear();
+    timed.timings.resize(steps_.size());
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const bool wanted = i < timed.wanted.size() && timed.wanted[i];
+      if (wanted) timed.timings[i] = steps_[i].device->start_timing();
+      run_step(steps_[i], slots + instance->first_slot[i]);
+      if (wanted) timed.timings[i]->stop();
+    }
+  } else if (std::vector<double>* step_ms = times.step_ms) {
+    const GoOn* go_on = times.go_on;
     using Clock = std::chrono::steady_clock;
     step_ms->resize(steps_.size());
     double sum = 0;

@@ -72,6 +72,21 @@ class SharedArenas {
 // Asked after each step of a run: how many are done, and what they took in ms.  False: the others are left out.
 using GoOn = std::function<bool(size_t done, double ms)>;
 
+// Of one run, by the clocks of the steps' devices: nobody waits for the work.
+struct StepTimings {
+  std::vector<bool> wanted;                      // by step
+  std::vector<std::unique_ptr<Timing>> timings;  // the same; null where none was wanted
+};
+
+// What is to be found out about a run.
+struct RunTimes {
+  // Gets the time of every step that was run, by the host's clock: for devices that work at once.
+  std::vector<double>* step_ms = nullptr;
+  // With step_ms: asked as long as no input was written to; false ends the run early.
+  const GoOn* go_on = nullptr;
+  StepTimings* timings = nullptr;
+};
+
 // Somebody else's memory for an input or output of a program.
 struct External {
   Buffer* buffer = nullptr;
@@ -136,11 +151,9 @@ class Program {
   // Bytes of memory().constant_bytes that another program does not hold too.
   size_t constant_bytes_beside(const Program& other) const;
 
-  // One run.  Externals are as inputs() and outputs() describe them, apart but for in_place_of().  `step_ms`, if given,
-  // gets the time of every step that was run (the host's clock: for devices that work at once), and `go_on`, if given,
-  // is asked as long as no input was written to.  False if that ended the run early: then outputs hold nothing of use.
-  bool run(const External* inputs, const External* outputs, std::vector<double>* step_ms = nullptr,
-           const GoOn* go_on = nullptr);
+  // One run.  Externals are as inputs() and outputs() describe them, apart but for in_place_of().  False if it was
+  // ended early: then outputs hold nothing of use.  While a profile is recorded no times are taken.
+  bool run(const External* inputs, const External* outputs, const RunTimes& times = {});
 
  private:
   friend class Lowering;

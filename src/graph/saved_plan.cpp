@@ -94,7 +94,7 @@ std::shared_ptr<Plan> Plan::load(std::shared_ptr<Context> context, const std::st
   const auto& lines = reader.lines();
   const std::string_view data = reader.rest();
 
-  std::shared_ptr<Plan> plan(new Plan());
+  const std::shared_ptr<Plan> plan = make();
   plan->context_ = std::move(context);
   plan->options_ = options;
   PlanChoices choices;

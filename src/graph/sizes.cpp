@@ -65,9 +65,7 @@ Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
   plan.arenas_ = std::make_shared<SharedArenas>();
 }
 
-Plan::Sizes::~Sizes() {
-  if (specialiser_.joinable()) specialiser_.join();
-}
+Plan::Sizes::~Sizes() = default;
 
 void Plan::Sizes::add(Graph source) {
   const Graph& own = sources_.front();
@@ -187,8 +185,9 @@ void Plan::Sizes::count_run(const Shapes& shapes, const std::vector<TensorRef>& 
     kept->sparing = false;
     specialising_ = true;
   }
-  if (specialiser_.joinable()) specialiser_.join();  // it has ended
-  specialiser_ = std::thread([this, shapes, sizes = sizes_of(inputs)] { specialise(shapes, sizes); });
+  if (background_.add([this, shapes, sizes = sizes_of(inputs)] { specialise(shapes, sizes); })) return;
+  std::lock_guard<std::mutex> guard(lock_);
+  specialising_ = false;
 }
 
 void Plan::Sizes::specialise(const Shapes& shapes, const std::map<std::string, int64_t>& sizes) {
@@ -242,7 +241,7 @@ std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes, bool of_any_cla
 }
 
 std::shared_ptr<Plan> Plan::Sizes::compiled(Graph graph, const Plan* guide) const {
-  std::shared_ptr<Plan> plan(new Plan());
+  const std::shared_ptr<Plan> plan = Plan::make();
   plan->context_ = plan_.context_;
   plan->graph_ = std::move(graph);
   plan->graph_.forget_rules();

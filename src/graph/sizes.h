@@ -21,9 +21,9 @@
 #include <list>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
+#include "core/background.h"
 #include "graph/growing.h"
 #include "graph/plan.h"
 
@@ -98,10 +98,10 @@ class Plan::Sizes {
   size_t bytes_ = 0;
   int64_t made_ = 0, specialised_ = 0;
   bool specialising_ = false;  // guarded by lock_
-  std::thread specialiser_;    // its start and its end: by who set specialising_
   Growing growing_;
   std::string why_not_growing_;          // empty: it does, as far as that is known; guarded by lock_
   std::map<const Buffer*, Room> rooms_;  // guarded by lock_
+  Background background_;                // makes programs anew; the last: its work uses all of the others
 };
 
 }  // namespace pl

@@ -388,6 +388,79 @@ def test_training_a_transformer_layer_with_dropout():
         close(mine.grad, theirs.grad, 1e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ignore_index": 4},
+        {"reduction": "sum", "label_smoothing": 0.1},
+        {"reduction": "none", "ignore_index": 4},
+        {"label_smoothing": 0.3, "ignore_index": 4, "weighted": True},
+        {"reduction": "none", "label_smoothing": 0.3, "weighted": True},
+    ],
+    ids=str,
+)
+def test_cross_entropy_is_one_op_each_way(options, dtype):
+    options = dict(options)
+    if options.pop("weighted", False):
+        options["weight"] = torch.rand(37).add(0.5).to(dtype)
+    target = torch.randint(0, 37, (23,))
+    target[::5] = 4
+
+    def loss_of(x):
+        return nn.functional.cross_entropy(x * 2, target, **options)
+
+    x = torch.randn(23, 37).to(dtype)
+    # The reference in float64: PyTorch rounds what lies between its ops.
+    exact = x.double().requires_grad_()
+    given = x.clone().requires_grad_()
+    own = {key: value.double() if key == "weight" else value for key, value in options.items()}
+    expected = nn.functional.cross_entropy(exact * 2, target, **own)
+    made = compiled(loss_of)(given)
+    assert made.dtype == dtype and made.shape == expected.shape
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    close(made.double(), expected, tolerance)
+    made.sum().backward()
+    expected.sum().backward()
+    close(given.grad.double(), exact.grad, tolerance)
+    graphs = pylayout.torch.report().graphs
+    assert [graph.partitions for graph in graphs] == [1, 1] and not pylayout.torch.report().left, str(graphs)
+    ops = [step["op"] for graph in graphs for step in graph.plans[0].summary()["steps"]]
+    assert {"cross_entropy", "cross_entropy_backward"} <= {*ops} and not any("softmax" in op for op in ops), ops
+
+
+def test_cross_entropy_where_the_op_does_not_suit():
+    """Images, probabilities as targets, one position, and mixed precision: as PyTorch has them."""
+
+    def function(x, images, shares):
+        first = nn.functional.cross_entropy(x, shares, label_smoothing=0.1)
+        second = nn.functional.cross_entropy(images, torch.zeros(2, 3, 4, dtype=torch.int64))
+        third = nn.functional.cross_entropy(x[0], torch.tensor(2))
+        with torch.autocast("cpu", torch.bfloat16):
+            fourth = nn.functional.cross_entropy(x @ x.T, torch.arange(6))
+        return first + second + third + fourth.float()
+
+    given = torch.randn(6, 5), torch.randn(2, 5, 3, 4), torch.randn(6, 5).softmax(1)
+    close(compiled(function)(*given), function(*given), 1e-2)
+
+
+def test_the_op_of_cross_entropy_in_pytorch():
+    """What runs where plans refuse it."""
+    own, x, target = torch.ops.pylayout, torch.randn(9, 7, dtype=torch.float64), torch.randint(0, 7, (9,))
+    for weight in (None, torch.rand(7, dtype=torch.float64)):
+        for reduction, smoothing in (("mean", 0.0), ("sum", 0.2), ("none", 0.1)):
+            given, twin = x.clone().requires_grad_(), x.clone().requires_grad_()
+            made = own.cross_entropy(given, target, weight, reduction, 3, smoothing)
+            expected = nn.functional.cross_entropy(
+                twin, target, weight, ignore_index=3, reduction=reduction, label_smoothing=smoothing
+            )
+            close(made, expected)
+            made.sum().backward()
+            expected.sum().backward()
+            close(given.grad, twin.grad)
+
+
 class PackedAttention(nn.Module):
     """Heads of one product are views with gaps, as in most decoders."""
 

@@ -198,11 +198,6 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "threshold_backward.default": [(r(5, 7), r(5, 7), 0), (r(2, 8, 7, 6), IMAGE, 0.5)],
     "hardshrink_backward.default": [(r(5, 7), r(5, 7), 0.5)],
     "softshrink_backward.default": [(r(5, 7), r(5, 7), 0.5)],
-    "cross_entropy_loss.default": [],  # traced as smaller ops; the device ocl calls it (test_ocl_launches.py)
-    "pylayout.cross_entropy_backward.default": [
-        (r(1)[0], r(5, 7), i(7, 5), None, 1, -100, 0.0),
-        (r(4), r(4, 6), i(6, 4), p(6), 0, 2, 0.1),
-    ],
     "nll_loss_backward.default": [
         (r(1)[0], r(5, 7), i(7, 5), None, 1, -100, torch.tensor(5.0)),
         (r(5), r(5, 7), i(7, 5), p(7), 0, 2, torch.tensor(4.0)),
@@ -211,6 +206,16 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "nll_loss2d_backward.default": [
         (r(1)[0], r(2, 5, 3, 4), i(5, 2, 3, 4), p(5), 1, 1, torch.tensor(9.0)),
         (r(2, 3, 4), r(2, 5, 3, 4), i(5, 2, 3, 4), None, 0, -100, torch.tensor(24.0)),
+    ],
+    "pylayout.cross_entropy.default": [
+        (r(6, 11), i(11, 6), p(11), "mean", 3, 0.2),
+        (r(6, 11), i(11, 6), None, "sum", -100, 0.0),
+        (r(6, 11), i(11, 6), None, "none", 2, 0.1),
+    ],
+    "pylayout.cross_entropy_backward.default": [
+        (r(1)[0], r(6, 11), i(11, 6), p(11), "mean", 3, 0.2),
+        (r(1)[0], r(6, 11), i(11, 6), None, "sum", -100, 0.0),
+        (r(6), r(6, 11), i(11, 6), p(11), "none", 2, 0.1),
     ],
     "avg_pool2d_backward.default": [(r(2, 8, 4, 4), IMAGE, [3, 3], [2, 2], [1, 1], True, False, None)],
     "avg_pool3d_backward.default": [(r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [], [0], False, True, None)],

@@ -27,7 +27,8 @@ Tensor called(const char* name, std::initializer_list<Tensor> tensors, const Ten
   const c10::OperatorHandle op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
   torch::jit::Stack stack(tensors.begin(), tensors.end());
   stack.emplace_back(weight.defined() ? c10::IValue(weight) : c10::IValue());
-  stack.emplace_back(options.reduction);
+  static const char* const names[] = {"none", "mean", "sum"};
+  stack.emplace_back(std::string(names[options.reduction]));
   stack.emplace_back(options.ignore_index);
   stack.emplace_back(options.smoothing);
   op.callBoxed(&stack);
@@ -48,7 +49,7 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
     context->saved_data["ignore_index"] = options.ignore_index;
     context->saved_data["smoothing"] = options.smoothing;
     const at::AutoDispatchBelowADInplaceOrView below;
-    return called("aten::cross_entropy_loss", {x, target}, weight, options);
+    return called("pylayout::cross_entropy", {x, target}, weight, options);
   }
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  const torch::autograd::variable_list& gradients) {
@@ -81,11 +82,12 @@ bool suits(const Tensor& x, const Tensor& target, const MaybeTensor& weight) {
 Tensor cross_entropy(const Tensor& x, const Tensor& target, const MaybeTensor& weight, int64_t reduction,
                      c10::SymInt ignore_index, double smoothing) {
   const Options options{reduction, ignore_index.expect_int(), smoothing};
-  if (at::autocast::is_autocast_enabled(kDevice) || !suits(x, target, weight) || smoothing < 0 || smoothing > 1)
+  if (at::autocast::is_autocast_enabled(kDevice) || !suits(x, target, weight) || smoothing < 0 || smoothing > 1 ||
+      reduction < 0 || reduction > 2)
     return by_pytorch(x, target, weight, options);
   if (at::GradMode::is_enabled() && x.requires_grad()) return CrossEntropy::apply(x, target, weight, options);
   const at::AutoDispatchBelowADInplaceOrView below;
-  return called("aten::cross_entropy_loss", {x, target}, weight ? *weight : Tensor(), options);
+  return called("pylayout::cross_entropy", {x, target}, weight ? *weight : Tensor(), options);
 }
 
 }  // namespace

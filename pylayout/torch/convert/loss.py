@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..call import Call, Operand, require
+from ..call import Call, Operand
 from ..registry import converter
 
-_MEAN = 1  # of PyTorch's numbers of reductions
-_REDUCTIONS = ("none", "mean", "sum")
 
-
-def _cross_entropy(
-    call: Call, op: str, tensors: Sequence[Operand | None], reduction: int, ignore_index: int, label_smoothing: float
-) -> Operand:
+@converter("pylayout.cross_entropy.default")
+def cross_entropy(
+    call: Call, x: Operand, target: Operand, weight: Operand | None, reduction: str, ignore_index: int,
+    label_smoothing: float,
+) -> Operand:  # fmt: skip
     made: Operand = call.op(
-        op, *tensors, ignore_index=int(ignore_index), reduction=_REDUCTIONS[reduction],
-        label_smoothing=float(label_smoothing),
+        "cross_entropy", x, call.cast(target, "s64"), weight, ignore_index=ignore_index, reduction=reduction,
+        label_smoothing=label_smoothing,
     )  # fmt: skip
     return made
 
 
-@converter("cross_entropy_loss.default", note="shares of classes in the place of a class")
-def cross_entropy(
-    call: Call, x: Operand, target: Operand, weight: Operand | None, reduction: int, ignore_index: int,
-    label_smoothing: float,
-) -> Operand:  # fmt: skip
-    require(x.ndim > 1 and target.ndim == x.ndim - 1, f"x of rank {x.ndim} for a target of rank {target.ndim}")
-    return _cross_entropy(call, "cross_entropy", [x, target, weight], reduction, ignore_index, label_smoothing)
-
-
 @converter("pylayout.cross_entropy_backward.default")
 def cross_entropy_backward(
-    call: Call, grad: Operand, x: Operand, target: Operand, weight: Operand | None, reduction: int, ignore_index: int,
+    call: Call, grad: Operand, x: Operand, target: Operand, weight: Operand | None, reduction: str, ignore_index: int,
     label_smoothing: float,
 ) -> Operand:  # fmt: skip
-    given = [x, target, grad, weight]
-    return _cross_entropy(call, "cross_entropy_backward", given, reduction, ignore_index, label_smoothing)
+    made: Operand = call.op(
+        "cross_entropy_backward", x, call.cast(target, "s64"), grad, weight, ignore_index=ignore_index,
+        reduction=reduction, label_smoothing=label_smoothing,
+    )  # fmt: skip
+    return made
+
+
+_MEAN = 1  # of PyTorch's numbers of reductions
 
 
 @converter("nll_loss_backward.default", "nll_loss2d_backward.default")

@@ -8,56 +8,25 @@
 #include "providers/host/common/host.h"
 #include "providers/host/common/independent.h"
 #include "providers/host/common/split_walk.h"
-#include "providers/host/normalise/row_sums.h"
+#include "providers/host/normalise/softmax_row.h"
 #include "providers/host/pointwise/vector_math.h"
 
 namespace pl::host {
 namespace {
 
 constexpr double kNanoseconds = 1.5;  // work of one element on one core
-constexpr int kLanes = 16;
-
-// Passes over NaN, which the sum of exponentials then shows; with math::maximum this loop is no vector code.
-PL_INLINE float larger_of(float a, float b) { return a > b ? a : b; }
-PL_VECTORISED float largest_of(const float* x, int64_t n) {
-  float lanes[kLanes];
-  for (int l = 0; l < kLanes; ++l) lanes[l] = -math::kInfinity;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] = larger_of(x[i + l], lanes[l]);
-  for (; i < n; ++i) lanes[0] = larger_of(x[i], lanes[0]);
-  for (int l = 1; l < kLanes; ++l) lanes[0] = larger_of(lanes[l], lanes[0]);
-  return lanes[0];
-}
-
-PL_VECTORISED void exponentials(const float* x, float* y, int64_t n, float largest) {
-  PL_INDEPENDENT
-  for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - largest);
-}
-
-PL_VECTORISED void scale(float* y, int64_t n, float factor) {
-  for (int64_t i = 0; i < n; ++i) y[i] *= factor;
-}
 PL_VECTORISED void shift(const float* x, float* y, int64_t n, float largest, float log_sum) {
   PL_INDEPENDENT
   for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - largest) - log_sum;
 }
 
 void softmax_row(const float* x, float* y, int64_t n, bool log) {
-  const float largest = largest_of(x, n);
-  // Piece by piece, so that the exponentials are still in the first cache when they are summed.
-  double sum = 0;
-  float buffer[kChunk];
-  for (int64_t i = 0; i < n; i += kChunk) {
-    const int64_t count = std::min(kChunk, n - i);
-    float* target = log ? buffer : y + i;
-    exponentials(x + i, target, count, largest);
-    sum += sum_of(target, count);
-  }
+  const float largest = largest_of_row(x, n);
+  const double sum = exponentials_of_row(x, log ? nullptr : y, n, largest);
   if (log)
     shift(x, y, n, largest, float(std::log(sum)));
   else
-    scale(y, n, float(1.0 / sum));
+    scale_row(y, n, float(1.0 / sum));
 }
 
 // Steps over rows side by side.

@@ -1,8 +1,14 @@
-// Kinds cross_entropy and cross_entropy_backward: position by position, in double.
+// Kinds cross_entropy and cross_entropy_backward, position by position: where the classes of a position are neighbours
+// in memory, exponentials in f32 vectors, with sums in double; else all in double.
+//
+// 1024 rows of 50257 f32, two cores with AVX-512: log_softmax, the choice of the targets' and the gradients of both
+// were five passes over memory and 87 ms; here forward reads x once and backward reads x and writes dx once.
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "providers/host/common/reference.h"
+#include "providers/host/normalise/softmax_row.h"
 
 namespace pl::host {
 namespace {
@@ -62,6 +68,17 @@ double sum_of(const std::vector<double>& values) {
   return sum;
 }
 
+// What the mean divides by: the weights of the targets that count.
+double divisor_of(const Loss& loss, const void* targets, const std::vector<double>& w) {
+  double divisor = 0;
+  for (int64_t p = 0; p < loss.positions; ++p) {
+    int64_t target = 0;
+    loss.load_target(targets, p, 1, 1, &target);
+    if (target != loss.ignore && target >= 0 && target < loss.classes) divisor += w[size_t(target)];
+  }
+  return divisor;
+}
+
 struct ForwardBody {
   Loss loss;
 
@@ -103,15 +120,7 @@ struct BackwardBody {
     const void *x = input(arguments, 0), *targets = input(arguments, 1), *grad = input(arguments, 2);
     const std::vector<double> w = loss.weights(loss.weight.present ? input(arguments, 3) : nullptr);
     const double all = sum_of(w);
-    double divisor = 1;
-    if (loss.mean) {
-      divisor = 0;
-      for (int64_t p = 0; p < loss.positions; ++p) {
-        int64_t target = 0;
-        loss.load_target(targets, p, 1, 1, &target);
-        if (target != loss.ignore && target >= 0 && target < loss.classes) divisor += w[size_t(target)];
-      }
-    }
+    const double divisor = loss.mean ? divisor_of(loss, targets, w) : 1;
     void* result = output(arguments);
     parallel_for(loss.positions, 12.0 * double(loss.classes), [&](int64_t begin, int64_t end) {
       std::vector<double> row(size_t(loss.classes)), made(size_t(loss.classes));
@@ -133,6 +142,99 @@ struct BackwardBody {
         }
         loss.store(made.data(), loss.classes, result, p / loss.inner * loss.classes * loss.inner + p % loss.inner,
                    loss.inner);
+      }
+    });
+  }
+};
+
+// A row of f32: where it lies, or converted into a buffer.
+struct Row {
+  bool direct;
+  LoadRun<float> load;
+  std::vector<float> buffer;
+
+  Row(DType dtype, int64_t classes)
+      : direct(dtype == DType::f32), load(float_loader(dtype)), buffer(direct ? 0 : size_t(classes)) {}
+
+  const float* at(const void* x, int64_t position, int64_t classes) {
+    if (direct) return static_cast<const float*>(x) + position * classes;
+    load(x, position * classes, 1, classes, buffer.data());
+    return buffer.data();
+  }
+};
+
+struct ForwardRows {
+  Loss loss;
+
+  // The loss of a position with a valid target.
+  double value(const float* row, int64_t target, const std::vector<double>& w, double all) const {
+    const float largest = largest_of_row(row, loss.classes);
+    const double log_sum = std::log(exponentials_of_row(row, nullptr, loss.classes, largest));
+    double value = -(1 - loss.smoothing) * w[size_t(target)] * (double(row[target]) - largest - log_sum);
+    if (loss.smoothing > 0) {
+      double weighed = 0;
+      for (int64_t i = 0; i < loss.classes; ++i) weighed += w[size_t(i)] * (double(row[i]) - largest);
+      value -= loss.smoothing / double(loss.classes) * (weighed - all * log_sum);
+    }
+    return value;
+  }
+
+  void operator()(const KernelArguments& arguments) const {
+    const void *x = input(arguments, 0), *targets = input(arguments, 1);
+    const std::vector<double> w = loss.weights(loss.weight.present ? input(arguments, 2) : nullptr);
+    const double all = sum_of(w);
+    std::vector<double> losses(size_t(loss.positions), 0.0);
+    parallel_for(loss.positions, 0.8 * double(loss.classes), [&](int64_t begin, int64_t end) {
+      Row row(loss.x.dtype, loss.classes);
+      for (int64_t p = begin; p < end; ++p) {
+        int64_t target = 0;
+        loss.load_target(targets, p, 1, 1, &target);
+        if (target == loss.ignore) continue;
+        losses[size_t(p)] = target >= 0 && target < loss.classes ? value(row.at(x, p, loss.classes), target, w, all)
+                                                                 : std::numeric_limits<double>::quiet_NaN();
+      }
+    });
+    void* result = output(arguments);
+    if (loss.none) return loss.store(losses.data(), loss.positions, result, 0, 1);
+    const double sum = sum_of(losses), value = loss.mean ? sum / divisor_of(loss, targets, w) : sum;
+    loss.store(&value, 1, result, 0, 1);
+  }
+};
+
+struct BackwardRows {
+  Loss loss;
+  StoreRun<float> store_row;
+
+  void operator()(const KernelArguments& arguments) const {
+    const void *x = input(arguments, 0), *targets = input(arguments, 1), *grad = input(arguments, 2);
+    const std::vector<double> w = loss.weights(loss.weight.present ? input(arguments, 3) : nullptr);
+    const double all = sum_of(w), divisor = loss.mean ? divisor_of(loss, targets, w) : 1;
+    const int64_t classes = loss.classes;
+    void* result = output(arguments);
+    parallel_for(loss.positions, double(classes), [&](int64_t begin, int64_t end) {
+      Row row(loss.x.dtype, classes);
+      for (int64_t p = begin; p < end; ++p) {
+        float* made = row.direct ? static_cast<float*>(result) + p * classes : row.buffer.data();
+        int64_t target = 0;
+        loss.load_target(targets, p, 1, 1, &target);
+        if (target == loss.ignore) {
+          std::fill(made, made + classes, 0.0f);
+        } else if (target < 0 || target >= classes) {
+          std::fill(made, made + classes, std::numeric_limits<float>::quiet_NaN());
+        } else {
+          double g = 0;
+          loss.load(grad, loss.none ? p : 0, 1, 1, &g);
+          g /= divisor;
+          const double even = loss.smoothing / double(classes), own = (1 - loss.smoothing) * w[size_t(target)];
+          const float* from = row.at(x, p, classes);
+          const float largest = largest_of_row(from, classes);
+          const double sum = exponentials_of_row(from, made, classes, largest);
+          scale_row(made, classes, float(g * (own + even * all) / sum));
+          if (even > 0)
+            for (int64_t i = 0; i < classes; ++i) made[i] = float(made[i] - g * even * w[size_t(i)]);
+          made[target] = float(made[target] - g * own);
+        }
+        if (!row.direct) store_row(made, classes, result, p * classes, 1);
       }
     });
   }
@@ -161,6 +263,9 @@ void list_forward(const Op& op, CandidateList& out) {
   const Loss loss = loss_of(op, 2);
   std::vector<TensorDesc> inputs{loss.x, loss.target};
   if (op.inputs.size() > 2) inputs.push_back(loss.weight);
+  if (loss.inner == 1)
+    return add_candidate(out, "cross_entropy_rows", Quality::fast, inputs, {loss.result},
+                         [loss] { return ForwardRows{loss}; });
   add_candidate(out, "cross_entropy", Quality::fair, inputs, {loss.result}, [loss] { return ForwardBody{loss}; });
 }
 PL_HOST_KIND("cross_entropy", list_forward);
@@ -169,6 +274,10 @@ void list_backward(const Op& op, CandidateList& out) {
   const Loss loss = loss_of(op, 3);
   std::vector<TensorDesc> inputs{loss.x, loss.target, dense_plain(op.in(2))};
   if (op.inputs.size() > 3) inputs.push_back(loss.weight);
+  if (loss.inner == 1)
+    return add_candidate(out, "cross_entropy_backward_rows", Quality::fast, inputs, {loss.result}, [loss] {
+      return BackwardRows{loss, float_storer(loss.x.dtype)};
+    });
   add_candidate(out, "cross_entropy_backward", Quality::fair, inputs, {loss.result},
                 [loss] { return BackwardBody{loss}; });
 }

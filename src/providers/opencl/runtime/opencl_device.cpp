@@ -153,6 +153,14 @@ class OpenclDevice::EventTiming : public Timing {
     }
     return double(total) * 1e-6;
   }
+  bool done() override {
+    // The last one is: those before it on an in-order queue are too.
+    if (events_.empty()) return true;
+    cl_int status = CL_COMPLETE;
+    const cl_int code = session_->cl.clGetEventInfo(events_.back().get(), CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                                    sizeof status, &status, nullptr);
+    return code != CL_SUCCESS || status <= CL_COMPLETE;  // what failed is said where it is read
+  }
 
   static EventTiming*& innermost() {
     thread_local EventTiming* timing = nullptr;

@@ -1,0 +1,113 @@
+"""Cross entropy as one op, forward and backward, in the place of the softmax, look-ups and sums that PyTorch traces.
+
+PyTorch's own ops write log-softmax and two gradients of the size of the logits; a plan reads the logits once forward,
+and once backward, where it writes their gradient. PyTorch runs these ops where plans refuse them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Graph
+
+__all__ = ["replace_losses"]
+
+_of_pytorch = torch.nn.functional.cross_entropy
+
+
+@torch.library.custom_op("pylayout::cross_entropy", mutates_args=())
+def cross_entropy(
+    x: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+) -> torch.Tensor:
+    """Of logits (n, c) and classes (n)."""
+    return _of_pytorch(
+        x, target, weight, reduction=reduction, ignore_index=ignore_index, label_smoothing=label_smoothing
+    )
+
+
+@cross_entropy.register_fake
+def _(
+    x: torch.Tensor, target: torch.Tensor, weight: Any, reduction: str, ignore_index: int, label_smoothing: float
+) -> torch.Tensor:
+    return x.new_empty(target.shape if reduction == "none" else ())
+
+
+@torch.library.custom_op("pylayout::cross_entropy_backward", mutates_args=())
+def cross_entropy_backward(
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    target: torch.Tensor,
+    weight: torch.Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+) -> torch.Tensor:
+    classes = x.shape[1]
+    counts = target != ignore_index
+    known = target.where(counts, 0)
+    each = x.new_ones(classes) if weight is None else weight
+    weights = each[known] * counts
+    own, even = weights * (1 - label_smoothing), counts * (label_smoothing / classes)
+    made = x.softmax(1) * (own + even * each.sum())[:, None] - even[:, None] * each
+    made.scatter_add_(1, known[:, None], -own[:, None])
+    grad = grad / weights.sum() if reduction == "mean" else grad
+    result: torch.Tensor = made * (grad[:, None] if grad.ndim else grad)
+    return torch.where(counts[:, None], result, 0)
+
+
+@cross_entropy_backward.register_fake
+def _(grad: torch.Tensor, x: torch.Tensor, *_: Any) -> torch.Tensor:
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    x, target, weight, *ctx.attributes = inputs
+    ctx.save_for_backward(x, target, weight)
+
+
+def _gradient(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+    made = torch.ops.pylayout.cross_entropy_backward(grad, *ctx.saved_tensors, *ctx.attributes)
+    return made, None, None, None, None, None
+
+
+cross_entropy.register_autograd(_gradient, setup_context=_keep)
+
+
+def _traced(
+    input: Any, target: Any, weight: Any = None, size_average: Any = None, ignore_index: int = -100,
+    reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
+) -> Any:  # fmt: skip
+    """What is traced in the place of `torch.nn.functional.cross_entropy`: that one where the op does not suit."""
+    lowered = torch.is_autocast_enabled("cpu") and input.dtype != torch.float32
+    if (
+        size_average is None
+        and reduce is None
+        and reduction in ("none", "mean", "sum")
+        and input.ndim == 2  # of images PyTorch's ops are faster: their classes are no neighbours in memory
+        and target.ndim == 1
+        and not target.dtype.is_floating_point
+        and input.dtype in (torch.float32, torch.float16, torch.bfloat16)
+        and input.device.type == target.device.type == "cpu"
+        and not lowered
+        and (weight is None or (weight.dtype == input.dtype and not weight.requires_grad))
+        and 0 <= label_smoothing <= 1
+        and target.shape[0] == input.shape[0]
+    ):
+        made = torch.ops.pylayout.cross_entropy(
+            input, target, weight, reduction, int(ignore_index), float(label_smoothing)
+        )
+        return made
+    return _of_pytorch(input, target, weight, size_average, ignore_index, reduce, reduction, label_smoothing)
+
+
+def replace_losses(graph: Graph) -> None:
+    """Put the op in the place of PyTorch's function, in a graph as dynamo traced it."""
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target is _of_pytorch:
+            node.target = _traced

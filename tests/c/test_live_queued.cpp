@@ -1,0 +1,316 @@
+// Others compete with a plan in its runs on a device that queues work and compiles kernels: here a made-up one, whose
+// clock says what each kernel is to take.
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "core/device.h"
+#include "dispatch/context.h"
+#include "graph/graph.h"
+#include "graph/plan.h"
+
+using namespace pl;
+
+namespace {
+
+// What this thread's kernels took on the device so far, ms.
+thread_local double clock_ms = 0;
+
+class ClockTiming : public Timing {
+ public:
+  void stop() override { end_ = clock_ms; }
+  double milliseconds() override { return end_ - start_; }
+
+ private:
+  double start_ = clock_ms, end_ = clock_ms;
+};
+
+class ClockDevice : public Device {
+ public:
+  ClockDevice() : Device("clock:0", traits_of_it(), memory_of_heap()) {}
+  std::string fingerprint() const override { return "clock"; }
+  std::map<std::string, std::string> properties() const override { return {}; }
+  void read(Buffer& source, size_t offset, void* destination, size_t bytes) override {
+    std::memcpy(destination, at(source) + offset, bytes);
+  }
+  void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override {
+    std::memcpy(at(destination) + offset, source, bytes);
+  }
+  void fill_zero(Buffer& destination, size_t offset, size_t bytes) override {
+    std::memset(at(destination) + offset, 0, bytes);
+  }
+  void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
+            size_t bytes) override {
+    std::memcpy(at(destination) + destination_offset, at(source) + source_offset, bytes);
+  }
+  void synchronize() override {}
+  int builders() const override { return 2; }
+  std::unique_ptr<Timing> start_timing() override { return std::make_unique<ClockTiming>(); }
+
+  static char* at(Buffer& buffer) { return static_cast<char*>(buffer.handle()); }
+
+ private:
+  static DeviceTraits traits_of_it() {
+    DeviceTraits traits;
+    traits.queued = traits.compiles = traits.gpu = true;
+    return traits;
+  }
+  static RawMemory memory_of_heap() {
+    return {[](size_t bytes) {
+              auto block = std::make_unique<Block>();
+              block->handle = std::malloc(bytes);
+              block->bytes = bytes;
+              return block;
+            },
+            [](std::unique_ptr<Block> block) { std::free(block->handle); }, nullptr};
+  }
+};
+
+Schema make_turned() {
+  Schema schema("test_turned", "test_turned", "y = -x");
+  schema.tensor("x", "any");
+  schema.infer = [](Op& op) { op.outputs = {TensorDesc::dense(op.in(0).dtype, op.in(0).shape)}; };
+  return schema;
+}
+PL_REGISTER_OP(make_turned);
+
+struct Offer {
+  double said_ms, real_ms;
+  bool wrong = false;
+};
+
+// What is offered, and what was prepared so far.
+std::vector<Offer> offers;
+std::chrono::milliseconds compiling(0);
+std::mutex noting;
+std::vector<std::pair<size_t, std::thread::id>> prepared;
+
+class TurnedKernel : public Kernel {
+ public:
+  TurnedKernel(int64_t count, Offer offer) : count_(count), offer_(offer) {}
+  void run(const KernelArguments& arguments) override {
+    const auto* x = reinterpret_cast<const float*>(ClockDevice::at(*arguments.inputs[0]));
+    auto* y = reinterpret_cast<float*>(ClockDevice::at(*arguments.outputs[0]));
+    for (int64_t i = 0; i < count_; ++i) y[i] = offer_.wrong && i % 7 == 3 ? x[i] : -x[i];
+    clock_ms += offer_.real_ms;
+  }
+
+ private:
+  int64_t count_;
+  Offer offer_;
+};
+
+class ClockProvider : public Provider {
+ public:
+  std::string name() const override { return "clock"; }
+  std::string version() const override { return "1"; }
+  bool serves(const Device& device) const override { return device.fingerprint() == "clock"; }
+  bool compiles() const override { return true; }
+  void list(const Op& op, Device&, CandidateList& out) override {
+    if (op.schema->kind != "test_turned") return;
+    for (size_t i = 0; i < offers.size(); ++i) {
+      Candidate candidate;
+      candidate.provider = name();
+      candidate.implementation = "way" + std::to_string(i);
+      candidate.inputs = {TensorDesc::dense(DType::f32, op.in(0).shape)};
+      candidate.outputs = {TensorDesc::dense(DType::f32, op.out(0).shape)};
+      candidate.busy_ms = offers[i].said_ms;
+      candidate.prepare = [i, offer = offers[i], count = op.out(0).elements()] {
+        std::this_thread::sleep_for(compiling);
+        const std::lock_guard<std::mutex> guard(noting);
+        prepared.emplace_back(i, std::this_thread::get_id());
+        return std::make_unique<TurnedKernel>(count, offer);
+      };
+      out.add(candidate);
+    }
+  }
+};
+const ProviderRegistration registered("clock", [] { return std::make_unique<ClockProvider>(); });
+
+const TensorDesc kDesc = TensorDesc::dense(DType::f32, {2, 3, 4, 5});
+
+struct Fixture {
+  std::shared_ptr<Context> context;
+  std::shared_ptr<Plan> plan;
+  TensorRef input;
+  std::vector<float> values;
+
+  explicit Fixture(std::vector<Offer> offered, bool deterministic = false,
+                   std::chrono::milliseconds each = std::chrono::milliseconds(0)) {
+    offers = std::move(offered);
+    compiling = std::chrono::milliseconds(0);
+    prepared.clear();
+    ContextOptions options;
+    options.cache_dir = "/proc/none";  // nothing on disk
+    options.without = {"opencl"};
+    options.threads = 1;
+    context = Context::create(options);
+    const auto device = std::make_shared<ClockDevice>();
+    context->add_device(device);
+    Graph graph;
+    ValueId x = graph.input("x", kDesc);
+    for (int i = 0; i < 3; ++i) x = graph.add(*find_schema("test_turned"), {}, {x})[0];  // equal layers
+    graph.output(x, "y", std::nullopt);
+    PlanOptions of_plan;
+    of_plan.device = "clock:0";
+    of_plan.live = true;
+    of_plan.deterministic = deterministic;
+    plan = Plan::compile(context, graph, of_plan);
+    compiling = each;
+    input = Tensor::allocate(*device, kDesc);
+    for (int64_t i = 0; i < kDesc.elements(); ++i) values.push_back(1 + float(i % 11));
+    context->write(input, values.data(), kDesc.size_bytes());
+  }
+  // Whether the result is right.
+  bool run() const {
+    const TensorRef output = plan->run({input})[0];
+    std::vector<float> found(values.size());
+    context->read(output, found.data(), kDesc.size_bytes());
+    for (size_t i = 0; i < values.size(); ++i)
+      if (found[i] != -values[i]) return false;
+    return true;
+  }
+  void run_until_settled() const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!plan->settled() && std::chrono::steady_clock::now() < end) REQUIRE(run());
+    REQUIRE(plan->settled());
+  }
+  // How many steps of the plan are this way's.
+  int steps_of(size_t way) const {
+    const std::string json = plan->summary_json(), name = "\"implementation\": \"way" + std::to_string(way) + "\"";
+    const size_t begin = json.find("\"steps\""), end = json.find("\"phases\"");
+    int count = 0;
+    for (size_t at = json.find(name, begin); at < end; at = json.find(name, at + 1)) ++count;
+    return count;
+  }
+};
+
+bool says(const Fixture& f, const std::string& text) { return f.plan->summary_json().find(text) != std::string::npos; }
+
+// Estimates chose way 0.  Way 3 would be faster still, and is wrong.
+const std::vector<Offer> kOffers = {{0.10, 1.0}, {0.12, 2.0}, {0.15, 0.4}, {0.13, 0.1, true}, {0.16, 0.9}};
+
+TEST("the_fastest_by_the_devices_clock_wins") {
+  Fixture f(kOffers);
+  CHECK(f.steps_of(0) == 3);
+  CHECK(says(f, "\"state\": \"live\", \"tried\": 0"));
+  f.run_until_settled();
+  CHECK(f.steps_of(2) == 3);
+  CHECK(says(f, "\"state\": \"settled\""));
+  CHECK(f.plan->explain().find("not used: clock/way3") != std::string::npos);
+  for (int i = 0; i < 10; ++i) CHECK(f.run());
+}
+
+TEST("no_run_waits_for_a_kernel") {
+  Fixture f(kOffers, false, std::chrono::milliseconds(30));
+  const size_t before = prepared.size();
+  for (const auto& [way, thread] : prepared) CHECK(way == 0);
+  CHECK(f.run());
+  CHECK(f.plan->summary_json().find("\"recalled\"") != std::string::npos);
+  CHECK(prepared.size() == before);  // nothing is compiled beside the first result
+  f.run_until_settled();
+  const std::lock_guard<std::mutex> guard(noting);
+  CHECK(prepared.size() > before);
+  for (size_t i = before; i < prepared.size(); ++i) CHECK(prepared[i].second != std::this_thread::get_id());
+}
+
+// Wins by what its steps take where they stand: measured alone it looked like the slower one.
+TEST("what_is_slower_does_not_stay") {
+  Fixture f({{0.10, 0.5}, {0.11, 0.6}, {0.12, 0.7}});
+  f.run_until_settled();
+  CHECK(f.steps_of(0) == 3);
+}
+
+TEST("freeze_ends_it") {
+  Fixture f(kOffers, false, std::chrono::milliseconds(50));
+  for (int i = 0; i < 12; ++i) CHECK(f.run());
+  f.plan->freeze();
+  CHECK(f.plan->settled());
+  CHECK(says(f, "\"state\": \"pinned\""));
+  const std::vector<int> ways = {f.steps_of(0), f.steps_of(2)};
+  const size_t before = prepared.size();
+  std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  for (int i = 0; i < 50; ++i) CHECK(f.run());
+  CHECK(prepared.size() == before);
+  CHECK(ways == std::vector<int>({f.steps_of(0), f.steps_of(2)}));
+  f.plan->freeze();
+}
+
+TEST("what_is_deterministic_has_no_thread") {
+  Fixture f(kOffers, true);
+  CHECK(f.plan->settled());
+  for (int i = 0; i < 50; ++i) CHECK(f.run());
+  CHECK(f.steps_of(0) == 3);
+  for (const auto& [way, thread] : prepared) CHECK(way == 0);
+}
+
+// Results wait to be read, and kernels are compiled, when the plan goes.
+TEST("a_plan_ends_in_the_midst") {
+  for (int runs : {0, 1, 2, 3, 8, 30}) {
+    Fixture f(kOffers, false, std::chrono::milliseconds(20));
+    for (int i = 0; i < runs; ++i) CHECK(f.run());
+    std::this_thread::sleep_for(std::chrono::milliseconds(runs));
+    f.plan = nullptr;
+    const size_t before = prepared.size();
+    std::this_thread::sleep_for(std::chrono::milliseconds(40));
+    CHECK(prepared.size() == before);
+  }
+}
+
+TEST("threads_share_it") {
+  Fixture f(kOffers, false, std::chrono::milliseconds(5));
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      while (!f.plan->settled() && std::chrono::steady_clock::now() < end) {
+        wrong += !f.run();
+        if (t == 0) f.plan->explain(), f.plan->summary_json();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(f.plan->settled());
+  CHECK(f.steps_of(2) == 3);
+}
+
+TEST("threads_freeze_and_run") {
+  Fixture f(kOffers, false, std::chrono::milliseconds(5));
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 60; ++i) {
+        wrong += !f.run();
+        if (t > 0 && i == 30) f.plan->freeze();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(f.plan->settled());
+}
+
+TEST("options_exclude_each_other") {
+  Attributes attributes;
+  attributes.set("tune", std::string("live"));
+  CHECK(PlanOptions::parse(attributes).live);
+  CHECK(PlanOptions::parse(attributes).tuning == Tuning::automatic);
+  attributes.set("seconds", 2.0);
+  std::string said;
+  try {
+    PlanOptions::parse(attributes);
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  CHECK(said.find("tune is \"live\"") != std::string::npos);
+  CHECK(said.find("seconds is 2") != std::string::npos);
+}
+
+}  // namespace
