@@ -144,6 +144,25 @@ def test_what_stays_in_f32(opencl_device: str) -> None:
     assert plan.graph().count("cast(") == 7  # images, three weights, scores, their gradient, a flag
 
 
+def test_gradients_that_meet_stay_narrow(opencl_device: str) -> None:
+    """A branch around a convolution: its gradient and the convolution's become one by an op that is told its dtype."""
+    rng = np.random.default_rng(8)
+    graph = pl.Graph()
+    y = graph.input("x", (2, 8, 16, 16))
+    for i in range(3):
+        kernel = graph.parameter(f"kernel{i}", (rng.standard_normal((8, 8, 3, 3)) * 0.1).astype("f4"))
+        y = graph.relu(graph.conv2d(y, kernel, padding=1) + y)
+    loss = graph.sum(graph.square(y)) * 0.5
+    graph.output(loss, "loss")
+    pl.training.sgd(graph, loss, lr=0.01)
+    plan = pl.compile(graph, device=opencl_device, math="fp16", tune="off")
+    made = [line for line in plan.graph().splitlines() if " = pointwise(" in line]
+    assert len(made) >= 2
+    told = [line for line in made if re.search(r": f32 \(2, 8, 16, 16\)", line)]
+    # The gradient of the loss alone, before the first product of the backward pass.
+    assert len(told) <= 1, "\n".join(told)
+
+
 def test_scales_are_saved_and_restored(tmp_path: Path, device: str) -> None:
     def compiled() -> pl.Plan:
         return pl.compile(

@@ -1,10 +1,10 @@
 // The gradient of a convolution by its weights on matrix units, from tensors as they lie with channels innermost.
 //
-//   dst[o, i, k] = sum over n, p of grad[n, o, p] * src[n, i, p * stride - begin + k * dilation]
-// with p, k positions in (h, w); src is zero outside.
+//   dst[o, i, k] = sum over n, p of grad[n, o, p] * src[n, first(o) + i, p * stride - begin + k * dilation]
+// with p, k positions in (h, w), first(o) the first channel of o's group; src is zero outside.
 //
-// Tensors: SRC (n, c, 1, h, w) and GRAD (n, oc, 1, h, w) NHWC, DST (oc, c, 1, kh, kw) stored as OHWI, all dense, of
-// MATRIX_DTYPE; c and oc are multiples of CHUNK_ELEMENTS.
+// Tensors: SRC (n, c, 1, h, w) and GRAD (n, oc, 1, h, w) NHWC, DST (oc, c / GROUPS, 1, kh, kw) stored as OHWI, all dense,
+// of MATRIX_DTYPE; c and oc are multiples of LEFT_ELEMENTS, c / GROUPS of FINISHED.
 //
 // A product for each k: its rows are o, its columns i, its terms the positions of grad in the order of (n, h, w).  Both
 // factors lie with their terms outermost, and so do their tiles in local memory (TURNED of common/mma.clh).
@@ -14,6 +14,7 @@
 #define TURNED 1
 #include "common/tensor.clh"
 #include "common/mma.clh"
+#include "common/strip.clh"
 #include "common/window.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32
@@ -29,13 +30,20 @@
 #ifndef POINTWISE
 #define POINTWISE 0  // 1: one k, and each position of grad is the one of src: 0, 1
 #endif
+#ifndef GROUPS
+#define GROUPS 1  // divides c and oc
+#endif
+#ifndef GROUPS_OF_TILE
+#define GROUPS_OF_TILE 1  // that one tile spans, of which it keeps the products within a group
+#endif
 #ifndef PARTS
 #define PARTS 0  // 1: the sum is split, partial sums are stored: 0, 1
 #endif
 
-// A work-item copies every MMA_GROUP-th piece; where rows of pieces divide that, all of one column.
-#define LEFT_ACROSS (TILE_M / CHUNK_ELEMENTS)
-#define RIGHT_ACROSS (TILE_N / CHUNK_ELEMENTS)
+// A work-item copies every MMA_GROUP-th part of a piece, LEFT_BYTES of either factor; where rows of parts divide that,
+// all of one column.
+#define LEFT_ACROSS (TILE_M / LEFT_ELEMENTS)
+#define RIGHT_ACROSS (TILE_N / LEFT_ELEMENTS)
 #define LEFT_SHARE ((TILE_K * LEFT_ACROSS + MMA_GROUP - 1) / MMA_GROUP)
 #define RIGHT_SHARE ((TILE_K * RIGHT_ACROSS + MMA_GROUP - 1) / MMA_GROUP)
 #if MMA_GROUP % LEFT_ACROSS == 0
@@ -54,8 +62,8 @@
 #endif
 #define IS_LEFT(j) (TILE_K * LEFT_ACROSS % MMA_GROUP == 0 || LEFT_TERM(j) < TILE_K)
 #define IS_RIGHT(j) (TILE_K * RIGHT_ACROSS % MMA_GROUP == 0 || RIGHT_TERM(j) < TILE_K)
-#define LEFT_AT(j) (o0 + LEFT_COLUMN(j) * CHUNK_ELEMENTS)
-#define RIGHT_AT(j) (i0 + RIGHT_COLUMN(j) * CHUNK_ELEMENTS)
+#define LEFT_AT(j) (o0 + LEFT_COLUMN(j) * LEFT_ELEMENTS)
+#define RIGHT_AT(j) (i0 + RIGHT_COLUMN(j) * LEFT_ELEMENTS)
 
 #if POINTWISE
 #define RIGHT_FROM(j) ((term + RIGHT_TERM(j)) * channels + RIGHT_AT(j))
@@ -79,18 +87,27 @@
         n[j] += step_n + over_h;                                                  \
     }
 #endif
+#if FINISHED == 4
+#define STORE_SUMS(place, sum) STORE_QUAD(DST, dst, place, sum)
+#elif FINISHED == 2
+#define STORE_SUMS(place, sum) STORE_PAIR(DST, dst, place, sum)
+#else
+#define STORE_SUMS(place, sum) STORE(DST, dst, place, sum)
+#endif
 // Starts the copies of one step into stage `to` and moves on to the next step.  Where a copy is zero-filled its source
 // is not read and may be any address.
 #define COPY_STEP(to)                                                                                                  \
     {                                                                                                                  \
         const tiles_place stage_ = AT_SLOT(all_tiles, (to)*TILE_SLOTS);                                                \
         _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) if (IS_LEFT(j))                                         \
-            COPY_ASYNC(AT_SLOT(stage_, LEFT_TERM(j) * LEFT_PITCH + LEFT_COLUMN(j)),                                    \
-                       grad + (GRAD_BASE + (term + LEFT_TERM(j)) * rows + LEFT_AT(j)),                                 \
-                       LEFT_AT(j) < rows && term + LEFT_TERM(j) < terms ? 16 : 0);                                     \
+            COPY_LEFT(AT_SLOT(stage_, LEFT_TERM(j) * LEFT_PITCH + LEFT_COLUMN(j) / LEFT_PARTS),                        \
+                      LEFT_COLUMN(j) % LEFT_PARTS, grad + (GRAD_BASE + (term + LEFT_TERM(j)) * rows + LEFT_AT(j)),     \
+                      LEFT_AT(j) < rows && term + LEFT_TERM(j) < terms ? LEFT_BYTES : 0);                              \
         _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) if (IS_RIGHT(j))                                       \
-            COPY_ASYNC(AT_SLOT(stage_, TILE_K * LEFT_PITCH + RIGHT_TERM(j) * RIGHT_PITCH + RIGHT_COLUMN(j)),           \
-                       src + (SRC_BASE + RIGHT_FROM(j)), RIGHT_THERE(j) ? 16 : 0);                                     \
+            COPY_LEFT(AT_SLOT(stage_, TILE_K * LEFT_PITCH + RIGHT_TERM(j) * RIGHT_PITCH +                              \
+                                          RIGHT_COLUMN(j) / LEFT_PARTS),                                               \
+                      RIGHT_COLUMN(j) % LEFT_PARTS, src + (SRC_BASE + RIGHT_FROM(j)),                                  \
+                      RIGHT_THERE(j) ? LEFT_BYTES : 0);                                                                \
         term += TILE_K;                                                                                                \
         NEXT_TERMS()                                                                                                   \
     }
@@ -105,9 +122,15 @@ void conv_backward_weights_mma(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), TENSO
     const uint item = (uint)get_local_id(0);
     const idx_t channels = SRC_DIM(1), rows = GRAD_DIM(1), terms = GRAD_DIM(0) * GRAD_DIM(3) * GRAD_DIM(4);
     const idx_t k = (idx_t)get_group_id(1), taps = (idx_t)get_num_groups(1);
-    const int tiles_n = (int)((channels + TILE_N - 1) / TILE_N);
-    const int tile = (int)get_group_id(0);
-    const idx_t o0 = (idx_t)(tile / tiles_n) * TILE_M, i0 = (idx_t)(tile % tiles_n) * TILE_N;
+    // Rows and columns of one group, and the ranges of those that tiles share out: of all, or of the groups of a tile.
+    const idx_t group_rows = rows / GROUPS, group_columns = channels / GROUPS;
+    const idx_t range_rows = GROUPS_OF_TILE * group_rows, range_columns = GROUPS_OF_TILE * group_columns;
+    const int tiles_m = (int)((range_rows + TILE_M - 1) / TILE_M);
+    const int tiles_n = (int)((range_columns + TILE_N - 1) / TILE_N);
+    const int range = (int)get_group_id(0) / (tiles_m * tiles_n), tile = (int)get_group_id(0) % (tiles_m * tiles_n);
+    const idx_t o0 = range * range_rows + (idx_t)(tile / tiles_n) * TILE_M;
+    const idx_t i0 = range * range_columns + (idx_t)(tile % tiles_n) * TILE_N;
+    const idx_t o_end = min(rows, (range + 1) * range_rows), i_end = min(channels, (range + 1) * range_columns);
     const int all_steps = (int)((terms + TILE_K - 1) / TILE_K);
 #if PARTS
     const int first_step = (int)get_group_id(2) * steps_per_part;
@@ -158,31 +181,32 @@ void conv_backward_weights_mma(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), TENSO
         _Pragma("unroll") for (int i = 0; i < MMA_ROWS; ++i)
             if (i == block) STAGE_SUMS(staged, acc, i, part)
         barrier(CLK_LOCAL_MEM_FENCE);
-        for (int e = (int)item; e < STAGED_ROWS * (TILE_N / 4); e += MMA_GROUP) {
-            const int row = e / (TILE_N / 4), column = e % (TILE_N / 4) * 4;
+        for (int e = (int)item; e < STAGED_ROWS * (TILE_N / FINISHED); e += MMA_GROUP) {
+            const int row = e / (TILE_N / FINISHED), column = e % (TILE_N / FINISHED) * FINISHED;
             const idx_t o = o0 + STAGED_ROW(block, part, row), i = i0 + column;
-            if (o >= rows || i >= channels) continue;
-            float4 sum = *(__local float4*)(staged + row * STAGED_PITCH + column);
+            if (o >= o_end || i >= i_end || (GROUPS > 1 && o / group_rows != i / group_columns)) continue;
+            strip sum = *(__local strip*)(staged + row * STAGED_PITCH + column);
 #if !MMA_IS_EXACT
-            if (!all(isfinite(sum))) {
-                sum = (float4)(0.0f);
+            if (!IS_FINITE(sum)) {
+                float again[FINISHED] = {0.0f};
                 const idx_t begin = first_step * (idx_t)TILE_K, end = min(terms, begin + steps * (idx_t)TILE_K);
                 for (idx_t at = begin; at < end; ++at) {
                     const idx_t rest = at / GRAD_DIM(4), image = rest / GRAD_DIM(3);
                     const idx_t y = rest % GRAD_DIM(3) * (idx_t)window.stride[1] + top;
                     const idx_t x = at % GRAD_DIM(4) * (idx_t)window.stride[2] + left;
                     if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
-                    const float4 right = LOAD_QUAD(
-                        SRC, src, SRC_BASE + ((image * SRC_DIM(3) + y) * SRC_DIM(4) + x) * channels + i);
-                    sum = fma((float4)(LOAD(GRAD, grad, GRAD_BASE + at * rows + o)), right, sum);
+                    const idx_t from = SRC_BASE + ((image * SRC_DIM(3) + y) * SRC_DIM(4) + x) * channels + i;
+                    const float left_factor = LOAD(GRAD, grad, GRAD_BASE + at * rows + o);
+                    for (int s = 0; s < FINISHED; ++s) again[s] = fma(left_factor, LOAD(SRC, src, from + s), again[s]);
                 }
+                sum = STRIP_OF(again);
             }
 #endif
-            const idx_t place = (o * taps + k) * channels + i;
+            const idx_t place = (o * taps + k) * group_columns + i % group_columns;
 #if PARTS
-            *(__global float4*)(parts + (size_t)get_group_id(2) * ((size_t)rows * taps * channels) + place) = sum;
+            *(__global strip*)(parts + (size_t)get_group_id(2) * ((size_t)rows * taps * group_columns) + place) = sum;
 #else
-            STORE_QUAD(DST, dst, DST_BASE + place, sum);
+            STORE_SUMS(DST_BASE + place, sum);
 #endif
         }
     }

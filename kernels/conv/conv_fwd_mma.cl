@@ -25,6 +25,7 @@
 #include "common/epilogue.clh"
 #include "common/mma.clh"
 #include "common/scattered.clh"
+#include "common/strip.clh"
 #include "common/window.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, NHWC
@@ -53,9 +54,6 @@
 #if ROWS_IN_ORDER && !POINTWISE
 #undef POINTWISE
 #define POINTWISE 1
-#endif
-#ifndef FINISHED
-#define FINISHED 4  // columns that a work-item finishes at a time; divides oc_per_group: 1, 2, 4
 #endif
 #ifndef WHOLE_STEPS
 #define WHOLE_STEPS 0  // 1: ic is a multiple of TILE_K: 0, 1
@@ -209,19 +207,6 @@
 
 // A work-item finishes SHARE strips of FINISHED columns of the sums that are staged at a time, e = 0, 1, ..., next to
 // its neighbours' in the order of rows.  BATCH of them are on their way together where none lies outside of the result.
-#if FINISHED == 4
-typedef float4 strip;
-#define IS_FINITE(strip) all(isfinite(strip))
-#define STRIP_OF(each) ((float4)((each)[0], (each)[1], (each)[2], (each)[3]))
-#elif FINISHED == 2
-typedef float2 strip;
-#define IS_FINITE(strip) all(isfinite(strip))
-#define STRIP_OF(each) ((float2)((each)[0], (each)[1]))
-#else
-typedef float strip;
-#define IS_FINITE(strip) isfinite(strip)  // 1 for a number, -1 in a vector: all() would say no
-#define STRIP_OF(each) ((each)[0])
-#endif
 #define STRIPS_ACROSS (TILE_N / FINISHED)
 #define STAGED_STRIPS (STAGED_ROWS * STRIPS_ACROSS)
 #define SHARE ((STAGED_STRIPS + MMA_GROUP - 1) / MMA_GROUP)

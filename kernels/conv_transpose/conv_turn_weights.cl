@@ -9,6 +9,7 @@
 // Tensors: WEI (c, oc_per_group, 1, kh, kw), at *_OFFSET of its own layout; DST from element `from` on.
 // One work-item makes one element; global ids: i, k, o.
 #include "common/tensor.clh"
+#include "common/tf32.clh"
 #include "common/window.clh"
 
 #ifndef WEI_DTYPE  // on its own: f32, plain
@@ -40,8 +41,7 @@ __kernel void conv_turn_weights(TENSOR_IN(WEI, wei), __global STORAGE_T(DST)* re
     if (i < ic_per_group)
         value = LOAD(WEI, wei, WEI_OFFSET((idx_t)(o / oc_per_group) * ic_per_group + i, o % oc_per_group, 0, kh, kw));
 #if ROUND
-    const uint bits = as_uint(value), rounded = (bits + 0xfffu + ((bits >> 13) & 1u)) & 0xffffe000u;
-    value = as_float((bits & 0x7f800000u) == 0x7f800000u ? bits : rounded);
+    value = nearest_tf32(value);
 #endif
     STORE(DST, dst, from + ((idx_t)before * oc + ((idx_t)o * taps_h + jh) * taps_w + jw) * ic_padded + i, value);
 }

@@ -40,9 +40,9 @@ double estimate_ms(const Op& op, const Candidate& candidate, const Rates& rates)
   return rates.overhead_ms + candidate.start_ms + roofline / efficiency + more_bytes / rates.bytes_per_ms;
 }
 
-double estimate_ms(const Candidate& candidate, const Packing& packing, const Rates& rates) {
+double estimate_ms(const Candidate& candidate, const Packing& packing, const Rates& rates, bool launched) {
   const size_t bytes = candidate.inputs[size_t(packing.input)].size_bytes() + packing.bytes;
-  return rates.overhead_ms + double(bytes) / rates.bytes_per_ms;
+  return (launched ? rates.overhead_ms : 0) + double(bytes) / rates.bytes_per_ms;
 }
 
 }  // namespace pl

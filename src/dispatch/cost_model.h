@@ -22,7 +22,7 @@ double flops_of(const Op& op);
 // candidate states itself, but no less than its bytes take.  What packed constants are larger by than the op's, and the
 // candidate's further bytes, are added.
 double estimate_ms(const Op& op, const Candidate& candidate, const Rates& rates);
-// Packing a constant: its bytes once in and once out.
-double estimate_ms(const Candidate& candidate, const Packing& packing, const Rates& rates);
+// Packing an input: its bytes once in and once out; `launched`: and a launch.
+double estimate_ms(const Candidate& candidate, const Packing& packing, const Rates& rates, bool launched = true);
 
 }  // namespace pl

@@ -55,6 +55,14 @@ class Retyper {
   virtual void begin() {}
 
   bool is_cast(const Node& node) const { return node.schema == &cast_; }
+  // The attributes of a node, with the dtype that its results are held as where it is told that of its results.
+  Attributes with_held_dtype(const Node& node) const {
+    Attributes attributes = node.attributes;
+    const AttributeValue* dtype = attributes.find("dtype");
+    const auto* name = dtype ? std::get_if<std::string>(dtype) : nullptr;
+    if (name) attributes.set("dtype", std::string(name_of(held(parse_dtype(*name)))));
+    return attributes;
+  }
   const Graph& old_;
 
   // The value of the new graph for one of the old, in this dtype; casts are made once.
@@ -202,9 +210,17 @@ class Halver final : public Retyper {
  private:
   DType held(DType dtype) const override { return dtype == DType::f32 ? half_ : dtype; }
   bool keeps(size_t node) const override { return exact_[node]; }
+  // Casts, and ops told the dtype of their results where they read f32: what is made of integers, and random numbers,
+  // keep their 24 bits.
   Attributes attributes_of(const Node& node, DType from) const override {
-    const bool halve = is_cast(node) && is_floating(from) && old_.value(node.outputs[0]).desc.dtype == DType::f32;
-    return halve ? to_dtype(half_) : node.attributes;
+    if (is_cast(node)) {
+      const bool halve = is_floating(from) && old_.value(node.outputs[0]).desc.dtype == DType::f32;
+      return halve ? to_dtype(half_) : node.attributes;
+    }
+    const bool reads = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+      return id != kNoValue && old_.value(id).desc.dtype == DType::f32;
+    });
+    return reads ? with_held_dtype(node) : node.attributes;
   }
   // Parameters that products read are made narrow side by side, so that few launches do it.
   void begin() override {
@@ -233,13 +249,7 @@ class Widener final : public Retyper {
     return std::find(dtypes_.begin(), dtypes_.end(), dtype) == dtypes_.end() ? dtype : DType::f32;
   }
   // Casts, and the other ops that are told the dtype of their results.
-  Attributes attributes_of(const Node& node, DType) const override {
-    Attributes attributes = node.attributes;
-    const AttributeValue* dtype = attributes.find("dtype");
-    const auto* name = dtype ? std::get_if<std::string>(dtype) : nullptr;
-    if (name) attributes.set("dtype", std::string(name_of(held(parse_dtype(*name)))));
-    return attributes;
-  }
+  Attributes attributes_of(const Node& node, DType) const override { return with_held_dtype(node); }
 
   const std::vector<DType>& dtypes_;
 };

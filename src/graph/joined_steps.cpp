@@ -1,7 +1,9 @@
-// Steps of a program that run as one, those whose kernels may (providers/together.h): at the place of the first of them
-// where no step makes what they read, which is how weights are reordered; else at the place of the last.
+// Steps of a program that run as one, those whose kernels may (providers/together.h), at the place of the last of them.
+// Before that, small steps that need nothing but what lies there before a run go to its beginning: so weights that
+// change are made narrow together, then reordered together.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "graph/lowering.h"
@@ -19,10 +21,66 @@ constexpr size_t kSmall = size_t(1) << 20;
 struct Joined {
   std::vector<int> steps;
   int before = 0;
-  bool early = false;
 };
 
 }  // namespace
+
+// The kernel of a step that may run as one with others.
+const Together* Lowering::joinable(const Step& step) const {
+  if (!step.kernel) return nullptr;
+  if (step.workspace.storage >= 0 || step.outputs.empty()) return nullptr;
+  size_t bytes = 0;
+  bool kept = true;
+  for (const auto* places : {&step.inputs, &step.outputs})
+    for (const Place& place : *places) bytes += place.bytes;
+  for (const Place& place : step.outputs)
+    kept = kept && place.storage >= 0 && program_.storages_[size_t(place.storage)].kind == Storage::Kind::output;
+  return kept || bytes <= kSmall ? dynamic_cast<const Together*>(step.kernel.get()) : nullptr;
+}
+
+// A step's rank is 0 where no step writes what it reads, else one more than those of the steps that do; behind a step
+// that stays where it is, it stays too.
+void Lowering::prepare_first() {
+  std::vector<Step>& steps = program_.steps_;
+  constexpr int kStays = -1;
+  std::vector<std::optional<int>> written(program_.storages_.size());  // the rank of the steps so far that wrote it
+  std::vector<bool> used(program_.storages_.size());
+  std::vector<std::pair<int, size_t>> order;  // of those that move, by rank
+  std::vector<size_t> others;
+  for (size_t n = 0; n < steps.size(); ++n) {
+    const Step& step = steps[n];
+    int rank = joinable(step) ? 0 : kStays;
+    for (const Place& place : step.inputs)
+      if (place.storage >= 0 && written[size_t(place.storage)] && rank != kStays) {
+        const int before = *written[size_t(place.storage)];
+        rank = before == kStays ? kStays : std::max(rank, before + 1);
+      }
+    for (const Place& place : step.outputs)  // parts of a tensor that steps share, memory of the caller
+      if (place.storage < 0 || used[size_t(place.storage)]) rank = kStays;
+    for (const auto* places : {&step.inputs, &step.outputs})
+      for (const Place& place : *places)
+        if (place.storage >= 0) used[size_t(place.storage)] = true;
+    for (const Place& place : step.outputs)
+      if (place.storage >= 0) written[size_t(place.storage)] = rank;
+    if (step.workspace.storage >= 0) written[size_t(step.workspace.storage)] = kStays;
+    if (rank == kStays)
+      others.push_back(n);
+    else
+      order.emplace_back(rank, n);
+  }
+  if (order.empty()) return;
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<Step> old = std::move(steps);
+  steps.clear();
+  for (const auto& [rank, n] : order) steps.push_back(std::move(old[n]));
+  for (size_t n : others) steps.push_back(std::move(old[n]));
+}
+
+// When each storage is used first and last.
+void Lowering::find_lives() {
+  for (Storage& storage : program_.storages_) storage.first = storage.last = -1;
+  for (size_t n = 0; n < program_.steps_.size(); ++n) note_uses(program_.steps_[n], int(n));
+}
 
 void Lowering::join_steps() {
   std::vector<Step>& steps = program_.steps_;
@@ -54,47 +112,25 @@ void Lowering::join_steps() {
     for (const Place& place : steps[size_t(n)].outputs) look(place, true);
     return first;
   };
-  // Whether no step before n writes what it reads: it may run at any place up to its own.
-  const auto needs_none = [&](int n) {
-    for (const Place& place : steps[size_t(n)].inputs) {
-      if (place.storage < 0) continue;
-      for (const Use& use : uses[size_t(place.storage)])
-        if (use.step < n && use.writes) return false;
-    }
-    return true;
-  };
-  const auto suits = [&](const Step& step) {
-    if (step.kind != Step::Kind::op && step.kind != Step::Kind::reorder) return false;
-    if (step.workspace.storage >= 0 || step.outputs.empty()) return false;
-    size_t bytes = 0;
-    bool kept = true;
-    for (const auto* places : {&step.inputs, &step.outputs})
-      for (const Place& place : *places) bytes += place.bytes;
-    for (const Place& place : step.outputs)
-      kept = kept && place.storage >= 0 && program_.storages_[size_t(place.storage)].kind == Storage::Kind::output;
-    return kept || bytes <= kSmall;
-  };
   std::map<std::string, Joined> open;  // by device and what is done
   for (int n = 0; n < int(steps.size()); ++n) {
-    const auto* kernel =
-        suits(steps[size_t(n)]) ? dynamic_cast<const Together*>(steps[size_t(n)].kernel.get()) : nullptr;
+    const Together* kernel = joinable(steps[size_t(n)]);
     if (!kernel) continue;
-    const bool early = needs_none(n);
-    Joined& joined = open[concat(steps[size_t(n)].device->name(), early ? "\nearly\n" : "\n", kernel->alike())];
-    joined.early = early;
-    if (!joined.steps.empty() && ((!early && n >= joined.before) || joined.steps.size() >= kernel->most())) {
-      join(joined.steps, early);
+    Joined& joined = open[concat(steps[size_t(n)].device->name(), "\n", kernel->alike())];
+    if (!joined.steps.empty() && (n >= joined.before || joined.steps.size() >= kernel->most())) {
+      join(joined.steps);
       joined.steps.clear();
     }
     joined.before = joined.steps.empty() ? bound(n) : std::min(joined.before, bound(n));
     joined.steps.push_back(n);
   }
-  for (const auto& [text, joined] : open) join(joined.steps, joined.early);
+  for (const auto& [text, joined] : open) join(joined.steps);
+  find_lives();
 }
 
-void Lowering::join(const std::vector<int>& list, bool early) {
+void Lowering::join(const std::vector<int>& list) {
   if (list.size() < 2) return;
-  const int host = early ? list.front() : list.back();
+  const int host = list.back();
   std::vector<const Together*> kernels;
   std::vector<std::shared_ptr<Kernel>> held;
   for (int n : list) {
@@ -113,11 +149,7 @@ void Lowering::join(const std::vector<int>& list, bool early) {
     Step& step = program_.steps_[size_t(n)];
     for (auto [from, to] : {std::pair(&step.inputs, &inputs), std::pair(&step.outputs, &outputs)})
       for (const Place& place : *from) {
-        if (place.storage < 0) continue;
-        Storage& storage = program_.storages_[size_t(place.storage)];
-        if (to == &outputs) storage.first = early ? std::min(storage.first, host) : host;
-        storage.last = std::max(storage.last, host);
-        to->push_back(place);
+        if (place.storage >= 0) to->push_back(place);
       }
     if (n == host) continue;
     step.expected_ms = std::max(0.0, step.expected_ms - context_.catalog().rates(*step.device).overhead_ms);

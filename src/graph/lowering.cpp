@@ -21,6 +21,7 @@ Lowering::Lowering(Program& program, Context& context, const Graph& graph, const
       forms_(graph.values().size()),
       slices_(graph.values().size()),
       output_of_(graph.values().size(), -1),
+      made_in_place_(graph.outputs().size(), false),
       reserved_(graph.values().size()) {}
 
 void Lowering::lower(bool in_place) {
@@ -39,6 +40,7 @@ void Lowering::lower(bool in_place) {
   }
   lower_outputs();
   program_.in_place_of_.assign(graph_.outputs().size(), -1);
+  prepare_first();
   join_steps();
   if (!in_place) return;
   share_storages();
@@ -78,11 +80,39 @@ void Lowering::place_outputs() {
     if (made) {
       const TensorDesc& given = state_of(size_t(value.node)).outputs[size_t(value.output)];
       if (!output.layout) desc = given.is_dense() ? given : given.with_layout(given.layout);
-      if (same_memory(given, desc) && nodes_[size_t(value.node)].device == &program_.home_ &&
-          slices_[size_t(output.value)].whole == kNoValue && output_of_[size_t(output.value)] < 0)
-        output_of_[size_t(output.value)] = int(k);
+      if (same_memory(given, desc)) make_in_output(output.value, int(k));
     }
     program_.outputs_.push_back(desc);
+  }
+  // A view of all of a result: what it is of is made there, unless it is an output itself.
+  for (size_t k = 0; k < graph_.outputs().size(); ++k) {
+    const ValueId value = graph_.outputs()[k].value;
+    const ValueId seen = seen_whole(value, program_.outputs_[k]);
+    if (seen != kNoValue && seen != value) make_in_output(seen, int(k));
+  }
+}
+
+void Lowering::make_in_output(ValueId value, int output) {
+  if (made_in_place_[size_t(output)] || output_of_[size_t(value)] >= 0 || slices_[size_t(value)].whole != kNoValue ||
+      nodes_[size_t(graph_.value(value).node)].device != &program_.home_)
+    return;
+  output_of_[size_t(value)] = output;
+  made_in_place_[size_t(output)] = true;
+}
+
+ValueId Lowering::seen_whole(ValueId value, TensorDesc wanted) const {
+  const size_t bytes = wanted.size_bytes();
+  while (true) {
+    const Value& seen = graph_.value(value);
+    if (seen.node < 0) return kNoValue;
+    const NodeStates& maker = nodes_[size_t(seen.node)];
+    const State& state = state_of(size_t(seen.node));
+    const TensorDesc& given = state.outputs[size_t(seen.output)];
+    if (!same_memory(given, wanted) || given.size_bytes() != bytes) return kNoValue;
+    if (maker.kind == NodeStates::Kind::op) return value;
+    if (maker.kind != NodeStates::Kind::view || state.shifts[size_t(seen.output)] != 0) return kNoValue;
+    wanted = state.inputs[0];
+    value = graph_.node(size_t(seen.node)).inputs[0];
   }
 }
 
@@ -119,8 +149,7 @@ std::string Lowering::name_of_argument(size_t node, size_t input) const {
   return graph_.node(node).name + ": " + graph_.node(node).schema->input_parameter(int(input)).name;
 }
 
-void Lowering::emit(Step step) {
-  const int number = int(program_.steps_.size());
+void Lowering::note_uses(const Step& step, int number) {
   const auto use = [&](const Place& place) {
     if (place.storage < 0) return;
     Storage& storage = program_.storages_[size_t(place.storage)];
@@ -130,6 +159,10 @@ void Lowering::emit(Step step) {
   for (const Place& place : step.inputs) use(place);
   for (const Place& place : step.outputs) use(place);
   use(step.workspace);
+}
+
+void Lowering::emit(Step step) {
+  note_uses(step, int(program_.steps_.size()));
   program_.uses_threads_ = program_.uses_threads_ || step.device->traits().threads;
   program_.steps_.push_back(std::move(step));
 }
@@ -249,11 +282,12 @@ Program::Place Lowering::packed(size_t node, const Packing& packing, const std::
   step.node = int(node);
   step.device = &device;
   step.packing = packing;
+  if (device.traits().queued && packing.prepare) step.kernel = packing.prepare();
   step.provider = candidate.provider;
   step.inputs = {obtain(value, wanted, device, int(node), cause, nullptr)};
   step.input_descs = {wanted};
   step.cause = cause;
-  step.expected_ms = estimate_ms(candidate, packing, context_.catalog().rates(device));
+  step.expected_ms = estimate_ms(candidate, packing, context_.catalog().rates(device), step.kernel == nullptr);
   it->second = new_storage(Storage::Kind::arena, 0, device, packing.bytes);
   step.outputs = {it->second};
   emit(std::move(step));
@@ -336,7 +370,7 @@ void Lowering::lower_node(size_t index) {
 void Lowering::lower_outputs() {
   for (size_t k = 0; k < graph_.outputs().size(); ++k) {
     const GraphOutput& output = graph_.outputs()[k];
-    if (output_of_[size_t(output.value)] == int(k)) continue;
+    if (made_in_place_[k]) continue;
     const TensorDesc& wanted = program_.outputs_[k];
     if (wanted.size_bytes() == 0) continue;
     const Place target = new_storage(Storage::Kind::output, int(k), program_.home_, wanted.size_bytes());

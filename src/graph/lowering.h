@@ -8,6 +8,8 @@
 
 namespace pl {
 
+class Together;
+
 // Fills the steps, storages, inputs and outputs of a program that is being made; memory is planned afterwards.
 class Lowering {
  public:
@@ -34,12 +36,19 @@ class Lowering {
   bool concat_in_place(size_t node) const;
   void place_parts();    // decides which values are made where a concat wants them
   void place_outputs();  // decides which values are made in the caller's memory
+  void make_in_output(ValueId value, int output);
+  // What the value is a view of, all of it and in the same order of memory, where an op makes that; else kNoValue.
+  // `wanted`: how the value is to lie.
+  ValueId seen_whole(ValueId value, TensorDesc wanted) const;
   void lower_node(size_t node);
   void lower_outputs();
-  // Has kernels that may run as one do so, where no step between them needs or changes what they work on:
-  // graph/joined_steps.cpp.
+  // Moves small steps that need nothing of the run to its beginning; then has kernels that may run as one do so, where
+  // no step between them needs or changes what they work on: graph/joined_steps.cpp.
+  void prepare_first();
   void join_steps();
-  void join(const std::vector<int>& steps, bool early);
+  void join(const std::vector<int>& steps);
+  void find_lives();
+  const Together* joinable(const Step& step) const;
   // Lets results lie where an input lay that is read for the last time, where the kernel allows it.
   void share_storages();
   // Finds the new values of kept ones that may be written over the old.
@@ -59,6 +68,7 @@ class Lowering {
   void set_reorder(Step& step, const EntryRef& entry);
   void emit_copy(const Form& from, const Place& target, int node, const std::string& cause);
   void emit(Step step);
+  void note_uses(const Step& step, int number);
   std::string name_of_argument(size_t node, size_t input) const;
 
   Program& program_;
@@ -71,6 +81,7 @@ class Lowering {
   std::vector<std::vector<Form>> forms_;  // by value; the first is the one it is made in
   std::vector<Slice> slices_;             // by value
   std::vector<int> output_of_;            // by value: the output whose memory it is made in, -1: none
+  std::vector<bool> made_in_place_;       // by output: whether a value is made in its memory
   std::vector<Place> reserved_;           // by value: its place, given before it is made
   // Packed forms of values by value, provider and form, and device.
   std::map<std::tuple<ValueId, std::string, Device*>, Place> packed_;

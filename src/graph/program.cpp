@@ -346,9 +346,12 @@ void Program::run_step(const Step& step, Buffer* const* slots) {
   switch (step.kind) {
     case Step::Kind::op:
     case Step::Kind::reorder:
-      if (!step.runs_elsewhere) step.kernel->run({slots, outputs, outputs[step.outputs.size()]});
+    case Step::Kind::pack:
+      if (step.kernel)
+        step.kernel->run({slots, outputs, outputs[step.outputs.size()]});
+      else if (!step.runs_elsewhere)
+        step.packing.pack(*slots[0], *outputs[0]);
       break;
-    case Step::Kind::pack: step.packing.pack(*slots[0], *outputs[0]); break;
     case Step::Kind::copy: step.device->copy(*slots[0], 0, *outputs[0], 0, step.outputs[0].bytes); break;
     case Step::Kind::transfer: transfer(*slots[0], 0, *outputs[0], 0, step.outputs[0].bytes); break;
   }
@@ -363,20 +366,20 @@ void Program::record(const Step& step, Buffer* const* slots) {
   if (step.kind == Step::Kind::pack) {
     event.provider = step.provider;
     event.implementation = step.packing.form;
-    event.bytes = double(step.inputs[0].bytes + step.outputs[0].bytes);
   } else if (step.way) {
     event.provider = step.way->candidate.provider;
     event.implementation = step.way->candidate.implementation;
-    event.bytes = bytes_of(step.entry->op);
-    event.flops = flops_of(step.entry->op);
-    for (int other : step.runs_too) {
-      event.bytes += bytes_of(steps_[size_t(other)].entry->op);
-      event.flops += flops_of(steps_[size_t(other)].entry->op);
-    }
   } else {
     event.implementation = step.kind == Step::Kind::copy ? "copy" : "transfer";
-    event.bytes = double(step.outputs[0].bytes);
   }
+  const auto count = [&](const Step& one) {
+    if (one.entry) event.flops += flops_of(one.entry->op);
+    event.bytes += one.entry                      ? bytes_of(one.entry->op)
+                   : one.kind == Step::Kind::pack ? double(one.input_descs[0].size_bytes() + one.packing.bytes)
+                                                  : double(one.outputs[0].bytes);
+  };
+  count(step);
+  for (int other : step.runs_too) count(steps_[size_t(other)]);
   event.device = step.device->name();
   for (size_t i = 0; i < step.input_descs.size(); ++i) {
     const TensorDesc& desc = step.input_descs[i];

@@ -241,16 +241,17 @@ class Lister {
   void add_ways(const Node& node, const EntryRef& entry, const std::set<std::string>& without, NodeStates& result) {
     for (Way& way : entry->ways) {
       if (!way.usable || without.count(way.candidate.provider)) continue;
-      // What is not constant is packed in every run: a weight in training.  On devices other than `cpu` that may wait
-      // for the host.
+      // What is not constant is packed in every run: a weight in training.  Where work is queued that takes a kernel,
+      // which runs with those that pack others (graph/joined_steps.cpp).
       double packing_ms = 0;
-      bool packs = false;
+      bool waits = false;
       for (const Packing& packing : way.candidate.packings) {
         if (graph_.is_constant(node.inputs[size_t(packing.input)])) continue;
-        packs = true;
-        packing_ms += estimate_ms(way.candidate, packing, context_.catalog().rates(*result.device));
+        const bool queued = result.device->traits().queued;
+        waits = waits || (queued && !packing.prepare);
+        packing_ms += estimate_ms(way.candidate, packing, context_.catalog().rates(*result.device), !queued);
       }
-      if (packs && result.device->traits().queued) continue;
+      if (waits) continue;
       State state;
       state.packing_ms = packing_ms;
       state.way = &way;

@@ -112,6 +112,7 @@ Schema conv_transpose(const char* name, int spatial) {
   add_activation(schema);
   add_activation_parameters(schema);
   schema.result(Result("y").like("x"));
+  schema.products = true;
   schema.infer = infer;
   schema.flops = flops;
   schema.gradient = derive;

@@ -44,6 +44,8 @@ struct Packing {
   // Packs `source`, which holds the input as Candidate::inputs states it; both lie on the candidate's device.  Starts
   // the work as Kernel::run does; called once for each storage version of the constant, from any thread.
   std::function<void(Buffer& source, Buffer& packed)> pack;
+  // A kernel that does the same, of one input and one output, for what changes in every run; empty: there is none.
+  std::function<std::unique_ptr<Kernel>()> prepare{};
 };
 
 // Where a candidate lies in the tuning space of its kernel family: a provider starts from some points of it, and the

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "check.h"
+#include "packings.h"
 #include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 #include "unoptimised.h"
@@ -220,6 +221,7 @@ class Candidates {
     BufferRef dst = device.allocate(guarded);
     BufferRef workspace = candidate.workspace_bytes ? device.allocate(candidate.workspace_bytes) : nullptr;
     Buffer* target = dst.get();
+    check_prepared_packings(device, candidate, in, candidate.key());
     const std::vector<BufferRef> packed = pack_inputs(device, candidate, in);
     std::unique_ptr<Kernel> kernel = candidate.prepare();
     std::vector<unsigned char> first, result(guarded);

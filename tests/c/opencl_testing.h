@@ -3,6 +3,7 @@
 #pragma once
 
 #include "host_testing.h"
+#include "packings.h"
 #include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 #include "unoptimised.h"
@@ -104,6 +105,7 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
       std::unique_ptr<Kernel> kernel;
       std::vector<BufferRef> packed;
       try {
+        testing::check_prepared_packings(*target.device, candidate, in, what);
         packed = pack_inputs(*target.device, candidate, in);
         kernel = candidate.prepare();
         for (int repetition = 0; repetition < 2; ++repetition) kernel->run({in.data(), out.data(), workspace.get()});

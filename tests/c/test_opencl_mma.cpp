@@ -1,5 +1,8 @@
 // conv on matrix units: every plan against loops in double precision, on devices without them too, where the kernel has
 // no instructions of theirs.
+#include <set>
+
+#include "dispatch/descriptions.h"
 #include "opencl_conv_cases.h"
 #include "opencl_testing.h"
 #include "providers/opencl/conv/conv_common.h"
@@ -76,18 +79,32 @@ void check_bias() {
       });
 }
 
-// Rounded factors only where they were asked for.
+// Rounded factors only where they were asked for, and apart from exact ones in what is known of an op by its
+// description.
 void check_math(opencl::OpenclDevice& device) {
+  using List = void (*)(const Op&, opencl::OpenclDevice&, CandidateList&);
+  const auto check_op = [&](Op op, List list_of) {
+    std::set<std::string> texts;
+    for (const Math math : {Math::fp32, Math::tf32}) {
+      op.math = math;
+      texts.insert(describe(op));
+      CandidateList list;
+      list_of(op, device, list);
+      REQUIRE(!list.candidates.empty());
+      for (const Candidate& candidate : list.candidates)
+        CHECK((candidate.implementation.find("tf32") != std::string::npos) == (math == Math::tf32));
+    }
+    CHECK(texts.size() == 2);
+  };
   const auto tensor = [](const Dims& shape) { return TensorDesc::dense(DType::f32, shape); };
-  Op op = make_op(*find_schema("conv2d"), {}, {tensor(Dims{2, 32, 8, 8}), tensor(Dims{64, 32, 3, 3}), {}, {}});
-  for (const Math math : {Math::fp32, Math::tf32}) {
-    op.math = math;
-    CandidateList list;
-    opencl::list_conv_mma(op, device, list);
-    REQUIRE(!list.candidates.empty());
-    for (const Candidate& candidate : list.candidates)
-      CHECK((candidate.implementation.find("tf32") != std::string::npos) == (math == Math::tf32));
-  }
+  const TensorDesc x = tensor({2, 32, 8, 8});
+  check_op(make_op(*find_schema("conv2d"), {}, {x, tensor({64, 32, 3, 3}), {}, {}}), opencl::list_conv_mma);
+  check_op(make_op(*find_schema("conv_transpose2d"), {}, {x, tensor({32, 64, 3, 3}), {}}),
+           opencl::list_conv_transpose_mma);
+  Attributes window;
+  window.set("kernel_size", std::vector<int64_t>{3, 3});
+  check_op(make_op(*find_schema("conv2d_backward_weights"), window, {x, tensor({2, 64, 6, 6})}),
+           opencl::list_conv_backward_weights_turned);
 }
 
 // Sums that are not finite are computed once more by a loop, 25 times as slow as the unit; no others are, whatever the

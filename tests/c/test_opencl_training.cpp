@@ -227,18 +227,31 @@ TEST("convolutions_by_weights_channels_last") {
        "kernel_size=[3,2] padding=[2,0] stride=2 dilation=[1,3]",
        {{3, 16, 9, 30}, {3, 64, 6, 14}}});
   run({"conv1d_backward_weights", "kernel_size=5 padding=2", {{3, 16, 50}, {3, 32, 50}}});
+  // Groups that share a tile, the last tile with fewer; unlike numbers of rows and columns; a group of several tiles.
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=32", {{3, 128, 5, 4}, {3, 128, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 stride=2 groups=6", {{3, 48, 9, 8}, {3, 96, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=1 groups=10", {{3, 120, 5, 4}, {3, 40, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=1 groups=2", {{2, 144, 6, 5}, {2, 272, 6, 5}}});
+  // Channels that pieces of 16 bytes do not divide: 8 bytes do, 4, in f16 fewer; two columns or one at a time.
+  run({"conv2d_backward_weights", "kernel_size=1", {{3, 58, 5, 4}, {3, 44, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1", {{2, 26, 5, 4}, {2, 74, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=3", {{2, 18, 5, 4}, {2, 30, 5, 4}}});
+  run({"conv2d_backward_weights", "kernel_size=1", {{2, 33, 5, 4}, {2, 7, 5, 4}}});
   more_lists() = {};
   const auto ran = [](const char* part) {
     return std::any_of(seen.begin(), seen.end(), [&](const std::string& name) {
       return name.rfind("conv_backward_weights_mma", 0) == 0 && name.find(part) != std::string::npos;
     });
   };
-  CHECK(ran("[64x64") && ran("parts="));
+  CHECK(ran("[64x64") && ran("parts=") && ran("bytes=8") && ran("bytes=4"));
 }
 TEST("convolutions_by_input") {
   seen.clear();
   more_lists() = {opencl::list_conv_transpose_mma};
   run({"conv_transpose2d", "padding=1 activation=relu", {{2, 20, 9, 8}, {20, 36, 3, 3}, {36}}});
+  run({"conv_transpose2d", "padding=[1,0] groups=4", {{2, 24, 9, 8}, {24, 8, 3, 2}}});
+  run({"conv_transpose1d", "", {{2, 10, 12}, {10, 24, 1}}});
+  CHECK(testing::prepared_packings >= 3);
   run({"conv_transpose2d", "padding=1 stride=2 output_padding=[1,0]", {{2, 16, 5, 4}, {16, 33, 3, 3}}});
   run({"conv_transpose2d", "stride=[3,2] padding=[0,1] activation=relu", {{2, 12, 5, 4}, {12, 4, 2, 4}, {4}}});
   more_lists() = {};

@@ -45,7 +45,7 @@ TEST("one candidate of many") {
   CHECK(check("conv_transpose2d", "stride=[2,2]", {{1, 32, 4, 5}, {32, 16, 2, 2}, {16}}) > 1);
   CHECK(check("linear", "", {{5, 64}, {128, 64}, {128}}) > 3);
   CHECK(check("linear", "activation=\"gelu\"", {{2, 3, 48}, {64, 48}, {64}, {2, 3, 64}}) > 1);
-  CHECK(check("matmul", "transpose_b=true", {{2, 7, 16}, {2, 9, 16}}) > 1);
+  CHECK(check("matmul", "transpose_b=true", {{2, 7, 16}, {2, 9, 16}}) > 0);
   CHECK(check("max_pool2d", "kernel_size=[3,3]", {{2, 32, 7, 9}}) > 1);
   CHECK(check("layer_norm", "normalized_shape=[48]", {{2, 5, 48}, {48}, {48}}) > 0);
   CHECK(check("softmax", "dim=1", {{3, 17, 5}}) > 1);

@@ -89,9 +89,9 @@ Candidate base_of(const Op& op, int64_t block_of_x, int64_t block_of_grad) {
   return base;
 }
 
-bool is_product(const Op& op) {  // positions are rows and columns
-  return op.attributes.integer("groups") == 1 && op.in(0).rank() <= 4;
-}
+bool is_flat(const Op& op) { return op.in(0).rank() <= 4; }  // positions are rows and columns
+
+bool is_product(const Op& op) { return op.attributes.integer("groups") == 1 && is_flat(op); }
 
 }  // namespace
 
@@ -117,6 +117,7 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
   KernelSource source("conv/conv_backward_weights_mma.cl");
   source.tensor("SRC", src).tensor("GRAD", grad).tensor("DST", dst);
   plan.define(source, problem, device);
+  source.define("GROUPS", problem.groups).define("GROUPS_OF_TILE", problem.groups_of(plan.tile));
   source.define("POINTWISE", window.size[1] * window.size[2] == 1 && steps[1] == 1 && steps[2] == 1 &&
                                      window.begin[1] == 0 && window.begin[2] == 0 && src.dims[3] == grad.dims[3] &&
                                      src.dims[4] == grad.dims[4]
@@ -134,16 +135,16 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
 }  // namespace
 
 void list_conv_backward_weights_turned(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (!is_product(op)) return;
+  if (!is_flat(op)) return;
   const int rank = op.in(0).rank();
   MmaProblem problem;
   problem.dtype = op.in(0).dtype;
+  problem.groups = op.attributes.integer("groups");
   problem.rows = op.out().shape[0];
   problem.columns = op.out().shape[1];
   problem.turned = true;
   for (int axis = 2; axis < rank; ++axis) problem.products *= op.out().shape[axis];
   problem.run = op.in(1).elements() / op.in(1).shape[1];
-  if (problem.rows % problem.chunk_elements() || problem.columns % problem.chunk_elements()) return;
   Candidate base = make_candidate(op, "conv_backward_weights_mma");
   for (auto* tensors : {&base.inputs, &base.outputs})
     for (TensorDesc& desc : *tensors)

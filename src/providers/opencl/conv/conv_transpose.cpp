@@ -10,6 +10,7 @@
 #include "providers/opencl/addressing/quads.h"
 #include "providers/opencl/conv/conv_common.h"
 #include "providers/opencl/matrix_units/mma.h"
+#include "providers/opencl/pointwise/joinable_copy.h"
 
 namespace pl::opencl {
 namespace {
@@ -137,6 +138,28 @@ std::optional<Phases> phases_of(const Op& op) {
   return out;
 }
 
+// Turns weights around that lie plain; nothing where several phases have taps, or where it cannot run with others.
+std::optional<ComputationPlan> plan_turn(const OpenclDevice& device, const Phases& phases, const TensorDesc& weights) {
+  const auto has_taps = [](const Phase& phase) { return !phase.empty; };
+  if (std::count_if(phases.all.begin(), phases.all.end(), has_taps) != 1) return std::nullopt;
+  const ConvTensors& t = std::find_if(phases.all.begin(), phases.all.end(), has_taps)->t;
+  const Addressing source = with_three_spatial(weights);
+  const Dims shape{phases.oc, phases.ic, t.wei.dims[3], t.wei.dims[4]};
+  // Places in `weights` of what is (o, i, h, w) turned: taps from the last one on, the inputs of o's group.
+  Addressing from(TensorDesc::dense(weights.dtype, shape));
+  from.strides = {source.strides[1], source.strides[0], -source.strides[3], -source.strides[4]};
+  from.offset = source.offset + (shape[2] - 1) * source.strides[3] + (shape[3] - 1) * source.strides[4];
+  if (phases.groups > 1) {
+    from.inner = {{0, phases.oc / phases.groups, source.strides[1], 1}};
+    from.strides[0] = phases.ic * source.strides[0];
+  }
+  const int64_t piece = 16 / int64_t(size_of(weights.dtype));
+  const bool whole = phases.ic == phases.ic_padded;
+  const Layout layout = whole ? Layout::channels_last(4) : padded_weights(4, piece);
+  const Addressing to(TensorDesc::dense(weights.dtype, shape, layout));
+  return plan_joinable_copy(device, shape, weights.dtype, from, to, phases.round);
+}
+
 void add_turn(KernelList& kernel, const Phases& phases, const TensorDesc& weights, int64_t from, bool packs) {
   KernelSource source("conv_transpose/conv_turn_weights.cl");
   source.tensor("WEI", with_three_spatial(weights)).define("DST_DTYPE", name_of(weights.dtype));
@@ -216,6 +239,7 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
   const int64_t behind = int64_t((workspace + 255) / 256 * 256 / element);
   if (behind + phases.weights >= int64_t(1) << 31) return;
   const TensorDesc weights = op.in(1).with_layout(Layout::plain(op.in(1).rank()));
+  const std::optional<ComputationPlan> turn = plan_turn(device, phases, weights);
   for (const bool turns : {false, true}) {
     const int64_t from = turns ? behind : 0;
     const std::vector<ConvTensors> tensors = phases.tensors(from);
@@ -250,14 +274,19 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
         std::string form = concat("turned:", op.in(1).dtype == DType::f32 && phases.round ? "tf32:" : "");
         for (int axis : {1, 2}) form += concat(phases.window.stride[axis], ":");
         form += concat(phases.groups, ":", phases.ic_padded);
-        candidate.packings = {
-            {1, form, size_t(phases.weights) * element, [&device, phases, weights](Buffer& source, Buffer& packed) {
-               KernelList kernel(device);
-               add_turn(kernel, phases, weights, 0, true);
-               Buffer* const inputs[] = {&source};
-               Buffer* const outputs[] = {&packed};
-               kernel.run({inputs, outputs, nullptr});
-             }}};
+        Packing packing;
+        packing.input = 1;
+        packing.form = form;
+        packing.bytes = size_t(phases.weights) * element;
+        packing.pack = [&device, phases, weights](Buffer& source, Buffer& packed) {
+          KernelList kernel(device);
+          add_turn(kernel, phases, weights, 0, true);
+          Buffer* const inputs[] = {&source};
+          Buffer* const outputs[] = {&packed};
+          kernel.run({inputs, outputs, nullptr});
+        };
+        if (turn) packing.prepare = [&device, turn] { return prepare_computation(device, *turn); };
+        candidate.packings = {packing};
       }
       candidate.prepare = [&device, op, phases, tensors, products, weights, from, turns] {
         return prepare(device, op, phases, tensors, products, weights, from, turns);

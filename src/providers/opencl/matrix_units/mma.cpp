@@ -4,8 +4,10 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <numeric>
 
 #include "providers/opencl/matrix_units/matrix_unit.h"
+#include "providers/opencl/pointwise/joinable_copy.h"
 #include "providers/opencl/program/ptx.h"
 #include "providers/opencl/tuning/tuned_table.h"
 
@@ -115,14 +117,27 @@ int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 }  // namespace
 
 int MmaProblem::left_bytes() const {
+  const int64_t side_by_side = (turned ? std::gcd(rows, groups * columns) : run) * int64_t(size_of(dtype));
   int bytes = 16;
-  if (turned) return bytes;
-  while (run * int64_t(size_of(dtype)) % bytes) bytes /= 2;
+  while (side_by_side % bytes) bytes /= 2;
   return bytes;
 }
 
 int64_t MmaProblem::steps(const MmaTile& tile) const {
   return gathered ? divided_up(runs, tile.chunks) : runs * divided_up(run, tile.chunks * chunk_elements());
+}
+
+int64_t MmaProblem::groups_of(const MmaTile& tile) const {
+  const int64_t group_rows = rows / groups, copy = left_bytes() / int64_t(size_of(dtype));
+  const int64_t least = std::lcm(copy / std::gcd(copy, group_rows), copy / std::gcd(copy, columns));
+  const int64_t most = std::max<int64_t>(1, std::min({tile.rows / group_rows, tile.columns / columns, groups}));
+  return most / least * least;
+}
+
+int64_t MmaProblem::tiles(const MmaTile& tile) const {
+  const int64_t spanned = groups == 1 ? 1 : groups_of(tile);
+  return divided_up(spanned * rows / groups, tile.rows) * divided_up(spanned * columns, tile.columns) *
+         divided_up(groups, spanned);
 }
 
 std::string MmaPlan::name(const char* kernel) const {
@@ -170,7 +185,7 @@ void MmaPlan::define(KernelSource& source, const MmaProblem& problem, const Open
 }
 
 void MmaPlan::size(Launch& launch, const MmaProblem& problem) const {
-  const int64_t tiles = divided_up(problem.rows, tile.rows) * divided_up(problem.columns, tile.columns);
+  const int64_t tiles = problem.tiles(tile);
   const auto items = size_t(tile.work_items());
   launch.global({size_t(tiles) * items, size_t(problem.products), size_t(parts)}).local({items, 1, 1});
 }
@@ -194,6 +209,9 @@ Packing pack_tf32(OpenclDevice& device, const TensorDesc& desc, int input) {
   packing.input = input;
   packing.form = "tf32:" + desc.layout.generic_str();
   packing.bytes = desc.size_bytes();
+  const TensorDesc flat = TensorDesc::dense(DType::f32, {int64_t(packing.bytes / sizeof(float))});
+  if (const auto plan = plan_joinable_copy(device, flat.shape, DType::f32, Addressing(flat), Addressing(flat), true))
+    packing.prepare = [&device, plan = *plan] { return prepare_computation(device, plan); };
   packing.pack = [&device, count = desc.size_bytes() / sizeof(float)](Buffer& source, Buffer& packed) {
     KernelList kernel(device);
     Launch& launch = kernel.add(KernelSource("common/round_to_tf32.cl"), "round_to_tf32").input(0).output(0);
@@ -449,12 +467,14 @@ std::vector<MmaPlan> mma_plans(OpenclDevice& device, const MmaProblem& problem, 
     if ((problem.turned ? tile.local_bytes_turned() : tile.local_bytes()) > local_memory ||
         size_t(tile.work_items()) > can.max_work_group)
       continue;
-    if (tile.columns > 32 && problem.columns <= tile.columns / 2) continue;  // more than half would be empty
-    const int64_t tiles =
-        divided_up(problem.rows, tile.rows) * divided_up(problem.columns, tile.columns) * problem.products;
+    const int64_t spanned = problem.groups == 1 ? 1 : problem.groups_of(tile);
+    if (spanned == 0) continue;
+    if (tile.columns > 32 && spanned * problem.columns <= tile.columns / 2) continue;  // more than half would be empty
+    const int64_t tiles = problem.tiles(tile) * problem.products;
     const int64_t steps = problem.steps(tile);
     if (left_bytes < 16 && !problem.in_order &&
-        tile.rows * tile.chunks * (16 / left_bytes) > kMostPlaces * tile.work_items())
+        std::max(tile.rows, problem.turned ? tile.columns : 0) * tile.chunks * (16 / left_bytes) >
+            kMostPlaces * tile.work_items())
       continue;
     const auto add = [&](int fill, int64_t parts) {
       MmaPlan plan;

@@ -36,18 +36,25 @@ struct MmaTile {
 
 // `products` products of rows x columns.  Their terms are `runs` runs of `run` elements that lie side by side, of right
 // factors with zeros behind them up to whole pieces of 16 bytes; `gathered`: runs of one piece each, so that a step
-// takes pieces of different runs.
+// takes pieces of different runs.  With several `groups`, which share out the rows evenly, the rows of each have
+// columns of their own; a tile computes all products of the groups that it spans, and keeps those within a group.
 struct MmaProblem {
   DType dtype = DType::f32;
   int64_t rows = 0, columns = 0, products = 1, run = 0, runs = 1;
   bool gathered = false;
   bool stacked = false;   // results lie behind each other, not side by side
   bool in_order = false;  // rows are those of the left factors' tensor, side by side there
-  bool turned = false;    // of both factors the terms lie outermost, in pieces of 16 bytes of rows and of columns
+  bool turned = false;    // of both factors the terms lie outermost
+  int64_t groups = 1;     // more than one only where `turned`
 
   int64_t chunk_elements() const { return 16 / int64_t(size_of(dtype)); }
-  int left_bytes() const;  // of a copy of left factors: 16, 8 or 4; less where 4 bytes do not divide a run
+  // Of a copy of left factors, of both where `turned`: 16, 8 or 4; less where 4 bytes do not divide what lies side by
+  // side.
+  int left_bytes() const;
   int64_t steps(const MmaTile& tile) const;
+  // Whole groups that a tile spans, 1 where one takes several tiles; 0 where tiles would not begin at whole copies.
+  int64_t groups_of(const MmaTile& tile) const;
+  int64_t tiles(const MmaTile& tile) const;  // of one product
 };
 
 // One way to do it.

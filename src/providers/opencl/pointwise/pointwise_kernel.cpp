@@ -549,6 +549,11 @@ bool plan_computation(const OpenclDevice& device, Computation computation, Compu
 }
 
 std::unique_ptr<Kernel> prepare_computation(OpenclDevice& device, const ComputationPlan& plan) {
+  if (plan.computation.rounds) {
+    auto joinable = std::make_unique<JoinableKernel>(device, plan);
+    joinable->add_own();
+    return joinable;
+  }
   const Capabilities& c = device.capabilities();
   std::unique_ptr<KernelList> list =
       is_joinable(plan) ? std::make_unique<JoinableKernel>(device, plan) : std::make_unique<KernelList>(device);

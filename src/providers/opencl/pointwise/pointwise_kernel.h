@@ -35,6 +35,7 @@ struct Computation {
   std::string epilogue = "identity";  // a unary function applied to every output
   double epilogue_alpha = 0, epilogue_beta = 0;
   bool saturate = false;      // integers that do not fit are limited to the range instead of wrapped
+  bool rounds = false;        // results of f32 to the nearest tf32; only where is_joinable()
   Dims space;                 // the broadcast shape
   std::vector<bool> reduced;  // by dimension of space
   std::vector<Operand> inputs, outputs;

@@ -68,7 +68,8 @@ JoinableKernel::JoinableKernel(OpenclDevice& device, const ComputationPlan& plan
   body_ = code.statements;
   for (size_t k = 0; k < outputs(); ++k)
     body_ += concat(real() || plan_.computation.saturate ? "STORE(Y" : "STORE_WRAP(Y", k, ", y", k,
-                    flat_ ? std::string(", at, ") : concat(", at_y", k, "[u], "), code.results[k], ");\n");
+                    flat_ ? std::string(", at, ") : concat(", at_y", k, "[u], "),
+                    plan_.computation.rounds ? concat("nearest_tf32(", code.results[k], ")") : code.results[k], ");\n");
   alike_ = type() + (" " + body_);
   for (size_t i = 0; i < inputs(); ++i)
     alike_ += concat(name_of(plan_.computation.inputs[i].dtype), shared_[i] ? "! " : " ");
@@ -134,7 +135,7 @@ std::string JoinableKernel::find_places() const {
 std::string JoinableKernel::text(size_t kernels, int64_t group) const {
   const size_t scalars = plan_.computation.scalars.size(), row = numbers();
   std::string text = "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n";
-  text += "#include \"common/arithmetic.clh\"\n";
+  text += "#include \"common/arithmetic.clh\"\n#include \"common/tf32.clh\"\n";
   text += concat("typedef struct { uint end[", kernels, "], size[", kernels, "]; ",
                  scalars ? concat(type(), " s[", kernels * scalars, "]; ") : std::string(),
                  row ? concat("int n[", kernels * row, "]; ") : std::string(), "} kernels_t;\n");
@@ -192,6 +193,12 @@ std::string JoinableKernel::text(size_t kernels, int64_t group) const {
 // A program is built for a power of two of kernels, or for as many as it can take, and serves fewer: what waits
 // together is not always the same.  Parameters that are left over get the first kernel's tensors.
 std::unique_ptr<Kernel> JoinableKernel::together(const std::vector<const Together*>& kernels) const {
+  auto list = std::make_unique<KernelList>(device_);
+  add_launch(*list, kernels);
+  return list;
+}
+
+void JoinableKernel::add_launch(KernelList& list, const std::vector<const Together*>& kernels) const {
   const int64_t group = std::min<int64_t>(kGroup, int64_t(device_.capabilities().max_work_group));
   size_t places = 1;
   while (places < kernels.size()) places *= 2;
@@ -201,8 +208,7 @@ std::unique_ptr<Kernel> JoinableKernel::together(const std::vector<const Togethe
     source.define(concat("X", i, "_DTYPE"), name_of(plan_.computation.inputs[i].dtype));
   for (size_t k = 0; k < outputs(); ++k)
     source.define(concat("Y", k, "_DTYPE"), name_of(plan_.computation.outputs[k].dtype));
-  auto list = std::make_unique<KernelList>(device_);
-  Launch& launch = list->add(source, "pointwise_together");
+  Launch& launch = list.add(source, "pointwise_together");
   std::vector<cl_uint> ends, sizes;
   std::vector<cl_int> table;
   std::vector<cl_float> floats;
@@ -235,7 +241,6 @@ std::unique_ptr<Kernel> JoinableKernel::together(const std::vector<const Togethe
   append(table);
   if (argument.size() % sizeof(cl_long) && !integers.empty()) append(std::vector<cl_int>{0});  // the struct's end
   launch.raw(argument.data(), argument.size()).global({size_t(blocks * group)}).local({size_t(group)});
-  return list;
 }
 
 }  // namespace pl::opencl

@@ -16,10 +16,13 @@ class JoinableKernel final : public KernelList, public Together {
   const std::string& alike() const override { return alike_; }
   size_t most() const override;
   std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels) const override;
+  // Adds the launch that does its work by the text of those that run together.
+  void add_own() { add_launch(*this, {this}); }
 
  private:
   bool real() const { return plan_.computation.program.arithmetic == pointwise::Arithmetic::f32; }
   const char* type() const { return real() ? "float" : "long"; }
+  void add_launch(KernelList& list, const std::vector<const Together*>& kernels) const;
   size_t inputs() const { return plan_.computation.inputs.size(); }
   size_t outputs() const { return plan_.computation.outputs.size(); }
   size_t numbers() const;  // in a kernel's row of the table
