@@ -175,15 +175,8 @@ def main(arguments: list[str] | None = None) -> None:
     if ratios:
         print(f"geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}")
     if options.json:
-        write(
-            options.json,
-            "torch_compile",
-            rows,
-            threads=options.threads,
-            clock=options.clock,
-            loss=options.loss,
-            layers=options.layers,
-        )
+        how = {name: getattr(options, name) for name in ("threads", "clock", "loss", "layers")}
+        write(options.json, "torch_compile", rows, **how)
 
 
 if __name__ == "__main__":

@@ -249,6 +249,52 @@ def test_a_kill_in_the_midst_loses_nothing(tmp_path):
     assert found["last"]["state"] == "settled"
 
 
+# Threads hold the locks of runs, most of the time, when the process is forked.
+FORKS = """
+import os, signal, sys, threading
+sys.path.insert(0, sys.argv[1])
+import pylayout as pl
+from test_live_plans import image, network
+plan = pl.compile(network(size=96), device="cpu")
+x = image(size=96)
+plan.run(x)
+runs, stop = [0], False
+def work():
+    while not stop:
+        plan.run(x)
+        runs[0] += 1
+threads = [threading.Thread(target=work) for _ in range(2)]
+for thread in threads: thread.start()
+for _ in range(12):
+    before = runs[0]
+    while runs[0] < before + 2: pass
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        said = None
+        try: plan.run(x)
+        except pl.DeviceError as error: said = str(error)
+        plan.freeze()
+        del plan
+        os._exit(0 if said and "forked" in said else 3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+stop = True
+for thread in threads: thread.join()
+"""
+
+
+def test_a_process_may_fork_while_threads_run_a_plan(tmp_path):
+    environment = arguments(tmp_path, 1, {})["env"]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKS, str(Path(__file__).parent)],
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=200,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_live_is_the_default_on_the_cpu():
     plan = pl.compile(network(size=64), device="cpu", tune="live")
     assert plan.summary()["tuning"]["state"] == "live"

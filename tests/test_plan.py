@@ -266,6 +266,34 @@ def test_inputs_and_constants_as_outputs():
         numpy.testing.assert_array_equal(got, want)
 
 
+def test_views_as_outputs_are_made_in_the_callers_memory():
+    """What is a view of all of a result takes no copy; one of two of the same result does, and a part of one."""
+    g = pl.Graph()
+    x, w = g.input("x", (6, 20)), weights(20, 12)
+    y = g.matmul(x, g.constant(w, name="w"))
+    heads = g.permute(g.reshape(y, [2, 3, 4, 3]), [0, 2, 1, 3])
+    z = g.softmax(g.exp(x), -1)
+    g.output(g.reshape(g.reshape(y, [72]), [3, 24]), "flat")
+    g.output(g.slice(y, [0, 3], [6, 9]), "part")
+    g.output(heads, "heads")
+    g.output(g.relu(heads), "more")
+    g.output(g.reshape(z, [120]), "last")
+    g.output(z, "itself")
+    plan = pl.compile(g, device="cpu", tune="off")
+    x = RNG.standard_normal((6, 20)).astype("float32")
+    with pl.profile() as profile:
+        got = plan.run(x)
+    y = x @ w
+    spread = y.reshape(2, 3, 4, 3).transpose(0, 2, 1, 3)
+    e = numpy.exp(numpy.exp(x).astype("float64"))
+    z = e / e.sum(-1, keepdims=True)
+    for made, want in zip(got, (y.reshape(3, 24), y[:, 3:9], spread, spread.clip(0), z.reshape(-1), z), strict=True):
+        numpy.testing.assert_allclose(made, want, rtol=1e-4, atol=1e-5)
+    causes = [event.get("cause") for event in profile.events if event["kind"] == "reorder"]
+    assert not {"output flat", "output itself"} & {*causes}, causes
+    assert {"output part", "output heads", "output last"} <= {*causes}, causes
+
+
 @pytest.mark.parametrize("tune", ["off", "auto"])
 @pytest.mark.parametrize("layout", [None, "NHWC", "any"])
 def test_an_input_as_the_only_output(layout, tune):

@@ -18,9 +18,10 @@ from importlib.metadata import EntryPoint
 from torch._dynamo.backends import registry as _registry
 
 from .backend import backend
+from .memory import empty_cache, set_memory_limit
 from .report import CompiledGraph, Report, report, reset
 
-__all__ = ["CompiledGraph", "Report", "backend", "report", "reset"]
+__all__ = ["CompiledGraph", "Report", "backend", "empty_cache", "report", "reset", "set_memory_limit"]
 
 # As the entry point of the installed package says it, so that it does not matter which of the two comes first.
 _registry._BACKENDS.setdefault(

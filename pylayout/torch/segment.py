@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,19 +13,10 @@ from ..compilation import compile
 from ..errors import check
 from ..plan import Plan
 from .dtypes import dense_layout, may_overlap, plain_strides
+from .memory import empty
 from .translate import Translator
 
 __all__ = ["Segment"]
-
-
-def _dispatched_empty(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    return torch.empty_strided(shape, strides, dtype=dtype)
-
-
-# New memory of the CPU: past PyTorch's dispatcher, as the code that inductor writes does, where there is that function.
-_empty: Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], torch.Tensor] = getattr(
-    torch._C._dynamo.guards, "_empty_strided_cpu", _dispatched_empty
-)
 
 
 class Segment:
@@ -58,8 +49,8 @@ class Segment:
         self._device = device
         self._address = int(ffi.cast("uintptr_t", self._handle))
         self._made = [
-            (tuple(node.meta["val"].shape), _strides_of_plan(node.meta["val"]), node.meta["val"].dtype)
-            for node in outputs
+            (tuple(value.shape), _strides_of_plan(value), value.dtype, value.numel() * value.element_size())
+            for value in (node.meta["val"] for node in outputs)
         ]
         # Results that PyTorch wants with gaps between elements, which plans do not write. Of those whose elements
         # overlap each has its own here: who reads them does not mind.
@@ -83,7 +74,7 @@ class Segment:
                 break
         if self._device.type == "ocl":
             return self._on_device(tensors)
-        made = [_empty(*each) for each in self._made]
+        made = [empty(*each) for each in self._made]
         status = lib.pyl_plan_run(
             self._handle,
             [tensor.data_ptr() for tensor in tensors],
@@ -100,7 +91,7 @@ class Segment:
         """The same with tensors of the device ocl, which are not copied."""
         made = [
             torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
-            for shape, strides, dtype in self._made
+            for shape, strides, dtype, _ in self._made
         ]
         torch.ops.pylayout_ocl.run_plan(self._address, tensors, made)
         self._spread_out(made)

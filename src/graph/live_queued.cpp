@@ -41,7 +41,7 @@ constexpr double kLeastSampleMs = 0.02;  // as short ways are repeated
 constexpr int kSamples = 6;              // of a way, runs that are compared included
 constexpr double kBytesPerMs = 5e6;      // of sample values that are written
 constexpr double kMostAtOnceMs = 20;     // of device time, before others' share of it is looked at again
-constexpr std::chrono::milliseconds kPatience(20);
+constexpr std::chrono::milliseconds kPatience(20), kAtMost(200);
 
 double now_ms() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -97,7 +97,17 @@ Plan::LiveQueued::LiveQueued(Plan& plan) : Live(plan), background_(1, 1) {
   own_->body = body;
 }
 
-Plan::LiveQueued::~LiveQueued() = default;
+Plan::LiveQueued::~LiveQueued() { stop(); }
+
+void Plan::LiveQueued::stop() {
+  if (background_.is_left_behind()) return;
+  {
+    const std::lock_guard<std::mutex> guard(lock_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  background_.stop();
+}
 
 // ---- runs ----
 
@@ -143,6 +153,7 @@ void Plan::LiveQueued::run(const Go& go) {
   if (!takes_part) return;
   const std::lock_guard<std::mutex> guard(lock_);
   ran_ms_ = ran_ms_ + std::max(host, usual_ms_);
+  if (waits_) changed_.notify_all();
   if (!trial) {
     host_ms_ = host;
     return;
@@ -152,8 +163,7 @@ void Plan::LiveQueued::run(const Go& go) {
   if (failed) {
     trial->failed = true;
     spent_ms_ = spent_ms_ + usual_ms_;
-    changed_.notify_all();
-  } else {
+  } else if (variant_) {  // else all has ended meanwhile
     pending_.push_back({std::move(trial), std::move(timings)});
   }
 }
@@ -179,7 +189,6 @@ void Plan::LiveQueued::harvest() {
     if (challenger_ && next.trial == challenger_->its)
       if (trial.fewest() > 0) spent_ms_ = spent_ms_ + std::max(0.0, trial.ms() - usual_ms_);
     pending_.pop_front();
-    changed_.notify_all();
   }
 }
 
@@ -224,7 +233,7 @@ Plan::LiveQueued::Verdict Plan::LiveQueued::judge() const {
 
 void Plan::LiveQueued::freeze() {
   if (settled() || background_.is_left_behind()) return;
-  background_.stop();
+  stop();
   if (!settled()) end(End::pinned);
 }
 
@@ -243,7 +252,7 @@ void Plan::LiveQueued::end(End how) {
 // ---- the background ----
 
 void Plan::LiveQueued::check() const {
-  if (background_.stopping()) throw Stopped();
+  if (ending_ || background_.stopping()) throw Stopped();
 }
 
 template <class Done>
@@ -252,13 +261,19 @@ void Plan::LiveQueued::wait_until(const Done& done) {
   for (;;) {
     check();
     if (done()) return;
-    changed_.wait_for(guard, kPatience);
+    waits_ = true;
+    changed_.wait_for(guard, kAtMost);  // the end of the process tells nobody
+    waits_ = false;
   }
 }
 
 // Waits until so much may be spent, and counts it as spent.
 void Plan::LiveQueued::afford(double ms) {
   wait_until([&] { return ms <= credit() && !plan_.context_->profile().active(); });
+  spend(ms);
+}
+
+void Plan::LiveQueued::spend(double ms) {
   const std::lock_guard<std::mutex> guard(lock_);
   spent_ms_ = spent_ms_ + ms;
 }
@@ -272,13 +287,14 @@ void Plan::LiveQueued::search() {
   improved_at_ms_ = now_ms();
   try {
     wait_until([&] { return own_->failed || own_->fewest() >= kOwnTurns; });
+    StepTimes times;
     {
       const std::lock_guard<std::mutex> guard(lock_);
-      chosen_times_ = own_->times;
+      times = own_->times;
       usual_ms_ = own_->ms();
       own_ = nullptr;
     }
-    lessons_.add(*plan_.body()->parts[0]->program, chosen_, chosen_times_);
+    lessons_.add(*plan_.body()->parts[0]->program, chosen_, times);
     builders_ =
         std::make_unique<Builders>(plan_.context_->catalog(), plan_.context_->interrupt(),
                                    std::clamp(available_processors() / 2, 1, std::max(1, plan_.home_->builders())));
@@ -404,8 +420,10 @@ bool Plan::LiveQueued::improve(const std::string& name) {
     found = assign(variant_->graph, variant_->nodes, *plan_.home_, *variant_->costs, PbqpLimits{});
     bool news = false;
     for (const Use& use : conversions_of(variant_->graph, variant_->nodes, *plan_.home_, found)) {
-      afford(kSamples * kLeastSampleMs + double(use.given.size_bytes()) / kBytesPerMs);
-      news = variant_->costs->measure(use.given, *use.source, use.wanted, *use.target) || news;
+      if (!variant_->costs->measure(use.given, *use.source, use.wanted, *use.target)) continue;
+      spend(kSamples * kLeastSampleMs + double(use.given.size_bytes()) / kBytesPerMs);
+      news = true;
+      check();
     }
     if (!news) break;
   }
@@ -570,7 +588,6 @@ bool Plan::LiveQueued::conclude() {
   if (won) {
     won_ = true;
     chosen_ = it->assignment;
-    chosen_times_ = it->its->times;
     plan_.remember_live(false);
   }
   it = nullptr;

@@ -20,6 +20,7 @@
 // plan's run is not tried.  The thread ends where nothing is left to try, where the plan is frozen, and with the plan.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -88,6 +89,7 @@ class Plan::LiveQueued : public Plan::Live {
   template <class Done>
   void wait_until(const Done& done);  // which is asked with lock_
   void afford(double ms);
+  void spend(double ms);
   double usual_ms();
   std::vector<Batch> batches(size_t most);
   void measure(size_t most);
@@ -100,6 +102,7 @@ class Plan::LiveQueued : public Plan::Live {
   bool conclude();
   Assignment siblings_of_own();
   void end(End how);
+  void stop();
 
   std::mutex lock_;  // guards what follows
   std::condition_variable changed_;
@@ -107,15 +110,17 @@ class Plan::LiveQueued : public Plan::Live {
   std::unique_ptr<Challenger> challenger_;
   std::deque<Pending> pending_;
   bool taken_ = false;  // a thread is in a run that takes part
+  bool waits_ = false;  // the background, for what runs do
   int runs_ = 0, undisturbed_ = 0;
   double host_ms_ = 0;   // the last run's, until it had been queued
   double usual_ms_ = 0;  // of the plan's run by the device's clock; 0: not known yet
+
+  std::atomic<bool> ending_{false};
 
   // Of the background alone.
   std::unique_ptr<Variant> variant_;  // with the states of nodes and what they cost by now
   Lessons lessons_;
   Assignment chosen_, first_;
-  StepTimes chosen_times_;
   std::set<std::vector<int>> tried_states_;
   std::set<const Way*> tried_siblings_;
   std::unique_ptr<Builders> builders_;

@@ -21,6 +21,7 @@ Lowering::Lowering(Program& program, Context& context, const Graph& graph, const
       forms_(graph.values().size()),
       slices_(graph.values().size()),
       output_of_(graph.values().size(), -1),
+      made_in_place_(graph.outputs().size(), false),
       reserved_(graph.values().size()) {}
 
 void Lowering::lower(bool in_place) {
@@ -79,11 +80,39 @@ void Lowering::place_outputs() {
     if (made) {
       const TensorDesc& given = state_of(size_t(value.node)).outputs[size_t(value.output)];
       if (!output.layout) desc = given.is_dense() ? given : given.with_layout(given.layout);
-      if (same_memory(given, desc) && nodes_[size_t(value.node)].device == &program_.home_ &&
-          slices_[size_t(output.value)].whole == kNoValue && output_of_[size_t(output.value)] < 0)
-        output_of_[size_t(output.value)] = int(k);
+      if (same_memory(given, desc)) make_in_output(output.value, int(k));
     }
     program_.outputs_.push_back(desc);
+  }
+  // A view of all of a result: what it is of is made there, unless it is an output itself.
+  for (size_t k = 0; k < graph_.outputs().size(); ++k) {
+    const ValueId value = graph_.outputs()[k].value;
+    const ValueId seen = seen_whole(value, program_.outputs_[k]);
+    if (seen != kNoValue && seen != value) make_in_output(seen, int(k));
+  }
+}
+
+void Lowering::make_in_output(ValueId value, int output) {
+  if (made_in_place_[size_t(output)] || output_of_[size_t(value)] >= 0 || slices_[size_t(value)].whole != kNoValue ||
+      nodes_[size_t(graph_.value(value).node)].device != &program_.home_)
+    return;
+  output_of_[size_t(value)] = output;
+  made_in_place_[size_t(output)] = true;
+}
+
+ValueId Lowering::seen_whole(ValueId value, TensorDesc wanted) const {
+  const size_t bytes = wanted.size_bytes();
+  while (true) {
+    const Value& seen = graph_.value(value);
+    if (seen.node < 0) return kNoValue;
+    const NodeStates& maker = nodes_[size_t(seen.node)];
+    const State& state = state_of(size_t(seen.node));
+    const TensorDesc& given = state.outputs[size_t(seen.output)];
+    if (!same_memory(given, wanted) || given.size_bytes() != bytes) return kNoValue;
+    if (maker.kind == NodeStates::Kind::op) return value;
+    if (maker.kind != NodeStates::Kind::view || state.shifts[size_t(seen.output)] != 0) return kNoValue;
+    wanted = state.inputs[0];
+    value = graph_.node(size_t(seen.node)).inputs[0];
   }
 }
 
@@ -341,7 +370,7 @@ void Lowering::lower_node(size_t index) {
 void Lowering::lower_outputs() {
   for (size_t k = 0; k < graph_.outputs().size(); ++k) {
     const GraphOutput& output = graph_.outputs()[k];
-    if (output_of_[size_t(output.value)] == int(k)) continue;
+    if (made_in_place_[k]) continue;
     const TensorDesc& wanted = program_.outputs_[k];
     if (wanted.size_bytes() == 0) continue;
     const Place target = new_storage(Storage::Kind::output, int(k), program_.home_, wanted.size_bytes());

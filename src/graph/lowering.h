@@ -36,6 +36,10 @@ class Lowering {
   bool concat_in_place(size_t node) const;
   void place_parts();    // decides which values are made where a concat wants them
   void place_outputs();  // decides which values are made in the caller's memory
+  void make_in_output(ValueId value, int output);
+  // What the value is a view of, all of it and in the same order of memory, where an op makes that; else kNoValue.
+  // `wanted`: how the value is to lie.
+  ValueId seen_whole(ValueId value, TensorDesc wanted) const;
   void lower_node(size_t node);
   void lower_outputs();
   // Moves small steps that need nothing of the run to its beginning; then has kernels that may run as one do so, where
@@ -77,6 +81,7 @@ class Lowering {
   std::vector<std::vector<Form>> forms_;  // by value; the first is the one it is made in
   std::vector<Slice> slices_;             // by value
   std::vector<int> output_of_;            // by value: the output whose memory it is made in, -1: none
+  std::vector<bool> made_in_place_;       // by output: whether a value is made in its memory
   std::vector<Place> reserved_;           // by value: its place, given before it is made
   // Packed forms of values by value, provider and form, and device.
   std::map<std::tuple<ValueId, std::string, Device*>, Place> packed_;

@@ -461,6 +461,22 @@ def test_the_op_of_cross_entropy_in_pytorch():
             close(given.grad, twin.grad)
 
 
+def test_products_of_transposes_take_no_transpose():
+    """As the gradients of weights are; with a bias, and of two transposes."""
+
+    def function(x, y, z, bias):
+        return x.T @ y, torch.addmm(bias, x.T, y), x.T @ z.T, torch.addmm(bias[:3], x.T, z[:3].T, beta=2, alpha=0.5)
+
+    given = torch.randn(9, 6), torch.randn(9, 5), torch.randn(4, 9), torch.randn(5)
+    for mine, theirs in zip(compiled(function)(*given), function(*given), strict=True):
+        close(mine, theirs)
+    (graph,) = pylayout.torch.report().graphs
+    summary = graph.plans[0].summary()
+    assert {"matmul"} <= {step["op"] for step in summary["steps"]}
+    assert not any(step["op"] == "linear" for step in summary["steps"])
+    assert not [node for node in graph.plans[0].graph().splitlines() if "permute" in node]
+
+
 class PackedAttention(nn.Module):
     """Heads of one product are views with gaps, as in most decoders."""
 

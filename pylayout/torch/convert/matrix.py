@@ -9,32 +9,35 @@ from ..registry import converter
 
 
 def _product(call: Call, a: Operand, b: Operand, place: int, bias: Operand | None) -> Operand:
-    """a @ b + bias, both of rank 2; `place`: b's among the arguments."""
+    """a @ b + bias, both of rank 2; `place`: a's among the arguments, before b's."""
     require(a.dtype in FLOATS, f"dtype {a.dtype}")
-    n = b.shape[1]
+    columns, weight = call.transposed(place), call.transposed(place + 1)
+    if columns is not None:
+        # The gradient of a weight: read by columns, the first matrix need not be transposed. f32, two cores, ms of
+        # processor time with and without: 1024 x 3072 by 1024 x 768 21 and 29, 1024 x 30522 by 1024 x 768 195 and 222.
+        made: Operand = call.op(
+            "matmul", columns, b if weight is None else weight, bias, transpose_a=True, transpose_b=weight is not None
+        )
+        return made
     # A linear layer is traced as products of rows; as it was written, what follows can be fused with it.
     rows = call.unreshaped(a)
     if not (rows.ndim >= 2 and rows.shape[-1] == a.shape[-1]):
         rows = a
-    weight = call.transposed(place)
-    if weight is not None:
-        made: Operand = call.op("linear", rows, weight, bias)
-    else:
-        made = call.op("matmul", rows, b, bias)
-    return call.reshape(made, [a.shape[0], n])
+    made = call.op("matmul", rows, b, bias) if weight is None else call.op("linear", rows, weight, bias)
+    return call.reshape(made, [a.shape[0], b.shape[1]])
 
 
 @converter("mm.default")
 def mm(call: Call, a: Operand, b: Operand) -> Operand:
-    return _product(call, a, b, 1, None)
+    return _product(call, a, b, 0, None)
 
 
 @converter("addmm.default")
 def addmm(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alpha: float = 1) -> Operand:
     n = b.shape[1]
     if beta == alpha == 1 and c.shape == (n,):
-        return _product(call, a, b, 2, c)
-    made: Operand = _product(call, a, b, 2, None)
+        return _product(call, a, b, 1, c)
+    made: Operand = _product(call, a, b, 1, None)
     if alpha != 1:
         made = call.op("mul", made, float(alpha))
     if beta == 0:  # c may hold NaN, which then does not count
