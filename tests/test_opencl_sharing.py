@@ -2,6 +2,7 @@
 
 import gc
 import runpy
+import time
 from pathlib import Path
 
 import numpy
@@ -146,3 +147,19 @@ def test_the_example_runs(queue, monkeypatch, capsys):
     main = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "pyopencl_sharing.py"))["main"]
     assert main() == 0
     assert "counted by OpenCL" in capsys.readouterr().out
+
+
+def test_others_compete_in_runs_on_a_queue_without_profiling(queue, rng):
+    g = pl.Graph()
+    x = g.input("x", (1, 8, 9, 9))
+    w = rng.standard_normal((8, 8, 3, 3)).astype("float32")
+    g.output(g.conv2d(g.conv2d(x, w, padding=1), w, padding=1), "y")
+    values = rng.standard_normal((1, 8, 9, 9)).astype("float32")
+    want = pl.compile(g, device="cpu", tune="off").run(values)[0]
+    device = pl.Tensor.from_cl_buffer(filled(queue, values), values.shape, "float32", queue=queue).device
+    plan = pl.compile(g, device=device, tune="live")
+    end = time.monotonic() + 120
+    while not plan.settled():
+        assert time.monotonic() < end, plan.summary()["tuning"]
+        numpy.testing.assert_allclose(plan.run(values)[0], want, rtol=1e-3, atol=1e-3)
+    numpy.testing.assert_allclose(plan.run(values)[0], want, rtol=1e-3, atol=1e-3)

@@ -135,7 +135,8 @@ def test_threads_never_share_a_block():
     for thread in threads:
         thread.join()
     assert not wrong
-    assert memory._blocks.bytes <= 8 * BYTES
+    # In each at most three at a time: a name still holds its block while it gets another one.
+    assert memory._blocks.bytes <= 4 * 3 * BYTES
 
 
 @pytest.mark.usefixtures("untuned")
