@@ -1,7 +1,7 @@
 """What an op of PyTorch on the device `ocl` costs the host, beside the CPU's and beside the library's own call.
 
     python -m bench.ocl_eager [--rounds 30] [--calls 200] [--size 1] [--only OP] [--device cuda]
-    python -m bench.ocl_eager --network resnet18 [--batch 16] [--image 224]
+    python -m bench.ocl_eager --network resnet18 [--batch 16] [--image 224] [--causes]
 
 Microseconds a call from Python, medians of rounds in which all take turns; the device is waited for between rounds, not
 between calls.  --size 0: tensors without elements along one dimension, for which nothing is queued.  `abi`: pl_op_run
@@ -10,7 +10,7 @@ through cffi, into a tensor that exists.  The last column is the ratio to PyTorc
 
 --network: what a training step (SGD with momentum) and an inference of a network of torchvision start: kernels,
 reorders of activations, of weights and of results, transfers; and the times of each, until all is queued and until
-all is done.
+all is done.  --causes: those starts by op or cause, in the place of times.
 """
 
 from __future__ import annotations
@@ -93,10 +93,13 @@ def gradient_cases(size: int, device: str) -> dict[str, Callable[[], Any]]:
 def network_steps(name: str, batch: int, image: int, device: str) -> dict[str, Callable[[], Any]]:
     """A training step and an inference of a network of torchvision."""
     import torch
-    import torchvision
+
+    from .torchvision_models import import_torchvision
+
+    models = import_torchvision()
 
     torch.manual_seed(0)
-    trained, used = (getattr(torchvision.models, name)(weights=None).to(device) for _ in range(2))
+    trained, used = (getattr(models, name)(weights=None).to(device) for _ in range(2))
     trained.train()
     used.eval()
     x, labels = torch.randn(batch, 3, image, image).to(device), torch.randint(0, 1000, (batch,)).to(device)
@@ -123,6 +126,25 @@ def count_starts(step: Callable[[], Any], synchronize: Callable[[], Any]) -> str
     for event in profile.events:
         kinds[event["kind"] + (f" of {event['role']}" if event["kind"] != "op" else "")] += 1
     return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+
+
+def print_causes(steps: dict[str, Callable[[], Any]], synchronize: Callable[[], Any]) -> None:
+    """What each step starts, once it runs as it will: kernels by op, reorders by what wants them."""
+    for name, step in steps.items():
+        for _ in range(6):
+            step()
+        synchronize()
+        with pl.profile() as profile:
+            step()
+            synchronize()
+        counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
+        for event in profile.events:
+            together = event["implementation"].partition(" of ")[2]  # "12 calls"
+            what = event["op"] if event["kind"] == "op" else f"{event['kind']} of {event['role']}"
+            counts[what, "" if event["cause"] == event["op"] else event["cause"], together] += 1
+        print(f"{name}: {len(profile.events)}")
+        for (what, cause, together), count in counts.most_common():
+            print(f"{count:6} {what:28} {cause:36} {together}".rstrip())
 
 
 def print_steps(steps: dict[str, Callable[[], Any]], synchronize: Callable[[], Any], rounds: int, counts: bool) -> None:
@@ -185,6 +207,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", metavar="OP", help="call this one for ten seconds: for a profiler")
     parser.add_argument("--device", choices=["ocl:0", "cuda"], default="ocl:0")
     parser.add_argument("--network", help="of torchvision")
+    parser.add_argument("--causes", action="store_true", help="what a step of the network starts, and why")
+    parser.add_argument("--untuned", action="store_true", help="measure no kernels before")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--image", type=int, default=224)
     given = parser.parse_args(arguments)
@@ -193,8 +217,12 @@ def main(arguments: list[str] | None = None) -> None:
         pylayout.ocl.load()
         torch.ocl.set_fallback("error")
     synchronize = torch.ocl.synchronize if ours else torch.cuda.synchronize
+    if given.untuned:
+        pl.set_tuning("off")
     if given.network:
         steps = network_steps(given.network, given.batch, given.image, given.device)
+        if given.causes:
+            return print_causes(steps, synchronize)
         return print_steps(steps, synchronize, given.rounds, ours)
     pl.set_tuning("off")
 

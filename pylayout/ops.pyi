@@ -802,6 +802,7 @@ def batch_norm_backward(
     weight: Input | Value,
     bias: Input | Value | None = None,
     eps: float = 1e-05,
+    inverted: bool = False,
     low: float | None = None,
     high: float | None = None,
 ) -> Value: ...
@@ -814,6 +815,7 @@ def batch_norm_backward(
     weight: Input | Value,
     bias: Input | Value | None = None,
     eps: float = 1e-05,
+    inverted: bool = False,
     low: float | None = None,
     high: float | None = None,
 ) -> Value: ...
@@ -826,6 +828,7 @@ def batch_norm_backward(
     weight: Input | Value,
     bias: Input | Value | None = None,
     eps: float = 1e-05,
+    inverted: bool = False,
     low: float | None = None,
     high: float | None = None,
 ) -> Value: ...
@@ -838,6 +841,7 @@ def batch_norm_backward(
     weight: Input | Value,
     bias: Input | Value | None = None,
     eps: float = 1e-05,
+    inverted: bool = False,
     low: float | None = None,
     high: float | None = None,
 ) -> Value: ...
@@ -850,6 +854,7 @@ def batch_norm_backward(
     weight: Value,
     bias: Input | Value | None = None,
     eps: float = 1e-05,
+    inverted: bool = False,
     low: float | None = None,
     high: float | None = None,
 ) -> Value: ...
@@ -862,6 +867,7 @@ def batch_norm_backward(
     weight: Input,
     bias: Input | None = None,
     eps: float = 1e-05,
+    inverted: bool = False,
     low: float | None = None,
     high: float | None = None,
     *,

@@ -269,9 +269,9 @@ typedef struct pl_op_call {
   const pl_tensor* outputs;
   size_t output_count;
 } pl_op_call;
-/* What these calls would do one after another.  Those next to each other that do the same element by element, and of
- * which none reads or writes what another one writes, are started as one where the device can: the steps of an
- * optimizer on hundreds of tensors.  After a failure none or all of the calls before the one at fault have run. */
+/* What these calls would do one after another.  Those that do the same element by element, and of which none
+ * waits for another one's result, are started as one where the device can: the steps of an optimizer on hundreds of
+ * tensors.  After a failure none or all of the calls before the one at fault have run. */
 PL_API pl_status pl_op_run_all(pl_context context, const pl_op_call* calls, size_t count);
 /* The candidates for that call, best first, and the refusals, as JSON: {"op", "device", "chosen", "candidates":
  * [{"provider", "implementation", "inputs", "outputs", "op_ms", "reorder_ms", "total_ms", "measured"}],

@@ -1015,7 +1015,7 @@ def batch_norm_gradients(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) ->
     """By the formula, since mean and variance are given, rounded to float32."""
     x, grad, mean, variance, weight = t[:5]
     dims, column = [0, *range(2, x.dim())], (1, -1, *(1,) * (x.dim() - 2))
-    inverse = (variance + a.get("eps", 1e-5)).rsqrt()
+    inverse = variance if a.get("inverted") else (variance + a.get("eps", 1e-5)).rsqrt()
     h = (x - mean.reshape(column)) * inverse.reshape(column)
     if len(t) > 5:
         y = h * weight.reshape(column) + t[5].reshape(column)
@@ -1024,14 +1024,16 @@ def batch_norm_gradients(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) ->
     return [(weight * inverse).reshape(column) * centred, (grad * h).sum(dims), grad.sum(dims)]
 
 
-def with_statistics(shape: tuple[int, ...], biased: bool = False):
+def with_statistics(shape: tuple[int, ...], biased: bool = False, inverted: bool = False):
     def make(rng: np.random.Generator) -> list[np.ndarray | None]:
         x, grad = (rng.standard_normal(shape).astype(np.float32) for _ in range(2))
         dims = (0, *range(2, len(shape)))
         wide = x.astype("f8")
         weight = rng.uniform(0.5, 2, shape[1]).astype("f4")
         bias = [rng.standard_normal(shape[1]).astype("f4")] if biased else []
-        return [x, grad, wide.mean(dims).astype("f4"), wide.var(dims).astype("f4"), weight, *bias]
+        variance = wide.var(dims)
+        spread = (variance + 1e-5) ** -0.5 if inverted else variance
+        return [x, grad, wide.mean(dims).astype("f4"), spread.astype("f4"), weight, *bias]
 
     return make
 
@@ -1042,9 +1044,11 @@ add("batch_norm_training", normal((8, 7), (7,), (7,)), batch_norm_of)
 add("batch_norm_backward", with_statistics(X4), batch_norm_gradients)
 add("batch_norm_backward", with_statistics((4, 32, 6, 5)), batch_norm_gradients, eps=1e-3)
 add("batch_norm_backward", with_statistics((8, 7)), batch_norm_gradients)
+add("batch_norm_backward", with_statistics((4, 32, 6, 5), inverted=True), batch_norm_gradients, inverted=True)
 add("batch_norm_training", normal(X4, (19,), (19,)), batch_norm_of, low=0.0)
 add("batch_norm_training", normal((4, 32, 6, 5), (32,), (32,)), batch_norm_of, low=-0.5, high=1.0)
 add("batch_norm_backward", with_statistics(X4, biased=True), batch_norm_gradients, low=0.0)
+add("batch_norm_backward", with_statistics(X4, True, True), batch_norm_gradients, low=0.0, inverted=True)
 add("batch_norm_backward", with_statistics((4, 32, 6, 5), biased=True), batch_norm_gradients, low=-0.5, high=1.0)
 
 

@@ -31,6 +31,14 @@
 #ifndef LIMITED
 #define LIMITED 0  // 1: results were limited
 #endif
+#ifndef INVERTED
+#define INVERTED 0  // 1: VAR is 1 / sqrt(variance + eps)
+#endif
+#if INVERTED
+#define INVERSE_OF(variance, eps_) (variance)
+#else
+#define INVERSE_OF(variance, eps_) (1.0f / sqrt((variance) + eps_))
+#endif
 // Behind the other parameters of a kernel that reads grad; what a channel's results were scaled by; grad where it counts.
 #if LIMITED
 #define LIMITS_OF_KERNEL                                                                                    \
@@ -38,7 +46,7 @@
         __global const STORAGE_T(BIAS)* restrict bias_of, const float eps_of, const float low, const float high
 #define LIMITS_BEGIN                                                                                       \
     const stat weights_ = CHANNEL_VALUES(WEIGHT, weight_of, walk.channels);                                \
-    const vec factor_ = OF_STAT((weights_ / sqrt(CHANNEL_VALUES(VAR, var_of, walk.channels) + eps_of)));   \
+    const vec factor_ = OF_STAT((weights_ * INVERSE_OF(CHANNEL_VALUES(VAR, var_of, walk.channels), eps_of))); \
     const vec shift_ = OF_STAT(CHANNEL_VALUES(BIAS, bias_of, walk.channels));
 #define LIMITED_GRAD(g, away) (away * factor_ + shift_ > low && away * factor_ + shift_ < high ? g : (vec)(0.0f))
 #else
@@ -109,7 +117,7 @@ void batch_norm_backward_join(__global const float* restrict stats, __global flo
     if (lane > 0) return;
     const bool inside = channel < walk.channels;
     const float count = (float)walk.images * walk.rows * (WIDE ? 1 : VECTOR);
-    const float inverse = inside ? 1.0f / sqrt(LOAD(VAR, var_in, channel) + eps) : 0.0f;
+    const float inverse = inside ? INVERSE_OF(LOAD(VAR, var_in, channel), eps) : 0.0f;
     factors[channel] = inside ? LOAD(MEAN, mean_in, channel) : 0.0f;
     factors[all + channel] = inside ? LOAD(WEIGHT, weight, channel) * inverse : 0.0f;
     factors[2 * all + channel] = sum / count;
@@ -154,7 +162,7 @@ void batch_norm_backward(__global const STORAGE_T(SRC)* restrict src, __global c
     const stat weights = CHANNEL_VALUES(WEIGHT, weight, walk.channels);                                         \
     const stat inverse = weights == 0.0f && product == 0.0f                                                     \
                              ? (stat)(0.0f)                                                                     \
-                             : 1.0f / sqrt(CHANNEL_VALUES(VAR, var_in, walk.channels) + eps);                   \
+                             : INVERSE_OF(CHANNEL_VALUES(VAR, var_in, walk.channels), eps);                     \
     if (part == 0 && ly == 0) {                                                                                 \
         STORE_CHANNELS(DWEIGHT, dweight, walk.channels, product * inverse)                                      \
         STORE_CHANNELS(DBIAS, dbias, walk.channels, sum)                                                        \

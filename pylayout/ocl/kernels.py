@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ..torch import joint as _joint  # noqa: F401  # defines pylayout::max_pool_backward
+from ..torch import losses as _losses  # noqa: F401  # defines pylayout::cross_entropy
 from ..torch.backend import _dropout
 from ..torch.registry import converters
 from .shim import Shim
@@ -29,9 +30,11 @@ def register_kernels(shim: Shim) -> None:
     for name in torch._C._dispatch_get_all_op_names():  # lists of tensors, whose loops start few kernels
         if name.startswith("aten::_foreach_") and not name.endswith("out"):
             shim.call("register_list", name.encode())
-    shim.call("register", b"pylayout::max_pool_backward")
-    for pool in ("max_pool2d", "max_pool3d"):  # made of other ops in PyTorch, with indices
-        shim.call("register", f"aten::{pool}".encode())
+    # Made of other ops in PyTorch.
+    for name in ("aten::max_pool2d", "aten::max_pool3d"):
+        shim.call("register", name.encode())
+    for name in ("max_pool_backward", "cross_entropy", "cross_entropy_backward"):
+        shim.call("register", f"pylayout::{name}".encode())
     _implement("PrivateUse1", {"native_dropout": _dropout, "arange.start_out": _arange})
 
 

@@ -240,7 +240,7 @@ def _single(given: _Given, form: _Form) -> tuple[Translator, list[Any]]:
             expected = tuple(each.to(form.dtypes.get(place, each.dtype)) for place, each in enumerate(expected))
     node.meta["val"] = expected
     several = isinstance(expected, (tuple, list))
-    translator = Translator(given.constants, graph=_Recording())
+    translator = Translator(given.constants, graph=_Recording(), one_by_one=True)
     if several:  # what has no elements is not asked for
         for place, each in enumerate(expected):
             if isinstance(each, torch.Tensor) and each.numel():
@@ -276,7 +276,7 @@ def _decomposed(
     if any(writes(node) for node in nodes) or [node.target for node in nodes] == [op]:
         raise UnsupportedError("no converter")
     known = folded(module, module.graph.nodes)
-    translator = Translator(known, graph=_Recording())
+    translator = Translator(known, graph=_Recording(), one_by_one=True)
     for node in nodes:
         if node not in known:
             try:
@@ -393,26 +393,24 @@ def _fill(
         shim.call("program_step", program, op.encode(), attributes.encode(), ints(places), len(places), at, count)
         at += count
     shim.program_slots(program, at)
-    op_of = {first + i: op for op, _, _, first, count in steps for i in range(count)}
     for place, (expected, value, target) in enumerate(wanted):
         if expected is None:
             shim.program_output(program, -2, -1, 1, 0, 0, 0, longs([]), longs([]))
             continue
         shim.program_output(
             program, -1 if value is None else slots[value._id], target, place < form.returned,
-            value is not None and target < 0 and _is_free(expected, op_of[value._id]), _NUMBERS[expected.dtype],
+            value is not None and target < 0 and _is_free(expected), _NUMBERS[expected.dtype],
             expected.ndim, longs(expected.shape), longs(expected.stride()),
         )  # fmt: skip
     graph._let_go()
 
 
-def _is_free(result: torch.Tensor, op: str) -> bool:
+def _is_free(result: torch.Tensor) -> bool:
     """Whether a new tensor may lie in the layout of the kernel that gives it: images, and what is computed of them.
 
-    The gradient of a kernel is read together with the kernel, which lies as its strides say.
+    Gradients of weights, too: an optimizer brings those of all weights to their strides at once.
     """
-    dense = dense_layout(result.shape, result.stride()) is not None
-    return result.ndim >= 4 and dense and not op.endswith("_backward_weights")
+    return result.ndim >= 4 and dense_layout(result.shape, result.stride()) is not None
 
 
 def _name_of_dtype(dtype: torch.dtype) -> str:

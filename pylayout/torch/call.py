@@ -35,8 +35,16 @@ def dtype_name(dtype: torch.dtype) -> str:
 class Call:
     """One op: appends what it is made of to the graph, and knows what PyTorch expects of it."""
 
-    def __init__(self, graph: Graph, node: Node, lookup: Callable[[Node], Any], reshaped: dict[int, Operand]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        node: Node,
+        lookup: Callable[[Node], Any],
+        reshaped: dict[int, Operand],
+        one_by_one: bool = False,
+    ) -> None:
         self.graph = graph
+        self.one_by_one = one_by_one  # each op that is appended runs by itself: the fewer the better
         self.node = node
         self._lookup = lookup  # the operand of another node of the traced graph; None where that is not at hand
         self._reshaped = reshaped  # what a value of the graph is a reshape of, by the value's number

@@ -50,9 +50,11 @@ class Translator:
         plain: bool = False,
         graph: Graph | None = None,
         device: torch.device | None = None,
+        one_by_one: bool = False,
     ) -> None:
         self.graph = graph or Graph()
         self._device = device or torch.device("cpu")  # where all tensors are
+        self._one_by_one = one_by_one  # the ops are run one after another, not as a plan
         self._plain = plain  # inputs and outputs are row-major, whatever was traced
         self.inputs: list[Node] = []  # in the order of the graph's
         self._constants = constants
@@ -78,7 +80,7 @@ class Translator:
             if argument not in self._constants:
                 self._check(argument.meta.get("val"))
         self._check(node.meta.get("val"))
-        call = Call(self.graph, node, self._at_hand, self._reshaped)
+        call = Call(self.graph, node, self._at_hand, self._reshaped, self._one_by_one)
         try:
             arguments = map_arg(node.args, self.operand)
             keywords = map_arg(dict(node.kwargs), self.operand)

@@ -20,15 +20,42 @@ TensorRef Tensor::allocate(Device& device, const TensorDesc& desc) {
 TensorRef Tensor::find_copy(const TensorDesc& desc, const Device& device) const {
   std::lock_guard<std::mutex> guard(copies_lock_);
   if (copies_version_ != buffer_->version()) return nullptr;
-  for (const TensorRef& copy : copies_)
-    if (&copy->device() == &device && same_memory(copy->desc(), desc)) return copy;
-  return nullptr;
+  const auto copy = place_of(desc, device);
+  if (copy == copies_.end()) return nullptr;
+  copy->found = true;
+  return copy->tensor;
+}
+
+std::vector<Tensor::Copy>::iterator Tensor::place_of(const TensorDesc& desc, const Device& device) const {
+  return std::find_if(copies_.begin(), copies_.end(), [&](const Copy& copy) {
+    return &copy.tensor->device() == &device && same_memory(copy.tensor->desc(), desc);
+  });
+}
+
+bool Tensor::is_outdated(const TensorDesc& desc, const Device& device) const {
+  std::lock_guard<std::mutex> guard(copies_lock_);
+  if (copies_version_ == buffer_->version()) return false;
+  const auto copy = place_of(desc, device);
+  return copy != copies_.end() && copy->found;
+}
+
+TensorRef Tensor::take_outdated(const TensorDesc& desc, const Device& device) const {
+  std::lock_guard<std::mutex> guard(copies_lock_);
+  if (copies_version_ == buffer_->version()) return nullptr;
+  const auto copy = place_of(desc, device);
+  if (copy == copies_.end() || !copy->found) return nullptr;
+  TensorRef taken = std::move(copy->tensor);
+  copies_hash_.fetch_sub(taken->hash(), std::memory_order_relaxed);
+  copies_.erase(copy);
+  return taken;
 }
 
 std::vector<TensorRef> Tensor::copies() const {
   std::lock_guard<std::mutex> guard(copies_lock_);
   if (copies_version_ != buffer_->version()) return {};
-  return copies_;
+  std::vector<TensorRef> valid;
+  for (const Copy& copy : copies_) valid.push_back(copy.tensor);
+  return valid;
 }
 
 bool Tensor::keep_only(uint64_t version) const {
@@ -62,12 +89,9 @@ void Tensor::add_packed(std::string form, BufferRef packed, uint64_t version) co
 void Tensor::add_copy(TensorRef copy, uint64_t version) const {
   std::lock_guard<std::mutex> guard(copies_lock_);
   if (!keep_only(version)) return;
-  const bool known = std::any_of(copies_.begin(), copies_.end(), [&](const TensorRef& other) {
-    return &other->device() == &copy->device() && same_memory(other->desc(), copy->desc());
-  });
-  if (known) return;
+  if (place_of(copy->desc(), copy->device()) != copies_.end()) return;
   copies_hash_.fetch_add(copy->hash(), std::memory_order_relaxed);  // a sum: the order of arrival is irrelevant
-  copies_.push_back(std::move(copy));
+  copies_.push_back({std::move(copy), false});
 }
 
 void Tensor::drop_others(const Device& device, const TensorDesc& copy, const std::string& form, uint64_t season) const {
@@ -77,9 +101,10 @@ void Tensor::drop_others(const Device& device, const TensorDesc& copy, const std
   if (season_.load(std::memory_order_relaxed) >= season) return;
   season_.store(season, std::memory_order_relaxed);
   for (size_t i = copies_.size(); i-- > 0;) {
-    if (&copies_[i]->device() != &device || (form.empty() && same_memory(copies_[i]->desc(), copy))) continue;
-    copies_hash_.fetch_sub(copies_[i]->hash(), std::memory_order_relaxed);
-    copies.push_back(std::move(copies_[i]));
+    const TensorRef& each = copies_[i].tensor;
+    if (&each->device() != &device || (form.empty() && same_memory(each->desc(), copy))) continue;
+    copies_hash_.fetch_sub(each->hash(), std::memory_order_relaxed);
+    copies.push_back(std::move(copies_[i].tensor));
     copies_.erase(copies_.begin() + long(i));
   }
   for (size_t i = packed_.size(); i-- > 0;) {

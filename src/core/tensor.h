@@ -40,6 +40,10 @@ class Tensor {
   std::vector<TensorRef> copies() const;
   // Keeps a copy made when the storage had `version`; dropped if the storage has changed since.
   void add_copy(TensorRef copy, uint64_t version) const;
+  // Whether there is such a copy of an older version of the storage, which find_copy has given; take_outdated gives it
+  // to the caller, or null.
+  bool is_outdated(const TensorDesc& desc, const Device& device) const;
+  TensorRef take_outdated(const TensorDesc& desc, const Device& device) const;
   // Packed forms of this tensor (providers/provider.h, Packing) by their names; kept like copies.
   BufferRef find_packed(const std::string& form, const Device& device) const;
   void add_packed(std::string form, BufferRef packed, uint64_t version) const;
@@ -63,6 +67,11 @@ class Tensor {
  private:
   // With copies_lock_ held: forgets what was made of another version.  False if the storage is no longer at `version`.
   bool keep_only(uint64_t version) const;
+  struct Copy {
+    TensorRef tensor;
+    bool found;  // by find_copy
+  };
+  std::vector<Copy>::iterator place_of(const TensorDesc& desc, const Device& device) const;
 
   TensorDesc desc_;
   BufferRef buffer_;
@@ -70,7 +79,7 @@ class Tensor {
   std::shared_ptr<Origin> origin_;
   int origin_output_ = 0;
   mutable std::mutex copies_lock_;
-  mutable std::vector<TensorRef> copies_;
+  mutable std::vector<Copy> copies_;
   mutable std::vector<std::pair<std::string, BufferRef>> packed_;
   mutable uint64_t copies_version_ = 0;
   mutable std::atomic<uint64_t> copies_hash_{0};

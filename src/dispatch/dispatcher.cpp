@@ -49,7 +49,8 @@ Dispatcher::Dispatcher(Context& context, Catalog& catalog, Conversions& conversi
       runner_(runner),
       profile_(profile),
       contest_(catalog),
-      ranking_(catalog, conversions, contest_) {}
+      ranking_(catalog, conversions, contest_),
+      weight_copies_(context, catalog, runner, joined_) {}
 
 // ---- finding a decision made before ----
 
@@ -187,6 +188,7 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
     }
     require(views.has_value(), Code::internal, schema.name, ": no view of ", viewed.in(0));
     decision->outputs = *views;
+    find_copy_of_view(*decision, destinations);
     decision->epoch = catalog_.epoch();
     return decision;
   }
@@ -223,6 +225,20 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
   decision->together = dynamic_cast<const Together*>(decision->kernel.get());
   decision->outputs = decision->way->candidate.outputs;
   return decision;
+}
+
+void Dispatcher::find_copy_of_view(Decision& decision, const std::vector<TensorRef>& destinations) {
+  if (decision.outputs.size() != 1 || destinations.size() != 1 || !destinations[0] || decision.view_source.present)
+    return;
+  const TensorDesc &from = decision.outputs[0], &to = destinations[0]->desc();
+  Device& device = *decision.home;
+  if (&destinations[0]->device() != &device || device.traits().host_addressable || !device.traits().queued) return;
+  if (from.shape != to.shape || from.dtype != to.dtype || to.elements() == 0) return;
+  for (int d = 0; d < to.rank(); ++d)
+    if (to.strides[d] == 0 && to.shape[d] > to.layout.block_of(d)) return;
+  decision.copy_entry = same_memory(from, to) ? catalog_.copy(to, device) : catalog_.reorder(from, to, device);
+  decision.copy_way = &runner_.way_beside_others(*decision.copy_entry);
+  decision.copy = catalog_.kernel(*decision.copy_entry, *decision.copy_way);
 }
 
 TensorRef Dispatcher::for_reader(const TensorRef& tensor) {
@@ -331,6 +347,11 @@ Dispatcher::ReadyInputs Dispatcher::bring_inputs(const Decision& decision, const
       continue;
     }
     const bool constant = role_of(schema, i) == Role::constant;
+    if (constant && keep && &inputs[i]->device() == entry.device && entry.device->traits().queued) {
+      ready.converted.push_back(weight_copies_.of(inputs[i], wanted, why));
+      ready.buffers[i] = ready.converted.back()->buffer().get();
+      continue;
+    }
     ready.converted.push_back(runner_.convert(inputs[i], *entry.device, wanted, constant ? "weights" : "activation",
                                               why, keep, false, constant || !entry.follows()));
     ready.buffers[i] = ready.converted.back()->buffer().get();
@@ -428,95 +449,69 @@ std::vector<TensorRef> Dispatcher::run(const Schema& schema, const CallRef& call
 
 // ---- several calls ----
 
-bool Dispatcher::Waiting::meets(const OpCall& call) const {
-  const auto found = [&](const TensorRef& tensor) { return tensor ? used.find(tensor->buffer().get()) : used.end(); };
-  for (const TensorRef& input : call.inputs)
-    if (const auto at = found(input); at != used.end() && at->second) return true;
-  return std::any_of(call.destinations.begin(), call.destinations.end(),
-                     [&](const TensorRef& each) { return found(each) != used.end(); });
-}
-
-void Dispatcher::Waiting::add(DecisionRef decision, const OpCall& call) {
-  for (const TensorRef& input : call.inputs)
-    if (input) used.emplace(input->buffer().get(), false);
-  for (const TensorRef& each : call.destinations) used[each->buffer().get()] = true;
-  calls.push_back({std::move(decision), &call});
-}
-
-// Whether the kernel reads and writes the caller's tensors as they are, and nothing else.
-bool Dispatcher::may_wait(const Decision& decision, const OpCall& call) {
-  if (!decision.together || decision.entry->device != decision.home) return false;
-  const Candidate& candidate = decision.way->candidate;
-  if (!candidate.packings.empty() || candidate.workspace_bytes || call.destinations.size() != decision.outputs.size())
-    return false;
-  for (size_t i = 0; i < call.inputs.size(); ++i)
-    if (call.inputs[i] && candidate.inputs[i].present && !(call.inputs[i]->desc() == candidate.inputs[i])) return false;
-  for (size_t i = 0; i < call.destinations.size(); ++i)
-    if (!is_direct(decision, i, call.inputs, call.destinations)) return false;
-  return true;
+// Kernels that read and write the caller's tensors as they are, and nothing else.
+std::optional<WaitingKernels::One> Dispatcher::as_waiting(const DecisionRef& decision, const OpCall& call) {
+  const auto buffer_of = [](const TensorRef& tensor) { return tensor ? tensor->buffer() : nullptr; };
+  WaitingKernels::One one;
+  one.cause = decision->schema->name;
+  if (decision->copy) {
+    if (call.inputs[0]->buffer() == call.destinations[0]->buffer()) return std::nullopt;
+    one.entry = decision->copy_entry;
+    one.way = decision->copy_way;
+    one.kernel = decision->copy;
+    one.together = dynamic_cast<const Together*>(decision->copy.get());
+    one.inputs = {call.inputs[0]->buffer()};
+    one.outputs = {call.destinations[0]->buffer()};
+    one.kind = "reorder";
+    one.role = "output";
+    return one;
+  }
+  if (!decision->way || decision->entry->device != decision->home) return std::nullopt;
+  const Candidate& candidate = decision->way->candidate;
+  if (!candidate.packings.empty() || candidate.workspace_bytes || call.destinations.size() != decision->outputs.size())
+    return std::nullopt;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const bool read = candidate.inputs[i].present;
+    if (call.inputs[i] && read && !(call.inputs[i]->desc() == candidate.inputs[i])) return std::nullopt;
+    one.inputs.push_back(read ? buffer_of(call.inputs[i]) : nullptr);
+  }
+  for (size_t i = 0; i < call.destinations.size(); ++i) {
+    if (!is_direct(*decision, i, call.inputs, call.destinations)) return std::nullopt;
+    one.outputs.push_back(buffer_of(call.destinations[i]));
+  }
+  one.entry = decision->entry;
+  one.way = decision->way;
+  one.kernel = decision->kernel;
+  one.together = decision->together;
+  return one;
 }
 
 void Dispatcher::run_all(const std::vector<OpCall>& calls) {
-  Waiting waiting;
+  WaitingKernels waiting(runner_, joined_);
   for (const OpCall& call : calls) {
     const Turn turn = turn_of(call.schema, call.call, call.inputs, call.destinations);
     DecisionRef decision;
     try {
       decision = decision_for(turn, call.schema, call.call, call.inputs, call.destinations);
     } catch (...) {
-      start(waiting);
+      waiting.start();
       throw;
     }
-    const bool waits = !turn.number && may_wait(*decision, call);
-    if (!waits || waiting.meets(call)) start(waiting);
-    if (waits)
-      waiting.add(std::move(decision), call);
-    else
+    std::optional<WaitingKernels::One> one;
+    if (!turn.number) one = as_waiting(decision, call);
+    if (!one) {
+      waiting.start();
       execute(*decision, turn, call.inputs, call.destinations);
-  }
-  start(waiting);
-}
-
-void Dispatcher::start(Waiting& waiting) {
-  const std::vector<Waiting::One> calls = std::move(waiting.calls);
-  waiting = {};
-  std::vector<bool> taken(calls.size());
-  for (size_t first = 0; first < calls.size(); ++first) {
-    if (taken[first]) continue;
-    const Together& like = *calls[first].decision->together;
-    std::vector<Waiting::One> group;
-    for (size_t i = first; i < calls.size() && group.size() < like.most(); ++i) {
-      if (taken[i] || calls[i].decision->home != calls[first].decision->home) continue;
-      if (calls[i].decision->together->alike() != like.alike()) continue;
-      taken[i] = true;
-      group.push_back(calls[i]);
+      continue;
     }
-    start_joined(group);
+    catalog_.touch(*one->entry);
+    if (decision->entry)
+      ranking_.learn(*decision->entry, call.inputs);
+    else
+      ranking_.note_read(*call.inputs[0]);  // what made it might as well give it so
+    waiting.add(std::move(*one));
   }
-}
-
-void Dispatcher::start_joined(const std::vector<Waiting::One>& calls) {
-  if (calls.size() == 1) {
-    execute(*calls[0].decision, {}, calls[0].call->inputs, calls[0].call->destinations);
-    return;
-  }
-  std::vector<std::shared_ptr<Kernel>> kernels;
-  std::vector<Buffer*> in, out;
-  std::vector<const Entry*> entries;
-  for (const Waiting::One& one : calls) {
-    kernels.push_back(one.decision->kernel);
-    entries.push_back(one.decision->entry.get());
-    for (size_t i = 0; i < one.call->inputs.size(); ++i)
-      if (one.call->inputs[i] && one.decision->way->candidate.inputs[i].present)
-        in.push_back(one.call->inputs[i]->buffer().get());
-    for (const TensorRef& each : one.call->destinations) out.push_back(each->buffer().get());
-    catalog_.touch(*one.decision->entry);
-  }
-  runner_.run_joined(entries, *calls[0].decision->way, *joined_.of(kernels), in, out);
-  for (const Waiting::One& one : calls) {
-    ranking_.learn(*one.decision->entry, one.call->inputs);
-    for (const TensorRef& each : one.call->destinations) each->buffer()->touch();
-  }
+  waiting.start();
 }
 
 void Dispatcher::trim() {
@@ -537,6 +532,7 @@ void Dispatcher::forget_decisions() {
   conversions_.forget();
   catalog_.bump_epoch();
   joined_.forget();
+  weight_copies_.forget();
   size_choices_.forget();
   std::unique_lock<std::shared_mutex> guard(lock_);
   decisions_.clear();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <unordered_map>
@@ -15,6 +16,8 @@
 #include "dispatch/joined_kernels.h"
 #include "dispatch/ranking.h"
 #include "dispatch/size_choices.h"
+#include "dispatch/waiting_kernels.h"
+#include "dispatch/weight_copies.h"
 
 namespace pl {
 
@@ -60,6 +63,11 @@ class Dispatcher {
     std::vector<TensorDesc> outputs;
     bool view = false;
     TensorDesc view_source;  // present: what the input is converted to before it is viewed
+    // Of a view whose elements go to a destination on its device: the reorder that brings them there beside other
+    // calls.
+    EntryRef copy_entry;
+    Way* copy_way = nullptr;
+    std::shared_ptr<Kernel> copy;
   };
   using DecisionRef = std::shared_ptr<const Decision>;
 
@@ -105,21 +113,9 @@ class Dispatcher {
                         const std::vector<TensorRef>& destinations);
   static std::vector<TensorRef> place_results(const Decision& decision, const std::vector<TensorRef>& inputs,
                                               const std::vector<TensorRef>& destinations);
-  // Calls that wait to be started as one.
-  struct Waiting {
-    struct One {
-      DecisionRef decision;
-      const OpCall* call;
-    };
-    std::vector<One> calls;
-    std::unordered_map<const Buffer*, bool> used;  // by them; true: written
-
-    bool meets(const OpCall& call) const;  // whether it reads or writes what they write, or writes what they read
-    void add(DecisionRef decision, const OpCall& call);
-  };
-  static bool may_wait(const Decision& decision, const OpCall& call);
-  void start(Waiting& waiting);
-  void start_joined(const std::vector<Waiting::One>& calls);
+  // As one that waits for others like it; nothing where it has to run by itself.
+  static std::optional<WaitingKernels::One> as_waiting(const DecisionRef& decision, const OpCall& call);
+  void find_copy_of_view(Decision& decision, const std::vector<TensorRef>& destinations);
   void hand_over(const Decision& decision, std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations);
 
   Context& context_;
@@ -133,6 +129,7 @@ class Dispatcher {
   std::shared_mutex lock_;
   std::unordered_map<uint64_t, DecisionRef> decisions_;
   JoinedKernels joined_;
+  WeightCopies weight_copies_;
 };
 
 }  // namespace pl

@@ -29,7 +29,8 @@ void Runner::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, cons
 }
 
 void Runner::run_joined(const std::vector<const Entry*>& entries, const Way& way, Kernel& kernel,
-                        const std::vector<Buffer*>& inputs, const std::vector<Buffer*>& outputs) {
+                        const std::vector<Buffer*>& inputs, const std::vector<Buffer*>& outputs, const char* kind,
+                        const char* role, const std::string& cause) {
   refuse_after_fork();
   const Entry& first = *entries[0];
   const KernelArguments arguments{inputs.data(), outputs.data(), nullptr};
@@ -37,7 +38,7 @@ void Runner::run_joined(const std::vector<const Entry*>& entries, const Way& way
     kernel.run(arguments);
     return;
   }
-  ProfileEvent event = event_of(first, way, "op", "", first.op.schema->name);
+  ProfileEvent event = event_of(first, way, kind, role, cause);
   event.implementation += concat(" of ", entries.size(), " calls");
   for (size_t i = 1; i < entries.size(); ++i) {
     event.bytes += bytes_of(entries[i]->op);
@@ -103,6 +104,19 @@ void Runner::run_reorder(Entry& entry, Buffer& from, Buffer& to, const char* rol
     kernel = catalog_.kernel(entry, *way);
   }
   run_kernel(entry, *way, *kernel, {&from}, {&to}, "reorder", role, why);
+}
+
+Way& Runner::way_beside_others(Entry& entry) {
+  constexpr double kStartMs = 0.02;  // an H200's host, 2026-11
+  Way *joinable = nullptr, *best = nullptr;
+  catalog_.measure(entry, Tuning::off);
+  for (Way& way : entry.ways) {
+    if (!way.usable) continue;
+    if (way.candidate.together && (!joinable || way.ms < joinable->ms)) joinable = &way;
+    if (!best || way.ms < best->ms) best = &way;
+  }
+  require(best != nullptr, Code::unsupported, "reorder: every implementation failed for ", entry.text);
+  return joinable && joinable->ms <= best->ms + kStartMs ? *joinable : *best;
 }
 
 TensorRef Runner::convert(const TensorRef& tensor, Device& device, const TensorDesc& wanted, const char* role,

@@ -26,7 +26,11 @@ class Runner {
                   const std::vector<Buffer*>& outputs, const char* kind, const char* role, const std::string& cause);
   // A kernel that does the work of several ways like `way`, of these entries.
   void run_joined(const std::vector<const Entry*>& entries, const Way& way, Kernel& kernel,
-                  const std::vector<Buffer*>& inputs, const std::vector<Buffer*>& outputs);
+                  const std::vector<Buffer*>& inputs, const std::vector<Buffer*>& outputs, const char* kind,
+                  const char* role, const std::string& cause);
+  // The way of a reorder whose kernel may run with others, where what that takes more than the fastest way is less than
+  // starting a kernel; else the fastest.
+  Way& way_beside_others(Entry& entry);
   // `why` names the op and argument that need the conversion, for the profile; `keep`: keep the copy.  `once`: it will
   // not be made again, so nothing is measured or, where that can be helped, compiled for it, and few threads make it.
   // `measure`: false for what an op that follows another (Entry::follows) is given or gives.

@@ -111,6 +111,8 @@ Schema batch_norm_backward() {
       .optional("bias", "(c), f32 or of the dtype of x; needed with low or high")
       .like_or("x", {DType::f32})
       .attribute("eps", AttributeType::number, 1e-5, "as for batch_norm_training")
+      .attribute("inverted", AttributeType::boolean, false,
+                 "variance is given as 1 / sqrt(variance + eps), as PyTorch keeps it")
       .attribute("low", AttributeType::number, None{}, "as for batch_norm_training")
       .attribute("high", AttributeType::number, None{}, "as for batch_norm_training")
       .result(Result("dx").like("x").shaped("x"))

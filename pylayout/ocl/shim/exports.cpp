@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "batch.h"
+#include "later.h"
 #include "programs.h"
 #include "shim.h"
 
@@ -55,7 +55,10 @@ OCL_API int ocl_set_device(int index) {
   return guarded([&] { set_current_device(c10::DeviceIndex(index)); });
 }
 OCL_API int ocl_synchronize(int index) {
-  return guarded([&] { check(pl_synchronize(context(), device_name(c10::DeviceIndex(index)))); });
+  return guarded([&] {
+    Later::flush();
+    check(pl_synchronize(context(), device_name(c10::DeviceIndex(index))));
+  });
 }
 OCL_API int ocl_current_stream(int index, int64_t* id) {
   return guarded([&] { *id = current_stream_of(c10::DeviceIndex(index)); });

@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "batch.h"
+#include "later.h"
 #include "shim.h"
 
 namespace ocl {
@@ -208,7 +208,7 @@ struct Allocator final : c10::Allocator {
   }
   static void remove(void* block) {
     std::unique_ptr<Block> own(static_cast<Block*>(block));
-    if (is_forked()) return;
+    if (is_forked() || own->is_shared()) return;  // who has a view of its memory keeps that
     if (own->is_free())
       spare_free().give(std::move(own));
     else
@@ -314,9 +314,12 @@ void Block::place() {
 void Block::place_locked() {
   memory_ = allocated(device_, bytes_);
   if (!given_.tensor.get()) return;
-  Batch::flush();
   const Handle given = std::exchange(given_.tensor, {});
-  check(pl_tensor_copy(given.get(), made(std::exchange(given_, {})).tensor.get()));
+  const Handle target = made(std::exchange(given_, {})).tensor;
+  if (Batch::open())  // many gradients are placed one after another
+    Later::add(device_, "identity", nullptr, {{given}}, {{target, this}}, nullptr);
+  else
+    check(pl_tensor_copy(given.get(), target.get()));
 }
 
 void Block::clear() {
@@ -342,6 +345,12 @@ c10::Allocator* allocator() {
 }
 
 Handle Place::view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const {
+  const Handle made = view_of_memory(dtype, sizes, strides, offset);
+  Later::before_write(block);
+  return made;
+}
+
+Handle Place::view_of_memory(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const {
   static constexpr int64_t bytes_of[] = {4, 2, 2, 1, 1, 4, 8, 1};
   TORCH_CHECK(bytes % bytes_of[dtype] == 0, "ocl: memory that begins at byte ", bytes,
               " of a storage, expected a multiple of ", bytes_of[dtype]);
@@ -382,7 +391,7 @@ std::optional<pl_dtype> dtype_of(at::ScalarType type) {
   }
 }
 
-Handle view_of(const at::Tensor& tensor) {
+Operand operand_of(const at::Tensor& tensor) {
   const std::optional<pl_dtype> dtype = dtype_of(tensor.scalar_type());
   TORCH_CHECK_NOT_IMPLEMENTED(dtype, "ocl: dtype ", tensor.scalar_type(), " is kept and copied, not computed with");
   if (tensor.numel() == 0) {  // it needs no memory
@@ -390,14 +399,28 @@ Handle view_of(const at::Tensor& tensor) {
     const std::vector<int64_t> sizes = tensor.sizes().vec();
     check(pl_tensor_create(context(), device_name(tensor.get_device()), *dtype, int32_t(sizes.size()), sizes.data(),
                            nullptr, &made));
-    return Handle(made);
+    return {Handle(made), nullptr};
   }
-  return place_of(tensor).view(*dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  const Place place = place_of(tensor);
+  return {place.view_of_memory(*dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset()), place.block};
+}
+
+Operand placed_operand_of(const at::Tensor& tensor) {
+  if (tensor.numel()) place_of(tensor).block->place();
+  return operand_of(tensor);
+}
+
+Handle view_of(const at::Tensor& tensor) {
+  const Operand made = operand_of(tensor);
+  Later::before_write(made.block);
+  return made.tensor;
 }
 
 Handle placed_view_of(const at::Tensor& tensor) {
-  if (tensor.numel()) place_of(tensor).block->place();
-  return view_of(tensor);
+  const Operand made = placed_operand_of(tensor);
+  Later::before_write(made.block);
+  if (made.block) made.block->share();
+  return made.tensor;
 }
 
 }  // namespace ocl

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "batch.h"
 #include "formula.h"
+#include "later.h"
 #include "numbers.h"
 #include "shim.h"
 
@@ -49,7 +49,7 @@ bool are_alike(const Tensor& weight, std::initializer_list<const Tensor*> kept) 
          });
 }
 
-Handle handle_of(const Tensor& tensor) { return tensor.defined() ? view_of(tensor) : Handle(); }
+Operand operand_or_none(const Tensor& tensor) { return tensor.defined() ? placed_operand_of(tensor) : Operand(); }
 
 void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList means, TensorList squares,
           TensorList largest, TensorList steps, const Tensor& rate, double beta1, double beta2, double decay,
@@ -63,9 +63,12 @@ void adam(bool decoupled, TensorList weights, TensorList gradients, TensorList m
     const c10::DeviceGuard guard(weights[i].device());
     if (weights[i].numel() == 0) continue;
     if (!maximize && !amsgrad && are_alike(weights[i], {&means[i], &squares[i]})) {
-      const Handle w = view_of(weights[i]), m = view_of(means[i]), v = view_of(squares[i]);
-      Batch::add(decoupled ? "adamw_step" : "adam_step", attributes,
-                 {w, view_of(gradients[i]), view_of(rate), m, v, view_of(steps[i]), handle_of(factor)}, {w, m, v}, {});
+      const Operand w = placed_operand_of(weights[i]), m = placed_operand_of(means[i]),
+                    v = placed_operand_of(squares[i]);
+      Later::add(weights[i].device().index(), decoupled ? "adamw_step" : "adam_step", attributes,
+                 {w, placed_operand_of(gradients[i]), placed_operand_of(rate), m, v, placed_operand_of(steps[i]),
+                  operand_or_none(factor)},
+                 {w, m, v}, {});
       continue;
     }
     {
@@ -125,9 +128,10 @@ void sgd(TensorList weights, TensorList gradients, TensorList velocities, double
     if (weights[i].numel() == 0) continue;
     const bool keeps = momentum != 0;
     if (!maximize && !(keeps && first) && (!keeps || are_alike(weights[i], {&velocities[i]}))) {
-      const Handle w = view_of(weights[i]), v = keeps ? view_of(velocities[i]) : Handle();
-      Batch::add("sgd_step", attributes, {w, view_of(gradients[i]), view_of(rate), v, handle_of(factor)},
-                 keeps ? std::vector<Handle>{w, v} : std::vector<Handle>{w}, {});
+      const Operand w = placed_operand_of(weights[i]), v = keeps ? placed_operand_of(velocities[i]) : Operand();
+      Later::add(weights[i].device().index(), "sgd_step", attributes,
+                 {w, placed_operand_of(gradients[i]), placed_operand_of(rate), v, operand_or_none(factor)},
+                 keeps ? std::vector<Operand>{w, v} : std::vector<Operand>{w}, {});
       continue;
     }
     if (momentum != 0) {

@@ -8,8 +8,8 @@
 #include <unordered_map>
 
 #include "arguments.h"
-#include "batch.h"
 #include "fallback.h"
+#include "later.h"
 #include "numbers.h"
 
 namespace ocl {
@@ -102,6 +102,7 @@ ProgramRef make_program(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue
   else if ((!make || make(name.c_str(), json_of(values, open_numbers).c_str(), device, made.get()) != 0) &&
            made->refusal.empty())
     made->refusal = "no program could be made";
+  made->find_last();
   return made;
 }
 
@@ -145,61 +146,69 @@ Results results_of(const Program& program, c10::ArrayRef<const at::Tensor*> tens
   return results;
 }
 
-using Slots = c10::SmallVector<Handle, 12>;
+using Slots = c10::SmallVector<Operand, 12>;
 
-// Whether it is one call into tensors that exist, which does run.
-bool may_wait(const Program& program) {
-  return program.steps.size() == 1 && program.proven.load(std::memory_order_relaxed) &&
-         size_t(program.steps[0].count) == program.outputs.size() &&
-         std::all_of(program.outputs.begin(), program.outputs.end(),
-                     [](const Output& each) { return each.slot >= 0 && !each.free; });
+// Whether a call with the tensor waits outside of a batch: not with those that a free block holds, images, which the
+// next op reads.
+bool is_small(const at::Tensor& tensor) {
+  constexpr size_t kMost = size_t(64) << 10;
+  if (tensor.numel() == 0 || tensor.nbytes() > kMost) return false;
+  const Block* block = place_of(tensor).block;
+  return !block->is_free() && !block->is_shared();
 }
 
-void wait(const Program& program, c10::ArrayRef<const at::Tensor*> tensors, const Slots& slots, ProgramRef owner) {
-  const Step& step = program.steps[0];
-  std::vector<Handle> inputs, outputs;
-  for (const int slot : step.inputs) {
-    if (slot < 0)
-      inputs.emplace_back();
-    else
-      inputs.push_back(slots[size_t(slot)].get() ? slots[size_t(slot)] : view_of(*tensors[size_t(slot)]));
+// The first of the steps that wait.
+size_t first_to_wait(const Program& program, c10::ArrayRef<const at::Tensor*> tensors, const Results& results) {
+  const size_t count = program.steps.size();
+  if (!program.proven.load(std::memory_order_relaxed)) return count;
+  if (Batch::open()) return program.all_exist ? 0 : count;
+  for (size_t n = program.last; n < count; ++n) {
+    const Step& step = program.steps[n];
+    for (const int slot : step.inputs)
+      if (slot >= 0 && size_t(slot) < tensors.size() && !is_small(*tensors[size_t(slot)])) return count;
+    for (size_t i = 0; i < program.outputs.size(); ++i) {
+      const int slot = program.outputs[i].slot;
+      if (slot >= step.first && slot < step.first + step.count && !is_small(results[i])) return count;
+    }
   }
-  for (int i = 0; i < step.count; ++i) outputs.push_back(slots[size_t(step.first + i)]);
-  Batch::add(step.op.c_str(), step.attributes, std::move(inputs), std::move(outputs), std::move(owner));
+  return program.last;
 }
 
 // "" where the program ran; else why it did not, and nothing was changed.
 std::string run(const ProgramRef& owner, const Arguments& arguments, const Results& results, c10::DeviceIndex device) {
   const Program& program = *owner;
   const auto& tensors = arguments.tensors;
+  const size_t count = program.steps.size(), waiting = first_to_wait(program, tensors, results);
+  const int first_waiting = waiting < count ? program.steps[waiting].first : int(program.slots);
   Slots slots(program.slots);
   for (size_t i = 0; i < program.numbers; ++i)
-    slots[tensors.size() + i] = view_of(number_on(device, arguments.numbers[i]));
+    slots[tensors.size() + i] = operand_of(number_on(device, arguments.numbers[i]));
   for (size_t i = 0; i < program.constants.size(); ++i)
-    slots[tensors.size() + program.numbers + i] = program.constants[i];
-  for (size_t i = 0; i < program.outputs.size(); ++i)
-    if (program.outputs[i].slot >= 0 && !program.outputs[i].free)
-      slots[size_t(program.outputs[i].slot)] = view_of(results[i]);
-  if (Batch::open()) {
-    if (may_wait(program)) {
-      wait(program, tensors, slots, owner);
-      return "";
-    }
-    Batch::flush();
+    slots[tensors.size() + program.numbers + i].tensor = program.constants[i];
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    const Output& output = program.outputs[i];
+    if (output.slot < 0 || output.free) continue;
+    slots[size_t(output.slot)] = output.slot < first_waiting ? operand_of(results[i]) : placed_operand_of(results[i]);
   }
   bool changed = false;
   pl_tensor given[kMaxTensors], made[kMaxTensors];
-  for (const Step& step : program.steps) {
-    const size_t count = step.inputs.size(), several = size_t(step.count);
-    TORCH_CHECK(count <= kMaxTensors && several <= kMaxTensors, "ocl: ", step.op, ": too many tensors");
-    for (size_t i = 0; i < count; ++i) {
+  for (size_t n = 0; n < waiting; ++n) {
+    const Step& step = program.steps[n];
+    const size_t read = step.inputs.size(), several = size_t(step.count);
+    TORCH_CHECK(read <= kMaxTensors && several <= kMaxTensors, "ocl: ", step.op, ": too many tensors");
+    for (size_t i = 0; i < read; ++i) {
       const int slot = step.inputs[i];
-      if (slot >= 0 && !slots[size_t(slot)].get()) slots[size_t(slot)] = view_of(*tensors[size_t(slot)]);
-      given[i] = slot < 0 ? nullptr : slots[size_t(slot)].get();
+      if (slot >= 0 && !slots[size_t(slot)].tensor.get()) slots[size_t(slot)] = operand_of(*tensors[size_t(slot)]);
+      given[i] = slot < 0 ? nullptr : slots[size_t(slot)].tensor.get();
+      if (slot >= 0) Later::before_read(slots[size_t(slot)].block);
     }
-    for (size_t i = 0; i < several; ++i) made[i] = slots[size_t(step.first) + i].get();
+    for (size_t i = 0; i < several; ++i) {
+      const Operand& slot = slots[size_t(step.first) + i];
+      made[i] = slot.tensor.get();
+      Later::before_write(slot.block);
+    }
     const pl_status status =
-        pl_op_run(context(), step.op.c_str(), step.attributes, given, count, made, several, nullptr);
+        pl_op_run(context(), step.op.c_str(), step.attributes, given, read, made, several, nullptr);
     if (status != PL_OK) {
       const bool unable = status == PL_ERROR_UNSUPPORTED || status == PL_ERROR_SHAPE ||
                           status == PL_ERROR_INVALID_ARGUMENT || status == PL_ERROR_LAYOUT;
@@ -207,14 +216,27 @@ std::string run(const ProgramRef& owner, const Arguments& arguments, const Resul
       return pl_last_error();
     }
     for (size_t i = 0; i < several; ++i) {
-      Handle& slot = slots[size_t(step.first) + i];
+      Handle& slot = slots[size_t(step.first) + i].tensor;
       if (!slot.get()) slot = Handle(made[i]);
     }
     for (const Output& output : program.outputs)
       changed |= output.argument >= 0 && output.slot >= step.first && output.slot < step.first + step.count;
   }
+  for (size_t n = waiting; n < count; ++n) {
+    const Step& step = program.steps[n];
+    std::vector<Operand> inputs;
+    for (const int slot : step.inputs) {
+      if (slot < 0)
+        inputs.emplace_back();
+      else
+        inputs.push_back(size_t(slot) < tensors.size() ? placed_operand_of(*tensors[size_t(slot)])
+                                                       : slots[size_t(slot)]);
+    }
+    const auto first = slots.begin() + step.first;
+    Later::add(device, step.op.c_str(), step.attributes, std::move(inputs), {first, first + step.count}, owner);
+  }
   for (size_t i = 0; i < program.outputs.size(); ++i)
-    if (program.outputs[i].free) adopt(results[i], slots[size_t(program.outputs[i].slot)]);
+    if (program.outputs[i].free) adopt(results[i], slots[size_t(program.outputs[i].slot)].tensor);
   program.proven.store(true, std::memory_order_relaxed);
   return "";
 }
@@ -265,6 +287,24 @@ void by_program(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 Program::~Program() {
   if (is_forked()) return;
   for (const Step& step : steps) pl_attributes_release(step.attributes);
+}
+
+void Program::find_last() {
+  const auto exists = [&](const Step& step) {
+    for (int slot = step.first; slot < step.first + step.count; ++slot)
+      if (std::none_of(outputs.begin(), outputs.end(),
+                       [&](const Output& each) { return each.slot == slot && !each.free; }))
+        return false;
+    return true;
+  };
+  const auto changes = [&](const Step& step) {
+    return std::any_of(outputs.begin(), outputs.end(), [&](const Output& each) {
+      return each.argument >= 0 && each.slot >= step.first && each.slot < step.first + step.count;
+    });
+  };
+  all_exist = !steps.empty() && std::all_of(steps.begin(), steps.end(), exists);
+  last = steps.size();
+  while (last > 0 && exists(steps[last - 1]) && changes(steps[last - 1])) --last;
 }
 
 void set_maker(Maker given) { maker = given; }

@@ -39,6 +39,11 @@ struct Program {
   std::vector<Step> steps;
   std::vector<Output> outputs;
   size_t slots = 0;
+  // The first of the last steps that only change tensors among the arguments, all of them small: nobody may need them
+  // soon, and they wait. `all_exist`: no step gives a tensor that is not there before it runs.
+  size_t last = 0;
+  bool all_exist = false;
+  void find_last();  // once it is filled
   // It ran before, so that no reason is left for which the library could refuse it.
   mutable std::atomic<bool> proven{false};
   ~Program();

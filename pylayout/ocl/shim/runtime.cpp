@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "exports.h"
+#include "later.h"
 #include "shim.h"
 
 namespace ocl {
@@ -155,16 +156,22 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   bool queryStream(const c10::Stream& stream) const override {
     int32_t done = 0;
+    Later::flush();
     check(pl_stream_done(handle_of(stream), &done));
     return done != 0;
   }
-  void synchronizeStream(const c10::Stream& stream) const override { check(pl_stream_synchronize(handle_of(stream))); }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    Later::flush();
+    check(pl_stream_synchronize(handle_of(stream)));
+  }
   void synchronizeDevice(c10::DeviceIndex index) const override {
+    Later::flush();
     check(pl_synchronize(context(), device_name(index < 0 ? current : index)));
   }
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const override {
     pl_event made = nullptr;
+    Later::flush();
     check(pl_event_record(handle_of(stream), &made));
     if (*event) pl_event_release(static_cast<pl_event>(*event));
     *event = made;

@@ -11,6 +11,7 @@
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -82,12 +83,16 @@ class Block {
   Handle view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset);
   // Of a free block that was made for one tensor: what an op gave as that tensor.
   void adopt(Handle given, pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides);
-  // Elements lie where strides say, and stay there.
+  // Elements lie where strides say, and stay there; the copy, if there is one, may wait (later.h).
   void place();
+  // Whether others than the shim may know the memory: nothing that uses it waits.
+  bool is_shared() const { return shared_.load(std::memory_order_relaxed); }
+  void share() { shared_.store(true, std::memory_order_relaxed); }
   // Of a free block that no storage has any more.
   void clear();
 
  private:
+  friend class Later;
   struct View {
     c10::SmallVector<int64_t, 12> key;  // dtype, offset, sizes, strides
     Handle tensor;
@@ -105,6 +110,8 @@ class Block {
   std::mutex lock_;
   View given_;               // of a free block without memory: all of its elements, if there are any
   std::vector<View> views_;  // the last one used is the last
+  std::atomic<bool> shared_{false};
+  mutable std::atomic<uint64_t> read_later_{0}, written_later_{0};  // the last rounds of Later with the block
 };
 
 c10::Allocator* allocator();
@@ -118,7 +125,9 @@ void release_spare();
 struct Place {
   Block* block = nullptr;  // null: no memory of the device
   int64_t bytes = 0;
+  // A view for who reads or writes now: what waits and uses the memory is started.
   Handle view(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const;
+  Handle view_of_memory(pl_dtype dtype, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t offset) const;
 };
 Place place_at(const void* address);
 // Where the storage of a tensor begins; throws where it has no memory of the device.
@@ -126,9 +135,9 @@ Place place_of(const at::Tensor& tensor);
 std::optional<pl_dtype> dtype_of(at::ScalarType type);
 
 // The library's view of a tensor of the device, whose dtype must be one that the library has. In whatever layout its
-// elements are, where the tensor is what an op gave.
+// elements are, where the tensor is what an op gave. What waits and uses its memory is started.
 Handle view_of(const at::Tensor& tensor);
-// The same over memory that the storage keeps: for who keeps the view.
+// The same over memory that the storage keeps, for who keeps the view: nothing that uses this memory waits from now on.
 Handle placed_view_of(const at::Tensor& tensor);
 
 // ---- tensors.cpp: making, copying and resizing ----

@@ -14,7 +14,7 @@
 #include <c10/core/TensorOptions.h>
 #include <torch/library.h>
 
-#include "batch.h"
+#include "later.h"
 #include "shim.h"
 
 namespace ocl {
@@ -104,13 +104,19 @@ std::optional<pl_dtype> moved_as(at::ScalarType type) {
 
 bool is_plain(const at::Tensor& tensor) { return !tensor.is_neg() && !tensor.is_conj() && tensor.dim() <= PL_MAX_RANK; }
 
+Operand operand_as(const at::Tensor& tensor, pl_dtype dtype) {
+  const Place place = place_of(tensor);
+  return {place.view_of_memory(dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset()), place.block};
+}
+
 Handle moved(const at::Tensor& tensor, pl_dtype dtype) {
-  return place_of(tensor).view(dtype, tensor.sizes(), tensor.strides(), tensor.storage_offset());
+  const Operand made = operand_as(tensor, dtype);
+  Later::before_write(made.block);
+  return made.tensor;
 }
 
 // The part of a storage in which a tensor lies, on the host, and that tensor over it. Rightly whatever it is.
 at::Tensor fetched(const at::Tensor& tensor) {
-  Batch::flush();
   const size_t item = tensor.dtype().itemsize();
   const int64_t first = tensor.storage_offset() * int64_t(item);
   const int64_t bytes = int64_t(at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(), item));
@@ -128,7 +134,6 @@ void put_back(const at::Tensor& fetched, const at::Tensor& tensor) {
 }
 
 at::Tensor on_host(const at::Tensor& source) {
-  Batch::flush();
   const auto dtype = moved_as(source.scalar_type());
   if (!dtype || !is_plain(source)) {
     at::Tensor made = fetched(source);
@@ -142,7 +147,6 @@ at::Tensor on_host(const at::Tensor& source) {
 }
 
 void to_device(const at::Tensor& source, const at::Tensor& target) {
-  Batch::flush();
   const auto dtype = moved_as(target.scalar_type());
   if (dtype && is_plain(target)) {
     const at::Tensor dense =
@@ -158,7 +162,7 @@ void to_device(const at::Tensor& source, const at::Tensor& target) {
 }
 
 // The elements of one tensor to another of the device, whose memory does not overlap. Queued, as ops are.
-void copy_elements(const Handle& source, const Handle& target, pl_dtype from, pl_dtype to) {
+void copy_elements(c10::DeviceIndex device, const Operand& source, const Operand& target, pl_dtype from, pl_dtype to) {
   static const char* const names[] = {"f32", "f16", "bf16", "s8", "u8", "s32", "s64", "bool"};
   static const auto* const casts = [] {
     auto* made = new std::vector<pl_attributes>;
@@ -168,8 +172,10 @@ void copy_elements(const Handle& source, const Handle& target, pl_dtype from, pl
   }();
   const char* const op = from == to ? "identity" : "cast";
   const pl_attributes attributes = from == to ? nullptr : (*casts)[to];
-  if (Batch::open()) return Batch::add(op, attributes, {source}, {target}, nullptr);
-  pl_tensor given = source.get(), result = target.get();
+  if (Batch::open()) return Later::add(device, op, attributes, {source}, {target}, nullptr);
+  Later::before_read(source.block);
+  Later::before_write(target.block);
+  pl_tensor given = source.tensor.get(), result = target.tensor.get();
   check(pl_op_run(context(), op, attributes, &given, 1, &result, 1, nullptr));
 }
 
@@ -178,7 +184,7 @@ void within_device(const at::Tensor& source, const at::Tensor& target) {
   const auto from = same ? moved_as(source.scalar_type()) : dtype_of(source.scalar_type());
   const auto to = same ? from : dtype_of(target.scalar_type());
   if (from && to && is_plain(source) && is_plain(target) && source.device() == target.device())
-    copy_elements(moved(source, *from), moved(target, *to), *from, *to);
+    copy_elements(source.device().index(), operand_as(source, *from), operand_as(target, *to), *from, *to);
   else
     to_device(on_host(source), target);
 }
@@ -242,7 +248,8 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   if (kept) {
     auto* from = static_cast<Block*>(storage.data_ptr().get_context());
     auto* to = static_cast<Block*>(fresh.get_context());
-    copy_elements(from->view(PL_U8, {int64_t(kept)}, {1}, 0), to->view(PL_U8, {int64_t(kept)}, {1}, 0), PL_U8, PL_U8);
+    const auto bytes_of = [&](Block* block) { return Operand{block->view(PL_U8, {int64_t(kept)}, {1}, 0), block}; };
+    copy_elements(storage.device().index(), bytes_of(from), bytes_of(to), PL_U8, PL_U8);
   }
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
   impl->set_data_ptr_noswap(std::move(fresh));

@@ -74,10 +74,13 @@ def batch_norm_backward(
     weight = call.op("expand", call.tensor(1.0, "f32"), [channels]) if weight is None else call.cast(weight, "f32")
     mean = call.cast(save_mean if train else running_mean, "f32")
     if train:
-        # The variance was kept as 1 / sqrt(variance + eps).
-        inverse = call.cast(save_invstd, "f32")
-        variance = call.op("pointwise", [inverse], "y0 = max(1 / (x0 * x0) - s0, 0)", scalars=[float(eps)], dtype="f32")
-        made = call.op("batch_norm_backward", x, grad, mean, variance, weight, eps=float(eps))
+        # The variance was kept as 1 / sqrt(variance + eps). In a plan that is undone: oneDNN takes the variance itself.
+        spread = call.cast(save_invstd, "f32")
+        if not call.one_by_one:
+            spread = call.op(
+                "pointwise", [spread], "y0 = max(1 / (x0 * x0) - s0, 0)", scalars=[float(eps)], dtype="f32"
+            )
+        made = call.op("batch_norm_backward", x, grad, mean, spread, weight, eps=float(eps), inverted=call.one_by_one)
     else:  # the statistics are constants
         along, others = [channels, *[1] * (x.ndim - 2)], [0, *range(2, x.ndim)]
         inverse = call.op("rsqrt", call.op("add", call.cast(running_var, "f32"), float(eps)))

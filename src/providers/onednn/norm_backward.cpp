@@ -51,6 +51,7 @@ void list_training(const Op& op, CandidateList& out) {
 
 void list_backward(const Op& op, CandidateList& out) {
   if (!accept(op, out)) return;
+  if (op.attributes.flag("inverted")) return out.refuse("onednn", op.schema->name + ": takes the variance itself");
   Lister lister(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const Described x = describe(op.in(0), layout);

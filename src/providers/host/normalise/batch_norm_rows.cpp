@@ -179,7 +179,12 @@ struct TrainingBody : Rows {
 };
 
 struct BackwardBody : Rows {
-  using Rows::Rows;
+  bool inverted;
+
+  BackwardBody(const Op& op) : Rows(op), inverted(op.attributes.flag("inverted")) {}
+  double inverse_of(float variance) const {
+    return inverted ? double(variance) : 1 / std::sqrt(double(variance) + eps);
+  }
 
   void operator()(const KernelArguments& arguments) const {
     const void *x = input(arguments, 0), *grad = input(arguments, 1);
@@ -189,8 +194,7 @@ struct BackwardBody : Rows {
     std::vector<float> factors, bias;  // of the results, where they were limited
     if (limits) {
       bias = parameter(arguments, 5);
-      for (size_t c = 0; c < n; ++c)
-        factors.push_back(float(double(weights[c]) / std::sqrt(double(variances[c]) + eps)));
+      for (size_t c = 0; c < n; ++c) factors.push_back(float(double(weights[c]) * inverse_of(variances[c])));
     }
     const auto gradients = [&](int64_t row, int64_t count, const float* values, std::vector<float>& space) {
       const float* g = read(grad, row, count, space);
@@ -214,7 +218,7 @@ struct BackwardBody : Rows {
       for (size_t i = 0; i < 2 * n; ++i) all[i] += all[part * 2 * n + i];
     std::vector<float> of_weight(n), of_bias(n), by_grad(n), by_value(n), constant(n);
     for (size_t c = 0; c < n; ++c) {
-      const double inverse = 1 / std::sqrt(double(variances[c]) + eps), count = double(std::max<int64_t>(rows, 1));
+      const double inverse = inverse_of(variances[c]), count = double(std::max<int64_t>(rows, 1));
       const double scale = double(weights[c]) * inverse, products = all[n + c] * inverse;
       of_bias[c] = float(all[c]);
       of_weight[c] = float(products);

@@ -79,6 +79,7 @@ struct BatchBody {
   TensorDesc x, parameter, statistic;
   double eps;
   Limits limits;
+  bool inverted;
 
   void operator()(const KernelArguments& arguments) const {
     const std::vector<double> values = PlainDoubles::read(x, input(arguments, 0));
@@ -92,7 +93,8 @@ struct BatchBody {
     parallel_for(extents.channels, kNanoseconds * double(extents.count()), [&](int64_t first, int64_t end) {
       for (int64_t c = first; c < end; ++c) {
         const size_t k = size_t(c);
-        const double inverse = 1 / std::sqrt(variance[k] + eps), count = double(extents.count());
+        const double inverse = inverted ? variance[k] : 1 / std::sqrt(variance[k] + eps);
+        const double count = double(extents.count());
         double sum = 0, products = 0;
         if (limits)
           extents.each_image(c, [&](int64_t at) {
@@ -126,7 +128,7 @@ void list_batch(const Op& op, CandidateList& out) {
   list_backward_rows(op, out);
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     const BatchBody body{op.in(0).with_layout(layout), dense_plain(op.in(4)), dense_plain(op.in(2)),
-                         op.attributes.number("eps"), Limits::of(op)};
+                         op.attributes.number("eps"),  Limits::of(op),        op.attributes.flag("inverted")};
     std::vector<TensorDesc> inputs{body.x, body.x, body.statistic, body.statistic, body.parameter};
     if (op.inputs.size() > 5) inputs.push_back(op.has(5) ? body.parameter : TensorDesc());
     add_candidate(out, "batch_norm_backward", Quality::reference, inputs, {body.x, body.parameter, body.parameter},

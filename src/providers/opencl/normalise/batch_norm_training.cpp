@@ -55,6 +55,7 @@ std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Op& op, con
   for (int i = 0; i < (limits ? 6 : 5); ++i) source.define(names[i], name_of(op.in(i).dtype));
   const char* const results[] = {"DST_DTYPE", "DWEIGHT_DTYPE", "DBIAS_DTYPE"};
   for (int i = 0; i < 3; ++i) source.define(results[i], name_of(op.out(i).dtype));
+  source.define("INVERTED", op.attributes.flag("inverted") ? 1 : 0);
   define_limits(source, limits);
   parts.define(source);
   const auto limited = [&](Launch& launch) {

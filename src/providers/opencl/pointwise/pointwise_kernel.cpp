@@ -55,12 +55,6 @@ class Numbers {
   std::vector<T> values_;
 };
 
-int64_t to_integer(double value) {
-  if (!(value > -9.2e18)) return std::isnan(value) ? 0 : std::numeric_limits<int64_t>::min();
-  if (!(value < 9.2e18)) return std::numeric_limits<int64_t>::max();
-  return int64_t(value);
-}
-
 class Writer {
  public:
   Writer(const OpenclDevice& device, const Stage& stage)

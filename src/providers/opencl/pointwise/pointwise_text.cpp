@@ -1,5 +1,8 @@
 #include "providers/opencl/pointwise/pointwise_text.h"
 
+#include <cmath>
+#include <limits>
+
 #include "core/status.h"
 #include "providers/opencl/program/kernel_source.h"
 
@@ -72,6 +75,12 @@ bool is_named_leaf(Function function) {
 }
 
 }  // namespace
+
+int64_t to_integer(double value) {
+  if (!(value > -9.2e18)) return std::isnan(value) ? 0 : std::numeric_limits<int64_t>::min();
+  if (!(value < 9.2e18)) return std::numeric_limits<int64_t>::max();
+  return int64_t(value);
+}
 
 const char* arithmetic_type(Arithmetic arithmetic) { return arithmetic == Arithmetic::f32 ? "float" : "long"; }
 

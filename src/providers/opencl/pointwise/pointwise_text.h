@@ -11,6 +11,8 @@ namespace pl::opencl {
 
 const char* arithmetic_type(pointwise::Arithmetic arithmetic);  // "float", "long"
 
+int64_t to_integer(double value);  // limited to the range; NaN: 0
+
 // Statements that compute the nodes of `code`, and the names of its results.
 //   leaf    the text of an input, scalar, reduced or count node
 //   prefix  of the variables' names, so that several pieces of code fit in one scope

@@ -40,8 +40,8 @@ std::string each_element(int64_t group) {
 bool is_joinable(const ComputationPlan& plan) {
   const Computation& c = plan.computation;
   const Iteration& it = plan.iteration;
-  if (c.program.reduces() || c.program.arithmetic != Arithmetic::f32 || c.epilogue != "identity" ||
-      it.kept_count() >= kMostElements || it.kept.size() > kAxes || it.kept_checks.size() > 1)
+  if (c.program.reduces() || c.epilogue != "identity" || it.kept_count() >= kMostElements || it.kept.size() > kAxes ||
+      it.kept_checks.size() > 1)
     return false;
   for (size_t t = 0; t < it.offsets.size(); ++t) {
     int64_t last = it.offsets[t];
@@ -58,18 +58,19 @@ JoinableKernel::JoinableKernel(OpenclDevice& device, const ComputationPlan& plan
     for (const Axis& axis : plan_.iteration.kept) one = one && axis.strides[i] == 0;
     shared_.push_back(flat_ && one);
   }
-  const CodeText code =
-      code_text(plan_.computation.program.elements, Arithmetic::f32, "t", [&](const pointwise::Node& node) {
-        return node.function == Function::scalar  ? concat("s", node.index)
-               : node.function != Function::input ? std::string("1.0f")
-               : shared_[size_t(node.index)]      ? concat("v", node.index)
-                                                  : concat("v", node.index, "[u]");
-      });
+  const CodeText code = code_text(plan_.computation.program.elements, plan_.computation.program.arithmetic, "t",
+                                  [&](const pointwise::Node& node) {
+                                    return node.function == Function::scalar  ? concat("s", node.index)
+                                           : node.function != Function::input ? std::string(real() ? "1.0f" : "1L")
+                                           : shared_[size_t(node.index)]      ? concat("v", node.index)
+                                                                              : concat("v", node.index, "[u]");
+                                  });
   body_ = code.statements;
   for (size_t k = 0; k < outputs(); ++k)
-    body_ += concat("STORE(Y", k, ", y", k, flat_ ? std::string(", at, ") : concat(", at_y", k, "[u], "),
+    body_ += concat(real() || plan_.computation.saturate ? "STORE(Y" : "STORE_WRAP(Y", k, ", y", k,
+                    flat_ ? std::string(", at, ") : concat(", at_y", k, "[u], "),
                     plan_.computation.rounds ? concat("nearest_tf32(", code.results[k], ")") : code.results[k], ");\n");
-  alike_ = body_;
+  alike_ = type() + (" " + body_);
   for (size_t i = 0; i < inputs(); ++i)
     alike_ += concat(name_of(plan_.computation.inputs[i].dtype), shared_[i] ? "! " : " ");
   for (size_t k = 0; k < outputs(); ++k) alike_ += concat("-> ", name_of(plan_.computation.outputs[k].dtype));
@@ -104,7 +105,7 @@ void JoinableKernel::add_numbers(std::vector<cl_int>& table) const {
 
 size_t JoinableKernel::most() const {
   const size_t each = (inputs() + outputs()) * sizeof(cl_ulong) + 2 * sizeof(cl_uint) + numbers() * sizeof(cl_int) +
-                      plan_.computation.scalars.size() * sizeof(cl_float);
+                      plan_.computation.scalars.size() * (real() ? sizeof(cl_float) : sizeof(cl_long));
   const size_t room = device_.capabilities().max_parameters / each;
   return std::min(kMost, room > 1 ? room - 1 : 1);
 }
@@ -136,8 +137,8 @@ std::string JoinableKernel::text(size_t kernels, int64_t group) const {
   std::string text = "#include \"common/tensor.clh\"\n#include \"common/activation.clh\"\n";
   text += "#include \"common/arithmetic.clh\"\n#include \"common/tf32.clh\"\n";
   text += concat("typedef struct { uint end[", kernels, "], size[", kernels, "]; ",
-                 row ? concat("int n[", kernels * row, "]; ") : std::string(),
-                 scalars ? concat("float s[", kernels * scalars, "]; ") : std::string(), "} kernels_t;\n");
+                 scalars ? concat(type(), " s[", kernels * scalars, "]; ") : std::string(),
+                 row ? concat("int n[", kernels * row, "]; ") : std::string(), "} kernels_t;\n");
   std::string parameters, choice;
   for (size_t m = 0; m < kernels; ++m) {
     choice += concat("case ", m, ":");
@@ -160,7 +161,8 @@ std::string JoinableKernel::text(size_t kernels, int64_t group) const {
   text += "switch (k) {\n" + choice + "}\n";
   text += concat("const uint first = (block - (k > 0 ? m.end[k - 1] : 0)) * ", group * kShare,
                  " + (uint)get_local_id(0), size = m.size[k];\n");
-  for (size_t j = 0; j < scalars; ++j) text += concat("const float s", j, " = m.s[k * ", scalars, " + ", j, "];\n");
+  for (size_t j = 0; j < scalars; ++j)
+    text += concat("const ", type(), " s", j, " = m.s[k * ", scalars, " + ", j, "];\n");
   if (!flat_) {
     text += concat("int n[", row, "];\n_Pragma(\"unroll\") for (int j = 0; j < ", row, "; ++j) n[j] = m.n[k * ", row,
                    " + j];\nint inside[", kShare, "];\n");
@@ -170,23 +172,26 @@ std::string JoinableKernel::text(size_t kernels, int64_t group) const {
   // compiler knows.
   std::string loads = flat_ ? std::string() : find_places(), stores = body_;
   for (size_t i = 0; i < inputs(); ++i) {
-    const std::string value = concat("convert_float(LOAD(X", i, ", x", i, ", ");
+    const std::string value = concat("convert_", type(), "(LOAD(X", i, ", x", i, ", ");
     if (shared_[i]) {
-      text += concat("const float v", i, " = ", value, "0));\n");
+      text += concat("const ", type(), " v", i, " = ", value, "0));\n");
       continue;
     }
-    text += concat("float v", i, "[", kShare, "];\n");
+    text += concat(type(), " v", i, "[", kShare, "];\n");
     loads += flat_ ? concat("v", i, "[u] = ", value, "at));\n")
-                   : concat("v", i, "[u] = inside[u] ? ", value, "at_x", i, ")) : 0.0f;\n");
+                   : concat("v", i, "[u] = inside[u] ? ", value, "at_x", i, ")) : 0;\n");
   }
   if (!flat_) {
     stores = "if (!inside[u]) {\n" + concat("if (n[", row - 1, "]) {\n");
-    for (size_t k = 0; k < outputs(); ++k) stores += concat("STORE(Y", k, ", y", k, ", at_y", k, "[u], 0.0f);\n");
+    for (size_t k = 0; k < outputs(); ++k)
+      stores += concat("STORE(Y", k, ", y", k, ", at_y", k, "[u], (", type(), ")0);\n");
     stores += "}\ncontinue;\n}\n" + body_;
   }
   return text + each_element(group) + loads + "}\n" + each_element(group) + stores + "}\n}\n";
 }
 
+// A program is built for a power of two of kernels, or for as many as it can take, and serves fewer: what waits
+// together is not always the same.  Parameters that are left over get the first kernel's tensors.
 std::unique_ptr<Kernel> JoinableKernel::together(const std::vector<const Together*>& kernels) const {
   auto list = std::make_unique<KernelList>(device_);
   add_launch(*list, kernels);
@@ -195,7 +200,10 @@ std::unique_ptr<Kernel> JoinableKernel::together(const std::vector<const Togethe
 
 void JoinableKernel::add_launch(KernelList& list, const std::vector<const Together*>& kernels) const {
   const int64_t group = std::min<int64_t>(kGroup, int64_t(device_.capabilities().max_work_group));
-  KernelSource source = KernelSource::generated(plan_.computation.name, text(kernels.size(), group));
+  size_t places = 1;
+  while (places < kernels.size()) places *= 2;
+  places = std::max(std::min(places, most()), kernels.size());
+  KernelSource source = KernelSource::generated(plan_.computation.name, text(places, group));
   for (size_t i = 0; i < inputs(); ++i)
     source.define(concat("X", i, "_DTYPE"), name_of(plan_.computation.inputs[i].dtype));
   for (size_t k = 0; k < outputs(); ++k)
@@ -203,19 +211,23 @@ void JoinableKernel::add_launch(KernelList& list, const std::vector<const Togeth
   Launch& launch = list.add(source, "pointwise_together");
   std::vector<cl_uint> ends, sizes;
   std::vector<cl_int> table;
-  std::vector<cl_float> scalars;
+  std::vector<cl_float> floats;
+  std::vector<cl_long> integers;
   int64_t blocks = 0;
-  for (size_t m = 0; m < kernels.size(); ++m) {
-    const auto* one = dynamic_cast<const JoinableKernel*>(kernels[m]);
+  for (size_t m = 0; m < places; ++m) {
+    const bool left_over = m >= kernels.size();
+    const auto* one = dynamic_cast<const JoinableKernel*>(kernels[left_over ? 0 : m]);
     require(one && one->alike_ == alike_, Code::internal, plan_.computation.name, ": kernels that differ run together");
-    for (size_t i = 0; i < inputs(); ++i) launch.input(int(m * inputs() + i));
-    for (size_t k = 0; k < outputs(); ++k) launch.output(int(m * outputs() + k));
-    const int64_t size = one->plan_.iteration.kept_count();
+    const size_t place = left_over ? 0 : m;
+    for (size_t i = 0; i < inputs(); ++i) launch.input(int(place * inputs() + i));
+    for (size_t k = 0; k < outputs(); ++k) launch.output(int(place * outputs() + k));
+    const int64_t size = left_over ? 0 : one->plan_.iteration.kept_count();
     blocks += (size + group * kShare - 1) / (group * kShare);
     ends.push_back(cl_uint(blocks));
     sizes.push_back(cl_uint(size));
     one->add_numbers(table);
-    for (double value : one->plan_.computation.scalars) scalars.push_back(cl_float(value));
+    for (double value : one->plan_.computation.scalars)
+      real() ? floats.push_back(cl_float(value)) : integers.push_back(to_integer(value));
   }
   std::vector<char> argument;
   const auto append = [&](const auto& values) {
@@ -224,8 +236,10 @@ void JoinableKernel::add_launch(KernelList& list, const std::vector<const Togeth
   };
   append(ends);
   append(sizes);
+  append(floats);
+  append(integers);
   append(table);
-  append(scalars);
+  if (argument.size() % sizeof(cl_long) && !integers.empty()) append(std::vector<cl_int>{0});  // the struct's end
   launch.raw(argument.data(), argument.size()).global({size_t(blocks * group)}).local({size_t(group)});
 }
 

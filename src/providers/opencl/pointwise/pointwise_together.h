@@ -6,7 +6,7 @@
 
 namespace pl::opencl {
 
-// Whether a computation may be a JoinableKernel: in f32, over few axes, without reductions.
+// Whether a computation may be a JoinableKernel: over few axes, without reductions.
 bool is_joinable(const ComputationPlan& plan);
 
 // The launches of a computation, with what it takes to run others like it with it.
@@ -20,6 +20,8 @@ class JoinableKernel final : public KernelList, public Together {
   void add_own() { add_launch(*this, {this}); }
 
  private:
+  bool real() const { return plan_.computation.program.arithmetic == pointwise::Arithmetic::f32; }
+  const char* type() const { return real() ? "float" : "long"; }
   void add_launch(KernelList& list, const std::vector<const Together*>& kernels) const;
   size_t inputs() const { return plan_.computation.inputs.size(); }
   size_t outputs() const { return plan_.computation.outputs.size(); }

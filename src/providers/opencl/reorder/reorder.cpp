@@ -8,6 +8,7 @@
 //   reorder_pieces few channels to one block of them, for first layers
 //   reorder_any    element by element, for layouts without common axes (nChw16c -> nChw8c, doubly blocked ones)
 #include "providers/opencl/pointwise/pointwise_kernel.h"
+#include "providers/opencl/pointwise/pointwise_together.h"
 #include "providers/opencl/reorder/reorder_pieces.h"
 #include "providers/opencl/reorder/reorder_tiled.h"
 #include "providers/opencl/reorder/reorder_vectors.h"
@@ -53,6 +54,7 @@ void list_reorder(const Op& op, OpenclDevice& device, CandidateList& out) {
   Candidate axes = make_candidate(op, "reorder_axes");
   // On an H200, of 4.2 TB/s for a copy: 4.1 where nothing moves, 1.1 transposed.
   axes.efficiency = transposes ? 0.25 : 0.9;
+  axes.together = is_joinable(*plan);
   axes.prepare = [&device, plan] { return prepare_computation(device, *plan); };
   out.add(std::move(axes));
   add_reorder_tiled(op, device, std::shared_ptr<const Iteration>(plan, &plan->iteration), out);

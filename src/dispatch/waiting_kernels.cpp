@@ -1,0 +1,70 @@
+#include "dispatch/waiting_kernels.h"
+
+#include <algorithm>
+
+#include "dispatch/runner.h"
+
+namespace pl {
+
+void WaitingKernels::add(One one) {
+  int round = 0;
+  for (const BufferRef& input : one.inputs)
+    if (input) round = std::max(round, uses_[input.get()].written + 1);
+  for (const BufferRef& each : one.outputs)
+    if (each) round = std::max({round, uses_[each.get()].written + 1, uses_[each.get()].read + 1});
+  for (const BufferRef& input : one.inputs)
+    if (input) uses_[input.get()].read = std::max(uses_[input.get()].read, round);
+  for (const BufferRef& each : one.outputs)
+    if (each) uses_[each.get()].written = round;
+  if (rounds_.size() <= size_t(round)) rounds_.resize(size_t(round) + 1);
+  rounds_[size_t(round)].push_back(std::move(one));
+}
+
+void WaitingKernels::start() {
+  const std::vector<std::vector<One>> rounds = std::exchange(rounds_, {});
+  uses_.clear();
+  for (const std::vector<One>& round : rounds) start_round(round);
+}
+
+void WaitingKernels::start_round(const std::vector<One>& all) {
+  std::vector<bool> taken(all.size());
+  for (size_t first = 0; first < all.size(); ++first) {
+    if (taken[first]) continue;
+    const Together* like = all[first].together;
+    const size_t most = like ? like->most() : 1;
+    std::vector<const One*> group{&all[first]};
+    for (size_t i = first + 1; i < all.size() && group.size() < most; ++i) {
+      if (taken[i] || !all[i].together || all[i].entry->device != all[first].entry->device ||
+          all[i].together->alike() != like->alike())
+        continue;
+      taken[i] = true;
+      group.push_back(&all[i]);
+    }
+    start_group(group);
+  }
+}
+
+void WaitingKernels::start_group(const std::vector<const One*>& group) {
+  const One& first = *group[0];
+  const bool alone = group.size() == 1;
+  std::vector<std::shared_ptr<Kernel>> kernels;
+  std::vector<const Entry*> entries;
+  std::vector<Buffer*> in, out;
+  for (const One* one : group) {
+    kernels.push_back(one->kernel);
+    entries.push_back(one->entry.get());
+    for (const BufferRef& input : one->inputs)
+      if (input || alone) in.push_back(input.get());
+    for (const BufferRef& each : one->outputs)
+      if (each || alone) out.push_back(each.get());
+  }
+  if (alone)
+    runner_.run_kernel(*first.entry, *first.way, *first.kernel, in, out, first.kind, first.role, first.cause);
+  else
+    runner_.run_joined(entries, *first.way, *joined_.of(kernels), in, out, first.kind, first.role, first.cause);
+  for (const One* one : group)
+    for (const BufferRef& each : one->outputs)
+      if (each) each->touch();
+}
+
+}  // namespace pl
