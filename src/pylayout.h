@@ -409,8 +409,9 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *                       off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and then
  *                       others compete in the plan's runs (docs/explanation/planning.md), on OpenCL devices what matters
  *                       is measured before; live: others compete in runs on OpenCL devices too, and what has to be
- *                       compiled is compiled on threads of the plan's own, which end with pl_plan_freeze or the plan;
- *                       full: every implementation is measured before
+ *                       compiled is compiled on threads of the plan's own, which end with pl_plan_freeze or the plan
+ *                       (PL_ERROR_UNSUPPORTED on NVIDIA's devices: a fault of their driver); full: every
+ *                       implementation is measured before
  *   seconds=S           for measuring before the first run (default 60; 0: no limit); given, auto measures then, too.
  *                       Not with tune=live
  *   deterministic=true|false  true: nothing competes in live runs (default false)

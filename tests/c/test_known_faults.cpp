@@ -311,6 +311,16 @@ void check_queue_release() {
       }
 }
 
+void check_no_measuring_beside_runs() {
+  CHECK(make_cpu_device()->live_refusal().empty());
+  for (auto& provider : make_providers())
+    for (auto& device : provider->devices()) {
+      const bool nvidia = device->fingerprint().find("NVIDIA") != std::string::npos;
+      CHECK((device->live_refusal().find("nvidia-measuring-beside-runs") == 0) == nvidia);
+      CHECK(device->live_refusal().empty() == !nvidia);
+    }
+}
+
 void check_no_sub_buffers() {
   for (auto& provider : make_providers())
     for (auto& device : provider->devices()) {
@@ -414,6 +424,7 @@ TEST("all") {
   const std::map<std::string, std::function<void()>> tests{
       {"nvidia-queue-release", check_queue_release},
       {"nvidia-sub-buffers", check_no_sub_buffers},
+      {"nvidia-measuring-beside-runs", check_no_measuring_beside_runs},
       {"pocl5-matrix-units", check_no_matrix_units_on_processors},
       {"pocl5-signed-division", check_no_signed_division_of_local_ids},
       {"pocl3-targets", check_kernels_that_do_not_compile},

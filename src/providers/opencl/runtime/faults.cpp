@@ -32,6 +32,17 @@ const KnownFault kSubBuffers{
     "plans place values in whole buffers (docs/explanation/planning.md); Device::part refuses",
 };
 
+const KnownFault kMeasuringBeside{
+    "nvidia-measuring-beside-runs",
+    "NVIDIA OpenCL",
+    "",
+    "",
+    "kernels that one thread measures on sample values while another thread runs a plan, even where they take turns",
+    "a thread of the driver's crashes after a few seconds",
+    "driver 580 on an H200, tune=live of ResNet-50; compiling on other threads alone, and timing runs alone, are right",
+    "tune=live is refused; other tunings measure in the thread that compiles the plan",
+};
+
 const KnownFault kPocl5MatrixUnits{
     "pocl5-matrix-units",
     "PoCL",
@@ -127,9 +138,9 @@ std::vector<std::string> nvidia_versions() {
 
 static const LibraryRegistration pocl("PoCL", pocl_versions), nvidia("NVIDIA OpenCL", nvidia_versions);
 static const KnownFaultRegistration registered[] = {
-    KnownFaultRegistration(kQueueRelease),     KnownFaultRegistration(kSubBuffers),
-    KnownFaultRegistration(kPocl5MatrixUnits), KnownFaultRegistration(kPocl5SignedDivision),
-    KnownFaultRegistration(kPocl3Targets),     KnownFaultRegistration(kPoclLinker),
-    KnownFaultRegistration(kPoclHalfVectors)};
+    KnownFaultRegistration(kQueueRelease),        KnownFaultRegistration(kSubBuffers),
+    KnownFaultRegistration(kMeasuringBeside),     KnownFaultRegistration(kPocl5MatrixUnits),
+    KnownFaultRegistration(kPocl5SignedDivision), KnownFaultRegistration(kPocl3Targets),
+    KnownFaultRegistration(kPoclLinker),          KnownFaultRegistration(kPoclHalfVectors)};
 
 }  // namespace pl::opencl

@@ -1,4 +1,5 @@
 #include "providers/opencl/runtime/opencl_device.h"
+#include "providers/opencl/runtime/faults.h"
 
 #include <algorithm>
 #include <atomic>
@@ -240,14 +241,12 @@ OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device
 
 OpenclDevice::OpenclDevice(std::string name, const Platform& platform, cl_device_id id,
                            std::shared_ptr<Session> session)
-    : Device(std::move(name), DeviceTraits(),
-             RawMemory{[session](size_t bytes) { return session->allocate(bytes); },
-                       [session](std::unique_ptr<Block> block) {
-                         session->give_back(static_cast<cl_mem>(block->handle));
-                       },
-                       [session](const Block& block) {
-                         return session->queues.ready(current_number(session->queues), block);
-                       }}),
+    : Device(
+          std::move(name), DeviceTraits(),
+          RawMemory{
+              [session](size_t bytes) { return session->allocate(bytes); },
+              [session](std::unique_ptr<Block> block) { session->give_back(static_cast<cl_mem>(block->handle)); },
+              [session](const Block& block) { return session->queues.ready(current_number(session->queues), block); }}),
       cl_(*platform.cl),
       platform_(platform),
       id_(id),
@@ -360,6 +359,9 @@ int OpenclDevice::builders() const {
   return capabilities_.nvidia ? std::max(3, session_->compilers.limit() + 1) : Device::builders();
 }
 
+std::string OpenclDevice::live_refusal() const {
+  return capabilities().nvidia ? kMeasuringBeside.str() : std::string();
+}
 std::string OpenclDevice::fingerprint() const { return "opencl|" + session_->fingerprint; }
 
 // ---- memory ---------------------------------------------------------------------------------------------
