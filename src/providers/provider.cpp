@@ -1,6 +1,7 @@
 #include "providers/provider.h"
 
 #include <algorithm>
+#include <mutex>
 
 namespace pl {
 namespace {
@@ -65,6 +66,24 @@ std::vector<BufferRef> pack_inputs(Device& device, const Candidate& candidate, s
     input = owners.back().get();
   }
   return owners;
+}
+
+std::function<void(Buffer&, Buffer&)> packed_by(std::function<std::unique_ptr<Kernel>()> make) {
+  struct Kept {
+    std::mutex lock;
+    std::shared_ptr<Kernel> kernel;
+  };
+  return [make = std::move(make), kept = std::make_shared<Kept>()](Buffer& source, Buffer& packed) {
+    std::shared_ptr<Kernel> kernel;
+    {
+      std::lock_guard<std::mutex> guard(kept->lock);
+      if (!kept->kernel) kept->kernel = make();
+      kernel = kept->kernel;
+    }
+    Buffer* const inputs[] = {&source};
+    Buffer* const outputs[] = {&packed};
+    kernel->run({inputs, outputs, nullptr});
+  };
 }
 
 std::string Candidate::key() const { return key_of(*this, true); }

@@ -48,6 +48,10 @@ struct Packing {
   std::function<std::unique_ptr<Kernel>()> prepare{};
 };
 
+// For Packing::pack: by a kernel of one input and one output, which is made when it is first wanted and kept, since
+// eager training packs a weight anew in every step.  Thread-safe.
+std::function<void(Buffer&, Buffer&)> packed_by(std::function<std::unique_ptr<Kernel>()> make);
+
 // Where a candidate lies in the tuning space of its kernel family: a provider starts from some points of it, and the
 // tuner (dispatch/tuner.h) looks for better ones.
 struct TuningPoint {

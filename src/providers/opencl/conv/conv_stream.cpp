@@ -88,9 +88,9 @@ Packing packing(OpenclDevice& device, const TensorDesc& desc, const ConvTensors&
   packing.input = 1;
   packing.form = "stream:" + desc.layout.generic_str();
   packing.bytes = size_t(steps * rows) * kStepBytes;
-  packing.pack = [&device, rows, taps, pieces, places = size_t(steps * rows) * kChunks](Buffer& from, Buffer& to) {
-    KernelList kernel(device);
-    kernel.add(KernelSource("conv/conv_fwd_stream_pack.cl"), "conv_fwd_stream_pack")
+  packing.pack = packed_by([&device, rows, taps, pieces, places = size_t(steps * rows) * kChunks] {
+    auto kernel = std::make_unique<KernelList>(device);
+    kernel->add(KernelSource("conv/conv_fwd_stream_pack.cl"), "conv_fwd_stream_pack")
         .input(0)
         .output(0)
         .scalar(rows)
@@ -98,10 +98,8 @@ Packing packing(OpenclDevice& device, const TensorDesc& desc, const ConvTensors&
         .scalar(pieces)
         .global({places})
         .local({128});
-    Buffer* const inputs[] = {&from};
-    Buffer* const outputs[] = {&to};
-    kernel.run({inputs, outputs, nullptr});
-  };
+    return kernel;
+  });
   return packing;
 }
 

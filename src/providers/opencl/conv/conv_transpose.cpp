@@ -278,13 +278,11 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
         packing.input = 1;
         packing.form = form;
         packing.bytes = size_t(phases.weights) * element;
-        packing.pack = [&device, phases, weights](Buffer& source, Buffer& packed) {
-          KernelList kernel(device);
-          add_turn(kernel, phases, weights, 0, true);
-          Buffer* const inputs[] = {&source};
-          Buffer* const outputs[] = {&packed};
-          kernel.run({inputs, outputs, nullptr});
-        };
+        packing.pack = packed_by([&device, phases, weights] {
+          auto kernel = std::make_unique<KernelList>(device);
+          add_turn(*kernel, phases, weights, 0, true);
+          return kernel;
+        });
         if (turn) packing.prepare = [&device, turn] { return prepare_computation(device, *turn); };
         candidate.packings = {packing};
       }

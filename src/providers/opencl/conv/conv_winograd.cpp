@@ -124,17 +124,15 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   return kernel;
 }
 
-void pack(OpenclDevice& device, const Addressing& weights, const Addressing& packed, int tile, bool turned,
-          Buffer& source, Buffer& target) {
-  KernelList kernel(device);
-  add_filter(kernel, weights, packed, tile, turned)
+std::unique_ptr<Kernel> prepare_packing(OpenclDevice& device, const Addressing& weights, const Addressing& packed,
+                                        int tile, bool turned) {
+  auto kernel = std::make_unique<KernelList>(device);
+  add_filter(*kernel, weights, packed, tile, turned)
       .input(0, "WEI")
       .output(0, "U")
       .global({size_t(weights.dims[1]), size_t(weights.dims[0])})
       .local(group_of(device, weights.dims[1]));
-  Buffer* const inputs[] = {&source};
-  Buffer* const outputs[] = {&target};
-  kernel.run({inputs, outputs, nullptr});
+  return kernel;
 }
 
 bool multiplies_by_units(OpenclDevice& device, Math math) {
@@ -200,11 +198,11 @@ void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const C
     candidate.workspace_bytes = size_t(places.end) * sizeof(float);
     if (packed) {
       const TensorDesc& made = way.inputs[1];
-      candidate.packings = {
-          {1, concat("winograd_f", tile, turned ? "_turned:" : ":", made.layout.generic_str()), made.size_bytes(),
-           [&device, weights = t.wei, to = with_three_spatial(made), tile, turned](Buffer& from, Buffer& target) {
-             pack(device, weights, to, tile, turned, from, target);
-           }}};
+      candidate.packings = {{1, concat("winograd_f", tile, turned ? "_turned:" : ":", made.layout.generic_str()),
+                             made.size_bytes(),
+                             packed_by([&device, weights = t.wei, to = with_three_spatial(made), tile, turned] {
+                               return prepare_packing(device, weights, to, tile, turned);
+                             })}};
     }
     const double direct = op.schema->flops(op), fewer = product.schema->flops(product);
     candidate.efficiency = std::min(1.0, direct / (fewer / (pace * way.efficiency) + per_byte * bytes));

@@ -212,14 +212,12 @@ Packing pack_tf32(OpenclDevice& device, const TensorDesc& desc, int input) {
   const TensorDesc flat = TensorDesc::dense(DType::f32, {int64_t(packing.bytes / sizeof(float))});
   if (const auto plan = plan_joinable_copy(device, flat.shape, DType::f32, Addressing(flat), Addressing(flat), true))
     packing.prepare = [&device, plan = *plan] { return prepare_computation(device, plan); };
-  packing.pack = [&device, count = desc.size_bytes() / sizeof(float)](Buffer& source, Buffer& packed) {
-    KernelList kernel(device);
-    Launch& launch = kernel.add(KernelSource("common/round_to_tf32.cl"), "round_to_tf32").input(0).output(0);
+  packing.pack = packed_by([&device, count = desc.size_bytes() / sizeof(float)] {
+    auto kernel = std::make_unique<KernelList>(device);
+    Launch& launch = kernel->add(KernelSource("common/round_to_tf32.cl"), "round_to_tf32").input(0).output(0);
     launch.scalar(cl_ulong(count)).scalar(cl_ulong(0)).global({count}).local({128});
-    Buffer* const inputs[] = {&source};
-    Buffer* const outputs[] = {&packed};
-    kernel.run({inputs, outputs, nullptr});
-  };
+    return kernel;
+  });
   return packing;
 }
 
