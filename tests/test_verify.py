@@ -68,6 +68,16 @@ def test_exact_results_are_pytorchs(case: OpCase) -> None:
         assert np.all(bound >= 0)
 
 
+@pytest.mark.parametrize("op", ["gather_backward", "index_select_backward"])
+def test_indices_out_of_range_add_to_nothing(op: str) -> None:
+    grad = np.arange(1.0, 7.0).reshape(2, 3).astype("f4")
+    index = np.array([[0, 4, -5], [3, -1, 9]]) if op == "gather_backward" else np.array([3, 4, -1])
+    case = Case(op, (spec_of(grad), spec_of(index)), {"dim": 1, "size": 4})
+    values, _ = reference_of(case, [grad, index], Accuracy()).expected(0, np.arange(8))
+    wanted = [[1, 0, 0, 0], [0, 0, 0, 9]] if op == "gather_backward" else [[0, 0, 0, 4], [0, 0, 0, 10]]
+    assert np.array_equal(np.asarray(values).reshape(2, 4), wanted)
+
+
 def test_every_op_that_computes_has_a_reference() -> None:
     assert set(REFERENCES) == {name for name in schemas() if not is_view(name)}
 

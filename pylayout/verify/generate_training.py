@@ -120,7 +120,10 @@ def training_case(
         if name == "batch_norm_training":
             return Case(name, (x, channel, parameter), limits)
         if name == "batch_norm_backward":
-            return Case(name, (x, x, statistic, statistic, parameter, *[parameter] * bool(limits)), limits)
+            if rng.random() < 0.3:
+                limits["inverted"] = True
+            biased = "low" in limits
+            return Case(name, (x, x, statistic, statistic, parameter, *[parameter] * biased), limits)
         groups = int(rng.choice([g for g in range(1, min(shape[1], 32) + 1) if shape[1] % g == 0]))
         return Case(name, (x, x, channel), {"num_groups": groups})
     if kind == 9:

@@ -112,7 +112,9 @@ class BatchNormBackward(Full):
         assert x is not None and g is not None and mean is not None and variance is not None and weight is not None
         axes = (0, *range(2, x.ndim))
         column = (1, -1, *(1,) * (x.ndim - 2))
-        inverse = 1 / np.sqrt(variance.reshape(column) + float(self.attribute("eps", 1e-5)))
+        inverse = variance.reshape(column)
+        if not self.attribute("inverted", False):
+            inverse = 1 / np.sqrt(inverse + float(self.attribute("eps", 1e-5)))
         mean = mean.reshape(column)
         of_h = 6 * UNIT * (np.abs(x) + np.abs(mean)) * inverse
         bias = self.double(5) if len(self.tensors) > 5 else None
@@ -294,18 +296,20 @@ class AddedByIndex(Full):
         grad, index = self.double(0), self.tensors[1]
         assert grad is not None and index is not None
         dim, size = int(self.attribute("dim")), int(self.attribute("size"))
+        index = np.where(index < 0, index + size, index)
+        index = np.where((index < 0) | (index >= size), size, index)  # what adds to nothing adds to one more
         if self.case.op == "gather_backward":
-            shape = (*grad.shape[:dim], size, *grad.shape[dim + 1 :])
             at: list[Any] = list(np.indices(grad.shape))
-            at[dim] = index % size
+            at[dim] = index
             where: Any = tuple(at)
         else:
             grad = grad.reshape(*grad.shape[:dim], index.size, *grad.shape[dim + index.ndim :])
-            shape = (*grad.shape[:dim], size, *grad.shape[dim + 1 :])
-            where = (*(slice(None),) * dim, index.reshape(-1) % size)
+            where = (*(slice(None),) * dim, index.reshape(-1))
+        shape = (*grad.shape[:dim], size + 1, *grad.shape[dim + 1 :])
         total, squares, count = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         for sums, values in ((total, grad), (squares, grad * grad), (count, np.ones_like(grad))):
             np.add.at(sums, where, values)
+        total, squares, count = (each[(slice(None),) * dim + (slice(size),)] for each in (total, squares, count))
         terms = max(1.0, float(count.max(initial=0)))
         return total, sum_bound(terms, total, squares), self.dtype
 
