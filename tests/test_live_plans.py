@@ -249,8 +249,22 @@ def test_a_kill_in_the_midst_loses_nothing(tmp_path):
     assert found["last"]["state"] == "settled"
 
 
+# Within a block: a child is refused a run, and may let the plan go.
+CHILD = """\
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        said = None
+        try: plan.run(x)
+        except pl.DeviceError as error: said = str(error)
+        plan.freeze()
+        del plan
+        os._exit(0 if said and "forked" in said else 3)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
 # Threads hold the locks of runs, most of the time, when the process is forked.
-FORKS = """
+FORKS = (
+    """
 import os, signal, sys, threading
 sys.path.insert(0, sys.argv[1])
 import pylayout as pl
@@ -268,19 +282,13 @@ for thread in threads: thread.start()
 for _ in range(12):
     before = runs[0]
     while runs[0] < before + 2: pass
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        said = None
-        try: plan.run(x)
-        except pl.DeviceError as error: said = str(error)
-        plan.freeze()
-        del plan
-        os._exit(0 if said and "forked" in said else 3)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    + CHILD
+    + """\
 stop = True
 for thread in threads: thread.join()
 """
+)
 
 
 def test_a_process_may_fork_while_threads_run_a_plan(tmp_path):
@@ -450,7 +458,8 @@ def test_what_was_found_is_kept(opencl_device, tmp_path):
 
 
 # Kernels are compiled in a thread at each of these moments, which a child does not have.
-ENDS = """
+ENDS = (
+    """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 import pylayout as pl
@@ -459,19 +468,13 @@ plan = pl.compile(small_network(), device=sys.argv[2], tune="live")
 x = small_image()
 runs = [plan.run(x)[0] for _ in range(4)]
 if sys.argv[3] == "fork":
-    child = os.fork()
-    if child == 0:
-        signal.alarm(60)
-        said = None
-        try: plan.run(x)
-        except pl.DeviceError as error: said = str(error)
-        plan.freeze()
-        del plan
-        os._exit(0 if said and "forked" in said else 3)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    + CHILD
+    + """\
     for _ in range(8): runs.append(plan.run(x)[0])  # the parent is not concerned
 assert all(abs(run - runs[0]).max() < 1e-4 for run in runs)
 """
+)
 
 
 @pytest.mark.parametrize("how", ["end", "fork"])

@@ -213,13 +213,10 @@ class Halver final : public Retyper {
   // Casts, and ops told the dtype of their results where they read f32: what is made of integers, and random numbers,
   // keep their 24 bits.
   Attributes attributes_of(const Node& node, DType from) const override {
-    if (is_cast(node)) {
-      const bool halve = is_floating(from) && old_.value(node.outputs[0]).desc.dtype == DType::f32;
-      return halve ? to_dtype(half_) : node.attributes;
-    }
-    const bool reads = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
-      return id != kNoValue && old_.value(id).desc.dtype == DType::f32;
-    });
+    const bool reads =
+        is_cast(node) ? is_floating(from) : std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) {
+          return id != kNoValue && old_.value(id).desc.dtype == DType::f32;
+        });
     return reads ? with_held_dtype(node) : node.attributes;
   }
   // Parameters that products read are made narrow side by side, so that few launches do it.

@@ -52,6 +52,12 @@ struct Phase {
   bool empty = false;   // no tap reaches it
 };
 
+// Turned weights (o, i, h, w) of one phase: inputs innermost, with zeros behind them up to whole pieces of 16 bytes.
+TensorDesc turned_desc(DType dtype, const Dims& shape) {
+  const int64_t piece = 16 / int64_t(size_of(dtype));
+  return TensorDesc::dense(dtype, shape, shape[1] % piece ? padded_weights(4, piece) : Layout::channels_last(4));
+}
+
 // A transposed convolution as convolutions, for tensors with channels last.
 struct Phases {
   std::vector<Phase> all;
@@ -114,10 +120,7 @@ std::optional<Phases> phases_of(const Op& op) {
       t.made = true;
       phase.empty = y.taps == 0 || x.taps == 0;
       if (!phase.empty) {
-        const Dims shape{out.oc, out.ic, y.taps, x.taps};
-        const bool whole = out.ic == out.ic_padded;
-        t.wei = with_three_spatial(
-            TensorDesc::dense(dtype, shape, whole ? Layout::channels_last(4) : padded_weights(4, piece)));
+        t.wei = with_three_spatial(turned_desc(dtype, {out.oc, out.ic, y.taps, x.taps}));
         phase.weights = out.oc * y.taps * x.taps * out.ic_padded;
         for (const auto& [at, axis] : {std::pair(1, &y), std::pair(2, &x)}) {
           t.window.size[at] = cl_int(axis->taps);
@@ -153,10 +156,7 @@ std::optional<ComputationPlan> plan_turn(const OpenclDevice& device, const Phase
     from.inner = {{0, phases.oc / phases.groups, source.strides[1], 1}};
     from.strides[0] = phases.ic * source.strides[0];
   }
-  const int64_t piece = 16 / int64_t(size_of(weights.dtype));
-  const bool whole = phases.ic == phases.ic_padded;
-  const Layout layout = whole ? Layout::channels_last(4) : padded_weights(4, piece);
-  const Addressing to(TensorDesc::dense(weights.dtype, shape, layout));
+  const Addressing to(turned_desc(weights.dtype, shape));
   return plan_joinable_copy(device, shape, weights.dtype, from, to, phases.round);
 }
 
