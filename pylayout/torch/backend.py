@@ -51,7 +51,7 @@ def _multilabel_margin_loss(x: torch.Tensor, target: torch.Tensor, reduction: in
     wanted = ((places == labels[:, :, None]) & counts[:, :, None]).any(1)  # by sample and class
     margins = (1 - chosen[:, :, None] + samples[:, None, :]).clamp_min(0)
     losses = torch.where(counts[:, :, None] & ~wanted[:, None, :], margins, 0).sum((1, 2)) / classes
-    reduced = [lambda: losses.reshape(x.shape[:-1]), losses.mean, losses.sum][reduction]()
+    reduced = [losses.reshape(x.shape[:-1]), losses.mean(), losses.sum()][reduction]
     return reduced, wanted.to(x.dtype).reshape(target.shape)
 
 
