@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,10 @@ from pylayout.composed import COMPOSED
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 import ops_page
+
+# Nothing is measured: results do not depend on it, and to measure is to build several kernels for each call.
+# test_measured_candidates does, and is slow.
+pytestmark = pytest.mark.usefixtures("untuned")
 
 LAYOUTS = ["auto", "NCHW", "NHWC", "nChw16c", "nChw8c", "per-op"]
 CASE_IDS = [case.name for case in CASES]
@@ -146,3 +151,20 @@ def test_repeats_bit_for_bit(case: Case, device: str) -> None:
     third = [np.asarray(r).tobytes() for r in as_list(case.call(ops, tensors, layout="NCHW"))]
     assert second == third
     assert len(first) == len(second)
+
+
+@pytest.fixture
+def tuned(untuned: None) -> Iterator[None]:
+    pl.set_tuning("auto")
+    yield
+    pl.set_tuning("off")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_measured_candidates(case: Case, device: str, tuned: None) -> None:
+    """The same where dispatch measures: it builds what lies near the best, compares their results, takes any."""
+    test_against_float64(case, device)
+    test_layouts_agree(case, device)
+    test_what_was_chosen_could_be_built(case, device)
+    test_repeats_bit_for_bit(case, device)
