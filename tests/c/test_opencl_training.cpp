@@ -192,7 +192,15 @@ TEST("look_ups") {
   run({"gather_backward", "dim=1 size=40", {{3, 60, 5}}, 1, {3, 60, 5}, 40});
 }
 TEST("pools") {
+  seen.clear();
   run({"max_pool2d_backward", "kernel_size=3 stride=2 padding=1", {{2, 20, 9, 8}, {2, 20, 5, 4}}});
+  run({"max_pool2d_backward", "kernel_size=3 stride=1 padding=1", {{2, 48, 7, 9}, {2, 48, 7, 9}}});
+  run({"max_pool2d_backward", "kernel_size=2", {{3, 18, 8, 6}, {3, 18, 4, 3}}});
+  run({"max_pool2d_backward", "kernel_size=[3,2] stride=[3,1] ceil_mode=true", {{1, 5, 8, 7}, {1, 5, 3, 6}}});
+  run({"max_pool2d_backward", "kernel_size=3 stride=2 padding=1 dilation=2", {{2, 16, 13, 12}, {2, 16, 6, 5}}});
+  run({"max_pool2d_backward", "kernel_size=2 stride=3", {{2, 8, 11, 11}, {2, 8, 4, 4}}});
+  run({"max_pool1d_backward", "kernel_size=3 stride=2 padding=1", {{2, 20, 17}, {2, 20, 9}}});
+  CHECK(seen.count("pool_backward_pieces") == 1);
   run({"avg_pool2d_backward", "kernel_size=3 stride=2 padding=1 input_size=[9,8]", {{2, 20, 5, 4}}});
   run({"adaptive_avg_pool2d_backward", "input_size=[9,8]", {{2, 20, 4, 3}}});
   run({"adaptive_max_pool2d_backward", "", {{2, 20, 9, 8}, {2, 20, 4, 3}}});
