@@ -218,6 +218,17 @@ TEST("convolutions_by_weights") {
   run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=2", {{3, 8, 9, 8}, {3, 12, 9, 8}}});
   run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=20", {{3, 20, 9, 8}, {3, 20, 9, 8}}});
   run({"conv2d_backward_weights", "kernel_size=7 padding=3 stride=2 groups=32", {{2, 32, 12, 9}, {2, 32, 6, 5}}});
+  // Depthwise: rows of grad in pieces, of one position and of some; windows that share columns and that do not.
+  const auto depthwise = [](const char* attributes, int64_t channels, const Dims& in, const Dims& out) {
+    run({"conv2d_backward_weights", attributes, {{2, channels, in[0], in[1]}, {2, channels, out[0], out[1]}}});
+  };
+  depthwise("kernel_size=3 padding=1 groups=24", 24, {6, 70}, {6, 70});
+  depthwise("kernel_size=5 padding=2 stride=2 groups=18", 18, {9, 75}, {5, 38});
+  depthwise("kernel_size=7 padding=3 groups=16", 16, {7, 7}, {7, 7});
+  depthwise("kernel_size=3 padding=2 dilation=2 groups=8", 8, {9, 40}, {9, 40});
+  depthwise("kernel_size=2 stride=3 groups=33", 33, {8, 11}, {3, 4});
+  depthwise("kernel_size=[1,4] stride=[1,3] groups=144", 144, {5, 40}, {5, 13});
+  run({"conv1d_backward_weights", "kernel_size=3 padding=1 groups=20", {{3, 20, 45}, {3, 20, 45}}});
   run({"conv3d_backward_weights", "kernel_size=2 stride=2", {{2, 6, 4, 4, 6}, {2, 5, 2, 2, 3}}});
   size_t products = 0;
   for (const std::string& name : seen) products += name.rfind("conv_fwd_mma", 0) == 0 ? 1 : 0;
