@@ -1,11 +1,11 @@
 """What a lever gives: plans with and without it, run in turns in one process.
 
-    python -m bench.without windows model.onnx --batch 16 --layout NHWC
+    python -m bench.without strided_views model.onnx --batch 16 --layout NHWC
     python -m bench.without nest_concats fuse_interleave model.onnx
 
-A lever is a pass, or "windows" (parts of tensors written and read where they lie), or "in_place" (results in the memory
-of what is read for the last time). One thread, by the core's own time, which other programs disturb less. The ratio is
-the time without it over the time with it, of the lower quartiles: above 1, it pays.
+A lever is a pass, or "strided_views" (parts of tensors written and read where they lie), or "in_place" (results in the
+memory of what is read for the last time). One thread, by the core's own time, which other programs disturb less. The
+ratio is the time without it over the time with it, of the lower quartiles: above 1, it pays.
 """
 
 from __future__ import annotations

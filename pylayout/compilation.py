@@ -63,8 +63,8 @@ def compile(
     program_memory: where axes have names, bytes that programs for other sizes than the first may take, beside weights
     and the memory that they share (default: 32 MiB, or a twentieth of the weights where that is more); of more, the one
     that was not used for longest is let go when its runs have ended, and made again when it is needed.
-    simplify: run the passes, but those named in `without`; "windows" there keeps parts of tensors from being read or
-    written where they lie with strides, "in_place" results from taking the memory of what is read for the last time,
+    simplify: run the passes, but those named in `without`; "strided_views" there keeps parts of tensors from being read
+    or written where they lie with strides, "in_place" results from taking the memory of what is read for the last time,
     "widen" values of f16 and bf16 from being held as f32 on a processor that does not multiply these.
     progress: called as progress(stage, fraction); what it raises ends the compilation, as Ctrl-C does.
 

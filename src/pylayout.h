@@ -300,9 +300,9 @@ PL_API pl_status pl_tuned(pl_context context, const char* device, char** json);
 
 /* Every candidate of a call, to be run on the same inputs whichever would be chosen: for checks.  options is NULL or
  * attribute text:
- *   input_window=true output_window=true   the first input, the only output is the part of a larger tensor
- *   window_layout=NHWC                     with more channels in that layout
- *   every_point=true                       also the points of tuning spaces that only pl_tune tries
+ *   input_strided=true output_strided=true   the first input, the only output is the part of a larger tensor
+ *   strided_layout=NHWC                      with more channels in that layout
+ *   every_point=true                         also the points of tuning spaces that only pl_tune tries
  * The inputs must not change until the handle is released. */
 PL_API pl_status pl_op_candidates(pl_context context, const char* op, pl_attributes attributes, const pl_tensor* inputs,
                                   size_t input_count, const char* options, pl_candidates* candidates);
@@ -406,17 +406,14 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  *   layout=NAME         auto (default), or one to force for comparison
  *   threads=N           of ops on cpu; 0 (default): the context's
  *   tune=auto|off|full|live
- *                       off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and then
- *                       others compete in the plan's runs (docs/explanation/planning.md), on OpenCL devices what matters
- *                       is measured before; live: others compete in runs on OpenCL devices too, and what has to be
- *                       compiled is compiled on threads of the plan's own, which end with pl_plan_freeze or the plan
- *                       (PL_ERROR_UNSUPPORTED on NVIDIA's devices: a fault of their driver); full: every
- *                       implementation is measured before
- *   seconds=S           for measuring before the first run (default 60; 0: no limit); given, auto measures then, too.
- *                       Not with tune=live
- *   deterministic=true|false  true: nothing competes in live runs (default false)
- *   slice=N streams=N   images at a time, and slices at the same time; 0 (default): chosen by measurement.  What is
- *                       left of the batch when no `streams` slices of N remain is run at once, on all threads
+ *                       off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and
+ * then others compete in the plan's runs (docs/explanation/planning.md), on OpenCL devices what matters is measured
+ * before; live: others compete in runs on OpenCL devices too, and what has to be compiled is compiled on threads of the
+ * plan's own, which end with pl_plan_freeze or the plan (PL_ERROR_UNSUPPORTED on NVIDIA's devices: a fault of their
+ * driver); full: every implementation is measured before seconds=S           for measuring before the first run
+ * (default 60; 0: no limit); given, auto measures then, too. Not with tune=live deterministic=true|false  true: nothing
+ * competes in live runs (default false) slice=N streams=N   images at a time, and slices at the same time; 0 (default):
+ * chosen by measurement.  What is left of the batch when no `streams` slices of N remain is run at once, on all threads
  *   math=fp32|tf32|fp16|bf16 as of pl_context_create; at least the context's
  *   memory_limit=BYTES  of arenas, beside weights: to keep it a batch is cut smaller, then lighter ways are taken
  *   program_memory=BYTES  what programs for further sizes of named axes may take, beside weights and the memory that
@@ -485,8 +482,8 @@ PL_API pl_status pl_costs_describe(pl_context context, char** json);
 /* Forgets all measured costs, imported tables and choices of plans, in memory and on disk. */
 PL_API pl_status pl_costs_clear(pl_context context);
 /* What was measured on a device, as text for other machines of its class (kind of device, vector extensions or name,
- * threads): for each op the ratio of each candidate to the fastest.  With pl_costs_import there, and as tables that come
- * with the package, it prices what was not measured, once a few of its ops were measured and agree. */
+ * threads): for each op the ratio of each candidate to the fastest.  With pl_costs_import there, and as tables that
+ * come with the package, it prices what was not measured, once a few of its ops were measured and agree. */
 PL_API pl_status pl_costs_export(pl_context context, const char* device, char** text);
 /* Keeps such a table in the cache directory, in place of one for its class.  json: {"path", "class", "ops",
  * "candidates", "damaged", "devices"}: lines that were skipped, and the devices here that are of the class. */

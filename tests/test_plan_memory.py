@@ -1,4 +1,4 @@
-"""Plans on shared memory: concats written in place, windows, results in the place of what is read for the last time."""
+"""Plans on shared memory: concats written in place, strided views, results in place of what is read a last time."""
 
 import numpy
 import pytest
@@ -52,7 +52,7 @@ W["parts"] = [
 
 @pytest.mark.parametrize("n", [1, 3])
 @pytest.mark.parametrize("layout", ["NHWC", "nChw16c", "auto"])
-def test_parts_of_a_concat_that_are_windows(n, layout):
+def test_parts_of_a_concat_that_are_strided_views(n, layout):
     g = pl.Graph()
     for y in concat_network(g, g.input("x", (n, 32, 9, 7))):
         g.output(y)
@@ -75,7 +75,7 @@ def test_convolutions_write_their_part_of_a_concat(n):
     assert not any(step.get("op") == "concat" for step in summary["steps"])
 
 
-def test_windows_in_saved_plans(tmp_path):
+def test_strided_views_in_saved_plans(tmp_path):
     g = pl.Graph()
     for y in concat_network(g, g.input("x", (2, 32, 9, 7))):
         g.output(y)

@@ -203,8 +203,8 @@ def test_every_candidate_runs(device: str) -> None:
     assert checked.outcomes and not checked.wrong
 
 
-def test_windows_are_checked() -> None:
-    case = Case("conv2d", ("f32:2x32x5x5", "f32:32x32x1x1"), window="both NHWC")
+def test_strided_views_are_checked() -> None:
+    case = Case("conv2d", ("f32:2x32x5x5", "f32:32x32x1x1"), strided="both NHWC")
     checked = check_case(case)
     assert checked.outcomes and not checked.wrong
     assert all(outcome.inputs[0] == outcome.outputs[0] == "NHWC" for outcome in checked.outcomes)

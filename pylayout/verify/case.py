@@ -56,7 +56,7 @@ class Case:
     op: str
     inputs: tuple[str | None, ...]
     attributes: dict[str, Any] = field(default_factory=dict)
-    window: str = ""  # "", or which tensors are windows and in which layout: "input NHWC", "both nChw16c"
+    strided: str = ""  # "", or which tensors are strided views and in which layout: "input NHWC", "both nChw16c"
     origin: str = ""  # the networks that have this op, or "random"
     seed: int = 0
 
@@ -65,11 +65,11 @@ class Case:
         """What is checked, as text: the same for the same call whatever its values."""
         words = [self.op, *(text or "-" for text in self.inputs)]
         words += [f"{name}={json.dumps(value)}" for name, value in sorted(self.attributes.items())]
-        return " ".join(words + [f"window={self.window}"] * bool(self.window))
+        return " ".join(words + [f"strided={self.strided}"] * bool(self.strided))
 
     def to_json(self) -> dict[str, Any]:
         data: dict[str, Any] = {"op": self.op, "inputs": list(self.inputs)}
-        for name in ("attributes", "window", "origin", "seed"):
+        for name in ("attributes", "strided", "origin", "seed"):
             if getattr(self, name):
                 data[name] = getattr(self, name)
         return data

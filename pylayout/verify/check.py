@@ -111,10 +111,10 @@ class _Candidates:
                 self._handles.append(given[i])
         attributes = Attributes(attribute_text(case.op, {**case.attributes, "device": device}))
         options = ["every_point=true"] * every_point
-        if case.window:
-            which, layout = case.window.split()
-            options += [f"{name}_window=true" for name in ("input", "output") if which in (name, "both")]
-            options.append(f'window_layout="{layout}"')
+        if case.strided:
+            which, layout = case.strided.split()
+            options += [f"{name}_strided=true" for name in ("input", "output") if which in (name, "both")]
+            options.append(f'strided_layout="{layout}"')
         made = ffi.new("pl_candidates *")
         try:
             text = " ".join(options).encode()

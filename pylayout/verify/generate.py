@@ -67,8 +67,8 @@ def _epilogue(rng: Generator, attributes: dict[str, Any]) -> None:
             attributes.update(activation_alpha=-0.5, activation_beta=0.75)
 
 
-def _window(rng: Generator, share: float, *channels: int) -> str:
-    """Blocked windows begin and end with a block."""
+def _strided(rng: Generator, share: float, *channels: int) -> str:
+    """Blocked strided views begin and end with a block."""
     if not _chance(rng, share):
         return ""
     layouts = ["NHWC"] + [f"nChw{block}c" for block in (8, 16) if all(c % block == 0 for c in channels)]
@@ -126,7 +126,7 @@ def _conv(rng: Generator, transposed: bool = False) -> Case | None:
     weight = (ic, oc // groups, *kernel) if transposed else (oc, ic // groups, *kernel)
     inputs: list[str | None] = [_spec(dtype, n, ic, *sizes), _spec(dtype, *weight)]
     inputs.append(_spec(dtype, oc) if _chance(rng, 0.7) else None)
-    window = ""
+    strided = ""
     if transposed:
         outputs = [
             (s - 1) * st - 2 * p + dilation * (k - 1) + 1
@@ -143,11 +143,11 @@ def _conv(rng: Generator, transposed: bool = False) -> Case | None:
         if _chance(rng, 0.25):
             inputs.append(_spec(dtype, n, oc, *output))
         else:
-            window = _window(rng, 0.15 if dtype == "f32" else 0, ic, oc)
+            strided = _strided(rng, 0.15 if dtype == "f32" else 0, ic, oc)
     if n * ic * np.prod(sizes) > _ELEMENTS:
         return None
     name = f"conv{'_transpose' if transposed else ''}{spatial}d"
-    return Case(name, tuple(inputs), attributes, window, "random")
+    return Case(name, tuple(inputs), attributes, strided, "random")
 
 
 def _linear(rng: Generator) -> Case | None:
@@ -244,7 +244,7 @@ def _norm(rng: Generator) -> Case | None:
     if kind == "batch_norm":
         attributes: dict[str, Any] = {}
         _epilogue(rng, attributes)
-        return Case(kind, (_spec(dtype, *shape), c, c, c, c), attributes, _window(rng, 0.2, shape[1]), "random")
+        return Case(kind, (_spec(dtype, *shape), c, c, c, c), attributes, _strided(rng, 0.2, shape[1]), "random")
     if kind == "local_response_norm":
         return Case(kind, (_spec(dtype, *shape),), {"size": int(rng.choice([3, 5]))}, "", "random")
     attributes = {}
@@ -298,7 +298,7 @@ def _pool(rng: Generator) -> Case | None:
         attributes["ceil_mode"] = True
     name = f"{'max' if largest else 'avg'}_pool{spatial}d"
     share = 0.2 if dtype == "f32" else 0
-    return Case(name, (_spec(dtype, *shape),), attributes, _window(rng, share, shape[1]), "random")
+    return Case(name, (_spec(dtype, *shape),), attributes, _strided(rng, share, shape[1]), "random")
 
 
 def _elementwise(rng: Generator) -> Case | None:
@@ -321,8 +321,8 @@ def _elementwise(rng: Generator) -> Case | None:
     attributes: dict[str, Any] = {}
     if name in ("add", "mul"):
         _epilogue(rng, attributes)
-    window = _window(rng, 0.15, shape[1]) if name in ("add", "mul") and dtype == "f32" else ""
-    return Case(name, (_spec(dtype, *shape), _spec(dtype, *other)), attributes, window, "random")
+    strided = _strided(rng, 0.15, shape[1]) if name in ("add", "mul") and dtype == "f32" else ""
+    return Case(name, (_spec(dtype, *shape), _spec(dtype, *other)), attributes, strided, "random")
 
 
 def _move(rng: Generator) -> Case | None:
@@ -524,5 +524,5 @@ def random_case(seed: int, number: int, ops: frozenset[str] = frozenset()) -> Ca
         if case is None or (ops and case.op not in ops):
             continue
         assert all(parse_spec(text) for text in case.inputs if text)
-        return Case(case.op, case.inputs, case.attributes, case.window, "random", int(rng.integers(1 << 30)))
+        return Case(case.op, case.inputs, case.attributes, case.strided, "random", int(rng.integers(1 << 30)))
     raise ValueError(f"no random case is of {', '.join(sorted(ops))}")

@@ -42,7 +42,7 @@ def _dcgan() -> Iterator[Case]:
 
 
 def _unet() -> Iterator[Case]:
-    """Ronneberger et al. 2015; concats of skip connections, whose parts are written in place as windows."""
+    """Ronneberger et al. 2015; concats of skip connections, whose parts are written in place as strided views."""
     for level, (ic, oc) in enumerate(((3, 64), (64, 128), (128, 256), (256, 512), (512, 1024))):
         size = 96 >> level
         same = {"padding": [1, 1], "activation": "relu"}
@@ -192,15 +192,15 @@ def _super_resolution() -> Iterator[Case]:
     yield Case("interpolate", ("f32:1x256x24x24",), upscaled, "", "edsr")
 
 
-def _in_windows(cases: list[Case]) -> Iterator[Case]:
+def _in_strided_views(cases: list[Case]) -> Iterator[Case]:
     """Some of the convolutions of networks once more where their tensors are parts of concats."""
     for number, case in enumerate(case for case in cases if case.op == "conv2d" and len(case.inputs) < 4):
-        if number % 4 or case.window:
+        if number % 4 or case.strided:
             continue
         weight = case.specs()[1]
         assert weight is not None
         groups = int(case.attributes.get("groups", 1))
-        blocks = weight[1][0] % 16 == 0 and weight[1][1] * groups % 16 == 0  # windows begin and end with one
+        blocks = weight[1][0] % 16 == 0 and weight[1][1] * groups % 16 == 0  # views begin and end with one
         layout = "nChw16c" if blocks and number % 8 == 4 else "NHWC"
         which = ("input", "output", "both")[number // 4 % 3]
         yield Case(case.op, case.inputs, case.attributes, f"{which} {layout}", case.origin)
@@ -212,5 +212,5 @@ def network_cases() -> list[Case]:
     cases = [Case.from_json(data) for data in json.loads(text)]
     for family in (_dcgan, _unet, _speech, _text, _recommenders, _recurrent, _super_resolution):
         cases += family()
-    cases += _in_windows(cases)
+    cases += _in_strided_views(cases)
     return list({case.key: case for case in cases}.values())

@@ -77,20 +77,20 @@ void by_size(DType dtype, const Function& function) {
   }
 }
 
-// The window of `desc` in a tensor with more channels; its offset is left to the buffer.
-TensorDesc window_of(const TensorDesc& desc, const Layout& family, int64_t before, int64_t after) {
-  require(desc.rank() >= 2, Code::unsupported, "windows are of tensors with channels, not of ", desc.str());
+// The strided view of `desc` in a tensor with more channels; its offset is left to the buffer.
+TensorDesc strided_view_of(const TensorDesc& desc, const Layout& family, int64_t before, int64_t after) {
+  require(desc.rank() >= 2, Code::unsupported, "strided views are of tensors with channels, not of ", desc.str());
   const Layout layout = family.for_rank(desc.rank());
-  require(desc.shape[1] % layout.block_of(1) == 0, Code::unsupported, "windows in ", layout,
+  require(desc.shape[1] % layout.block_of(1) == 0, Code::unsupported, "strided views in ", layout,
           " are of whole blocks, not of ", desc.shape[1], " channels");
   Dims sizes = desc.shape;
   sizes[1] += before + after;
-  TensorDesc window = TensorDesc::dense(desc.dtype, sizes, layout);
-  window.shape = desc.shape;
-  return window;
+  TensorDesc view = TensorDesc::dense(desc.dtype, sizes, layout);
+  view.shape = desc.shape;
+  return view;
 }
 
-// Channels of the larger tensor beside a window: whole blocks, or some that leave a window unaligned.
+// Channels of the larger tensor beside a strided view: whole blocks, or some that leave a strided view unaligned.
 int64_t beside(const Layout& layout) { return layout.is_blocked() ? layout.block(0).size : 5; }
 
 }  // namespace
@@ -100,24 +100,24 @@ CandidateOptions CandidateOptions::parse(const Attributes& attributes) {
   for (const auto& [key, value] : attributes) {
     const bool* flag = std::get_if<bool>(&value);
     const std::string* text = std::get_if<std::string>(&value);
-    if (key == "window_layout") {
-      require(text != nullptr, Code::invalid_argument, "candidates: window_layout is ", to_text(value),
+    if (key == "strided_layout") {
+      require(text != nullptr, Code::invalid_argument, "candidates: strided_layout is ", to_text(value),
               ", expected a layout as text");
-      options.window_layout = Layout::parse(*text);
+      options.strided_layout = Layout::parse(*text);
       continue;
     }
-    bool* option = key == "input_window"    ? &options.input_window
-                   : key == "output_window" ? &options.output_window
-                   : key == "every_point"   ? &options.every_point
-                                            : nullptr;
+    bool* option = key == "input_strided"    ? &options.input_strided
+                   : key == "output_strided" ? &options.output_strided
+                   : key == "every_point"    ? &options.every_point
+                                             : nullptr;
     require(option != nullptr, Code::invalid_argument, "candidates: there is no option \"", key,
-            "\"; expected input_window, output_window, window_layout or every_point");
+            "\"; expected input_strided, output_strided, strided_layout or every_point");
     require(flag != nullptr, Code::invalid_argument, "candidates: ", key, " is ", to_text(value),
             ", expected true or false");
     *option = *flag;
   }
-  require(options.window_layout.rank() > 0 || !(options.input_window || options.output_window), Code::invalid_argument,
-          "candidates: window_layout is not given, expected the layout of the windows");
+  require(options.strided_layout.rank() > 0 || !(options.input_strided || options.output_strided),
+          Code::invalid_argument, "candidates: strided_layout is not given, expected the layout of the strided views");
   return options;
 }
 
@@ -137,14 +137,14 @@ CandidateRuns::CandidateRuns(Context& context, const Schema& schema, const CallA
                                                        TensorDesc::dense(input->desc().dtype, input->desc().shape),
                                                        "activation", schema.name, false)
                             : nullptr);
-  if (options.input_window || options.output_window) {
-    require(device_->traits().host_addressable, Code::unsupported, schema.name, ": windows on ", device_->name(),
+  if (options.input_strided || options.output_strided) {
+    require(device_->traits().host_addressable, Code::unsupported, schema.name, ": strided views on ", device_->name(),
             ", expected a device whose memory has addresses");
     require(!op.inputs.empty() && op.in(0).present && op.outputs.size() == 1, Code::unsupported, schema.name,
-            ": windows, expected an op with a first input and one output");
-    const int64_t aside = beside(options.window_layout);
-    if (options.input_window) op.inputs[0] = window_of(op.in(0), options.window_layout, aside, 2 * aside);
-    if (options.output_window) op.outputs[0] = window_of(op.out(), options.window_layout, 2 * aside, aside);
+            ": strided views, expected an op with a first input and one output");
+    const int64_t aside = beside(options.strided_layout);
+    if (options.input_strided) op.inputs[0] = strided_view_of(op.in(0), options.strided_layout, aside, 2 * aside);
+    if (options.output_strided) op.outputs[0] = strided_view_of(op.out(), options.strided_layout, 2 * aside, aside);
   }
   // A view computes nothing.
   if (schema.view) {
@@ -187,17 +187,17 @@ std::string CandidateRuns::json() const {
   return json.str();
 }
 
-// Memory for a tensor with poison around it.  A window has that many channels before it; all around it belongs to the
-// larger tensor and must stay.
-CandidateRuns::Placed CandidateRuns::reserve(const TensorDesc& desc, bool window, int64_t channels_before,
+// Memory for a tensor with poison around it.  A strided view has that many channels before it; all around it belongs to
+// the larger tensor and must stay.
+CandidateRuns::Placed CandidateRuns::reserve(const TensorDesc& desc, bool strided, int64_t channels_before,
                                              bool values) const {
   Placed placed;
   placed.desc = desc;
   size_t bytes = desc.size_bytes(), before = device_->traits().host_addressable ? kGuard : 0;
-  if (window) {
-    // The window begins at that channel of the first image, and the larger tensor ends after the last one.
+  if (strided) {
+    // The strided view begins at that channel of the first image, and the larger tensor ends after the last one.
     TensorDesc whole = desc;
-    whole.shape[1] += 3 * beside(options_.window_layout);
+    whole.shape[1] += 3 * beside(options_.strided_layout);
     Dims start = Dims::filled(desc.rank(), 0);
     start[1] = channels_before;
     before += size_t(whole.offset_of(start)) * size_of(desc.dtype);
@@ -224,8 +224,8 @@ std::vector<char> CandidateRuns::read_back(const Placed& placed) const {
 const CandidateRuns::Placed& CandidateRuns::placed_input(size_t input, const TensorDesc& desc) {
   for (const Placed& known : inputs_)
     if (known.input == input && known.desc == desc) return known;
-  const bool window = options_.input_window && input == 0 && !desc.is_dense();
-  Placed placed = reserve(desc, window, beside(options_.window_layout), true);
+  const bool strided = options_.input_strided && input == 0 && !desc.is_dense();
+  Placed placed = reserve(desc, strided, beside(options_.strided_layout), true);
   placed.input = input;
   // A candidate may want another dtype, f32 for the statistics of a bf16 tensor; such a conversion is exact.
   Device& cpu = context_.host();
@@ -253,8 +253,8 @@ CandidateRuns::Run CandidateRuns::run(size_t index) {
   }
   std::vector<Placed> results;
   for (const TensorDesc& desc : candidate.outputs) {
-    const bool window = options_.output_window && !desc.is_dense();
-    results.push_back(reserve(desc, window, 2 * beside(options_.window_layout), false));
+    const bool strided = options_.output_strided && !desc.is_dense();
+    results.push_back(reserve(desc, strided, 2 * beside(options_.strided_layout), false));
     write(results.back());
     out.push_back(results.back().buffer.get());
   }
@@ -296,21 +296,21 @@ CandidateRuns::Run CandidateRuns::run(size_t index) {
     });
     run.outputs.push_back(std::move(values));
     // What is neither an element nor padding keeps its poison; padding is zero.
-    const bool window = options_.output_window && !desc.is_dense();
+    const bool strided = options_.output_strided && !desc.is_dense();
     const size_t extent = size_t(desc.extent());
     std::vector<bool> written;
-    if (window || desc.has_padding()) {
+    if (strided || desc.has_padding()) {
       written.resize(extent);
       for_elements(desc, [&](int64_t offset, int64_t) { written[size_t(offset)] = true; });
     }
-    const char expected = window ? kPoison : 0;
+    const char expected = strided ? kPoison : 0;
     for (size_t e = 0; e < written.size(); ++e) {
       if (written[e]) continue;
       const char* at = bytes.data() + result.first + e * unit;
       if (std::all_of(at, at + unit, [&](char byte) { return byte == expected; })) continue;
       run.damage.push_back(concat("output ", i, ": ",
-                                  window ? "wrote beside the window, element " : "padding, element ", e,
-                                  window ? "" : ", is not zero"));
+                                  strided ? "wrote beside the strided view, element " : "padding, element ", e,
+                                  strided ? "" : ", is not zero"));
       break;
     }
     const size_t behind = result.first + extent * unit;

@@ -15,20 +15,20 @@
 namespace pl {
 
 struct CandidateOptions {
-  // Whether the first input, the only output is a window: the part of a larger tensor with more channels (dimension 1)
-  // in window_layout.
-  bool input_window = false, output_window = false;
-  Layout window_layout;
+  // Whether the first input, the only output is a strided view: the part of a larger tensor with more channels
+  // (dimension 1) in strided_layout.
+  bool input_strided = false, output_strided = false;
+  Layout strided_layout;
   // Also the points of tuning spaces that only a search tries.
   bool every_point = false;
 
-  // input_window=true window_layout="NHWC"; throws Error(invalid_argument | layout).
+  // input_strided=true strided_layout="NHWC"; throws Error(invalid_argument | layout).
   static CandidateOptions parse(const Attributes& attributes);
 };
 
 class CandidateRuns {
  public:
-  // Throws what an op call would for wrong arguments; Error(unsupported) for windows of an op that has none.
+  // Throws what an op call would for wrong arguments; Error(unsupported) for strided views of an op that has none.
   CandidateRuns(Context& context, const Schema& schema, const CallAttributes& call,
                 const std::vector<TensorRef>& inputs, const CandidateOptions& options);
 
@@ -54,7 +54,7 @@ class CandidateRuns {
     size_t first = 0;         // bytes before it
     std::vector<char> bytes;  // the whole as it was written
   };
-  Placed reserve(const TensorDesc& desc, bool window, int64_t channels_before, bool values) const;
+  Placed reserve(const TensorDesc& desc, bool strided, int64_t channels_before, bool values) const;
   const Placed& placed_input(size_t input, const TensorDesc& desc);
   void write(Placed& placed) const;
   std::vector<char> read_back(const Placed& placed) const;

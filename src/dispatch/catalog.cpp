@@ -97,15 +97,15 @@ EntryRef Catalog::unlisted(const Op& asked, Device& device, bool every_point) {
   Op op = asked;
   if (!op.schema->relayouts)
     for (TensorDesc& desc : op.inputs)
-      if (!has_windows(asked) || !is_window(desc)) desc = standardised(desc);
+      if (!has_strided_views(asked) || !is_strided_view(desc)) desc = standardised(desc);
   op.math = std::max<Math>(op.math, context_.options().math);
   return make(op, device, context_.options().threads, every_point);
 }
 
-EntryRef Catalog::windowed(const Op& asked, Device& device, int threads, const std::string& way) {
+EntryRef Catalog::strided(const Op& asked, Device& device, int threads, const std::string& way) {
   Op op = asked;
   for (TensorDesc& desc : op.inputs)
-    if (!is_window(desc)) desc = standardised(desc);
+    if (!is_strided_view(desc)) desc = standardised(desc);
   return find_or_make(op, device, threads, way);
 }
 
@@ -190,11 +190,11 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
   CandidateList list;
   if (!only.empty()) list.wanted.emplace(only);
   if (device.traits().threads) use_threads(threads);  // which oneDNN's descriptions are made for
-  const bool empty = op.has_empty_tensor(), windows = has_windows(op);
+  const bool empty = op.has_empty_tensor(), strided = has_strided_views(op);
   for (Provider* provider : context_.providers_of(device)) {
     if (list.wanted && list.wanted->provider() != provider->name()) continue;
-    if (windows && !provider->takes_windows(op)) {
-      list.refuse(provider->name(), op.schema->name + ": no windows of larger tensors");
+    if (strided && !provider->takes_strided_views(op)) {
+      list.refuse(provider->name(), op.schema->name + ": no strided views");
       continue;
     }
     if (empty && !provider->handles_empty()) {
@@ -212,7 +212,7 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
   const bool others = std::any_of(list.candidates.begin(), list.candidates.end(),
                                   [](const Candidate& candidate) { return !candidate.reference; });
   for (Candidate& candidate : list.candidates) {
-    if (windows && !suits_windows(op, candidate)) continue;
+    if (strided && !suits_strided_views(op, candidate)) continue;
     if (candidate.reference && others) {
       list.refuse(candidate.provider,
                   candidate.implementation + ": a reference implementation, not used where others exist");

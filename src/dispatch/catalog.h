@@ -105,9 +105,9 @@ class Catalog {
 
   // The entry for an op on a device; asks the providers on first sight.  threads: of `cpu` ops; 0: the context's.
   EntryRef entry(const Op& op, Device& device, int threads = 0);
-  // The entry for an op some of whose tensors are windows of larger ones: those whose descriptions are not dense.  Its
-  // ways take and give just these; there may be none.  `way`: as for following().
-  EntryRef windowed(const Op& op, Device& device, int threads = 0, const std::string& way = {});
+  // The entry for an op some of whose tensors are strided views of larger ones: those whose descriptions are not dense.
+  // Its ways take and give just these; there may be none.  `way`: as for following().
+  EntryRef strided(const Op& op, Device& device, int threads = 0, const std::string& way = {});
   // The entry for an op that follows one of like sizes: with the way of this Candidate::dense_key() alone, or none
   // where that is not to be had for these sizes.
   EntryRef following(const Op& op, Device& device, const std::string& way, int threads = 0);
@@ -116,8 +116,8 @@ class Catalog {
   // The entry for a copy to another place, of a tensor that need not be dense.
   EntryRef copy(const TensorDesc& desc, Device& device, int threads = 0);
 
-  // The same as entry(), or windowed() where a tensor is a window, but not among the entries: for checks, which look at
-  // more ops than a program has.  every_point: with every point of the tuning spaces.
+  // The same as entry(), or strided() where a tensor is a strided view, but not among the entries: for checks, which
+  // look at more ops than a program has.  every_point: with every point of the tuning spaces.
   EntryRef unlisted(const Op& op, Device& device, bool every_point);
   // What the tuner works on: a description with every point of the tuning spaces, not among the entries.
   EntryRef whole_space(const Entry& entry);

@@ -18,11 +18,11 @@ std::string describe(const TensorDesc& desc) {
   return text;
 }
 
-bool writes_windows(const Op& op) { return std::any_of(op.outputs.begin(), op.outputs.end(), is_window); }
+bool writes_strided_views(const Op& op) { return std::any_of(op.outputs.begin(), op.outputs.end(), is_strided_view); }
 
 }  // namespace
 
-bool is_window(const TensorDesc& desc) { return desc.present && !desc.is_dense(); }
+bool is_strided_view(const TensorDesc& desc) { return desc.present && !desc.is_dense(); }
 
 TensorDesc standardised(const TensorDesc& desc) {
   if (!desc.present) return desc;
@@ -34,14 +34,15 @@ TensorDesc standardised(const TensorDesc& desc) {
 }
 
 // A reorder reads any tensor, so only its result counts.
-bool has_windows(const Op& op) {
-  return writes_windows(op) || (!op.schema->relayouts && std::any_of(op.inputs.begin(), op.inputs.end(), is_window));
+bool has_strided_views(const Op& op) {
+  return writes_strided_views(op) ||
+         (!op.schema->relayouts && std::any_of(op.inputs.begin(), op.inputs.end(), is_strided_view));
 }
 
-bool suits_windows(const Op& op, const Candidate& candidate) {
+bool suits_strided_views(const Op& op, const Candidate& candidate) {
   const auto suit = [](const std::vector<TensorDesc>& asked, const std::vector<TensorDesc>& given) {
     for (size_t i = 0; i < asked.size(); ++i)
-      if (is_window(asked[i]) ? !same_memory(asked[i], given[i]) : is_window(given[i])) return false;
+      if (is_strided_view(asked[i]) ? !same_memory(asked[i], given[i]) : is_strided_view(given[i])) return false;
     return true;
   };
   return !candidate.reference && suit(op.inputs, candidate.inputs) && suit(op.outputs, candidate.outputs);
@@ -50,7 +51,7 @@ bool suits_windows(const Op& op, const Candidate& candidate) {
 std::string describe(const Op& op) {
   std::string text = op.schema->name;
   for (const TensorDesc& desc : op.inputs) text += ' ' + describe(desc);
-  if (writes_windows(op))
+  if (writes_strided_views(op))
     for (const TensorDesc& desc : op.outputs) text += " >" + describe(desc);
   if (op.schema->products && op.math != Math::fp32) text += " math=tf32";
   return op.attributes.empty() ? text : text + " " + op.attributes.str();

@@ -1,4 +1,5 @@
-// What an op is called in the catalog and in the cost database, and which of its tensors are windows of larger ones.
+// What an op is called in the catalog and in the cost database, and which of its tensors are strided views of larger
+// ones.
 #pragma once
 
 #include <string>
@@ -14,9 +15,9 @@ TensorDesc standardised(const TensorDesc& desc);
 // An op's key in the cost database.
 std::string describe(const Op& op);
 
-bool is_window(const TensorDesc& desc);
-bool has_windows(const Op& op);
-// Whether a candidate takes and gives the windows that the op states.
-bool suits_windows(const Op& op, const Candidate& candidate);
+bool is_strided_view(const TensorDesc& desc);
+bool has_strided_views(const Op& op);
+// Whether a candidate takes and gives the strided views that the op states.
+bool suits_strided_views(const Op& op, const Candidate& candidate);
 
 }  // namespace pl

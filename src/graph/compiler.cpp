@@ -135,12 +135,12 @@ void Plan::Compiler::provide(std::vector<External>& list, size_t index, const Te
 // The order in which ops are measured, in case the time runs out: the op whose uses take the most time in all comes
 // first.  Ops on strided views come last, because they take about the time of the same op on dense tensors.
 std::vector<std::pair<double, EntryRef>> Plan::Compiler::dearest_first(const std::map<EntryRef, int>& counts,
-                                                                       const std::set<EntryRef>& windowed) const {
+                                                                       const std::set<EntryRef>& strided) const {
   std::vector<std::pair<double, EntryRef>> order;
   for (const auto& [entry, count] : counts)
     order.emplace_back(context_.catalog().best_ms(*entry).value_or(0) * count, entry);
   std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
-    const size_t last_a = windowed.count(a.second), last_b = windowed.count(b.second);
+    const size_t last_a = strided.count(a.second), last_b = strided.count(b.second);
     return last_a != last_b     ? last_a < last_b
            : a.first != b.first ? a.first > b.first
                                 : a.second->text < b.second->text;
@@ -176,13 +176,13 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   }
   Catalog& catalog = context_.catalog();
   std::map<EntryRef, int> counts;
-  std::set<EntryRef> windowed;
+  std::set<EntryRef> strided;
   for (const NodeStates& node : variant.nodes) {
     std::set<EntryRef> entries;
     for (const State& state : node.states) {
       if (!state.entry) continue;
       entries.insert(state.entry);
-      if (state.entry != node.entry) windowed.insert(state.entry);
+      if (state.entry != node.entry) strided.insert(state.entry);
     }
     for (const EntryRef& entry : entries) ++counts[entry];
   }
@@ -202,7 +202,7 @@ void Plan::Compiler::measure_ops(Variant& variant, double seconds) {
   for (size_t p = 0; p < passes.size(); ++p) {
     // What a plan needs anyway may take longer.
     const double end = gpu && p == 0 ? std::max(stop_, all_end) : all_end;
-    if (p == 0 || compiles) order = dearest_first(counts, windowed);
+    if (p == 0 || compiles) order = dearest_first(counts, strided);
     if (end <= elapsed()) {
       short_of_time_ = true;
       break;

@@ -103,7 +103,7 @@ class Plan::Compiler {
   // Everything for one way of cutting the batch.
   void prepare(Variant& variant, double seconds);
   std::vector<std::pair<double, EntryRef>> dearest_first(const std::map<EntryRef, int>& counts,
-                                                         const std::set<EntryRef>& windowed) const;
+                                                         const std::set<EntryRef>& strided) const;
   std::map<EntryRef, std::vector<size_t>> likely_ways(Variant& variant);
   void measure_ops(Variant& variant, double seconds);
   void correct_estimates(std::vector<NodeStates>& nodes);

@@ -35,7 +35,7 @@ std::vector<NodeStates> Plan::states_of(const Variant& variant, std::vector<cons
   states.device = home_;
   states.threads = variant.threads;
   states.math = options_.math;
-  states.windows = options_.windows;
+  states.strided_views = options_.strided_views;
   states.share_cpu = variant.threads >= available_processors();
   states.like = std::move(like);
   return list_states(variant.graph, *context_, states);

@@ -54,7 +54,7 @@ std::vector<Refusal> refusals_at_home(Catalog& catalog, const NodeStates& node) 
   return node.refused ? catalog.refusals(*node.refused) : std::vector<Refusal>();
 }
 
-// Ways of an op, with and without windows, that are not used because others disagreed with them.
+// Ways of an op, with and without strided views, that are not used because others disagreed with them.
 std::vector<Refusal> disagreements(Catalog& catalog, const NodeStates& node) {
   std::vector<Entry*> entries;
   const auto add = [&](const EntryRef& entry) {

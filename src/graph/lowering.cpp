@@ -199,7 +199,7 @@ void Lowering::emit_copy(const Form& from, const Place& target, int node, const 
   step.outputs = {target};
   step.input_descs = step.output_descs = {from.desc};
   step.cause = cause;
-  // Between the elements of a window lie others' bytes.
+  // Between the elements of a strided view lie others' bytes.
   if (!from.desc.is_dense()) set_reorder(step, context_.catalog().copy(from.desc, *from.device, program_.threads_));
   emit(std::move(step));
 }

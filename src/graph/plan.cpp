@@ -92,17 +92,17 @@ PlanOptions PlanOptions::parse(const Attributes& attributes) {
               ", expected true or false");
       (key == "simplify" ? options.simplify : options.deterministic) = *flag;
     } else if (key == "without") {
-      // Names of passes, separated by commas; "widen", "windows" and "in_place" are no passes.
+      // Names of passes, separated by commas; "widen", "strided_views" and "in_place" are no passes.
       std::string name;
       for (char c : text(key, value) + ",") {
         if (c != ',') {
           name += c;
           continue;
         }
-        bool* const flag = name == "widen"      ? &options.widen
-                           : name == "windows"  ? &options.windows
-                           : name == "in_place" ? &options.in_place
-                                                : nullptr;
+        bool* const flag = name == "widen"           ? &options.widen
+                           : name == "strided_views" ? &options.strided_views
+                           : name == "in_place"      ? &options.in_place
+                                                     : nullptr;
         if (flag) {
           *flag = false;
           name.clear();

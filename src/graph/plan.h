@@ -56,10 +56,10 @@ struct PlanOptions {
   std::optional<size_t> program_memory;  // bytes of programs for further sizes (graph/sizes.h)
   bool simplify = true;                  // run the passes
   std::vector<std::string> without;      // passes to leave out
-  // Left out as "widen", "windows" and "in_place" in `without`.
-  bool widen = true;     // dtypes that the processor does not multiply are held as f32 (graph/half_precision.h)
-  bool windows = true;   // parts of concats may be written, parts of tensors read, with strides
-  bool in_place = true;  // results may lie where an input lay that is read for the last time
+  // Left out as "widen", "strided_views" and "in_place" in `without`.
+  bool widen = true;          // dtypes that the processor does not multiply are held as f32 (graph/half_precision.h)
+  bool strided_views = true;  // parts of concats may be written, parts of tensors read, with strides
+  bool in_place = true;       // results may lie where an input lay that is read for the last time
   // Called now and then while the plan is made, in the calling thread: what is done, how far it is (0 to 1).
   std::function<void(const char* stage, double fraction)> progress;
 

@@ -64,7 +64,7 @@ std::string Plan::memory_path() const {
   const std::string directory = context_->choices_directory();
   if (directory.empty()) return {};
   const Math math = std::max<Math>(options_.math, context_->options().math);
-  std::string text = record(environment(), home_->name(), options_.layout, int(math), options_.windows,
+  std::string text = record(environment(), home_->name(), options_.layout, int(math), options_.strided_views,
                             options_.in_place, options_.memory_limit, options_.slice, options_.streams);
   for (const auto& [node, slice] : options_.chains) text += record(node, slice);
   text += described(graph_);

@@ -43,7 +43,7 @@ std::string options_text(const PlanOptions& options) {
   const auto leave_out = [&](const std::string& name) { without += (without.empty() ? "" : ",") + name; };
   for (const std::string& pass : options.without) leave_out(pass);
   if (!options.widen) leave_out("widen");
-  if (!options.windows) leave_out("windows");
+  if (!options.strided_views) leave_out("strided_views");
   if (!options.in_place) leave_out("in_place");
   if (!without.empty()) text.set("without", without);
   if (options.memory_limit) text.set("memory_limit", int64_t(options.memory_limit));

@@ -27,8 +27,8 @@ void add_distinct(std::vector<TensorDesc>& list, const TensorDesc& desc) {
   list.push_back(desc);
 }
 
-// Channels last, or blocked: in plain layouts no kernel of ours writes windows.
-bool is_window(const TensorDesc& desc) { return desc.present && desc.rank() >= 3 && !desc.is_dense(); }
+// Channels last, or blocked: in plain layouts no kernel of ours writes strided views.
+bool is_strided_view(const TensorDesc& desc) { return desc.present && desc.rank() >= 3 && !desc.is_dense(); }
 
 // Where a part of a tensor begins, and the part as it lies there.
 struct Part {
@@ -41,18 +41,18 @@ std::optional<Part> part_of(const TensorDesc& whole, const Dims& starts, const D
   if (!slice) return std::nullopt;
   Part part;
   part.desc = TensorDesc::dense(whole.dtype, shape, whole.layout);
-  TensorDesc window = part.desc;
-  window.strides = whole.strides;
-  window.offset = slice->offset;
-  if (!same_memory(window, *slice)) return std::nullopt;  // cut within blocks
+  TensorDesc view = part.desc;
+  view.strides = whole.strides;
+  view.offset = slice->offset;
+  if (!same_memory(view, *slice)) return std::nullopt;  // cut within blocks
   part.shift = size_t(slice->offset) * size_of(whole.dtype);
-  window.offset = 0;
-  if (!same_memory(window, part.desc)) part.desc = window;
+  view.offset = 0;
+  if (!same_memory(view, part.desc)) part.desc = view;
   return part;
 }
 
 // The way of an entry that differs from this one in strides only; null if there is none.
-Way* without_windows(const Way& way, Entry& entry) {
+Way* without_strided_views(const Way& way, Entry& entry) {
   const auto alike = [](const std::vector<TensorDesc>& a, const std::vector<TensorDesc>& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const TensorDesc& x, const TensorDesc& y) {
       return x.present == y.present && (!x.present || x.layout == y.layout);
@@ -66,7 +66,7 @@ Way* without_windows(const Way& way, Entry& entry) {
   return nullptr;
 }
 
-bool has_windows(const State& state) {
+bool has_strided_views(const State& state) {
   const auto strided = [](const TensorDesc& desc) { return desc.present && !desc.is_dense(); };
   return std::any_of(state.inputs.begin(), state.inputs.end(), strided) ||
          std::any_of(state.outputs.begin(), state.outputs.end(), strided);
@@ -79,8 +79,8 @@ class Lister {
         context_(context),
         options_(options),
         given_(graph.values().size()),
-        windows_(graph.values().size()) {
-    if (options.windows && options.device->traits().host_addressable) find_windows();
+        strided_views_(graph.values().size()) {
+    if (options.strided_views && options.device->traits().host_addressable) find_strided_views();
     for (const GraphInput& input : graph.inputs()) {
       const TensorDesc& desc = graph.value(input.value).desc;
       given_[size_t(input.value)] = input.pinned ? std::vector<TensorDesc>{desc} : usual_descs(desc);
@@ -103,12 +103,12 @@ class Lister {
 
  private:
   // Of every value the descriptions that it has as a part of the outermost concat around it.
-  void find_windows() {
+  void find_strided_views() {
     for (size_t i = graph_.nodes().size(); i-- > 0;) {
       const Node& node = graph_.node(i);
       if (!node.schema->joins) continue;
       const Op op = graph_.op(node);
-      const auto& outer = windows_[size_t(node.outputs[0])];
+      const auto& outer = strided_views_[size_t(node.outputs[0])];
       std::map<ValueId, std::vector<TensorDesc>> found;
       for (const TensorDesc& whole : outer.empty() ? usual_descs(op.out()) : outer)
         if (const auto parts = parts_of(node, op, whole))
@@ -116,7 +116,7 @@ class Lister {
             if (const TensorDesc& desc = (*parts)[k].desc; desc.is_dense() || !desc.layout.is_plain())
               add_distinct(found[node.inputs[k]], desc);
       for (auto& [value, descs] : found)  // of several concats the last one decides, as in Lowering
-        if (windows_[size_t(value)].empty()) windows_[size_t(value)] = std::move(descs);
+        if (strided_views_[size_t(value)].empty()) strided_views_[size_t(value)] = std::move(descs);
     }
   }
 
@@ -217,8 +217,8 @@ class Lister {
     if (!result.device->traits().host_addressable) return;
     if (op.schema->joins)
       add_in_place_concat(node, op, result);
-    else if (options_.windows)
-      add_windowed(node, op, result);
+    else if (options_.strided_views)
+      add_strided(node, op, result);
   }
 
   // The states of the way alone that another graph took; false where it is not to be had.
@@ -229,7 +229,7 @@ class Lister {
     found.entry = context_.catalog().following(op, *options_.device, way, options_.threads);
     context_.catalog().measure(*found.entry, Tuning::off);
     add_ways(node, found.entry, {}, found);
-    if (!op.schema->joins && options_.windows && has_windows(like)) add_windowed(node, op, found, way);
+    if (!op.schema->joins && options_.strided_views && has_strided_views(like)) add_strided(node, op, found, way);
     found.states.erase(std::remove_if(found.states.begin(), found.states.end(),
                                       [&](const State& state) { return !is_same_choice(state, like); }),
                        found.states.end());
@@ -264,44 +264,44 @@ class Lister {
     }
   }
 
-  // Ways that read the first input, or write the result, as a window.  `way`: as for Catalog::windowed().
-  void add_windowed(const Node& node, const Op& op, NodeStates& result, const std::string& way = {}) {
+  // Ways that read the first input, or write the result, as a strided view.  `way`: as for Catalog::strided().
+  void add_strided(const Node& node, const Op& op, NodeStates& result, const std::string& way = {}) {
     if (op.outputs.size() != 1 || op.inputs.empty() || graph_.is_constant(node.inputs[0])) return;
     std::vector<TensorDesc> sources{op.in(0)}, targets{op.out()};
     for (const TensorDesc& desc : given_[size_t(node.inputs[0])])
-      if (is_window(desc) && !desc.layout.is_plain()) sources.push_back(desc);
-    for (const TensorDesc& desc : windows_[size_t(node.outputs[0])])
-      if (is_window(desc)) targets.push_back(desc);
-    Op windowed = op;
+      if (is_strided_view(desc) && !desc.layout.is_plain()) sources.push_back(desc);
+    for (const TensorDesc& desc : strided_views_[size_t(node.outputs[0])])
+      if (is_strided_view(desc)) targets.push_back(desc);
+    Op strided = op;
     for (size_t x = 0; x < sources.size(); ++x)
       for (size_t y = 0; y < targets.size(); ++y) {
         if (x + y == 0 || (x && y && sources[x].layout != targets[y].layout)) continue;
-        windowed.inputs[0] = sources[x];
-        windowed.outputs[0] = targets[y];
-        const EntryRef entry = context_.catalog().windowed(windowed, *result.device, options_.threads, way);
+        strided.inputs[0] = sources[x];
+        strided.outputs[0] = targets[y];
+        const EntryRef entry = context_.catalog().strided(strided, *result.device, options_.threads, way);
         context_.catalog().measure(*entry, Tuning::off);
         const size_t before = result.states.size();
         add_ways(node, entry, {}, result);
         for (size_t s = before; s < result.states.size(); ++s) {
           State& state = result.states[s];
-          state.dense = without_windows(*state.way, *result.entry);
+          state.dense = without_strided_views(*state.way, *result.entry);
           state.ms = cost_of(state);
         }
       }
   }
 
-  // The parts where they lie in the result.  Of concats within others only the outermost has parts that are windows
-  // of it.
+  // The parts where they lie in the result.  Of concats within others only the outermost has parts that are strided
+  // views of it.
   void add_in_place_concat(const Node& node, const Op& op, NodeStates& result) {
-    const auto& outer = windows_[size_t(node.outputs[0])];
+    const auto& outer = strided_views_[size_t(node.outputs[0])];
     const auto add = [&](const TensorDesc& whole, bool dense) {
       const auto parts = parts_of(node, op, whole);
       if (!parts) return;
       State state;
       state.outputs = {whole};
       for (const Part& part : *parts) {
-        const bool window = !part.desc.is_dense();
-        if (window && (dense || part.desc.layout.is_plain() || !options_.windows)) return;
+        const bool strided = !part.desc.is_dense();
+        if (strided && (dense || part.desc.layout.is_plain() || !options_.strided_views)) return;
         state.inputs.push_back(part.desc);
         state.shifts.push_back(part.shift);
       }
@@ -309,14 +309,14 @@ class Lister {
     };
     for (const TensorDesc& whole : usual_descs(op.out())) add(whole, !outer.empty());
     for (const TensorDesc& whole : outer)
-      if (is_window(whole)) add(whole, false);
+      if (is_strided_view(whole)) add(whole, false);
   }
 
   const Graph& graph_;
   Context& context_;
   const StateOptions& options_;
-  std::vector<std::vector<TensorDesc>> given_;    // by value: the descriptions in which it may come
-  std::vector<std::vector<TensorDesc>> windows_;  // by value: those as a part of a concat, dense ones among them
+  std::vector<std::vector<TensorDesc>> given_;          // by value: the descriptions in which it may come
+  std::vector<std::vector<TensorDesc>> strided_views_;  // by value: those as a part of a concat, dense ones among them
 };
 
 }  // namespace

@@ -4,9 +4,9 @@
 // without moving anything.  A concat has, besides its ways, states in which its parts lie in the result from the
 // start, so that nothing is left to do.
 //
-// A part of a tensor that is not dense, with pixels or images further apart than its own, is a window.  Ops have states
-// that read or write windows where a concat or a view makes some and a provider has ways for them.  In a nest of
-// concats windows are those of the outermost one.
+// A part of a tensor that is not dense, with pixels or images further apart than its own, is a strided view.  Ops have
+// states that read or write strided views where a concat or a view makes some and a provider has ways for them.  In a
+// nest of concats strided views are those of the outermost one.
 #pragma once
 
 #include <functional>
@@ -21,8 +21,8 @@ namespace pl {
 
 struct State {
   Way* way = nullptr;               // null: a view, or a concat in place
-  EntryRef entry;                   // of the way: the node's, or that of its op with windows
-  Way* dense = nullptr;             // of a way with windows: the same one without
+  EntryRef entry;                   // of the way: the node's, or that of its op with strided views
+  Way* dense = nullptr;             // of a way with strided views: the same one without
   std::vector<TensorDesc> inputs;   // what it wants, without offsets; absent ones are not present
   std::vector<TensorDesc> outputs;  // what it gives
   // Of a view: where each output starts in the input.  Of a concat in place: where each input lies in the output.
@@ -42,11 +42,11 @@ struct NodeStates {
 };
 
 struct StateOptions {
-  Device* device = nullptr;  // where to run what can run there; the rest goes to `cpu`
-  int threads = 1;           // of ops on `cpu`
-  Math math = Math::fp32;    // of products
-  bool windows = true;       // states that read or write windows are listed
-  bool share_cpu = true;     // providers that bring threads of their own may be used on `cpu`
+  Device* device = nullptr;   // where to run what can run there; the rest goes to `cpu`
+  int threads = 1;            // of ops on `cpu`
+  Math math = Math::fp32;     // of products
+  bool strided_views = true;  // states that read or write strided views are listed
+  bool share_cpu = true;      // providers that bring threads of their own may be used on `cpu`
   // Not empty: for each node the state that a graph like this one, of other sizes, took.  Of a node whose way is to be
   // had here no other is listed, which saves most of the time: but on devices that compile kernels, where another may
   // be compiled already.
@@ -56,10 +56,10 @@ struct StateOptions {
 // Throws Error(unsupported), naming the node, where nothing can run one.  Measures nothing: ways have the costs that
 // are known, else estimates.
 std::vector<NodeStates> list_states(const Graph& graph, Context& context, const StateOptions& options);
-// Whether two states have the same way, of whatever sizes, and the same tensors as windows.
+// Whether two states have the same way, of whatever sizes, and the same tensors as strided views.
 bool is_same_choice(const State& a, const State& b);
-// What the way of a state costs as far as it is known; one with windows is taken for as dear as without until it is
-// measured.
+// What the way of a state costs as far as it is known; one with strided views is taken for as dear as without until it
+// is measured.
 double cost_of(const State& state);
 // Takes the costs of ways as they are now, and leaves out those that were found to fail or to be wrong, where a node
 // has others.

@@ -18,8 +18,9 @@
 
 namespace pl {
 
-// What a kernel works on.  Tensors are as the candidate described them: dense, or windows of larger tensors where that
-// was asked for (Provider::takes_windows), at the offset in their TensorDesc.  Absent optional inputs are null.
+// What a kernel works on.  Tensors are as the candidate described them: dense, or strided views of larger ones where
+// that was asked for (Provider::takes_strided_views), at the offset in their TensorDesc.  Absent optional inputs are
+// null.
 struct KernelArguments {
   Buffer* const* inputs = nullptr;
   Buffer* const* outputs = nullptr;
@@ -141,9 +142,9 @@ class Provider {
   virtual bool serves(const Device& device) const = 0;
   // Adds candidates or refusals.  May throw only for defects; "cannot" is a refusal.
   virtual void list(const Op& op, Device& device, CandidateList& out) = 0;
-  // True if, for an op like this, it also lists candidates whose tensors are the windows that the op's descriptions
-  // state: parts of larger tensors, with their strides.  Others are not asked about such ops.
-  virtual bool takes_windows(const Op& op) const {
+  // True if, for an op like this, it also lists candidates whose tensors are the strided views that the op's
+  // descriptions state: parts of larger tensors, with their strides.  Others are not asked about such ops.
+  virtual bool takes_strided_views(const Op& op) const {
     (void)op;
     return false;
   }

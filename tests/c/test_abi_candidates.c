@@ -1,4 +1,4 @@
-/* Candidates run one by one: on data of the caller, in windows, and what is refused. */
+/* Candidates run one by one: on data of the caller, in strided views, and what is refused. */
 #include <math.h>
 
 #include "abi.h"
@@ -57,13 +57,13 @@ TEST("all") {
   size_t outputs = 0;
   char* json;
   CHECK(run_all(context, NULL) > 1); /* the reference, and the vector code; further ones by provider */
-  CHECK(run_all(context, "input_window=true output_window=true window_layout=NHWC") > 0);
-  CHECK(run_all(context, "output_window=true window_layout=nChw8c") >= 0);
+  CHECK(run_all(context, "input_strided=true output_strided=true strided_layout=NHWC") > 0);
+  CHECK(run_all(context, "output_strided=true strided_layout=nChw8c") >= 0);
 
   FAILS(PL_ERROR_INVALID_ARGUMENT, "no option \"nonsense\"",
         pl_op_candidates(context, "relu", NULL, &x, 1, "nonsense=1", &candidates));
-  FAILS(PL_ERROR_INVALID_ARGUMENT, "window_layout is not given",
-        pl_op_candidates(context, "relu", NULL, &x, 1, "input_window=true", &candidates));
+  FAILS(PL_ERROR_INVALID_ARGUMENT, "strided_layout is not given",
+        pl_op_candidates(context, "relu", NULL, &x, 1, "input_strided=true", &candidates));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "expected true or false",
         pl_op_candidates(context, "relu", NULL, &x, 1, "every_point=3", &candidates));
   FAILS(PL_ERROR_INVALID_ARGUMENT, "is NULL", pl_op_candidates(context, "relu", NULL, &x, 1, NULL, NULL));

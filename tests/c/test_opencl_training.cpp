@@ -95,6 +95,11 @@ TEST("batch_norm") {
   CHECK(seen.count("batch_norm_training_whole") == 1 && seen.count("batch_norm_backward_whole") == 1);
 }
 TEST("norms") {
+  seen.clear();
+  run({"layer_norm_backward", "normalized_shape=[96]", {{7, 9, 96}, {7, 9, 96}, {96}}});
+  run({"layer_norm_backward", "normalized_shape=[12]", {{301, 12}, {301, 12}}});
+  run({"rms_norm_backward", "normalized_shape=[1028]", {{5, 1028}, {5, 1028}, {1028}}});
+  CHECK(seen.count("layer_norm_backward_rows") == 1);
   run({"layer_norm_backward", "normalized_shape=[70]", {{9, 5, 70}, {9, 5, 70}, {70}}});
   run({"layer_norm_backward", "normalized_shape=[5,7]", {{600, 5, 7}, {600, 5, 7}}});
   run({"rms_norm_backward", "normalized_shape=[300]", {{4, 300}, {4, 300}, {300}}});
@@ -192,7 +197,15 @@ TEST("look_ups") {
   run({"gather_backward", "dim=1 size=40", {{3, 60, 5}}, 1, {3, 60, 5}, 40});
 }
 TEST("pools") {
+  seen.clear();
   run({"max_pool2d_backward", "kernel_size=3 stride=2 padding=1", {{2, 20, 9, 8}, {2, 20, 5, 4}}});
+  run({"max_pool2d_backward", "kernel_size=3 stride=1 padding=1", {{2, 48, 7, 9}, {2, 48, 7, 9}}});
+  run({"max_pool2d_backward", "kernel_size=2", {{3, 18, 8, 6}, {3, 18, 4, 3}}});
+  run({"max_pool2d_backward", "kernel_size=[3,2] stride=[3,1] ceil_mode=true", {{1, 5, 8, 7}, {1, 5, 3, 6}}});
+  run({"max_pool2d_backward", "kernel_size=3 stride=2 padding=1 dilation=2", {{2, 16, 13, 12}, {2, 16, 6, 5}}});
+  run({"max_pool2d_backward", "kernel_size=2 stride=3", {{2, 8, 11, 11}, {2, 8, 4, 4}}});
+  run({"max_pool1d_backward", "kernel_size=3 stride=2 padding=1", {{2, 20, 17}, {2, 20, 9}}});
+  CHECK(seen.count("pool_backward_pieces") == 1);
   run({"avg_pool2d_backward", "kernel_size=3 stride=2 padding=1 input_size=[9,8]", {{2, 20, 5, 4}}});
   run({"adaptive_avg_pool2d_backward", "input_size=[9,8]", {{2, 20, 4, 3}}});
   run({"adaptive_max_pool2d_backward", "", {{2, 20, 9, 8}, {2, 20, 4, 3}}});
@@ -210,6 +223,17 @@ TEST("convolutions_by_weights") {
   run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=2", {{3, 8, 9, 8}, {3, 12, 9, 8}}});
   run({"conv2d_backward_weights", "kernel_size=3 padding=1 groups=20", {{3, 20, 9, 8}, {3, 20, 9, 8}}});
   run({"conv2d_backward_weights", "kernel_size=7 padding=3 stride=2 groups=32", {{2, 32, 12, 9}, {2, 32, 6, 5}}});
+  // Depthwise: rows of grad in pieces, of one position and of some; windows that share columns and that do not.
+  const auto depthwise = [](const char* attributes, int64_t channels, const Dims& in, const Dims& out) {
+    run({"conv2d_backward_weights", attributes, {{2, channels, in[0], in[1]}, {2, channels, out[0], out[1]}}});
+  };
+  depthwise("kernel_size=3 padding=1 groups=24", 24, {6, 70}, {6, 70});
+  depthwise("kernel_size=5 padding=2 stride=2 groups=18", 18, {9, 75}, {5, 38});
+  depthwise("kernel_size=7 padding=3 groups=16", 16, {7, 7}, {7, 7});
+  depthwise("kernel_size=3 padding=2 dilation=2 groups=8", 8, {9, 40}, {9, 40});
+  depthwise("kernel_size=2 stride=3 groups=33", 33, {8, 11}, {3, 4});
+  depthwise("kernel_size=[1,4] stride=[1,3] groups=144", 144, {5, 40}, {5, 13});
+  run({"conv1d_backward_weights", "kernel_size=3 padding=1 groups=20", {{3, 20, 45}, {3, 20, 45}}});
   run({"conv3d_backward_weights", "kernel_size=2 stride=2", {{2, 6, 4, 4, 6}, {2, 5, 2, 2, 3}}});
   size_t products = 0;
   for (const std::string& name : seen) products += name.rfind("conv_fwd_mma", 0) == 0 ? 1 : 0;

@@ -70,7 +70,7 @@ TEST("graphs of other sizes") {
   const Graph first = joined(8), other = joined(11);
   const auto nodes = list_states(first, context(), options);
   const auto whole = list_states(other, context(), options);
-  int windows = 0;
+  int views = 0;
   for (size_t pick = 0; pick < 40; ++pick) {
     StateOptions like = options;
     for (const NodeStates& node : nodes) like.like.push_back(&node.states[pick % node.states.size()]);
@@ -86,12 +86,12 @@ TEST("graphs of other sizes") {
                                      [&](const State& state) { return is_same_choice(state, wanted); });
       for (const State& state : listed[n].states)
         CHECK(is_same_choice(state, wanted) || listed[n].states.size() > size_t(has));
-      // A window to read is there only where the node before writes one.
+      // A strided view to read is there only where the node before writes one.
       if (has && wanted.inputs[0].is_dense()) CHECK(listed[n].states.size() == size_t(has));
-      windows += has && !wanted.outputs[0].is_dense();
+      views += has && !wanted.outputs[0].is_dense();
     }
   }
-  CHECK(windows > 0);
+  CHECK(views > 0);
 }
 
 }  // namespace

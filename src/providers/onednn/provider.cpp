@@ -22,7 +22,7 @@ class OnednnProvider final : public Provider {
   }
 
   // Reorders write to any strides.  For strided tensors of other ops oneDNN 3.2 has nothing but its plain loops.
-  bool takes_windows(const Op& op) const override { return op.schema->kind == "reorder"; }
+  bool takes_strided_views(const Op& op) const override { return op.schema->kind == "reorder"; }
 
   void list(const Op& op, Device&, CandidateList& out) override {
     const ListFunction* function = Table::instance().find(op.schema->kind);

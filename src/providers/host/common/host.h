@@ -26,7 +26,7 @@ class HostProvider : public Provider {
   std::string version() const override;
   bool serves(const Device& device) const override { return device.traits().threads; }
   bool handles_empty() const override { return true; }
-  bool takes_windows(const Op& op) const override;
+  bool takes_strided_views(const Op& op) const override;
   void list(const Op& op, Device& device, CandidateList& out) override;
 };
 
@@ -76,12 +76,13 @@ inline TensorDesc dense(const TensorDesc& desc) { return desc.present ? desc.wit
 inline TensorDesc dense_as(const TensorDesc& desc, const Layout& layout) {
   return desc.present && desc.rank() == layout.rank() ? desc.with_layout(layout) : dense(desc);
 }
-// The same, but a window of a larger tensor in `layout` stays what it is: for kernels that go by strides.
-inline TensorDesc window_as(const TensorDesc& desc, const Layout& layout) {
+// The same, but a strided view in `layout` stays what it is: for kernels that go by strides.
+inline TensorDesc strided_view_as(const TensorDesc& desc, const Layout& layout) {
   return desc.present && desc.layout == layout && !desc.is_dense() ? desc : dense_as(desc, layout);
 }
-// The same, but a window stays what it is in any layout: for kernels that walk tensors of several layouts at once.
-inline TensorDesc any_window_as(const TensorDesc& desc, const Layout& layout) {
+// The same, but a strided view stays what it is in any layout: for kernels that walk tensors of several layouts at
+// once.
+inline TensorDesc any_strided_view_as(const TensorDesc& desc, const Layout& layout) {
   return desc.present && !desc.is_dense() ? desc : dense_as(desc, layout);
 }
 inline TensorDesc dense_plain(const TensorDesc& desc) {

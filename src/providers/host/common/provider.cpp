@@ -10,7 +10,7 @@ const ProviderRegistration registration("host", [] { return std::make_unique<Hos
 
 std::string HostProvider::version() const { return pl_version(); }
 
-bool HostProvider::takes_windows(const Op& op) const {
+bool HostProvider::takes_strided_views(const Op& op) const {
   if (op.schema->kind == "pool") return op.in(0).dtype == DType::f32;  // other dtypes are copied first, as a whole
   for (const char* kind : {"batch_norm", "binary", "cast", "conv", "pointwise", "reorder", "unary"})
     if (op.schema->kind == kind) return true;

@@ -56,9 +56,9 @@ void add_conv_candidates(const Op& op, const std::string& name, Efficiencies rea
       for (size_t i = 0; i < op.inputs.size(); ++i)
         inputs.push_back(i == 1   ? op.inputs[i].with_layout(filter_layout(rank, width))
                          : i == 2 ? dense_plain(op.inputs[i])
-                         : i == 0 ? window_as(op.inputs[i], layout)
+                         : i == 0 ? strided_view_as(op.inputs[i], layout)
                                   : dense_as(op.inputs[i], layout));
-      const TensorDesc x = inputs[0], y = window_as(op.out(), layout);
+      const TensorDesc x = inputs[0], y = strided_view_as(op.out(), layout);
       if (op.has(3) && !y.is_dense()) continue;  // the residual lies as y does
       add_candidate(out, name + ":" + (*kernels)->isa, Quality::fast, inputs, {y},
                     [body = make(**kernels, x, y)] { return body; });

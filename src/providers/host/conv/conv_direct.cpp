@@ -255,9 +255,9 @@ void list_direct(const Op& op, CandidateList& out) {
       for (size_t i = 0; i < op.inputs.size(); ++i)
         descs.push_back(i == 1   ? op.inputs[i].with_layout(weights)
                         : i == 2 ? dense_plain(op.inputs[i])
-                        : i == 0 ? window_as(op.inputs[i], x_layout)
+                        : i == 0 ? strided_view_as(op.inputs[i], x_layout)
                                  : dense_as(op.inputs[i], y_layout));
-      const TensorDesc y = window_as(op.out(), y_layout);
+      const TensorDesc y = strided_view_as(op.out(), y_layout);
       if (op.has(3) && !y.is_dense()) continue;  // the residual lies as y does
       if (y_layout.is_plain() && y.shape[rank - 1] > 1 && y.strides[rank - 1] != 1) continue;
       DirectBody body = direct_body(op, **kernels, descs[0], y);

@@ -407,7 +407,7 @@ void list_winograd(const Op& op, const WinogradKernels& kernels, CandidateList& 
       g.h = int(rows.in), g.w = int(columns.in), g.oh = int(rows.out), g.ow = int(columns.out);
       g.pad_top = int(transposed ? kFilter - 1 - rows.begin : rows.begin);
       g.pad_left = int(transposed ? kFilter - 1 - columns.begin : columns.begin);
-      g.x = window_as(x, layout), g.y = window_as(op.out(), layout);
+      g.x = strided_view_as(x, layout), g.y = strided_view_as(op.out(), layout);
       if (op.has(3) && !g.y.is_dense()) continue;  // the residual lies as y does
       g.bias = op.has(2), g.residual = op.has(3);
       g.activation = Activation::of(op);

@@ -8,9 +8,9 @@ namespace {
 
 void list(const Op& op, CandidateList& out) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    std::vector<TensorDesc> inputs = {window_as(op.in(0), layout)};
+    std::vector<TensorDesc> inputs = {strided_view_as(op.in(0), layout)};
     for (size_t i = 1; i < op.inputs.size(); ++i) inputs.push_back(dense_plain(op.inputs[i]));
-    const TensorDesc y = window_as(op.out(), layout);
+    const TensorDesc y = strided_view_as(op.out(), layout);
     add_candidate(out, "batch_norm", Quality::fast, inputs, {y},
                   [=, eps = op.attributes.number("eps"), activation = Activation::of(op)] {
                     return

@@ -100,10 +100,10 @@ struct BinaryBody {
 template <class T>
 void add(const Op& op, CandidateList& out, BinaryRun<T> function, bool direct, LoadRun<T> load, StoreRun<T> store) {
   for (const Layout& layout : layouts_to_try(op, op.out())) {
-    const TensorDesc result = window_as(op.out(), layout);
+    const TensorDesc result = strided_view_as(op.out(), layout);
     // An operand that is broadcast is small as a rule: it is read as it lies.
     const auto as_wanted = [&](const TensorDesc& operand) {
-      return operand.shape == result.shape ? any_window_as(operand, layout) : dense(operand);
+      return operand.shape == result.shape ? any_strided_view_as(operand, layout) : dense(operand);
     };
     const TensorDesc x = as_wanted(op.in(0)), y = as_wanted(op.in(1));
     add_candidate(out, "binary", Quality::fast, {x, y}, {result}, [=, activation = Activation::of(op)] {

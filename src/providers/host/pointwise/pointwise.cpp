@@ -465,9 +465,9 @@ void add(const Op& op, const Program& program, CandidateList& out, LoadRun<T> (*
     std::vector<TensorDesc> inputs, outputs;
     std::vector<Operand> operands;
     for (const TensorDesc& tensor : op.inputs)
-      inputs.push_back(tensor.shape == space ? any_window_as(tensor, layout) : dense(tensor));
+      inputs.push_back(tensor.shape == space ? any_strided_view_as(tensor, layout) : dense(tensor));
     for (const TensorDesc& tensor : op.outputs)
-      outputs.push_back(tensor.rank() == layout.rank() ? window_as(tensor, layout) : dense_plain(tensor));
+      outputs.push_back(tensor.rank() == layout.rank() ? strided_view_as(tensor, layout) : dense_plain(tensor));
     const TensorDesc& y = outputs[0];
     operands.push_back({y.rank() == space.size() ? y : insert_dims(y, reduced), {}});
     for (const TensorDesc& tensor : inputs) operands.push_back({with_rank(tensor, space.size()), {}});

@@ -1,4 +1,4 @@
-// Kinds unary and cast: y = f(x), element by element; as they lie in memory unless one is a window.
+// Kinds unary and cast: y = f(x), element by element; as they lie in memory unless one is a strided view.
 #include "providers/host/common/host.h"
 #include "providers/host/pointwise/functions.h"
 
@@ -14,12 +14,12 @@ struct UnaryBody {
   double alpha, beta;
   DType from, to;
   int64_t count;            // padding included
-  std::vector<Nest> nests;  // over y and x, where one is a window; else none, and elements are taken as they lie
+  std::vector<Nest> nests;  // over y and x, where one is a strided view; else none, and elements are taken as they lie
   LoadRun<T> load;
   StoreRun<T> store;
   PaddingZeroer zeroer;
 
-  void run_windows(const void* x, void* y) const {
+  void run_strided(const void* x, void* y) const {
     for (const Nest& nest : nests) {
       const int64_t to_step = nest.run().stride[0], from_step = nest.run().stride[1];
       for_each_run(nest, kNanoseconds, [&](const int64_t* offsets, int64_t size) {
@@ -38,7 +38,7 @@ struct UnaryBody {
     const void* x = input(arguments, 0);
     void* y = output(arguments);
     if (!nests.empty()) {
-      run_windows(x, y);
+      run_strided(x, y);
     } else if (std::is_same_v<T, float> && from == DType::f32 && to == DType::f32) {
       parallel_for(count, kNanoseconds, [&](int64_t begin, int64_t end) {
         function(static_cast<const T*>(x) + begin, static_cast<T*>(y) + begin, end - begin, alpha, beta);
@@ -62,7 +62,7 @@ template <class T>
 void add(const Op& op, CandidateList& out, UnaryRun<T> function, LoadRun<T> load, StoreRun<T> store, double alpha,
          double beta) {
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const TensorDesc x = any_window_as(op.in(0), layout), y = window_as(op.out(), layout);
+    const TensorDesc x = any_strided_view_as(op.in(0), layout), y = strided_view_as(op.out(), layout);
     const bool dense_both = x.is_dense() && y.is_dense();
     add_candidate(out, op.schema->kind, Quality::fast, {x}, {y}, [=] {
       std::vector<Nest> nests;

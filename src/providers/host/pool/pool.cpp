@@ -121,7 +121,7 @@ template <class C>
 void add(const Op& op, CandidateList& out, LoadRun<C> load, StoreRun<C> store) {
   const bool adaptive = op.schema->kind == "adaptive_pool";
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
-    const TensorDesc x = window_as(op.in(0), layout), y = window_as(op.out(), layout);
+    const TensorDesc x = strided_view_as(op.in(0), layout), y = strided_view_as(op.out(), layout);
     const auto in = Planes::of(x), result = Planes::of(y);
     if (!in || !result) continue;
     PoolBody<C> body{op.attributes.text("mode") == "max",

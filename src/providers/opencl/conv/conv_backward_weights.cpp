@@ -15,7 +15,7 @@
 namespace pl::opencl {
 namespace {
 
-constexpr int64_t kMostTaps = 49, kMostTapsOfVectors = 25;  // that a work-item keeps sums of
+constexpr int64_t kMostTaps = 49;  // that a work-item keeps sums of
 
 // The window of the convolution that is derived.
 WindowArgument window_of_weights(const Op& op) {
@@ -208,16 +208,56 @@ void list_for_processors(const Op& op, OpenclDevice& device, CandidateList& out)
 
 // ---- depthwise ----
 
+// What a work-item takes: pieces of grad's rows.
+struct DepthwiseWalk {
+  ChannelParts parts;
+  int64_t span = 1, pieces = 1;  // positions of a piece, pieces of a row
+};
+
+std::optional<DepthwiseWalk> depthwise_walk(const OpenclDevice& device, const TensorDesc& grad, int64_t taps) {
+  constexpr int64_t kSpan = 32;          // positions: what a window has before a piece's first one is read again
+  constexpr int64_t kGroup = 256;        // work-items
+  constexpr int64_t kGroupsOfUnit = 4;   // enough to keep a GPU busy
+  constexpr int64_t kMostSummed = 2048;  // positions of a work-item, whose sums' errors grow with them
+  // Registers: a work-item has as many sums, and values of src, for each channel.
+  const auto parts = channel_parts(device, grad, taps <= 9 ? 4 : taps <= 25 ? 2 : 1);
+  if (!parts || !parts->wide) return std::nullopt;
+  const auto up = [](int64_t value, int64_t by) { return (value + by - 1) / by; };
+  const int64_t width = grad.shape[grad.rank() - 1], height = grad.rank() == 4 ? grad.shape[2] : 1;
+  DepthwiseWalk out;
+  out.parts = *parts;
+  ChannelParts& p = out.parts;
+  out.pieces = up(width, kSpan);
+  out.span = up(width, out.pieces);
+  out.pieces = up(width, out.span);
+  const int64_t rows = height * out.pieces, all = grad.shape[0] * rows;
+  p.rows = p.images == grad.shape[0] ? rows : all;  // in blocks, or channels last
+  const Capabilities& can = device.capabilities();
+  if (!can.cpu) {
+    while (p.lanes_y > 1 && p.lanes_y >= 2 * all) p.lanes_y /= 2;
+    while (p.lanes_y > 1 && int64_t(p.lanes_x) * p.lanes_y > kGroup) p.lanes_y /= 2;
+  }
+  const int64_t groups = up(p.width / p.vector, p.lanes_x) * p.blocks, rounds = up(all, p.lanes_y);
+  int64_t wanted = std::min(up(kGroupsOfUnit * can.compute_units, groups), rounds);
+  wanted = std::max(wanted, up(rounds * out.span, kMostSummed));
+  p.rows_of_part = up(rounds, wanted) * p.lanes_y;
+  p.parts = up(all, p.rows_of_part);
+  return out;
+}
+
 std::unique_ptr<Kernel> prepare_depthwise(OpenclDevice& device, const Op& op, const Candidate& candidate,
-                                          const ChannelParts& parts) {
+                                          const DepthwiseWalk& walk) {
+  const ChannelParts& parts = walk.parts;
   const WindowArgument window = window_of_weights(op);
   KernelSource source("conv/conv_backward_weights_depthwise.cl");
   source.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
   source.tensor("DST", with_three_spatial(candidate.outputs[0]));
   source.define("KERNEL_H", window.size[1]).define("KERNEL_W", window.size[2]);
+  source.define("STRIDE_W", window.stride[2]).define("DILATION_W", window.dilation[2]);
   parts.define(source);
   const Addressing x = with_three_spatial(op.in(0)), grad = with_three_spatial(op.in(1));
-  const cl_int sizes[] = {cl_int(x.dims[3]), cl_int(x.dims[4]), cl_int(grad.dims[3]), cl_int(grad.dims[4])};
+  const cl_int sizes[] = {cl_int(x.dims[3]),    cl_int(x.dims[4]), cl_int(grad.dims[3]),
+                          cl_int(grad.dims[4]), cl_int(walk.span), cl_int(walk.pieces)};
   auto kernel = std::make_unique<KernelList>(device);
   Launch& sums = kernel->add(source, "conv_backward_weights_depthwise").input(0).input(1).workspace();
   parts.over_parts(parts.walk(sums.scalar(window).raw(sizes, sizeof sizes)));
@@ -237,12 +277,13 @@ void list_depthwise(const Op& op, OpenclDevice& device, CandidateList& out) {
     const Layout& layout = candidate.inputs[0].layout;
     candidate.inputs[1] = op.in(1).with_layout(layout);
     candidate.outputs[0] = op.out().with_layout(Layout::plain(op.out().rank()));
-    const auto parts = channel_parts(device, candidate.inputs[1], taps > kMostTapsOfVectors ? 1 : 4);
-    if (!parts || !parts->wide || !narrow(Addressing(candidate.inputs[0]))) return false;
-    candidate.workspace_bytes = size_t(parts->parts * taps * parts->blocks * parts->width) * sizeof(float);
+    const auto walk = depthwise_walk(device, candidate.inputs[1], taps);
+    if (!walk || !narrow(Addressing(candidate.inputs[0]))) return false;
+    const ChannelParts& parts = walk->parts;
+    candidate.workspace_bytes = size_t(parts.parts * taps * parts.blocks * parts.width) * sizeof(float);
     candidate.efficiency = device.capabilities().cpu ? 0.1 : 0.4;
-    candidate.prepare = [&device, op, candidate, parts = *parts] {
-      return prepare_depthwise(device, op, candidate, parts);
+    candidate.prepare = [&device, op, candidate, walk = *walk] {
+      return prepare_depthwise(device, op, candidate, walk);
     };
     return true;
   });

@@ -1,4 +1,4 @@
-// pool_backward: the gradients of pools by their input (kernels/pool/pool_backward_direct.cl).
+// pool_backward: the gradients of pools by their input (kernels/pool/pool_backward_pieces.cl, pool_backward_direct.cl).
 #include "ops/pool_backward.h"
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 #include "providers/opencl/addressing/places.h"
 #include "providers/opencl/addressing/window.h"
+#include "providers/opencl/pool/pool_pieces.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
 namespace pl::opencl {
@@ -45,6 +46,7 @@ void list_pool_backward(const Op& op, OpenclDevice& device, CandidateList& out) 
   const bool maximum = op.attributes.text("mode") == "max";
   if (maximum && op.in(0).elements() / std::max<int64_t>(1, op.in(0).shape[0] * op.in(0).shape[1]) > INT32_MAX)
     return out.refuse("opencl", op.schema->name + ": places in an image need more than 31 bits");
+  list_pool_backward_pieces(op, forward, device, out);
   add_per_layout(op, "pool_backward_direct", out, [&](Candidate& candidate) {
     const Layout& layout = candidate.inputs[0].layout;
     candidate.inputs.back() = candidate.inputs.back().with_layout(layout);

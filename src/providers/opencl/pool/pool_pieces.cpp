@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/dtype.h"
+#include "ops/pool_backward.h"
 #include "providers/opencl/addressing/places.h"
 #include "providers/opencl/addressing/quads.h"
 #include "providers/opencl/addressing/window.h"
@@ -170,6 +171,35 @@ std::unique_ptr<Kernel> prepare_pieces(OpenclDevice& device, const Op& op, const
   return kernel;
 }
 
+// ---- the gradient of a maximum, channels last, in blocks
+
+struct BackwardArgument {  // pool_arg of pool_backward_pieces
+  cl_int in_h, in_w, out_h, out_w, run, begin_h, begin_w;
+};
+
+std::unique_ptr<Kernel> prepare_backward(OpenclDevice& device, const Pool& pool, const Slabs& src, bool wide) {
+  const int piece = piece_of(src.run, int64_t(size_of(pool.dtype)));
+  KernelSource source("pool/pool_backward_pieces.cl");
+  source.define("SRC_DTYPE", name_of(pool.dtype)).define("GRAD_DTYPE", name_of(pool.dtype));
+  source.define("DST_DTYPE", name_of(pool.dtype)).define("PIECE", piece);
+  source.define("KERNEL_H", pool.kernel[0]).define("KERNEL_W", pool.kernel[1]);
+  source.define("STRIDE_H", pool.stride[0]).define("STRIDE_W", pool.stride[1]);
+  source.define("DILATION_H", pool.dilation[0]).define("DILATION_W", pool.dilation[1]);
+  if (wide) source.define("PL_INDEX64", 1);
+  const BackwardArgument argument = {cl_int(pool.in[0]),   cl_int(pool.in[1]), cl_int(pool.out[0]),
+                                     cl_int(pool.out[1]),  cl_int(src.run),    cl_int(pool.begin[0]),
+                                     cl_int(pool.begin[1])};
+  const auto over = [&](Launch& launch, const int64_t(&sizes)[2]) {
+    const int64_t pieces = src.run / piece, all = pieces * sizes[0] * sizes[1] * src.outer;
+    launch.scalar(argument).scalar(Divisor(pieces)).scalar(Divisor(sizes[1])).scalar(Divisor(sizes[0]));
+    launch.scalar(cl_int(all)).global({size_t(all)}).local({128});
+  };
+  auto kernel = std::make_unique<KernelList>(device);
+  over(kernel->add(source, "pool_backward_taps").input(0).workspace(), pool.out);
+  over(kernel->add(source, "pool_backward_pieces").workspace().input(1).output(0), pool.in);
+  return kernel;
+}
+
 }  // namespace
 
 void list_pool_columns(const Op& op, OpenclDevice& device, CandidateList& out) {
@@ -240,6 +270,29 @@ void list_pool_pieces(const Op& op, OpenclDevice& device, CandidateList& out) {
       };
       return true;
     });
+  }
+}
+
+void list_pool_backward_pieces(const Op& op, const Op& forward, OpenclDevice& device, CandidateList& out) {
+  if (op.attributes.text("mode") != "max" || forward.schema->kind == "adaptive_pool") return;
+  if (!suits_pieces(forward, device)) return;
+  const Pool pool(forward);
+  if (!pool.suits()) return;
+  for (const Layout& layout : layouts_to_try(op, op.in(0))) {
+    Candidate candidate = make_candidate(op, "pool_backward_pieces");
+    for (auto* tensors : {&candidate.inputs, &candidate.outputs})
+      for (TensorDesc& desc : *tensors) desc = TensorDesc::dense(pool.dtype, desc.shape, layout);
+    Slabs src;
+    if (layout == Layout::plain(op.in(0).rank()) || !slabs_of(candidate.inputs[0], src)) continue;
+    const Addressing from(candidate.inputs[0]), grad(candidate.inputs[1]);
+    const bool wide = !narrow(from) || !narrow(grad);
+    constexpr int64_t kMost = int64_t(1) << 31;  // work-items, whose ids are 31 bits
+    const int64_t most = std::max(from.extent(), grad.extent());
+    if (most / piece_of(src.run, int64_t(size_of(pool.dtype))) >= kMost / 2) continue;
+    candidate.workspace_bytes = size_t(grad.extent());
+    candidate.efficiency = 0.6;
+    candidate.prepare = [&device, pool, src, wide] { return prepare_backward(device, pool, src, wide); };
+    out.add(std::move(candidate));
   }
 }
 

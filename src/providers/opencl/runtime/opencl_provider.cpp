@@ -108,11 +108,11 @@ class OpenclProvider : public Provider {
   }
 
   // Parts of tensors of these devices; of those of `cpu`, others' kernels write parts.
-  bool takes_windows(const Op& op) const override { return op.schema->kind == "reorder"; }
+  bool takes_strided_views(const Op& op) const override { return op.schema->kind == "reorder"; }
 
   void list(const Op& op, Device& device, CandidateList& out) override {
     if (op.schema->kind == "reorder" && device.traits().host_addressable && !op.out().is_dense())
-      return out.refuse(name(), "reorder: no windows of larger tensors");
+      return out.refuse(name(), "reorder: no strided views");
     OpenclDevice* target = as_opencl(device);
     if (!target) target = host_.get();
     const OpenclList* list = OpTable<OpenclTable, OpenclList>::instance().find(op.schema->kind);

@@ -1,5 +1,5 @@
-// Ops whose tensors are windows of larger ones: the results of every way, with everything around the windows poisoned,
-// which must neither be read nor written.
+// Ops whose tensors are strided views of larger ones: the results of every way, with everything around the strided
+// views poisoned, which must neither be read nor written.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -14,20 +14,20 @@ using namespace pltest;
 
 namespace {
 
-// A tensor with so many more channels, in `layout`, and the window that begins `before` of them.
-struct Windowed {
-  Windowed(const Dims& shape, const Layout& layout, int64_t before, int64_t after) {
+// A tensor with so many more channels, in `layout`, and the strided view that begins `before` of them.
+struct Strided {
+  Strided(const Dims& shape, const Layout& layout, int64_t before, int64_t after) {
     Dims sizes = shape;
     sizes[1] += before + after;
     whole = TensorDesc::dense(DType::f32, sizes, layout);
-    window = whole.with_layout(layout);
-    window.shape = shape;
+    view = whole.with_layout(layout);
+    view.shape = shape;
     Dims start = Dims::filled(shape.size(), 0);
     start[1] = before;
     first = size_t(whole.offset_of(start));
   }
-  TensorDesc whole, window;  // the window without its offset
-  size_t first = 0;          // element
+  TensorDesc whole, view;  // the view without its offset
+  size_t first = 0;        // element
 };
 
 void each(const Dims& shape, const std::function<void(const Dims&, size_t)>& visit) {
@@ -51,16 +51,15 @@ struct Placed {
 };
 
 // All poison but for the values, if there are any.
-Placed place(Device& device, const TensorDesc& window, size_t first, size_t elements,
-             const std::vector<double>* values) {
+Placed place(Device& device, const TensorDesc& view, size_t first, size_t elements, const std::vector<double>* values) {
   Placed tensor;
   tensor.whole = device.allocate(elements * 4);
   float* base = static_cast<float*>(tensor.whole->host());
   for (size_t i = 0; i < elements; ++i) base[i] = bits(kPoison);
   if (values) {
-    if (window.has_padding()) std::memset(base + first, 0, window.size_bytes());
-    each(window.shape,
-         [&](const Dims& index, size_t i) { base[first + size_t(window.offset_of(index))] = float((*values)[i]); });
+    if (view.has_padding()) std::memset(base + first, 0, view.size_bytes());
+    each(view.shape,
+         [&](const Dims& index, size_t i) { base[first + size_t(view.offset_of(index))] = float((*values)[i]); });
   }
   tensor.buffer = device.part(tensor.whole, first * 4, (elements - first) * 4);
   return tensor;
@@ -68,7 +67,7 @@ Placed place(Device& device, const TensorDesc& window, size_t first, size_t elem
 
 int checked = 0;  // ways
 
-// How many ways there are; each is checked.  `from`, `to`: whether the first input, the result is a window.
+// How many ways there are; each is checked.  `from`, `to`: whether the first input, the result is a strided view.
 int check(const char* name, const std::string& attributes, const std::vector<Dims>& shapes, const Layout& layout,
           bool from, bool to) {
   Device& cpu = context().device("cpu");
@@ -77,7 +76,7 @@ int check(const char* name, const std::string& attributes, const std::vector<Dim
   for (const Dims& shape : shapes) inputs.push_back(shape.size() ? TensorDesc::dense(DType::f32, shape) : TensorDesc());
   const Schema* schema = find_schema(name);
   Op op = make_op(*schema, Attributes::parse(attributes), inputs);
-  const Windowed source(shapes[0], layout, aside, 2 * aside), target(op.out().shape, layout, 2 * aside, aside);
+  const Strided source(shapes[0], layout, aside, 2 * aside), target(op.out().shape, layout, 2 * aside, aside);
   // What is expected, by the same op on dense tensors in NCHW.
   std::vector<TensorRef> dense;
   std::vector<std::vector<double>> values;
@@ -88,13 +87,13 @@ int check(const char* name, const std::string& attributes, const std::vector<Dim
   Attributes call = Attributes::parse(attributes);
   call.set("layout", std::string("NCHW"));
   const auto expected = passes::numbers_of(*context().run(*schema, CallAttributes::parse(call), dense)[0]);
-  if (from) op.inputs[0] = source.window;
-  if (to) op.outputs[0] = target.window;
-  const EntryRef entry = context().catalog().windowed(op, cpu, 1);
+  if (from) op.inputs[0] = source.view;
+  if (to) op.outputs[0] = target.view;
+  const EntryRef entry = context().catalog().strided(op, cpu, 1);
   for (Way& way : entry->ways) {
     const Candidate& candidate = way.candidate;
-    CHECK(!from || candidate.inputs[0] == source.window);
-    CHECK(!to || candidate.outputs[0] == target.window);
+    CHECK(!from || candidate.inputs[0] == source.view);
+    CHECK(!to || candidate.outputs[0] == target.view);
     std::vector<Placed> tensors;
     std::vector<Buffer*> in, out;
     for (size_t i = 0; i < shapes.size(); ++i) {
@@ -126,7 +125,7 @@ int check(const char* name, const std::string& attributes, const std::vector<Dim
       uint32_t pattern;
       std::memcpy(&pattern, base + i, 4);
       if (written[i] || pattern == kPoison) continue;
-      std::fprintf(stderr, "%s, %s: wrote beside the window\n", entry->text.c_str(), way.key.c_str());
+      std::fprintf(stderr, "%s, %s: wrote beside the strided view\n", entry->text.c_str(), way.key.c_str());
       end_test();
     }
   }
@@ -134,14 +133,14 @@ int check(const char* name, const std::string& attributes, const std::vector<Dim
   return int(entry->ways.size());
 }
 
-// All three ways to have windows; each must be possible.
+// All three ways to have strided views; each must be possible.
 void check_all(const char* name, const std::string& attributes, const std::vector<Dims>& shapes,
                std::initializer_list<const char*> layouts = {"NHWC", "nChw16c"}) {
   for (const char* text : layouts)
     for (int which = 1; which < 4; ++which) {
       const int ways = check(name, attributes, shapes, Layout::parse(text), which & 1, which & 2);
       if (ways) continue;
-      std::fprintf(stderr, "%s %s: no way in %s, windows %d\n", name, attributes.c_str(), text, which);
+      std::fprintf(stderr, "%s %s: no way in %s, strided views %d\n", name, attributes.c_str(), text, which);
       end_test();
     }
 }
@@ -154,7 +153,7 @@ TEST("convolutions") {
     check_all(name, attributes, shapes, {blocked.c_str()});
   };
   for (int64_t n : {1, 3}) {
-    if (n > 1) {  // a blocked window of one image is dense
+    if (n > 1) {  // a blocked strided view of one image is dense
       layouts("conv2d", "activation=\"relu\"", {{n, 32, 7, 9}, {48, 32, 1, 1}, {48}});
       layouts("conv2d", "stride=[2,2]", {{n, 32, 7, 9}, {16, 32, 1, 1}, {}});
       layouts("conv2d", "groups=32 padding=[1,1] activation=\"silu\"", {{n, 32, 7, 9}, {32, 1, 3, 3}, {32}});
@@ -185,24 +184,24 @@ TEST("others") {
     check_all("max_pool2d", "kernel_size=[3,3] stride=[2,2] padding=[1,1]", {{n, 32, 7, 9}});
     check_all("avg_pool2d", "kernel_size=[3,3] stride=[1,1] padding=[1,1]", {{n, 32, 7, 9}});
   }
-  // What goes by rows has no windows.
+  // What goes by rows has no strided views.
   CHECK(check("softmax", "dim=1", {{2, 32, 5, 3}}, Layout::parse("NHWC"), true, false) == 0);
 }
 
-// Reorders to and from windows, and copies of windows.
+// Reorders to and from strided views, and copies of strided views.
 TEST("conversions") {
   Device& cpu = context().device("cpu");
   const Dims shape{2, 32, 3, 5};
-  const Windowed nhwc(shape, Layout::parse("NHWC"), 16, 16), blocked(shape, Layout::parse("nChw16c"), 16, 16);
+  const Strided nhwc(shape, Layout::parse("NHWC"), 16, 16), blocked(shape, Layout::parse("nChw16c"), 16, 16);
   std::vector<double> values(size_t(shape.product()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = double(i);
-  const auto run = [&](const EntryRef& entry, const Windowed* from, const TensorDesc& source, const Windowed& to) {
+  const auto run = [&](const EntryRef& entry, const Strided* from, const TensorDesc& source, const Strided& to) {
     REQUIRE(entry);
     REQUIRE(!entry->ways.empty());
     for (const Way& way : entry->ways) {
       const Placed x = from ? place(cpu, source, from->first, size_t(from->whole.extent()), &values)
                             : place(cpu, source, 0, size_t(source.extent()), &values);
-      const Placed y = place(cpu, to.window, to.first, size_t(to.whole.extent()), nullptr);
+      const Placed y = place(cpu, to.view, to.first, size_t(to.whole.extent()), nullptr);
       Buffer *in = x.buffer.get(), *out = y.buffer.get();
       const BufferRef workspace = cpu.allocate(std::max<size_t>(1, way.candidate.workspace_bytes));
       way.candidate.prepare()->run({&in, &out, workspace.get()});
@@ -211,19 +210,19 @@ TEST("conversions") {
       for (int64_t i = 0; i < to.whole.extent(); ++i) poison += std::isnan(base[i]);
       CHECK(poison == size_t(to.whole.extent()) - values.size());
       each(shape, [&](const Dims& index, size_t i) {
-        CHECK(double(base[to.first + size_t(to.window.offset_of(index))]) == values[i]);
+        CHECK(double(base[to.first + size_t(to.view.offset_of(index))]) == values[i]);
       });
     }
   };
   Catalog& catalog = context().catalog();
-  for (const Windowed* to : {&nhwc, &blocked}) {
+  for (const Strided* to : {&nhwc, &blocked}) {
     for (const char* layout : {"NCHW", "NHWC", "nChw16c"}) {
       const TensorDesc dense = TensorDesc::dense(DType::f32, shape, Layout::parse(layout));
-      run(catalog.reorder(dense, to->window, cpu, 1), nullptr, dense, *to);
+      run(catalog.reorder(dense, to->view, cpu, 1), nullptr, dense, *to);
     }
-    run(catalog.copy(to->window, cpu, 1), to, to->window, *to);
+    run(catalog.copy(to->view, cpu, 1), to, to->view, *to);
   }
-  run(catalog.reorder(nhwc.window, blocked.window, cpu, 1), &nhwc, nhwc.window, blocked);
+  run(catalog.reorder(nhwc.view, blocked.view, cpu, 1), &nhwc, nhwc.view, blocked);
 }
 
 }  // namespace
