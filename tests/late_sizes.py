@@ -1,4 +1,4 @@
-"""Which axes of an op's input may have sizes that are known late: found by trying the cases of op_cases.py."""
+"""Which axes of an op's input may have sizes that are known late: found by trying the cases of op_cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers in plain Python, from the definitions in docs/reference/ops: the references of op_cases.py."""
+"""Random numbers in plain Python, from the definitions in docs/reference/ops: the references of op_cases/random.py."""
 
 from __future__ import annotations
 

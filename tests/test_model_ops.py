@@ -1,6 +1,6 @@
 """Ops that whole models need beside layers: bad input, empty tensors and special values of each.
 
-Values against float64, in every layout and on every device, are tested with the cases of op_cases.py.
+Values against float64, in every layout and on every device, are tested with the cases of op_cases.
 """
 
 import numpy as np

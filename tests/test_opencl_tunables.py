@@ -47,6 +47,7 @@ def test_defaults_are_among_the_values() -> None:
             assert low <= default <= high, f"{path}: {name} is {default}, documented as {values}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "name", "value"), CASES, ids=[f"{p}-{n}-{v}" for p, n, v in CASES])
 def test_compiles_with_each_value(queue, path: str, name: str, value: int) -> None:  # noqa: F811
     assert (KERNELS / path).exists()

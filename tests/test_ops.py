@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from op_cases import CASES, Case, tensor_parameters
+from op_cases import CASES, FAMILIES, Case, tensor_parameters
 
 import pylayout as pl
 from pylayout import ops
 from pylayout._load import ffi, lib
 from pylayout.composed import COMPOSED
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+import ops_page
+
+# Nothing is measured: results do not depend on it, and to measure is to build several kernels for each call.
+# test_measured_candidates does, and is slow.
+pytestmark = pytest.mark.usefixtures("untuned")
 
 LAYOUTS = ["auto", "NCHW", "NHWC", "nChw16c", "nChw8c", "per-op"]
 CASE_IDS = [case.name for case in CASES]
@@ -34,7 +45,7 @@ def reference(case: Case, tensors: list[np.ndarray | None]) -> list[np.ndarray]:
     return [r.numpy() for r in as_list(results)]
 
 
-FAMILIES = {
+BY_RANK = {
     "NHWC": {3: "NWC", 4: "NHWC", 5: "NDHWC"},
     "nChw16c": {3: "nCw16c", 4: "nChw16c", 5: "nCdhw16c"},
     "nChw8c": {3: "nCw8c", 4: "nChw8c", 5: "nCdhw8c"},
@@ -43,7 +54,7 @@ FAMILIES = {
 
 def placed(tensors: list[np.ndarray | None], device: str, layout: str) -> list[pl.Tensor | None]:
     """The tensors on a device, activations in the layout."""
-    family = FAMILIES.get(layout, {})
+    family = BY_RANK.get(layout, {})
     return [None if t is None else pl.asarray(t, device=device, layout=family.get(t.ndim)) for t in tensors]
 
 
@@ -122,6 +133,15 @@ def test_every_op_has_a_case() -> None:
     assert names == {case.op for case in CASES}
 
 
+def test_every_case_is_where_it_is_looked_for() -> None:
+    """In the file named as the op's page; gradients there, or beside the op that they are of."""
+    page = {op: name for name, (_, of_page) in ops_page.families().items() for op in of_page}
+    for family, cases in FAMILIES.items():
+        for case in cases:
+            forward = case.op.removesuffix("_backward")
+            assert family in (page[case.op], page.get(forward)), f"{case.name}: in op_cases/{family}.py"
+
+
 @pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
 def test_repeats_bit_for_bit(case: Case, device: str) -> None:
     tensors = placed(case.make(seed=2), device, "auto")
@@ -131,3 +151,20 @@ def test_repeats_bit_for_bit(case: Case, device: str) -> None:
     third = [np.asarray(r).tobytes() for r in as_list(case.call(ops, tensors, layout="NCHW"))]
     assert second == third
     assert len(first) == len(second)
+
+
+@pytest.fixture
+def tuned(untuned: None) -> Iterator[None]:
+    pl.set_tuning("auto")
+    yield
+    pl.set_tuning("off")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=CASE_IDS)
+def test_measured_candidates(case: Case, device: str, tuned: None) -> None:
+    """The same where dispatch measures: it builds what lies near the best, compares their results, takes any."""
+    test_against_float64(case, device)
+    test_layouts_agree(case, device)
+    test_what_was_chosen_could_be_built(case, device)
+    test_repeats_bit_for_bit(case, device)

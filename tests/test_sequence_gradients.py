@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from op_cases import CASES, Case, recurrent
+from op_cases import CASES, Case
+from op_cases.recurrent import recurrent
 
 import pylayout as pl
 from pylayout import ops

@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from ci_parts import PARTS
+from ci_parts import ALL_KERNELS, PARTS, TURNS
 from generated import write_or_check
 
 ROOT = Path(__file__).parent.parent
@@ -23,8 +23,9 @@ Made by `tools/ci_page.py` from `tools/ci_parts.py`, `tests/c/support/slow_cases
 edit.
 
 `.ci/run` builds everything, makes the site of `docs/` and runs `make test` each time. Of the parts below it runs those
-that cover what changed since `CI_BASE` (else since the branch left `origin/main`), and one a day, in turns: each runs
-at least every {days} days. A part is left out where programs that it takes are not installed.
+that cover what changed since `CI_BASE` (else since the branch left `origin/main`), and one a day, in turns, those of
+kernels together: each runs at least every {days} days. A part is left out where programs that it takes are not
+installed.
 `CI_PARTS=all .ci/run` runs all of them, `CI_PARTS="{first}" .ci/run` those named.
 """
 
@@ -38,9 +39,11 @@ def c_cases() -> list[str]:
     return found
 
 
-def slow_patterns() -> list[str]:
-    text = (ROOT / "tests" / "c" / "support" / "slow_cases.txt").read_text("utf-8")
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
+def slow_patterns() -> list[tuple[str, str]]:
+    """Families of kernels with the patterns of their slow cases."""
+    lines = (ROOT / "tests" / "c" / "support" / "slow_cases.txt").read_text("utf-8").splitlines()
+    split = [line.partition(" ") for line in lines if line and not line.startswith("#")]
+    return [(family, pattern) for family, _, pattern in split]
 
 
 def marked(mark: str) -> dict[str, list[str]]:
@@ -59,17 +62,22 @@ def marked(mark: str) -> dict[str, list[str]]:
 
 
 def page() -> str:
-    lines = [HEAD.format(days=len(PARTS), first=PARTS[0].target)]
+    lines = [HEAD.format(days=len(TURNS), first=PARTS[0].target)]
     lines += ["| part | covers | runs where these changed | takes programs named |", "|---|---|---|---|"]
     for part in PARTS:
-        changed, needs = (", ".join(f"`{text}`" for text in texts) for texts in (part.paths, part.needs))
+        own = [path for path in part.paths if not (part.turn and path in ALL_KERNELS)]
+        changed, needs = (", ".join(f"`{text}`" for text in texts) for texts in (own, part.needs))
         lines.append(f"| `make {part.target}` | {part.covers} | {changed} | {needs.replace('|', chr(92) + '|')} |")
+    shared = ", ".join(f"`{path}`" for path in ALL_KERNELS)
+    lines += ["", f"Every `test-kernels-…` runs where these changed, too: {shared}."]
     cases = c_cases()
-    slow = [case for case in cases if any(re.search(pattern, case) for pattern in slow_patterns())]
-    lines += ["", f"## Slow cases of tests/c: {len(slow)} of {len(cases)}", "", "In `make test-kernels`.", ""]
-    lines += [f"- `{case}`" for case in slow]
+    slow = [(case, family) for case in cases for family, pattern in slow_patterns() if re.search(pattern, case)]
+    lines += ["", f"## Slow cases of tests/c: {len(slow)} of {len(cases)}", ""]
+    lines += ["In `make test-kernels`, and in the part of their family.", ""]
+    lines += ["| case | part |", "|---|---|"]
+    lines += [f"| `{case}` | `make test-kernels-{family}` |" for case, family in slow]
     marks = {
-        "slow": "In `make test-networks` and `make test-sizes`.",
+        "slow": "In `make test-candidates`, `make test-networks` and `make test-sizes`.",
         "exhaustive": "By hand: `pytest -m exhaustive`.",
     }
     for mark, where in marks.items():

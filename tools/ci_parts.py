@@ -23,12 +23,13 @@ ROOT = Path(__file__).parent.parent
 @dataclass(frozen=True)
 class Part:
     """A make target. `paths`: it runs where something below one of them changed (git's pathspecs). `needs`: patterns of
-    the names of programs that it takes."""
+    the names of programs that it takes. Parts of the same `turn` have a day together."""
 
     target: str
     covers: str
     paths: tuple[str, ...]
     needs: tuple[str, ...] = ()
+    turn: str = ""
 
     def missing(self) -> list[str]:
         """Those of `needs` that no program on PATH matches."""
@@ -37,12 +38,102 @@ class Part:
         return [need for need in self.needs if not any(re.fullmatch(need, name) for name in names)]
 
 
+OPENCL = "src/providers/opencl"
+# What all kernels are made with.
+ALL_KERNELS = (
+    "kernels/common",
+    *(f"{OPENCL}/{folder}" for folder in ("addressing", "program", "tuning")),
+    *(f"tests/c/{name}" for name in ("candidates.h", "opencl_candidates.h", "opencl_points.h", "opencl_testing.h")),
+    "tests/c/support/slow_cases.txt",
+)
+
+
+def kernels(family: str, covers: str, *paths: str) -> Part:
+    """The slow C tests of a family of kernels."""
+    return Part(f"test-kernels-{family}", f"the slow C tests: {covers}", (*paths, *ALL_KERNELS), turn="kernels")
+
+
 # Each day has the next of them, so a place in this list is a day.
 PARTS = (
+    kernels(
+        "conv",
+        "the tuning spaces of convolutions for CPUs, gradients by weights",
+        "kernels/conv",
+        "kernels/conv_transpose",
+        f"{OPENCL}/conv",
+        f"{OPENCL}/matrix_units",
+        "tests/c/opencl_conv_cases.h",
+        "tests/c/test_opencl_points_conv.cpp",
+        "tests/c/test_opencl_training.cpp",
+    ),
+    kernels(
+        "matmul",
+        "the tuning space of products for CPUs",
+        "kernels/matmul",
+        f"{OPENCL}/matmul",
+        "tests/c/opencl_matmul_cases.h",
+        "tests/c/test_opencl_points_matmul.cpp",
+    ),
+    kernels(
+        "attention",
+        "the tuning spaces of attention and of its gradients",
+        "kernels/attention",
+        f"{OPENCL}/attention",
+        f"{OPENCL}/matrix_units",
+        "tests/c/opencl_attention_cases.h",
+        "tests/c/test_opencl_points_attention.cpp",
+    ),
+    kernels(
+        "pool",
+        "pools as on GPUs",
+        "kernels/pool",
+        "kernels/adaptive_pool",
+        f"{OPENCL}/pool",
+        "tests/c/opencl_pools.h",
+        "tests/c/test_opencl_images.cpp",
+    ),
+    kernels(
+        "local",
+        "the tuning spaces of tiles in local memory; races of all kernels that share it",
+        "kernels/attention",
+        "kernels/conv",
+        "kernels/matmul",
+        "kernels/squeeze_excite",
+        f"{OPENCL}/*/*local*",
+        f"{OPENCL}/attention",
+        f"{OPENCL}/matrix_units",
+        "tests/c/opencl_*_cases.h",
+        "tests/c/test_opencl_points_local.cpp",
+        "tests/c/test_opencl_races.cpp",
+    ),
+    kernels(
+        "units",
+        "the tuning spaces of matrix units, every unit, copies by pieces, persistent work-groups",
+        "kernels/conv/*mma*",
+        "kernels/conv/*stream*",
+        f"{OPENCL}/matrix_units",
+        f"{OPENCL}/*/*mma*",
+        f"{OPENCL}/*/*stream*",
+        "tests/c/kernels",
+        "tests/c/opencl_conv_cases.h",
+        "tests/c/opencl_matmul_cases.h",
+        "tests/c/test_opencl_matrix_units.cpp",
+        "tests/c/test_opencl_mma*",
+        "tests/c/test_opencl_points_mma.cpp",
+        "tests/c/test_opencl_stream.cpp",
+    ),
     Part(
-        "test-kernels",
-        "the slow C tests: whole tuning spaces, every matrix unit, races",
-        ("kernels", "src/providers/opencl", "tests/c/*opencl*", "tests/c/candidates.h", "tests/c/kernels"),
+        "test-candidates",
+        "the cases of all ops where dispatch measures several candidates and takes any; every value of every tunable",
+        (
+            "kernels",
+            OPENCL,
+            "src/dispatch",
+            "tests/op_cases",
+            "tests/test_opencl_kernels.py",
+            "tests/test_opencl_tunables.py",
+            "tests/test_ops.py",
+        ),
     ),
     Part(
         "sanitize-address",
@@ -60,6 +151,7 @@ PARTS = (
             "pylayout/torch/convert",
             "tests/test_real_networks.py",
             "tests/test_networks.py",
+            "tests/test_mixed_precision.py",
             "tests/torch",
         ),
     ),
@@ -92,6 +184,8 @@ PARTS = (
     ),
 )
 
+TURNS = list(dict.fromkeys(part.turn or part.target for part in PARTS))
+
 
 def due(changed: list[str], day: int, asked: str = "") -> list[str]:
     """Targets of the parts that `changed` names, and of the day's; where some are asked for, those and no others."""
@@ -102,10 +196,10 @@ def due(changed: list[str], day: int, asked: str = "") -> list[str]:
         if unknown:
             raise ValueError(f"CI_PARTS names {', '.join(unknown)}, expected all or some of {', '.join(targets)}")
         return wanted
-    today = targets[day % len(targets)]
+    today = TURNS[day % len(TURNS)]
     found = []
     for part in PARTS:
-        if part.target not in changed and part.target != today:
+        if part.target not in changed and (part.turn or part.target) != today:
             continue
         if missing := part.missing():
             print(f"make {part.target}: left out, no program is named {' or '.join(missing)}", file=sys.stderr)

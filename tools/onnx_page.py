@@ -23,7 +23,7 @@ HEAD = f"""# ONNX models
 
 Made by `tools/onnx_page.py` from the converters (`pylayout/onnx/convert/`): not edited by hand.
 
-`pip install 'pylayout[onnx]'`, then
+`pip install '.[onnx]'` in the clone, then
 
 ```python
 plan = pl.compile("model.onnx")                       # or an onnx.ModelProto, or a file's bytes

@@ -31,7 +31,10 @@ Table = tuple[list[str], list[list[str]]]
 
 MATHS = ["fp32", "tf32", "fp16"]
 # Benchmarks whose rows are one case each, so that a mean of their ratios says something.
-CASES = {"models", "torch_compile", "gpu_models", "gpu", "winograd", "conv_fwd_stream"}
+CASES = {"models", "torch_compile", "gpu_models", "gpu", "winograd", "conv_fwd_stream", "training"}
+# Those whose ratios are the best peer's time by ours.
+PEERS = {"models", "torch_compile", "gpu_models", "gpu", "training", "many_cores"}
+EQUAL = 0.03  # ratios this close to 1 count neither way: a second run gives them another sign
 
 
 def number(value: Any, digits: int = 3) -> str:
@@ -254,12 +257,45 @@ def device_page(records: list[Record], plots: dict[str, list[Plot]]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def case_name(row: Any) -> str:
+    """What a row is of: "resnet50, batch 16, fp16"."""
+    parts = [row.get("network") or row["op"]]
+    parts += [f"batch {row['batch']}"] if "batch" in row else []
+    parts += [row["math"]] if "math" in row else []
+    parts += [f"{row['threads']} threads"] if "threads" in row else []
+    return ", ".join(parts)
+
+
+def sides_table(devices: dict[str, list[Record]]) -> list[str]:
+    """How many cases are faster than the best peer, and how many slower, with the slowest."""
+    lines = ["## Faster and slower than peers", ""]
+    lines += [
+        f"Cases by their ratio to the best peer measured beside: faster above {1 + EQUAL}, slower below {1 - EQUAL}.",
+        "",
+        "| what | faster | equal | slower | the largest ratio | the least ratios |",
+        "|---|---|---|---|---|---|",
+    ]
+    for folder, records in devices.items():
+        for record in (record for record in records if record["benchmark"] in PEERS):
+            rows = sorted((row for row in record["rows"] if row.get("ratio")), key=lambda row: row["ratio"])
+            slower = [row for row in rows if row["ratio"] < 1 - EQUAL]
+            faster = [row for row in rows if row["ratio"] > 1 + EQUAL]
+            first = "; ".join(f"{case_name(row)}: {row['ratio']:.2f}" for row in rows[: min(max(len(slower), 1), 3)])
+            lines.append(
+                f"| {records[0]['machine']['name']}: [{record['title']}]({folder}.md#{slug(record['title'])}) "
+                f"| {len(faster)} | {len(rows) - len(faster) - len(slower)} | {len(slower)} "
+                f"| {case_name(rows[-1])}: {rows[-1]['ratio']:.2f} | {first} |"
+            )
+    return [*lines, ""]
+
+
 def index_page(devices: dict[str, list[Record]]) -> str:
     lines = ["# Results", "", "Made by `tools/results_page.py` from `docs/results/data/`: do not edit.", ""]
     lines += [
         "Ratios are geometric means over the rows; above 1, pylayout is faster. How figures are taken, and how to add"
     ]
     lines += ["yours: [Measure](../howto/measure.md). What was tried on the way: [Notes](../notes/index.md).", ""]
+    lines += sides_table(devices)
     for folder, records in devices.items():
         lines += [f"## [{records[0]['machine']['name']}]({folder}.md)", "", "| what | date | result |", "|---|---|---|"]
         for record in records:

@@ -5,7 +5,7 @@ python tools/support_page.py --check     fails if the page is not current, or an
 python tools/support_page.py --collect   asks the library on this machine anew (a minute), then writes both
 
 The data depend on the machine: its instruction set, its OpenCL devices. So they are kept, with the machine they are of.
-The calls are those of tests/op_cases.py.
+The calls are those of tests/op_cases/.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Which provider has a candidate for an op, by dtype of its data, in which layouts
 one, the op is refused with the reason, which `pl.query` shows. Views need no provider: they are in no table. Any other
 layout may be forced where an implementation is generic.
 
-The table is of the calls in `tests/op_cases.py`, asked on
+The table is of the calls in `tests/op_cases/`, asked on
 {machine}, {date}.
 oneDNN's columns for f16 and bf16 depend on the processor's instruction set.
 
@@ -164,7 +164,7 @@ def problems(data: dict[str, Any]) -> list[str]:
 def derived() -> dict[str, tuple[set[str], set[str], set[str]]]:
     """By op: inputs that a loss can be derived by, those that it cannot, and the ops that these gradients consist of.
 
-    From the calls of tests/op_cases.py: what Graph.gradients makes of each.
+    From the calls of tests/op_cases/: what Graph.gradients makes of each.
     """
     import numpy as np
 

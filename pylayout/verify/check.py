@@ -64,6 +64,7 @@ class Checked:
     case: Case
     outcomes: list[Outcome] = field(default_factory=list)
     positions: int = 0  # elements of which the exact value was computed
+    refusals: list[str] = field(default_factory=list)  # why a provider has no candidate
 
     @property
     def wrong(self) -> list[Outcome]:
@@ -242,10 +243,14 @@ def check_case(
     tensors = case.tensors()
     try:
         candidates = _Candidates(case, device, tensors, every_point)
-    except UnsupportedError:
+    except UnsupportedError as error:
+        checked.refusals = [str(error)]
         return checked
     try:
         description = candidates.describe()
+        checked.refusals = list(
+            dict.fromkeys(f"{each['provider']}: {each['reason']}" for each in description["refusals"])
+        )
         chosen = [(i, each) for i, each in enumerate(description["candidates"]) if wanted(each)]
         if not chosen:
             return checked

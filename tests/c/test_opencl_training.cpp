@@ -95,6 +95,11 @@ TEST("batch_norm") {
   CHECK(seen.count("batch_norm_training_whole") == 1 && seen.count("batch_norm_backward_whole") == 1);
 }
 TEST("norms") {
+  seen.clear();
+  run({"layer_norm_backward", "normalized_shape=[96]", {{7, 9, 96}, {7, 9, 96}, {96}}});
+  run({"layer_norm_backward", "normalized_shape=[12]", {{301, 12}, {301, 12}}});
+  run({"rms_norm_backward", "normalized_shape=[1028]", {{5, 1028}, {5, 1028}, {1028}}});
+  CHECK(seen.count("layer_norm_backward_rows") == 1);
   run({"layer_norm_backward", "normalized_shape=[70]", {{9, 5, 70}, {9, 5, 70}, {70}}});
   run({"layer_norm_backward", "normalized_shape=[5,7]", {{600, 5, 7}, {600, 5, 7}}});
   run({"rms_norm_backward", "normalized_shape=[300]", {{4, 300}, {4, 300}, {300}}});

@@ -409,6 +409,7 @@ def field(number: int, content: bytes) -> bytes:
     return bytes(head) + bytes([length]) + content
 
 
+@pytest.mark.slow
 def test_a_million_nodes():
     """Quickly refused; and quickly loaded where almost none of them matters."""
     count = 10**6

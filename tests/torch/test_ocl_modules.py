@@ -57,6 +57,14 @@ def test_optimizers_in_bfloat16():  # optim_db names no dtypes
     assert not [*ocl_modules.wrong_optimizer(info, torch.bfloat16)]
 
 
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_labels_after_the_first_negative_one_count_for_nothing(reduction):
+    loss = torch.nn.MultiLabelMarginLoss(reduction=reduction)
+    scores, labels = torch.randn(3, 5), torch.tensor([[3, 1, -1, 0, 1], [2, 0, 1, 4, 3], [-1, 0, 1, 2, 3]])
+    for given in ((scores, labels), (scores[0], labels[0])):
+        torch.testing.assert_close(loss(*(each.to("ocl:0") for each in given)).cpu(), loss(*given))
+
+
 @pytest.mark.exhaustive
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("dtype", [torch.float32, *HALVES], ids=str)

@@ -80,12 +80,12 @@ double efficiency_of(const Op& op, std::string_view name, bool reference) {
     reached = reach.dense;
     if (kind == "linear" || kind == "matmul") reached = reach.product;
     if (kind == "matmul" && starts_with(name, "brg")) reached = std::min(reached, reach_by_rows(op));
-    if (kind == "conv") {
-      const TensorDesc &x = op.in(0), &weight = op.in(1);
-      const int64_t groups = x.shape[1] / std::max<int64_t>(1, weight.shape[1]);
-      const Dims& shape = weight.shape;
+    const bool gradient = kind == "conv_backward_weights";
+    if (kind == "conv" || gradient) {
+      const Dims& shape = gradient ? op.out().shape : op.in(1).shape;
+      const int64_t channels = op.in(0).shape[1], groups = channels / std::max<int64_t>(1, shape[1]);
       if (groups > 1)
-        reached = groups == x.shape[1] ? reach.depthwise : reach.grouped;
+        reached = groups == channels ? reach.depthwise : reach.grouped;
       else if (std::all_of(shape.begin() + 2, shape.end(), [](int64_t size) { return size == 1; }))
         reached = reach.pointwise;
     }

@@ -1,7 +1,8 @@
 # After a test program is built: writes OUT, which ctest includes, with a test for each case that PROGRAM lists.
 # EMULATOR runs programs of another processor. OCLGRIND: whether opencl_races runs in Oclgrind, by a test of its own.
-# Cases of slow_cases.txt get the label `slow`: `make test-kernels` runs them, not `make test`.
-file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/slow_cases.txt" slow REGEX "^[^#]")
+# Cases of slow_cases.txt get the labels `slow` and `slow-FAMILY`: `make test-kernels` runs them, not `make test`.
+file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/slow_cases.txt" slow_cases REGEX "^[^#]")
+list(TRANSFORM slow_cases REPLACE "^[a-z]+ " "" OUTPUT_VARIABLE slow)
 list(JOIN slow "|" slow)
 execute_process(COMMAND ${EMULATOR} "${PROGRAM}" --list OUTPUT_VARIABLE listed RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
@@ -21,10 +22,14 @@ foreach(case IN LISTS cases)
   if(case MATCHES "^opencl_conv|${slow}")  # many kernels to build: begun first, they end with the others
     set(properties TIMEOUT 900 COST 1000 SKIP_RETURN_CODE 77)
   endif()
-  if(case MATCHES "${slow}")
-    list(APPEND properties LABELS slow)
-  endif()
   list(JOIN properties " " properties)
+  foreach(line IN LISTS slow_cases)
+    string(REGEX REPLACE " .*" "" family "${line}")
+    string(REGEX REPLACE "^[a-z]+ " "" pattern "${line}")
+    if(case MATCHES "${pattern}")
+      string(APPEND properties " LABELS \"slow;slow-${family}\"")
+    endif()
+  endforeach()
   string(APPEND text "add_test(\"${case}\" ${emulated}\"${PROGRAM}\" \"${case}\")\n"
                      "set_tests_properties(\"${case}\" PROPERTIES ${properties})\n")
 endforeach()

@@ -1,5 +1,6 @@
-// Kind conv_backward_weights: the gradient of a convolution by its weights, in double, a loop.
+// Kind conv_backward_weights: the gradient of a convolution by its weights, in double, a loop; and what is faster.
 #include "providers/host/common/reference.h"
+#include "providers/host/conv/conv_candidates.h"
 
 namespace pl::host {
 namespace {
@@ -56,6 +57,7 @@ struct Body {
 };
 
 void list(const Op& op, CandidateList& out) {
+  list_depthwise_backward_weights(op, out);
   const int spatial = int(op.attributes.integer("spatial"));
   for (const Layout& layout : layouts_to_try(op, op.in(0))) {
     Body body{op.in(0).with_layout(layout),

@@ -1,4 +1,5 @@
-// Candidates of the kind `conv` by the code of conv_kernels.h, and what making them has in common.
+// Candidates of the kinds `conv`, most by the code of conv_kernels.h, and `conv_backward_weights`, and what making them
+// has in common.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +14,8 @@ namespace pl::host {
 void list_depthwise(const Op& op, CandidateList& out);  // groups of one channel, or of a few
 void list_pointwise(const Op& op, CandidateList& out);  // 1x1, groups = 1
 void list_direct(const Op& op, CandidateList& out);     // larger kernels, groups = 1
+// Of the kind `conv_backward_weights`: groups of one channel.
+void list_depthwise_backward_weights(const Op& op, CandidateList& out);
 
 // The floats of a tensor between neighbouring images, rows, pixels and vectors of channels.
 struct Strides {

@@ -1,4 +1,5 @@
-// layer_norm_backward (and rms_norm's) and group_norm_backward (kernels/normalise/layer_norm_backward.cl).
+// layer_norm_backward (and rms_norm's) and group_norm_backward (kernels/normalise/layer_norm_backward.cl,
+// layer_norm_backward_rows.cl).
 #include <algorithm>
 
 #include "providers/opencl/addressing/places.h"
@@ -20,6 +21,8 @@ struct NormRows {
   int64_t terms, parts, terms_of_part;  // of a weight's sums
   int64_t lanes_x = 1, lanes_y = 1;
   int group;
+  int64_t held = 0,
+          rows_of_group = 1;  // rows that work-items hold: fours of one that each has, rows a work-group; or 0
 
   NormRows(const Op& op, const OpenclDevice& device)
       : per_channel(op.schema->kind == "group_norm_backward"), centred(per_channel || op.attributes.flag("centred")) {
@@ -42,12 +45,30 @@ struct NormRows {
       while (!per_channel && lanes_x < kMostAcross && lanes_x < weights) lanes_x *= 2;
       while (lanes_x * lanes_y * 2 <= most && lanes_y < terms) lanes_y *= 2;
     }
-    const int64_t wanted =
-        divided_up(kGroupsOfUnit * device.capabilities().compute_units, divided_up(weights, lanes_x));
+    part_over(device, weights);
+  }
+  void part_over(const OpenclDevice& device, int64_t across) {  // work-items along weights
+    const int64_t wanted = divided_up(kGroupsOfUnit * device.capabilities().compute_units, divided_up(across, lanes_x));
     parts =
         std::max(std::min(wanted, divided_up(terms, lanes_y * kLeastTerms)), divided_up(terms, lanes_y * kMostTerms));
     terms_of_part = divided_up(terms, parts);
     parts = divided_up(terms, terms_of_part);
+  }
+  // Takes rows as work-items hold them, four elements an access; false where they are none for that.
+  bool hold(const OpenclDevice& device) {
+    constexpr int64_t kFew = 4, kMost = 8;  // fours of a row in the registers of a work-item
+    const int64_t fours = size / 4, most = std::min<int64_t>(kGroup, int64_t(device.capabilities().max_work_group));
+    if (per_channel || size % 4 || device.capabilities().cpu) return false;
+    group = 1;
+    while (group * 2 <= most && group * kFew < fours) group *= 2;
+    held = divided_up(fours, group);
+    if (held > kMost) return false;
+    while (group * rows_of_group * 2 <= most && rows_of_group < rows) rows_of_group *= 2;
+    lanes_x = lanes_y = 1;
+    while (lanes_x < kMostAcross && lanes_x < fours) lanes_x *= 2;
+    while (lanes_x * lanes_y * 2 <= most && lanes_y < terms) lanes_y *= 2;
+    part_over(device, fours);
+    return true;
   }
   size_t workspace_bytes() const { return size_t(2 * (rows + parts * weights)) * sizeof(float); }
   Launch& pass(Launch& launch) const {
@@ -65,14 +86,26 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const NormRo
   source.define("CENTRED", rows.centred ? 1 : 0).define("PER_CHANNEL", rows.per_channel ? 1 : 0);
   source.define("GROUP", rows.group).define("LANES_X", rows.lanes_x).define("LANES_Y", rows.lanes_y);
   auto kernel = std::make_unique<KernelList>(device);
-  Launch& first = kernel->add(source, "layer_norm_backward").input(0).input(1);
+  KernelSource held("normalise/layer_norm_backward_rows.cl");
+  held.define("SRC_DTYPE", name_of(op.in(0).dtype)).define("GRAD_DTYPE", name_of(op.in(1).dtype));
+  held.define("DST_DTYPE", name_of(op.out().dtype)).define("CENTRED", rows.centred ? 1 : 0);
+  if (op.has(2)) held.define("WEIGHT_DTYPE", name_of(op.in(2).dtype));
+  held.define("GROUP", rows.group).define("ROWS", rows.rows_of_group).define("HELD", rows.held);
+  held.define("LANES_X", rows.lanes_x).define("LANES_Y", rows.lanes_y);
+  Launch& first =
+      rows.held ? kernel->add(held, "layer_norm_backward_rows") : kernel->add(source, "layer_norm_backward");
+  first.input(0).input(1);
   if (op.has(2)) first.input(2);
   rows.pass(first.output(0).workspace()).scalar(cl_float(op.attributes.number("eps")));
-  first.global({size_t(rows.rows * rows.group)}).local({size_t(rows.group > 1 ? rows.group : 64)});
-  Launch& sums = kernel->add(source, "layer_norm_backward_parts");
+  if (rows.held)
+    first.global({size_t(rows.group), size_t(rows.rows)}).local({size_t(rows.group), size_t(rows.rows_of_group)});
+  else
+    first.global({size_t(rows.rows * rows.group)}).local({size_t(rows.group > 1 ? rows.group : 64)});
+  Launch& sums = rows.held ? kernel->add(held, "layer_norm_backward_rows_parts")
+                           : kernel->add(source, "layer_norm_backward_parts");
   rows.pass(sums.input(0).input(1).workspace());
-  sums.global({size_t(divided_up(rows.weights, rows.lanes_x) * rows.lanes_x), size_t(rows.parts * rows.lanes_y)})
-      .local({size_t(rows.lanes_x), size_t(rows.lanes_y)});
+  const int64_t across = divided_up(rows.held ? rows.size / 4 : rows.weights, rows.lanes_x) * rows.lanes_x;
+  sums.global({size_t(across), size_t(rows.parts * rows.lanes_y)}).local({size_t(rows.lanes_x), size_t(rows.lanes_y)});
   Launch& join = kernel->add(source, "layer_norm_backward_join").workspace().output(1);
   if (rows.centred) join.output(2);
   rows.pass(join).global({size_t(rows.weights)}).local({64});
@@ -86,11 +119,19 @@ void list_norm_backward(const Op& op, OpenclDevice& device, CandidateList& out) 
       if (desc.present) desc = desc.with_layout(Layout::plain(desc.rank()));
   if (!narrow(Addressing(candidate.inputs[0])))
     return out.refuse("opencl", op.schema->name + ": needs indices of more than 31 bits");
+  const auto add = [&](const NormRows& rows, const std::string& name, double efficiency) {
+    candidate.implementation = name;
+    candidate.workspace_bytes = rows.workspace_bytes();
+    candidate.efficiency = device.capabilities().cpu ? 0.1 : efficiency;
+    candidate.prepare = [&device, op, rows] { return prepare(device, op, rows); };
+    out.add(candidate);
+  };
   const NormRows rows(op, device);
-  candidate.workspace_bytes = rows.workspace_bytes();
-  candidate.efficiency = device.capabilities().cpu ? 0.1 : 0.3;
-  candidate.prepare = [&device, op, rows] { return prepare(device, op, rows); };
-  out.add(std::move(candidate));
+  NormRows held = rows;
+  const auto fours = [&](const TensorDesc& desc) { return !desc.present || has_quads(desc.dtype); };
+  if (fours(op.in(0)) && fours(op.in(1)) && fours(op.out()) && (!op.has(2) || fours(op.in(2))) && held.hold(device))
+    add(held, op.schema->kind + "_rows", 0.5);
+  add(rows, op.schema->kind, 0.3);
 }
 
 PL_OPENCL_OP("layer_norm_backward", list_norm_backward);

@@ -1,0 +1,100 @@
+"""Functions of two tensors and more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .case import X4, Case, into, normal, positive
+
+CASES: list[Case] = []
+add = into(CASES)
+
+for _op in ("add", "sub", "mul", "div", "maximum", "minimum", "eq", "ne", "lt", "le", "gt", "ge"):
+    tensors = positive(X4, (19, 1, 1)) if _op == "div" else normal(X4, (19, 1, 1))
+    add(_op, tensors)
+add("add", normal(X4, X4), lambda torch, f, t, a: torch.relu(t[0] + t[1]), activation="relu")
+add("mul", normal((3, 1, 5), (4, 1)))
+add("pow", positive(X4, (1, 19, 1, 10)))
+add("div", positive(X4, X4), rounding_mode="floor")
+for _op, _mode in (("div", "trunc"), ("div", "floor"), ("fmod", None), ("remainder", None)):
+    # No quotient close to an integer, where a rounding decides.
+    add(
+        _op,
+        lambda rng: [(3 * rng.integers(-9, 9, X4) + 1).astype("f4"), rng.choice([-3.0, 3.0], (19, 1, 1)).astype("f4")],
+        **({"rounding_mode": _mode} if _mode else {}),
+    )
+    add(
+        _op,
+        lambda rng: [
+            rng.integers(-99, 99, X4).astype(np.int32),
+            (rng.integers(1, 9, (1, 19, 1, 10)) * rng.choice([-1, 1], (1, 19, 1, 10))).astype(np.int32),
+        ],
+        **({"rounding_mode": _mode} if _mode else {}),
+        name="integers",
+    )
+add("pow", lambda rng: [rng.integers(-9, 9, X4), rng.integers(0, 9, (19, 1, 1))], name="integers")
+for _op in ("logical_and", "logical_or", "logical_xor"):
+    add(_op, lambda rng: [rng.random(X4) < 0.5, rng.random((9, 10)) < 0.5])
+add(
+    "where",
+    lambda rng: [
+        rng.random((9, 1)) < 0.5,
+        rng.standard_normal(X4).astype("f4"),
+        rng.standard_normal((19, 1, 1)).astype("f4"),
+    ],
+)
+add(
+    "pointwise",
+    normal(X4, (19, 1, 1)),
+    lambda torch, f, t, a: torch.exp(-t[0] * t[0]) * 0.5 + t[1],
+    variadic=True,
+    expressions="y0 = exp(-x0 * x0) * s0 + x1",
+    scalars=[0.5],
+)
+add(
+    "pointwise",
+    normal(X4),
+    lambda torch, f, t, a: (t[0].sum((0, 2, 3)), (t[0] * t[0]).amax((0, 2, 3))),
+    variadic=True,
+    expressions="y0 = x0; y1 = x0 * x0",
+    reductions="reduce_y0 += y0; reduce_y1 max= y1",
+    dim=[0, 2, 3],
+)
+
+add(
+    "pointwise",
+    lambda rng: [
+        rng.uniform(0.2, 2.0, (3, 5, 4)).astype("f4"),
+        rng.uniform(0.3, 0.9, (5, 1)).astype("f4"),
+        rng.integers(0, 2, (4,)),
+    ],
+    lambda torch, f, t, a: (
+        torch.log1p(t[0]) / torch.sqrt(t[1]) + torch.rsqrt(t[0]) * torch.tanh(t[1] * t[0]),
+        torch.where(t[2] != 0, torch.pow(t[0], t[1]), torch.expm1(-t[0].abs()) * torch.erf(t[1])),
+        torch.sin(t[0]) * torch.cos(t[1]) - torch.sigmoid(t[0] - t[1]) * t[0].clamp(0.5, 1.5),
+        torch.maximum(t[0], t[1]) * torch.minimum(t[0], 2 * t[1]) - torch.log(t[0]) * torch.floor(t[0]),
+    ),
+    variadic=True,
+    name="every function",
+    expressions="u = log1p(x0); y0 = u / sqrt(x1) + rsqrt(x0) * tanh(x1 * x0); "
+    "y1 = x2 != 0 ? pow(x0, x1) : expm1(-abs(x0)) * erf(x1); "
+    "y2 = sin(x0) * cos(x1) - sigmoid(x0 - x1) * clip(x0, 0.5, s0); "
+    "y3 = max(x0, x1) * min(x0, 2 * x1) - log(x0) * floor(x0)",
+    scalars=[1.5],
+)
+add(
+    "pointwise",
+    positive((3, 5, 4), (5, 4)),
+    lambda torch, f, t, a: (
+        torch.sqrt((t[0] * t[1]).square().sum(1) / 5),
+        t[0].amax(1) * (t[0] + t[1]).amin(1),
+        (t[0] + t[1]).amin(1),
+        (t[0] / t[1]).prod(1),
+    ),
+    variadic=True,
+    name="expressions of reductions",
+    expressions="y0 = x0 * x1 * x0 * x1; y1 = x0; y2 = x0 + x1; y3 = x0 / x1",
+    reductions="reduce_y0 += y0; reduce_y1 max= y1; reduce_y2 min= y2; reduce_y3 *= y3; "
+    "y0 = sqrt(reduce_y0 / count); y1 = reduce_y1 * reduce_y2",
+    dim=[1],
+)

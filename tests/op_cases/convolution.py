@@ -1,0 +1,50 @@
+"""Convolution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .case import Case, into, normal
+
+CASES: list[Case] = []
+add = into(CASES)
+
+
+def conv(spatial: int, transposed: bool = False):
+    def reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+        own = dict(a)
+        activation, padding = own.pop("activation", None), own.pop("padding", 0)
+        x = t[0]
+        if isinstance(padding, (list, tuple)) and len(padding) == 2 * spatial and not transposed:
+            begins, ends = padding[:spatial], padding[spatial:]
+            x = f.pad(x, [v for i in reversed(range(spatial)) for v in (begins[i], ends[i])])
+            padding = 0
+        name = f"conv{'_transpose' if transposed else ''}{spatial}d"
+        y = getattr(f, name)(x, t[1], t[2] if len(t) > 2 else None, padding=padding, **own)
+        if len(t) > 3:
+            y = y + t[3]
+        return getattr(f, activation)(y) if activation else y
+
+    return reference
+
+
+add("conv1d", normal((2, 5, 17), (7, 5, 3), (7,)), conv(1), padding=1)
+add("conv1d", normal((2, 18, 16), (6, 9, 4)), conv(1), stride=2, groups=2, dilation=2)
+add("conv2d", normal((2, 3, 13, 12), (17, 3, 3, 3), (17,)), conv(2), padding=1, activation="relu")
+add("conv2d", normal((1, 19, 9, 10), (33, 19, 1, 1), (33,)), conv(2))
+add("conv2d", normal((2, 32, 9, 9), (32, 32, 3, 3), (32,), (2, 32, 9, 9)), conv(2), padding=1, activation="relu")
+add("conv2d", normal((3, 19, 9, 10), (33, 19, 3, 3), (33,)), conv(2), padding=(2, 0, 1, 3), activation="silu")
+add("conv2d", normal((2, 40, 3, 1), (17, 40, 3, 3)), conv(2), padding=2)
+add("conv2d", normal((2, 16, 11, 7), (24, 16, 3, 2)), conv(2), stride=(2, 1), dilation=(1, 2), padding=(1, 0, 2, 3))
+add("conv2d", normal((2, 24, 8, 8), (48, 8, 3, 3), (48,)), conv(2), groups=3, padding=1)
+add("conv2d", normal((2, 19, 9, 9), (19, 1, 3, 3), (19,)), conv(2), groups=19, padding=1, activation="relu6")
+add("conv2d", normal((2, 6, 9, 9), (18, 1, 5, 5)), conv(2), groups=6, stride=2, padding=2)  # depthwise, multiplier 3
+add("conv3d", normal((1, 5, 6, 7, 8), (9, 5, 2, 3, 3), (9,)), conv(3), padding=1, stride=(1, 2, 1))
+add("conv3d", normal((1, 16, 4, 5, 6), (16, 1, 3, 3, 3)), conv(3), groups=16, padding=(1, 1, 1))
+add("conv_transpose1d", normal((2, 6, 9), (6, 4, 3), (4,)), conv(1, True), stride=2, padding=1, output_padding=1)
+add("conv_transpose2d", normal((2, 17, 5, 6), (17, 5, 3, 3), (5,)), conv(2, True), stride=2, padding=1)
+add("conv_transpose2d", normal((1, 8, 5, 6), (8, 6, 3, 2)), conv(2, True), groups=2, dilation=2)
+# As Winograd's algorithm does it.
+for _padding in (1, 0, 2):
+    add("conv_transpose2d", normal((2, 18, 9, 10), (18, 35, 3, 3), (35,)), conv(2, True), padding=_padding)
+add("conv_transpose3d", normal((1, 4, 3, 4, 5), (4, 3, 2, 2, 2), (3,)), conv(3, True), stride=(1, 2, 2))

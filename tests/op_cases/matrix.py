@@ -1,0 +1,146 @@
+"""Matrix products and attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .case import Case, into, normal
+
+CASES: list[Case] = []
+add = into(CASES)
+
+add(
+    "linear",
+    normal((7, 33), (19, 33), (19,), (7, 19)),
+    lambda torch, f, t, a: f.gelu(f.linear(*t[:3]) + t[3]),
+    activation="gelu",
+)
+add("linear", normal((2, 3, 17), (5, 17)), lambda torch, f, t, a: f.linear(*t))
+add("matmul", normal((17, 23), (23, 19)), lambda torch, f, t, a: torch.matmul(*t))
+add("matmul", normal((3, 1, 5, 7), (4, 7, 6)), lambda torch, f, t, a: torch.matmul(*t))
+add(
+    "matmul", normal((2, 7, 5), (2, 6, 7)), lambda torch, f, t, a: t[0].mT @ t[1].mT, transpose_a=True, transpose_b=True
+)
+add("matmul", normal((4, 7), (7,)), lambda torch, f, t, a: torch.matmul(*t))
+
+for _shapes in (
+    ((2, 3, 5, 7), (2, 3, 7, 6), (6,), (2, 3, 5, 6)),
+    ((3, 9, 17), (17, 19), (19,), (3, 9, 19)),
+    ((5, 7), (7, 16), (16,), (5, 16)),
+):
+    add(
+        "matmul",
+        normal(*_shapes),
+        lambda torch, f, t, a: torch.relu(t[0] @ t[1] + t[2] + t[3]),
+        activation="relu",
+        name=f"residual {_shapes[3]}",
+    )
+add(
+    "matmul",
+    lambda rng: [*normal((3, 5, 7), (7,))(rng), None, *normal((3, 5))(rng)],
+    lambda torch, f, t, a: t[0] @ t[1] + t[2],
+    name="residual of a vector",
+)
+add(
+    "matmul",
+    lambda rng: [*normal((7,), (3, 7, 5))(rng), None, *normal((3, 5))(rng)],
+    lambda torch, f, t, a: t[0] @ t[1] + t[2],
+    name="residual of a row",
+)
+
+
+def attention(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    return f.scaled_dot_product_attention(*t[:3], attn_mask=t[3] if len(t) > 3 else None, **a)
+
+
+def masked(mask_shape: tuple[int, ...], boolean: bool):
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        tensors = normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19))(rng)
+        mask = rng.standard_normal(mask_shape).astype(np.float32)
+        return [*tensors, mask > -1 if boolean else mask]
+
+    return make
+
+
+_SDPA = "scaled_dot_product_attention"
+add(_SDPA, normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19)), attention)
+add(_SDPA, normal((1, 2, 70, 20), (1, 2, 1100, 20), (1, 2, 1100, 32)), attention, scale=0.7)  # several blocks of keys
+add(_SDPA, normal((3, 65, 17), (3, 65, 17), (3, 65, 17)), attention, is_causal=True)
+add(_SDPA, normal((2, 2, 3, 5, 7), (2, 2, 3, 9, 7), (2, 2, 3, 9, 1)), attention)
+for _shape, _boolean in (((37, 45), False), ((2, 1, 1, 45), False), ((2, 3, 37, 45), True), ((1, 45), True)):
+    add(_SDPA, masked(_shape, _boolean), attention, name=f"mask {_shape} {'bool' if _boolean else 'f32'}")
+
+
+def _rotated(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    x, cos, sin = t
+    first, rest = x[..., : cos.shape[-1]], x[..., cos.shape[-1] :]
+    low, high = first.chunk(2, -1)
+    return torch.cat([first * cos + torch.cat([-high, low], -1) * sin, rest], -1)
+
+
+add("rotary_embedding", normal((2, 3, 17, 32), (17, 32), (17, 32)), _rotated)
+add("rotary_embedding", normal((2, 3, 17, 20), (2, 1, 17, 6), (1, 17, 6)), _rotated, name="the first columns only")
+add("rotary_embedding", normal((5, 7, 3), (5, 7, 2), (2,)), _rotated, name="tables of other ranks")
+
+
+def _scanned(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    u, delta, rates, taken, given = t
+    state, results = torch.zeros(u.shape[0], *rates.shape, dtype=u.dtype), []
+    for step in range(u.shape[2]):
+        decay = torch.exp(delta[:, :, step, None] * rates)
+        state = decay * state + delta[:, :, step, None] * taken[:, None, step] * u[:, :, step, None]
+        results.append((state * given[:, None, step]).sum(-1))
+    return torch.stack(results, -1)
+
+
+def _decaying(n: int, d: int, steps: int, states: int) -> Any:
+    def make(rng: np.random.Generator) -> list[Any]:
+        u, taken, given = normal((n, d, steps), (n, steps, states), (n, steps, states))(rng)
+        delta = rng.uniform(0.1, 1, (n, d, steps)).astype(np.float32)
+        return [u, delta, -rng.uniform(0.1, 2, (d, states)).astype(np.float32), taken, given]
+
+    return make
+
+
+add("selective_scan", _decaying(2, 21, 9, 16), _scanned)
+add("selective_scan", _decaying(1, 48, 5, 3), _scanned, name="few states")
+add("selective_scan", _decaying(3, 1, 1, 1), _scanned, name="one channel, one step")
+add(_SDPA, normal((2, 6, 37, 16), (2, 2, 45, 16), (2, 2, 45, 19)), attention, enable_gqa=True)
+add(
+    _SDPA,
+    lambda rng: [*normal((2, 4, 45, 16), (2, 1, 45, 16), (2, 1, 45, 8))(rng), rng.standard_normal((1, 1, 1, 45)) > -1],
+    lambda torch, f, t, a: f.scaled_dot_product_attention(
+        *t[:3], attn_mask=t[3] & torch.ones(45, 45, dtype=torch.bool).tril(), enable_gqa=True
+    ),
+    name="causal and masked, one head of keys",
+    enable_gqa=True,
+    is_causal=True,
+)
+
+
+def _lowest_rows(rng: np.random.Generator) -> list[np.ndarray | None]:
+    mask = np.where(rng.standard_normal((37, 45)) > 0, 0, np.finfo(np.float32).min).astype(np.float32)
+    mask[5] = np.finfo(np.float32).min  # all keys count alike
+    return [*normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19))(rng), mask]
+
+
+add(_SDPA, _lowest_rows, attention, name="mask of the lowest number")
+
+
+def _capped(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    scores = t[0] @ t[1].mT * 3
+    scores = 2.5 * torch.tanh(scores / 2.5)
+    return torch.softmax(scores if len(t) < 4 else scores + t[3], -1) @ t[2]
+
+
+add(_SDPA, normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19)), _capped, scale=3.0, softcap=2.5)
+add(
+    _SDPA,
+    normal((2, 3, 37, 16), (2, 3, 45, 16), (2, 3, 45, 19), (37, 45)),
+    _capped,
+    name="softcap before a mask",
+    scale=3.0,
+    softcap=2.5,
+)

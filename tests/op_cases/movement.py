@@ -1,0 +1,107 @@
+"""Joining, copying and look-up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .case import X4, Case, indexed, into, normal, wrapped
+
+CASES: list[Case] = []
+add = into(CASES)
+
+add(
+    "concat",
+    normal(X4, (2, 3, 9, 10), (2, 16, 9, 10)),
+    lambda torch, f, t, a: torch.cat(t, a["dim"]),
+    variadic=True,
+    dim=1,
+)
+add("concat", normal((3, 4), (2, 4)), lambda torch, f, t, a: torch.cat(t, a["dim"]), variadic=True, dim=0)
+add("pad", normal(X4), pad=[1, 2, 0, 3], value=1.5)
+add("pad", normal(X4), lambda torch, f, t, a: f.pad(t[0], a["pad"], mode="reflect"), pad=[1, 2, 3, 0], mode="reflect")
+add(
+    "pad",
+    normal(X4),
+    lambda torch, f, t, a: f.pad(t[0], a["pad"], mode="replicate"),
+    pad=[1, 2, 3, 0],
+    mode="replicate",
+)
+add("pad", normal(X4), pad=[0, 0, -1, 2, 1, 1])
+add("index_select", indexed(X4, (5,), 19), lambda torch, f, t, a: t[0].index_select(1, wrapped(t[1], 19)), dim=1)
+add("embedding", indexed((11, 7), (2, 3), 11, first=True), lambda torch, f, t, a: f.embedding(wrapped(t[0], 11), t[1]))
+add("gather", indexed(X4, (2, 4, 9, 10), 19), lambda torch, f, t, a: torch.gather(t[0], 1, wrapped(t[1], 19)), dim=1)
+
+add("tile", normal((2, 19, 3, 5)), dims=[1, 2, 3, 2])
+add("tile", normal((5, 3)), dims=[2, 3, 1, 7])
+add("tile", lambda rng: [rng.integers(-9, 9, (2, 3, 4)).astype(np.int8)], dims=[3])
+add("channel_shuffle", normal((2, 38, 3, 5)), groups=2)
+add("channel_shuffle", normal((1, 33, 4, 4)), groups=3)
+add("channel_shuffle", normal((3, 20, 7)), groups=5)
+add("channel_shuffle", normal((2, 3, 4, 4)), groups=1)
+add("channel_shuffle", lambda rng: [rng.integers(-9, 9, (2, 24, 3, 3)).astype(np.int8)], groups=4)
+
+
+def interleaved(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    z = torch.stack(t, 2).flatten(1, 2)
+    return z.split(a.get("sections", [z.shape[1]]), 1)
+
+
+add("interleave", normal((2, 19, 3, 5), (2, 19, 3, 5)), interleaved, sections=[18, 20])
+add("interleave", normal((2, 19, 3, 5), (2, 19, 3, 5)), interleaved, sections=[7, 30, 1])
+add("interleave", normal((1, 6, 4), (1, 6, 4)), interleaved)
+add("interleave", lambda rng: [rng.integers(-9, 9, (2, 24, 3)).astype(np.int8) for _ in range(2)], interleaved)
+
+add("reorder", normal(X4), lambda torch, f, t, a: t[0], target="nChw16c")
+add("reorder", normal(X4), lambda torch, f, t, a: t[0], target="NHWC", dtype="f16", tolerance=1e-3)
+
+
+def put_to(shape: tuple[int, ...], index: tuple[int, ...], size: int, src: tuple[int, ...] | None = None):
+    return lambda rng: [
+        rng.standard_normal(shape).astype("f4"),
+        rng.integers(-size, size, index),
+        rng.standard_normal(src or index).astype("f4"),
+    ]
+
+
+def put_once(shape: tuple[int, ...], dim: int, count: int):
+    """Places of which none comes twice, the same ones along the other dimensions."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        src = list(shape)
+        src[dim] = count
+        index = rng.permutation(shape[dim])[:count].reshape([count if i == dim else 1 for i in range(len(shape))])
+        return [rng.standard_normal(shape).astype("f4"), index, rng.standard_normal(src).astype("f4")]
+
+    return make
+
+
+def scattered(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    dim = a["dim"] % t[0].dim()
+    index = wrapped(t[1], t[0].shape[dim]).expand(t[2].shape)
+    reduce = a.get("reduce", "none")
+    if reduce == "none":
+        return t[0].scatter(dim, index, t[2])
+    return t[0].scatter_reduce(dim, index, t[2], reduce, include_self=True)
+
+
+def scattered_nd(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    x, index, src = t[0].numpy().copy(), t[1].numpy(), t[2].numpy()
+    join = {"none": lambda u, v: v, "sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+    for place in np.ndindex(index.shape[:-1]):
+        at = tuple(index[place])
+        x[at] = join[a.get("reduce", "none")](x[at], src[place])
+    return torch.from_numpy(x)
+
+
+add("scatter", put_once((3, 19, 5), 1, 7), scattered, dim=1, name="rows")
+add("scatter", put_once((40, 8, 3, 3), 0, 30), scattered, dim=0, name="images")
+add("scatter", put_once((6, 5), -1, 1), scattered, dim=-1, name="one")
+for _reduce in ("sum", "prod", "amax", "amin"):
+    add("scatter", put_to((4, 6, 5), (4, 9, 3), 6), scattered, dim=1, reduce=_reduce)
+    add("scatter_nd", put_to((4, 6, 5), (7, 2), 4, (7, 5)), scattered_nd, reduce=_reduce)
+add("scatter", put_to((5, 70), (9, 1), 5, (9, 70)), scattered, dim=0, reduce="sum", name="broadcast")
+add("scatter_nd", put_to((300, 70), (2, 3, 1), 300, (2, 3, 70)), scattered_nd)
+add("scatter_nd", put_to((4, 5), (3, 2), 4, (3,)), scattered_nd, name="elements")
+add("scatter_nd", put_to((4, 5), (0, 2), 4, (0,)), scattered_nd, name="nothing")

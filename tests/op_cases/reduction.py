@@ -1,0 +1,109 @@
+"""Reductions, running sums and selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .case import X4, Case, into, normal, positive
+
+CASES: list[Case] = []
+add = into(CASES)
+
+
+def reduced(function: Callable[..., Any]):
+    def reference(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+        dims = a.get("dim")
+        dims = tuple(range(t[0].dim())) if dims is None else tuple(np.atleast_1d(dims).tolist())
+        return function(torch, t[0], dims, a.get("keepdim", False))
+
+    return reference
+
+
+def _prod(torch: Any, x: Any, dims: tuple[int, ...], keep: bool) -> Any:
+    for dim in sorted((d % x.dim() for d in dims), reverse=True):
+        x = x.prod(dim, keepdim=keep)
+    return x
+
+
+for _op, _function in {
+    "sum": lambda torch, x, d, k: x.sum(d, keepdim=k),
+    "mean": lambda torch, x, d, k: x.mean(d, keepdim=k),
+    "amax": lambda torch, x, d, k: x.amax(d, keepdim=k),
+    "amin": lambda torch, x, d, k: x.amin(d, keepdim=k),
+    "prod": _prod,
+    "reduce_l1": lambda torch, x, d, k: x.abs().sum(d, keepdim=k),
+    "reduce_l2": lambda torch, x, d, k: (x * x).sum(d, keepdim=k).sqrt(),
+    "reduce_sum_square": lambda torch, x, d, k: (x * x).sum(d, keepdim=k),
+}.items():
+    add(_op, positive(X4), reduced(_function), dim=1, tolerance=1e-4)
+    add(_op, positive((2, 19, 3, 4)), reduced(_function), dim=[0, 2, 3], keepdim=True, tolerance=1e-4)
+    add(_op, positive((3, 5)), reduced(_function), tolerance=1e-4)
+for _op in ("argmax", "argmin"):
+    add(_op, normal(X4), dim=1)
+    add(_op, normal(X4), dim=-1, keepdim=True)
+    add(_op, normal((3, 5)))
+
+add("cumsum", normal(X4), dim=1, tolerance=1e-4)
+add("cumsum", normal((3, 7)), dim=-1)
+add("cumsum", lambda rng: [rng.integers(-(2**40), 2**40, X4)], dim=1, name="s64")
+
+
+def _topk(torch, F, t, attributes):
+    """In numpy: PyTorch leaves open which of equal elements comes first."""
+    x, k, dim = t[0].numpy(), attributes["k"], attributes.get("dim", -1)
+    largest = attributes.get("largest", True)
+    order = np.argsort(-x if largest else x, axis=dim, kind="stable").take(range(k), dim)
+    return torch.from_numpy(np.take_along_axis(x, order, dim)), torch.from_numpy(order)
+
+
+add("topk", normal(X4), _topk, k=5, dim=1)
+add("topk", normal(X4), _topk, k=19, dim=1, largest=False)
+add("topk", normal((3, 70)), _topk, k=3)
+add("topk", normal((3, 7)), _topk, k=2, dim=0, sorted=False)
+add("topk", lambda rng: [rng.integers(0, 3, X4).astype(np.float32)], _topk, k=17, dim=1, name="ties")
+add("topk", lambda rng: [rng.integers(-2, 2, (4, 33))], _topk, k=30, largest=False, name="s64")
+add("topk", normal((2, 5)), _topk, k=0)
+
+
+def found_boxes(images: int, classes: int, count: int, spread: float = 1.0):
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        first = rng.uniform(0, spread, (images, count, 2))
+        boxes = np.concatenate([first, first + rng.uniform(0.02, 0.5, (images, count, 2))], -1).astype("f4")
+        scores = rng.integers(0, 1000, (images, classes, count)).astype("f4") / np.float32(1000)
+        return [boxes, scores]
+
+    return make
+
+
+def suppressed(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    """The definition, one box after the other."""
+    boxes, scores = t[0].numpy(), t[1].numpy()
+    if a.get("boxes_are") == "centres":
+        boxes = np.concatenate([boxes[..., :2] - boxes[..., 2:] / 2, boxes[..., :2] + boxes[..., 2:] / 2], -1)
+    low, high = np.minimum(boxes[..., :2], boxes[..., 2:]), np.maximum(boxes[..., :2], boxes[..., 2:])
+    areas = np.prod(high - low, -1)
+    rows: list[tuple[int, int, int]] = []
+    for image, kind in np.ndindex(*scores.shape[:2]):
+        kept: list[int] = []
+        for k in np.argsort(-scores[image, kind], kind="stable"):
+            least = a.get("score_threshold")
+            if len(kept) == a["max_boxes"] or (least is not None and scores[image, kind, k] <= np.float32(least)):
+                continue
+            sides = np.minimum(high[image, k], high[image, kept]) - np.maximum(low[image, k], low[image, kept])
+            common = np.prod(np.maximum(sides, 0), -1)
+            if not (common > a.get("iou_threshold", 0.0) * (areas[image, k] + areas[image, kept] - common)).any():
+                kept.append(int(k))
+        rows += [(image, kind, k) for k in kept]
+    room = scores.shape[0] * scores.shape[1] * min(a["max_boxes"], scores.shape[2])
+    made = np.full((room, 3), -1)
+    made[: len(rows)] = np.reshape(rows, (-1, 3))
+    return [torch.from_numpy(made), torch.tensor(len(rows))]
+
+
+add("non_max_suppression", found_boxes(2, 3, 40), suppressed, max_boxes=7, iou_threshold=0.4, score_threshold=0.2)
+add("non_max_suppression", found_boxes(1, 1, 300, 40.0), suppressed, max_boxes=300, iou_threshold=0.3)
+add("non_max_suppression", found_boxes(1, 2, 30), suppressed, max_boxes=30, iou_threshold=0.5, boxes_are="centres")
+add("non_max_suppression", found_boxes(1, 2, 0), suppressed, max_boxes=3)
