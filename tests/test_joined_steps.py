@@ -100,3 +100,32 @@ def test_reorders_of_weights_are_few_launches(opencl_device: str) -> None:
     alike = {s["implementation"] for s in weights}
     assert len(weights) >= 4, "the convolutions of this device take weights as they are"
     assert len(launches) <= len(alike), [e["implementation"] for e in launches]
+
+
+def test_small_reorders_take_the_way_that_runs_with_others(opencl_device: str) -> None:
+    """Alone another kernel is faster for weights of depthwise convolutions, by less than a launch."""
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((4, 64, 14, 14)).astype("f4")
+    starts = [rng.standard_normal((64, 1, 3, 3)).astype("f4") / 3 for _ in range(4)]
+
+    def results(device: str) -> tuple[Any, list[np.ndarray]]:
+        g = pl.Graph()
+        y = g.input("x", x.shape)
+        for i, start in enumerate(starts):
+            y = g.tanh(g.conv2d(y, g.parameter(f"w{i}", start), padding=1, groups=64))
+        loss = (y * y).mean()
+        g.output(loss, "loss")
+        pl.training.sgd(g, loss, lr=0.1)
+        plan = pl.compile(g, device=device, tune="off")
+        losses = [np.asarray(plan.run(x)[0]) for _ in range(3)]
+        return plan, losses + [np.asarray(plan.state(f"w{i}")) for i in range(len(starts))]
+
+    plan, found = results(opencl_device)
+    for ours, exact in zip(found, results("cpu")[1], strict=True):
+        assert np.allclose(ours, exact, rtol=1e-4, atol=1e-5)
+    turned = [s for s in plan.summary()["steps"] if s["kind"] == "reorder" and s["cause"].endswith(": weight")]
+    with pl.profile() as profile:
+        plan.run(x)
+    launches = [e for e in profile.events if e["kind"] == "reorder" and e["cause"].endswith(": weight")]
+    assert len(turned) == len(starts), "the convolutions of this device take weights as they are"
+    assert len(launches) == 1, [e["implementation"] for e in launches]

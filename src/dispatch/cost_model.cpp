@@ -26,7 +26,8 @@ double flops_of(const Op& op) {
 }
 
 double estimate_ms(const Op& op, const Candidate& candidate, const Rates& rates) {
-  if (candidate.busy_ms > 0) return rates.overhead_ms + std::max(candidate.busy_ms, bytes_of(op) / rates.bytes_per_ms);
+  if (candidate.busy_ms > 0)
+    return rates.overhead_ms + candidate.start_ms + std::max(candidate.busy_ms, bytes_of(op) / rates.bytes_per_ms);
   // A reference loop reaches about a hundredth of the hardware's rate.
   const double efficiency = candidate.reference ? 0.01 : std::clamp(candidate.efficiency, 1e-3, kMostEfficient);
   const double flops = candidate.flops > 0 ? candidate.flops : flops_of(op);

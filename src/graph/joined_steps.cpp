@@ -13,10 +13,6 @@
 namespace pl {
 namespace {
 
-// Of all tensors of a step whose results are not outputs: larger ones would be kept in memory until the last of those
-// that run with it, and starting it takes little beside its work.
-constexpr size_t kSmall = size_t(1) << 20;
-
 // Steps that may run as one so far, and the first behind one of them that has to run after it.
 struct Joined {
   std::vector<int> steps;
@@ -35,7 +31,7 @@ const Together* Lowering::joinable(const Step& step) const {
     for (const Place& place : *places) bytes += place.bytes;
   for (const Place& place : step.outputs)
     kept = kept && place.storage >= 0 && program_.storages_[size_t(place.storage)].kind == Storage::Kind::output;
-  return kept || bytes <= kSmall ? dynamic_cast<const Together*>(step.kernel.get()) : nullptr;
+  return kept || bytes <= kMostJoinedBytes ? dynamic_cast<const Together*>(step.kernel.get()) : nullptr;
 }
 
 // A step's rank is 0 where no step writes what it reads, else one more than those of the steps that do; behind a step
@@ -125,6 +121,12 @@ void Lowering::join_steps() {
     joined.steps.push_back(n);
   }
   for (const auto& [text, joined] : open) join(joined.steps);
+  for (Step& step : steps) {
+    if (step.kind != Step::Kind::reorder || !step.kernel || !step.way || !step.runs_too.empty()) continue;
+    const bool fastest = std::none_of(step.entry->ways.begin(), step.entry->ways.end(),
+                                      [&](const Way& way) { return way.usable && way.ms < step.way->ms; });
+    if (!fastest && joinable(step)) set_reorder(step, step.entry, true);
+  }
   find_lives();
 }
 

@@ -167,9 +167,27 @@ void Lowering::emit(Step step) {
   program_.steps_.push_back(std::move(step));
 }
 
-void Lowering::set_reorder(Step& step, const EntryRef& entry) {
+// On a device that queues work, of a small tensor: a reorder that may run with others is taken if it takes less longer
+// than a launch (join_steps).
+void Lowering::set_reorder(Step& step, const EntryRef& entry, bool alone) {
   step.kind = Step::Kind::reorder;
   step.entry = entry;
+  step.way = nullptr;
+  step.kernel = nullptr;
+  if (!alone && entry->device->traits().queued && Building::wish() == Building::freely &&
+      bytes_of(entry->op) <= double(kMostJoinedBytes)) {
+    constexpr double kLaunchMs = 0.01;  // an H200's host takes 5 to 9 us
+    Way *fastest = nullptr, *joinable = nullptr;
+    for (Way& way : entry->ways) {
+      if (!way.usable) continue;
+      if (!fastest || way.ms < fastest->ms) fastest = &way;
+      if (way.candidate.together && (!joinable || way.ms < joinable->ms)) joinable = &way;
+    }
+    if (joinable && joinable->ms < fastest->ms + kLaunchMs) {
+      step.way = joinable;
+      step.kernel = context_.catalog().kernel(*entry, *joinable);
+    }
+  }
   if (Building::wish() == Building::sparingly && entry->device->traits().compiles) {
     const Building wish(Building::never);
     for (Way& way : entry->ways)

@@ -10,6 +10,10 @@ namespace pl {
 
 class Together;
 
+// Of all tensors of a step that runs with others and whose results are not outputs: larger ones would be kept in memory
+// until the last of those that run with it, and starting it takes little beside its work.
+constexpr size_t kMostJoinedBytes = size_t(1) << 20;
+
 // Fills the steps, storages, inputs and outputs of a program that is being made; memory is planned afterwards.
 class Lowering {
  public:
@@ -64,8 +68,8 @@ class Lowering {
   Place new_storage(Storage::Kind kind, int index, Device& device, size_t bytes);
   void emit_conversion(const Form& from, const TensorDesc& wanted, Device& device, int node, const std::string& cause,
                        const Place& target);
-  // Makes the step the fastest reorder of the entry.
-  void set_reorder(Step& step, const EntryRef& entry);
+  // Makes the step the fastest reorder of the entry; if not alone, one that may run with others where that pays.
+  void set_reorder(Step& step, const EntryRef& entry, bool alone = false);
   void emit_copy(const Form& from, const Place& target, int node, const std::string& cause);
   void emit(Step step);
   void note_uses(const Step& step, int number);

@@ -112,6 +112,26 @@ add(
 add(
     "conv2d_backward_weights", normal((2, 24, 8, 8), (2, 48, 8, 8)), conv_weights(2), kernel_size=3, groups=3, padding=1
 )
+# Depthwise: vectors of channels and what is left of them; windows wider than the image, and that skip pixels.
+add(
+    "conv2d_backward_weights",
+    normal((2, 29, 7, 13), (2, 29, 4, 5)),
+    conv_weights(2),
+    kernel_size=(7, 5),
+    groups=29,
+    padding=(3, 2),
+    stride=(2, 3),
+)
+add(
+    "conv2d_backward_weights",
+    normal((3, 16, 4, 3), (3, 16, 4, 3)),
+    conv_weights(2),
+    kernel_size=5,
+    groups=16,
+    padding=4,
+    dilation=2,
+)
+add("conv1d_backward_weights", normal((2, 20, 9), (2, 20, 2)), conv_weights(1), kernel_size=2, groups=20, stride=4)
 add(
     "conv2d_backward_weights",
     normal((2, 19, 9, 9), (2, 19, 9, 9)),
