@@ -1,7 +1,7 @@
 """What an op of PyTorch on the device `ocl` costs the host, beside the CPU's and beside the library's own call.
 
     python -m bench.ocl_eager [--rounds 30] [--calls 200] [--size 1] [--only OP] [--device cuda]
-    python -m bench.ocl_eager --network resnet18 [--batch 16] [--image 224] [--causes]
+    python -m bench.ocl_eager --network resnet18 [--batch 16] [--image 224] [--causes | --host]
 
 Microseconds a call from Python, medians of rounds in which all take turns; the device is waited for between rounds, not
 between calls.  --size 0: tensors without elements along one dimension, for which nothing is queued.  `abi`: pl_op_run
@@ -11,6 +11,8 @@ through cffi, into a tensor that exists.  The last column is the ratio to PyTorc
 --network: what a training step (SGD with momentum) and an inference of a network of torchvision start: kernels,
 reorders of activations, of weights and of results, transfers; and the times of each, until all is queued and until
 all is done.  --causes: those starts by op or cause, in the place of times.
+--host: the calling thread's processor time, a step and a start, in the place of times.  It counts the calls into the
+OpenCL driver, not the kernels that a CPU's driver runs in threads of its own.  Gradients are computed in that thread.
 """
 
 from __future__ import annotations
@@ -163,6 +165,28 @@ def print_steps(steps: dict[str, Callable[[], Any]], synchronize: Callable[[], A
         print(f"{name:10} {times}" + (f"; starts {count_starts(step, synchronize)}" if counts else ""))
 
 
+def print_host(steps: dict[str, Callable[[], Any]], synchronize: Callable[[], Any], rounds: int) -> None:
+    """Processor time of the calling thread: the device is waited for between steps, outside what is counted."""
+    import torch
+
+    with torch.autograd.set_multithreading_enabled(False):
+        for name, step in steps.items():
+            for _ in range(6):
+                step()
+            used = []
+            for _ in range(rounds):
+                synchronize()
+                start = time.thread_time_ns()
+                step()
+                used.append((time.thread_time_ns() - start) / 1e3)
+            synchronize()
+            with pl.profile() as profile:
+                step()
+                synchronize()
+            starts, median = len(profile.events), statistics.median(used)
+            print(f"{name:10} {median / 1e3:.2f} ms a step, {starts} starts, {median / starts:.1f} us a start")
+
+
 def abi_add(size: int) -> Callable[[], Any]:
     """The library's own call of add, on tensors of PyTorch's."""
     import torch
@@ -208,11 +232,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--device", choices=["ocl:0", "cuda"], default="ocl:0")
     parser.add_argument("--network", help="of torchvision")
     parser.add_argument("--causes", action="store_true", help="what a step of the network starts, and why")
+    parser.add_argument("--host", action="store_true", help="the calling thread's processor time in a step")
     parser.add_argument("--untuned", action="store_true", help="measure no kernels before")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--image", type=int, default=224)
     given = parser.parse_args(arguments)
     ours = given.device == "ocl:0"
+    if given.host and not (ours and given.network):
+        parser.error("--host wants --network and the device ocl:0")
     if ours:
         pylayout.ocl.load()
         torch.ocl.set_fallback("error")
@@ -223,6 +250,8 @@ def main(arguments: list[str] | None = None) -> None:
         steps = network_steps(given.network, given.batch, given.image, given.device)
         if given.causes:
             return print_causes(steps, synchronize)
+        if given.host:
+            return print_host(steps, synchronize, given.rounds)
         return print_steps(steps, synchronize, given.rounds, ours)
     pl.set_tuning("off")
 
