@@ -18,11 +18,10 @@ On a busy machine `--clock processor --threads 1` times what the process's one t
 
     OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1 python -m bench.training vgg16 vit_b_16 --threads 1 --clock processor
 
-On a GPU, that CUDA and OpenCL both reach, they
-are eager PyTorch in NCHW and channels last, the whole step in a CUDA graph, and torch.compile of the network; images
-and targets lie on the device, and a time is until the device is done. A turn there is of twelve steps, the first four of
-which do not count: in them CUDA's context and OpenCL's change places. Without CUDA, or with --no-peers, pylayout alone
-is timed.
+On a GPU, that CUDA and OpenCL both reach, they are eager PyTorch in NCHW and channels last, the whole step in a CUDA
+graph, and torch.compile of the network; images and targets lie on the device, and a time is until the device is done.
+A turn there is of twelve steps, the first four of which do not count: in them CUDA's context and OpenCL's change
+places. Without CUDA, or with --no-peers, pylayout alone is timed.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 // A device with memory of its own that the host cannot address, and a provider that serves it with one op: what a new
 // device needs, and what dispatch and graph do for it by its traits alone.
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 
 #include "check.h"
-#include "core/device.h"
 #include "device_places.h"
 #include "dispatch/context.h"
 #include "graph/graph.h"
 #include "graph/plan.h"
+#include "heap_device.h"
 
 using namespace pl;
 
@@ -24,54 +22,30 @@ class HostTiming : public Timing {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now(), end_ = start_;
 };
 
-// Memory by handles; reads and writes are counted.
-class FarDevice : public Device {
+// Reads and writes are counted.
+class FarDevice : public HeapDevice {
  public:
-  explicit FarDevice(std::string name) : Device(std::move(name), DeviceTraits(), memory_of_heap()) {}
-
-  std::string fingerprint() const override { return "far"; }
-  std::map<std::string, std::string> properties() const override { return {}; }
+  using HeapDevice::HeapDevice;
   void read(Buffer& source, size_t offset, void* destination, size_t bytes) override {
     ++reads;
-    std::memcpy(destination, at(source, offset), bytes);
+    HeapDevice::read(source, offset, destination, bytes);
   }
   void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override {
     ++writes;
-    std::memcpy(at(destination, offset), source, bytes);
+    HeapDevice::write(destination, offset, source, bytes);
   }
-  void fill_zero(Buffer& destination, size_t offset, size_t bytes) override {
-    std::memset(at(destination, offset), 0, bytes);
-  }
-  void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
-            size_t bytes) override {
-    ++copies;
-    std::memcpy(at(destination, destination_offset), at(source, source_offset), bytes);
-  }
-  void synchronize() override {}
   std::unique_ptr<Timing> start_timing() override { return std::make_unique<HostTiming>(); }
 
-  static char* at(Buffer& buffer, size_t offset) { return static_cast<char*>(buffer.handle()) + offset; }
-  int reads = 0, writes = 0, copies = 0;
-
- private:
-  static RawMemory memory_of_heap() {
-    return {[](size_t bytes) {
-              auto block = std::make_unique<Block>();
-              block->handle = std::malloc(bytes);
-              block->bytes = bytes;
-              return block;
-            },
-            [](std::unique_ptr<Block> block) { std::free(block->handle); }, nullptr};
-  }
+  int reads = 0, writes = 0;
 };
 
 class Sum : public Kernel {
  public:
   explicit Sum(int64_t count) : count_(count) {}
   void run(const KernelArguments& arguments) override {
-    const auto* x = reinterpret_cast<const float*>(FarDevice::at(*arguments.inputs[0], 0));
-    const auto* y = reinterpret_cast<const float*>(FarDevice::at(*arguments.inputs[1], 0));
-    auto* out = reinterpret_cast<float*>(FarDevice::at(*arguments.outputs[0], 0));
+    const auto* x = reinterpret_cast<const float*>(FarDevice::at(*arguments.inputs[0]));
+    const auto* y = reinterpret_cast<const float*>(FarDevice::at(*arguments.inputs[1]));
+    auto* out = reinterpret_cast<float*>(FarDevice::at(*arguments.outputs[0]));
     for (int64_t i = 0; i < count_; ++i) out[i] = x[i] + y[i];
   }
 

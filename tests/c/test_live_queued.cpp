@@ -2,18 +2,16 @@
 // clock says what each kernel is to take.
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "check.h"
-#include "core/device.h"
 #include "dispatch/context.h"
 #include "graph/graph.h"
 #include "graph/plan.h"
+#include "heap_device.h"
 
 using namespace pl;
 
@@ -31,44 +29,17 @@ class ClockTiming : public Timing {
   double start_ = clock_ms, end_ = clock_ms;
 };
 
-class ClockDevice : public Device {
+class ClockDevice : public HeapDevice {
  public:
-  ClockDevice() : Device("clock:0", traits_of_it(), memory_of_heap()) {}
-  std::string fingerprint() const override { return "clock"; }
-  std::map<std::string, std::string> properties() const override { return {}; }
-  void read(Buffer& source, size_t offset, void* destination, size_t bytes) override {
-    std::memcpy(destination, at(source) + offset, bytes);
-  }
-  void write(Buffer& destination, size_t offset, const void* source, size_t bytes) override {
-    std::memcpy(at(destination) + offset, source, bytes);
-  }
-  void fill_zero(Buffer& destination, size_t offset, size_t bytes) override {
-    std::memset(at(destination) + offset, 0, bytes);
-  }
-  void copy(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
-            size_t bytes) override {
-    std::memcpy(at(destination) + destination_offset, at(source) + source_offset, bytes);
-  }
-  void synchronize() override {}
+  ClockDevice() : HeapDevice("clock:0", traits_of_it()) {}
   int builders() const override { return 2; }
   std::unique_ptr<Timing> start_timing() override { return std::make_unique<ClockTiming>(); }
-
-  static char* at(Buffer& buffer) { return static_cast<char*>(buffer.handle()); }
 
  private:
   static DeviceTraits traits_of_it() {
     DeviceTraits traits;
     traits.queued = traits.compiles = traits.gpu = true;
     return traits;
-  }
-  static RawMemory memory_of_heap() {
-    return {[](size_t bytes) {
-              auto block = std::make_unique<Block>();
-              block->handle = std::malloc(bytes);
-              block->bytes = bytes;
-              return block;
-            },
-            [](std::unique_ptr<Block> block) { std::free(block->handle); }, nullptr};
   }
 };
 

@@ -103,7 +103,7 @@ torch.distributed.destroy_process_group()
 
 # Trains by torchrun, keeps a checkpoint after each step, and goes on from it. In its first life process 1 is killed.
 ELASTIC = """
-import os, signal, sys
+import gc, os, signal, sys
 import torch, pylayout as pl, pylayout.ocl, pylayout.torch
 from torch import distributed, nn
 from torch.distributed.checkpoint import state_dict as states
@@ -177,6 +177,11 @@ if rank == 0:
     for name, wanted in alone.state_dict().items():
         torch.testing.assert_close(weights[name], wanted.cpu(), rtol=1e-4, atol=1e-5)
     print("trained", first, "to", STEPS)
+# Nothing of what ran together may be left for the end of the interpreter: a thread of the process group that then asks
+# for Python is ended there, within C++, which aborts the process.
+distributed.barrier()
+del model, together, inner, optimizer, weights, momenta
+gc.collect()
 distributed.destroy_process_group()
 """
 
@@ -228,7 +233,7 @@ def test_training_goes_on_after_a_process_was_killed(where, mode, tmp_path):
     run = subprocess.run(
         [
             *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "--max-restarts=1"),
-            *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{_free_port()}", "--monitor-interval=0.2"),
+            *("--rdzv-backend=c10d", "--rdzv-endpoint=127.0.0.1:0", "--monitor-interval=0.2"),
             *(str(script), where, mode, str(tmp_path / "checkpoint.pt")),
         ],
         # A store for each life: in PyTorch's shared one, gloo finds the addresses of processes that are gone.
@@ -237,5 +242,5 @@ def test_training_goes_on_after_a_process_was_killed(where, mode, tmp_path):
         text=True,
         timeout=500,
     )
-    assert run.returncode == 0, run.stderr[-4000:]
+    assert run.returncode == 0, run.stderr[-20000:]
     assert "trained 3 to 5" in run.stdout
