@@ -17,6 +17,7 @@ namespace {
 struct Joined {
   std::vector<int> steps;
   int before = 0;
+  size_t summed = 0;  // bytes of parts that they add up
 };
 
 }  // namespace
@@ -31,7 +32,9 @@ const Together* Lowering::joinable(const Step& step) const {
     for (const Place& place : *places) bytes += place.bytes;
   for (const Place& place : step.outputs)
     kept = kept && place.storage >= 0 && program_.storages_[size_t(place.storage)].kind == Storage::Kind::output;
-  return kept || bytes <= kMostJoinedBytes ? dynamic_cast<const Together*>(step.kernel.get()) : nullptr;
+  return kept || bytes <= (step.sums ? kMostSummedBytes : kMostJoinedBytes)
+             ? dynamic_cast<const Together*>(step.kernel.get())
+             : nullptr;
 }
 
 // A step's rank is 0 where no step writes what it reads, else one more than those of the steps that do; behind a step
@@ -113,10 +116,13 @@ void Lowering::join_steps() {
     const Together* kernel = joinable(steps[size_t(n)]);
     if (!kernel) continue;
     Joined& joined = open[concat(steps[size_t(n)].device->name(), "\n", kernel->alike())];
-    if (!joined.steps.empty() && (n >= joined.before || joined.steps.size() >= kernel->most())) {
+    const size_t summed = steps[size_t(n)].sums ? steps[size_t(n)].inputs[0].bytes : 0;
+    if (!joined.steps.empty() &&
+        (n >= joined.before || joined.steps.size() >= kernel->most() || joined.summed + summed > kMostSummedAtOnce)) {
       join(joined.steps);
-      joined.steps.clear();
+      joined = Joined();
     }
+    joined.summed += summed;
     joined.before = joined.steps.empty() ? bound(n) : std::min(joined.before, bound(n));
     joined.steps.push_back(n);
   }

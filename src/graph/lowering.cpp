@@ -6,8 +6,26 @@
 #include "dispatch/cost_model.h"
 #include "graph/phases.h"
 #include "providers/building.h"
+#include "providers/together.h"
 
 namespace pl {
+namespace {
+
+// All but the end of a kernel that is EndsLater, with the workspace as its output.
+class Beginning final : public Kernel {
+ public:
+  explicit Beginning(std::shared_ptr<Kernel> whole)
+      : whole_(std::move(whole)), begins_(dynamic_cast<EndsLater&>(*whole_)) {}
+  void run(const KernelArguments& arguments) override {
+    begins_.begin({arguments.inputs, arguments.outputs, arguments.outputs[0]});
+  }
+
+ private:
+  std::shared_ptr<Kernel> whole_;
+  EndsLater& begins_;
+};
+
+}  // namespace
 
 Lowering::Lowering(Program& program, Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
                    const Assignment& assignment, Conversions& conversions, PackedConstants& constants)
@@ -382,7 +400,36 @@ void Lowering::lower_node(size_t index) {
   if (states.kind == NodeStates::Kind::nothing) return;
   if (state.way->candidate.workspace_bytes)
     step.workspace = new_storage(Storage::Kind::arena, 0, *states.device, state.way->candidate.workspace_bytes);
+  if (!emit_in_parts(step)) emit(std::move(step));
+}
+
+bool Lowering::emit_in_parts(Step& step) {
+  if (step.workspace.storage < 0 || step.outputs.size() != 1 || Building::wish() != Building::freely ||
+      step.workspace.bytes + step.outputs[0].bytes > kMostSummedBytes)
+    return false;
+  const auto* whole = dynamic_cast<const EndsLater*>(step.kernel.get());
+  if (!whole) return false;
+  std::unique_ptr<Kernel> sum = whole->end();
+  if (!dynamic_cast<const Together*>(sum.get())) return false;
+  Step end;
+  end.kind = Step::Kind::pack;
+  end.node = step.node;
+  end.device = step.device;
+  end.provider = step.way->candidate.provider;
+  end.sums = true;
+  end.packing.form = "sum of parts";
+  end.packing.bytes = step.workspace.bytes;
+  end.kernel = std::move(sum);
+  end.inputs = {step.workspace};
+  end.outputs = step.outputs;
+  end.input_descs = step.output_descs;
+  end.cause = concat(program_.names_[size_t(step.node)], ": sum");
+  step.kernel = std::make_shared<Beginning>(std::move(step.kernel));
+  step.outputs = {step.workspace};
+  step.workspace = Place();
   emit(std::move(step));
+  emit(std::move(end));
+  return true;
 }
 
 void Lowering::lower_outputs() {

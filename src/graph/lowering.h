@@ -13,6 +13,8 @@ class Together;
 // Of all tensors of a step that runs with others and whose results are not outputs: larger ones would be kept in memory
 // until the last of those that run with it, and starting it takes little beside its work.
 constexpr size_t kMostJoinedBytes = size_t(1) << 20;
+// The same of a step that adds up parts, and of all such steps that run as one: what lies there at the same time.
+constexpr size_t kMostSummedBytes = size_t(4) << 20, kMostSummedAtOnce = size_t(32) << 20;
 
 // Fills the steps, storages, inputs and outputs of a program that is being made; memory is planned afterwards.
 class Lowering {
@@ -45,6 +47,8 @@ class Lowering {
   // `wanted`: how the value is to lie.
   ValueId seen_whole(ValueId value, TensorDesc wanted) const;
   void lower_node(size_t node);
+  // An op whose end adds up parts: as two steps, so that ends may run as one.  False: it is to be emitted whole.
+  bool emit_in_parts(Step& step);
   void lower_outputs();
   // Moves small steps that need nothing of the run to its beginning; then has kernels that may run as one do so, where
   // no step between them needs or changes what they work on: graph/joined_steps.cpp.

@@ -112,6 +112,7 @@ class Program {
     int node = -1;         // of the graph: the op, or the one that a conversion is for; -1: an output of the graph
     Packing packing;       // of kind pack: what is no constant, into the form that an op wants
     std::string provider;  // of kind pack
+    bool sums = false;     // of kind pack: adds up what an op's kernel left in parts (providers/together.h)
     EntryRef entry;
     Way* way = nullptr;
     std::shared_ptr<Kernel> kernel;

@@ -22,4 +22,14 @@ class Together {
   virtual std::unique_ptr<Kernel> together(const std::vector<const Together*>& kernels) const = 0;
 };
 
+// What a Kernel may be besides: one whose end adds up partial sums, from the workspace into its only output.  That may
+// be done later, together with the ends of others.
+class EndsLater {
+ public:
+  virtual ~EndsLater() = default;
+  virtual void begin(const KernelArguments& arguments) = 0;  // all but the end; outputs are not written
+  // Of one input, the workspace, and the output: a kernel that is Together.  Null: there is none.
+  virtual std::unique_ptr<Kernel> end() const = 0;
+};
+
 }  // namespace pl

@@ -6,6 +6,7 @@
 #include "packings.h"
 #include "providers/opencl/runtime/loader.h"
 #include "providers/opencl/runtime/opencl_provider.h"
+#include "providers/together.h"
 #include "unoptimised.h"
 
 namespace pl::opencl_testing {
@@ -49,6 +50,23 @@ inline std::vector<opencl::OpenclList>& more_lists() {
 }
 
 // Kernels are chosen as for GPUs from here on.
+// Parts that are added up later give the same bits.
+inline void check_end_later(Device& device, Kernel& kernel, const Candidate& candidate, std::vector<Buffer*> in,
+                            std::vector<Buffer*> out, Buffer* workspace, const std::string& what) {
+  auto* later = dynamic_cast<EndsLater*>(&kernel);
+  const std::unique_ptr<Kernel> end = later ? later->end() : nullptr;
+  if (!end) return;
+  std::vector<char> whole(candidate.outputs[0].size_bytes()), apart(whole.size(), 0x5a);
+  device.read(*out[0], 0, whole.data(), whole.size());
+  device.write(*out[0], 0, apart.data(), apart.size());
+  later->begin({in.data(), out.data(), workspace});
+  end->run({&workspace, out.data(), nullptr});
+  device.read(*out[0], 0, apart.data(), apart.size());
+  if (whole == apart) return;
+  std::fprintf(stderr, "%s: parts that are added up later give other results\n", what.c_str());
+  end_test();
+}
+
 inline void pretend_gpus() {
   for (const Target& target : targets()) {
     opencl::OpenclDevice* device = opencl::as_opencl(*target.device);
@@ -109,6 +127,7 @@ inline int run_all_opencl(const char* name, const char* attributes, const std::v
         packed = pack_inputs(*target.device, candidate, in);
         kernel = candidate.prepare();
         for (int repetition = 0; repetition < 2; ++repetition) kernel->run({in.data(), out.data(), workspace.get()});
+        check_end_later(*target.device, *kernel, candidate, in, out, workspace.get(), what);
       } catch (const Error& error) {
         std::fprintf(stderr, "%s: %s\n", what.c_str(), error.what());
         end_test();

@@ -11,6 +11,7 @@
 #include "providers/opencl/addressing/rows.h"
 #include "providers/opencl/conv/conv_common.h"
 #include "providers/opencl/matrix_units/mma.h"
+#include "providers/opencl/pointwise/joinable_copy.h"
 
 namespace pl::opencl {
 namespace {
@@ -123,12 +124,23 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
                                      src.dims[4] == grad.dims[4]
                                  ? 1
                                  : 0);
-  auto kernel = std::make_unique<KernelList>(device);
-  Launch& launch = kernel->add(source, "conv_backward_weights_mma");
-  launch.input(0, "SRC").input(1, "GRAD").output(0, "DST").scalar(window);
-  if (plan.parts > 1) launch.workspace().scalar(cl_int(plan.steps_per_part));
-  plan.size(launch, problem);
-  if (plan.parts > 1) add_sum_of_parts(*kernel, op, dst, Epilogue(), problem, plan.parts);
+  const auto add = [&](KernelList& kernel) {
+    Launch& launch = kernel.add(source, "conv_backward_weights_mma");
+    launch.input(0, "SRC").input(1, "GRAD").output(0, "DST").scalar(window);
+    if (plan.parts > 1) launch.workspace().scalar(cl_int(plan.steps_per_part));
+    plan.size(launch, problem);
+  };
+  if (plan.parts == 1) {
+    auto kernel = std::make_unique<KernelList>(device);
+    add(*kernel);
+    return kernel;
+  }
+  const TensorDesc flat = TensorDesc::dense(DType::f32, {candidate.outputs[0].elements()});
+  auto kernel =
+      std::make_unique<KernelInParts>(device, plan_joinable_sum(device, flat.shape, Addressing(flat), plan.parts,
+                                                                flat.shape[0], op.out().dtype, Addressing(flat)));
+  add(kernel->sums);
+  add_sum_of_parts(kernel->join, op, dst, Epilogue(), problem, plan.parts);
   return kernel;
 }
 
@@ -258,10 +270,17 @@ std::unique_ptr<Kernel> prepare_depthwise(OpenclDevice& device, const Op& op, co
   const Addressing x = with_three_spatial(op.in(0)), grad = with_three_spatial(op.in(1));
   const cl_int sizes[] = {cl_int(x.dims[3]),    cl_int(x.dims[4]), cl_int(grad.dims[3]),
                           cl_int(grad.dims[4]), cl_int(walk.span), cl_int(walk.pieces)};
-  auto kernel = std::make_unique<KernelList>(device);
-  Launch& sums = kernel->add(source, "conv_backward_weights_depthwise").input(0).input(1).workspace();
+  const Addressing dst = with_three_spatial(candidate.outputs[0]);
+  const int64_t all = parts.blocks * parts.width;  // sums of a tap
+  const Dims shape{parts.channels, window.size[1], window.size[2]};
+  Addressing from(TensorDesc::dense(DType::f32, shape)), to = from;
+  from.strides = {1, window.size[2] * all, all};
+  to.strides = {dst.strides[0], dst.strides[3], dst.strides[4]};
+  auto kernel = std::make_unique<KernelInParts>(
+      device, plan_joinable_sum(device, shape, from, parts.parts, shape[1] * shape[2] * all, op.out().dtype, to));
+  Launch& sums = kernel->sums.add(source, "conv_backward_weights_depthwise").input(0).input(1).workspace();
   parts.over_parts(parts.walk(sums.scalar(window).raw(sizes, sizeof sizes)));
-  Launch& join = kernel->add(source, "conv_backward_weights_depthwise_join").workspace().output(0, "DST");
+  Launch& join = kernel->join.add(source, "conv_backward_weights_depthwise_join").workspace().output(0, "DST");
   parts.walk(join).global({size_t(parts.channels), size_t(window.size[1]) * size_t(window.size[2])}).local({64, 1});
   return kernel;
 }

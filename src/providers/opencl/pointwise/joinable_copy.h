@@ -1,9 +1,11 @@
-// Copies that may run together with others: how weights that change are brought to packed forms in each run.
+// Copies and sums that may run together with others: how weights that change are brought to packed forms in each run,
+// and how the parts of their gradients are added up.
 #pragma once
 
 #include <optional>
 
 #include "providers/opencl/pointwise/pointwise_kernel.h"
+#include "providers/together.h"
 
 namespace pl::opencl {
 
@@ -12,5 +14,27 @@ namespace pl::opencl {
 // together.
 std::optional<ComputationPlan> plan_joinable_copy(const OpenclDevice& device, const Dims& shape, DType dtype,
                                                   const Addressing& src, const Addressing& dst, bool rounds);
+
+// dst[i] = src[i] + src[i + stride] + ..., of as many parts, in this order, for every index i of `shape`; parts of f32.
+std::optional<ComputationPlan> plan_joinable_sum(const OpenclDevice& device, const Dims& shape, const Addressing& src,
+                                                 int64_t parts, int64_t stride, DType dtype, const Addressing& dst);
+
+// Launches that leave partial sums in the workspace, and one that adds them up, which others may do later.
+class KernelInParts final : public Kernel, public EndsLater {
+ public:
+  KernelInParts(OpenclDevice& device, std::optional<ComputationPlan> end)
+      : sums(device), join(device), device_(device), end_(std::move(end)) {}
+  void run(const KernelArguments& arguments) override {
+    sums.run(arguments);
+    join.run(arguments);
+  }
+  void begin(const KernelArguments& arguments) override { sums.run(arguments); }
+  std::unique_ptr<Kernel> end() const override { return end_ ? prepare_computation(device_, *end_) : nullptr; }
+  KernelList sums, join;
+
+ private:
+  OpenclDevice& device_;
+  std::optional<ComputationPlan> end_;
+};
 
 }  // namespace pl::opencl

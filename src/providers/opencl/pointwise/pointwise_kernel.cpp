@@ -549,7 +549,7 @@ bool plan_computation(const OpenclDevice& device, Computation computation, Compu
 }
 
 std::unique_ptr<Kernel> prepare_computation(OpenclDevice& device, const ComputationPlan& plan) {
-  if (plan.computation.rounds) {
+  if (plan.computation.rounds || plan.computation.parts > 1) {
     auto joinable = std::make_unique<JoinableKernel>(device, plan);
     joinable->add_own();
     return joinable;

@@ -34,8 +34,11 @@ struct Computation {
   std::vector<double> scalars;        // s0, s1, ...
   std::string epilogue = "identity";  // a unary function applied to every output
   double epilogue_alpha = 0, epilogue_beta = 0;
-  bool saturate = false;      // integers that do not fit are limited to the range instead of wrapped
-  bool rounds = false;        // results of f32 to the nearest tf32; only where is_joinable()
+  bool saturate = false;  // integers that do not fit are limited to the range instead of wrapped
+  bool rounds = false;    // results of f32 to the nearest tf32; only where is_joinable()
+  // Of input 0: its elements are sums of so many, in order, each so many elements behind the one before; more than one
+  // only where is_joinable().
+  int64_t parts = 1, part_stride = 0;
   Dims space;                 // the broadcast shape
   std::vector<bool> reduced;  // by dimension of space
   std::vector<Operand> inputs, outputs;

@@ -20,6 +20,7 @@ constexpr size_t kAxes = 4;                          // of what is not flat: wei
 // Every tensor is one run of elements, or one element for all of them.
 bool is_flat(const ComputationPlan& plan) {
   const Iteration& it = plan.iteration;
+  if (plan.computation.parts > 1) return false;
   if (it.kept.size() != 1 || !it.kept_checks.empty()) return false;
   const bool one_element = it.kept[0].size == 1;  // whose strides say nothing
   for (size_t t = 0; t < it.offsets.size(); ++t) {
@@ -46,6 +47,7 @@ bool is_joinable(const ComputationPlan& plan) {
   for (size_t t = 0; t < it.offsets.size(); ++t) {
     int64_t last = it.offsets[t];
     for (const Axis& axis : it.kept) last += (axis.size - 1) * axis.strides[t];
+    if (t == 0) last += (c.parts - 1) * c.part_stride;
     if (last >= kMostElements) return false;
   }
   return true;
@@ -71,15 +73,16 @@ JoinableKernel::JoinableKernel(OpenclDevice& device, const ComputationPlan& plan
                     flat_ ? std::string(", at, ") : concat(", at_y", k, "[u], "),
                     plan_.computation.rounds ? concat("nearest_tf32(", code.results[k], ")") : code.results[k], ");\n");
   alike_ = type() + (" " + body_);
+  if (sums()) alike_ += "of sums ";
   for (size_t i = 0; i < inputs(); ++i)
     alike_ += concat(name_of(plan_.computation.inputs[i].dtype), shared_[i] ? "! " : " ");
   for (size_t k = 0; k < outputs(); ++k) alike_ += concat("-> ", name_of(plan_.computation.outputs[k].dtype));
 }
 
 // Of what is not flat: the sizes of all axes but the first, each tensor's strides and offset, then the check's
-// factors, its limit, and whether there is padding to store.
+// factors, its limit, and whether there is padding to store; then the parts of sums and their distance.
 size_t JoinableKernel::numbers() const {
-  return flat_ ? 0 : kAxes - 1 + (inputs() + outputs()) * (kAxes + 1) + kAxes + 2;
+  return flat_ ? 0 : kAxes - 1 + (inputs() + outputs()) * (kAxes + 1) + kAxes + 2 + (sums() ? 2 : 0);
 }
 
 void JoinableKernel::add_numbers(std::vector<cl_int>& table) const {
@@ -95,12 +98,13 @@ void JoinableKernel::add_numbers(std::vector<cl_int>& table) const {
   table.resize(first + kAxes, 0);
   if (it.kept_checks.empty()) {
     table.insert(table.end(), {std::numeric_limits<cl_int>::max(), 0});
-    return;
+  } else {
+    const Check& check = it.kept_checks[0];
+    table[first + missing + size_t(check.inner)] = 1;
+    if (check.outer >= 0) table[first + missing + size_t(check.outer)] = cl_int(check.block);
+    table.insert(table.end(), {cl_int(check.limit), check.stored ? 1 : 0});
   }
-  const Check& check = it.kept_checks[0];
-  table[first + missing + size_t(check.inner)] = 1;
-  if (check.outer >= 0) table[first + missing + size_t(check.outer)] = cl_int(check.block);
-  table.insert(table.end(), {cl_int(check.limit), check.stored ? 1 : 0});
+  if (sums()) table.insert(table.end(), {cl_int(plan_.computation.parts), cl_int(plan_.computation.part_stride)});
 }
 
 size_t JoinableKernel::most() const {
@@ -178,11 +182,16 @@ std::string JoinableKernel::text(size_t kernels, int64_t group) const {
       continue;
     }
     text += concat(type(), " v", i, "[", kShare, "];\n");
+    if (i == 0 && sums()) {
+      loads += concat("float sum = 0.0f;\nif (inside[u]) {\n_Pragma(\"unroll 8\") for (int p = 0; p < n[", row - 2,
+                      "]; ++p) sum += LOAD(X0, x0, at_x0 + p * n[", row - 1, "]);\n}\nv0[u] = sum;\n");
+      continue;
+    }
     loads += flat_ ? concat("v", i, "[u] = ", value, "at));\n")
                    : concat("v", i, "[u] = inside[u] ? ", value, "at_x", i, ")) : 0;\n");
   }
   if (!flat_) {
-    stores = "if (!inside[u]) {\n" + concat("if (n[", row - 1, "]) {\n");
+    stores = "if (!inside[u]) {\n" + concat("if (n[", row - (sums() ? 3 : 1), "]) {\n");
     for (size_t k = 0; k < outputs(); ++k)
       stores += concat("STORE(Y", k, ", y", k, ", at_y", k, "[u], (", type(), ")0);\n");
     stores += "}\ncontinue;\n}\n" + body_;

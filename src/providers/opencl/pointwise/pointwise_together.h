@@ -21,6 +21,7 @@ class JoinableKernel final : public KernelList, public Together {
 
  private:
   bool real() const { return plan_.computation.program.arithmetic == pointwise::Arithmetic::f32; }
+  bool sums() const { return plan_.computation.parts > 1; }
   const char* type() const { return real() ? "float" : "long"; }
   void add_launch(KernelList& list, const std::vector<const Together*>& kernels) const;
   size_t inputs() const { return plan_.computation.inputs.size(); }
