@@ -26,7 +26,8 @@ edit.
 that cover what changed since `CI_BASE` (else since the branch left `origin/main`), and one a day, in turns, those of
 kernels together: each runs at least every {days} days. A part is left out where programs that it takes are not
 installed.
-`CI_PARTS=all .ci/run` runs all of them, `CI_PARTS="{first}" .ci/run` those named.
+`CI_PARTS=all .ci/run` runs all of them, `CI_PARTS="{first}" .ci/run` those named. Parts that would begin later than
+after 60 minutes (`CI_MINUTES`) are left out, and named: a change of everything has all of them.
 """
 
 
