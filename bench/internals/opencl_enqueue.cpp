@@ -174,7 +174,7 @@ class Bench {
     const std::vector<KernelHandle> made = kernels(kind);
     std::vector<double> host, all;
     for (int round = 0; round < kRounds; ++round) {
-      std::vector<Event> events;
+      std::vector<EventHandle> events;
       cl_.clFinish(queue_.get());
       const double start = now();
       for (int i = 0; i < kLaunches; ++i) {

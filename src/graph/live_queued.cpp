@@ -11,8 +11,6 @@
 namespace pl {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 // Runs.
 constexpr int kBegin = 2;        // the run with which the background begins: no first result waits for it
 constexpr int kUndisturbed = 2;  // of three runs, which are not timed
@@ -344,7 +342,8 @@ std::vector<Plan::LiveQueued::Batch> Plan::LiveQueued::batches(size_t most) {
   }
   const double longest = kMostOfARun * usual_ms();
   std::vector<Batch> list;
-  for (const auto& [entry, weight] : weights) {
+  for (const auto& weighed : weights) {
+    const EntryRef& entry = weighed.first;
     std::vector<size_t> ways = catalog.to_measure(*entry, Tuning::automatic);
     size_t measured = 0;
     for (const Way& way : entry->ways) measured += way.measured && way.usable;
@@ -355,7 +354,7 @@ std::vector<Plan::LiveQueued::Batch> Plan::LiveQueued::batches(size_t most) {
     ways.erase(std::remove_if(ways.begin(), ways.end(), [&](size_t way) { return entry->ways[way].ms > longest; }),
                ways.end());
     if (most != SIZE_MAX) ways.resize(std::min(ways.size(), most - std::min(most, measured)));
-    if (!ways.empty()) list.push_back({entry, weight, std::move(ways)});
+    if (!ways.empty()) list.push_back({entry, weighed.second, std::move(ways)});
   }
   std::stable_sort(list.begin(), list.end(), [](const Batch& a, const Batch& b) {
     return a.weight != b.weight ? a.weight > b.weight : a.entry->text < b.entry->text;
