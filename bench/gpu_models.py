@@ -1,10 +1,12 @@
 """Networks on a GPU: pylayout's plans against PyTorch's cuDNN, eager and in a CUDA graph, in one process.
 
     python -m bench.gpu_models resnet50 mobilenet_v2 --batch 16 64 --math fp32 tf32 fp16 --json out.json
+    python -m bench.gpu_models bert gpt2 llama --batch 1 8 --math fp16 --compiled
 
 Each engine has its input on the device and leaves its output there; a time is from the call until the device is done.
-PyTorch's algorithms are chosen by measurement (cudnn.benchmark); fp16 is half precision, channels last. Errors are of
-the whole output against PyTorch in double precision, as a ratio of norms. The last lines are geometric means of the
+PyTorch's algorithms are chosen by measurement (cudnn.benchmark); fp16 is half precision, images channels last.
+--compiled: a peer more, torch.compile in the mode "reduce-overhead" (fused kernels in a CUDA graph). Errors are of the
+whole output against PyTorch in double precision, as a ratio of norms. The last lines are geometric means of the
 better peer's time over pylayout's: above 1, pylayout is faster.
 """
 
@@ -23,8 +25,9 @@ import pylayout as pl
 from pylayout.cli.terminal import Table, ms_text
 
 from .gpu import first_gpu
+from .model_files import NETWORKS, input_of, module_of
 from .record import write
-from .torchvision_models import NETWORKS, build, images_for, write_onnx
+from .torchvision_models import write_onnx
 from .turns import relative_error, take_turns
 
 SEEDS = ["alexnet", "resnet18", "resnet50", "vgg16", "mobilenet_v2"]
@@ -42,17 +45,22 @@ def ours(path: str, x: Any, math: str, options: argparse.Namespace) -> Callable[
     return run
 
 
-def theirs(torch: Any, module: Any, x: Any, math: str) -> dict[str, Callable[[], Any]]:
+def theirs(torch: Any, module: Any, x: Any, math: str, compiled: bool = False) -> dict[str, Callable[[], Any]]:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = math != "fp32"
     torch.backends.cudnn.benchmark = True
     module, given = module.cuda(), x.cuda()
     if math == "fp16":
-        module, given = (each.half().to(memory_format=torch.channels_last) for each in (module, given))
+        module = module.half().to(memory_format=torch.channels_last)
+        if given.is_floating_point():
+            given = given.half().to(memory_format=torch.channels_last)
 
-    def eager() -> Any:
-        result = module(given)
-        torch.cuda.synchronize()
-        return result
+    def until_done(call: Callable[[Any], Any]) -> Callable[[], Any]:
+        def run() -> Any:
+            result = call(given)
+            torch.cuda.synchronize()
+            return result
+
+        return run
 
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -69,18 +77,22 @@ def theirs(torch: Any, module: Any, x: Any, math: str) -> dict[str, Callable[[],
         torch.cuda.synchronize()
         return captured
 
-    return {"cudnn": eager, "cudnn_graph": replay}
+    engines = {"cudnn": until_done(module), "cudnn_graph": replay}
+    if compiled:
+        engines["compiled"] = until_done(torch.compile(module, mode="reduce-overhead"))
+    return engines
 
 
 def rows_of(torch: Any, network: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     import copy
 
-    module = build(network)
+    module = module_of(network)
     rows = []
     for batch in options.batch:
-        x = images_for(network, batch)
+        x = input_of(network, batch)
         where = "cuda" if torch.cuda.is_available() else "cpu"
-        exact = copy.deepcopy(module).double().to(where)(x.double().to(where)).float().cpu().numpy()
+        doubled = x.double() if x.is_floating_point() else x
+        exact = copy.deepcopy(module).double().to(where)(doubled.to(where)).float().cpu().numpy()
         with tempfile.TemporaryDirectory() as folder:
             path = str(Path(folder) / "model.onnx")
             write_onnx(module, x, Path(path))
@@ -90,7 +102,7 @@ def rows_of(torch: Any, network: str, options: argparse.Namespace) -> list[dict[
                 row: dict[str, Any] = {"network": network, "batch": batch, "math": math}
                 row["compile_s"] = round(time.perf_counter() - start, 1)
                 if options.peers:
-                    engines.update(theirs(torch, copy.deepcopy(module), x, math))
+                    engines.update(theirs(torch, copy.deepcopy(module), x, math, options.compiled))
                 row["error"] = {name: relative_error(run(), exact) for name, run in engines.items()}
                 row["ms"] = take_turns(engines, options.rounds)
                 peers = [ms for name, ms in row["ms"].items() if name != "plan"]
@@ -128,6 +140,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seconds", type=float, default=60.0, help="for measuring, of one compilation (default 60)")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-peers", dest="peers", action="store_false", help="time pylayout alone")
+    parser.add_argument("--compiled", action="store_true", help="torch.compile as a peer, too")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args(arguments)
     complete(parser, options)
@@ -141,9 +154,10 @@ def main(arguments: list[str] | None = None) -> None:
         return
     torch.set_grad_enabled(False)
     rows = [row for name in options.networks for row in rows_or_reason(torch, name, options)]
-    table = Table(("network", "batch", "math", "plan", "cudnn", "graph", "ratio", "error", "its error"))
+    table = Table(("network", "batch", "math", "plan", "cudnn", "graph", "compiled", "ratio", "error", "its error"))
     for row in rows:
-        times = [ms_text(row["ms"][name]) if name in row["ms"] else "-" for name in ("plan", "cudnn", "cudnn_graph")]
+        engines = ("plan", "cudnn", "cudnn_graph", "compiled")
+        times = [ms_text(row["ms"][name]) if name in row["ms"] else "-" for name in engines]
         cells = [row["network"], str(row["batch"]), row["math"], *times, str(row.get("ratio", "-"))]
         table.add(*cells, f"{row['error']['plan']:.1e}", f"{row['error'].get('cudnn', float('nan')):.1e}")
     table.print()

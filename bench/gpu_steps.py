@@ -23,8 +23,9 @@ import pylayout as pl
 from pylayout.cli.terminal import Table
 
 from .gpu_models import complete, theirs
+from .model_files import input_of, module_of
 from .record import write
-from .torchvision_models import build, images_for, write_onnx
+from .torchvision_models import write_onnx
 
 
 def steps_of(run: Any, times: int = 5) -> list[dict[str, Any]]:
@@ -95,7 +96,7 @@ def main(arguments: list[str] | None = None) -> None:
     torch.set_grad_enabled(False)
     rows = []
     for network in options.networks:
-        module, x = build(network), images_for(network, options.batch)
+        module, x = module_of(network), input_of(network, options.batch)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "model.onnx"
             write_onnx(module, x, path)

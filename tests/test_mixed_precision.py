@@ -239,9 +239,8 @@ def accuracy(images: np.ndarray, labels: np.ndarray, settings: Settings, device:
     return classifier.history.epochs[-1].accuracy
 
 
-@pytest.mark.parametrize(
-    "math", [pytest.param(math, marks=[pytest.mark.slow] * (math != "fp16")) for math in ("fp32", *MATHS)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("math", ["fp32", *MATHS])
 def test_a_small_network_learns_as_well(math: str, device: str) -> None:
     images, labels = stripes(320)
     assert accuracy(images[:, None], labels, Settings(epochs=8, batch=32, math=math), device) > 0.9

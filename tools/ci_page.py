@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from ci_parts import ALL_KERNELS, PARTS, TURNS
+from ci_parts import ALL_KERNELS, PARTS
 from generated import write_or_check
 
 ROOT = Path(__file__).parent.parent
@@ -23,9 +23,8 @@ Made by `tools/ci_page.py` from `tools/ci_parts.py`, `tests/c/support/slow_cases
 edit.
 
 `.ci/run` builds everything, makes the site of `docs/` and runs `make test` each time. Of the parts below it runs those
-that cover what changed since `CI_BASE` (else since the branch left `origin/main`), and one a day, in turns, those of
-kernels together: each runs at least every {days} days. A part is left out where programs that it takes are not
-installed.
+that cover what changed since `CI_BASE` (else since the branch left `origin/main`), and one a day, in turns: each runs
+at least every {days} days. A part is left out where programs that it takes are not installed.
 `CI_PARTS=all .ci/run` runs all of them, `CI_PARTS="{first}" .ci/run` those named. Parts that would begin later than
 after 60 minutes (`CI_MINUTES`) are left out, and named: a change of everything has all of them.
 """
@@ -63,10 +62,10 @@ def marked(mark: str) -> dict[str, list[str]]:
 
 
 def page() -> str:
-    lines = [HEAD.format(days=len(TURNS), first=PARTS[0].target)]
+    lines = [HEAD.format(days=len(PARTS), first=PARTS[0].target)]
     lines += ["| part | covers | runs where these changed | takes programs named |", "|---|---|---|---|"]
     for part in PARTS:
-        own = [path for path in part.paths if not (part.turn and path in ALL_KERNELS)]
+        own = [path for path in part.paths if path not in ALL_KERNELS]
         changed, needs = (", ".join(f"`{text}`" for text in texts) for texts in (own, part.needs))
         lines.append(f"| `make {part.target}` | {part.covers} | {changed} | {needs.replace('|', chr(92) + '|')} |")
     shared = ", ".join(f"`{path}`" for path in ALL_KERNELS)
@@ -78,7 +77,7 @@ def page() -> str:
     lines += ["| case | part |", "|---|---|"]
     lines += [f"| `{case}` | `make test-kernels-{family}` |" for case, family in slow]
     marks = {
-        "slow": "In `make test-candidates`, `make test-networks` and `make test-sizes`.",
+        "slow": "In `make test-candidates`, `make test-networks`, `make test-torch` and `make test-sizes`.",
         "exhaustive": "By hand: `pytest -m exhaustive`.",
     }
     for mark, where in marks.items():

@@ -23,13 +23,12 @@ ROOT = Path(__file__).parent.parent
 @dataclass(frozen=True)
 class Part:
     """A make target. `paths`: it runs where something below one of them changed (git's pathspecs). `needs`: patterns of
-    the names of programs that it takes. Parts of the same `turn` have a day together."""
+    the names of programs that it takes."""
 
     target: str
     covers: str
     paths: tuple[str, ...]
     needs: tuple[str, ...] = ()
-    turn: str = ""
 
     def missing(self) -> list[str]:
         """Those of `needs` that no program on PATH matches."""
@@ -50,38 +49,51 @@ ALL_KERNELS = (
 
 def kernels(family: str, covers: str, *paths: str) -> Part:
     """The slow C tests of a family of kernels."""
-    return Part(f"test-kernels-{family}", f"the slow C tests: {covers}", (*paths, *ALL_KERNELS), turn="kernels")
+    return Part(f"test-kernels-{family}", f"the slow C tests: {covers}", (*paths, *ALL_KERNELS))
 
 
 # Each day has the next of them, so a place in this list is a day.
 PARTS = (
     kernels(
         "conv",
-        "the tuning spaces of convolutions for CPUs, gradients by weights",
+        "convolutions, their tuning spaces for CPUs, gradients by weights",
         "kernels/conv",
         "kernels/conv_transpose",
         f"{OPENCL}/conv",
         f"{OPENCL}/matrix_units",
         "tests/c/opencl_conv_cases.h",
+        "tests/c/test_opencl_conv.cpp",
         "tests/c/test_opencl_points_conv.cpp",
         "tests/c/test_opencl_training.cpp",
     ),
     kernels(
         "matmul",
-        "the tuning space of products for CPUs",
+        "products, their tuning space for CPUs",
         "kernels/matmul",
         f"{OPENCL}/matmul",
         "tests/c/opencl_matmul_cases.h",
+        "tests/c/test_opencl_matmul.cpp",
         "tests/c/test_opencl_points_matmul.cpp",
     ),
     kernels(
         "attention",
-        "the tuning spaces of attention and of its gradients",
+        "attention and its gradients, their tuning spaces",
         "kernels/attention",
         f"{OPENCL}/attention",
         f"{OPENCL}/matrix_units",
         "tests/c/opencl_attention_cases.h",
+        "tests/c/test_opencl_attention.cpp",
         "tests/c/test_opencl_points_attention.cpp",
+        "tests/c/test_opencl_training.cpp",
+    ),
+    kernels(
+        "norm",
+        "norms along rows, batch norm in training and its gradients",
+        "kernels/batch_norm",
+        "kernels/normalise",
+        f"{OPENCL}/normalise",
+        "tests/c/test_opencl_row_vectors.cpp",
+        "tests/c/test_opencl_training.cpp",
     ),
     kernels(
         "pool",
@@ -148,12 +160,15 @@ PARTS = (
             "src/graph",
             "src/ops",
             "pylayout/onnx",
-            "pylayout/torch/convert",
             "tests/test_real_networks.py",
             "tests/test_networks.py",
             "tests/test_mixed_precision.py",
-            "tests/torch",
         ),
+    ),
+    Part(
+        "test-torch",
+        "the slow tests of PyTorch: loops of training, processes that train together, networks under torch.compile",
+        ("src/dispatch", "src/graph", "pylayout/ocl", "pylayout/torch", "examples/train_*.py", "tests/torch"),
     ),
     Part(
         "test-intel",
@@ -184,8 +199,6 @@ PARTS = (
     ),
 )
 
-TURNS = list(dict.fromkeys(part.turn or part.target for part in PARTS))
-
 
 def due(changed: list[str], day: int, asked: str = "") -> list[str]:
     """Targets of the parts that `changed` names, and of the day's; where some are asked for, those and no others."""
@@ -196,10 +209,10 @@ def due(changed: list[str], day: int, asked: str = "") -> list[str]:
         if unknown:
             raise ValueError(f"CI_PARTS names {', '.join(unknown)}, expected all or some of {', '.join(targets)}")
         return wanted
-    today = TURNS[day % len(TURNS)]
+    today = targets[day % len(targets)]
     found = []
     for part in PARTS:
-        if part.target not in changed and (part.turn or part.target) != today:
+        if part.target not in changed and part.target != today:
             continue
         if missing := part.missing():
             print(f"make {part.target}: left out, no program is named {' or '.join(missing)}", file=sys.stderr)

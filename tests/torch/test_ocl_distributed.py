@@ -223,8 +223,15 @@ def test_sharded_weights_become_those_of_one_process(where, mode):
     _two_processes(SHARDED, where, mode)
 
 
-@pytest.mark.parametrize("mode", ["replicated", "sharded"])
-@pytest.mark.parametrize("where", ["ocl:0", "cpu"])
+@pytest.mark.parametrize(
+    ("where", "mode"),
+    [
+        ("ocl:0", "sharded"),
+        pytest.param("ocl:0", "replicated", marks=pytest.mark.slow),
+        pytest.param("cpu", "sharded", marks=pytest.mark.slow),
+        pytest.param("cpu", "replicated", marks=pytest.mark.slow),
+    ],
+)
 def test_training_goes_on_after_a_process_was_killed(where, mode, tmp_path):
     if mode == "sharded":
         pytest.importorskip("torch.distributed.fsdp", reason="PyTorch without FSDP2")

@@ -34,6 +34,7 @@ def distance(one, other):
     return max(abs(a - b) for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_fifty_steps_of_resnet18(torchvision_models):
     """As near to the CPU's as the CPU's own in another memory format: rounding grows from step to step."""
@@ -47,6 +48,7 @@ def test_fifty_steps_of_resnet18(torchvision_models):
     assert distance(made, cpu) <= 5 * distance(other, cpu) + 1e-3
 
 
+@pytest.mark.slow
 def test_mixed_precision(torchvision_models):
     train = example("train_resnet18")
     asked = {"steps": 4, "batch": 8, "size": 32, "rate": 0.002, "workers": 0, "channels_last": True}
@@ -57,6 +59,7 @@ def test_mixed_precision(torchvision_models):
     assert distance(made, train.losses("cpu", **asked)) < 0.1
 
 
+@pytest.mark.slow
 def test_fifty_steps_of_bert_by_hugging_faces_trainer(torchvision_models, monkeypatch):
     pytest.importorskip("transformers")
     accelerate = pytest.importorskip("accelerate")
