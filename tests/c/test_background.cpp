@@ -192,7 +192,7 @@ TEST("the_end_of_a_process_stops_it") {
   if (child == 0) {
     alarm(20);
     close(pipe_ends[0]);
-    auto* background = new Background(1, 4);  // never destroyed
+    static auto* const background = new Background(1, 4);  // never destroyed
     static Gate begun;
     background->add([fd = pipe_ends[1]] {
       begun.open();

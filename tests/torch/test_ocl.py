@@ -591,7 +591,7 @@ def test_results_lie_as_kernels_give_them_until_they_are_seen_otherwise():
         assert torch.equal(torch.load(saved, map_location="cpu"), y.cpu())
 
 
-def test_training_of_images_reorders_activations_for_gradients_by_weights_alone():
+def test_training_of_images_reorders_activations_for_gradients_by_weights_alone(untuned):
     model, x = block(OCL), numbers(4, 8, 12, 12).to(OCL)
 
     def step():
