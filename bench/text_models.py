@@ -13,7 +13,10 @@ WORDS = 30000  # below the number of words of each network
 
 def _model(network: str, layers: int | None, language: bool) -> Any:
     import transformers
+    from transformers import masking_utils
 
+    # It looks for several sequences in a row by `diff`, which TorchScript's exporter lacks; here each row is one.
+    masking_utils.find_packed_sequence_indices = lambda position_ids: None  # type: ignore[assignment]
     depth = {} if layers is None else {"n_layer" if network == "gpt2" else "num_hidden_layers": layers}
     if network == "bert":
         config = transformers.BertConfig(**depth)
