@@ -19,7 +19,7 @@ void Runner::run_kernel(const Entry& entry, const Way& way, Kernel& kernel, cons
   if (way.candidate.workspace_bytes) workspace = entry.device->allocate(way.candidate.workspace_bytes);
   refuse_after_fork();
   if (entry.device->traits().threads) use_threads(entry.threads);
-  const KernelArguments arguments{inputs.data(), outputs.data(), workspace.get()};
+  const KernelArguments arguments{inputs.data(), outputs.data(), workspace.get(), true};
   if (!profile_.active()) {
     kernel.run(arguments);
     return;
@@ -33,7 +33,7 @@ void Runner::run_joined(const std::vector<const Entry*>& entries, const Way& way
                         const char* role, const std::string& cause) {
   refuse_after_fork();
   const Entry& first = *entries[0];
-  const KernelArguments arguments{inputs.data(), outputs.data(), nullptr};
+  const KernelArguments arguments{inputs.data(), outputs.data(), nullptr, true};
   if (!profile_.active()) {
     kernel.run(arguments);
     return;

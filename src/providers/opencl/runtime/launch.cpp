@@ -89,17 +89,10 @@ Buffer& Launch::buffer_of(const BufferSlot& slot, const KernelArguments& argumen
   return *buffer;
 }
 
-// A kernel object with these buffers set: one that has them, else a new one, else the one that ran longest ago.
-Launch::Bound& Launch::bound_to(const KernelArguments& arguments) {
-  memories_.clear();
-  uses_.clear();
-  for (const BufferSlot& slot : slots_) {
-    Buffer& buffer = buffer_of(slot, arguments);
-    if (!buffer.handle() || &buffer.device() != &device_) continue;
-    memories_.push_back(static_cast<cl_mem>(buffer.handle()));
-    uses_.push_back({&buffer.block(), slot.kind == Slot::output || slot.kind == Slot::workspace});
-  }
-  const bool known = memories_.size() == slots_.size();  // host memory has its cl_mem elsewhere
+// A kernel object with memories_ set: one that has them, else a new one, else the one that ran longest ago.  `known`:
+// memories_ has all of them.  set(kernel) sets them.
+template <class Set>
+Launch::Bound& Launch::bound_to(bool known, Set&& set) {
   const uint64_t releases = device_.releases();
   Bound* oldest = &bound_[0];
   for (Bound& bound : bound_) {
@@ -119,22 +112,67 @@ Launch::Bound& Launch::bound_to(const KernelArguments& arguments) {
     oldest = &bound_.back();
   }
   oldest->memories.clear();  // not known until all are set
-  for (const BufferSlot& slot : slots_)
-    device_.set_buffer_argument(oldest->kernel.get(), slot.position, buffer_of(slot, arguments));
+  set(oldest->kernel.get());
   if (known) oldest->memories = memories_;
   oldest->releases = releases;
   return *oldest;
+}
+
+Launch::~Launch() {
+  if (submitted_ && !device_.submission().passed(submitted_)) device_.submission().start_all();
 }
 
 void Launch::run(const KernelArguments& arguments) {
   require(!global_.empty() && (local_.empty() || local_.size() == global_.size()), Code::internal, entry_,
           ": its sizes are not set");
   if (std::find(global_.begin(), global_.end(), size_t(0)) != global_.end()) return;
+  if (arguments.eager && device_.submits_later() && run_later(arguments)) return;
+  device_.submission().settle();  // before lock_, which who starts those launches takes
   std::lock_guard<std::mutex> guard(lock_);
-  Bound& bound = bound_to(arguments);
+  memories_.clear();
+  uses_.clear();
+  for (const BufferSlot& slot : slots_) {
+    Buffer& buffer = buffer_of(slot, arguments);
+    if (!buffer.handle() || &buffer.device() != &device_) continue;
+    memories_.push_back(static_cast<cl_mem>(buffer.handle()));
+    uses_.push_back({&buffer.block(), slot.kind == Slot::output || slot.kind == Slot::workspace});
+  }
+  // Host memory has its cl_mem elsewhere.
+  Bound& bound = bound_to(memories_.size() == slots_.size(), [&](cl_kernel kernel) {
+    for (const BufferSlot& slot : slots_)
+      device_.set_buffer_argument(kernel, slot.position, buffer_of(slot, arguments));
+  });
   bound.last_run = ++runs_;
   device_.enqueue(bound.kernel.get(), cl_uint(global_.size()), rounded_.data(),
                   local_.empty() ? nullptr : local_.data(), uses_.data(), uses_.size());
+}
+
+// False: host memory is among its arguments, or the thread takes nothing more.
+bool Launch::run_later(const KernelArguments& arguments) {
+  constexpr size_t kMost = 128;  // slots, of kernels that were joined
+  cl_mem memories[kMost];
+  if (slots_.size() > kMost) return false;
+  size_t count = 0;
+  for (const BufferSlot& slot : slots_) {
+    Buffer& buffer = buffer_of(slot, arguments);
+    if (!buffer.handle() || &buffer.device() != &device_) return false;
+    memories[count++] = static_cast<cl_mem>(buffer.handle());
+  }
+  const uint64_t number = device_.submission().add(*this, memories, count);
+  if (number) submitted_ = number;
+  return number != 0;
+}
+
+void Launch::start(const cl_mem* memories) {
+  std::lock_guard<std::mutex> guard(lock_);
+  memories_.assign(memories, memories + slots_.size());
+  Bound& bound = bound_to(true, [&](cl_kernel kernel) {
+    for (size_t i = 0; i < slots_.size(); ++i)
+      check_cl(device_.cl().clSetKernelArg(kernel, slots_[i].position, sizeof memories[i], &memories[i]),
+               "setting a kernel's buffer argument");
+  });
+  bound.last_run = ++runs_;
+  device_.start(bound.kernel.get(), cl_uint(global_.size()), rounded_.data(), local_.empty() ? nullptr : local_.data());
 }
 
 KernelList::KernelList(OpenclDevice& device)

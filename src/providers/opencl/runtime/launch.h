@@ -9,6 +9,7 @@
 //   return kernel;
 #pragma once
 
+#include <atomic>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -49,8 +50,12 @@ class Launch {
   Launch& local(const std::vector<size_t>& sizes);
   size_t max_work_group() const;  // work-items a group of this kernel may have on this device
 
-  // Queues the kernel.  Thread-safe: argument setting and queueing are one step.
+  ~Launch();
+  // Queues the kernel, or leaves an eager call's to the device's thread for that (submission.h).  Thread-safe: argument
+  // setting and queueing are one step.
   void run(const KernelArguments& arguments);
+  // Queues the kernel with these in its slots: what run() left to that thread.
+  void start(const cl_mem* memories);
 
  private:
   enum class Slot { input, output, workspace, buffer };
@@ -77,7 +82,9 @@ class Launch {
   Launch& bytes(const void* data, size_t size);
   KernelHandle make_kernel() const;
   Buffer& buffer_of(const BufferSlot& slot, const KernelArguments& arguments) const;
-  Bound& bound_to(const KernelArguments& arguments);
+  bool run_later(const KernelArguments& arguments);
+  template <class Set>
+  Bound& bound_to(bool known, Set&& set);
 
   OpenclDevice& device_;
   KernelSource source_;
@@ -88,8 +95,9 @@ class Launch {
   std::vector<Value> values_;
   uint64_t runs_ = 0;
   std::vector<BufferSlot> slots_;
-  std::vector<cl_mem> memories_;  // of a run
-  std::vector<Use> uses_;         // of a run
+  std::atomic<uint64_t> submitted_{0};  // the number of the last one left to that thread
+  std::vector<cl_mem> memories_;        // of a run
+  std::vector<Use> uses_;               // of a run
   cl_uint next_argument_ = 0;
   std::vector<size_t> global_, local_, rounded_;
 };

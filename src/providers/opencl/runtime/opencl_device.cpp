@@ -20,6 +20,13 @@ namespace {
 // Of one launch of common/gather_places.cl: an argument of 512 bytes, half of what every device takes at least.
 constexpr size_t kPlaces = 64;
 
+bool chosen_to_submit_later(const Capabilities& capabilities) {
+  const char* const wanted = std::getenv("PYLAYOUT_SUBMIT");
+  if (wanted && std::string(wanted) == "thread") return true;
+  if (wanted && std::string(wanted) == "caller") return false;
+  return capabilities.gpu && available_processors() > 2;
+}
+
 }  // namespace
 
 // Everything that is made on first use, shared by the device and its memory pool.
@@ -30,6 +37,7 @@ struct OpenclDevice::Session {
   bool binaries;     // whether programs are worth keeping on disk as binaries
   bool eager_pages;  // whether memory must be touched for a failed allocation to show
   bool profiling = true;
+  std::atomic<bool> submits_later;
   std::atomic<bool> declares_builtins;
   std::atomic<uint64_t> releases{0};
   std::once_flag opened;
@@ -47,6 +55,7 @@ struct OpenclDevice::Session {
         // PoCL keeps compiled kernels itself, and asking it for a binary compiles every kernel of the program.
         binaries(capabilities.platform != "Portable Computing Language"),
         eager_pages(!capabilities.unified_memory),
+        submits_later(chosen_to_submit_later(capabilities)),
         declares_builtins(capabilities.platform == "Portable Computing Language"),
         queues(cl),
         compilers(
@@ -93,6 +102,7 @@ struct OpenclDevice::Session {
 
   // Counted before: nobody has the memory any more, and nobody can have got other memory at its address yet.
   void give_back(cl_mem memory) {
+    queues.submission().start_all();  // a kernel that is queued keeps its memory
     ++releases;
     cl.clReleaseMemObject(memory);
   }
@@ -217,6 +227,7 @@ void OpenclDevice::command(const Use* uses, size_t count, const char* what, Star
 template <class Start>
 void OpenclDevice::command_now(const Use& use, const char* what, Start&& start) {
   Session& s = session();
+  s.queues.submission().settle();
   const bool timed = EventTiming::any_of(s);
   EventHandle event;
   if (s.queues.several()) {  // waiting is no part of what queueing commands locks
@@ -295,6 +306,7 @@ std::shared_ptr<OpenclDevice> OpenclDevice::share(std::string name, cl_context c
     session->context = Context::retain(&cl, context);
     session->lent = Queue::retain(&cl, queue);
     session->profiling = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
+    session->submits_later = false;  // the framework has commands of its own on the queue
     return std::shared_ptr<OpenclDevice>(new OpenclDevice(std::move(name), candidate, id, std::move(session)));
   }
   fail(Code::device, name, ": no OpenCL library of this process knows the command queue's device");
@@ -307,7 +319,16 @@ OpenclDevice::Session& OpenclDevice::session() {
 }
 
 cl_context OpenclDevice::context() { return session().context.get(); }
-cl_command_queue OpenclDevice::queue() { return session().queues.first(); }
+cl_command_queue OpenclDevice::queue() {
+  submission().close();  // others may put commands of their own behind ours
+  return session().queues.first();
+}
+Submission& OpenclDevice::submission() { return session_->queues.submission(); }
+bool OpenclDevice::submits_later() {
+  Session& s = session();
+  return s.submits_later && !s.queues.several() && !EventTiming::any_of(s);
+}
+void OpenclDevice::submit(bool later) { session_->submits_later = later; }
 
 StreamRef OpenclDevice::make_stream() {
   Queues& queues = session().queues;
@@ -423,6 +444,7 @@ void OpenclDevice::fill(Buffer& destination, size_t offset, size_t bytes, const 
                         const char* what) {
   const cl_mem memory = own(destination, what);
   const Use use{&destination.block(), true};
+  submission().settle();
   command(&use, 1, what, [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
     return cl_.clEnqueueFillBuffer(queue, memory, pattern, pattern_bytes, offset, bytes, waits, list, event);
   });
@@ -433,6 +455,7 @@ void OpenclDevice::copy_from(cl_mem memory, Block* source, size_t source_offset,
   if (bytes == 0) return;
   const cl_mem target = own(destination, "copy");
   const Use uses[] = {{&destination.block(), true}, {source, false}};
+  submission().settle();
   command(uses, source ? 2 : 1, "copying between OpenCL buffers",
           [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
             return cl_.clEnqueueCopyBuffer(queue, memory, target, source_offset, destination_offset, bytes, waits, list,
@@ -524,11 +547,13 @@ OpenclDevice::PlaceKernels& OpenclDevice::place_kernels() {
 
 void OpenclDevice::gather_places(Buffer& source, const std::vector<size_t>& offsets, size_t unit, Buffer& destination,
                                  size_t destination_offset) {
+  submission().settle();
   std::lock_guard<std::mutex> guard(places_lock_);
   place_kernels().gather(source, offsets, unit, destination, destination_offset);
 }
 
 void OpenclDevice::set_places(Buffer& destination, const std::vector<size_t>& offsets, size_t unit) {
+  submission().settle();
   std::lock_guard<std::mutex> guard(places_lock_);
   place_kernels().set(destination, offsets, unit);
 }
@@ -628,6 +653,15 @@ void OpenclDevice::enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* g
           [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
             return cl_.clEnqueueNDRangeKernel(queue, kernel, dimensions, nullptr, global, local, waits, list, event);
           });
+}
+
+// Not through command(): a timing of the calling thread's is not meant, and there is one queue.
+void OpenclDevice::start(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local) {
+  session_->queues.command(0, nullptr, 0, nullptr, "starting an OpenCL kernel",
+                           [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+                             return cl_.clEnqueueNDRangeKernel(queue, kernel, dimensions, nullptr, global, local, waits,
+                                                               list, event);
+                           });
 }
 
 OpenclDevice* as_opencl(Device& device) { return dynamic_cast<OpenclDevice*>(&device); }

@@ -21,6 +21,7 @@
 
 namespace pl::opencl {
 
+class Submission;
 struct Use;  // queues.h
 
 class OpenclDevice : public Device {
@@ -93,9 +94,18 @@ class OpenclDevice : public Device {
   uint64_t releases() const;
   // Sets a kernel argument to a buffer of this device or, where shares_host_memory(), of device `cpu`.
   void set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& buffer);
-  // Queues a kernel.  `local` null: the runtime chooses.  `uses`: the memory of its arguments.
+  // Queues a kernel.  `local` null: the runtime chooses.  `uses`: the memory of its arguments.  What waits in
+  // submission() has been settled.
   void enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local, const Use* uses,
                size_t used);
+
+  // Launches that wait for the thread that starts them, and whether the calling thread's go there: on GPUs where a
+  // processor is left for it, but for those that are timed or on streams.  PYLAYOUT_SUBMIT: `thread` or `caller`.
+  Submission& submission();
+  bool submits_later();
+  void submit(bool later);  // for tests
+  // Queues a kernel that waited there.
+  void start(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local);
 
  private:
   static DeviceTraits traits_of(const Capabilities& capabilities);

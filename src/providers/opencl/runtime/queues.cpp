@@ -99,6 +99,7 @@ void Queues::open(Queue first, std::function<Queue()> more) {
 }
 
 size_t Queues::lease() {
+  submission_.close();  // the thread knows one queue
   std::lock_guard<std::mutex> guard(lock_);
   for (size_t i = 1; i < lines_.size(); ++i)
     if (!lines_[i].leased) {
@@ -195,6 +196,7 @@ EventHandle Queues::mark_locked(size_t number, cl_uint waits, const cl_event* li
 }
 
 EventHandle Queues::mark(size_t number) {
+  submission_.settle();
   std::lock_guard<std::mutex> guard(lock_);
   EventHandle event = mark_locked(number, 0, nullptr);
   flush(number);
@@ -202,11 +204,13 @@ EventHandle Queues::mark(size_t number) {
 }
 
 void Queues::wait(size_t number, cl_event event) {
+  submission_.settle();
   std::lock_guard<std::mutex> guard(lock_);
   mark_locked(number, 1, &event);
 }
 
 void Queues::finish(size_t number) {
+  submission_.settle();
   cl_command_queue queue = nullptr;
   uint64_t commands = 0;
   {
@@ -222,6 +226,7 @@ void Queues::finish(size_t number) {
 
 // One marker answers until another command follows: one a question would never be reached when it is asked about.
 bool Queues::done(size_t number) {
+  submission_.settle();
   std::lock_guard<std::mutex> guard(lock_);
   Line& line = lines_[number];
   if (line.finished == line.commands) return true;
@@ -236,6 +241,7 @@ bool Queues::done(size_t number) {
 }
 
 void Queues::finish_all() {
+  submission_.settle();
   if (!several_) return finish(0);
   std::vector<cl_command_queue> queues;
   {

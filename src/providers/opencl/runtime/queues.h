@@ -4,6 +4,9 @@
 // of memory knows the command that wrote it last and those that have read it since, one for each queue: a command waits
 // for those of other queues that it must not overtake, and for nothing else.  All of them wait for what was queued
 // before.
+//
+// With one queue launches may wait in submission() for a thread that starts them.  What is about all commands (finish,
+// mark, wait) counts them in; who calls command() settles them before.
 #pragma once
 
 #include <atomic>
@@ -18,6 +21,7 @@
 #include "core/memory.h"
 #include "core/stream.h"
 #include "providers/opencl/runtime/objects.h"
+#include "providers/opencl/runtime/submission.h"
 
 namespace pl::opencl {
 
@@ -37,6 +41,7 @@ class Queues {
   const Api& cl() const { return cl_; }
   cl_command_queue first() const { return lines_.front().queue.get(); }
   bool several() const { return several_; }
+  Submission& submission() { return submission_; }
 
   // A queue that no stream has; one that had none before is made.
   size_t lease();
@@ -101,6 +106,7 @@ class Queues {
   void flush(size_t number);
 
   const Api& cl_;
+  Submission submission_;
   std::mutex lock_;  // guards all below, and what blocks hold in last_uses
   std::atomic<bool> several_{false};
   std::deque<Line> lines_;
