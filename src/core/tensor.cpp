@@ -44,6 +44,7 @@ TensorRef Tensor::take_outdated(const TensorDesc& desc, const Device& device) co
   if (copies_version_ == buffer_->version()) return nullptr;
   const auto copy = place_of(desc, device);
   if (copy == copies_.end() || !copy->found) return nullptr;
+  note_outdated();
   TensorRef taken = std::move(copy->tensor);
   copies_hash_.fetch_sub(taken->hash(), std::memory_order_relaxed);
   copies_.erase(copy);
@@ -61,12 +62,30 @@ std::vector<TensorRef> Tensor::copies() const {
 bool Tensor::keep_only(uint64_t version) const {
   if (buffer_->version() != version) return false;
   if (copies_version_ != version) {
+    if (!copies_.empty() || !packed_.empty()) note_outdated();
     copies_.clear();
     packed_.clear();
     copies_hash_ = 0;
     copies_version_ = version;
   }
   return true;
+}
+
+void Tensor::note_outdated() const {
+  const uint64_t version = buffer_->version();
+  if (outdated_by_ == version) return;
+  outdated_by_ = version;
+  times_outdated_.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool Tensor::is_steady() const {
+  constexpr int kOften = 64;  // a call asks up to three times; gradients of some batches may be added up in a step
+  const uint64_t version = buffer_->version();
+  if (asked_version_.exchange(version, std::memory_order_relaxed) != version)
+    times_asked_.store(0, std::memory_order_relaxed);
+  if (times_asked_.load(std::memory_order_relaxed) > kOften) return true;
+  times_asked_.fetch_add(1, std::memory_order_relaxed);
+  return false;
 }
 
 BufferRef Tensor::find_packed(const std::string& form, const Device& device) const {

@@ -52,6 +52,9 @@ class Tensor {
   // tensor in different forms do not take each other's away for ever.
   void drop_others(const Device& device, const TensorDesc& copy, const std::string& form, uint64_t season) const;
   bool dropped_in(uint64_t season) const { return season_.load(std::memory_order_relaxed) >= season; }
+  // Whether its storage changes between its uses, as a weight's does in training: what was made of it was outdated twice,
+  // and no version since was asked about very often.  Making it again then costs time in each use.
+  bool changes() const { return times_outdated_.load(std::memory_order_relaxed) >= 2 && !is_steady(); }
   // Tells sets of copies apart; 0 when there are none.
   uint64_t copies_hash() const;
 
@@ -67,6 +70,8 @@ class Tensor {
  private:
   // With copies_lock_ held: forgets what was made of another version.  False if the storage is no longer at `version`.
   bool keep_only(uint64_t version) const;
+  void note_outdated() const;  // with copies_lock_ held
+  bool is_steady() const;
   struct Copy {
     TensorRef tensor;
     bool found;  // by find_copy
@@ -82,6 +87,10 @@ class Tensor {
   mutable std::vector<Copy> copies_;
   mutable std::vector<std::pair<std::string, BufferRef>> packed_;
   mutable uint64_t copies_version_ = 0;
+  mutable uint64_t outdated_by_ = 0;  // the version that was counted last
+  mutable std::atomic<int> times_outdated_{0};
+  mutable std::atomic<uint64_t> asked_version_{0};  // by is_steady
+  mutable std::atomic<int> times_asked_{0};         // about that version
   mutable std::atomic<uint64_t> copies_hash_{0};
   mutable std::atomic<uint64_t> season_{1};
 };

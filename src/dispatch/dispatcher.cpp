@@ -59,7 +59,11 @@ uint64_t Dispatcher::key_of(const Schema& schema, const CallAttributes& call, co
   uint64_t key = hash_mix(reinterpret_cast<uintptr_t>(&schema), call.hash);
   for (size_t i = 0; i < inputs.size(); ++i) {
     key = hash_mix(key, inputs[i] ? inputs[i]->hash() : 0);
-    if (inputs[i] && role_of(schema, i) == Role::data) key = hash_mix(key, inputs[i]->copies_hash());
+    if (!inputs[i]) continue;
+    if (role_of(schema, i) == Role::data)
+      key = hash_mix(key, inputs[i]->copies_hash());
+    else if (inputs[i]->changes())
+      key = hash_mix(key, i);
   }
   for (const TensorRef& given : destinations) key = hash_mix(key, given ? given->hash() : 0);
   return key;
@@ -202,7 +206,12 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
 
   const bool alike = call->policy.mode == Policy::Mode::automatic && context_.options().tuning == Tuning::automatic;
   SizeChoices::Call like;
-  if (alike) like = SizeChoices::of(op, *decision->home, context_.options().threads, decision->destinations);
+  if (alike) {
+    like = SizeChoices::of(op, *decision->home, context_.options().threads, decision->destinations);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] && role_of(schema, i) == Role::constant && inputs[i]->changes())
+        like.alike += concat(" changing ", i);
+  }
   const bool follows = alike && follow(*decision, op, like, inputs);
   decision->epoch = catalog_.epoch();
   bool lasting = false;  // not what one contestant would take

@@ -116,18 +116,24 @@ std::vector<Option> Ranking::options(const Op& op, Entry& entry, const Policy& p
     const Candidate& candidate = way.candidate;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i] || !candidate.inputs[i].present) continue;
-      if (policy.mode == Policy::Mode::per_op) {
+      const Role role = op.schema->role_of(int(i));
+      const Packing* packing = candidate.packing_of(int(i));
+      const bool per_op = policy.mode == Policy::Mode::per_op;
+      if (packing && (per_op || inputs[i]->changes()))
+        option.reorder_ms += estimate_ms(candidate, *packing, catalog_.rates(*entry.device));
+      if (per_op) {
         // As a framework without layout tracking: from plain and back around every op, weights too.
         const TensorDesc plain = TensorDesc::dense(op.in(int(i)).dtype, op.in(int(i)).shape);
         option.reorder_ms += conversions_.cost_ms(plain, home, candidate.inputs[i], *entry.device);
-        if (const Packing* packing = candidate.packing_of(int(i)))
-          option.reorder_ms += estimate_ms(candidate, *packing, catalog_.rates(*entry.device));
-      } else if (op.schema->role_of(int(i)) == Role::data) {
+      } else if (role == Role::data) {
         const double ms = input_ms(inputs[i], candidate.inputs[i], *entry.device);
         option.reorder_ms += ms;
         if (policy.mode == Policy::Mode::automatic) option.margin_ms += switch_ms(way, ms) - ms;
+      } else if (inputs[i]->changes()) {
+        option.reorder_ms +=
+            conversions_.cost_ms(inputs[i]->desc(), inputs[i]->device(), candidate.inputs[i], *entry.device);
       }
-      if (op.schema->role_of(int(i)) == Role::data && obeys(policy, candidate.inputs[i])) option.matches += 1;
+      if (role == Role::data && obeys(policy, candidate.inputs[i])) option.matches += 1;
     }
     for (size_t i = 0; i < candidate.outputs.size(); ++i) {
       const TensorDesc& output = candidate.outputs[i];

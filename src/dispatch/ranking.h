@@ -2,7 +2,8 @@
 //
 // Under the automatic policy that is
 //     op time  +  conversions of its inputs (free where a copy in that layout is kept with the tensor, and
-//                 for constants, which are prepacked once per storage version)
+//                 for constants, which are prepacked once per storage version, unless their storage changes again
+//                 and again, as that of weights in training does)
 //              +  what the consumers of its result will pay for the layout it gives, or where the caller gave memory
 //                 for the result, the conversion into it.
 // The last term is learned: every tensor knows the entry that made it, so a call teaches its producers who uses
@@ -28,7 +29,7 @@ namespace pl {
 struct Option {
   Way* way = nullptr;
   double op_ms = 0;
-  double reorder_ms = 0;   // of data inputs, and of outputs under per-op or into memory that was given
+  double reorder_ms = 0;   // of data inputs and constants that change; of outputs under per-op or into given memory
   double consumer_ms = 0;  // expected of consumers
   double margin_ms = 0;    // what a change of layout must promise beyond its cost
   int matches = 0;         // forced policy: tensors in the forced layout, outputs counted double

@@ -220,6 +220,41 @@ TEST("weights_are_prepacked_once_per_version") {
   CHECK(reorders() == 0);
 }
 
+// A weight that is written before each call, as in training, is reordered in each, so the reorder counts.
+TEST("reorders_of_weights_that_change_count") {
+  Fixture f;
+  f.cost("test_second", 0.0101, 0.01, 100);  // as fast but for less than the reorder of a weight
+  const TensorRef x = f.make(Layout::channels_last(4));
+  x->add_copy(f.make(Layout::plain(4)), x->buffer()->version());  // so that x costs nothing in either
+  const TensorRef w = f.make(Layout::plain(4)), steady = f.make(Layout::plain(4));
+  const auto reorders = [&](const TensorRef& weight) {
+    f.context->profile_start();
+    f.run("test_second", {x, weight});
+    int count = 0;
+    for (const ProfileEvent& event : f.context->profile().stop())
+      count += event.kind == "reorder" && event.role == "weights";
+    return count;
+  };
+  CHECK(reorders(steady) == 1);
+  for (int call = 0; call < 3; ++call) {
+    CHECK(!w->changes());
+    CHECK(reorders(w) == 1);
+    w->buffer()->touch();
+  }
+  CHECK(w->changes());
+  for (int call = 0; call < 3; ++call) {
+    CHECK(reorders(w) == 0);  // the way that takes it as it lies
+    w->buffer()->touch();
+  }
+  for (int call = 0; call < 100; ++call) f.run("test_second", {x, w});  // training is over
+  CHECK(!w->changes());
+  CHECK(reorders(w) + reorders(w) <= 1);
+  w->buffer()->touch();
+  CHECK(w->changes());
+  CHECK(reorders(steady) == 0);  // the copy that it has
+  CHECK(!steady->changes());
+}
+
 // Weights that the kernel wants in a form of its own: packed once for each storage version, by the layout the candidate
 // states, and shared by the candidates that name the same form.
 TEST("constants_are_packed_once_per_version") {
