@@ -591,7 +591,7 @@ def test_results_lie_as_kernels_give_them_until_they_are_seen_otherwise():
         assert torch.equal(torch.load(saved, map_location="cpu"), y.cpu())
 
 
-def test_training_of_images_reorders_activations_for_gradients_by_weights_alone(untuned):
+def test_training_of_images_reorders_activations_for_gradients_by_weights_alone():
     model, x = block(OCL), numbers(4, 8, 12, 12).to(OCL)
 
     def step():
@@ -605,8 +605,11 @@ def test_training_of_images_reorders_activations_for_gradients_by_weights_alone(
     moved = [event for event in profile.events if event["kind"] != "op" and event["role"] == "activation"]
     made = [event for event in profile.events if event["kind"] == "op"]
     others = [event for event in moved if not event["cause"].startswith("conv2d_backward_weights:")]
-    # The gradient of the sum is a number, seen in every place.
-    assert len(others) <= 1 and len(moved) <= 5, [(event["cause"], event["inputs"]) for event in moved]
+    layouts = {event["inputs"][0].split()[-1] for event in made if event["op"] in ("conv2d", "conv_transpose2d")}
+    # The gradient of the sum is a number, seen in every place.  Where this processor's fastest kernels take another layout
+    # backward than forward, what three ops have kept for backward is reordered, each once.
+    allowed = 1 if len(layouts) == 1 else 1 + 3
+    assert len(others) <= allowed and len(moved) <= allowed + 4, [(event["cause"], event["inputs"]) for event in moved]
     assert len(made) < 30
 
 
