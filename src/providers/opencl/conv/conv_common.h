@@ -29,6 +29,10 @@ struct ConvTensors {
   // Of the output; of one product.
   int64_t pixels() const { return dst.dims[0] * (stack > 1 ? 1 : dst.dims[2]) * dst.dims[3] * dst.dims[4]; }
   int64_t taps() const { return (stack > 1 ? 1 : wei.dims[2]) * wei.dims[3] * wei.dims[4]; }
+  // Whether positions or taps lie in several planes: DEPTH of kernels/common/positions.clh.
+  bool deep() const;
+  // Whether each output position sees one position, which is there.
+  bool pointwise() const;
   // Whether positions of the output, channels last, do not follow each other in memory.
   bool scattered() const;
   // SRC, WEI, DST, BIAS, RES, ACTIVATION.

@@ -5,10 +5,12 @@
 namespace pl::opencl {
 namespace {
 
-bool is_pointwise(const ConvTensors& t) {
-  return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 &&
-         (t.dst.dims[3] - 1) * t.window.stride[1] < t.src.dims[3] &&
-         (t.dst.dims[4] - 1) * t.window.stride[2] < t.src.dims[4];
+// Whether each position reads the one that it writes.
+bool in_order(const ConvTensors& t) {
+  if (!t.pointwise()) return false;
+  for (int axis = t.deep() ? 0 : 1; axis < 3; ++axis)
+    if (t.window.stride[axis] != 1 || t.src.dims[size_t(2 + axis)] != t.dst.dims[size_t(2 + axis)]) return false;
+  return true;
 }
 
 MmaProblem problem_of(const ConvTensors& t) {
@@ -24,8 +26,7 @@ MmaProblem problem_of(const ConvTensors& t) {
     problem.run = problem.chunk_elements();
     problem.gathered = true;
   }
-  problem.in_order = !problem.gathered && is_pointwise(t) && t.src.dims[3] == t.dst.dims[3] &&
-                     t.src.dims[4] == t.dst.dims[4] && t.window.stride[1] == 1 && t.window.stride[2] == 1;
+  problem.in_order = !problem.gathered && in_order(t);
   return problem;
 }
 
@@ -34,8 +35,8 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   KernelSource source("conv/conv_fwd_mma.cl");
   t.define(source, op);
   plan.define(source, problem, device);
-  source.define("SCATTERED", t.scattered() ? 1 : 0);
-  source.define("POINTWISE", is_pointwise(t) && !problem.gathered ? 1 : 0);
+  source.define("SCATTERED", t.scattered() ? 1 : 0).define("DEPTH", t.deep() ? 1 : 0);
+  source.define("POINTWISE", t.pointwise() && !problem.gathered ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_mma").input(0, "SRC").input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
@@ -90,7 +91,6 @@ void add_rounding(const Op& op, OpenclDevice& device, const Candidate& base, Con
 
 void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
-  if (rank > 4) return;  // positions are rows and columns
   // Pieces of 16 bytes hold channels; of a first layer's few channels each position's are padded to one piece.  Other
   // channels are copied as they lie, by as many bytes as divide them.
   const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
