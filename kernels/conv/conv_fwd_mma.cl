@@ -14,6 +14,8 @@
 // computes TILE_M positions of TILE_N channels of one group (common/mma.clh).  Steps go through channels, CHUNKS pieces at a
 // time, then through kernel positions; pieces outside of src, of the positions or of the channels are
 // zero-filled copies, and so is the rest of a piece that the channels end in (LEFT_BYTES below 16).
+// SRC and DST may have zeros behind their last channel up to whole pieces as well; they are SCATTERED then, and there is
+// one group.
 // Where there are no more channels than a piece holds (POSITIONS 1), SRC has them in one block of that many (nChw4c)
 // and WEI likewise (OIhw4i); a piece is a kernel position then, and steps go through positions alone.
 // With STACKED 1 there is a product for each g: SRC and WEI have g in the place of d, with any stride, DST
@@ -41,6 +43,8 @@
 #define WEI_BASE (wei_arg.offset)
 #define DST_DTYPE f32
 #define DST_DIM(i) PLAIN_DIM(dst, i)
+#define DST_BLOCK(i) 1
+#define DST_PADDED(i) PLAIN_DIM(dst, i)
 #define DST_STRIDE(i) PLAIN_STRIDE(dst, i)
 #define DST_BASE (dst_arg.offset)
 #endif
@@ -273,6 +277,21 @@
 #define STORE_STRIP(place, o, sum) STORE(DST, dst, DST_BASE + (place), EPILOGUE_ADDED(sum, o))
 #endif
 #endif
+#if DST_BLOCK(1) > 1  // columns behind the last channel are zeros
+#if PARTS
+#error "parts have no padding"
+#endif
+#define STORED_END DST_PADDED(1)
+#if FINISHED == 4
+#define STORE_ZEROS(place) STORE_QUAD(DST, dst, DST_BASE + (place), (float4)(0.0f))
+#elif FINISHED == 2
+#define STORE_ZEROS(place) STORE_PAIR(DST, dst, DST_BASE + (place), (float2)(0.0f))
+#else
+#define STORE_ZEROS(place) STORE(DST, dst, DST_BASE + (place), 0.0f)
+#endif
+#else
+#define STORED_END o_end
+#endif
 #if defined(RES_DTYPE) && !PARTS
 #define LOAD_RESIDUALS(from) \
     { _Pragma("unroll") for (int k = 0; k < BATCH; ++k) residual[k] = RESIDUAL(PLACE((from) + k)); }
@@ -456,7 +475,13 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         const int share = whole ? 0 : SHARE;
         _Pragma("unroll 1") for (int e = 0; e < share; ++e) {
             const idx_t q = first + STAGED_ROW(block, part, STRIP_ROW(e)), o = o0 + STRIP_COLUMN(e);
-            if (!IS_STRIP(e) || q >= pixels || o >= o_end) continue;
+            if (!IS_STRIP(e) || q >= pixels || o >= STORED_END) continue;
+#if DST_BLOCK(1) > 1
+            if (o >= o_end) {
+                STORE_ZEROS(PLACE(e));
+                continue;
+            }
+#endif
             strip sum = STAGED_STRIP(e);
             ADD_RESIDUAL(sum, RESIDUAL(PLACE(e)));
             STORE_STRIP(PLACE(e), o, sum);

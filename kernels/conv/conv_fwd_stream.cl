@@ -7,7 +7,7 @@
 //
 // Tensors: SRC (n, c, d, h, w) and DST (n, oc, d, h, w) with channels innermost (NDHWC, dense); BIAS (oc); RES as DST.
 // With DEPTH 0 there is one plane and one tap along it, and what they would cost is not there (common/positions.clh).
-// c is a multiple of CHUNK_ELEMENTS, oc of 4.  All of MATRIX_DTYPE (16 bits) but BIAS.  `packed` holds the weights as
+// c, with the zeros behind the last channel that SRC may have, is a multiple of CHUNK_ELEMENTS, oc of 4.  All of MATRIX_DTYPE (16 bits) but BIAS.  `packed` holds the weights as
 // conv_fwd_stream_pack.cl writes them: a step's pieces of all output channels lie side by side, in the order in which
 // wgmma wants to find them, so that those of a tile are one run, which one work-item copies by one instruction.
 //
@@ -33,6 +33,7 @@
 #define SRC_DTYPE f32
 #define SRC_OFFSET(n, c, d, h, w) PLAIN_OFFSET5(src, n, c, d, h, w)
 #define SRC_DIM(i) PLAIN_DIM(src, i)
+#define SRC_PADDED(i) PLAIN_DIM(src, i)
 #define SRC_STRIDE(i) PLAIN_STRIDE(src, i)
 #define DST_DTYPE f32
 #define DST_DIM(i) PLAIN_DIM(dst, i)
@@ -173,7 +174,7 @@ void conv_fwd_stream(TENSOR_IN(SRC, src), __global const uint4* restrict packed,
                      TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS, const window_arg window, const idx_t pixels) {
     __local uint4 tiles[STAGES * (TILE_SLOTS + 1)] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
     const int item = (int)get_local_id(0), copier = item - MMA_GROUP, piece = item % CHUNKS;
-    const idx_t ic = SRC_DIM(1), oc = DST_DIM(1);
+    const idx_t ic = SRC_PADDED(1), oc = DST_DIM(1);
     const int tiles_n = (int)((oc + TILE_N - 1) / TILE_N), tiles_m = (int)((pixels + TILE_M - 1) / TILE_M);
     const int units = tiles_m * tiles_n;
     const int steps = (int)((ic + TILE_K - 1) / TILE_K) * (int)TAPS_OF(window);

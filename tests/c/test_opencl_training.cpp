@@ -300,8 +300,7 @@ TEST("convolutions_over_planes") {
   seen.clear();
   const std::vector<DType> two{DType::f32, DType::f16};
   const auto ran = [](const char* prefix) {
-    return std::any_of(seen.begin(), seen.end(),
-                       [&](const std::string& name) { return name.rfind(prefix, 0) == 0; });
+    return std::any_of(seen.begin(), seen.end(), [&](const std::string& name) { return name.rfind(prefix, 0) == 0; });
   };
   more_lists() = {opencl::list_conv_backward_weights_mma};
   run({"conv3d_backward_weights",
@@ -313,7 +312,8 @@ TEST("convolutions_over_planes") {
   run({"conv3d_backward_weights", "kernel_size=3 padding=1", {{3, 16, 3, 2, 4}, {3, 24, 3, 2, 4}}}, two);
   run({"conv3d_backward_weights",
        "kernel_size=[2,1,3] stride=[2,1,2] padding=[1,0,2] dilation=[3,1,1] groups=2",
-       {{2, 16, 6, 3, 9}, {2, 32, 3, 3, 6}}}, two);
+       {{2, 16, 6, 3, 9}, {2, 32, 3, 3, 6}}},
+      two);
   run({"conv3d_backward_weights", "kernel_size=1", {{2, 10, 3, 4, 5}, {2, 36, 3, 4, 5}}}, two);
   run({"conv3d_backward_weights", "kernel_size=[3,1,1] padding=[1,0,0]", {{2, 8, 9, 3, 5}, {2, 16, 9, 3, 5}}}, two);
   CHECK(ran("conv_backward_weights_mma"));

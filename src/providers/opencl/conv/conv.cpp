@@ -39,7 +39,7 @@ bool ConvTensors::pointwise() const {
 }
 
 bool ConvTensors::scattered() const {
-  if (stack > 1 || dst.unit() != std::pair(1, int64_t(0))) return false;
+  if (stack > 1 || dst.unit().first != 1) return false;
   int64_t follows = dst.dims[1];
   for (int dim : {4, 3, 2, 0}) {
     if (dst.dims[size_t(dim)] > 1 && dst.strides[size_t(dim)] != follows) return true;
@@ -67,7 +67,7 @@ Layout packed_weights(int rank) {
   return Layout::parse(text + "b16a");
 }
 
-Layout padded_weights(int rank, int64_t block) {
+Layout channels_last_padded(int rank, int64_t block) {
   std::string text = "a";
   for (int i = 2; i < rank; ++i) text += char('a' + i);
   return Layout::parse(concat(text, "B", block, "b"));

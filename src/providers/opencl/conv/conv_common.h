@@ -50,8 +50,9 @@ bool pads_channels_only(const Addressing& addressing);
 // output channels for each input channel and position lies side by side, vectors of neighbouring channels follow.
 Layout packed_weights(int rank);
 
-// (oc, k..., ic) with zeros behind the last channel up to whole blocks of `block`: aB8b, acdB8b.
-Layout padded_weights(int rank, int64_t block);
+// (n, spatial..., c), or weights' (oc, k..., ic), with zeros behind the last channel up to whole blocks of `block`: aB8b,
+// acdB8b.
+Layout channels_last_padded(int rank, int64_t block);
 
 // Gives a candidate whose source, weights and output have their layouts those of the other inputs.
 void complete_conv(const Op& op, Candidate& candidate);

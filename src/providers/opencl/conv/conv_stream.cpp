@@ -32,7 +32,7 @@ struct Product {
   explicit Product(const ConvTensors& t)
       : rows(t.pixels()),
         columns(t.out_channels()),
-        steps(t.taps() * divided_up(t.channels() * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
+        steps(t.taps() * divided_up(t.src.padded(1) * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
   int64_t tiles(int width) const { return divided_up(rows, kRows) * divided_up(columns, width); }
 };
 
@@ -63,7 +63,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   source.define("PRODUCTS", 1).define("LAG", 1).define("MATRIX_DTYPE", name_of(t.src.dtype));
   source.define("NVIDIA_PTX", device.capabilities().nvidia ? 2 : 0);
   source.define("POINTWISE", t.pointwise() ? 1 : 0).define("DEPTH", t.deep() ? 1 : 0);
-  source.define("WHOLE_STEPS", t.channels() * int64_t(size_of(t.src.dtype)) % kStepBytes == 0 ? 1 : 0);
+  source.define("WHOLE_STEPS", t.src.padded(1) * int64_t(size_of(t.src.dtype)) % kStepBytes == 0 ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_stream").input(0, "SRC").input(1).output(0, "DST");
   t.epilogue.pass(launch);
@@ -103,7 +103,7 @@ void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, 
                      CandidateList& out) {
   const int64_t piece = 16 / int64_t(size_of(t.src.dtype));
   if (op.schema->role_of(1) != Role::constant || size_of(t.src.dtype) != 2 || t.groups != 1 || t.stack != 1) return;
-  if (t.channels() % piece || t.out_channels() % 4 || t.src.block(1) > 1) return;
+  if (t.src.padded(1) % piece || t.out_channels() % 4 || (t.src.block(1) > 1 && t.src.padded(1) == piece)) return;
   if (!has_wgmma(device) && !(wgmma_tiles_in_plain && !matrix_unit(device.capabilities()))) return;
   const Product product(t);
   std::vector<std::pair<double, Point>> all;

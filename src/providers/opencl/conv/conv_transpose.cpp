@@ -55,7 +55,7 @@ struct Phase {
 // Turned weights (o, i, d, h, w) of one phase: inputs innermost, with zeros behind them up to whole pieces of 16 bytes.
 TensorDesc turned_desc(DType dtype, const Dims& shape) {
   const int64_t piece = 16 / int64_t(size_of(dtype));
-  return TensorDesc::dense(dtype, shape, shape[1] % piece ? padded_weights(5, piece) : Layout::channels_last(5));
+  return TensorDesc::dense(dtype, shape, shape[1] % piece ? channels_last_padded(5, piece) : Layout::channels_last(5));
 }
 
 // A transposed convolution as convolutions, for tensors with channels last.
