@@ -20,6 +20,7 @@ _ASIDE = {
     "derive_shapes",
     "detectors",
     "engines",
+    "generators",
     "model_files",
     "programs",
     "record",
@@ -28,6 +29,7 @@ _ASIDE = {
     "text_models",
     "turns",
     "torchvision_models",
+    "video_models",
 }
 _SHORT = {
     "choice_quality": ["--every", "5"],

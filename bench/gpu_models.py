@@ -4,7 +4,8 @@
     python -m bench.gpu_models bert gpt2 llama --batch 1 8 --math fp16 --compiled
 
 Each engine has its input on the device and leaves its output there; a time is from the call until the device is done.
-PyTorch's algorithms are chosen by measurement (cudnn.benchmark); fp16 is half precision, images channels last.
+PyTorch's algorithms are chosen by measurement (cudnn.benchmark); fp16 is half precision, images and clips of video
+channels last.
 --compiled: a peer more, torch.compile in the mode "reduce-overhead" (fused kernels in a CUDA graph). Errors are of the
 whole output against PyTorch in double precision, as a ratio of norms. The last lines are geometric means of the
 better peer's time over pylayout's: above 1, pylayout is faster.
@@ -50,9 +51,10 @@ def theirs(torch: Any, module: Any, x: Any, math: str, compiled: bool = False) -
     torch.backends.cudnn.benchmark = True
     module, given = module.cuda(), x.cuda()
     if math == "fp16":
-        module = module.half().to(memory_format=torch.channels_last)
+        form = torch.channels_last_3d if given.ndim == 5 else torch.channels_last
+        module = module.half().to(memory_format=form)
         if given.is_floating_point():
-            given = given.half().to(memory_format=torch.channels_last)
+            given = given.half().to(memory_format=form)
 
     def until_done(call: Callable[[Any], Any]) -> Callable[[], Any]:
         def run() -> Any:

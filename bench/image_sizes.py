@@ -21,51 +21,20 @@ import numpy as np
 import pylayout as pl
 from pylayout.cli.terminal import Table
 
-from . import super_resolution, torchvision_models
+from . import generators, super_resolution, torchvision_models
 from .record import write
 from .turns import relative_error, take_turns
 
 NETWORKS = ["resnet18", "mobilenet_v2", "espcn_x3", "unet"]
 
 
-def _unet() -> Any:
-    """Three levels down and up, joined by concatenation; sides have to be multiples of 8."""
+def module_of(network: str) -> Any:
     import torch
     from torch import nn
 
-    def level(inputs: int, outputs: int) -> Any:
-        layers = []
-        for width in (inputs, outputs):
-            layers += [nn.Conv2d(width, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
-        return nn.Sequential(*layers)
-
-    class UNet(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            widths = [24, 48, 96, 192]
-            self.down = nn.ModuleList(level(a, b) for a, b in zip([3, *widths[:-1]], widths, strict=True))
-            self.lift = nn.ModuleList(nn.ConvTranspose2d(2 * w, w, 2, 2) for w in widths[-2::-1])
-            self.up = nn.ModuleList(level(2 * w, w) for w in widths[-2::-1])
-            self.head = nn.Conv2d(widths[0], 5, 1)
-
-        def forward(self, x: Any) -> Any:
-            kept = []
-            for k, each in enumerate(self.down):
-                x = each(x if k == 0 else nn.functional.max_pool2d(x, 2))
-                kept.append(x)
-            for lift, each, other in zip(self.lift, self.up, kept[-2::-1], strict=True):
-                x = each(torch.cat([lift(x), other], 1))
-            return self.head(x)
-
-    torch.manual_seed(1)
-    return UNet().eval()
-
-
-def module_of(network: str) -> Any:
-    from torch import nn
-
     if network == "unet":
-        return _unet()
+        torch.manual_seed(1)
+        return generators.unet().eval()
     if network in super_resolution.NETWORKS:
         return super_resolution.build(network)
     whole = torchvision_models.build(network)

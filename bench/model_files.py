@@ -8,29 +8,34 @@ from typing import Any
 
 import numpy as np
 
-from . import super_resolution, text_models, torchvision_models
+from . import generators, super_resolution, text_models, torchvision_models, video_models
 
 __all__ = ["NETWORKS", "input_of", "module_of", "prepare"]
 
-NETWORKS = torchvision_models.NETWORKS + super_resolution.NETWORKS + text_models.NETWORKS
+_INPUTS = {  # of each family
+    torchvision_models: torchvision_models.images_for,
+    super_resolution: super_resolution.images_for,
+    text_models: text_models.tokens_for,
+    video_models: video_models.clips_for,
+    generators: generators.inputs_for,
+}
+NETWORKS = [network for family in _INPUTS for network in family.NETWORKS]
 
 _FILES = {"model": ".onnx", "images": ".npy", "reference": ".npy"}
 
 
+def _family_of(network: str) -> Any:
+    return next((family for family in _INPUTS if network in family.NETWORKS), torchvision_models)
+
+
 def module_of(network: str) -> Any:
     """The network in eval mode, with seeded weights."""
-    for family in (super_resolution, text_models):
-        if network in family.NETWORKS:
-            return family.build(network)
-    return torchvision_models.build(network)
+    return _family_of(network).build(network)
 
 
 def input_of(network: str, batch: int) -> Any:
     """A seeded tensor that the network takes."""
-    if network in text_models.NETWORKS:
-        return text_models.tokens_for(network, batch)
-    family = super_resolution if network in super_resolution.NETWORKS else torchvision_models
-    return family.images_for(network, batch)
+    return _INPUTS[_family_of(network)](network, batch)
 
 
 def _export(network: str, batch: int, files: dict[str, str]) -> None:

@@ -75,6 +75,26 @@ def images_for(network: str, batch: int) -> Any:
     return torch.randn(batch, 3, side_of(network), side_of(network))
 
 
+def calibrated(module: Any, x: Any) -> Any:
+    """The module in eval mode, with normally distributed weights and, in its norms, the statistics of a pass of `x`."""
+    import torch
+    from torch import nn
+
+    norms = [m for m in module.modules() if isinstance(m, (nn.BatchNorm2d, nn.BatchNorm3d))]
+    for m in module.modules():
+        if isinstance(m, (nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.Linear)):
+            nn.init.kaiming_normal_(m.weight, nonlinearity="relu")
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = None  # statistics of the calibrating pass alone
+    if norms:
+        with torch.no_grad():
+            module.train()(x)
+    for norm, momentum in zip(norms, momenta, strict=True):
+        norm.momentum = momentum  # without one, a training step cannot be captured in a CUDA graph
+    return module.eval()
+
+
 def build(network: str) -> Any:
     """The torchvision network in eval mode, seeded and calibrated."""
     import torch
@@ -83,19 +103,7 @@ def build(network: str) -> Any:
     module = getattr(import_torchvision(), network)(**_OPTIONS.get(network, {}))
     if network == "inception_v3":
         module.aux_logits, module.AuxLogits = False, None
-    norms = [m for m in module.modules() if isinstance(m, torch.nn.BatchNorm2d)]
-    for m in module.modules():
-        if isinstance(m, (torch.nn.Conv2d, torch.nn.Linear)):
-            torch.nn.init.kaiming_normal_(m.weight, nonlinearity="relu")
-    momenta = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.momentum = None  # statistics of the calibrating pass alone
-    if norms:
-        with torch.no_grad():
-            module.train()(torch.randn(4, 3, side_of(network), side_of(network)))
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.momentum = momentum  # without one, a training step cannot be captured in a CUDA graph
-    return module.eval()
+    return calibrated(module, torch.randn(4, 3, side_of(network), side_of(network)))
 
 
 def write_onnx(module: Any, x: Any, path: Path) -> None:

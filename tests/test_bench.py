@@ -137,3 +137,38 @@ def test_dlprimitives_reference_is_the_ops_result(case):
     for got in map(np.asarray, (result, given)):
         assert got[: len(exact)].shape == exact.shape
         np.testing.assert_allclose(got[: len(exact)], exact, rtol=1e-5, atol=1e-5)
+
+
+def relative_error_of_plan(module, x, folder):
+    """Of a plan without measuring on the CPU, of the network as the benchmarks export it."""
+    torch = pytest.importorskip("torch")
+    from bench.torchvision_models import write_onnx
+
+    write_onnx(module, x, folder / "model.onnx")
+    with torch.no_grad():
+        wanted = module(x).numpy()
+    made = pl.compile(folder / "model.onnx", device="cpu", tune="off").run(x.numpy())[0]
+    assert made.shape == wanted.shape
+    return np.linalg.norm(made - wanted) / np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize("network, shape", [("unet", (1, 3, 16, 24)), ("dcgan", (2, 100, 1, 1))])
+def test_generators_as_the_benchmarks_build_them(network, shape, tmp_path):
+    torch = pytest.importorskip("torch")
+    from bench import generators
+    from bench.torchvision_models import calibrated
+
+    torch.manual_seed(3)
+    x = torch.randn(*shape)
+    module = calibrated(generators.unet(), x) if network == "unet" else generators.build(network)
+    assert relative_error_of_plan(module, x, tmp_path) < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["r3d_18", "r2plus1d_18"])
+def test_video_networks_as_the_benchmarks_build_them(network, tmp_path, torchvision_models):
+    torch = pytest.importorskip("torch")
+    from bench.model_files import input_of, module_of
+
+    assert input_of(network, 2).shape == (2, 3, 16, 112, 112)
+    assert relative_error_of_plan(module_of(network), torch.randn(1, 3, 4, 32, 32), tmp_path) < 1e-5

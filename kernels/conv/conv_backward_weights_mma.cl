@@ -1,19 +1,21 @@
 // The gradient of a convolution by its weights on matrix units, from tensors as they lie with channels innermost.
 //
 //   dst[o, i, k] = sum over n, p of grad[n, o, p] * src[n, first(o) + i, p * stride - begin + k * dilation]
-// with p, k positions in (h, w), first(o) the first channel of o's group; src is zero outside.
+// with p, k positions in (d, h, w), first(o) the first channel of o's group; src is zero outside.
 //
-// Tensors: SRC (n, c, 1, h, w) and GRAD (n, oc, 1, h, w) NHWC, DST (oc, c / GROUPS, 1, kh, kw) stored as OHWI, all dense,
-// of MATRIX_DTYPE; c and oc are multiples of LEFT_ELEMENTS, c / GROUPS of FINISHED.
+// Tensors: SRC (n, c, d, h, w) and GRAD (n, oc, d, h, w) NDHWC, DST (oc, c / GROUPS, kd, kh, kw) stored as ODHWI, all
+// dense, of MATRIX_DTYPE; c and oc are multiples of LEFT_ELEMENTS, c / GROUPS of FINISHED.  With DEPTH 0 there is one
+// plane and one tap along it (common/positions.clh).
 //
-// A product for each k: its rows are o, its columns i, its terms the positions of grad in the order of (n, h, w).  Both
-// factors lie with their terms outermost, and so do their tiles in local memory (TURNED of common/mma.clh).
+// A product for each k: its rows are o, its columns i, its terms the positions of grad in the order of (n, d, h, w).
+// Both factors lie with their terms outermost, and so do their tiles in local memory (TURNED of common/mma.clh).
 // Group ids: 0 tiles, 1 k, 2 the part of the sum.  With PARTS 1 each part's sums go to `parts`[part][o][k][i] in f32, to
 // be added in order by sum_of_parts.
 // Sums of three products that are not finite are computed again in f32, term by term.
 #define TURNED 1
 #include "common/tensor.clh"
 #include "common/mma.clh"
+#include "common/positions.clh"
 #include "common/strip.clh"
 #include "common/window.clh"
 
@@ -70,21 +72,31 @@
 #define RIGHT_THERE(j) (RIGHT_AT(j) < channels && term + RIGHT_TERM(j) < terms)
 #define NEXT_TERMS()
 #else
+#define RIGHT_Z(j) (d[j] * (idx_t)window.stride[0] + front)
 #define RIGHT_Y(j) (h[j] * (idx_t)window.stride[1] + top)
 #define RIGHT_X(j) (w[j] * (idx_t)window.stride[2] + left)
-#define RIGHT_FROM(j) (((n[j] * SRC_DIM(3) + RIGHT_Y(j)) * SRC_DIM(4) + RIGHT_X(j)) * channels + RIGHT_AT(j))
-#define RIGHT_THERE(j)                                                                     \
-    (RIGHT_AT(j) < channels && term + RIGHT_TERM(j) < terms && (uidx_t)RIGHT_Y(j) < (uidx_t)SRC_DIM(3) && \
-     (uidx_t)RIGHT_X(j) < (uidx_t)SRC_DIM(4))
-#define NEXT_TERMS()                                                              \
-    _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) {                     \
-        w[j] += step_w;                                                           \
-        const idx_t over_w = w[j] >= GRAD_DIM(4);                                 \
-        w[j] -= over_w * GRAD_DIM(4);                                             \
-        h[j] += step_h + over_w;                                                  \
-        const idx_t over_h = h[j] >= GRAD_DIM(3);                                 \
-        h[j] -= over_h * GRAD_DIM(3);                                             \
-        n[j] += step_n + over_h;                                                  \
+#define RIGHT_FROM(j) (POSITIONS_BEFORE(SRC, n[j], RIGHT_Z(j), RIGHT_Y(j), RIGHT_X(j)) * channels + RIGHT_AT(j))
+#define RIGHT_THERE(j)                                         \
+    (RIGHT_AT(j) < channels && term + RIGHT_TERM(j) < terms && \
+     IN_POSITIONS(SRC, RIGHT_Z(j), RIGHT_Y(j), RIGHT_X(j)))
+#if DEPTH
+#define NEXT_PLANE(j, over_h)                 \
+    d[j] += a_step.d + over_h;                \
+    const idx_t over_d = d[j] >= GRAD_DIM(2); \
+    d[j] -= over_d * GRAD_DIM(2);             \
+    n[j] += a_step.n + over_d;
+#else
+#define NEXT_PLANE(j, over_h) n[j] += a_step.n + over_h;
+#endif
+#define NEXT_TERMS()                                          \
+    _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) { \
+        w[j] += a_step.w;                                     \
+        const idx_t over_w = w[j] >= GRAD_DIM(4);             \
+        w[j] -= over_w * GRAD_DIM(4);                         \
+        h[j] += a_step.h + over_w;                            \
+        const idx_t over_h = h[j] >= GRAD_DIM(3);             \
+        h[j] -= over_h * GRAD_DIM(3);                         \
+        NEXT_PLANE(j, over_h)                                 \
     }
 #endif
 #if FINISHED == 4
@@ -120,7 +132,8 @@ void conv_backward_weights_mma(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), TENSO
 ) {
     __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
     const uint item = (uint)get_local_id(0);
-    const idx_t channels = SRC_DIM(1), rows = GRAD_DIM(1), terms = GRAD_DIM(0) * GRAD_DIM(3) * GRAD_DIM(4);
+    const idx_t channels = SRC_DIM(1), rows = GRAD_DIM(1);
+    const idx_t terms = POSITIONS_BEFORE(GRAD, GRAD_DIM(0), 0, 0, 0);
     const idx_t k = (idx_t)get_group_id(1), taps = (idx_t)get_num_groups(1);
     // Rows and columns of one group, and the ranges of those that tiles share out: of all, or of the groups of a tile.
     const idx_t group_rows = rows / GROUPS, group_columns = channels / GROUPS;
@@ -139,18 +152,17 @@ void conv_backward_weights_mma(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), TENSO
     const int first_step = 0, steps = all_steps;
 #endif
     idx_t term = first_step * (idx_t)TILE_K;
-    const idx_t top = k / window.size[2] * (idx_t)window.dilation[1] - window.begin[1];
-    const idx_t left = k % window.size[2] * (idx_t)window.dilation[2] - window.begin[2];
+    const place_t tap = pl_tap(k, window.size[1], window.size[2]);
+    const idx_t front = tap.d * (idx_t)window.dilation[0] - window.begin[0];
+    const idx_t top = tap.h * (idx_t)window.dilation[1] - window.begin[1];
+    const idx_t left = tap.w * (idx_t)window.dilation[2] - window.begin[2];
 #if !POINTWISE
-    idx_t n[RIGHT_SHARE], h[RIGHT_SHARE], w[RIGHT_SHARE];  // of the terms that it copies
+    idx_t n[RIGHT_SHARE], d[RIGHT_SHARE], h[RIGHT_SHARE], w[RIGHT_SHARE];  // of the terms that it copies
     _Pragma("unroll") for (int j = 0; j < RIGHT_SHARE; ++j) {
-        const idx_t at = term + RIGHT_TERM(j), rest = at / GRAD_DIM(4);
-        w[j] = at % GRAD_DIM(4);
-        h[j] = rest % GRAD_DIM(3);
-        n[j] = rest / GRAD_DIM(3);
+        const place_t at = POSITION_IN(GRAD, term + RIGHT_TERM(j));
+        n[j] = at.n, d[j] = at.d, h[j] = at.h, w[j] = at.w;
     }
-    const idx_t step_rest = TILE_K / GRAD_DIM(4), step_w = TILE_K % GRAD_DIM(4), step_h = step_rest % GRAD_DIM(3),
-                step_n = step_rest / GRAD_DIM(3);
+    const place_t a_step = POSITION_IN(GRAD, TILE_K);
 #endif
     const tiles_place all_tiles = TILES_PLACE(tiles);
 
@@ -191,11 +203,12 @@ void conv_backward_weights_mma(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), TENSO
                 float again[FINISHED] = {0.0f};
                 const idx_t begin = first_step * (idx_t)TILE_K, end = min(terms, begin + steps * (idx_t)TILE_K);
                 for (idx_t at = begin; at < end; ++at) {
-                    const idx_t rest = at / GRAD_DIM(4), image = rest / GRAD_DIM(3);
-                    const idx_t y = rest % GRAD_DIM(3) * (idx_t)window.stride[1] + top;
-                    const idx_t x = at % GRAD_DIM(4) * (idx_t)window.stride[2] + left;
-                    if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
-                    const idx_t from = SRC_BASE + ((image * SRC_DIM(3) + y) * SRC_DIM(4) + x) * channels + i;
+                    const place_t p = POSITION_IN(GRAD, at);
+                    const idx_t z = p.d * (idx_t)window.stride[0] + front;
+                    const idx_t y = p.h * (idx_t)window.stride[1] + top;
+                    const idx_t x = p.w * (idx_t)window.stride[2] + left;
+                    if (!IN_POSITIONS(SRC, z, y, x)) continue;
+                    const idx_t from = SRC_BASE + POSITIONS_BEFORE(SRC, p.n, z, y, x) * channels + i;
                     const float left_factor = LOAD(GRAD, grad, GRAD_BASE + at * rows + o);
                     for (int s = 0; s < FINISHED; ++s) again[s] = fma(left_factor, LOAD(SRC, src, from + s), again[s]);
                 }

@@ -2,20 +2,23 @@
 //
 //   dst[n, o, q] = activation(sum over i, k of src[n, g * ic + i, q * stride - begin + k * dilation] * wei[o, i, k]
 //                             + bias[o] + res[n, o, q])
-// with g = o / oc_per_group, ic the channels of a group; q, k positions in (h, w); src is zero outside.
+// with g = o / oc_per_group, ic the channels of a group; q, k positions in (d, h, w); src is zero outside.
 //
-// Tensors: SRC (n, c, 1, h, w) and DST (n, oc, 1, h, w) with channels innermost (NHWC, dense), WEI (oc, ic, 1, kh, kw)
-// stored as OHWI, dense, with zeros behind the last channel where ic is no multiple of CHUNK_ELEMENTS; BIAS (oc);
+// Tensors: SRC (n, c, d, h, w) and DST (n, oc, d, h, w) with channels innermost (NDHWC, dense), WEI (oc, ic, kd, kh,
+// kw) stored as ODHWI, dense, with zeros behind the last channel where ic is no multiple of CHUNK_ELEMENTS; BIAS (oc);
 // RES as DST.  All of MATRIX_DTYPE but BIAS; ic is a multiple of LEFT_ELEMENTS and so is c, so that copies of SRC are
 // aligned and none holds channels of two groups or positions.
 //
-// The rows of the left matrix are positions in the order of (n, h, w), its columns (kh, kw, i); a work-group computes
-// TILE_M positions of TILE_N channels of one group (common/mma.clh).  Steps go through channels, CHUNKS pieces at a
+// With DEPTH 0 there is one plane and one tap along it, and what they would cost is not there (common/positions.clh).
+// The rows of the left matrix are positions in the order of (n, d, h, w), its columns (kd, kh, kw, i); a work-group
+// computes TILE_M positions of TILE_N channels of one group (common/mma.clh).  Steps go through channels, CHUNKS pieces at a
 // time, then through kernel positions; pieces outside of src, of the positions or of the channels are
 // zero-filled copies, and so is the rest of a piece that the channels end in (LEFT_BYTES below 16).
+// SRC and DST may have zeros behind their last channel up to whole pieces as well; they are SCATTERED then, and there is
+// one group.
 // Where there are no more channels than a piece holds (POSITIONS 1), SRC has them in one block of that many (nChw4c)
 // and WEI likewise (OIhw4i); a piece is a kernel position then, and steps go through positions alone.
-// With STACKED 1 there is a product for each g: SRC and WEI have a dimension of g between c and h, with any stride, DST
+// With STACKED 1 there is a product for each g: SRC and WEI have g in the place of d, with any stride, DST
 // and RES are stacks of dense results, and o counts within one of them.
 // With SCATTERED 1 positions of DST do not follow each other (common/scattered.clh); there is no RES then.
 // Group ids: 0 tiles, SUPER_M rows of tiles at a time so that those at work together share panels; 1 g; 2 the part of
@@ -24,6 +27,7 @@
 // Sums of three products that are not finite are computed again in f32, term by term.
 #include "common/epilogue.clh"
 #include "common/mma.clh"
+#include "common/positions.clh"
 #include "common/scattered.clh"
 #include "common/strip.clh"
 #include "common/window.clh"
@@ -39,6 +43,8 @@
 #define WEI_BASE (wei_arg.offset)
 #define DST_DTYPE f32
 #define DST_DIM(i) PLAIN_DIM(dst, i)
+#define DST_BLOCK(i) 1
+#define DST_PADDED(i) PLAIN_DIM(dst, i)
 #define DST_STRIDE(i) PLAIN_STRIDE(dst, i)
 #define DST_BASE (dst_arg.offset)
 #endif
@@ -72,14 +78,17 @@
 #define STACKED 0  // 1: each group has tensors of its own, a stack of them along dimension 2: 0, 1
 #endif
 
+#if STACKED && DEPTH
+#error "a stack lies where planes would"
+#endif
 #if STACKED
-#define GROUP_SRC(n, c, y, x) SRC_OFFSET(n, c, group, y, x)
+#define GROUP_SRC(n, c, z, y, x) SRC_OFFSET(n, c, group, y, x)
 #define GROUP_WEI (WEI_BASE + group * WEI_STRIDE(2))
 #define GROUP_COLUMN ((idx_t)0)
 #define GROUP_ROW (group * pixels)
 #define ALL_ROWS (get_num_groups(1) * (size_t)pixels)
 #else
-#define GROUP_SRC(n, c, y, x) SRC_OFFSET(n, group * ic + (c), 0, y, x)
+#define GROUP_SRC(n, c, z, y, x) SRC_OFFSET(n, group * ic + (c), z, y, x)
 #define GROUP_WEI WEI_BASE
 #define GROUP_COLUMN (group * oc_per_group)
 #define GROUP_ROW ((idx_t)0)
@@ -163,12 +172,14 @@
     }
 #define IN_STEP(bytes) (position < taps ? (bytes) : 0)
 #define LEFT_IN_STEP(bytes) IN_STEP(bytes)
-#define LOOK_AT_POSITION()                                                                                            \
-    {                                                                                                                 \
-        const idx_t hh = position / window.size[2] * (idx_t)window.dilation[1];                                       \
-        const idx_t ww = position % window.size[2] * (idx_t)window.dilation[2];                                       \
-        left_at = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4);                                                            \
-        LOOK_AT(hh, ww)                                                                                               \
+#define LOOK_AT_POSITION()                                                    \
+    {                                                                         \
+        const place_t tap = pl_tap(position, window.size[1], window.size[2]); \
+        const idx_t dd = tap.d * (idx_t)window.dilation[0];                   \
+        const idx_t hh = tap.h * (idx_t)window.dilation[1];                   \
+        const idx_t ww = tap.w * (idx_t)window.dilation[2];                   \
+        left_at = PLACES_APART(SRC, dd, hh, ww);                              \
+        LOOK_AT(dd, hh, ww)                                                   \
     }
 #else
 #define NEXT_STEP()                     \
@@ -191,16 +202,19 @@
 #if POINTWISE
 #define NEXT_POSITION()
 #else
-#define NEXT_POSITION()                                                           \
-    {                                                                             \
-        ww += window.dilation[2];                                                 \
-        if (++kw == window.size[2]) kw = 0, ww = 0, hh += window.dilation[1];     \
-        LOOK_AT_POSITION()                                                        \
+#define NEXT_POSITION()               \
+    {                                 \
+        ww += window.dilation[2];     \
+        if (++kw == window.size[2]) { \
+            kw = 0, ww = 0;           \
+            NEXT_LINE(window, dd, hh) \
+        }                             \
+        LOOK_AT_POSITION()            \
     }
-#define LOOK_AT_POSITION()                                                              \
-    {                                                                                   \
-        left_at = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4) + i0 + left_piece * LEFT_ELEMENTS; \
-        LOOK_AT(hh, ww)                                                                 \
+#define LOOK_AT_POSITION()                                                         \
+    {                                                                              \
+        left_at = PLACES_APART(SRC, dd, hh, ww) + i0 + left_piece * LEFT_ELEMENTS; \
+        LOOK_AT(dd, hh, ww)                                                        \
     }
 #endif
 #endif
@@ -263,6 +277,21 @@
 #define STORE_STRIP(place, o, sum) STORE(DST, dst, DST_BASE + (place), EPILOGUE_ADDED(sum, o))
 #endif
 #endif
+#if DST_BLOCK(1) > 1  // columns behind the last channel are zeros
+#if PARTS
+#error "parts have no padding"
+#endif
+#define STORED_END DST_PADDED(1)
+#if FINISHED == 4
+#define STORE_ZEROS(place) STORE_QUAD(DST, dst, DST_BASE + (place), (float4)(0.0f))
+#elif FINISHED == 2
+#define STORE_ZEROS(place) STORE_PAIR(DST, dst, DST_BASE + (place), (float2)(0.0f))
+#else
+#define STORE_ZEROS(place) STORE(DST, dst, DST_BASE + (place), 0.0f)
+#endif
+#else
+#define STORED_END o_end
+#endif
 #if defined(RES_DTYPE) && !PARTS
 #define LOAD_RESIDUALS(from) \
     { _Pragma("unroll") for (int k = 0; k < BATCH; ++k) residual[k] = RESIDUAL(PLACE((from) + k)); }
@@ -270,9 +299,9 @@
 #define LOAD_RESIDUALS(from) {}
 #endif
 #define AGAIN (POSITIONS ? CHUNKS : 1)  // runs of terms that lie side by side, of a step
-#define LOOK_AT(hh, ww)                                                                                               \
-    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] =                                            \
-        (uidx_t)(h0[j] + (hh)) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + (ww)) < (uidx_t)SRC_DIM(4) ? LEFT_BYTES : 0;
+#define LOOK_AT(dd, hh, ww)                                                \
+    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] = \
+        IN_POSITIONS(SRC, d0[j] + (dd), h0[j] + (hh), w0[j] + (ww)) ? LEFT_BYTES : 0;
 
 __kernel MMA_ATTRIBUTES __attribute__((reqd_work_group_size(MMA_GROUP, 1, 1)))
 void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,
@@ -286,7 +315,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     const int left_piece = item % (CHUNKS * LEFT_PARTS), left_part = left_piece % LEFT_PARTS;
     const idx_t group = (idx_t)get_group_id(1), wei_ic = POSITIONS ? CHUNK_ELEMENTS : WEI_PADDED(1);
     const idx_t ic = LEFT_PARTS == 1 ? wei_ic : SRC_DIM(1) / (STACKED ? 1 : (idx_t)get_num_groups(1));
-    const idx_t taps = window.size[1] * (idx_t)window.size[2];
+    const idx_t taps = TAPS_OF(window);
     const idx_t row_weights = taps * wei_ic;
     const int tiles_n = (int)((oc_per_group + TILE_N - 1) / TILE_N), tiles_m = (int)((pixels + TILE_M - 1) / TILE_M);
     const int super = (int)get_group_id(0) / (SUPER_M * tiles_n), in_super = (int)get_group_id(0) % (SUPER_M * tiles_n);
@@ -315,26 +344,29 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 #endif
     int right_bytes[RIGHT_SHARE];  // 16, or 0 outside
 #if ROWS_IN_ORDER
-    const idx_t base = GROUP_SRC(0, 0, 0, 0) + (first + LEFT_ROW(0)) * SRC_DIM(1);
+    const idx_t base = GROUP_SRC(0, 0, 0, 0, 0) + (first + LEFT_ROW(0)) * SRC_DIM(1);
 #else
     idx_t base[LEFT_SHARE];  // where the windows of its positions begin
     int left_bytes[LEFT_SHARE];
 #if !POINTWISE
-    idx_t h0[LEFT_SHARE], w0[LEFT_SHARE];
+    idx_t d0[LEFT_SHARE], h0[LEFT_SHARE], w0[LEFT_SHARE];
 #if !POSITIONS
-    int kw = first_step / steps_of_position % window.size[2];
-    idx_t hh = first_step / steps_of_position / window.size[2] * (idx_t)window.dilation[1];
-    idx_t ww = kw * (idx_t)window.dilation[2];
+    const place_t tap = pl_tap(first_step / steps_of_position, window.size[1], window.size[2]);
+    int kw = (int)tap.w;
+    idx_t dd = tap.d * (idx_t)window.dilation[0], hh = tap.h * (idx_t)window.dilation[1];
+    idx_t ww = tap.w * (idx_t)window.dilation[2];
 #endif
 #endif
     _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {
-        const idx_t q = first + LEFT_ROW(j), w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3),
-                    n = rest / DST_DIM(3);
-        const idx_t top = h * window.stride[1] - window.begin[1], left = w * window.stride[2] - window.begin[2];
-        base[j] = GROUP_SRC(n, 0, 0, 0) + top * SRC_STRIDE(3) + left * SRC_STRIDE(4);
+        const idx_t q = first + LEFT_ROW(j);
+        const place_t at = POSITION_IN(DST, q);
+        const idx_t front = at.d * window.stride[0] - window.begin[0];
+        const idx_t top = at.h * window.stride[1] - window.begin[1], left = at.w * window.stride[2] - window.begin[2];
+        base[j] = GROUP_SRC(at.n, 0, 0, 0, 0) + PLACES_APART(SRC, front, top, left);
 #if POINTWISE
         left_bytes[j] = q < pixels ? LEFT_BYTES : 0;
 #else
+        d0[j] = front;
         h0[j] = q < pixels ? top : SRC_DIM(3);
         w0[j] = left;
 #endif
@@ -408,7 +440,7 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         _Pragma("unroll 1") for (int e = 0; e < SHARE; ++e) {
             const idx_t q = first + STAGED_ROW(block, part, STRIP_ROW(e)), o = o0 + STRIP_COLUMN(e);
             if (!IS_STRIP(e) || q >= pixels || o >= o_end || IS_FINITE(STAGED_STRIP(e))) continue;
-            const idx_t w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3), n = rest / DST_DIM(3);
+            const place_t at = POSITION_IN(DST, q);
             float again[FINISHED] = {0.0f};
             for (int step = first_step * AGAIN; step < (first_step + steps) * AGAIN; ++step) {
 #if POSITIONS
@@ -417,12 +449,14 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
                 const idx_t k = step / steps_of_position, from = step % steps_of_position * (idx_t)TILE_K,
                             to = min(from + TILE_K, ic);
 #endif
-                const idx_t y = h * window.stride[1] - window.begin[1] + k / window.size[2] * window.dilation[1];
-                const idx_t x = w * window.stride[2] - window.begin[2] + k % window.size[2] * window.dilation[2];
-                if ((uidx_t)y >= (uidx_t)SRC_DIM(3) || (uidx_t)x >= (uidx_t)SRC_DIM(4)) continue;
+                const place_t tap = pl_tap(k, window.size[1], window.size[2]);
+                const idx_t z = at.d * window.stride[0] - window.begin[0] + tap.d * window.dilation[0];
+                const idx_t y = at.h * window.stride[1] - window.begin[1] + tap.h * window.dilation[1];
+                const idx_t x = at.w * window.stride[2] - window.begin[2] + tap.w * window.dilation[2];
+                if (!IN_POSITIONS(SRC, z, y, x)) continue;
                 for (int s = 0; s < FINISHED; ++s)
                     for (idx_t c = from; c < to; ++c)
-                        again[s] = fma(LOAD(SRC, src, GROUP_SRC(n, c, y, x)),
+                        again[s] = fma(LOAD(SRC, src, GROUP_SRC(at.n, c, z, y, x)),
                                        LOAD(WEI, wei, GROUP_WEI + (o + s) * row_weights + k * wei_ic + c), again[s]);
             }
             STAGED_STRIP(e) = STRIP_OF(again);
@@ -441,7 +475,13 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
         const int share = whole ? 0 : SHARE;
         _Pragma("unroll 1") for (int e = 0; e < share; ++e) {
             const idx_t q = first + STAGED_ROW(block, part, STRIP_ROW(e)), o = o0 + STRIP_COLUMN(e);
-            if (!IS_STRIP(e) || q >= pixels || o >= o_end) continue;
+            if (!IS_STRIP(e) || q >= pixels || o >= STORED_END) continue;
+#if DST_BLOCK(1) > 1
+            if (o >= o_end) {
+                STORE_ZEROS(PLACE(e));
+                continue;
+            }
+#endif
             strip sum = STAGED_STRIP(e);
             ADD_RESIDUAL(sum, RESIDUAL(PLACE(e)));
             STORE_STRIP(PLACE(e), o, sum);

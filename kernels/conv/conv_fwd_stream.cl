@@ -3,14 +3,15 @@
 //
 //   dst[n, o, q] = activation(sum over i, k of src[n, i, q * stride - begin + k * dilation] * wei[o, i, k]
 //                             + bias[o] + res[n, o, q])
-// with q, k positions in (h, w); src is zero outside.
+// with q, k positions in (d, h, w); src is zero outside.
 //
-// Tensors: SRC (n, c, 1, h, w) and DST (n, oc, 1, h, w) with channels innermost (NHWC, dense); BIAS (oc); RES as DST.
-// c is a multiple of CHUNK_ELEMENTS, oc of 4.  All of MATRIX_DTYPE (16 bits) but BIAS.  `packed` holds the weights as
+// Tensors: SRC (n, c, d, h, w) and DST (n, oc, d, h, w) with channels innermost (NDHWC, dense); BIAS (oc); RES as DST.
+// With DEPTH 0 there is one plane and one tap along it, and what they would cost is not there (common/positions.clh).
+// c, with the zeros behind the last channel that SRC may have, is a multiple of CHUNK_ELEMENTS, oc of 4.  All of MATRIX_DTYPE (16 bits) but BIAS.  `packed` holds the weights as
 // conv_fwd_stream_pack.cl writes them: a step's pieces of all output channels lie side by side, in the order in which
 // wgmma wants to find them, so that those of a tile are one run, which one work-item copies by one instruction.
 //
-// The rows of the left matrix are positions in the order of (n, h, w); a tile is TILE_M positions of TILE_N channels
+// The rows of the left matrix are positions in the order of (n, d, h, w); a tile is TILE_M positions of TILE_N channels
 // (common/mma.clh), steps go through TILE_K channels, then through kernel positions.  MMA_GROUP work-items multiply,
 // COPIERS more copy: STAGES steps are on their way or multiplied at a time, across the end of a tile too, so that
 // results are finished while the next tile's first steps arrive.  A stage is handed over by two barriers in local
@@ -25,12 +26,14 @@
 // Without NVIDIA_PTX 2 the same in plain OpenCL C, one step after the other.
 #include "common/epilogue.clh"
 #include "common/mma.clh"
+#include "common/positions.clh"
 #include "common/window.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, NHWC
 #define SRC_DTYPE f32
 #define SRC_OFFSET(n, c, d, h, w) PLAIN_OFFSET5(src, n, c, d, h, w)
 #define SRC_DIM(i) PLAIN_DIM(src, i)
+#define SRC_PADDED(i) PLAIN_DIM(src, i)
 #define SRC_STRIDE(i) PLAIN_STRIDE(src, i)
 #define DST_DTYPE f32
 #define DST_DIM(i) PLAIN_DIM(dst, i)
@@ -69,41 +72,46 @@
     const idx_t o0 = (idx_t)(in_block / rows) * TILE_N;
 
 // What a copier knows of a tile: where its rows' windows begin, and which of its pieces exist at the kernel's position.
-#define BEGIN_COPIES()                                                                                              \
-    idx_t base[LEFT_SHARE];                                                                                         \
-    int left_bytes[LEFT_SHARE];                                                                                     \
-    PLACES_OF_ROWS()                                                                                                \
-    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {                                                        \
-        const idx_t q = first + LEFT_ROW(j), w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3),      \
-                    n = rest / DST_DIM(3);                                                                          \
-        const idx_t top = h * window.stride[1] - window.begin[1], left = w * window.stride[2] - window.begin[2];    \
-        base[j] = SRC_OFFSET(n, 0, 0, 0, 0) + top * SRC_STRIDE(3) + left * SRC_STRIDE(4);                           \
-        PLACE_ROW(j)                                                                                                \
-    }                                                                                                               \
-    idx_t i0 = 0, left_at = piece * CHUNK_ELEMENTS;                                                                 \
-    LOOK_AT(0, 0)
+#define BEGIN_COPIES()                                                                                                 \
+    idx_t base[LEFT_SHARE];                                                                                            \
+    int left_bytes[LEFT_SHARE];                                                                                        \
+    PLACES_OF_ROWS()                                                                                                   \
+    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {                                                           \
+        const idx_t q = first + LEFT_ROW(j);                                                                           \
+        const place_t at = POSITION_IN(DST, q);                                                                        \
+        const idx_t front = at.d * window.stride[0] - window.begin[0];                                                 \
+        const idx_t top = at.h * window.stride[1] - window.begin[1], left = at.w * window.stride[2] - window.begin[2]; \
+        base[j] = SRC_OFFSET(at.n, 0, 0, 0, 0) + PLACES_APART(SRC, front, top, left);                                  \
+        PLACE_ROW(j)                                                                                                   \
+    }                                                                                                                  \
+    idx_t i0 = 0, left_at = piece * CHUNK_ELEMENTS;                                                                    \
+    LOOK_AT(0, 0, 0)
 #if POINTWISE
 #define PLACES_OF_ROWS()
 #define PLACE_ROW(j) left_bytes[j] = q < pixels ? 16 : 0;
-#define LOOK_AT(hh, ww)
+#define LOOK_AT(dd, hh, ww)
 #define NEXT_POSITION()
 #else
-#define PLACES_OF_ROWS()                     \
-    idx_t h0[LEFT_SHARE], w0[LEFT_SHARE];    \
-    idx_t hh = 0, ww = 0;                    \
+#define PLACES_OF_ROWS()                                  \
+    idx_t d0[LEFT_SHARE], h0[LEFT_SHARE], w0[LEFT_SHARE]; \
+    idx_t dd = 0, hh = 0, ww = 0;                         \
     int kw = 0;
-#define PLACE_ROW(j)                      \
+#define PLACE_ROW(j)                       \
+    d0[j] = front;                         \
     h0[j] = q < pixels ? top : SRC_DIM(3); \
     w0[j] = left;
-#define LOOK_AT(hh, ww)                                                                                     \
-    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] =                                  \
-        (uidx_t)(h0[j] + (hh)) < (uidx_t)SRC_DIM(3) && (uidx_t)(w0[j] + (ww)) < (uidx_t)SRC_DIM(4) ? 16 : 0;
-#define NEXT_POSITION()                                                              \
-    {                                                                                \
-        ww += window.dilation[2];                                                    \
-        if (++kw == window.size[2]) kw = 0, ww = 0, hh += window.dilation[1];        \
-        left_at = hh * SRC_STRIDE(3) + ww * SRC_STRIDE(4) + piece * CHUNK_ELEMENTS;  \
-        LOOK_AT(hh, ww)                                                              \
+#define LOOK_AT(dd, hh, ww)                                                \
+    _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) left_bytes[j] = \
+        IN_POSITIONS(SRC, d0[j] + (dd), h0[j] + (hh), w0[j] + (ww)) ? 16 : 0;
+#define NEXT_POSITION()                                                   \
+    {                                                                     \
+        ww += window.dilation[2];                                         \
+        if (++kw == window.size[2]) {                                     \
+            kw = 0, ww = 0;                                               \
+            NEXT_LINE(window, dd, hh)                                     \
+        }                                                                 \
+        left_at = PLACES_APART(SRC, dd, hh, ww) + piece * CHUNK_ELEMENTS; \
+        LOOK_AT(dd, hh, ww)                                               \
     }
 #endif
 #if WHOLE_STEPS
@@ -166,10 +174,10 @@ void conv_fwd_stream(TENSOR_IN(SRC, src), __global const uint4* restrict packed,
                      TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS, const window_arg window, const idx_t pixels) {
     __local uint4 tiles[STAGES * (TILE_SLOTS + 1)] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
     const int item = (int)get_local_id(0), copier = item - MMA_GROUP, piece = item % CHUNKS;
-    const idx_t ic = SRC_DIM(1), oc = DST_DIM(1);
+    const idx_t ic = SRC_PADDED(1), oc = DST_DIM(1);
     const int tiles_n = (int)((oc + TILE_N - 1) / TILE_N), tiles_m = (int)((pixels + TILE_M - 1) / TILE_M);
     const int units = tiles_m * tiles_n;
-    const int steps = (int)((ic + TILE_K - 1) / TILE_K) * window.size[1] * window.size[2];
+    const int steps = (int)((ic + TILE_K - 1) / TILE_K) * (int)TAPS_OF(window);
     const tiles_place all_tiles = TILES_PLACE(tiles);
     MMA_ACCUMULATORS(acc);
 #if NVIDIA_PTX == 2

@@ -1,11 +1,12 @@
 // Last pass of a convolution by Winograd's algorithm: products back to positions, and the epilogue.
 //
 //   dst[n, o, TILE * ty + y, TILE * tx + x] = activation((A^T m A)[y, x] + bias[o] + res[...]),   m[p] = m[tile, p * oc + o]
-// with tile = (n * tiles_h + ty) * tiles_w + tx (conv_winograd.clh).
+// of each plane, with tiles as conv_winograd_input.cl counts them (conv_winograd.clh).
 //
-// Tensors: DST and RES (n, oc, d, h, w), d of size 1; BIAS (oc).  m is f32, dense, `points * oc` to a row, from element
+// Tensors: DST and RES (n, oc, d, h, w); BIAS (oc).  m is f32, dense, `points * oc` to a row, from element
 // `from` on.  One work-item makes one channel of one tile; global ids: channel (dst's padding included: zero), tile.
 #include "common/epilogue.clh"
+#include "common/positions.clh"
 #include "conv/conv_winograd.clh"
 
 #ifndef DST_DTYPE  // on its own: f32, (n, h, w, c)
@@ -18,9 +19,9 @@
 __kernel void conv_winograd_output(__global const float* restrict m, TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS,
                                    const int from, const int tiles_h, const int tiles_w) {
     const idx_t o = (idx_t)get_global_id(0), tile = (idx_t)get_global_id(1), oc = DST_DIM(1);
-    if (o >= DST_PADDED(1) || tile >= DST_DIM(0) * tiles_h * tiles_w) return;
-    const idx_t tx = tile % tiles_w, ty = tile / tiles_w % tiles_h, n = tile / (tiles_w * tiles_h);
-    const idx_t h0 = ty * TILE, w0 = tx * TILE, column = min(o, oc - 1);
+    const place_t at = pl_position(tile, DST_DIM(2), tiles_h, tiles_w);
+    if (o >= DST_PADDED(1) || at.n >= DST_DIM(0)) return;
+    const idx_t h0 = at.h * TILE, w0 = at.w * TILE, column = min(o, oc - 1);
     float between[WINDOW][TILE];  // by column: A^T m
     __global const float* in = m + from + tile * (POINTS * oc) + column;
     _Pragma("unroll") for (int x = 0; x < WINDOW; ++x) {
@@ -36,8 +37,8 @@ __kernel void conv_winograd_output(__global const float* restrict m, TENSOR_OUT(
             const idx_t h = h0 + y, w = w0 + x;
             if (h < DST_DIM(3) && w < DST_DIM(4)) {
                 float value = 0.0f;  // of padding
-                if (o < oc) value = EPILOGUE(made[x], o, RES_OFFSET(n, o, 0, h, w));
-                STORE(DST, dst, DST_OFFSET(n, o, 0, h, w), value);
+                if (o < oc) value = EPILOGUE(made[x], o, RES_OFFSET(at.n, o, at.d, h, w));
+                STORE(DST, dst, DST_OFFSET(at.n, o, at.d, h, w), value);
             }
         }
     }

@@ -13,7 +13,7 @@
 __kernel void conv_transpose_empty(TENSOR_OUT(DST, dst) EPILOGUE_PARAMETERS, const idx_t positions) {
     const idx_t o = (idx_t)get_global_id(0), q = (idx_t)get_global_id(1);
     if (o >= DST_DIM(1) || q >= positions) return;
-    const idx_t w = q % DST_DIM(4), rest = q / DST_DIM(4), h = rest % DST_DIM(3), n = rest / DST_DIM(3);
+    const idx_t w = q % DST_DIM(4), lines = q / DST_DIM(4), h = lines % DST_DIM(3), planes = lines / DST_DIM(3);
     const float y = EPILOGUE(0.0f, o, 0);
-    STORE(DST, dst, DST_OFFSET(n, o, 0, h, w), y);
+    STORE(DST, dst, DST_OFFSET(planes / DST_DIM(2), o, planes % DST_DIM(2), h, w), y);
 }

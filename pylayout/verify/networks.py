@@ -69,6 +69,38 @@ def _unet() -> Iterator[Case]:
             yield Case("conv_transpose3d", up, {"stride": [2] * 3}, "", "unet3d")
 
 
+def _video() -> Iterator[Case]:
+    """r3d_18 and r2plus1d_18 (Tran et al. 2018), of one clip of 16 frames of 112 x 112."""
+
+    def layer(dtype: str, ic: int, oc: int, image: str, kernel: str, last: str = "", **window: list[int]) -> Case:
+        inputs = [f"{dtype}:1x{ic}x{image}", f"{dtype}:{oc}x{ic}x{kernel}", f"{dtype}:{oc}"]
+        if last:  # of a block: with what it is added to
+            inputs.append(f"{dtype}:1x{oc}x{last}")
+        origin = "r2plus1d" if "1" in kernel else "r3d"
+        return Case("conv3d", tuple(inputs), {**window, "activation": "relu"}, "", origin)
+
+    for dtype in ("f32", "f16"):
+        first = {"stride": [1, 2, 2]}
+        yield layer(dtype, 3, 64, "16x112x112", "3x7x7", padding=[1, 3, 3], **first)
+        yield layer(dtype, 3, 45, "16x112x112", "1x7x7", padding=[0, 3, 3], **first)
+        yield layer(dtype, 45, 64, "16x56x56", "3x1x1", padding=[1, 0, 0])
+        for level, oc in enumerate((64, 128, 256, 512)):
+            image = "x".join(str(side >> level) for side in (16, 56, 56))
+            yield layer(dtype, oc, oc, image, "3x3x3", image, padding=[1] * 3)
+            middle = 27 * oc * oc // (12 * oc)
+            yield layer(dtype, oc, middle, image, "1x3x3", padding=[0, 1, 1])
+            yield layer(dtype, middle, oc, image, "3x1x1", image, padding=[1, 0, 0])
+            if level == 0:
+                continue
+            ic, larger = oc // 2, "x".join(str(side >> (level - 1)) for side in (16, 56, 56))
+            between = "x".join(str(side) for side in (16 >> (level - 1), 56 >> level, 56 >> level))
+            middle = 27 * ic * oc // (9 * ic + 3 * oc)
+            yield layer(dtype, ic, oc, larger, "3x3x3", padding=[1] * 3, stride=[2] * 3)
+            yield layer(dtype, ic, oc, larger, "1x1x1", stride=[2] * 3)
+            yield layer(dtype, ic, middle, larger, "1x3x3", padding=[0, 1, 1], stride=[1, 2, 2])
+            yield layer(dtype, middle, oc, between, "3x1x1", padding=[1, 0, 0], stride=[2, 1, 1])
+
+
 def _speech() -> Iterator[Case]:
     """HiFi-GAN V1 (Kong et al. 2020): growth by 8, 8, 2, 2, dilated residual blocks. Conformer (Gulati et al. 2020)."""
     yield Case("conv1d", ("f32:1x80x64", "f32:512x80x7", "f32:512"), {"padding": [3]}, "", "hifigan")
@@ -210,7 +242,7 @@ def network_cases() -> list[Case]:
     """Every different op of the networks, in the order in which they are listed."""
     text = Path(__file__).with_name("networks.json").read_text("utf-8")
     cases = [Case.from_json(data) for data in json.loads(text)]
-    for family in (_dcgan, _unet, _speech, _text, _recommenders, _recurrent, _super_resolution):
+    for family in (_dcgan, _unet, _video, _speech, _text, _recommenders, _recurrent, _super_resolution):
         cases += family()
     cases += _in_strided_views(cases)
     return list({case.key: case for case in cases}.values())

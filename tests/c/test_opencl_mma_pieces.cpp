@@ -14,7 +14,7 @@ namespace {
 // strides and by windows, groups, sums in parts; with the bytes of a copy of 16 bits and of f32.
 struct PieceCase {
   Case conv;
-  int half_bytes, single_bytes;  // 0: not by this kernel; 16: whole pieces, left to test_opencl_mma
+  int half_bytes, single_bytes;  // 0: padded in memory; 16: whole pieces, left to test_opencl_mma
 };
 const PieceCase cases[] = {
     {{"conv2d", {2, 58, 9, 8}, {58, 58, 1, 1}, "activation=relu", true, true}, 4, 8},
@@ -26,6 +26,38 @@ const PieceCase cases[] = {
     {{"conv2d", {1, 74, 5, 9}, {92, 37, 2, 2}, "groups=2 dilation=2", true, true}, 0, 4},
     {{"conv2d", {1, 89, 6, 9}, {140, 89, 1, 1}, "", true, true}, 0, 4},
 };
+
+// Channels that no copy of 4 bytes divides, or that windows read again by those of 4: sources, results, or both have zeros
+// behind the last channel.  Of an activation that makes other numbers of zeros.
+TEST("padded_in_memory") {
+  Candidates candidates;
+  candidates.unoptimised_on_cpus();
+  if (candidates.no_devices()) SKIP("no OpenCL device here");
+  opencl::wgmma_tiles_in_plain = true;
+  std::set<std::pair<bool, bool>> ran;
+  std::set<std::string> kernels;
+  size_t number = 0;
+  candidates.more = {opencl::list_conv_mma};
+  candidates.filter = [&](const Candidate& candidate) {
+    const auto padded = [](const TensorDesc& desc) { return desc.layout.block_count() > 0; };
+    const std::pair<bool, bool> which(padded(candidate.inputs[0]), padded(candidate.outputs[0]));
+    const std::string kernel = candidate.implementation.substr(0, candidate.implementation.find('['));
+    if (which == std::pair(false, false) || kernel.rfind("conv_fwd_", 0) != 0) return false;
+    const bool first = ran.insert(which).second | kernels.insert(kernel).second;
+    return first || number++ % 7 == 0;
+  };
+  const Case some[] = {
+      {"conv2d", {2, 45, 5, 6}, {89, 45, 3, 2}, "padding=1 stride=[1,2] activation=sigmoid", true},
+      {"conv3d", {1, 58, 3, 4, 5}, {30, 58, 2, 1, 3}, "padding=[1,0,1] activation=sigmoid", true},
+      {"conv2d", {1, 89, 6, 9}, {76, 89, 1, 1}, "activation=relu", true, true},
+      {"conv2d", {1, 150, 5, 3}, {139, 150, 1, 1}, "activation=sigmoid"},
+  };
+  for (const DType dtype : {DType::f16, DType::f32})
+    for (const Case& c : some) check(candidates, c, dtype, &c == some);
+  check(candidates, some[0], DType::bf16);
+  CHECK(ran.size() == 3);
+  CHECK(kernels.count("conv_fwd_mma") && kernels.count("conv_fwd_stream"));
+}
 
 TEST("all") {
   Candidates candidates;

@@ -294,6 +294,35 @@ TEST("convolutions_by_input") {
   CHECK(std::any_of(seen.begin(), seen.end(),
                     [](const std::string& name) { return name.rfind("conv_transpose_turned", 0) == 0; }));
 }
+// Three dimensions: as a convolution by grad, as products of tensors as they lie (fewer planes than a step's terms reach
+// into, windows beyond the first and the last plane), by input.
+TEST("convolutions_over_planes") {
+  seen.clear();
+  const std::vector<DType> two{DType::f32, DType::f16};
+  const auto ran = [](const char* prefix) {
+    return std::any_of(seen.begin(), seen.end(), [&](const std::string& name) { return name.rfind(prefix, 0) == 0; });
+  };
+  more_lists() = {opencl::list_conv_backward_weights_mma};
+  run({"conv3d_backward_weights",
+       "kernel_size=[2,3,2] stride=[2,1,1] padding=[1,1,0] dilation=[1,2,1]",
+       {{3, 5, 5, 6, 7}, {3, 34, 3, 4, 6}}},
+      {DType::f32});
+  CHECK(ran("conv_fwd_mma"));
+  more_lists() = {opencl::list_conv_backward_weights_turned};
+  run({"conv3d_backward_weights", "kernel_size=3 padding=1", {{3, 16, 3, 2, 4}, {3, 24, 3, 2, 4}}}, two);
+  run({"conv3d_backward_weights",
+       "kernel_size=[2,1,3] stride=[2,1,2] padding=[1,0,2] dilation=[3,1,1] groups=2",
+       {{2, 16, 6, 3, 9}, {2, 32, 3, 3, 6}}},
+      two);
+  run({"conv3d_backward_weights", "kernel_size=1", {{2, 10, 3, 4, 5}, {2, 36, 3, 4, 5}}}, two);
+  run({"conv3d_backward_weights", "kernel_size=[3,1,1] padding=[1,0,0]", {{2, 8, 9, 3, 5}, {2, 16, 9, 3, 5}}}, two);
+  CHECK(ran("conv_backward_weights_mma"));
+  more_lists() = {opencl::list_conv_transpose_mma};
+  run({"conv_transpose3d", "padding=[1,0,1] groups=2", {{2, 16, 3, 4, 5}, {16, 8, 3, 2, 3}}}, two);
+  CHECK(testing::prepared_packings >= 1);
+  CHECK(ran("conv_transpose_phases"));
+  more_lists() = {};
+}
 TEST("convolutions_by_input_of_single_channels") {
   seen.clear();
   run({"conv_transpose2d", "stride=2 padding=1 output_padding=1 groups=16", {{2, 16, 5, 4}, {16, 1, 3, 3}}});

@@ -25,10 +25,23 @@ void ConvTensors::define(KernelSource& source, const Op& op) const {
   epilogue.define(source, op);
 }
 
+bool ConvTensors::deep() const {
+  return stack == 1 && (src.dims[2] > 1 || dst.dims[2] > 1 || wei.dims[2] > 1 || window.begin[0] != 0);
+}
+
+bool ConvTensors::pointwise() const {
+  if (taps() != 1) return false;
+  for (int axis = deep() ? 0 : 1; axis < 3; ++axis)
+    if (window.begin[axis] != 0 ||
+        (dst.dims[size_t(2 + axis)] - 1) * window.stride[axis] >= src.dims[size_t(2 + axis)])
+      return false;
+  return true;
+}
+
 bool ConvTensors::scattered() const {
-  if (stack > 1 || dst.unit() != std::pair(1, int64_t(0))) return false;
+  if (stack > 1 || dst.unit().first != 1) return false;
   int64_t follows = dst.dims[1];
-  for (int dim : {4, 3, 0}) {
+  for (int dim : {4, 3, 2, 0}) {
     if (dst.dims[size_t(dim)] > 1 && dst.strides[size_t(dim)] != follows) return true;
     follows *= dst.dims[size_t(dim)];
   }
@@ -54,7 +67,7 @@ Layout packed_weights(int rank) {
   return Layout::parse(text + "b16a");
 }
 
-Layout padded_weights(int rank, int64_t block) {
+Layout channels_last_padded(int rank, int64_t block) {
   std::string text = "a";
   for (int i = 2; i < rank; ++i) text += char('a' + i);
   return Layout::parse(concat(text, "B", block, "b"));

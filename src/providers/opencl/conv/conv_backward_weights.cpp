@@ -90,9 +90,16 @@ Candidate base_of(const Op& op, int64_t block_of_x, int64_t block_of_grad) {
   return base;
 }
 
-bool is_flat(const Op& op) { return op.in(0).rank() <= 4; }  // positions are rows and columns
+bool is_product(const Op& op) { return op.attributes.integer("groups") == 1; }
 
-bool is_product(const Op& op) { return op.attributes.integer("groups") == 1 && is_flat(op); }
+// Whether the only product's terms are the same positions of both tensors.
+bool in_order(const WindowArgument& window, const Addressing& src, const Addressing& grad) {
+  for (int axis = 0; axis < 3; ++axis)
+    if (window.size[axis] != 1 || window.stride[axis] != 1 || window.begin[axis] != 0 ||
+        src.dims[size_t(2 + axis)] != grad.dims[size_t(2 + axis)])
+      return false;
+  return true;
+}
 
 }  // namespace
 
@@ -114,16 +121,13 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
   const WindowArgument window = window_of_weights(op);
   const Addressing src = with_three_spatial(candidate.inputs[0]), grad = with_three_spatial(candidate.inputs[1]);
   const Addressing dst = with_three_spatial(candidate.outputs[0]);
-  const auto& steps = window.stride;
   KernelSource source("conv/conv_backward_weights_mma.cl");
   source.tensor("SRC", src).tensor("GRAD", grad).tensor("DST", dst);
   plan.define(source, problem, device);
   source.define("GROUPS", problem.groups).define("GROUPS_OF_TILE", problem.groups_of(plan.tile));
-  source.define("POINTWISE", window.size[1] * window.size[2] == 1 && steps[1] == 1 && steps[2] == 1 &&
-                                     window.begin[1] == 0 && window.begin[2] == 0 && src.dims[3] == grad.dims[3] &&
-                                     src.dims[4] == grad.dims[4]
-                                 ? 1
-                                 : 0);
+  source.define("POINTWISE", in_order(window, src, grad) ? 1 : 0);
+  const bool deep = src.dims[2] > 1 || grad.dims[2] > 1 || window.size[0] > 1 || window.begin[0] != 0;
+  source.define("DEPTH", deep ? 1 : 0);
   const auto add = [&](KernelList& kernel) {
     Launch& launch = kernel.add(source, "conv_backward_weights_mma");
     launch.input(0, "SRC").input(1, "GRAD").output(0, "DST").scalar(window);
@@ -147,7 +151,6 @@ std::unique_ptr<Kernel> prepare_turned(OpenclDevice& device, const Op& op, const
 }  // namespace
 
 void list_conv_backward_weights_turned(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (!is_flat(op)) return;
   const int rank = op.in(0).rank();
   MmaProblem problem;
   problem.dtype = op.in(0).dtype;

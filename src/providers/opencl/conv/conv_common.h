@@ -29,6 +29,10 @@ struct ConvTensors {
   // Of the output; of one product.
   int64_t pixels() const { return dst.dims[0] * (stack > 1 ? 1 : dst.dims[2]) * dst.dims[3] * dst.dims[4]; }
   int64_t taps() const { return (stack > 1 ? 1 : wei.dims[2]) * wei.dims[3] * wei.dims[4]; }
+  // Whether positions or taps lie in several planes: DEPTH of kernels/common/positions.clh.
+  bool deep() const;
+  // Whether each output position sees one position, which is there.
+  bool pointwise() const;
   // Whether positions of the output, channels last, do not follow each other in memory.
   bool scattered() const;
   // SRC, WEI, DST, BIAS, RES, ACTIVATION.
@@ -46,8 +50,9 @@ bool pads_channels_only(const Addressing& addressing);
 // output channels for each input channel and position lies side by side, vectors of neighbouring channels follow.
 Layout packed_weights(int rank);
 
-// (oc, k..., ic) with zeros behind the last channel up to whole blocks of `block`: aB8b, acdB8b.
-Layout padded_weights(int rank, int64_t block);
+// (n, spatial..., c), or weights' (oc, k..., ic), with zeros behind the last channel up to whole blocks of `block`: aB8b,
+// acdB8b.
+Layout channels_last_padded(int rank, int64_t block);
 
 // Gives a candidate whose source, weights and output have their layouts those of the other inputs.
 void complete_conv(const Op& op, Candidate& candidate);

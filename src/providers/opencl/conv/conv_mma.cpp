@@ -5,10 +5,12 @@
 namespace pl::opencl {
 namespace {
 
-bool is_pointwise(const ConvTensors& t) {
-  return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 &&
-         (t.dst.dims[3] - 1) * t.window.stride[1] < t.src.dims[3] &&
-         (t.dst.dims[4] - 1) * t.window.stride[2] < t.src.dims[4];
+// Whether each position reads the one that it writes.
+bool in_order(const ConvTensors& t) {
+  if (!t.pointwise()) return false;
+  for (int axis = t.deep() ? 0 : 1; axis < 3; ++axis)
+    if (t.window.stride[axis] != 1 || t.src.dims[size_t(2 + axis)] != t.dst.dims[size_t(2 + axis)]) return false;
+  return true;
 }
 
 MmaProblem problem_of(const ConvTensors& t) {
@@ -18,14 +20,10 @@ MmaProblem problem_of(const ConvTensors& t) {
   problem.columns = t.out_channels_per_group();
   problem.products = t.groups * t.stack;
   problem.stacked = t.stack > 1;
-  problem.run = t.channels_per_group();
+  problem.run = t.groups == 1 ? t.src.padded(1) : t.channels_per_group();
   problem.runs = t.taps();
-  if (t.groups == 1 && t.src.block(1) == problem.chunk_elements()) {
-    problem.run = problem.chunk_elements();
-    problem.gathered = true;
-  }
-  problem.in_order = !problem.gathered && is_pointwise(t) && t.src.dims[3] == t.dst.dims[3] &&
-                     t.src.dims[4] == t.dst.dims[4] && t.window.stride[1] == 1 && t.window.stride[2] == 1;
+  problem.gathered = t.groups == 1 && t.src.block(1) == problem.chunk_elements() && problem.run == t.src.block(1);
+  problem.in_order = !problem.gathered && in_order(t);
   return problem;
 }
 
@@ -34,8 +32,8 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   KernelSource source("conv/conv_fwd_mma.cl");
   t.define(source, op);
   plan.define(source, problem, device);
-  source.define("SCATTERED", t.scattered() ? 1 : 0);
-  source.define("POINTWISE", is_pointwise(t) && !problem.gathered ? 1 : 0);
+  source.define("SCATTERED", t.scattered() ? 1 : 0).define("DEPTH", t.deep() ? 1 : 0);
+  source.define("POINTWISE", t.pointwise() && !problem.gathered ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_mma").input(0, "SRC").input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
@@ -90,20 +88,41 @@ void add_rounding(const Op& op, OpenclDevice& device, const Candidate& base, Con
 
 void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const int rank = op.in(0).rank();
-  if (rank > 4) return;  // positions are rows and columns
   // Pieces of 16 bytes hold channels; of a first layer's few channels each position's are padded to one piece.  Other
   // channels are copied as they lie, by as many bytes as divide them.
   const int64_t piece = 16 / int64_t(size_of(op.in(0).dtype));
   const bool few = op.in(0).shape[1] <= piece && op.attributes.integer("groups") == 1;
   const Layout layout = few ? Layout::channels_blocked(rank, int(piece)) : Layout::channels_last(rank);
-  Candidate base = make_candidate(op, "conv_fwd_mma");
-  base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, layout);
   // Weights are packed, so that theirs are whole pieces whatever the channels are.
   const bool whole = few || op.in(1).shape[1] % piece == 0;
-  base.inputs[1] = op.in(1).with_layout(whole ? layout : padded_weights(rank, piece));
-  base.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, Layout::channels_last(rank));
-  complete_conv(op, base);
-  add_conv_mma(op, device, base, ConvTensors(op, base), out);
+  const Layout weights = whole ? layout : channels_last_padded(rank, piece);
+  const auto base_of = [&](const Layout& src, const Layout& dst) {
+    Candidate base = make_candidate(op, "conv_fwd_mma");
+    base.inputs[0] = TensorDesc::dense(op.in(0).dtype, op.in(0).shape, src);
+    base.inputs[1] = op.in(1).with_layout(weights);
+    base.outputs[0] = TensorDesc::dense(op.out().dtype, op.out().shape, dst);
+    complete_conv(op, base);
+    return base;
+  };
+  const Layout plain = Layout::channels_last(rank), padded = channels_last_padded(rank, piece);
+  const Candidate base = base_of(layout, plain);
+  const ConvTensors tensors(op, base);
+  add_conv_mma(op, device, base, tensors, out);
+  if (tensors.groups > 1) return;
+  // There are no copies of 2 bytes, and those of 4 are most of the time where windows read positions again: channels are
+  // padded in memory instead, and so are results for who reads them next.
+  const int64_t least = in_order(tensors) ? 4 : 8;
+  const auto ragged = [&](int64_t channels) {
+    return channels > piece && channels * int64_t(size_of(op.in(0).dtype)) % least != 0;
+  };
+  const bool from = ragged(tensors.channels()), to = ragged(tensors.out_channels()) && !op.has(3);
+  const auto add = [&](const Layout& src, const Layout& dst) {
+    const Candidate like = base_of(src, dst);
+    add_conv_mma(op, device, like, ConvTensors(op, like), out);
+  };
+  if (from) add(padded, plain);
+  if (to) add(layout, padded);
+  if (from && to) add(padded, padded);
 }
 
 void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, const ConvTensors& t, CandidateList& out) {
@@ -122,12 +141,13 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
   const bool constant = !t.made && op.schema->role_of(1) == Role::constant;
   bool first = true;
   for (MmaPlan& plan : mma_plans(device, problem, op.math, out.whole_space)) {
+    if (plan.parts > 1 && t.dst.block(1) > 1) continue;  // sum_of_parts leaves padding alone
     plan.right_rounded = (constant || t.made) && plan.tf32;
     add(plan);
     if (constant && plan.tf32 && first) add_rounding(op, device, base, t, plan, out);
     first = false;
   }
-  if (!t.made) add_conv_stream(op, device, base, t, out);
+  if (!t.made && t.dst.block(1) == 1) add_conv_stream(op, device, base, t, out);
 }
 
 }  // namespace pl::opencl

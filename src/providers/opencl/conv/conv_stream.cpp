@@ -32,7 +32,7 @@ struct Product {
   explicit Product(const ConvTensors& t)
       : rows(t.pixels()),
         columns(t.out_channels()),
-        steps(t.taps() * divided_up(t.channels() * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
+        steps(t.taps() * divided_up(t.src.padded(1) * int64_t(size_of(t.src.dtype)), kStepBytes)) {}
   int64_t tiles(int width) const { return divided_up(rows, kRows) * divided_up(columns, width); }
 };
 
@@ -54,12 +54,6 @@ double efficiency(const Product& product, int width, const OpenclDevice& device,
   return kBlock * wanted * double(product.steps) / double(units) / busy / kReached;
 }
 
-bool is_pointwise(const ConvTensors& t) {
-  return t.taps() == 1 && t.window.begin[1] == 0 && t.window.begin[2] == 0 &&
-         (t.dst.dims[3] - 1) * t.window.stride[1] < t.src.dims[3] &&
-         (t.dst.dims[4] - 1) * t.window.stride[2] < t.src.dims[4];
-}
-
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Point& point) {
   const Product product(t);
   KernelSource source("conv/conv_fwd_stream.cl");
@@ -68,8 +62,8 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   source.define("TILE_M", kRows).define("WARPS_M", kWarpsDown).define("WARPS_N", 1).define("CHUNKS", kChunks);
   source.define("PRODUCTS", 1).define("LAG", 1).define("MATRIX_DTYPE", name_of(t.src.dtype));
   source.define("NVIDIA_PTX", device.capabilities().nvidia ? 2 : 0);
-  source.define("POINTWISE", is_pointwise(t) ? 1 : 0);
-  source.define("WHOLE_STEPS", t.channels() * int64_t(size_of(t.src.dtype)) % kStepBytes == 0 ? 1 : 0);
+  source.define("POINTWISE", t.pointwise() ? 1 : 0).define("DEPTH", t.deep() ? 1 : 0);
+  source.define("WHOLE_STEPS", t.src.padded(1) * int64_t(size_of(t.src.dtype)) % kStepBytes == 0 ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_stream").input(0, "SRC").input(1).output(0, "DST");
   t.epilogue.pass(launch);
@@ -109,7 +103,7 @@ void add_conv_stream(const Op& op, OpenclDevice& device, const Candidate& base, 
                      CandidateList& out) {
   const int64_t piece = 16 / int64_t(size_of(t.src.dtype));
   if (op.schema->role_of(1) != Role::constant || size_of(t.src.dtype) != 2 || t.groups != 1 || t.stack != 1) return;
-  if (t.channels() % piece || t.out_channels() % 4 || t.src.block(1) > 1) return;
+  if (t.src.padded(1) % piece || t.out_channels() % 4 || (t.src.block(1) > 1 && t.src.padded(1) == piece)) return;
   if (!has_wgmma(device) && !(wgmma_tiles_in_plain && !matrix_unit(device.capabilities()))) return;
   const Product product(t);
   std::vector<std::pair<double, Point>> all;

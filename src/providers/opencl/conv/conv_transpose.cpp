@@ -52,10 +52,10 @@ struct Phase {
   bool empty = false;   // no tap reaches it
 };
 
-// Turned weights (o, i, h, w) of one phase: inputs innermost, with zeros behind them up to whole pieces of 16 bytes.
+// Turned weights (o, i, d, h, w) of one phase: inputs innermost, with zeros behind them up to whole pieces of 16 bytes.
 TensorDesc turned_desc(DType dtype, const Dims& shape) {
   const int64_t piece = 16 / int64_t(size_of(dtype));
-  return TensorDesc::dense(dtype, shape, shape[1] % piece ? padded_weights(4, piece) : Layout::channels_last(4));
+  return TensorDesc::dense(dtype, shape, shape[1] % piece ? channels_last_padded(5, piece) : Layout::channels_last(5));
 }
 
 // A transposed convolution as convolutions, for tensors with channels last.
@@ -81,13 +81,17 @@ struct Phases {
 
 std::optional<Phases> phases_of(const Op& op) {
   const int spatial = spatial_rank(op), rank = spatial + 2;
-  if (spatial > 2) return std::nullopt;  // positions are rows and columns
-  Window h, w = window_of(op, spatial - 1);
-  h.in = h.out = 1;
-  if (spatial == 2) h = window_of(op, 0);
-  for (const Window* axis : {&h, &w})
-    if (axis->stride > 1 && axis->dilation > 1) return std::nullopt;
-  if (h.stride * w.stride > kMostPhases) return std::nullopt;
+  Window windows[3];  // along d, h, w
+  int64_t count = 1, taps = 1;
+  for (int axis = 0; axis < 3; ++axis) {
+    Window& w = windows[axis];
+    w.in = w.out = 1;
+    if (axis >= 3 - spatial) w = window_of(op, axis - (3 - spatial));
+    if (w.stride > 1 && w.dilation > 1) return std::nullopt;
+    count *= w.stride;
+    if (count > kMostPhases) return std::nullopt;
+    taps *= w.kernel;
+  }
   Phases out;
   const DType dtype = op.in(0).dtype;
   const int64_t piece = 16 / int64_t(size_of(dtype));
@@ -96,7 +100,7 @@ std::optional<Phases> phases_of(const Op& op) {
   out.ic = op.in(0).shape[1] / out.groups;
   out.ic_padded = divided_up(out.ic, piece) * piece;
   out.oc = op.out().shape[1];
-  out.taps = h.kernel * w.kernel;
+  out.taps = taps;
   out.round = dtype == DType::f32 && op.math != Math::fp32;
   out.base = make_candidate(op, "conv_transpose");
   out.base.inputs[0] = op.in(0).with_layout(Layout::channels_last(rank));
@@ -104,40 +108,48 @@ std::optional<Phases> phases_of(const Op& op) {
   if (op.has(2)) out.base.inputs[2] = op.in(2).with_layout(Layout::plain(1));
   const Addressing src = with_three_spatial(out.base.inputs[0]), dst = with_three_spatial(out.base.outputs[0]);
   if (!narrow(src) || !narrow(dst)) return std::nullopt;
-  const std::vector<AxisPhase> along_h = phases_of(h), along_w = phases_of(w);
-  for (const AxisPhase& y : along_h)
-    for (const AxisPhase& x : along_w) {
-      Phase phase;
-      ConvTensors& t = phase.t;
-      t.src = src;
-      t.dst = dst;
-      t.dst.offset += y.first * dst.strides[3] + x.first * dst.strides[4];
-      t.dst.dims[3] = y.count;
-      t.dst.dims[4] = x.count;
-      t.dst.strides[3] *= h.stride;
-      t.dst.strides[4] *= w.stride;
-      t.groups = out.groups;
-      t.made = true;
-      phase.empty = y.taps == 0 || x.taps == 0;
-      if (!phase.empty) {
-        t.wei = with_three_spatial(turned_desc(dtype, {out.oc, out.ic, y.taps, x.taps}));
-        phase.weights = out.oc * y.taps * x.taps * out.ic_padded;
-        for (const auto& [at, axis] : {std::pair(1, &y), std::pair(2, &x)}) {
-          t.window.size[at] = cl_int(axis->taps);
-          t.window.dilation[at] = cl_int(axis->dilation);
-          t.window.begin[at] = cl_int(axis->begin);
-        }
-      }
-      if (op.has(2)) {
-        t.epilogue.bias = 2;
-        t.epilogue.bias_desc = out.base.inputs[2];
-      }
-      out.weights += phase.weights;
-      if (y.count > 0 && x.count > 0)
-        out.all.push_back(std::move(phase));
-      else if (phase.weights > 0)  // turned, and not used
-        return std::nullopt;
+  const std::vector<AxisPhase> along[] = {phases_of(windows[0]), phases_of(windows[1]), phases_of(windows[2])};
+  for (int64_t number = 0; number < count; ++number) {
+    const int64_t lines = number / windows[2].stride;
+    const AxisPhase* const axes[] = {&along[0][size_t(lines / windows[1].stride)],
+                                     &along[1][size_t(lines % windows[1].stride)],
+                                     &along[2][size_t(number % windows[2].stride)]};
+    Phase phase;
+    ConvTensors& t = phase.t;
+    t.src = src;
+    t.dst = dst;
+    t.groups = out.groups;
+    t.made = true;
+    bool written = true;
+    Dims turned{out.oc, out.ic};
+    for (size_t i = 0; i < 3; ++i) {
+      const AxisPhase& axis = *axes[i];
+      t.dst.offset += axis.first * dst.strides[2 + i];
+      t.dst.dims[2 + i] = axis.count;
+      t.dst.strides[2 + i] *= windows[i].stride;
+      turned.push_back(axis.taps);
+      phase.empty = phase.empty || axis.taps == 0;
+      written = written && axis.count > 0;
     }
+    if (!phase.empty) {
+      t.wei = Addressing(turned_desc(dtype, turned));
+      phase.weights = out.oc * turned[2] * turned[3] * turned[4] * out.ic_padded;
+      for (size_t i = 0; i < 3; ++i) {
+        t.window.size[i] = cl_int(axes[i]->taps);
+        t.window.dilation[i] = cl_int(axes[i]->dilation);
+        t.window.begin[i] = cl_int(axes[i]->begin);
+      }
+    }
+    if (op.has(2)) {
+      t.epilogue.bias = 2;
+      t.epilogue.bias_desc = out.base.inputs[2];
+    }
+    out.weights += phase.weights;
+    if (written)
+      out.all.push_back(std::move(phase));
+    else if (phase.weights > 0)  // turned, and not used
+      return std::nullopt;
+  }
   return out;
 }
 
@@ -147,11 +159,15 @@ std::optional<ComputationPlan> plan_turn(const OpenclDevice& device, const Phase
   if (std::count_if(phases.all.begin(), phases.all.end(), has_taps) != 1) return std::nullopt;
   const ConvTensors& t = std::find_if(phases.all.begin(), phases.all.end(), has_taps)->t;
   const Addressing source = with_three_spatial(weights);
-  const Dims shape{phases.oc, phases.ic, t.wei.dims[3], t.wei.dims[4]};
-  // Places in `weights` of what is (o, i, h, w) turned: taps from the last one on, the inputs of o's group.
+  const Dims shape{phases.oc, phases.ic, t.wei.dims[2], t.wei.dims[3], t.wei.dims[4]};
+  // Places in `weights` of what is (o, i, d, h, w) turned: taps from the last one on, the inputs of o's group.
   Addressing from(TensorDesc::dense(weights.dtype, shape));
-  from.strides = {source.strides[1], source.strides[0], -source.strides[3], -source.strides[4]};
-  from.offset = source.offset + (shape[2] - 1) * source.strides[3] + (shape[3] - 1) * source.strides[4];
+  from.strides = {source.strides[1], source.strides[0]};
+  from.offset = source.offset;
+  for (size_t dim = 2; dim < 5; ++dim) {
+    from.strides[dim] = -source.strides[dim];
+    from.offset += (shape[int(dim)] - 1) * source.strides[dim];
+  }
   if (phases.groups > 1) {
     from.inner = {{0, phases.oc / phases.groups, source.strides[1], 1}};
     from.strides[0] = phases.ic * source.strides[0];
@@ -219,7 +235,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Phases
     t.epilogue.define(source, op);
     Launch& launch = kernel->empty.add(source, "conv_transpose_empty").output(0, "DST");
     t.epilogue.pass(launch);
-    const int64_t positions = t.dst.dims[0] * t.dst.dims[3] * t.dst.dims[4];
+    const int64_t positions = t.pixels();
     launch.index(positions).global({size_t(phases.oc), size_t(positions)}).local({32, 4});
   }
   return kernel;
@@ -272,7 +288,7 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
         candidate.workspace_bytes = size_t(behind + phases.weights) * element;
       } else {
         std::string form = concat("turned:", op.in(1).dtype == DType::f32 && phases.round ? "tf32:" : "");
-        for (int axis : {1, 2}) form += concat(phases.window.stride[axis], ":");
+        for (int axis : {0, 1, 2}) form += concat(phases.window.stride[axis], ":");
         form += concat(phases.groups, ":", phases.ic_padded);
         Packing packing;
         packing.input = 1;
@@ -296,10 +312,11 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
 
 // Of stride 1, one phase.
 void add_winograd(const Op& op, OpenclDevice& device, const Phases& phases, CandidateList& out) {
-  if (op.in(0).dtype != DType::f32 || op.in(0).rank() != 4 || op.attributes.integer("groups") != 1) return;
+  const int rank = op.in(0).rank();
+  if (op.in(0).dtype != DType::f32 || rank < 4 || op.attributes.integer("groups") != 1) return;
   if (phases.all.size() != 1) return;
   Candidate base = phases.base;
-  base.inputs[1] = op.in(1).with_layout(Layout::plain(4));
+  base.inputs[1] = op.in(1).with_layout(Layout::plain(rank));
   ConvTensors t = phases.all.front().t;
   t.made = false;
   t.wei = with_three_spatial(base.inputs[1]);  // (ic, oc), exchanged

@@ -1,6 +1,8 @@
 // conv by Winograd's algorithm, F(2x2, 3x3) and F(4x4, 3x3), on GPUs: kernels of 3x3, stride 1, f32, channels last.
 // Three passes (kernels/conv/conv_winograd_*.cl): windows to the transformed domain, one product of matrices for each
 // of its 16 or 36 points (a grouped 1x1 convolution, by the same kernels as any other), and back, with the epilogue.
+// Kernels of k x 3x3 are transformed plane by plane, and sums over k taps along the depth are part of the products:
+// a grouped k x 1 convolution of (planes, tiles of a plane).
 // Weights are transformed once, when they are packed, or in each run where a program computes them.
 //
 // Error, relative to the L2 norm of the result, for normally distributed data: at most kErrorOfTwo or kErrorOfFour
@@ -29,24 +31,44 @@ constexpr double kFlopsPerByte = 15, kUnitFlopsPerByte = 20;
 
 struct Geometry {
   int tile;  // outputs along a side
-  int64_t tiles_h, tiles_w, tiles;
+  int64_t tiles_h, tiles_w;
+  int64_t tiles_in, tiles_out;  // of all planes of the source, of the output
 
   Geometry(const ConvTensors& t, int tile)
       : tile(tile),
         tiles_h((t.dst.dims[3] + tile - 1) / tile),
         tiles_w((t.dst.dims[4] + tile - 1) / tile),
-        tiles(t.batch() * tiles_h * tiles_w) {}
+        tiles_in(t.batch() * t.src.dims[2] * tiles_h * tiles_w),
+        tiles_out(t.batch() * t.dst.dims[2] * tiles_h * tiles_w) {}
   int64_t points() const { return int64_t(tile + 2) * (tile + 2); }
 };
 
-// The products as a convolution: (tiles, points * ic) by (points * oc, ic), a group for each point.
+// Whether each plane of the output comes from one of the source, the same.
+bool planes_apart(const ConvTensors& t) {
+  return t.window.size[0] == 1 && t.window.stride[0] == 1 && t.window.begin[0] == 0 && t.src.dims[2] == t.dst.dims[2];
+}
+
+// The products as a convolution, a group for each point: (tiles, points * ic) by (points * oc, ic), or where planes
+// meet (n, points * ic, planes, tiles of one) by (points * oc, ic, kd, 1).
 Op product_of(const ConvTensors& t, const Geometry& g) {
-  const auto tensor = [](int64_t a, int64_t b) { return TensorDesc::dense(DType::f32, Dims{a, b, 1, 1}); };
+  const auto tensor = [](int64_t a, int64_t b, int64_t h, int64_t w) {
+    return TensorDesc::dense(DType::f32, Dims{a, b, h, w});
+  };
+  const int64_t ic = t.channels(), oc = t.out_channels();
   Attributes attributes;
   attributes.set("groups", g.points());
-  return make_op(
-      *find_schema("conv2d"), attributes,
-      {tensor(g.tiles, g.points() * t.channels()), tensor(g.points() * t.out_channels(), t.channels()), {}, {}});
+  if (planes_apart(t))
+    return make_op(*find_schema("conv2d"), attributes,
+                   {tensor(g.tiles_in, g.points() * ic, 1, 1), tensor(g.points() * oc, ic, 1, 1), {}, {}});
+  const int64_t taps = t.window.size[0], stride = t.window.stride[0], dilation = t.window.dilation[0];
+  const int64_t begin = t.window.begin[0], planes = t.src.dims[2];
+  const int64_t end = (t.dst.dims[2] - 1) * stride + dilation * (taps - 1) + 1 - planes - begin;
+  attributes.set("padding", std::vector<int64_t>{begin, 0, std::max<int64_t>(0, end), 0});
+  attributes.set("stride", std::vector<int64_t>{stride, 1});
+  attributes.set("dilation", std::vector<int64_t>{dilation, 1});
+  return make_op(*find_schema("conv2d"), attributes,
+                 {tensor(t.batch(), g.points() * ic, planes, g.tiles_h * g.tiles_w),
+                  tensor(g.points() * oc, ic, taps, 1), {}, {}});
 }
 
 class WinogradKernel : public Kernel {
@@ -83,10 +105,14 @@ struct Places {
 };
 
 // Adds the transform of weights, `weights`, to where `packed` says.
-Launch& add_filter(KernelList& kernel, const Addressing& weights, const Addressing& packed, int tile, bool turned) {
+Launch& add_filter(const OpenclDevice& device, KernelList& kernel, const Addressing& weights,
+                   const Addressing& packed, int tile, bool turned) {
   KernelSource filter("conv/conv_winograd_filter.cl");
   filter.tensor("WEI", weights).tensor("U", packed).define("TILE", tile).define("TURNED", turned ? 1 : 0);
-  return kernel.add(filter, "conv_winograd_filter");
+  Launch& launch = kernel.add(filter, "conv_winograd_filter");
+  std::vector<size_t> local = group_of(device, weights.dims[1]);
+  local.push_back(1);
+  return launch.global({size_t(weights.dims[1]), size_t(weights.dims[0]), size_t(weights.dims[2])}).local(local);
 }
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTensors& t, const Geometry& g,
@@ -95,15 +121,11 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   if (places.weights >= 0) {
     Addressing packed = with_three_spatial(product.inputs[1]);
     packed.offset = places.weights;
-    add_filter(kernel->weights, t.wei, packed, g.tile, turned)
-        .input(1, "WEI")
-        .workspace("U")
-        .global({size_t(t.wei.dims[1]), size_t(t.wei.dims[0])})
-        .local(group_of(device, t.wei.dims[1]));
+    add_filter(device, kernel->weights, t.wei, packed, g.tile, turned).input(1, "WEI").workspace("U");
   }
-  const auto tiles = size_t(g.tiles);
+  const int deep = t.deep() ? 1 : 0;
   KernelSource input("conv/conv_winograd_input.cl");
-  input.tensor("SRC", t.src).define("TILE", g.tile);
+  input.tensor("SRC", t.src).define("TILE", g.tile).define("DEPTH", deep);
   kernel->input.add(input, "conv_winograd_input")
       .input(0, "SRC")
       .workspace()
@@ -112,26 +134,22 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
       .scalar(cl_int(g.tiles_w))
       .scalar(t.window.begin[1])
       .scalar(t.window.begin[2])
-      .global({size_t(t.channels()), tiles})
+      .global({size_t(t.channels()), size_t(g.tiles_in)})
       .local(group_of(device, t.channels()));
   KernelSource output("conv/conv_winograd_output.cl");
-  output.tensor("DST", t.dst).define("TILE", g.tile);
+  output.tensor("DST", t.dst).define("TILE", g.tile).define("DEPTH", deep);
   t.epilogue.define(output, op);
   Launch& last = kernel->output.add(output, "conv_winograd_output").workspace().output(0, "DST");
   t.epilogue.pass(last);
   last.scalar(cl_int(places.product)).scalar(cl_int(g.tiles_h)).scalar(cl_int(g.tiles_w));
-  last.global({size_t(t.dst.padded(1)), tiles}).local(group_of(device, t.dst.padded(1)));
+  last.global({size_t(t.dst.padded(1)), size_t(g.tiles_out)}).local(group_of(device, t.dst.padded(1)));
   return kernel;
 }
 
 std::unique_ptr<Kernel> prepare_packing(OpenclDevice& device, const Addressing& weights, const Addressing& packed,
                                         int tile, bool turned) {
   auto kernel = std::make_unique<KernelList>(device);
-  add_filter(*kernel, weights, packed, tile, turned)
-      .input(0, "WEI")
-      .output(0, "U")
-      .global({size_t(weights.dims[1]), size_t(weights.dims[0])})
-      .local(group_of(device, weights.dims[1]));
+  add_filter(device, *kernel, weights, packed, tile, turned).input(0, "WEI").output(0, "U");
   return kernel;
 }
 
@@ -176,9 +194,9 @@ void add_tile(const Op& op, OpenclDevice& device, const Candidate& base, const C
   const auto aligned = [](int64_t elements) { return (elements + 63) / 64 * 64; };
   Places places;
   places.input = aligned(int64_t((needed + 3) / 4));
-  places.product = aligned(places.input + g.tiles * g.points() * t.channels());
-  places.end = places.product + g.tiles * g.points() * t.out_channels();
-  const int64_t weights = g.points() * t.channels() * t.out_channels();
+  places.product = aligned(places.input + g.tiles_in * g.points() * t.channels());
+  places.end = places.product + g.tiles_out * g.points() * t.out_channels();
+  const int64_t weights = g.points() * t.channels() * t.out_channels() * t.window.size[0];
   if (!packed) {
     places.weights = aligned(places.end);
     places.end = places.weights + weights;
@@ -223,10 +241,11 @@ void add_conv_winograd(const Op& op, OpenclDevice& device, const Candidate& base
     if (w.size[axis] != 3 || w.stride[axis] != 1 || w.dilation[axis] != 1) return;
   if (t.channels() < kLeastChannels || t.out_channels() < kLeastChannels) return;
   if (t.channels() % 4 || t.out_channels() % 4) return;  // products take pieces of 16 bytes
+  if (w.begin[0] < 0) return;                            // the products' padding
   // Other products want weights with padding, which is zeroed where they are packed.
   const bool units = multiplies_by_units(device, op.math);
   for (const int tile : {2, 4}) {
-    const double error = (tile == 2 ? kErrorOfTwo : kErrorOfFour) * std::sqrt(double(t.channels()));
+    const double error = (tile == 2 ? kErrorOfTwo : kErrorOfFour) * std::sqrt(double(t.channels() * w.size[0]));
     if (error > kErrorAllowed) {
       out.refuse("opencl", concat("conv_fwd_winograd_f", tile, ": its error may be ", error, ", at most ",
                                   kErrorAllowed, " is allowed"));
@@ -238,11 +257,12 @@ void add_conv_winograd(const Op& op, OpenclDevice& device, const Candidate& base
 }
 
 void list_conv_winograd(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (op.in(0).dtype != DType::f32 || op.in(0).rank() != 4 || op.attributes.integer("groups") != 1) return;
+  const int rank = op.in(0).rank();
+  if (op.in(0).dtype != DType::f32 || rank < 4 || op.attributes.integer("groups") != 1) return;
   Candidate base = make_candidate(op, "");
-  base.inputs[0] = TensorDesc::dense(DType::f32, op.in(0).shape, Layout::channels_last(4));
-  base.inputs[1] = op.in(1).with_layout(Layout::plain(4));
-  base.outputs[0] = TensorDesc::dense(DType::f32, op.out().shape, Layout::channels_last(4));
+  base.inputs[0] = TensorDesc::dense(DType::f32, op.in(0).shape, Layout::channels_last(rank));
+  base.inputs[1] = op.in(1).with_layout(Layout::plain(rank));
+  base.outputs[0] = TensorDesc::dense(DType::f32, op.out().shape, Layout::channels_last(rank));
   complete_conv(op, base);
   add_conv_winograd(op, device, base, ConvTensors(op, base), false, out);
 }

@@ -198,6 +198,7 @@ void add_sum_of_parts(KernelList& kernel, const Op& op, const Addressing& dst, c
   source.tensor("DST", dst);
   epilogue.define(source, op);
   source.define("QUADS", columns % 4 == 0 ? 1 : 0).define("SCATTERED", scattered ? 1 : 0);
+  source.define("DEPTH", scattered && dst.dims[2] > 1 ? 1 : 0);
   Launch& launch = kernel.add(source, "sum_of_parts").workspace().output(0, "DST");
   epilogue.pass(launch);
   launch.index(elements).index(columns).scalar(cl_int(parts));
