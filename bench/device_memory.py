@@ -4,10 +4,10 @@ What `python -m bench.memory NETWORK --device opencl:0` runs. Inference is in fl
 backward and SGD with momentum, as in bench/training.py.
 
 pylayout's figures are those of the device's pool (`pl.memory`): `in_use` after some runs, with the results of the last
-one held, which is what runs need, since a plan keeps the memory that it runs in; `reserved` with the blocks that the pool
-keeps for later; `peak` the most that was in use since the process began, compiling included. PyTorch's are those of its
-caching allocator over one further run: the most that was allocated, and the most that was reserved since the process
-began.
+one held, which is what runs need, since a plan keeps the memory that it runs in; `reserved` with the blocks that the
+pool keeps for later; `peak` the most that was in use since the process began, compiling included. PyTorch's are those
+of its caching allocator over one further run: the most that was allocated, and the most that was reserved since the
+process began.
 """
 
 from __future__ import annotations

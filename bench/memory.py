@@ -6,8 +6,8 @@
 A process imports the engine, compiles with empty caches and runs the model so many times. `resident` is what it holds
 then, `peak` the most that it held. Ratios are pylayout's over ONNX Runtime's: below 1, pylayout needs less.
 
-With `--device` it is the memory of that OpenCL device, of torchvision's networks, in inference or in a step of training,
-beside PyTorch's on CUDA where there is that (bench/device_memory.py). Steps of training on the processor:
+With `--device` it is the memory of that OpenCL device, of torchvision's networks, in inference or in a step of
+training, beside PyTorch's on CUDA where there is that (bench/device_memory.py). Steps of training on the processor:
 `python -m bench.training_memory`.
 """
 
