@@ -18,6 +18,7 @@ _ASIDE = {
     "__init__",
     "__main__",
     "derive_shapes",
+    "device_memory",
     "detectors",
     "engines",
     "generators",

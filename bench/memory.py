@@ -1,9 +1,14 @@
 """Memory of a process that compiles a model and runs it: pylayout and ONNX Runtime, each in a process of its own.
 
     python -m bench.memory resnet50 vit_b_16 bert.onnx --runs 1 60 --json out.json
+    python -m bench.memory resnet50 vgg16 --device opencl:0 --work inference training --batch 1 16 --json out.json
 
 A process imports the engine, compiles with empty caches and runs the model so many times. `resident` is what it holds
 then, `peak` the most that it held. Ratios are pylayout's over ONNX Runtime's: below 1, pylayout needs less.
+
+With `--device` it is the memory of that OpenCL device, of torchvision's networks, in inference or in a step of
+training, beside PyTorch's on CUDA where there is that (bench/device_memory.py). Steps of training on the processor:
+`python -m bench.training_memory`.
 """
 
 from __future__ import annotations
@@ -21,11 +26,12 @@ import numpy as np
 
 from pylayout.cli.terminal import Table
 
+from . import device_memory
 from .first_result import exported
 from .record import write
 from .training_memory import status
 
-ENGINES = ("pylayout", "onnxruntime")
+ENGINES = ("pylayout", "onnxruntime")  # on the processor
 
 
 def of_pylayout(model: str, runs: int, threads: int) -> object:
@@ -70,9 +76,22 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("models", nargs="*", default=["resnet50", "vit_b_16"], help="of torchvision, or FILE.onnx")
     parser.add_argument("--runs", type=int, nargs="+", default=[1])
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="cpu, or opencl:0 for the memory of that device")
+    parser.add_argument("--work", nargs="+", default=["inference"], choices=device_memory.WORK, help="on a device")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1], help="on a device")
+    parser.add_argument("--tune", default="auto", choices=["off", "auto", "live", "full"], help="on a device")
+    parser.add_argument("--memory-limit", type=int, metavar="BYTES", help="of the plan, on a device")
     parser.add_argument("--json", metavar="FILE")
-    parser.add_argument("--engine", choices=ENGINES, help=argparse.SUPPRESS)  # one process
+    parser.add_argument("--engine", choices=[*ENGINES, "torch"], help=argparse.SUPPRESS)  # one process
     options = parser.parse_args(arguments)
+    if options.device != "cpu":
+        if options.engine:
+            device_memory.print_one(options)
+            return
+        rows_of_device = device_memory.measure(options)
+        if options.json:
+            write(options.json, "memory", rows_of_device, device=options.device)
+        return
     if options.engine:
         run = of_pylayout if options.engine == "pylayout" else of_onnxruntime
         held = run(options.models[0], options.runs[0], options.threads)

@@ -57,9 +57,10 @@ def compile(
     slice may be several, by the node (of `g.simplify()`) from which on they hold: {"": 1, "layer3.0.conv1": 8}.
     math: "fp32", "tf32" where the factors of products may be rounded, or "fp16" or "bf16" where values between inputs
     and outputs may be held so if the device gains by it (beyond 65504 those of f16 are infinite); states, their updates
-    and losses stay f32. memory_limit: bytes of memory beside weights,
-    inputs and outputs; to keep it a batch is run in smaller slices, then by implementations that need less memory
-    for themselves; OutOfMemoryError says what is the least.
+    and losses stay f32. memory_limit: bytes of what the plan
+    needs beside inputs and outputs: values between these, weights as kernels want them, states. To keep it a batch is
+    run in smaller slices, values are made again in the backward pass of a step of training, and implementations are
+    taken that need less memory for themselves or for their weights; OutOfMemoryError says what is the least.
     program_memory: where axes have names, bytes that programs for other sizes than the first may take, beside weights
     and the memory that they share (default: 32 MiB, or a twentieth of the weights where that is more); of more, the one
     that was not used for longest is let go when its runs have ended, and made again when it is needed.

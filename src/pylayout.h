@@ -415,7 +415,7 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
  * competes in live runs (default false) slice=N streams=N   images at a time, and slices at the same time; 0 (default):
  * chosen by measurement.  What is left of the batch when no `streams` slices of N remain is run at once, on all threads
  *   math=fp32|tf32|fp16|bf16 as of pl_context_create; at least the context's
- *   memory_limit=BYTES  of arenas, beside weights: to keep it a batch is cut smaller, then lighter ways are taken
+ *   memory_limit=BYTES  of values between inputs and outputs, of weights and of states (docs/howto/ship-a-plan.md)
  *   program_memory=BYTES  what programs for further sizes of named axes may take, beside weights and the memory that
  * they share (default 32 MiB and a twentieth of the weights); the one not used for longest goes first
  *   simplify=true|false, without="pass,pass"   the passes of docs/explanation/planning.md

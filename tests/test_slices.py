@@ -105,8 +105,8 @@ def test_it_is_said_how_a_batch_is_cut():
 
 
 def test_a_memory_limit_cuts_odd_batches():
-    one = pl.compile(graph_of(7), device="cpu", tune="off", slice=1).summary()["memory"]["arena_bytes"]
+    one = pl.compile(graph_of(7), device="cpu", tune="off", slice=1).summary()["memory"]["bytes"]
     plan = pl.compile(graph_of(7), device="cpu", tune="off", memory_limit=one)
     assert plan.summary()["slices"] == 7
-    assert plan.summary()["memory"]["arena_bytes"] <= one
+    assert plan.summary()["memory"]["bytes"] <= one
     assert_same(plan.run(image(7)), image(7))

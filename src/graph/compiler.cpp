@@ -65,13 +65,14 @@ void queue_build(Builders& builders, const State& state) {
     builders.add(state.entry, size_t(state.way - state.entry->ways.data()));
 }
 
-Plan::Compiler::Compiler(Plan& plan, const PlanOptions& options, bool further, const Plan* guide)
+Plan::Compiler::Compiler(Plan& plan, const PlanOptions& options, bool further, const Plan* guide, const Plan* beside)
     : plan_(plan),
       options_(options),
       context_(*plan.context_),
       tuning_(further ? Tuning::off : options.tuning),
       further_(further),
       guide_(guide),
+      beside_(beside),
       constants_(*plan.constants_) {}
 
 void Plan::Compiler::report(const char* stage, double fraction) const {
@@ -395,48 +396,6 @@ Device& Plan::Compiler::choose_home() const {
   return context_.host();
 }
 
-void Plan::Compiler::add_lighter(std::vector<Candidate>& list) {
-  const size_t limit = options_.memory_limit;
-  if (!limit || std::any_of(list.begin(), list.end(), [&](const Candidate& c) { return c.bytes() <= limit; })) return;
-  const size_t count = list.size();
-  // The last one that keeps the limit is taken where nothing is measured: the fastest, as far as workspaces tell.
-  for (size_t most : {size_t(0), limit / 16, limit / 4})
-    for (size_t i = 0; i < count; ++i) {
-      if (list[i].parts.size() > 1 || list[i].parts[0]->rest) continue;
-      const Variant& heavy = *list[i].parts[0];
-      std::unique_ptr<Variant> light = plan_.variant_of(heavy.slice, heavy.streams, heavy.threads);
-      light->nodes = heavy.nodes;
-      light->costs = std::make_unique<ConversionCosts>(*plan_.conversions_, light->threads);
-      for (NodeStates& node : light->nodes) {
-        const auto bytes = [](const State& state) { return state.way ? state.way->candidate.workspace_bytes : 0; };
-        size_t allowed = SIZE_MAX;  // at least what the lightest way takes
-        for (const State& state : node.states) allowed = std::min(allowed, bytes(state));
-        allowed = std::max(allowed, most);
-        node.states.erase(std::remove_if(node.states.begin(), node.states.end(),
-                                         [&](const State& state) { return bytes(state) > allowed; }),
-                          node.states.end());
-      }
-      light->assignment = settle(*light, light->nodes, true);
-      light->program = plan_.program_of(*light, light->assignment);
-      Candidate candidate;
-      candidate.parts.push_back(std::move(light));
-      candidate.chains = plan_.chains_of(candidate.parts);
-      list.push_back(std::move(candidate));
-    }
-}
-
-// Leaves out what takes more memory than the limit.
-void Plan::Compiler::keep_within_memory(std::vector<Candidate>& list) const {
-  if (!options_.memory_limit) return;
-  size_t least = SIZE_MAX;
-  for (const Candidate& candidate : list) least = std::min(least, candidate.bytes());
-  require(least <= options_.memory_limit, Code::out_of_memory, "compile: memory_limit is ", options_.memory_limit,
-          " bytes, the least that this graph can be run in here is ", least);
-  list.erase(std::remove_if(list.begin(), list.end(),
-                            [&](const Candidate& candidate) { return candidate.bytes() > options_.memory_limit; }),
-             list.end());
-}
-
 // All in turns once more, on the same data.
 size_t Plan::Compiler::last_contest(std::vector<Candidate>& candidates) {
   for (Candidate& candidate : candidates) run_candidate(candidate);  // touches memory: not counted
@@ -543,7 +502,10 @@ void Plan::Compiler::compile() {
     chained = composed(list, given_chains(list));
   }
   if (chained) candidates.insert(candidates.begin(), std::move(*chained));  // the last one is the simplest
+  add_recomputed(candidates, 0);
+  const size_t known = candidates.size();
   add_lighter(candidates);
+  add_recomputed(candidates, known);
   keep_within_memory(candidates);
   const bool choose = candidates.size() > 1 && tuning_ != Tuning::off;
   if (!choose) candidates.erase(candidates.begin(), candidates.end() - 1);
@@ -555,6 +517,11 @@ void Plan::Compiler::compile() {
     for (const Candidate& candidate : candidates)
       if (candidate.parts.size() > 1) plan_.timed_.push_back({candidate.name, typical(candidate.totals)});
   }
+  if (!candidates[best].again.empty()) {
+    plan_.memory_path_ = plan_.memory_path();
+    plan_.graph_ = candidates[best].parts[0]->graph;
+    plan_.again_ = candidates[best].again;
+  }
   plan_.adopt(plan_.body_of(std::move(candidates[best].parts)));
   plan_.packing_seconds_ = constants_.seconds();
   if (tuning_ != Tuning::off) plan_.remember(!short_of_time_, disturbed_);
@@ -562,6 +529,11 @@ void Plan::Compiler::compile() {
 }
 
 void Plan::Compiler::finish(bool live, std::vector<Cut> others) {
+  // Others are packed from the weights as the graph has them, which stay meanwhile.
+  if (live && options_.memory_limit) {
+    const BodyRef body = plan_.body();
+    live = plan_.memory_of(body->parts, *body->chains, true).bytes() <= options_.memory_limit;
+  }
   if (live && !options_.deterministic && plan_.home_->traits().queued)
     plan_.live_ = std::make_unique<LiveQueued>(plan_);
   else if (live && !options_.deterministic)

@@ -11,6 +11,7 @@
 #include "dispatch/builders.h"
 #include "graph/chains.h"
 #include "graph/plan.h"
+#include "graph/recompute.h"
 #include "graph/step_times.h"
 
 namespace pl {
@@ -52,8 +53,9 @@ void queue_build(Builders& builders, const State& state);
 class Plan::Compiler {
  public:
   // `further`: the plan is for further sizes of one that exists (graph/sizes.h): nothing is measured, remembered or
-  // taken from the disk.  `guide`, if there is one, is for sizes like these.
-  Compiler(Plan& plan, const PlanOptions& options, bool further = false, const Plan* guide = nullptr);
+  // taken from the disk.  `guide`, if there is one, is for sizes like these; `beside` the plan that stays in memory.
+  Compiler(Plan& plan, const PlanOptions& options, bool further = false, const Plan* guide = nullptr,
+           const Plan* beside = nullptr);
   void compile();
   // The passes, and what the options do to the plan's graph beside them; the plan has its device.
   void simplify_graph();
@@ -76,8 +78,8 @@ class Plan::Compiler {
     std::string name;
     std::vector<std::unique_ptr<Variant>> parts;
     std::unique_ptr<Chains> chains;
-    std::vector<double> totals;  // ms
-    size_t bytes() const;        // of memory beside weights
+    std::vector<MadeAgain> again;  // not empty: its graph is the plan's with these
+    std::vector<double> totals;    // ms
   };
 
   void finish(bool live, std::vector<Cut> others);  // the plan has its body; `others` may compete with it
@@ -89,9 +91,16 @@ class Plan::Compiler {
   // Gives each variant that leaves some images over a rest to run them, all of them at once: shared by those that leave
   // as many.  Returns the rests.
   std::vector<std::shared_ptr<Variant>> add_rests(std::vector<std::unique_ptr<Variant>>& list) const;
-  // Where nothing keeps within the limit: the same ways of cutting the batch, by ways of ops that need less workspace.
+  // graph/memory_limit.cpp.  Where nothing keeps within the limit: the same ways of cutting the batch, by ways of ops
+  // that need less workspace and smaller forms of weights.
   void add_lighter(std::vector<Candidate>& list);
-  void keep_within_memory(std::vector<Candidate>& list) const;
+  std::unique_ptr<Variant> lighter(const Candidate& than, size_t most);
+  // The same of a program that trains, for the candidates from `first` on: values made again in the backward pass.
+  void add_recomputed(std::vector<Candidate>& list, size_t first);
+  Candidate recomputed(const Candidate& candidate);
+  void keep_within_memory(std::vector<Candidate>& list);
+  Memory memory_of(const Candidate& candidate) const;
+  Memory with_others(Memory memory) const;
   std::string name_of(const Variant& variant) const;
   // For each node of the variant the state that the guide chose; nothing where its graph is another one.
   std::vector<const State*> chosen_by_guide(const Variant& variant);
@@ -136,7 +145,7 @@ class Plan::Compiler {
   Context& context_;
   Tuning tuning_;  // what is measured here and now; off where live runs do it (graph/live.h)
   bool further_;
-  const Plan* guide_;
+  const Plan *guide_, *beside_;
   BodyRef guides_;  // what the guide has: another program may take its place meanwhile
   PackedConstants& constants_;
   std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();

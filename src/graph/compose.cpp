@@ -262,14 +262,6 @@ std::optional<Plan::Compiler::Candidate> Plan::Compiler::composed(const std::vec
   return result;
 }
 
-size_t Plan::Compiler::Candidate::bytes() const {
-  size_t sum = chains->bytes_between();
-  for (const auto& part : parts)
-    for (const Variant* share = part.get(); share; share = share->rest.get())
-      sum += share->program->memory().arena_bytes * size_t(share->streams);
-  return sum;
-}
-
 double Plan::Compiler::run_candidate(Candidate& candidate) {
   context_.interrupt().poll();
   for (const auto& part : candidate.parts) {

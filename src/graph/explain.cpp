@@ -214,12 +214,26 @@ std::string Plan::explain() const {
       text += concat(phase == Phase::forward ? "  " : ", ", name_of(phase), " ", milliseconds(ms[int(phase)]), " ms");
     text += "\n";
   }
+  if (const Again again = made_again_in(*current); again.ops)
+    text += concat("  ", again.ops, " ops made again in the backward pass, ", milliseconds(again.ms),
+                   " ms, so that what they make need not be kept (memory_limit)\n");
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts.size() > 1) text += concat("chain ", i + 1, ": ", parts[i]->nodes.size(), " nodes", cut(*parts[i]), "\n");
     text += explain(*parts[i]);
     if (parts[i]->rest) text += explain_rest(*parts[i]);
   }
   return text;
+}
+
+Plan::Again Plan::made_again_in(const Body& body) const {
+  Again again;
+  for (const auto& part : body.parts)
+    for (const Program::Step& step : part->program->steps()) {
+      if (step.node < 0 || !part->graph.node(size_t(step.node)).again) continue;
+      again.ops += step.kind == Program::Step::Kind::op;
+      again.ms += step.expected_ms;
+    }
+  return again;
 }
 
 std::string Plan::why_widened(DType dtype) const {
@@ -261,7 +275,7 @@ std::string Plan::explain(const Variant& variant) const {
     const Choice& choice = all[i];
     const State& state = *choice.state;
     const Schema& schema = *graph.node(i).schema;
-    text += graph.node(i).name + " (" + schema.name + "): ";
+    text += graph.node(i).name + " (" + schema.name + (graph.node(i).again ? ", made again" : "") + "): ";
     if (variant.nodes[i].kind == NodeStates::Kind::nothing) {
       text += "nothing to compute\n";
       continue;
@@ -329,7 +343,7 @@ void Plan::write_choices(Json& json, const Body& body) const {
                          : choice.state->way                    ? "op"
                                                                 : "in place";
       json.object().field("node", variant.graph.node(i).name).field("op", variant.graph.node(i).schema->name);
-      json.field("kind", kind).field("device", node.device->name());
+      json.field("kind", kind).field("device", node.device->name()).field("again", variant.graph.node(i).again);
       json.key("refusals").list();
       for (const Refusal& refusal : refusals_at_home(context_->catalog(), node))
         json.object().field("provider", refusal.provider).field("reason", refusal.reason).end();

@@ -45,6 +45,7 @@ struct Node {
   std::vector<ValueId> inputs;  // in schema order; kNoValue: an optional input that is absent
   std::vector<ValueId> outputs;
   std::vector<LateAttribute> late;  // `attributes` has what they are for the present sizes
+  bool again = false;               // makes again what an earlier node made (graph/recompute.h)
 };
 
 // What holds for the sizes that a graph may be bound to, or follows from them, beside its ops.
@@ -102,6 +103,7 @@ class Graph {
   // `late` are attributes beside the others.
   std::vector<ValueId> add(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                            const std::string& name = "", const std::vector<LateAttribute>& late = {});
+  void mark_again() { nodes_.back().again = true; }  // the op that was added last
   // A constant of s64, s32 or f32 whose elements follow from sizes: `kind` is numbers, number or range.
   ValueId late_constant(const std::string& name, DType dtype, Device& device, SizeRule::Kind kind,
                         std::vector<SizeExpression> sizes);

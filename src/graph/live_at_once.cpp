@@ -345,6 +345,7 @@ bool Plan::LiveAtOnce::challenge(Field& field, const std::string& name, Assignme
   if (std::find(states.begin(), states.end(), -1) != states.end()) return false;
   if (std::find(field.tried.begin(), field.tried.end(), states) != field.tried.end()) return false;
   field.tried.push_back(states);
+  if (!plan_.has_room_for(*field.variant, assignment)) return false;
   challenger_ = std::make_unique<Challenger>();
   challenger_->field = &field;
   challenger_->name = name;
@@ -440,14 +441,7 @@ void Plan::LiveAtOnce::build_challenger() {
   std::map<Maker, Layout> layouts;
   std::vector<std::unique_ptr<Variant>> parts;
   parts.push_back(plan_.part_of(variant, 0, variant.nodes.size(), layouts));
-  BodyRef body = plan_.body_of(std::move(parts));
-  if (plan_.options_.memory_limit) {
-    size_t bytes = body->chains->bytes_between();
-    for (const Variant* share = body->parts[0].get(); share; share = share->rest.get())
-      bytes += share->program->memory().arena_bytes * size_t(share->streams);
-    if (bytes > plan_.options_.memory_limit) return give_up();
-  }
-  it.body = std::move(body);
+  it.body = plan_.body_of(std::move(parts));
   if (it.field != fields_[own_field_].get() || variant.slice) return;
   // How far the plan's program is when it has done the nodes that each step has done.
   const BodyRef own = plan_.body();

@@ -530,10 +530,7 @@ Plan::BodyRef Plan::LiveQueued::body_for(const Assignment& assignment) {
   std::map<Maker, Layout> layouts;
   std::vector<std::unique_ptr<Variant>> parts;
   parts.push_back(plan_.part_of(*variant_, 0, variant_->nodes.size(), layouts));
-  BodyRef body = plan_.body_of(std::move(parts));
-  const size_t bytes = body->chains->bytes_between() + body->parts[0]->program->memory().arena_bytes;
-  if (plan_.options_.memory_limit && bytes > plan_.options_.memory_limit) return nullptr;
-  return body;
+  return plan_.body_of(std::move(parts));
 }
 
 // True if it took part, whatever came of it.
@@ -541,7 +538,7 @@ bool Plan::LiveQueued::challenge(const std::string& name, Assignment assignment,
   const auto& states = assignment.states;
   if (std::find(states.begin(), states.end(), -1) != states.end() || states == chosen_.states) return false;
   if (!tried_states_.insert(states).second) return false;
-  if (!prepare(assignment)) return false;
+  if (!plan_.has_room_for(*variant_, assignment) || !prepare(assignment)) return false;
   auto challenger = std::make_unique<Challenger>();
   challenger->name = name;
   challenger->first = first;
@@ -552,7 +549,6 @@ bool Plan::LiveQueued::challenge(const std::string& name, Assignment assignment,
   challenger->own->body = plan_.body();
   challenger->own->warm = true;
   challenger->assignment = std::move(assignment);
-  if (!challenger->its->body) return false;
   {
     const std::lock_guard<std::mutex> guard(lock_);
     challenger_ = std::move(challenger);

@@ -28,7 +28,7 @@ class Beginning final : public Kernel {
 }  // namespace
 
 Lowering::Lowering(Program& program, Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
-                   const Assignment& assignment, Conversions& conversions, PackedConstants& constants)
+                   const Assignment& assignment, Conversions& conversions, PackedConstants* constants)
     : program_(program),
       context_(context),
       graph_(graph),
@@ -58,8 +58,10 @@ void Lowering::lower(bool in_place) {
   }
   lower_outputs();
   program_.in_place_of_.assign(graph_.outputs().size(), -1);
-  prepare_first();
-  join_steps();
+  if (constants_) {
+    prepare_first();
+    join_steps();
+  }
   if (!in_place) return;
   share_storages();
   update_in_place();
@@ -192,7 +194,10 @@ void Lowering::set_reorder(Step& step, const EntryRef& entry, bool alone) {
   step.entry = entry;
   step.way = nullptr;
   step.kernel = nullptr;
-  if (!alone && entry->device->traits().queued && Building::wish() == Building::freely &&
+  if (!constants_) {
+    for (Way& way : entry->ways)
+      if (way.usable && (!step.way || way.ms < step.way->ms)) step.way = &way;
+  } else if (!alone && entry->device->traits().queued && Building::wish() == Building::freely &&
       bytes_of(entry->op) <= double(kMostJoinedBytes)) {
     constexpr double kLaunchMs = 0.01;  // an H200's host takes 5 to 9 us
     Way *fastest = nullptr, *joinable = nullptr;
@@ -206,7 +211,7 @@ void Lowering::set_reorder(Step& step, const EntryRef& entry, bool alone) {
       step.kernel = context_.catalog().kernel(*entry, *joinable);
     }
   }
-  if (Building::wish() == Building::sparingly && entry->device->traits().compiles) {
+  if (constants_ && Building::wish() == Building::sparingly && entry->device->traits().compiles) {
     const Building wish(Building::never);
     for (Way& way : entry->ways)
       if (way.usable && (!step.way || way.ms < step.way->ms))
@@ -215,14 +220,14 @@ void Lowering::set_reorder(Step& step, const EntryRef& entry, bool alone) {
           step.kernel = std::move(kernel);
         }
   }
-  while (!step.kernel) {
+  while (constants_ && !step.kernel) {
     step.way = nullptr;
     for (Way& way : entry->ways)
       if (way.usable && (!step.way || way.ms < step.way->ms)) step.way = &way;
     require(step.way != nullptr, Code::unsupported, "reorder: every implementation failed for ", entry->text);
     step.kernel = context_.catalog().kernel(*entry, *step.way);
   }
-  if (step.way->candidate.workspace_bytes)
+  if (step.way && step.way->candidate.workspace_bytes)
     step.workspace = new_storage(Storage::Kind::arena, 0, *step.device, step.way->candidate.workspace_bytes);
 }
 
@@ -269,11 +274,14 @@ void Lowering::emit_conversion(const Form& from, const TensorDesc& wanted, Devic
 void Lowering::load_constant(ValueId value, const TensorDesc& wanted, Device& device, const std::string& cause) {
   for (const Form& form : forms_[size_t(value)])
     if (form.device == &device && same_memory(form.desc, wanted)) return;
-  const TensorRef tensor = constants_.tensor(graph_, value, wanted, device, cause);
-  program_.constants_.emplace(value, tensor);
-  Place place = new_storage(Storage::Kind::constant, 0, device, tensor->buffer()->bytes());
-  program_.storages_.back().constant = tensor->buffer();
-  place.offset = size_t(tensor->desc().offset) * size_of(wanted.dtype);
+  Place place = new_storage(Storage::Kind::constant, 0, device, wanted.size_bytes());
+  if (constants_) {
+    const TensorRef tensor = constants_->tensor(graph_, value, wanted, device, cause);
+    program_.constants_.emplace(value, tensor);
+    place.offset = size_t(tensor->desc().offset) * size_of(wanted.dtype);
+    program_.storages_.back().constant = tensor->buffer();
+    program_.storages_.back().bytes = std::min(tensor->buffer()->bytes(), place.offset + wanted.size_bytes());
+  }
   forms_[size_t(value)].push_back({wanted, &device, place});
 }
 
@@ -318,7 +326,7 @@ Program::Place Lowering::packed(size_t node, const Packing& packing, const std::
   step.node = int(node);
   step.device = &device;
   step.packing = packing;
-  if (device.traits().queued && packing.prepare) step.kernel = packing.prepare();
+  if (constants_ && device.traits().queued && packing.prepare) step.kernel = packing.prepare();
   step.provider = candidate.provider;
   step.inputs = {obtain(value, wanted, device, int(node), cause, nullptr)};
   step.input_descs = {wanted};
@@ -338,9 +346,10 @@ Program::Place Lowering::argument(size_t node, size_t input) {
   if (const Packing* packing = state.way ? state.way->candidate.packing_of(int(input)) : nullptr) {
     if (!graph_.is_constant(value)) return packed(node, *packing, cause);
     Device& device = *nodes_[node].device;
-    const BufferRef packed = constants_.packed(graph_, value, state.way->candidate, *packing, device, cause);
     const Place place = new_storage(Storage::Kind::constant, 0, device, packing->bytes);
-    program_.storages_.back().constant = packed;
+    if (constants_)
+      program_.storages_.back().constant =
+          constants_->packed(graph_, value, state.way->candidate, *packing, device, cause);
     return place;
   }
   return obtain(value, state.inputs[input], *nodes_[node].device, int(node), cause, nullptr);
@@ -383,8 +392,8 @@ void Lowering::lower_node(size_t index) {
   if (states.kind == NodeStates::Kind::op) {
     step.entry = state.entry;
     step.way = state.way;
-    step.kernel = context_.catalog().kernel(*state.entry, *state.way);
-    require(step.kernel != nullptr, Code::unsupported, node.schema->name, ": ", state.way->candidate.implementation,
+    if (constants_) step.kernel = context_.catalog().kernel(*state.entry, *state.way);
+    require(!constants_ || step.kernel, Code::unsupported, node.schema->name, ": ", state.way->candidate.implementation,
             " could not be prepared (node \"", node.name, "\")");
     step.expected_ms = state.ms - state.packing_ms;
     step.input_descs = state.inputs;

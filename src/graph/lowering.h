@@ -19,8 +19,9 @@ constexpr size_t kMostSummedBytes = size_t(4) << 20, kMostSummedAtOnce = size_t(
 // Fills the steps, storages, inputs and outputs of a program that is being made; memory is planned afterwards.
 class Lowering {
  public:
+  // Without `constants` nothing is packed or prepared: the program is made for its memory alone.
   Lowering(Program& program, Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
-           const Assignment& assignment, Conversions& conversions, PackedConstants& constants);
+           const Assignment& assignment, Conversions& conversions, PackedConstants* constants);
   void lower(bool in_place);
 
  private:
@@ -85,7 +86,7 @@ class Lowering {
   const std::vector<NodeStates>& nodes_;
   const Assignment& assignment_;
   Conversions& conversions_;
-  PackedConstants& constants_;
+  PackedConstants* constants_;
   std::vector<std::vector<Form>> forms_;  // by value; the first is the one it is made in
   std::vector<Slice> slices_;             // by value
   std::vector<int> output_of_;            // by value: the output whose memory it is made in, -1: none

@@ -385,10 +385,8 @@ std::string Plan::summary_json() const {
   int streams = 1;
   Assignment total;
   total.exact = true;
-  ProgramMemory memory;
   const BodyRef current = body();
-  memory.arena_bytes = current->chains->bytes_between();
-  memory.lower_bound = current->chains->least_between();
+  const Memory memory = memory_now();
   for (const auto& part : current->parts) {
     for (size_t i = 0; i < part->nodes.size(); ++i) {
       const NodeStates& node = part->nodes[i];
@@ -400,12 +398,6 @@ std::string Plan::summary_json() const {
     total.ms += part->assignment.ms;
     total.lower_bound += part->assignment.lower_bound;
     total.exact = total.exact && part->assignment.exact;
-    for (const Variant* share = part.get(); share; share = share->rest.get()) {
-      memory.arena_bytes += share->program->memory().arena_bytes;
-      memory.lower_bound += share->program->memory().lower_bound;
-    }
-    memory.constant_bytes += part->program->memory().constant_bytes;
-    if (part->rest) memory.constant_bytes += part->rest->program->constant_bytes_beside(*part->program);
   }
   Json json;
   json.object().field("device", home_->name()).field("threads", threads_);
@@ -472,7 +464,10 @@ std::string Plan::summary_json() const {
   json.field("lower_bound_ms", total.lower_bound).field("exact", total.exact);
   json.key("memory").object();
   json.field("arena_bytes", memory.arena_bytes).field("lower_bound_bytes", memory.lower_bound);
-  json.field("constant_bytes", memory.constant_bytes).end();
+  json.field("constant_bytes", memory.constants.bytes()).field("state_bytes", memory.state_bytes);
+  json.field("bytes", memory.bytes()).end();
+  const Again again = made_again_in(*current);
+  json.key("made_again").object().field("ops", again.ops).field("ms", again.ms).end();
   json.key("choices");
   write_choices(json, *current);
   json.key("tuning").object().field(

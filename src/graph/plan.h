@@ -26,6 +26,7 @@
 #include "graph/graph.h"
 #include "graph/pass.h"
 #include "graph/program.h"
+#include "graph/recompute.h"
 
 namespace pl {
 
@@ -51,8 +52,9 @@ struct PlanOptions {
   // 0.
   std::vector<std::pair<std::string, int64_t>> chains;
   Math math = Math::fp32;   // what products of f32 may be rounded to; at least the context's
-  size_t memory_limit = 0;  // bytes of arenas, beside weights; 0: none.  To keep it a batch is cut smaller, then
-                            // ways of ops with less workspace are taken
+  // Bytes of values between inputs and outputs, of weights and states (graph/memory_limit.cpp); 0: no limit.  To keep
+  // it a batch is cut smaller, then ways of ops with less workspace and smaller forms of weights are taken.
+  size_t memory_limit = 0;
   std::optional<size_t> program_memory;  // bytes of programs for further sizes (graph/sizes.h)
   bool simplify = true;                  // run the passes
   std::vector<std::string> without;      // passes to leave out
@@ -129,6 +131,15 @@ class Plan {
   };
   using BodyRef = std::shared_ptr<const Body>;
   struct Choice;  // of a node: its state and the next best
+  // What runs need beside inputs and outputs, what programs share counted once: graph/memory_limit.cpp.
+  struct Memory {
+    size_t arena_bytes = 0;  // of one run, over all devices
+    size_t lower_bound = 0;  // of that
+    size_t state_bytes = 0;  // with the new values that are not written over the old
+    ConstantBlocks constants;
+    size_t bytes() const { return arena_bytes + state_bytes + constants.bytes(); }
+    std::string str() const;
+  };
   Plan();
   static std::shared_ptr<Plan> make();  // a new one, with nothing in it
   // With context and graph: what making programs needs.  `named`: of any sizes of the graph's axes.
@@ -143,6 +154,11 @@ class Plan {
   std::string explain_rest(const Variant& variant) const;     // where its rest chose otherwise; the same
   void write_choices(Json& json, const Body& body) const;     // as JSON
   std::string why_widened(DType dtype) const;                 // a sentence
+  struct Again {
+    int ops = 0;
+    double ms = 0;  // with reorders for them
+  };
+  Again made_again_in(const Body& body) const;  // in the backward pass
   // What may be chosen for the nodes of a variant, compiled or loaded.
   // like: as StateOptions::like.
   std::vector<NodeStates> states_of(const Variant& variant, std::vector<const State*> like = {}) const;
@@ -160,13 +176,22 @@ class Plan {
   BodyRef body_of(std::vector<std::unique_ptr<Variant>> parts) const;
   void adopt(BodyRef body);
   void release_constants();         // from here on those that the body has packed serve: the last step of making a plan
+  // `with_given`: weights stay as the graph has them too, as long as others compete.
+  Memory memory_of(const std::vector<std::unique_ptr<Variant>>& parts, const Chains& chains, bool with_given) const;
+  Memory memory_now() const;  // while no program is made
+  // The same of a program that is not made, without states; each of its streams counts.
+  Memory memory_for(const Variant& variant, const Assignment& assignment, bool with_given) const;
+  size_t bytes_of_states(const std::vector<std::unique_ptr<Variant>>& parts) const;
+  // Whether a program may be made beside what runs.
+  bool has_room_for(const Variant& variant, const Assignment& assignment) const;
   std::string environment() const;  // what the choices depend on
   // Choices without measuring (graph/choices.h): what was chosen; making a plan of that, or saying why it does not
   // hold.
   PlanChoices chosen() const;
   std::string take(const PlanChoices& choices);
   // The same from one process to the next: graph/remembered.cpp.
-  std::string memory_path() const;  // of the file for this graph; empty: there is none
+  // Of the file for this graph, as passes have left it; empty: there is none.
+  std::string memory_path() const;
   // Whether the time for measuring was enough, and whether the machine was too busy to measure.
   void remember(bool enough, bool disturbed) const;
   void remember_live(bool settled) const;  // what live runs have found so far
@@ -202,6 +227,10 @@ class Plan {
   std::unique_ptr<Sizes> sizes_;                // null: for the sizes of its graph only
   std::vector<PassReport> passes_;
   std::vector<DType> widened_;  // those held as f32 between inputs and outputs
+  // What graph_ makes again in the backward pass, in terms of the graph without (graph/recompute.h), and the
+  // memory_path() of that.
+  std::vector<MadeAgain> again_;
+  std::string memory_path_;
   struct TimedProgram {
     std::string name;  // "auto", "NHWC", "nChw16c in slices of 1, 2 at a time"
     double ms = 0;     // of the whole batch; where some images are left over, as if they took as long as the others

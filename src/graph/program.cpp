@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <set>
 #include <thread>
 
 #include "core/files.h"
@@ -51,8 +50,6 @@ std::string hash_of(const char* data, size_t bytes) {
   return hex(a) + hex(b);
 }
 
-const void* place_of(const Buffer& buffer) { return buffer.host() ? buffer.host() : &buffer; }
-
 std::string tensor_form(const TensorDesc& wanted) { return wanted.str() + wanted.layout.generic_str(); }
 
 }  // namespace
@@ -63,7 +60,7 @@ void PackedConstants::share(const Graph& source) {
   std::lock_guard<std::mutex> guard(lock_);
   shared_ = true;
   for (const Value& value : source.values())
-    if (value.constant) sources_.emplace(place_of(*value.constant->buffer()), value.constant->buffer());
+    if (value.constant) sources_.emplace(ConstantBlocks::place_of(*value.constant->buffer()), value.constant->buffer());
 }
 
 // Never by the value's number: that differs between the graphs of a plan's variants.  With the lock.
@@ -73,7 +70,8 @@ std::string PackedConstants::key_of(const TensorRef& constant, const std::string
   const TensorDesc& desc = constant->desc();
   const BufferRef& buffer = constant->buffer();
   const std::string description = tensor_form(desc) + joined(desc.strides.vector()) + "+" + std::to_string(desc.offset);
-  if (sources_.count(place_of(*buffer))) return concat(place_of(*buffer), '\t') + description + rest;
+  const void* place = ConstantBlocks::place_of(*buffer);
+  if (sources_.count(place)) return concat(place, '\t') + description + rest;
   const size_t bytes = std::min(desc.size_bytes(), buffer->bytes());
   const uint64_t version = buffer->version();
   Contents& known = contents_[buffer.get()];
@@ -127,7 +125,9 @@ bool PackedConstants::has_packed(const Graph& graph, ValueId value, const Candid
 // A program holds buffers, and a tensor for some of its constants.
 void PackedConstants::release_unused() {
   std::lock_guard<std::mutex> guard(lock_);
-  const auto is_source = [&](const TensorRef& tensor) { return sources_.count(place_of(*tensor->buffer())) != 0; };
+  const auto is_source = [&](const TensorRef& tensor) {
+    return sources_.count(ConstantBlocks::place_of(*tensor->buffer())) != 0;
+  };
   for (auto it = tensors_.begin(); it != tensors_.end();) {
     const bool unused = !it->second || (it->second.use_count() == 1 &&
                                         (it->second->buffer().use_count() == 1 || is_source(it->second)));
@@ -212,13 +212,25 @@ BufferRef nowhere(Device& device, size_t bytes) {
 
 }  // namespace
 
+Program::Program(Context& context, Device& home, int threads, std::shared_ptr<SharedArenas> arenas)
+    : context_(context), home_(home), threads_(threads), arenas_(std::move(arenas)) {}
+
 Program::Program(Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
                  const Assignment& assignment, Device& home, int threads, Conversions& conversions,
                  PackedConstants& constants, bool in_place, std::shared_ptr<SharedArenas> arenas)
-    : context_(context), home_(home), threads_(threads), arenas_(std::move(arenas)) {
-  Lowering(*this, context, graph, nodes, assignment, conversions, constants).lower(in_place);
+    : Program(context, home, threads, std::move(arenas)) {
+  Lowering(*this, context, graph, nodes, assignment, conversions, &constants).lower(in_place);
   plan_memory();
   free_.push_back(make_instance());
+}
+
+ProgramMemory Program::memory_for(Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
+                                  const Assignment& assignment, Device& home, int threads, Conversions& conversions,
+                                  bool in_place) {
+  Program program(context, home, threads, nullptr);
+  Lowering(program, context, graph, nodes, assignment, conversions, nullptr).lower(in_place);
+  program.plan_memory();
+  return program.memory_;
 }
 
 Program::~Program() = default;
@@ -226,10 +238,11 @@ Program::~Program() = default;
 // Places every storage of the arenas so that what lives at the same time does not overlap.
 void Program::plan_memory() {
   std::map<Device*, std::vector<Storage*>> by_device;
-  for (Storage& storage : storages_) {
-    if (storage.kind == Storage::Kind::constant) memory_.constant_bytes += storage.bytes;
+  for (Storage& storage : storages_)
     if (storage.kind == Storage::Kind::arena && storage.first >= 0) by_device[storage.device].push_back(&storage);
-  }
+  ConstantBlocks constants;
+  add_constants(constants);
+  memory_.constant_bytes = constants.bytes();
   for (auto& [device, list] : by_device) {
     constexpr size_t kAlignment = 128;
     std::vector<ArenaBuffer> buffers;
@@ -263,13 +276,9 @@ void Program::replace_entries(const std::function<EntryRef(const EntryRef& entry
   }
 }
 
-size_t Program::constant_bytes_beside(const Program& other) const {
-  std::set<const Buffer*> held;
-  for (const Storage& storage : other.storages_) held.insert(storage.constant.get());
-  size_t bytes = 0;
+void Program::add_constants(ConstantBlocks& blocks) const {
   for (const Storage& storage : storages_)
-    if (storage.kind == Storage::Kind::constant && !held.count(storage.constant.get())) bytes += storage.bytes;
-  return bytes;
+    if (storage.constant) blocks.add(*storage.constant, storage.bytes);
 }
 
 std::unique_ptr<Program::Instance> Program::make_instance() {

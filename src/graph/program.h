@@ -13,6 +13,7 @@
 
 #include "dispatch/context.h"
 #include "graph/assign.h"
+#include "graph/constant_blocks.h"
 
 namespace pl {
 
@@ -135,6 +136,11 @@ class Program {
           Device& home, int threads, Conversions& conversions, PackedConstants& constants, bool in_place = true,
           std::shared_ptr<SharedArenas> arenas = nullptr);
   ~Program();
+  // What such a program would need between inputs and outputs: nothing is packed, prepared or allocated.  Steps that
+  // would run as one (graph/joined_steps.cpp) are taken for apart, which may keep small tensors for a shorter time.
+  static ProgramMemory memory_for(Context& context, const Graph& graph, const std::vector<NodeStates>& nodes,
+                                  const Assignment& assignment, Device& home, int threads, Conversions& conversions,
+                                  bool in_place);
 
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<TensorDesc>& inputs() const { return inputs_; }    // in which the inputs are taken
@@ -149,8 +155,8 @@ class Program {
   const std::vector<int>& in_place_of() const { return in_place_of_; }
   // Has steps refer to other entries with the same way.
   void replace_entries(const std::function<EntryRef(const EntryRef& entry, const Way& way)>& replacement);
-  // Bytes of memory().constant_bytes that another program does not hold too.
-  size_t constant_bytes_beside(const Program& other) const;
+  // Where the constants lie that its steps read.
+  void add_constants(ConstantBlocks& blocks) const;
 
   // One run.  Externals are as inputs() and outputs() describe them, apart but for in_place_of().  False if it was
   // ended early: then outputs hold nothing of use.  While a profile is recorded no times are taken.
@@ -171,6 +177,8 @@ class Program {
   };
   struct Instance;
 
+  // With nothing in it yet.
+  Program(Context& context, Device& home, int threads, std::shared_ptr<SharedArenas> arenas);
   void plan_memory();
   bool shares(const Device& device) const { return arenas_ && device.traits().host_addressable; }
   std::unique_ptr<Instance> make_instance();

@@ -10,7 +10,8 @@
 //             row were disturbed; or instead
 //     live    whether the contest in live runs (graph/live.h) came to its end
 //     contestant  name, ms: a program that was timed
-//     part, choice   as in a saved plan (graph/choices.h)
+//     again   node, from: what is made again in the backward pass (graph/recompute.h)
+//     part, choice   as in a saved plan (graph/choices.h), of the graph with that
 //   end <tab> checksum
 //
 // A compilation that ran out of time is continued by one that is given more; one on a machine so busy that the clock
@@ -63,6 +64,7 @@ std::string described(const Graph& graph) {
 std::string Plan::memory_path() const {
   const std::string directory = context_->choices_directory();
   if (directory.empty()) return {};
+  if (!again_.empty()) return memory_path_;
   const Math math = std::max<Math>(options_.math, context_->options().math);
   std::string text = record(environment(), home_->name(), options_.layout, int(math), options_.strided_views,
                             options_.in_place, options_.memory_limit, options_.slice, options_.streams);
@@ -84,6 +86,7 @@ void Plan::write_memory(const std::string& spent) const {
   std::string text(kMagic);
   text += spent;
   for (const TimedProgram& timed : timed_programs()) text += record("contestant", timed.name, timed.ms);
+  for (const MadeAgain& again : again_) text += record("again", again.node, again.from);
   write_file_atomically(path, sealed(text + chosen().records()));  // not written: measured again next time
 }
 
@@ -93,7 +96,14 @@ Plan::Recalled Plan::recall(bool measured) {
   if (!bytes) return Recalled::nothing;
   PlanChoices choices;
   std::vector<TimedProgram> timed;
+  std::vector<MadeAgain> again;
+  std::optional<Graph> without;  // what is made again
   bool enough = false;
+  const auto nothing = [&] {
+    if (without) graph_ = std::move(*without);
+    again_.clear();
+    return Recalled::nothing;
+  };
   try {
     const RecordReader reader(kMagic, path, std::move(*bytes));
     for (const auto& line : reader.lines()) {
@@ -110,14 +120,25 @@ Plan::Recalled Plan::recall(bool measured) {
       } else if (line[0] == "contestant") {
         reader.expect_fields(line, 3);
         timed.push_back({line[1], number(line[2]).value_or(0)});
+      } else if (line[0] == "again") {
+        reader.expect_fields(line, 3);
+        const auto count = int64_t(graph_.nodes().size());
+        const int64_t node = reader.integer(line[1], 0, count - 1, "a node");
+        again.push_back({size_t(node), size_t(reader.integer(line[2], node + 1, count - 1, "a node"))});
       } else if (!choices.take(reader, line)) {
         return Recalled::nothing;
       }
     }
-    if ((measured && !enough) || !choices.misfit(graph_).empty() || !take(choices).empty()) return Recalled::nothing;
+    if (!again.empty()) {
+      RecomputedGraph made = made_again(graph_, again);
+      without = std::exchange(graph_, std::move(made.graph));
+      memory_path_ = path;
+      again_ = std::move(again);
+    }
+    if ((measured && !enough) || !choices.misfit(graph_).empty() || !take(choices).empty()) return nothing();
   } catch (const Error& problem) {  // damaged, or a kernel that cannot be made any more
     if (problem.code() == Code::out_of_memory) throw;
-    return Recalled::nothing;
+    return nothing();
   }
   timed_ = std::move(timed);
   recalled_ = true;

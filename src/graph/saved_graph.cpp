@@ -90,6 +90,7 @@ std::string GraphWriter::write(const Graph& graph, const std::function<TensorRef
       line += "\t" + record(Graph::late_text(node.late));
     }
     text += line;
+    if (node.again) text += record("again");
   }
   write_rules(graph.nodes().size());
   for (const GraphOutput& output : graph.outputs())
@@ -191,6 +192,10 @@ bool GraphReader::take(const std::vector<std::string>& line) {
     graph_.update(value_of(line[1]), value_of(line[2]));
   } else if (kind == "node") {
     take_node(line);
+  } else if (kind == "again") {
+    reader_.expect_fields(line, 1);
+    if (graph_.nodes().empty()) reader_.refuse("what it makes again is made by no node");
+    graph_.mark_again();
   } else if (kind == "sizes") {
     take_sizes(line);
   } else if (kind == "output") {

@@ -5,6 +5,7 @@
 //   constant  value, name, dtype, shape, offset of its data
 //   node      name, op, attributes, input values, first output value, number of outputs; then, where attributes follow
 //             from sizes, late attributes
+//   again     the node before makes again what an earlier one made
 //   sizes     kind, sizes, value, name, dtype: a constant that follows from sizes; without the last three what sizes
 //             must be
 //   output    value, name, layout (any: as the plan likes)

@@ -251,7 +251,7 @@ std::shared_ptr<Plan> Plan::Sizes::compiled(Graph graph, const Plan* guide) cons
   plan->conversions_ = plan_.conversions_;
   plan->constants_ = constants_;
   plan->arenas_ = plan_.arenas_;
-  Compiler(*plan, plan->options_, true, guide).compile();
+  Compiler(*plan, plan->options_, true, guide, &plan_).compile();
   plan->forget_alternatives();
   return plan;
 }
@@ -276,13 +276,27 @@ size_t Plan::Sizes::bytes_of(const Plan& plan) const {
   const BodyRef body = plan.body(), own = plan_.body();
   size_t bytes = 0;
   std::set<const Kernel*> kernels;
+  ConstantBlocks constants, shared;
+  own->parts[0]->program->add_constants(shared);
   for (const auto& part : body->parts)
     for (const Variant* share = part.get(); share; share = share->rest.get()) {
-      bytes += share->program->constant_bytes_beside(*own->parts[0]->program);
+      share->program->add_constants(constants);
       bytes += kBytesOfStep * share->nodes.size();
       for (const Program::Step& step : share->program->steps()) kernels.insert(step.kernel.get());
     }
-  return bytes + kBytesOfKernel * kernels.size();
+  return bytes + constants.bytes_beside(shared) + kBytesOfKernel * kernels.size();
+}
+
+// Of all programs together, which run in the same arenas.
+bool Plan::Sizes::beyond_memory_limit() const {
+  if (!plan_.options_.memory_limit) return false;
+  Memory all = plan_.memory_now();
+  for (const Kept& kept : kept_) {
+    const Memory one = kept.plan->memory_now();
+    all.arena_bytes = std::max(all.arena_bytes, one.arena_bytes);
+    all.constants.add(one.constants);
+  }
+  return all.bytes() > plan_.options_.memory_limit;
 }
 
 void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, std::shared_ptr<GrownGraph> grown) {
@@ -295,7 +309,7 @@ void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, 
     ++made_;
     kept_.push_front({shapes, plan, bytes, std::move(grown), sparing});
     bytes_ += bytes;
-    while (bytes_ > most && kept_.size() > 1) {  // the last one runs now
+    while ((bytes_ > most || beyond_memory_limit()) && kept_.size() > 1) {  // the last one runs now
       bytes_ -= kept_.back().bytes;
       let_go.push_back(std::move(kept_.back().plan));
       kept_.pop_back();

@@ -88,6 +88,7 @@ class Plan::Sizes {
   enum class Claim { writes, reads, none };
   Claim claim(const TensorRef& room, int64_t length, int64_t added);
   size_t limit() const;
+  bool beyond_memory_limit() const;  // with lock_ held
 
   Plan& plan_;
   std::vector<Graph> sources_;
