@@ -67,6 +67,19 @@ def test_settings_are_those_of_configure() -> None:
         assert re.search(rf"\b{name}\b", inspect.getdoc(pl.configure) or ""), name
 
 
+def test_options_of_compile_exist() -> None:
+    """The table of options of `pl.compile`, and those that PyTorch's users may give."""
+    keywords = set(inspect.signature(pl.compile).parameters)
+    page = (ROOT / "docs" / "howto" / "ship-a-plan.md").read_text("utf-8")
+    table = page[page.index("| option of `pl.compile` |") :]
+    named = set(re.findall(r"`(\w+)=", "\n".join(re.findall(r"^\| (`.*?) \|", table, re.MULTILINE))))
+    assert named and named <= keywords
+    page = (ROOT / "docs" / "howto" / "pytorch.md").read_text("utf-8")
+    table = page[page.index("| option | meaning |") :].partition("\n\n")[0]
+    named = set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
+    assert named and named <= keywords
+
+
 def python_of(text: str) -> list[str]:
     """Calls of the package in a page, in blocks of Python, indented lines and within a line."""
     blocks = [block for language, block in _BLOCK.findall(text) if language == "python"]
