@@ -58,7 +58,7 @@ def options_in_order(comment: str) -> list[str]:
 
 
 def test_settings_are_those_of_configure() -> None:
-    """The first table of the page of settings has what a context takes, providers that are left out but OpenCL aside."""
+    """The first table of the page of settings has what a context takes, but for providers other than OpenCL."""
     page = (ROOT / "docs" / "reference" / "settings.md").read_text("utf-8")
     table = page[: page.index("## Environment variables")]
     named = set(re.findall(r"^\| `(\w+)`", table, re.MULTILINE))
