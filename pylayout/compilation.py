@@ -70,7 +70,7 @@ def compile(
     progress: called as progress(stage, fraction); what it raises ends the compilation, as Ctrl-C does.
 
     An ONNX model in which a size follows from data, or whose values are sequences, is planned by segments, in the first
-    run; such a Plan is not saved (docs/howto/sizes-known-late.md).
+    run; such a Plan is saved with the segments that its runs found (docs/howto/sizes-known-late.md).
 
     Raises what building the graph raises; UnsupportedError naming the node that nothing on the device can run.
 

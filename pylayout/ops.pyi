@@ -1802,6 +1802,27 @@ def fmod(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def fold(
+    x: Value,
+    output_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    stride: int | Sequence[int] = 1,
+) -> Value: ...
+@overload
+def fold(
+    x: Input,
+    output_size: int | Sequence[int],
+    kernel_size: int | Sequence[int],
+    dilation: int | Sequence[int] = 1,
+    padding: int | Sequence[int] = 0,
+    stride: int | Sequence[int] = 1,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def gather(
     x: Value,
     dim: int,

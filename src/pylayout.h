@@ -112,16 +112,21 @@ PL_API pl_status pl_layout_describe(const char* layout, pl_dtype dtype, int32_t 
 
 /* A context holds devices, memory pools, prepared kernels, measured costs and the profile.  `options` is NULL
  * or attribute text; unknown keys are errors:
- *   threads=N         threads for ops on `cpu` (default: the processors of this process)
- *   tune=auto|off|full  measure candidates when it matters (default) | never | every candidate
- *   math=fp32|tf32|fp16|bf16  products of f32 are as accurate as f32 arithmetic (default) | factors may be rounded to
- *                     tf32 | plans may hold values as f16 (what exceeds 65504 becomes infinite) or as bf16 as well,
- *                     where the device gains by it; states, their updates and losses stay f32
- *   cache_dir="..."   measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's cache);
- *                     kernels are the process's: they go where the last context that names a folder says
- *   opencl=true|false look for OpenCL devices (default true)
- *   choice_memory=N   bytes that choices and prepared kernels of calls may take (default 268435456); the least recently
- *                     used are let go, and made again when they are needed */
+ *   threads=N                 threads for ops on `cpu` (default: the processors of this process)
+ *   tune=auto|off|full        auto (default): candidates are measured where it matters; off: never; full: all of them
+ *   math=fp32|tf32|fp16|bf16  fp32 (default): products of f32 are as accurate as f32 arithmetic
+ *                             tf32: factors may be rounded to tf32
+ *                             fp16: plans may hold values as f16, too (what exceeds 65504 becomes infinite), where the
+ *                             device gains by it; states, their updates and losses stay f32
+ *                             bf16: the same with values as bf16
+ *   cache_dir="..."           measured costs and compiled kernels (default: $PYLAYOUT_CACHE_DIR, else the user's
+ *                             cache); kernels are the process's: they go where the last context that names a folder
+ *                             says
+ *   choice_memory=N           bytes that choices and prepared kernels of calls may take (default 268435456); the least
+ *                             recently used are let go, and made again when they are needed
+ *   opencl=true|false         whether to look for OpenCL devices (default true)
+ *   onednn=true|false         whether oneDNN's implementations are candidates (default true)
+ *   host=true|false           whether the library's own for the CPU are (default true) */
 PL_API pl_status pl_context_create(const char* options, pl_context* context);
 /* Changes threads, tune or math. */
 PL_API pl_status pl_context_set(pl_context context, const char* options);
@@ -402,23 +407,29 @@ typedef void (*pl_progress)(void* user, const char* stage, double fraction);
 /* A graph with every choice made: simplified, layouts and implementations assigned, weights packed, memory planned.
  * The graph itself does not change, and may be released.  options is NULL or attribute text:
  *
- *   device=NAME         where to run; auto (default): a GPU if there is one, else cpu
- *   layout=NAME         auto (default), or one to force for comparison
- *   threads=N           of ops on cpu; 0 (default): the context's
- *   tune=auto|off|full|live
- *                       off: known costs and estimates decide, nothing is run; auto (default): the same on cpu, and
- * then others compete in the plan's runs (docs/explanation/planning.md), on OpenCL devices what matters is measured
- * before; live: others compete in runs on OpenCL devices too, and what has to be compiled is compiled on threads of the
- * plan's own, which end with pl_plan_freeze or the plan (PL_ERROR_UNSUPPORTED on NVIDIA's devices: a fault of their
- * driver); full: every implementation is measured before seconds=S           for measuring before the first run
- * (default 60; 0: no limit); given, auto measures then, too. Not with tune=live deterministic=true|false  true: nothing
- * competes in live runs (default false) slice=N streams=N   images at a time, and slices at the same time; 0 (default):
- * chosen by measurement.  What is left of the batch when no `streams` slices of N remain is run at once, on all threads
- *   math=fp32|tf32|fp16|bf16 as of pl_context_create; at least the context's
- *   memory_limit=BYTES  of values between inputs and outputs, of weights and of states (docs/howto/ship-a-plan.md)
- *   program_memory=BYTES  what programs for further sizes of named axes may take, beside weights and the memory that
- * they share (default 32 MiB and a twentieth of the weights); the one not used for longest goes first
- *   simplify=true|false, without="pass,pass"   the passes of docs/explanation/planning.md
+ *   device=NAME               where to run; auto (default): a GPU if there is one, else cpu
+ *   layout=NAME               auto (default), or one to force for comparison
+ *   threads=N                 of ops on cpu; 0 (default): the context's
+ *   tune=auto|off|full|live   off: known costs and estimates decide, nothing is run
+ *                             auto (default): on cpu the same, and then other programs compete in the plan's runs
+ *                             (docs/explanation/planning.md); on OpenCL devices what matters is measured before
+ *                             full: every implementation is measured before
+ *                             live: other programs compete in the plan's runs on OpenCL devices too.  What has to be
+ *                             compiled is compiled on threads of the plan's own, which end with pl_plan_freeze or
+ *                             the plan.  PL_ERROR_UNSUPPORTED on NVIDIA's devices: a fault of their driver
+ *   seconds=S                 for measuring before the first run (default 60; 0: no limit).  Where it is given,
+ *                             tune=auto measures on cpu, too.  Not with tune=live
+ *   deterministic=true|false  true: nothing competes in live runs (default false)
+ *   slice=N                   images at a time; 0 (default): chosen by measurement
+ *   streams=N                 slices at the same time; 0 (default): chosen by measurement.  What is left of the batch
+ *                             when no `streams` slices remain is run at once, on all threads
+ *   math=fp32|tf32|fp16|bf16  as of pl_context_create; at least the context's
+ *   memory_limit=BYTES        of values between inputs and outputs, of weights and of states (docs/howto/ship-a-plan.md)
+ *   program_memory=BYTES      what programs for further sizes of named axes may take, beside weights and the memory
+ *                             that they share (default 32 MiB and a twentieth of the weights); the one not used for
+ *                             longest goes first
+ *   simplify=true|false       false: without the passes of docs/explanation/planning.md (default true)
+ *   without="pass,pass"       without these of them
  * progress may be NULL. */
 PL_API pl_status pl_plan_compile(pl_graph graph, const char* options, pl_progress progress, void* user, pl_plan* plan);
 PL_API pl_status pl_plan_release(pl_plan plan);
@@ -441,11 +452,10 @@ PL_API pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, siz
  * same shape and dtype.  Runs of a plan that keeps values wait for each other, and these calls for them. */
 PL_API pl_status pl_plan_state(pl_plan plan, const char* name, pl_tensor* tensor);
 PL_API pl_status pl_plan_set_state(pl_plan plan, const char* name, pl_tensor tensor);
-/* Writes graph, weights, states and choices to a file, whole or not at all. */
 /* Lets the plan serve further sizes: another graph of the same inputs and outputs, for sizes for which the plan's own
  * was not made (pl_graph_require).  Constants that are the same tensors are packed once for both. */
 PL_API pl_status pl_plan_extend(pl_plan plan, pl_graph graph);
-/* Writes graph, weights and choices to a file, whole or not at all. */
+/* Writes graph, weights, states and choices to a file, whole or not at all. */
 PL_API pl_status pl_plan_save(pl_plan plan, const char* path);
 /* Reads a plan that was saved.  options is NULL or attribute text, as for pl_plan_compile, and replan=true|false: a
  * plan made for other hardware, software or numbers of threads is compiled anew with these options, or refused with

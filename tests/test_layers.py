@@ -53,12 +53,14 @@ def test_providers_do_not_include_dispatch_or_each_other() -> None:
 
 
 def test_dispatch_and_graph_name_no_provider_and_no_device() -> None:
-    named = re.compile(r'"(?:' + "|".join(PROVIDERS) + r')[":/]|is_cpu|host_memory\(')
+    """Neither by a literal nor by asking a device's properties, which are for people, what its traits say."""
+    named = re.compile(r'"(?:' + "|".join(PROVIDERS) + r')[":/]|is_cpu|host_memory\(|"(?:cpu|gpu|accelerator|type)"')
     found = []
     for folder in ("dispatch", "graph"):
         for path in files(SOURCE / folder):
             found += [f"{path.relative_to(SOURCE)}: {match}" for match in named.findall(code(path))]
     assert found == []
+    assert named.search('properties.find("type")') and named.search('type->second != "cpu"')
 
 
 def test_no_untyped_pointers_in_tensors() -> None:

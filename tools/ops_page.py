@@ -88,6 +88,7 @@ FAMILIES = [
             "reorder",
             "channel_shuffle",
             "interleave",
+            "fold",
             "composed:stack",
             "composed:flip",
             "composed:one_hot",

@@ -2,7 +2,8 @@
 
 python tools/support_page.py             writes the page from docs/reference/support.json
 python tools/support_page.py --check     fails if the page is not current, or an op or a dtype is missing in the data
-python tools/support_page.py --collect   asks the library on this machine anew (a minute), then writes both
+python tools/support_page.py --collect   asks the library on this machine anew (some minutes), then writes both
+python tools/support_page.py --collect OP...   the same for these ops alone, such as new ones (seconds)
 
 The data depend on the machine: its instruction set, its OpenCL devices. So they are kept, with the machine they are of.
 The calls are those of tests/op_cases/.
@@ -37,7 +38,7 @@ one, the op is refused with the reason, which `pl.query` shows. Views need no pr
 layout may be forced where an implementation is generic.
 
 The table is of the calls in `tests/op_cases/`, asked on
-{machine}, {date}.
+{machine}, {date}; those of newer ops when they were added.
 oneDNN's columns for f16 and bf16 depend on the processor's instruction set.
 
 *dynamic*: the axes of the first tensor whose size may come with the call
@@ -65,50 +66,74 @@ def name_of(device: Any) -> str:
     return f"{device.name} ({device.fingerprint.split('|')[1]}, {known.get('driver', 'unknown driver')})"
 
 
-def collect() -> dict[str, Any]:
-    """What the library on this machine answers for every case in every dtype."""
-    import datetime
+def cases_of_ops() -> list[Any]:
+    """The calls of tests/op_cases/ that compute something."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from op_cases import CASES
 
+    return [case for case in CASES if all(a is None or a.size for a in case.make())]
+
+
+def own_dtype(case: Any) -> str:
+    """That of the case's data, its largest tensor. Where it is not f32 (quantised ops, look-ups), no other is asked."""
     import numpy as np
 
     import pylayout as pl
 
-    sys.path.insert(0, str(ROOT / "tests"))
-    from op_cases import CASES, tensor_parameters
+    arrays = [a for a in case.make() if a is not None]
+    return str(pl.asarray(max(arrays, key=lambda a: (a.size, a.dtype == np.float32))).dtype)
+
+
+def candidates_of(case: Any, dtype: str, device: str) -> list[dict[str, Any]]:
+    """The candidates of a case with data of that dtype; none where the schema refuses it."""
+    import numpy as np
+
+    import pylayout as pl
+
+    from op_cases import tensor_parameters  # isort: skip
+
+    arrays, own = case.make(), own_dtype(case)
+    largest = max((a for a in arrays if a is not None), key=lambda a: (a.size, a.dtype == np.float32))
+    # What the schema has in f32 whatever the data are: statistics of batch norm.
+    dtypes = {p["name"]: p.get("dtypes") for p in calls.schemas()[case.op]["parameters"]}
+    single = [not case.variadic and dtypes[name] == ["f32"] for name in tensor_parameters(case.op)]
+    single += [False] * (len(arrays) - len(single))
+    tensors = []
+    for i, array in enumerate(arrays):
+        if array is None:
+            tensors.append(None)
+            continue
+        tensor = pl.asarray(array, device=device)
+        converts = array.dtype == np.float32 and own == "f32" and not (array is not largest and single[i])
+        tensors.append(tensor.to(dtype=dtype) if converts else tensor)
+    try:
+        if case.variadic:
+            answer = pl.query(case.op, tensors, **case.attributes)
+        else:
+            named = dict(zip(tensor_parameters(case.op), tensors, strict=False))
+            answer = pl.query(case.op, **named, **case.attributes)
+    except (ValueError, TypeError, NotImplementedError, RuntimeError):
+        return []
+    found: list[dict[str, Any]] = answer.candidates
+    return found
+
+
+def collect(ops: list[str]) -> dict[str, Any]:
+    """What the library on this machine answers for every case in every dtype; of all ops, or of those named."""
+    import datetime
+
+    import pylayout as pl
 
     pl.configure(tune="off")
     devices = ["cpu", *[device.name for device in pl.devices() if device.name != "cpu"][:1]]
     found: dict[str, dict[str, dict[str, set[str]]]] = {}
-    for case in CASES:
-        arrays = case.make()
-        if any(a is not None and a.size == 0 for a in arrays):
-            continue  # which have no candidates where nothing is to be computed
-        # The data are the largest tensor; where it is not of f32 (quantised ops, look-ups), its dtype is the op's own.
-        largest = max((a for a in arrays if a is not None), key=lambda a: (a.size, a.dtype == np.float32))
-        own = str(pl.asarray(largest).dtype)
-        # What the schema has in f32 whatever the data are: statistics of batch norm.
-        dtypes = {p["name"]: p.get("dtypes") for p in calls.schemas()[case.op]["parameters"]}
-        single = [not case.variadic and dtypes[name] == ["f32"] for name in tensor_parameters(case.op)]
-        single += [False] * (len(arrays) - len(single))
+    for case in cases_of_ops():
+        if ops and case.op not in ops:
+            continue
+        own = own_dtype(case)
         for dtype in DTYPES if own == "f32" else [own]:
             for device in devices:
-                tensors = []
-                for i, array in enumerate(arrays):
-                    if array is None:
-                        tensors.append(None)
-                        continue
-                    tensor = pl.asarray(array, device=device)
-                    converts = array.dtype == np.float32 and own == "f32" and not (array is not largest and single[i])
-                    tensors.append(tensor.to(dtype=dtype) if converts else tensor)
-                try:
-                    if case.variadic:
-                        answer = pl.query(case.op, tensors, **case.attributes)
-                    else:
-                        named = dict(zip(tensor_parameters(case.op), tensors, strict=False))
-                        answer = pl.query(case.op, **named, **case.attributes)
-                except (ValueError, TypeError, NotImplementedError, RuntimeError):
-                    continue  # the schema refuses that dtype
-                for candidate in answer.candidates:
+                for candidate in candidates_of(case, dtype, device):
                     of_op = found.setdefault(case.op, {}).setdefault(candidate["provider"], {})
                     of_op.setdefault(dtype, set()).update(layout_letter(text) for text in candidate["outputs"][:1])
 
@@ -122,11 +147,17 @@ def collect() -> dict[str, Any]:
             }
             for op, providers in sorted(found.items())
         },
-        "dynamic": collect_dynamic(),
+        "dynamic": collect_dynamic(ops),
     }
 
 
-def collect_dynamic() -> dict[str, str]:
+def merged(data: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """Data with what was asked of some ops later."""
+    parts = {part: dict(sorted({**data[part], **later[part]}.items())) for part in ("ops", "dynamic")}
+    return {**data, **parts}
+
+
+def collect_dynamic(ops: list[str]) -> dict[str, str]:
     """By op the axes of its first tensor whose size may be known late: "all", or their numbers."""
     import pylayout as pl
 
@@ -137,6 +168,8 @@ def collect_dynamic() -> dict[str, str]:
     pl.configure(tune="off")
     best: dict[str, tuple[bool, int, str]] = {}
     for case in CASES:
+        if ops and case.op not in ops:
+            continue
         first = case.make()[0]
         if first is None or first.ndim == 0:
             best.setdefault(case.op, (False, -1, ""))  # there are none
@@ -233,10 +266,11 @@ def gradients(data: dict[str, Any]) -> list[str]:
         "Every op above runs forward. Programs are trained through those below. The gradient of an op is made of other",
         "ops, those of the family *training* among them; the table says by which inputs there is one, and in which",
         "dtypes and layouts all ops that it consists of have a kernel: an asterisk where these have no layout in",
-        "common. An empty cell of OpenCL: some of them run on the CPU.",
+        "common. An empty cell of OpenCL: some of them run on the CPU. The last column names those for which oneDNN",
+        "has a kernel, in f32 on the CPU; the others are the host provider's.",
         "",
-        "| op | by | " + " | ".join(f"{place} {dtype}" for place in places for dtype in DTYPES[:3]) + " |",
-        "|---" * (2 + 3 * len(places)) + "|",
+        "| op | by | " + " | ".join(f"{place} {dtype}" for place in places for dtype in DTYPES[:3]) + " | oneDNN |",
+        "|---" * (3 + 3 * len(places)) + "|",
     ]
     parameters = {name: [p["name"] for p in schema["parameters"]] for name, schema in schemas.items()}
     for op, (by, not_by, made_of) in sorted(found.items()):
@@ -244,7 +278,8 @@ def gradients(data: dict[str, Any]) -> list[str]:
         missing = sorted(not_by - by, key=parameters[op].index)
         text = ", ".join(names) + (f"; not {', '.join(missing)}" if missing else "")
         cells = [backward_cell(data, made_of, providers, d) for providers in places.values() for d in DTYPES[:3]]
-        lines.append(f"| {op} | {text} | {' | '.join(cells)} |")
+        by_onednn = sorted(name for name in made_of if letters(data, name, ("onednn",), "f32"))
+        lines.append(f"| {op} | {text} | {' | '.join(cells)} | {', '.join(by_onednn)} |")
     without = [name for name in sorted(schemas) if not schemas[name]["differentiable"]]
     lines += [
         "",
@@ -271,8 +306,12 @@ def page(data: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    if "--collect" in sys.argv[1:]:
-        DATA.write_text(json.dumps(collect(), indent=1) + "\n", "utf-8")
+    if sys.argv[1:2] == ["--collect"]:
+        ops = sys.argv[2:]
+        found = collect(ops)
+        if ops:
+            found = merged(json.loads(DATA.read_text("utf-8")), found)
+        DATA.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     data = json.loads(DATA.read_text("utf-8"))
     wrong = problems(data)
     for problem in wrong:

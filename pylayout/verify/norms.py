@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -206,6 +207,40 @@ class CumulativeSum(Full):
         if self.dtype not in ("f32", "f16", "bf16"):
             return y, 0.0, self.dtype
         return y, sum_bound(x.shape[dim], y, np.cumsum(x * x, axis=dim)), self.dtype
+
+
+@register("fold")
+class Fold(Full):
+    """Windows, element by element, added to the padded images; the same of the squares for the bound."""
+
+    def compute(self) -> Any:
+        x = self.double(0)
+        assert x is not None
+        sizes = [int(size) for size in self.attribute("output_size")]
+        kernel, stride, dilation = (self._each(name, len(sizes)) for name in ("kernel_size", "stride", "dilation"))
+        given = self._each("padding", len(sizes), 0)
+        begins, ends = given[: len(sizes)], given[-len(sizes) :]
+        padded = [size + b + e for size, b, e in zip(sizes, begins, ends, strict=True)]
+        windows = [
+            (size - d * (k - 1) - 1) // s + 1 for size, k, s, d in zip(padded, kernel, stride, dilation, strict=True)
+        ]
+        parts = x.reshape(x.shape[0], x.shape[1] // math.prod(kernel), *kernel, *windows)
+        sums, squares = (np.zeros((*parts.shape[:2], *padded)) for _ in range(2))
+        for k in np.ndindex(*kernel):
+            at = tuple(
+                slice(i * d, i * d + (n - 1) * s + 1, s)
+                for i, d, n, s in zip(k, dilation, windows, stride, strict=True)
+            )
+            part = parts[(slice(None), slice(None), *k)]
+            sums[(..., *at)] += part
+            squares[(..., *at)] += part * part
+        inside = (..., *(slice(b, b + size) for b, size in zip(begins, sizes, strict=True)))
+        return sums[inside], sum_bound(math.prod(kernel), sums[inside], squares[inside]), self.dtype
+
+    def _each(self, name: str, axes: int, default: int = 1) -> list[int]:
+        value = self.attribute(name, default)
+        listed = [int(each) for each in value] if isinstance(value, (list, tuple)) else [int(value)]
+        return listed * axes if len(listed) == 1 else listed
 
 
 @register("squeeze_excite")

@@ -242,19 +242,14 @@ const CandidateRuns::Placed& CandidateRuns::placed_input(size_t input, const Ten
 CandidateRuns::Run CandidateRuns::run(size_t index) {
   require(index < size(), Code::invalid_argument, "candidates: index is ", index, ", expected less than ", size());
   const Candidate& candidate = entry_->ways[index].candidate;
-  Run run;
-  if (device_->traits().threads) use_threads(entry_->threads);
-  std::unique_ptr<Kernel> kernel;
   std::vector<Buffer*> in, out;
-  std::vector<BufferRef> packed;
   for (size_t i = 0; i < values_.size(); ++i) {
     const bool given = values_[i] && candidate.inputs[i].present;
     in.push_back(given ? placed_input(i, candidate.inputs[i]).buffer.get() : nullptr);
   }
   std::vector<Placed> results;
   for (const TensorDesc& desc : candidate.outputs) {
-    const bool strided = options_.output_strided && !desc.is_dense();
-    results.push_back(reserve(desc, strided, 2 * beside(options_.strided_layout), false));
+    results.push_back(reserve(desc, is_strided_output(desc), 2 * beside(options_.strided_layout), false));
     write(results.back());
     out.push_back(results.back().buffer.get());
   }
@@ -264,84 +259,95 @@ CandidateRuns::Run CandidateRuns::run(size_t index) {
     workspace.bytes.assign(candidate.workspace_bytes + kGuard, kPoison);
     write(workspace);
   }
+
+  Run run;
+  compute(candidate, in, {in.data(), out.data(), workspace.whole.get()}, run);
+  if (!run.prepared || !run.damage.empty()) return run;
+  for (size_t i = 0; i < results.size(); ++i) take_output(i, results[i], run);
+  for (size_t i = 0; i < in.size(); ++i)
+    if (in[i] && !candidate.packing_of(int(i))) check_input(i, candidate.inputs[i], run);
+  if (workspace.whole) check_workspace(workspace, candidate.workspace_bytes, run);
+  return run;
+}
+
+// Prepares the kernel and runs it; what is thrown is damage.
+void CandidateRuns::compute(const Candidate& candidate, std::vector<Buffer*>& in, const KernelArguments& arguments,
+                            Run& run) const {
+  if (device_->traits().threads) use_threads(entry_->threads);
+  std::unique_ptr<Kernel> kernel;
+  std::vector<BufferRef> packed;
   try {
     kernel = candidate.prepare();
     packed = pack_inputs(*device_, candidate, in);
   } catch (const std::exception& error) {
     run.damage.push_back(error.what());
-    return run;
+    return;
   }
   run.prepared = true;
   try {
     device_->synchronize();
     const auto start = std::chrono::steady_clock::now();
-    kernel->run({in.data(), out.data(), workspace.whole.get()});
+    kernel->run(arguments);
     device_->synchronize();
     run.ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   } catch (const std::exception& error) {
     run.damage.push_back(concat("it fails while it runs: ", error.what()));
-    return run;
   }
+}
 
-  Device& cpu = context_.host();
-  for (size_t i = 0; i < results.size(); ++i) {
-    const Placed& result = results[i];
-    const TensorDesc& desc = result.desc;
-    const std::vector<char> bytes = read_back(result);
-    const size_t unit = size_of(desc.dtype);
-    const TensorDesc plain = TensorDesc::dense(desc.dtype, desc.shape);
-    TensorRef values = Tensor::allocate(cpu, plain);
-    by_size(desc.dtype, [&](auto element) {
-      gather<decltype(element)>(desc, bytes.data() + result.first, values->buffer()->host());
-    });
-    run.outputs.push_back(std::move(values));
-    // What is neither an element nor padding keeps its poison; padding is zero.
-    const bool strided = options_.output_strided && !desc.is_dense();
-    const size_t extent = size_t(desc.extent());
-    std::vector<bool> written;
-    if (strided || desc.has_padding()) {
-      written.resize(extent);
-      for_elements(desc, [&](int64_t offset, int64_t) { written[size_t(offset)] = true; });
-    }
-    const char expected = strided ? kPoison : 0;
-    for (size_t e = 0; e < written.size(); ++e) {
-      if (written[e]) continue;
-      const char* at = bytes.data() + result.first + e * unit;
-      if (std::all_of(at, at + unit, [&](char byte) { return byte == expected; })) continue;
-      run.damage.push_back(concat("output ", i, ": ",
-                                  strided ? "wrote beside the strided view, element " : "padding, element ", e,
-                                  strided ? "" : ", is not zero"));
-      break;
-    }
-    const size_t behind = result.first + extent * unit;
-    for (size_t b = 0; b < bytes.size(); ++b) {
-      if (b == result.first) b = behind;
-      if (b >= bytes.size() || bytes[b] == kPoison) continue;
-      run.damage.push_back(b < behind ? concat("output ", i, ": wrote ", result.first - b, " bytes before its start")
-                                      : concat("output ", i, ": wrote byte ", b - behind, " behind its end"));
-      break;
-    }
+// The elements of a result, and what was written where none is.
+void CandidateRuns::take_output(size_t i, const Placed& result, Run& run) const {
+  const TensorDesc& desc = result.desc;
+  const std::vector<char> bytes = read_back(result);
+  const size_t unit = size_of(desc.dtype), extent = size_t(desc.extent());
+  TensorRef values = Tensor::allocate(context_.host(), TensorDesc::dense(desc.dtype, desc.shape));
+  by_size(desc.dtype, [&](auto element) {
+    gather<decltype(element)>(desc, bytes.data() + result.first, values->buffer()->host());
+  });
+  run.outputs.push_back(std::move(values));
+  // What is neither an element nor padding keeps its poison; padding is zero.
+  const bool strided = is_strided_output(desc);
+  std::vector<bool> written;
+  if (strided || desc.has_padding()) {
+    written.resize(extent);
+    for_elements(desc, [&](int64_t offset, int64_t) { written[size_t(offset)] = true; });
   }
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (!in[i] || candidate.packing_of(int(i))) continue;
-    const auto placed = std::find_if(inputs_.begin(), inputs_.end(), [&](const Placed& known) {
-      return known.input == i && known.desc == candidate.inputs[i];
-    });
-    const std::vector<char> bytes = read_back(*placed);
-    if (bytes == placed->bytes) continue;
-    const size_t at = size_t(std::mismatch(bytes.begin(), bytes.end(), placed->bytes.begin()).first - bytes.begin());
-    run.damage.push_back(concat("input ", i, ": changed byte ", at, " of its memory"));
-    write(*placed);
+  const char expected = strided ? kPoison : 0;
+  for (size_t e = 0; e < written.size(); ++e) {
+    if (written[e]) continue;
+    const char* at = bytes.data() + result.first + e * unit;
+    if (std::all_of(at, at + unit, [&](char byte) { return byte == expected; })) continue;
+    run.damage.push_back(concat("output ", i, ": ",
+                                strided ? "wrote beside the strided view, element " : "padding, element ", e,
+                                strided ? "" : ", is not zero"));
+    break;
   }
-  if (workspace.whole) {
-    const std::vector<char> bytes = read_back(workspace);
-    for (size_t b = candidate.workspace_bytes; b < bytes.size(); ++b)
-      if (bytes[b] != kPoison) {
-        run.damage.push_back(concat("workspace: wrote byte ", b - candidate.workspace_bytes, " behind its end"));
-        break;
-      }
+  const size_t behind = result.first + extent * unit;
+  for (size_t b = 0; b < bytes.size(); ++b) {
+    if (b == result.first) b = behind;
+    if (b >= bytes.size() || bytes[b] == kPoison) continue;
+    run.damage.push_back(b < behind ? concat("output ", i, ": wrote ", result.first - b, " bytes before its start")
+                                    : concat("output ", i, ": wrote byte ", b - behind, " behind its end"));
+    break;
   }
-  return run;
+}
+
+// An input is as it was; one that is not is written anew for the next candidate.
+void CandidateRuns::check_input(size_t i, const TensorDesc& desc, Run& run) {
+  const auto placed = std::find_if(inputs_.begin(), inputs_.end(),
+                                   [&](const Placed& known) { return known.input == i && known.desc == desc; });
+  const std::vector<char> bytes = read_back(*placed);
+  if (bytes == placed->bytes) return;
+  const size_t at = size_t(std::mismatch(bytes.begin(), bytes.end(), placed->bytes.begin()).first - bytes.begin());
+  run.damage.push_back(concat("input ", i, ": changed byte ", at, " of its memory"));
+  write(*placed);
+}
+
+void CandidateRuns::check_workspace(const Placed& workspace, size_t size, Run& run) const {
+  const std::vector<char> bytes = read_back(workspace);
+  const auto guard = bytes.begin() + int64_t(size);
+  const auto wrong = std::find_if(guard, bytes.end(), [](char byte) { return byte != kPoison; });
+  if (wrong != bytes.end()) run.damage.push_back(concat("workspace: wrote byte ", wrong - guard, " behind its end"));
 }
 
 }  // namespace pl

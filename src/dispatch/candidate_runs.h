@@ -58,6 +58,11 @@ class CandidateRuns {
   const Placed& placed_input(size_t input, const TensorDesc& desc);
   void write(Placed& placed) const;
   std::vector<char> read_back(const Placed& placed) const;
+  bool is_strided_output(const TensorDesc& desc) const { return options_.output_strided && !desc.is_dense(); }
+  void compute(const Candidate& candidate, std::vector<Buffer*>& in, const KernelArguments& arguments, Run& run) const;
+  void take_output(size_t i, const Placed& result, Run& run) const;
+  void check_input(size_t i, const TensorDesc& desc, Run& run);
+  void check_workspace(const Placed& workspace, size_t size, Run& run) const;
 
   Context& context_;
   Device* device_ = nullptr;

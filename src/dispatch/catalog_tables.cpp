@@ -11,16 +11,31 @@
 namespace pl {
 namespace {
 
-// Of a table's ops, by which it is checked.
+// Ops of a table by which it is checked, its probes.  No measurement chose these numbers; they follow from what is said
+// of each.  tests/test_cost_tables.py holds the answers: an agreeing table is believed, one with ratios turned around
+// is not.
+//
+// Five, of at most 20 ms each: a tenth of a second beside the 0.7 s that a compilation without measuring takes for
+// ResNet-50 (docs/notes/2026-11-21-planning-and-layers.md).  One that agrees by chance must not decide.
 constexpr size_t kProbes = 5, kLeastProbes = 2;
-constexpr double kProbeSeconds = 0.02;                // for one of them
-constexpr double kShortestMs = 0.02, kLongestMs = 5;  // by estimate
-constexpr double kLeastApart = 1.5, kMostApart = 8;   // ratios of the two candidates that are compared
-constexpr double kOrdered = 1.1;                      // the slower one must take so many times as long here
-constexpr double kOff = 2;                            // how far the ratio here may be from the table's
-constexpr double kBelieved = 0.6;                     // of the probes must agree
-// Candidates that the table lacks were not worth measuring there.
+constexpr double kProbeSeconds = 0.02;
+// By estimate.  A guess: below, a launch and the clock's noise are a part of the time; above, 20 ms hold too few runs.
+constexpr double kShortestMs = 0.02, kLongestMs = 5;
+// Ratios of the two candidates that are compared.  A guess: less apart, noise turns their order around; further apart
+// are vector code and plain loops, whose order every machine has.
+constexpr double kLeastApart = 1.5, kMostApart = 8;
+// The slower one must take so many times as long here.  Neighbouring turns on one machine differ by some percent
+// (docs/explanation/choice.md, "Contests").
+constexpr double kOrdered = 1.1;
+// How far the ratio here may be from the table's.  Two runs of the same choices on a busy machine differed by a factor
+// of 2 (docs/howto/measure.md, "A control").
+constexpr double kOff = 2;
+// Of the probes must agree: three of five, so that two may be disturbed.  A guess.
+constexpr double kBelieved = 0.6;
+// Candidates that the table lacks were not worth measuring there: their estimate was over twice the least one, so they
+// are taken to be behind, but not so far that a measurement here could not put them first.  A guess.
 constexpr double kUnlisted = 1.2;
+// Slower candidates are never chosen, and plain loops would be half of a table.  A guess, as kMostApart.
 constexpr double kMostExported = 8;
 
 bool is_candidate(const std::string& key) {

@@ -220,8 +220,8 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
     decision->entry = entry_for(as_asked(op, call->policy), *decision->home);
     const Policy policy = policy_of(*call, *decision->entry, turn);
     lasting = !turn || policy.mode == Policy::Mode::automatic;
-    const std::vector<Option> ranked =
-        ranking_.options(op, *decision->entry, policy, inputs, *decision->home, destinations);
+    const std::vector<RankedWay> ranked =
+        ranking_.ranked(op, *decision->entry, policy, inputs, *decision->home, destinations);
     require(!ranked.empty(), Code::unsupported, schema.name, ": every implementation failed for ", op.str());
     decision->way = ranked.front().way;
     decision->kernel = catalog_.kernel(*decision->entry, *decision->way);
@@ -580,8 +580,8 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
       for (Refusal& refusal : catalog_.refusals(*entry)) refusals.push_back(std::move(refusal));
     }
     linked = contest_.report(*entry);
-    for (const Option& option : ranking_.options(op, *entry, policy_of(*call, *entry, 0), inputs, home, {})) {
-      const Candidate& candidate = option.way->candidate;
+    for (const RankedWay& ranked : ranking_.ranked(op, *entry, policy_of(*call, *entry, 0), inputs, home, {})) {
+      const Candidate& candidate = ranked.way->candidate;
       std::vector<std::string> inputs_as, outputs_as;
       for (size_t i = 0; i < candidate.inputs.size(); ++i) {
         const TensorDesc& desc = candidate.inputs[i];
@@ -595,12 +595,12 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
           .field("device", entry->device->name())
           .field("inputs", inputs_as)
           .field("outputs", outputs_as)
-          .field("op_ms", option.op_ms)
-          .field("reorder_ms", option.reorder_ms)
-          .field("consumer_ms", option.consumer_ms)
-          .field("margin_ms", option.margin_ms)
-          .field("total_ms", option.total())
-          .field("measured", bool(option.way->measured))
+          .field("op_ms", ranked.op_ms)
+          .field("reorder_ms", ranked.reorder_ms)
+          .field("consumer_ms", ranked.consumer_ms)
+          .field("margin_ms", ranked.margin_ms)
+          .field("total_ms", ranked.total())
+          .field("measured", bool(ranked.way->measured))
           .field("workspace_bytes", candidate.workspace_bytes)
           .end();
     }

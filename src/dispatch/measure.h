@@ -1,6 +1,6 @@
 // Times candidates side by side: every round runs each of them once, so that a machine whose speed drifts slows
 // all alike; those that are clearly slower leave after a few rounds, and those close to the best get more of them.
-// Ties, of ops with large weights, are decided by what the contenders take with all of their memory evicted as well.
+// Ties, of ops with large weights, are decided by what the candidates take with all of their memory evicted as well.
 // Samples during which another program took a processor away are taken again, so that a busy machine delays a
 // measurement more than it falsifies it.
 //
@@ -23,7 +23,7 @@ namespace pl {
 struct TimedCandidate {
   const Candidate* candidate = nullptr;
   Kernel* kernel = nullptr;
-  // out: the lower quartile of its undisturbed samples; of too few, the shortest sample of all.  Of contenders that are
+  // out: the lower quartile of its undisturbed samples; of too few, the shortest sample of all.  Of candidates that are
   // a tie it says, too, what each takes when everything is cold; see break_ties.
   double ms = 0;
   bool failed = false;    // out: it threw
@@ -62,7 +62,7 @@ struct MeasureOptions {
 bool comes_from_afar(size_t constant_bytes);
 void evict(const Buffer& buffer);
 
-// Runs the contenders of one op on random data in buffers of its own.
+// Runs the candidates of one op on random data in buffers of its own.
 void measure(Device& device, const Op& op, std::vector<TimedCandidate>& candidates, const MeasureOptions& options);
 
 }  // namespace pl

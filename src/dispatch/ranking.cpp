@@ -102,17 +102,17 @@ double Ranking::penalty(Entry& entry, int input, const TensorDesc& given, int de
   return std::isinf(paid) ? 0 : paid - free;
 }
 
-std::vector<Option> Ranking::options(const Op& op, Entry& entry, const Policy& policy,
-                                     const std::vector<TensorRef>& inputs, Device& home,
-                                     const std::vector<TensorRef>& destinations) {
+std::vector<RankedWay> Ranking::ranked(const Op& op, Entry& entry, const Policy& policy,
+                                       const std::vector<TensorRef>& inputs, Device& home,
+                                       const std::vector<TensorRef>& destinations) {
   const bool all_given = destinations.size() >= op.outputs.size() &&
                          std::all_of(destinations.begin(), destinations.end(), [](const auto& each) { return each; });
-  std::vector<Option> list;
+  std::vector<RankedWay> list;
   for (Way& way : entry.ways) {
     if (!way.usable) continue;
-    Option option;
-    option.way = &way;
-    option.op_ms = way.ms;
+    RankedWay ranked;
+    ranked.way = &way;
+    ranked.op_ms = way.ms;
     const Candidate& candidate = way.candidate;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i] || !candidate.inputs[i].present) continue;
@@ -120,34 +120,34 @@ std::vector<Option> Ranking::options(const Op& op, Entry& entry, const Policy& p
       const Packing* packing = candidate.packing_of(int(i));
       const bool per_op = policy.mode == Policy::Mode::per_op;
       if (packing && (per_op || inputs[i]->changes()))
-        option.reorder_ms += estimate_ms(candidate, *packing, catalog_.rates(*entry.device));
+        ranked.reorder_ms += estimate_ms(candidate, *packing, catalog_.rates(*entry.device));
       if (per_op) {
         // As a framework without layout tracking: from plain and back around every op, weights too.
         const TensorDesc plain = TensorDesc::dense(op.in(int(i)).dtype, op.in(int(i)).shape);
-        option.reorder_ms += conversions_.cost_ms(plain, home, candidate.inputs[i], *entry.device);
+        ranked.reorder_ms += conversions_.cost_ms(plain, home, candidate.inputs[i], *entry.device);
       } else if (role == Role::data) {
         const double ms = input_ms(inputs[i], candidate.inputs[i], *entry.device);
-        option.reorder_ms += ms;
-        if (policy.mode == Policy::Mode::automatic) option.margin_ms += switch_ms(way, ms) - ms;
+        ranked.reorder_ms += ms;
+        if (policy.mode == Policy::Mode::automatic) ranked.margin_ms += switch_ms(way, ms) - ms;
       } else if (inputs[i]->changes()) {
-        option.reorder_ms +=
+        ranked.reorder_ms +=
             conversions_.cost_ms(inputs[i]->desc(), inputs[i]->device(), candidate.inputs[i], *entry.device);
       }
-      if (role == Role::data && obeys(policy, candidate.inputs[i])) option.matches += 1;
+      if (role == Role::data && obeys(policy, candidate.inputs[i])) ranked.matches += 1;
     }
     for (size_t i = 0; i < candidate.outputs.size(); ++i) {
       const TensorDesc& output = candidate.outputs[i];
       if (policy.mode == Policy::Mode::automatic && i < destinations.size() && destinations[i])
-        option.reorder_ms += output_ms(output, *entry.device, *destinations[i]);
+        ranked.reorder_ms += output_ms(output, *entry.device, *destinations[i]);
       if (policy.mode == Policy::Mode::per_op)
-        option.reorder_ms +=
+        ranked.reorder_ms +=
             conversions_.cost_ms(output, *entry.device, TensorDesc::dense(output.dtype, output.shape), home);
-      if (obeys(policy, output)) option.matches += 2 * int(inputs.size() + 1);
+      if (obeys(policy, output)) ranked.matches += 2 * int(inputs.size() + 1);
     }
-    if (policy.mode == Policy::Mode::automatic && !all_given) option.consumer_ms = consumers_ms(entry, way, kLookAhead);
-    list.push_back(option);
+    if (policy.mode == Policy::Mode::automatic && !all_given) ranked.consumer_ms = consumers_ms(entry, way, kLookAhead);
+    list.push_back(ranked);
   }
-  std::stable_sort(list.begin(), list.end(), [&](const Option& a, const Option& b) {
+  std::stable_sort(list.begin(), list.end(), [&](const RankedWay& a, const RankedWay& b) {
     if (a.matches != b.matches) return a.matches > b.matches;
     // Such a framework picks the implementation by its own speed and pays for the reorders afterwards.
     if (policy.mode == Policy::Mode::per_op) return a.op_ms < b.op_ms;

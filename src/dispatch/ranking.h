@@ -26,7 +26,7 @@
 namespace pl {
 
 // A way with everything it would cost in a call.
-struct Option {
+struct RankedWay {
   Way* way = nullptr;
   double op_ms = 0;
   double reorder_ms = 0;   // of data inputs and constants that change; of outputs under per-op or into given memory
@@ -46,8 +46,8 @@ class Ranking {
 
   // The usable ways of the entry, the one to take first.  `home`: where results belong; `destinations`: the memory that
   // the caller gave for some of them, null or missing for the others.
-  std::vector<Option> options(const Op& op, Entry& entry, const Policy& policy, const std::vector<TensorRef>& inputs,
-                              Device& home, const std::vector<TensorRef>& destinations);
+  std::vector<RankedWay> ranked(const Op& op, Entry& entry, const Policy& policy, const std::vector<TensorRef>& inputs,
+                                Device& home, const std::vector<TensorRef>& destinations);
   // The consumer ran on these inputs: teaches the entries that made them, and the contest which ops are linked.
   void learn(Entry& consumer, const std::vector<TensorRef>& inputs);
   // Forgets what was worked out for entries that may be gone.

@@ -153,11 +153,7 @@ std::vector<TuneOutcome> tune(Catalog& catalog, CostDatabase& costs, std::vector
     }
   };
   // On the host's own processor compilers and measurements would disturb each other.
-  const auto separate = [](const Device& device) {
-    const auto properties = device.properties();
-    const auto type = properties.find("type");
-    return type != properties.end() && type->second != "cpu";
-  };
+  const auto separate = [](const Device& device) { return device.traits().gpu; };
 
   const double total = double(std::max<size_t>(searches.size(), 1));
   // First what programs would use as it is: known times decide which points are worth compiling.

@@ -54,9 +54,9 @@ double cost_of_measuring(const Way& way) {
 
 }  // namespace
 
-// ---- trials ----
+// ---- contestants ----
 
-size_t Plan::LiveQueued::Trial::fewest() const {
+size_t Plan::LiveQueued::Contestant::fewest() const {
   const auto& steps = body->parts[0]->program->steps();
   if (times.samples.size() < steps.size()) return 0;
   size_t fewest = SIZE_MAX;
@@ -65,14 +65,14 @@ size_t Plan::LiveQueued::Trial::fewest() const {
   return fewest;
 }
 
-double Plan::LiveQueued::Trial::ms() const {
+double Plan::LiveQueued::Contestant::ms() const {
   double sum = 0;
   for (const std::vector<double>& step : times.samples)
     if (!step.empty()) sum += typical(step) + kStepMs;
   return sum;
 }
 
-double Plan::LiveQueued::Trial::least() const {
+double Plan::LiveQueued::Contestant::least() const {
   double sum = 0;
   for (const std::vector<double>& step : times.samples)
     if (!step.empty()) sum += least_of(step) + kStepMs;
@@ -91,7 +91,7 @@ Plan::LiveQueued::LiveQueued(Plan& plan) : Live(plan), background_(1, 1) {
   variant_->costs = std::make_unique<ConversionCosts>(*plan.conversions_, part.threads);
   chosen_ = first_ = part.assignment;
   tried_states_.insert(chosen_.states);
-  own_ = std::make_shared<Trial>();
+  own_ = std::make_shared<Contestant>();
   own_->body = body;
 }
 
@@ -110,7 +110,7 @@ void Plan::LiveQueued::stop() {
 // ---- runs ----
 
 void Plan::LiveQueued::run(const Go& go) {
-  TrialRef trial;
+  ContestantRef contestant;
   StepTimings timings;
   BodyRef own;
   bool takes_part = false, begins = false;
@@ -121,12 +121,12 @@ void Plan::LiveQueued::run(const Go& go) {
       takes_part = taken_ = true;
       begins = ++runs_ == kBegin;
       harvest();
-      trial = next_trial(timings.wanted);
+      contestant = next_contestant(timings.wanted);
     }
   }
   if (begins && !background_.add([this] { search(); })) end(End::none);  // there are no threads
-  if (!trial) own = plan_.body();
-  const BodyRef& body = trial ? trial->body : own;
+  if (!contestant) own = plan_.body();
+  const BodyRef& body = contestant ? contestant->body : own;
   struct Leave {
     LiveQueued* live;
     ~Leave() {
@@ -137,13 +137,13 @@ void Plan::LiveQueued::run(const Go& go) {
   } leave{takes_part ? this : nullptr};
   const double start = now_ms();
   RunTimes times;
-  if (trial) times.timings = &timings;
+  if (contestant) times.timings = &timings;
   bool failed = false;
   try {
     go(*body, times);
   } catch (const Error&) {
     own = plan_.body();
-    if (!trial || trial->body == own) throw;
+    if (!contestant || contestant->body == own) throw;
     failed = true;
   }
   if (failed) go(*own, {});
@@ -152,17 +152,17 @@ void Plan::LiveQueued::run(const Go& go) {
   const std::lock_guard<std::mutex> guard(lock_);
   ran_ms_ = ran_ms_ + std::max(host, usual_ms_);
   if (waits_) changed_.notify_all();
-  if (!trial) {
+  if (!contestant) {
     host_ms_ = host;
     return;
   }
   spent_ms_ = spent_ms_ + kEventMs * double(std::count(timings.wanted.begin(), timings.wanted.end(), true));
-  ++trial->runs;
+  ++contestant->runs;
   if (failed) {
-    trial->failed = true;
+    contestant->failed = true;
     spent_ms_ = spent_ms_ + usual_ms_;
   } else if (variant_) {  // else all has ended meanwhile
-    pending_.push_back({std::move(trial), std::move(timings)});
+    pending_.push_back({std::move(contestant), std::move(timings)});
   }
 }
 
@@ -173,51 +173,51 @@ void Plan::LiveQueued::harvest() {
     const auto& timings = next.timings.timings;
     if (!std::all_of(timings.begin(), timings.end(), [](const auto& timing) { return !timing || timing->done(); }))
       return;
-    Trial& trial = *next.trial;
+    Contestant& contestant = *next.contestant;
     try {
-      if (trial.warm) {
-        trial.times.samples.resize(timings.size());
+      if (contestant.warm) {
+        contestant.times.samples.resize(timings.size());
         for (size_t i = 0; i < timings.size(); ++i)
-          if (timings[i]) trial.times.samples[i].push_back(timings[i]->milliseconds());
+          if (timings[i]) contestant.times.samples[i].push_back(timings[i]->milliseconds());
       }
     } catch (const Error&) {
-      trial.failed = true;
+      contestant.failed = true;
     }
-    trial.warm = true;
-    if (challenger_ && next.trial == challenger_->its)
-      if (trial.fewest() > 0) spent_ms_ = spent_ms_ + std::max(0.0, trial.ms() - usual_ms_);
+    contestant.warm = true;
+    if (challenger_ && next.contestant == challenger_->its)
+      if (contestant.fewest() > 0) spent_ms_ = spent_ms_ + std::max(0.0, contestant.ms() - usual_ms_);
     pending_.pop_front();
   }
 }
 
 // Whose run this is, if it is to be timed, and which of its steps are.
-Plan::LiveQueued::TrialRef Plan::LiveQueued::next_trial(std::vector<bool>& wanted) {
+Plan::LiveQueued::ContestantRef Plan::LiveQueued::next_contestant(std::vector<bool>& wanted) {
   if (runs_ < kBegin || pending_.size() >= kMostPending || credit() <= 0) return nullptr;
-  TrialRef trial;
+  ContestantRef contestant;
   if (challenger_ && judge() == Verdict::open)
-    trial = challenger_->its->runs <= challenger_->own->runs ? challenger_->its : challenger_->own;
+    contestant = challenger_->its->runs <= challenger_->own->runs ? challenger_->its : challenger_->own;
   else if (!challenger_ && own_ && own_->fewest() < kTurns)
-    trial = own_;
-  if (!trial) return nullptr;
+    contestant = own_;
+  if (!contestant) return nullptr;
   if (undisturbed_ < kUndisturbed) {
     ++undisturbed_;
     return nullptr;
   }
   undisturbed_ = 0;
-  const auto& steps = trial->body->parts[0]->program->steps();
+  const auto& steps = contestant->body->parts[0]->program->steps();
   const double usual = std::max(host_ms_, usual_ms_);
   const size_t count = std::min(steps.size(), std::max(kLeastTimed, size_t(kTimedShare * usual / kEventMs)));
   wanted.assign(steps.size(), false);
   for (size_t k = 0; k < count; ++k) {
-    const size_t i = (trial->next + k) % steps.size();
+    const size_t i = (contestant->next + k) % steps.size();
     wanted[i] = !steps[i].runs_elsewhere;
   }
-  if (trial->warm) trial->next = (trial->next + count) % std::max<size_t>(1, steps.size());
-  return trial;
+  if (contestant->warm) contestant->next = (contestant->next + count) % std::max<size_t>(1, steps.size());
+  return contestant;
 }
 
 Plan::LiveQueued::Verdict Plan::LiveQueued::judge() const {
-  const Trial &its = *challenger_->its, &own = *challenger_->own;
+  const Contestant &its = *challenger_->its, &own = *challenger_->own;
   if (its.failed || own.failed) return Verdict::lost;
   const size_t turns = std::min(its.fewest(), own.fewest());
   if (turns < 2) return Verdict::open;
@@ -542,8 +542,8 @@ bool Plan::LiveQueued::challenge(const std::string& name, Assignment assignment,
   auto challenger = std::make_unique<Challenger>();
   challenger->name = name;
   challenger->first = first;
-  challenger->its = std::make_shared<Trial>();
-  challenger->own = std::make_shared<Trial>();
+  challenger->its = std::make_shared<Contestant>();
+  challenger->own = std::make_shared<Contestant>();
   wait_until([&] { return !plan_.context_->profile().active(); });
   challenger->its->body = body_for(assignment);
   challenger->own->body = plan_.body();
@@ -565,14 +565,16 @@ bool Plan::LiveQueued::conclude() {
     won = judge() == Verdict::won;
     it = std::move(challenger_);
     // As they are now: what a run that goes on adds later, nobody reads.
-    it->its = std::make_shared<Trial>(*it->its);
-    it->own = std::make_shared<Trial>(*it->own);
+    it->its = std::make_shared<Contestant>(*it->its);
+    it->own = std::make_shared<Contestant>(*it->own);
     pending_.clear();
     if (!it->own->failed) usual_ms_ = won ? it->its->ms() : it->own->ms();
     if (won) plan_.adopt(it->its->body);
   }
   ++tried_;
-  const auto program_of = [](const Trial& trial) -> const Program& { return *trial.body->parts[0]->program; };
+  const auto program_of = [](const Contestant& contestant) -> const Program& {
+    return *contestant.body->parts[0]->program;
+  };
   if (!it->its->failed) lessons_.add(program_of(*it->its), it->assignment, it->its->times);
   if (!it->own->failed) lessons_.add(program_of(*it->own), chosen_, it->own->times);
   {

@@ -48,7 +48,7 @@ class Plan::LiveQueued : public Plan::Live {
 
  private:
   // A program some of whose runs are timed.
-  struct Trial {
+  struct Contestant {
     BodyRef body;
     StepTimes times;    // steps alone
     size_t next = 0;    // the step from which on the next run is timed
@@ -59,16 +59,16 @@ class Plan::LiveQueued : public Plan::Live {
     double ms() const;     // what it typically takes, with what starting its steps does
     double least() const;  // the same if nothing disturbed any
   };
-  using TrialRef = std::shared_ptr<Trial>;
+  using ContestantRef = std::shared_ptr<Contestant>;
   struct Challenger {
     std::string name;
     Assignment assignment;
-    TrialRef its, own;   // runs of the plan's program meanwhile
-    bool first = false;  // it is what the plan began with
+    ContestantRef its, own;  // runs of the plan's program meanwhile
+    bool first = false;      // it is what the plan began with
   };
   enum class Verdict { open, won, lost };
   struct Pending {  // a run whose steps' times are to be read
-    TrialRef trial;
+    ContestantRef contestant;
     StepTimings timings;
   };
   struct Stopped {};  // thrown in the background where all is to end
@@ -81,7 +81,7 @@ class Plan::LiveQueued : public Plan::Live {
 
   // In runs, with lock_.
   void harvest();
-  TrialRef next_trial(std::vector<bool>& wanted);
+  ContestantRef next_contestant(std::vector<bool>& wanted);
   Verdict judge() const;
   // In the background.
   void search();
@@ -106,7 +106,7 @@ class Plan::LiveQueued : public Plan::Live {
 
   std::mutex lock_;  // guards what follows
   std::condition_variable changed_;
-  TrialRef own_;  // until its steps are known, and again after another took its place
+  ContestantRef own_;  // until its steps are known, and again after another took its place
   std::unique_ptr<Challenger> challenger_;
   std::deque<Pending> pending_;
   bool taken_ = false;  // a thread is in a run that takes part

@@ -1,20 +1,13 @@
-// For tests of pools on OpenCL: elements of inputs, and pooled values in double precision.
+// For tests of pools on OpenCL: pooled values in double precision.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 
-#include "opencl_testing.h"
+#include "opencl_elements.h"
 #include "ops/spatial.h"
 
 namespace pl::opencl_testing {
-
-inline double at(const Input& input, const Dims& index) {
-  return input.values[size_t(linear(input.desc.shape, index))];
-}
-
-// Largest, where a NaN is larger than every number.
-inline double larger(double a, double b) { return std::isnan(a) ? a : std::isnan(b) || b > a ? b : a; }
 
 inline double pooled(const Op& op, const Input& x, const Dims& out) {
   const int spatial = spatial_rank(op);

@@ -24,7 +24,7 @@ std::vector<DType> dtypes_of(size_t number) { return {DType::f32, number % 2 ? D
 using Element = std::function<double(const Op& op, const Dims& index)>;
 std::set<std::string> seen;  // implementations
 
-// Kernels of one element a work-item, for all devices, are left to test_opencl_misc.
+// Kernels of one element a work-item, for all devices, are left to test_opencl_pools, _norms, _movement.
 bool is_for_gpus(const Candidate& candidate) { return candidate.implementation.find("_direct") == std::string::npos; }
 
 void run(const char* name, const std::string& attributes, const std::vector<Input>& inputs, const Element& element,

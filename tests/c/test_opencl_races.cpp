@@ -57,7 +57,7 @@ TEST("all") {
     const std::vector<Input> inputs{random_input(DType::f32, {1, 12, 2, 3}), random_input(DType::f32, {40, 12}),
                                     random_input(DType::f32, {40}), random_input(DType::f32, {12, 40}),
                                     random_input(DType::f32, {12})};
-    // Its values are checked in test_opencl_misc.
+    // Its values are checked in test_opencl_norms.
     const int ran =
         run_all_opencl("squeeze_excite", "", inputs, [](const Op&, const std::vector<Values>&, const std::string&) {});
     CHECK(ran >= 1);

@@ -123,8 +123,7 @@ EXCLUSIONS = [
         test_adagrad test_adagrad_multiple test_adam test_adam_multiple test_ai_onnx_ml_array_feature_extractor
         test_ai_onnx_ml_binarizer test_ai_onnx_ml_tree_ensemble_set_membership
         test_basic_deform_conv_with_padding test_basic_deform_conv_without_padding test_bernoulli_double
-        test_bernoulli_double_expanded test_bernoulli_seed test_bernoulli_seed_expanded test_col2im
-        test_col2im_5d test_col2im_dilations test_col2im_pads test_col2im_strides
+        test_bernoulli_double_expanded test_bernoulli_seed test_bernoulli_seed_expanded
         test_deform_conv_with_mask_bias test_deform_conv_with_multiple_offset_groups test_dft test_dft_axis
         test_dft_axis_opset19 test_dft_inverse test_dft_inverse_opset19 test_dft_irfft test_dft_irfft_opset19
         test_dft_opset19 test_dft_rfft test_dft_rfft_opset19 test_image_decoder_decode_bmp_rgb

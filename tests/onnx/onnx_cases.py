@@ -119,6 +119,12 @@ case("LpNormalization", randn(3, 5), opsets=(9, 22))
 case("MeanVarianceNormalization", randn(2, 3, 4, 5), opsets=(9, 13), tolerance=1e-4)
 # ---- pools ----
 X = randn(1, 3, 9, 8)
+case("Col2Im", randn(2, 3 * 6, 8 * 8), ints([9, 10]), ints([2, 3]), opsets=(18,), const=(1, 2))
+case(
+    "Col2Im", randn(1, 5 * 9, 4 * 3), ints([9, 7]), ints([3, 3]), opsets=(18,), const=(1, 2),
+    dilations=[2, 2], pads=[1, 1, 1, 1], strides=[2, 2],
+)  # fmt: skip
+case("Col2Im", randn(1, 3 * 3, 6), ints([11]), ints([3]), opsets=(18,), const=(1, 2), pads=[1, 1], strides=[2])
 for op in ("MaxPool", "AveragePool"):
     case(op, X, opsets=(9, 11, 17, 22), kernel_shape=[3, 2])
     case(op, X, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])

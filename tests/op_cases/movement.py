@@ -105,3 +105,37 @@ add("scatter", put_to((5, 70), (9, 1), 5, (9, 70)), scattered, dim=0, reduce="su
 add("scatter_nd", put_to((300, 70), (2, 3, 1), 300, (2, 3, 70)), scattered_nd)
 add("scatter_nd", put_to((4, 5), (3, 2), 4, (3,)), scattered_nd, name="elements")
 add("scatter_nd", put_to((4, 5), (0, 2), 4, (0,)), scattered_nd, name="nothing")
+
+
+def folded(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    """Element by element of the windows, in any number of dimensions and with different padding on both sides."""
+    sizes, spatial = a["output_size"], len(a["output_size"])
+    kernel, stride, dilation = ([a.get(k, 1)] * spatial if isinstance(a.get(k, 1), int) else a[k] for k in
+                                ("kernel_size", "stride", "dilation"))  # fmt: skip
+    pads = a.get("padding", [0] * 2 * spatial)
+    begins, ends = pads[:spatial], pads[spatial:]
+    padded = [size + b + e for size, b, e in zip(sizes, begins, ends, strict=True)]
+    reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
+    windows = [(size - r) // s + 1 for size, r, s in zip(padded, reach, stride, strict=True)]
+    x = t[0].reshape(t[0].shape[0], -1, *kernel, *windows)
+    y = torch.zeros(*x.shape[:2], *padded, dtype=x.dtype)
+    for k in np.ndindex(*kernel):
+        at = [slice(i * d, i * d + (n - 1) * s + 1, s) for i, d, n, s in zip(k, dilation, windows, stride, strict=True)]
+        y[(..., *at)] += x[(slice(None), slice(None), *k)]
+    return y[(..., *[slice(b, b + size) for b, size in zip(begins, sizes, strict=True)])]
+
+
+add("fold", normal((2, 19 * 6, 8 * 8)), output_size=[9, 10], kernel_size=[2, 3])
+add("fold", normal((2, 17 * 9, 4 * 4)), output_size=[9, 10], kernel_size=3, dilation=2, padding=1, stride=2)
+add("fold", normal((1, 33 * 4, 2 * 3)), output_size=[7, 8], kernel_size=2, stride=3)  # rows that no window has
+add("fold", normal((3, 5 * 3, 6)), folded, output_size=[11], kernel_size=[3], stride=2, padding=[1, 1])
+add(
+    "fold",
+    normal((2, 9 * 12, 3 * 2 * 4)),
+    folded,
+    output_size=[4, 5, 6],
+    kernel_size=[2, 3, 2],
+    stride=[1, 2, 2],
+    padding=[0, 1, 0, 0, 0, 2],
+)
+add("fold", normal((0, 3 * 4, 3 * 3)), output_size=[4, 4], kernel_size=2)

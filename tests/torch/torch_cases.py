@@ -132,6 +132,10 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "adaptive_avg_pool1d.default": [(X, [3]), (r(3, 8), [2])],
     "adaptive_max_pool2d.default": [(IMAGE, [3, 2])],
     "adaptive_max_pool3d.default": [(r(1, 2, 5, 6, 7), [2, 2, 2])],
+    "col2im.default": [
+        (r(2, 3 * 6, 6 * 6), [8, 7], [3, 2], [1, 1], [0, 0], [1, 1]),
+        (r(5 * 9, 4 * 3), [9, 7], [3, 3], [2, 2], [1, 1], [2, 2]),
+    ],
     "upsample_nearest1d.default": [(X, [7])],
     "upsample_nearest2d.default": [(IMAGE, [14, 12], 2.0, 2.0), (IMAGE, [5, 9])],
     "upsample_nearest3d.default": [(r(1, 2, 3, 4, 5), [6, 8, 10])],

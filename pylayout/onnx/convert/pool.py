@@ -1,4 +1,4 @@
-"""Pools."""
+"""Pools, and windows added up."""
 
 from __future__ import annotations
 
@@ -168,3 +168,14 @@ def global_lp_pool(node: Node) -> Result:
     x = node.x(0)
     p = node.integer("p", 2)
     return _root(node, node.op("sum", _powers(node, x, p), list(range(2, x.ndim)), True), p)
+
+
+@converter("Col2Im", since=18, note="1 to 3 dimensions; image_shape and block_shape known")
+def col2im(node: Node) -> Result:
+    x, sizes, kernel = node.x(0), node.integers_at(1), node.integers_at(2)
+    spatial = len(sizes)
+    dilations, strides = (node.integers(name, [1] * spatial) for name in ("dilations", "strides"))
+    pads = node.integers("pads", [0] * 2 * spatial)
+    if not 1 <= spatial <= 3:
+        raise UnsupportedError(f"image_shape has {spatial} values, expected 1 to 3")
+    return node.op("fold", x, sizes, kernel, dilations, pads, strides)

@@ -1,4 +1,4 @@
-"""Pooling and resizing."""
+"""Pooling, resizing, windows added up."""
 
 from __future__ import annotations
 
@@ -185,3 +185,13 @@ def upsample_trilinear3d(
     scales_w: Any = None,
 ) -> Operand:  # fmt: skip
     return _resized(call, x, "trilinear", output_size, align_corners, [scales_d, scales_h, scales_w])
+
+
+@converter("col2im.default")
+def col2im(
+    call: Call, x: Operand, output_size: Sequence[int], kernel_size: Sequence[int], dilation: Sequence[int],
+    padding: Sequence[int], stride: Sequence[int],
+) -> Operand:  # fmt: skip
+    window = [_each(values, 2) for values in (output_size, kernel_size, dilation, padding, stride)]
+    made: Operand = call.op("fold", _batched(call, x, 1), *window)
+    return call.reshape(made, made.shape[1:]) if x.ndim == 2 else made

@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "dispatch/context.h"
+#include "graph/passes/combined_views.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "graph/passes/view_chain.h"
 
 namespace pl::passes {
 namespace {

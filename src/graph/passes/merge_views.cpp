@@ -1,11 +1,11 @@
-// merge_views: a chain of reshapes and permutations becomes the shortest that does the same.
+// merge_views: reshapes and permutations one behind the other become the fewest that do the same.
+#include "graph/passes/combined_views.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/view_chain.h"
 
 namespace pl::passes {
 namespace {
 
-// A merged chain has three views at most, so what stands before a view in a sweep is no longer.
+// Merged ones are three views at most, so what stands before a view in a sweep is no longer.
 constexpr int kMostViews = 4;
 
 void merge(Rewriter& rewriter, size_t index) {
@@ -15,7 +15,7 @@ void merge(Rewriter& rewriter, size_t index) {
   if (before < 0) return;
   if (is_reshape(node) && is_reshape(rewriter.node(size_t(before)))) {  // whatever the sizes
     const ValueId x = rewriter.input(rewriter.node(size_t(before)), 0);
-    std::vector<ViewChain::Step> steps;
+    std::vector<CombinedViews::Step> steps;
     if (rewriter.shape(x) != rewriter.shape(node.outputs[0]))
       steps.push_back({false, rewriter.shape(node.outputs[0]).vector()});
     return rewrite_as_steps(rewriter, index, x, steps);
@@ -23,12 +23,12 @@ void merge(Rewriter& rewriter, size_t index) {
   for (int most = kMostViews; most >= 2; --most) {
     ValueId source;
     int length;
-    const auto chain = ViewChain::back_from(rewriter, node.outputs[0], most, source, length);
+    const auto combined = CombinedViews::back_from(rewriter, node.outputs[0], most, source, length);
     if (length < most) {
-      most = length + 1;  // the chain has ended
+      most = length + 1;  // they have ended
       if (length < 2) return;
     }
-    const auto steps = chain ? chain->steps() : std::nullopt;
+    const auto steps = combined ? combined->steps() : std::nullopt;
     if (steps && int(steps->size()) < length) return rewrite_as_steps(rewriter, index, source, *steps);
   }
 }
@@ -39,8 +39,8 @@ int run(Graph& graph, Context&) { return sweep(graph, merge); }
 
 Pass merge_views() {
   return {"merge_views",
-          "Merges chains of reshape, flatten, squeeze, unsqueeze, permute and transpose into at most reshape, permute, "
-          "reshape.  Exact.",
+          "Merges reshape, flatten, squeeze, unsqueeze, permute and transpose one behind the other into at most "
+          "reshape, permute, reshape.  Exact.",
           run};
 }
 

@@ -2,10 +2,10 @@
 // move behind ops that work on rows, where they meet and cancel.
 #include <algorithm>
 
+#include "graph/passes/combined_views.h"
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/products.h"
-#include "graph/passes/view_chain.h"
 
 namespace pl::passes {
 namespace {
@@ -138,10 +138,10 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   if (normalises && rewriter.op(index).attributes.integers("normalized_shape").size() != 1) return;
   ValueId source;
   int length;
-  const auto chain = ViewChain::back_from(rewriter, rewriter.input(node, 0), 3, source, length);
-  if (!chain || length == 0 || chain->dims().size() < 2) return;
+  const auto combined = CombinedViews::back_from(rewriter, rewriter.input(node, 0), 3, source, length);
+  if (!combined || length == 0 || combined->dims().size() < 2) return;
   const auto columns = [&](ValueId id) { return rewriter.shape(id)[rewriter.shape(id).size() - 1]; };
-  std::vector<std::vector<int>> rows = chain->dims();
+  std::vector<std::vector<int>> rows = combined->dims();
   const std::vector<int> row = rows.back();
   rows.pop_back();
   const ValueId viewed = rewriter.input(node, 0);
@@ -156,12 +156,12 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   for (int f : sorted) dims.push_back({f});
   dims.push_back(row);
   if (dims.size() > size_t(kMaxRank)) return;
-  const ViewChain first = chain->rearranged(dims);
+  const CombinedViews first = combined->rearranged(dims);
   const auto steps = first.steps();
-  // Back to the order that was asked for: a chain over the new op's result.
+  // Back to the order that was asked for: views over the new op's result.
   Dims made = first.shape();
   made[made.size() - 1] = columns(node.outputs[0]);
-  ViewChain last(made);
+  CombinedViews last(made);
   std::vector<int64_t> places;
   for (int f : order) places.push_back(std::find(sorted.begin(), sorted.end(), f) - sorted.begin());
   places.push_back(int64_t(sorted.size()));
@@ -181,8 +181,8 @@ void behind_slice(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   ValueId source;
   int length;
-  const auto chain = ViewChain::back_from(rewriter, rewriter.input(node, 0), 3, source, length);
-  if (!chain || length == 0) return;
+  const auto combined = CombinedViews::back_from(rewriter, rewriter.input(node, 0), 3, source, length);
+  if (!combined || length == 0) return;
   const int made = rewriter.maker(source);
   if (made < 0 || rewriter.node(size_t(made)).schema->kind != "linear") return;
   const Op op = rewriter.op(index);
@@ -193,14 +193,14 @@ void behind_slice(Rewriter& rewriter, size_t index) {
     if (axis >= 0 || op.attributes.integers("steps")[size_t(d)] != 1) return;
     axis = d;
   }
-  if (axis < 0 || chain->dims()[size_t(axis)].size() != 1 || to[axis] == 0) return;
-  const int f = chain->dims()[size_t(axis)][0];
+  if (axis < 0 || combined->dims()[size_t(axis)].size() != 1 || to[axis] == 0) return;
+  const int f = combined->dims()[size_t(axis)][0];
   const Dims& whole = rewriter.shape(source);
-  const int dim = chain->factors()[size_t(f)].dim;
-  if (!chain->is_outermost(f) || dim != whole.size() - 1) return;
-  const auto steps = chain->with_size(f, to[axis]).steps();
+  const int dim = combined->factors()[size_t(f)].dim;
+  if (!combined->is_outermost(f) || dim != whole.size() - 1) return;
+  const auto steps = combined->with_size(f, to[axis]).steps();
   if (!steps) return;
-  const int64_t span = chain->span(f), start = op.attributes.integers("starts")[size_t(axis)] * span;
+  const int64_t span = combined->span(f), start = op.attributes.integers("starts")[size_t(axis)] * span;
   Attributes attributes;
   attributes.set("axes", std::vector<int64_t>{dim});
   attributes.set("starts", std::vector<int64_t>{start});
@@ -215,8 +215,8 @@ void as_slices(Rewriter& rewriter, size_t index) {
   const ValueId x = rewriter.input(node, 0);
   ValueId source;
   int length;
-  const auto chain = ViewChain::back_from(rewriter, x, 3, source, length);
-  const int made = chain ? rewriter.maker(source) : -1;
+  const auto combined = CombinedViews::back_from(rewriter, x, 3, source, length);
+  const int made = combined ? rewriter.maker(source) : -1;
   if (made < 0 || rewriter.node(size_t(made)).schema->kind != "linear") return;
   const Op op = rewriter.op(index);
   const int64_t dim = op.attributes.integer("dim");

@@ -13,9 +13,9 @@
 #include <limits>
 
 #include "graph/passes/attention_mask.h"
+#include "graph/passes/combined_views.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "graph/passes/view_chain.h"
 
 namespace pl::passes {
 namespace {
@@ -185,7 +185,7 @@ int softmax_of(Rewriter& rewriter, ValueId weights) {
 // Keys or values whose heads, the dimension before the last two, are repeated: those there are, as steps from `source`.
 struct SharedHeads {
   ValueId source = kNoValue;
-  std::vector<ViewChain::Step> steps;
+  std::vector<CombinedViews::Step> steps;
   Dims shape;
 };
 
@@ -193,8 +193,8 @@ std::optional<SharedHeads> shared_heads(Rewriter& rewriter, ValueId id) {
   constexpr int kMostViews = 3;
   ValueId repeated;
   int length;
-  const auto chain = ViewChain::back_from(rewriter, id, kMostViews, repeated, length);
-  const int maker = chain ? rewriter.maker(repeated) : -1;
+  const auto combined = CombinedViews::back_from(rewriter, id, kMostViews, repeated, length);
+  const int maker = combined ? rewriter.maker(repeated) : -1;
   if (maker < 0 || rewriter.node(size_t(maker)).schema->name != "expand") return std::nullopt;
   SharedHeads found;
   found.source = rewriter.input(rewriter.node(size_t(maker)), 0);
@@ -207,16 +207,16 @@ std::optional<SharedHeads> shared_heads(Rewriter& rewriter, ValueId id) {
     dim = d;
   }
   int factor = -1;
-  for (size_t f = 0; f < chain->factors().size(); ++f)
-    if (chain->factors()[f].dim == dim) {
+  for (size_t f = 0; f < combined->factors().size(); ++f)
+    if (combined->factors()[f].dim == dim) {
       if (factor >= 0) return std::nullopt;  // the repeats are parted
       factor = int(f);
     }
-  const std::vector<std::vector<int>>& dims = chain->dims();
+  const std::vector<std::vector<int>>& dims = combined->dims();
   if (factor < 0 || dims.size() < 3) return std::nullopt;
   const std::vector<int>& heads = dims[dims.size() - 3];
   if (heads.empty() || heads.back() != factor) return std::nullopt;
-  const ViewChain shared = chain->with_size(factor, 1);
+  const CombinedViews shared = combined->with_size(factor, 1);
   const auto steps = shared.steps();
   if (!steps) return std::nullopt;
   found.steps = *steps;

@@ -1,7 +1,7 @@
 // recognise_channel_shuffle: the reshape, transpose and reshape that shuffle channels become one op, which has an
 // implementation in every layout, where the last reshape would bring the tensor to the plain one.
+#include "graph/passes/combined_views.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/view_chain.h"
 
 namespace pl::passes {
 namespace {

@@ -5,10 +5,10 @@
 // y[t].
 #include <algorithm>
 
+#include "graph/passes/combined_views.h"
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "graph/passes/view_chain.h"
 
 namespace pl::passes {
 namespace {

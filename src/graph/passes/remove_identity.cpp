@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/passes/combined_views.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewriter.h"
-#include "graph/passes/view_chain.h"
 #include "ops/activation.h"
 
 namespace pl::passes {

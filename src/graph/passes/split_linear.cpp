@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "dispatch/context.h"
+#include "graph/passes/combined_views.h"
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/products.h"
-#include "graph/passes/view_chain.h"
 #include "ops/view.h"
 
 namespace pl::passes {
@@ -90,8 +90,8 @@ void split_viewed(Rewriter& rewriter, Context& context, size_t index, const std:
   constexpr int kMostViews = 3;
   ValueId y;
   int length;
-  const auto chain = ViewChain::back_from(rewriter, viewed, kMostViews, y, length);
-  const int made = chain && length > 0 ? rewriter.maker(y) : -1;
+  const auto combined = CombinedViews::back_from(rewriter, viewed, kMostViews, y, length);
+  const int made = combined && length > 0 ? rewriter.maker(y) : -1;
   if (made < 0 || rewriter.node(size_t(made)).schema->kind != "linear" || rewriter.uses(y) != 1) return;
   if (users.size() < 2 || size_t(rewriter.uses(viewed)) != users.size()) return;
   const Node& linear = rewriter.node(size_t(made));
@@ -114,15 +114,15 @@ void split_viewed(Rewriter& rewriter, Context& context, size_t index, const std:
     ranges.push_back({op.attributes.integers("starts")[size_t(axis)], to[axis]});
     total += to[axis];
   }
-  if (chain->dims()[size_t(axis)].size() != 1) return;
-  const int f = chain->dims()[size_t(axis)][0];
-  const auto& factor = chain->factors()[size_t(f)];
-  if (factor.dim != rewriter.shape(y).size() - 1 || chain->is_outermost(f) || total > factor.size) return;
-  const int64_t size = factor.size, inner = chain->span(f);
+  if (combined->dims()[size_t(axis)].size() != 1) return;
+  const int f = combined->dims()[size_t(axis)][0];
+  const auto& factor = combined->factors()[size_t(f)];
+  if (factor.dim != rewriter.shape(y).size() - 1 || combined->is_outermost(f) || total > factor.size) return;
+  const int64_t size = factor.size, inner = combined->span(f);
   const std::vector<ValueId> inputs = rewriter.inputs(linear);
   const Attributes attributes = linear.attributes;
   for (size_t i = 0; i < users.size(); ++i) {
-    const auto steps = chain->with_size(f, ranges[i].count).steps();
+    const auto steps = combined->with_size(f, ranges[i].count).steps();
     if (!steps) return;
     std::vector<ValueId> own = inputs;
     own[kWeight] = rows_apart(rewriter, context, weight, size, inner, ranges[i]);

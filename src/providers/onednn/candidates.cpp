@@ -198,18 +198,18 @@ PostOps::PostOps() {
   post_ops_.reset(post_ops);
 }
 
-void PostOps::eltwise(const std::vector<Eltwise>& chain) {
-  for (const Eltwise& step : chain)
+void PostOps::eltwise(const std::vector<Eltwise>& steps) {
+  for (const Eltwise& step : steps)
     expect_success(dnnl_post_ops_append_eltwise(post_ops_.get(), step.algorithm, step.alpha, step.beta),
                    "dnnl_post_ops_append_eltwise");
 }
 
 bool PostOps::activation(const Op& op) {
   if (!op.attributes.has("activation") || op.attributes.is_none("activation")) return true;
-  const auto chain = eltwise_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
+  const auto steps = eltwise_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
                                 op.attributes.number("activation_beta"));
-  eltwise(chain);
-  return !chain.empty();
+  eltwise(steps);
+  return !steps.empty();
 }
 
 Binding PostOps::accumulate(int input_index, const TensorDesc& desc) {

@@ -51,7 +51,7 @@ class PostOps {
   PostOps();
   // Adds the op's activation attributes (none: nothing).  False if oneDNN has no such function.
   bool activation(const Op& op);
-  void eltwise(const std::vector<Eltwise>& chain);
+  void eltwise(const std::vector<Eltwise>& steps);
   // dst += tensor of the op's input; returns how the tensor is bound.
   Binding add(const_dnnl_memory_desc_t md, int input_index, const TensorDesc& desc);
   // The same in another way: dst starts as a copy of that input, and the primitive accumulates into it.

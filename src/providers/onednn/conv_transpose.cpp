@@ -20,7 +20,7 @@ Lister::Step post_ops_apart(const Op& op, const Described& y) {
   Lister::Step step;
   step.arguments = {argument(DNNL_ARG_DST, Source::output, 0, md)};
   const bool active = !op.attributes.is_none("activation");
-  const std::vector<Eltwise> chain =
+  const std::vector<Eltwise> steps =
       active ? eltwise_of(op.attributes.text("activation"), op.attributes.number("activation_alpha"),
                           op.attributes.number("activation_beta"))
              : std::vector<Eltwise>{};
@@ -29,17 +29,17 @@ Lister::Step post_ops_apart(const Op& op, const Described& y) {
     std::vector<int64_t> sizes(size_t(op.out().rank()), 1);
     sizes[1] = op.in(2).shape[0];
     const MemoryDesc bias = plain_md(to_dnnl(op.in(2).dtype), sizes);
-    post_ops.eltwise(chain);
+    post_ops.eltwise(steps);
     expect_success(dnnl_binary_primitive_desc_create(&made, cpu_engine(), dnnl_binary_add, md, bias.get(), md,
                                                      post_ops.attributes()),
                    "dnnl_binary_primitive_desc_create");
     step.arguments.push_back(argument(DNNL_ARG_SRC_0, Source::output, 0, md));
     step.arguments.push_back(argument(DNNL_ARG_SRC_1, Source::input, 2, bias.get()));
   } else {
-    post_ops.eltwise({chain.begin() + 1, chain.end()});
+    post_ops.eltwise({steps.begin() + 1, steps.end()});
     expect_success(
-        dnnl_eltwise_forward_primitive_desc_create(&made, cpu_engine(), dnnl_forward_inference, chain[0].algorithm, md,
-                                                   md, chain[0].alpha, chain[0].beta, post_ops.attributes()),
+        dnnl_eltwise_forward_primitive_desc_create(&made, cpu_engine(), dnnl_forward_inference, steps[0].algorithm, md,
+                                                   md, steps[0].alpha, steps[0].beta, post_ops.attributes()),
         "dnnl_eltwise_forward_primitive_desc_create");
     step.arguments.push_back(argument(DNNL_ARG_SRC, Source::output, 0, md));
   }

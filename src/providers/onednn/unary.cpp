@@ -8,9 +8,9 @@ namespace {
 void list(const Op& op, CandidateList& out) {
   if (!accept_dtypes(op, out, {DType::f32, DType::bf16, DType::f16})) return;
   const std::string& function = op.attributes.text("function");
-  const auto chain = eltwise_of(function, op.attributes.number("alpha"), op.attributes.number("beta"));
-  if (chain.size() != 1) return refuse(op, out, "oneDNN has no eltwise algorithm for it");
-  const Eltwise& step = chain[0];
+  const auto steps = eltwise_of(function, op.attributes.number("alpha"), op.attributes.number("beta"));
+  if (steps.size() != 1) return refuse(op, out, "oneDNN has no eltwise algorithm for it");
+  const Eltwise& step = steps[0];
   // A NaN that disappears hides the defect that made it.
   if (loses_nan(function)) return refuse(op, out, kNanBecomesNumber.str());
   Lister lister(op, out);

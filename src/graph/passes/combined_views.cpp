@@ -1,4 +1,4 @@
-#include "graph/passes/view_chain.h"
+#include "graph/passes/combined_views.h"
 
 #include <algorithm>
 #include <numeric>
@@ -9,7 +9,7 @@ bool is_reshape(const Node& node) { return node.schema->renaming == Renaming::sh
 
 bool is_permute(const Node& node) { return node.schema->renaming == Renaming::order; }
 
-ViewChain::ViewChain(const Dims& source) : source_(source) {
+CombinedViews::CombinedViews(const Dims& source) : source_(source) {
   for (int d = 0; d < source.size(); ++d) {
     dims_.emplace_back();
     if (source[d] == 1) continue;
@@ -18,7 +18,8 @@ ViewChain::ViewChain(const Dims& source) : source_(source) {
   }
 }
 
-std::optional<ViewChain> ViewChain::back_from(Rewriter& rewriter, ValueId id, int most, ValueId& source, int& length) {
+std::optional<CombinedViews> CombinedViews::back_from(Rewriter& rewriter, ValueId id, int most, ValueId& source,
+                                                      int& length) {
   std::vector<size_t> nodes;
   source = id;
   while (int(nodes.size()) < most) {
@@ -30,24 +31,24 @@ std::optional<ViewChain> ViewChain::back_from(Rewriter& rewriter, ValueId id, in
     source = rewriter.input(node, 0);
   }
   length = int(nodes.size());
-  ViewChain chain(rewriter.shape(source));
+  CombinedViews combined(rewriter.shape(source));
   for (size_t i = nodes.size(); i-- > 0;) {
     const Node& node = rewriter.node(nodes[i]);
-    const bool done = is_permute(node) ? chain.permute(rewriter.op(nodes[i]).attributes.integers("dims"))
-                                       : chain.reshape(rewriter.shape(node.outputs[0]));
+    const bool done = is_permute(node) ? combined.permute(rewriter.op(nodes[i]).attributes.integers("dims"))
+                                       : combined.reshape(rewriter.shape(node.outputs[0]));
     if (!done) return std::nullopt;
   }
-  return chain;
+  return combined;
 }
 
-bool ViewChain::permute(const std::vector<int64_t>& dims) {
+bool CombinedViews::permute(const std::vector<int64_t>& dims) {
   std::vector<std::vector<int>> permuted;
   for (int64_t dim : dims) permuted.push_back(dims_[size_t(dim)]);
   dims_ = std::move(permuted);
   return true;
 }
 
-bool ViewChain::reshape(const Dims& shape) {
+bool CombinedViews::reshape(const Dims& shape) {
   std::vector<int> rest;  // factors not yet given to a dimension, the next one last
   for (size_t d = dims_.size(); d-- > 0;) rest.insert(rest.end(), dims_[d].rbegin(), dims_[d].rend());
   std::vector<std::vector<int>> dims;
@@ -83,7 +84,7 @@ bool ViewChain::reshape(const Dims& shape) {
   return true;
 }
 
-Dims ViewChain::shape() const {
+Dims CombinedViews::shape() const {
   Dims shape;
   for (const std::vector<int>& list : dims_) {
     int64_t size = 1;
@@ -93,15 +94,15 @@ Dims ViewChain::shape() const {
   return shape;
 }
 
-int64_t ViewChain::span(int f) const {
+int64_t CombinedViews::span(int f) const {
   int64_t elements = 1;
   for (size_t i = size_t(f) + 1; i < factors_.size() && factors_[i].dim == factors_[size_t(f)].dim; ++i)
     elements *= factors_[i].size;
   return elements;
 }
 
-ViewChain ViewChain::with_size(int f, int64_t count) const {
-  ViewChain changed = *this;
+CombinedViews CombinedViews::with_size(int f, int64_t count) const {
+  CombinedViews changed = *this;
   const int dim = factors_[size_t(f)].dim;
   changed.source_[dim] = source_[dim] / factors_[size_t(f)].size * count;
   changed.factors_[size_t(f)].size = count;
@@ -114,13 +115,13 @@ ViewChain ViewChain::with_size(int f, int64_t count) const {
   return changed;
 }
 
-ViewChain ViewChain::rearranged(std::vector<std::vector<int>> dims) const {
-  ViewChain changed = *this;
+CombinedViews CombinedViews::rearranged(std::vector<std::vector<int>> dims) const {
+  CombinedViews changed = *this;
   changed.dims_ = std::move(dims);
   return changed;
 }
 
-std::optional<std::vector<ViewChain::Step>> ViewChain::steps() const {
+std::optional<std::vector<CombinedViews::Step>> CombinedViews::steps() const {
   const Dims result = shape();
   std::vector<int> order;  // of factors in the result
   for (const std::vector<int>& list : dims_) order.insert(order.end(), list.begin(), list.end());
@@ -183,24 +184,24 @@ std::optional<std::vector<ViewChain::Step>> ViewChain::steps() const {
 
 namespace {
 
-Attributes attributes_of(const ViewChain::Step& step) {
+Attributes attributes_of(const CombinedViews::Step& step) {
   Attributes attributes;
   attributes.set(step.permutes ? "dims" : "shape", step.numbers);
   return attributes;
 }
 
-const char* op_of(const ViewChain::Step& step) { return step.permutes ? "permute" : "reshape"; }
+const char* op_of(const CombinedViews::Step& step) { return step.permutes ? "permute" : "reshape"; }
 
 }  // namespace
 
-ValueId insert_steps(Rewriter& rewriter, size_t before, ValueId x, const std::vector<ViewChain::Step>& steps) {
-  for (const ViewChain::Step& step : steps) x = rewriter.insert(before, op_of(step), attributes_of(step), {x}, "");
+ValueId insert_steps(Rewriter& rewriter, size_t before, ValueId x, const std::vector<CombinedViews::Step>& steps) {
+  for (const CombinedViews::Step& step : steps) x = rewriter.insert(before, op_of(step), attributes_of(step), {x}, "");
   return x;
 }
 
-void rewrite_as_steps(Rewriter& rewriter, size_t index, ValueId x, const std::vector<ViewChain::Step>& steps) {
+void rewrite_as_steps(Rewriter& rewriter, size_t index, ValueId x, const std::vector<CombinedViews::Step>& steps) {
   if (steps.empty()) return rewriter.redirect(rewriter.node(index).outputs[0], x);
-  const std::vector<ViewChain::Step> first(steps.begin(), steps.end() - 1);
+  const std::vector<CombinedViews::Step> first(steps.begin(), steps.end() - 1);
   x = insert_steps(rewriter, index, x, first);
   rewriter.rewrite(index, op_of(steps.back()), attributes_of(steps.back()), {x});
 }

@@ -1,5 +1,5 @@
-// ViewChain: what a chain of reshapes and permutations does, whatever its length: dimensions are split into factors,
-// the factors put into another order, and neighbours joined.
+// CombinedViews: what reshapes and permutations one behind the other do, however many: dimensions are split into
+// factors, the factors put into another order, and neighbours joined.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ namespace pl::passes {
 bool is_reshape(const Node& node);  // elements keep their order
 bool is_permute(const Node& node);
 
-class ViewChain {
+class CombinedViews {
  public:
   // A part of a dimension of the source; parts of one dimension stand next to each other, the outermost first.
   struct Factor {
@@ -20,9 +20,9 @@ class ViewChain {
     int dim = 0;       // of the source
   };
 
-  explicit ViewChain(const Dims& source);
-  // The chain that ends with `id`, up to `most` views back; sets what it starts from and the number of views.
-  static std::optional<ViewChain> back_from(Rewriter& rewriter, ValueId id, int most, ValueId& source, int& length);
+  explicit CombinedViews(const Dims& source);
+  // The views that end with `id`, up to `most` of them back; sets what it starts from and the number of views.
+  static std::optional<CombinedViews> back_from(Rewriter& rewriter, ValueId id, int most, ValueId& source, int& length);
 
   bool permute(const std::vector<int64_t>& dims);
   bool reshape(const Dims& shape);  // false (and undefined from then on) if factors would have to be broken up
@@ -33,10 +33,10 @@ class ViewChain {
   // Whether factor f is the outermost of its source dimension; the elements that one step of it spans there.
   bool is_outermost(int f) const { return f == 0 || factors_[size_t(f) - 1].dim != factors_[size_t(f)].dim; }
   int64_t span(int f) const;
-  // The chain for a source in which one step `count` of factor f's steps are left.
-  ViewChain with_size(int f, int64_t count) const;
-  // The chain from this source to another arrangement of its factors.
-  ViewChain rearranged(std::vector<std::vector<int>> dims) const;
+  // The same for a source in which one step `count` of factor f's steps are left.
+  CombinedViews with_size(int f, int64_t count) const;
+  // From this source to another arrangement of its factors.
+  CombinedViews rearranged(std::vector<std::vector<int>> dims) const;
 
   // The ops that do this: at most reshape, permute, reshape.
   struct Step {
@@ -52,8 +52,8 @@ class ViewChain {
 };
 
 // Inserts the steps before node `before`; the value at the end.
-ValueId insert_steps(Rewriter& rewriter, size_t before, ValueId x, const std::vector<ViewChain::Step>& steps);
+ValueId insert_steps(Rewriter& rewriter, size_t before, ValueId x, const std::vector<CombinedViews::Step>& steps);
 // Makes node `index` the last of the steps, the others inserted before it; with no steps it is redirected to x.
-void rewrite_as_steps(Rewriter& rewriter, size_t index, ValueId x, const std::vector<ViewChain::Step>& steps);
+void rewrite_as_steps(Rewriter& rewriter, size_t index, ValueId x, const std::vector<CombinedViews::Step>& steps);
 
 }  // namespace pl::passes
