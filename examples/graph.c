@@ -43,7 +43,7 @@ static pl_value constant(pl_graph graph, pl_tensor tensor) {
   return value;
 }
 
-/* `late`: attributes that follow from sizes; NULL: there are none. */
+/* `late`: attributes that follow from sizes. */
 static pl_value op_late(pl_graph graph, const char* name, const char* text, const char* late, pl_value a, pl_value b) {
   pl_value inputs[2], result;
   pl_attributes attributes;
@@ -55,7 +55,7 @@ static pl_value op_late(pl_graph graph, const char* name, const char* text, cons
 }
 
 static pl_value op(pl_graph graph, const char* name, const char* text, pl_value a, pl_value b) {
-  return op_late(graph, name, text, NULL, a, b);
+  return op_late(graph, name, text, "", a, b);
 }
 
 static pl_graph build(pl_context context) {

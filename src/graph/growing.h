@@ -8,8 +8,8 @@
 //
 // What is computed for the places behind is computed in vain: a softmax along them is given a mask, so that they take
 // part in no sum.  Whether that holds for all ops between is found by comparing the graph bound to several lengths:
-// sizes that differ by one are such places.  Where an op mixes them, the graph is refused, and each length has a program
-// of its own (graph/sizes.h).
+// sizes that differ by one are such places.  Where an op mixes them, the graph is refused, and each length has a
+// program of its own (graph/sizes.h).
 //
 // That memory is a kept value of the program's (KeptValue::appended), which each run is given.  Constants that follow
 // from the length, positions most often, become inputs: `feeds` gives them for a length.

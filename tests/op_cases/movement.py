@@ -127,7 +127,7 @@ def run_written(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
 
 add("tensor_scatter", run_of((2, 3, 11, 8), -2, 1, 7), run_written, name="one")
 add("tensor_scatter", run_of((2, 3, 11, 8), -2, 4, [7, 0]), run_written, name="images")
-add("tensor_scatter", run_of((2, 3, 11, 7), -2, 5, [9, 3]), run_written, circular=True, name="circular")
+add("tensor_scatter", run_of((2, 3, 11, 7), -2, 5, [9, 3]), run_written, circular=True, name="wrapped")
 add("tensor_scatter", run_of((9, 19, 3), 0, 9, 0), run_written, dim=0, name="whole")
 add("tensor_scatter", run_of((4, 70), -1, 13, 57), run_written, dim=-1, name="last")
 add("tensor_scatter", run_of((4, 6, 5), 1, 2, 3, "i1"), run_written, dim=1, name="integers")

@@ -37,7 +37,8 @@ struct Body {
 };
 
 void list(const Op& op, CandidateList& out) {
-  const TensorDesc x = dense_plain(op.in(0)), update = dense_plain(op.in(1)), at = dense_plain(op.in(2));
+  const TensorDesc x = dense_plain(op.in(0)), update = dense_plain(op.in(1)), at = dense_plain(op.in(2)),
+                   y = dense_plain(op.out());
   const int dim = int(op.attributes.integer("dim"));
   Body body{1, 1, x.shape[dim], update.shape[dim], size_of(x.dtype), op.attributes.flag("circular"),
             integer_loader(at.dtype)};
@@ -50,7 +51,7 @@ void list(const Op& op, CandidateList& out) {
       body.inner *= size_t(x.shape[d]);
     }
   }
-  add_candidate(out, "tensor_scatter", Quality::fast, {x, update, at}, {dense_plain(op.out())}, [body] { return body; });
+  add_candidate(out, "tensor_scatter", Quality::fast, {x, update, at}, {y}, [body] { return body; });
   out.candidates.back().in_place = 1;
 }
 PL_HOST_KIND("tensor_scatter", list);
