@@ -1,4 +1,5 @@
-/* A whole program in C: a graph is built, compiled into a plan, run, explained, saved and read again.
+/* A whole program in C: a graph is built, compiled into a plan, run on images of several sizes, explained, saved and
+ * read again.
  *
  *   cc -std=c99 graph.c $(pkg-config --cflags --libs pylayout) -o graph && ./graph [FILE]
  *
@@ -9,7 +10,7 @@
 
 #include "pylayout.h"
 
-enum { C = 16, SIZE = 32, OC = 32, CLASSES = 10 };
+enum { C = 16, SIZE = 32, OC = 32, CLASSES = 10, IMAGES = 3 };
 
 static int failed(pl_status status, const char* what) {
   if (status == PL_OK) return 0;
@@ -42,14 +43,19 @@ static pl_value constant(pl_graph graph, pl_tensor tensor) {
   return value;
 }
 
-static pl_value op(pl_graph graph, const char* name, const char* text, pl_value a, pl_value b) {
+/* `late`: attributes that follow from sizes. */
+static pl_value op_late(pl_graph graph, const char* name, const char* text, const char* late, pl_value a, pl_value b) {
   pl_value inputs[2], result;
   pl_attributes attributes;
   inputs[0] = a, inputs[1] = b;
   TRY(pl_attributes_create(text, &attributes));
-  TRY(pl_graph_op(graph, name, attributes, inputs, b == PL_NO_VALUE ? 1 : 2, NULL, &result, NULL));
+  TRY(pl_graph_op_late(graph, name, attributes, late, inputs, b == PL_NO_VALUE ? 1 : 2, NULL, &result, NULL));
   TRY(pl_attributes_release(attributes));
   return result;
+}
+
+static pl_value op(pl_graph graph, const char* name, const char* text, pl_value a, pl_value b) {
+  return op_late(graph, name, text, "", a, b);
 }
 
 static pl_graph build(pl_context context) {
@@ -58,15 +64,18 @@ static pl_graph build(pl_context context) {
   pl_graph graph;
   pl_value x, y;
   TRY(pl_graph_create(context, &graph));
-  TRY(pl_graph_input(graph, "image", PL_F32, 4, image, "n,,,", NULL, &x));
+  TRY(pl_graph_input(graph, "image", PL_F32, 4, image, "n,,h,w", NULL, &x)); /* three sizes may be others in a run */
+  TRY(pl_graph_require(graph, "h<=1024"));                                   /* for no larger ones */
   x = op(graph, "conv2d", "padding=1", x, constant(graph, weights(context, 4, first, 0.05f)));
   x = op(graph, "relu", NULL, x, PL_NO_VALUE); /* becomes part of the convolution */
   y = op(graph, "conv2d", "padding=1", x, constant(graph, weights(context, 4, second, 0.02f)));
   y = op(graph, "add", NULL, y, x); /* and so does the sum */
   y = op(graph, "global_avg_pool", NULL, y, PL_NO_VALUE);
-  y = op(graph, "flatten", "start_dim=1", y, PL_NO_VALUE);
+  y = op_late(graph, "reshape", NULL, "shape=[n,32]", y, PL_NO_VALUE); /* OC channels each */
   y = op(graph, "linear", NULL, y, constant(graph, weights(context, 2, head, 0.1f)));
   TRY(pl_graph_output(graph, y, "scores", NULL));
+  TRY(pl_graph_sizes(graph, NULL, PL_S64, "h*w", &y));
+  TRY(pl_graph_output(graph, y, "pixels", NULL));
   return graph;
 }
 
@@ -76,15 +85,29 @@ static void tell(void* user, const char* stage, double fraction) {
   if (fraction >= 1) fprintf(stderr, "\n");
 }
 
+/* Of any sizes: those that the plan has no program for yet take some milliseconds more. */
+static void classify(pl_context context, pl_plan plan, int64_t n, int64_t h, int64_t w) {
+  int64_t image[4], pixels;
+  pl_tensor x, results[2] = {NULL, NULL};
+  float values[IMAGES * CLASSES];
+  int i, k;
+  image[0] = n, image[1] = C, image[2] = h, image[3] = w;
+  x = weights(context, 4, image, 0.1f);
+  TRY(pl_plan_run(plan, &x, 1, results, 2));
+  TRY(pl_tensor_read(results[0], values, (size_t)n * CLASSES * sizeof *values));
+  TRY(pl_tensor_read(results[1], &pixels, sizeof pixels));
+  printf("%d image(s) of %d pixels\n", (int)n, (int)pixels);
+  for (i = 0; i < (int)n; i++)
+    for (k = 0; k < CLASSES; k++) printf("class %d: %8.4f\n", k, values[i * CLASSES + k]);
+  for (k = 0; k < 2; k++) TRY(pl_tensor_release(results[k]));
+  TRY(pl_tensor_release(x));
+}
+
 int main(int argc, char** argv) {
   const char* path = argc > 1 ? argv[1] : "graph-example.plan";
-  const int64_t image[] = {1, C, SIZE, SIZE};
   pl_context context;
   pl_plan plan;
-  pl_tensor x, scores = NULL;
-  float values[CLASSES];
   char* text;
-  int i;
 
   TRY(pl_context_create("opencl=false", &context));
   if (pl_plan_load(context, path, NULL, &plan) == PL_OK) {
@@ -102,13 +125,9 @@ int main(int argc, char** argv) {
   printf("%s\n", text);
   pl_string_free(text);
 
-  x = weights(context, 4, image, 0.1f);
-  TRY(pl_plan_run(plan, &x, 1, &scores, 1));
-  TRY(pl_tensor_read(scores, values, sizeof values));
-  for (i = 0; i < CLASSES; i++) printf("class %d: %8.4f\n", i, values[i]);
+  classify(context, plan, 1, SIZE, SIZE);
+  classify(context, plan, IMAGES, SIZE + 8, SIZE - 5);
 
-  TRY(pl_tensor_release(scores));
-  TRY(pl_tensor_release(x));
   TRY(pl_plan_release(plan));
   TRY(pl_context_release(context));
   return 0;

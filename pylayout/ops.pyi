@@ -4820,6 +4820,41 @@ def tanh(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def tensor_scatter(
+    x: Value,
+    update: Input | Value,
+    at: Input | Value,
+    dim: int = -2,
+    circular: bool = False,
+) -> Value: ...
+@overload
+def tensor_scatter(
+    x: Input | Value,
+    update: Value,
+    at: Input | Value,
+    dim: int = -2,
+    circular: bool = False,
+) -> Value: ...
+@overload
+def tensor_scatter(
+    x: Input | Value,
+    update: Input | Value,
+    at: Value,
+    dim: int = -2,
+    circular: bool = False,
+) -> Value: ...
+@overload
+def tensor_scatter(
+    x: Input,
+    update: Input,
+    at: Input,
+    dim: int = -2,
+    circular: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def threshold(
     x: Value,
     threshold: float,

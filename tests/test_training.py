@@ -108,6 +108,7 @@ NO_GRADIENT = {
     "selective_scan": "not written yet: a scan from the last step; loops that train stay as they are spelled",
     "scatter": "not written yet: a gather of the gradient, and what is left of it",
     "scatter_nd": "not written yet: as that of scatter",
+    "tensor_scatter": "a cache of keys and values is not trained",
 }
 PARTS_OF_STEPS = ("_backward", "_backward_weights", "_step")
 

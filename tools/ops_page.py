@@ -85,6 +85,7 @@ FAMILIES = [
             "gather_elements",
             "scatter",
             "scatter_nd",
+            "tensor_scatter",
             "reorder",
             "channel_shuffle",
             "interleave",

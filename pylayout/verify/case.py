@@ -179,6 +179,10 @@ class Case:
         if self.op == "scatter_nd" and name == "index":
             sizes = np.array((parse_spec(self.inputs[0]) or ("", ()))[1][: shape[-1]])
             return rng.integers(-sizes, sizes, shape).astype(kind)
+        if self.op == "tensor_scatter" and name == "at":
+            x, update = (parse_spec(text) or ("", ()) for text in self.inputs[:2])
+            dim = int(self.attributes.get("dim", -2))
+            return rng.integers(0, x[1][dim] - update[1][dim] + 1, shape).astype(kind)
         if name == "index" and "size" in self.attributes:
             return rng.integers(-int(self.attributes["size"]), int(self.attributes["size"]), shape).astype(kind)
         if name == "index":

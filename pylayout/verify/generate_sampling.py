@@ -33,12 +33,21 @@ def _scatter(rng: Generator, dtype: str, shape: tuple[int, ...]) -> Case:
     return Case("scatter_nd", inputs, attributes)
 
 
+def _tensor_scatter(rng: Generator, dtype: str, shape: tuple[int, ...]) -> Case:
+    dtype = str(rng.choice([dtype, "s64", "u8"]))
+    dim = int(rng.integers(0, len(shape)))
+    update = [int(rng.integers(1, size + 1)) if d == dim else size for d, size in enumerate(shape)]
+    at = _text("s64", *([shape[0]] if dim > 0 and rng.random() < 0.5 else []))
+    inputs = (_text(dtype, *shape), _text(dtype, *update), at)
+    return Case("tensor_scatter", inputs, {"dim": dim, "circular": bool(rng.random() < 0.3)})
+
+
 def sampling_case(rng: Generator, image: Callable[[Generator, int], tuple[int, ...]]) -> Case | None:
     kind = int(rng.integers(0, 4))
     dtype = str(rng.choice(["f32", "f32", "f16", "bf16"]))
     shape = image(rng, 1 << 16)
     if kind == 0:
-        return _scatter(rng, dtype, shape)
+        return (_scatter if rng.random() < 0.7 else _tensor_scatter)(rng, dtype, shape)
     if kind == 1:
         spatial = len(shape) - 2
         modes = ["bilinear", "nearest", *(["bicubic"] if spatial == 2 else [])]

@@ -217,6 +217,19 @@ class Scatter(Full):
         return np.ravel_multi_index([a.reshape(-1) for a in at], shape)
 
 
+@register("tensor_scatter")
+class TensorScatter(Full):
+    def compute(self) -> Any:
+        x, update, at = self.tensors[0], self.tensors[1], self.tensors[2]
+        assert x is not None and update is not None and at is not None
+        dim = int(self.attribute("dim", -2)) % x.ndim
+        y = np.moveaxis(x.copy(), dim, -1)
+        for place in np.ndindex(y.shape[:-1]):
+            first = int(at[place[0]] if at.ndim else at)
+            y[place][(first + np.arange(update.shape[dim])) % x.shape[dim]] = np.moveaxis(update, dim, -1)[place]
+        return np.moveaxis(y, -1, dim), 0.0, self.dtype
+
+
 @register("non_max_suppression")
 class NonMaxSuppression(Full):
     """Boxes of `verify` have integer corners, so that no quotient lies within rounding of a threshold."""

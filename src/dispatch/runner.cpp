@@ -229,12 +229,12 @@ void Runner::convert_into_part(const TensorRef& tensor, const TensorRef& destina
              [&](size_t to, size_t from, size_t bytes) { std::memcpy(storage + to, elements.data() + from, bytes); });
 }
 
-// On the destination's device, queued there as any op: a kernel writes the elements where they belong.
+// On the destination's device, as any op there: a kernel writes the elements where they belong.
 void Runner::convert_on_device(const TensorRef& tensor, const TensorRef& destination, const std::string& why) {
   const TensorDesc& wanted = destination->desc();
   Device& device = destination->device();
   TensorRef source = tensor;
-  if (&source->device() != &device)
+  if (&source->device() != &device || !is_aligned(*source))
     source = convert(source, device, TensorDesc::dense(wanted.dtype, wanted.shape), "output", why, false);
   if (source->buffer() == destination->buffer()) {  // what is read must not be written meanwhile
     source = Tensor::allocate(device, TensorDesc::dense(tensor->desc().dtype, wanted.shape));
@@ -259,13 +259,14 @@ void Runner::convert_into(const TensorRef& tensor, const TensorRef& destination,
             ": the destination has dimensions whose elements share their memory (", wanted.str(),
             "), expected memory for each");
   Device& device = destination->device();
-  if (!device.traits().host_addressable) {
-    convert_on_device(tensor, destination, why);
-  } else if (!wanted.is_dense()) {
-    convert_into_part(tensor, destination, why);
-  } else {
+  const bool host = device.traits().host_addressable;
+  if (host && wanted.is_dense()) {
     const TensorRef copy = convert(tensor, device, wanted, "output", why, false);
     transfer(*copy->buffer(), 0, *destination->buffer(), 0, wanted.size_bytes());
+  } else if (host && (!wanted.layout.is_plain() || destination->buffer()->borrowed())) {
+    convert_into_part(tensor, destination, why);  // memory that was lent may be the source's, too
+  } else {
+    convert_on_device(tensor, destination, why);
   }
   destination->buffer()->touch();
 }

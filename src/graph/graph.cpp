@@ -169,7 +169,7 @@ void Graph::adopt_kept(const Graph& other, const std::vector<ValueId>& places) {
   kept_.clear();
   for (const KeptValue& kept : other.kept_) {
     const auto index = int32_t(kept_.size());
-    kept_.push_back({places[size_t(kept.value)], kNoValue, kept.initial, kept.parameter});
+    kept_.push_back({places[size_t(kept.value)], kNoValue, kept.initial, kept.parameter, kept.appended});
     for (GraphInput& input : inputs_)
       if (input.value == kept_.back().value) input.kept = index;
   }

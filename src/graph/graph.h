@@ -74,6 +74,8 @@ struct KeptValue {
   ValueId update = kNoValue;  // the value after the run; kNoValue: no run changes it
   TensorRef initial;          // before the first run
   bool parameter = false;     // gradients are taken of it
+  // A run writes nothing but what nobody has read, so it may write at any step, and leave it half done.
+  bool appended = false;
 };
 
 struct GraphInput {
@@ -192,6 +194,7 @@ class Graph {
   // As they are for the sizes that values have now (graph/size_rules.cpp).
   void check(const SizeRule& condition) const;
   TensorRef tensor_of(const SizeRule& constant, DType dtype, Device& device) const;
+  std::pair<TensorDesc, std::vector<char>> contents_of(const SizeRule& constant, DType dtype) const;
   Attributes with_late(Attributes attributes, const std::vector<LateAttribute>& late) const;
   // Takes over a rule of another graph, whose values have `places` in this one.
   void follow(const SizeRule& rule, const Value& old, std::vector<ValueId>& places);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <set>
 
 #include "ops/activation.h"
 
@@ -91,16 +92,28 @@ Growing Growing::of(const Graph& graph) {
   return named == found.inputs.size() ? found : Growing();
 }
 
-GrownGraph::GrownGraph(const Graph& source, const Growing& growing, std::map<std::string, int64_t> sizes,
-                       int64_t capacity)
-    : growing_(growing), capacity_(capacity) {
+int64_t Growing::added(const Graph& source, std::map<std::string, int64_t> sizes) const {
+  sizes[axis] = 1;
+  const Graph bound = source.bound(sizes);
+  int64_t found = -1;
+  for (const GrowingInput& input : inputs) {
+    const int64_t own = bound.value(bound.outputs()[input.output].value).desc.shape[input.dim] - 1;
+    require(found < 0 || found == own, Code::unsupported, "growing: a run adds ", found, " places to one input, ", own,
+            " to another");
+    found = own;
+  }
+  return found;
+}
+
+GrownGraph::GrownGraph(const Graph& source, const Growing& growing, std::map<std::string, int64_t> sizes, int64_t room)
+    : growing_(growing), capacity_(room - growing.added(source, sizes)) {
   const auto at = [&](int64_t length) {
     sizes[growing.axis] = length;
     return source.bound(sizes);
   };
-  graph_ = at(capacity);
+  graph_ = at(capacity_);
   places_ = graph_;
-  const Graph longer = at(capacity + 1), least = at(1);
+  const Graph longer = at(capacity_ + 1), least = at(1);
   find_changes(longer, least);
   rewrite(longer, least);
 }
@@ -128,10 +141,35 @@ void GrownGraph::find_changes(const Graph& longer, const Graph& least) {
       });
 }
 
-ValueId GrownGraph::mask(const Dims& shape, bool boolean, DType dtype) {
-  masks_.push_back({boolean, shape});
-  return graph_.input(concat("growing.places.", masks_.size()),
-                      TensorDesc::dense(boolean ? DType::boolean : dtype, shape));
+// Masks of the same shape and dtype are one, but that a mask is of one dimension.
+ValueId GrownGraph::mask(int rank, int dim, int64_t size, DType dtype) {
+  Dims shape = Dims::filled(rank, 1);
+  shape[dim] = size;
+  const TensorDesc desc = TensorDesc::dense(dtype, shape);
+  for (const auto& [known, id] : masks_)
+    if (known == desc) return id;
+  masks_.emplace_back(desc, graph_.input(concat("growing.places.", masks_.size()), desc));
+  return masks_.back().second;
+}
+
+// Joins become writes into what is kept.
+void GrownGraph::append_in_place() {
+  const ValueId at = graph_.input("growing.length", TensorDesc::dense(DType::s64, Dims()));
+  for (const GrowingInput& input : growing_.inputs) {
+    GraphInput& past = graph_.inputs_[input.input];
+    GraphOutput& output = graph_.outputs_[input.output];
+    const auto index = int32_t(graph_.kept_.size());
+    const auto node = size_t(graph_.value(output.value).node);
+    Attributes attributes;
+    attributes.set("dim", int64_t(input.dim));
+    graph_.values_[size_t(past.value)].desc = TensorDesc::dense(
+        graph_.value(past.value).desc.dtype, graph_.value(output.value).desc.shape);
+    graph_.rewrite(node, *find_schema("tensor_scatter"), attributes, {past.value, graph_.node(node).inputs[1], at});
+    graph_.kept_.push_back({past.value, output.value, nullptr, false, true});
+    past.axes.clear();
+    past.kept = output.kept = index;
+    output.layout = Layout::plain(graph_.value(output.value).desc.rank());
+  }
 }
 
 void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
@@ -157,25 +195,17 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
   // By value: whether unused places hold zeros, and whether they hold finite numbers.
   std::vector<bool> zero(values, false), finite(values, false);
   for (ValueId id : fed) finite[size_t(id)] = true;
-  std::map<size_t, std::vector<ValueId>> joins;  // concats that grow
+  std::set<size_t> joins;  // concats that grow
   for (const GrowingInput& input : growing_.inputs) {
     finite[size_t(graph_.inputs()[input.input].value)] = true;
     const Value& joined = graph_.value(graph_.outputs()[input.output].value);
-    joins[size_t(joined.node)] = graph_.node(size_t(joined.node)).inputs;
+    joins.insert(size_t(joined.node));
   }
   struct Change {
     size_t node;
     std::vector<ValueId> inputs;
   };
   std::vector<Change> changes;
-  std::map<std::string, ValueId> masks;  // by shape and dtype
-  const auto mask_of = [&](int rank, int dim, int64_t size, bool boolean, DType dtype) {
-    Dims shape(std::vector<int64_t>(size_t(rank), 1));
-    shape[dim] = size;
-    ValueId& made = masks.try_emplace(concat(shape, boolean), kNoValue).first->second;
-    if (made == kNoValue) made = mask(shape, boolean, dtype);
-    return made;
-  };
   for (size_t n = 0; n < graph_.nodes().size(); ++n) {
     const Node& node = graph_.node(n);
     const Op op = graph_.op(node);
@@ -229,8 +259,7 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
     } else if (node.schema->name == "softmax" && int(op.attributes.integer("dim")) == dims[0]) {
       const TensorDesc& desc = graph_.value(x).desc;
       if (!of(finite, x)) refuse(node, "is of numbers that may be none for places that are not used");
-      if (desc.dtype != DType::f32) refuse(node, "is of ", name_of(desc.dtype), ", expected f32");
-      const ValueId made = mask_of(desc.rank(), dims[0], desc.shape[dims[0]], false, desc.dtype);
+      const ValueId made = mask(desc.rank(), dims[0], desc.shape[dims[0]], desc.dtype);
       changes.push_back({n, {graph_.insert(n, *find_schema("add"), {}, {x, made}, node.name + "/places")[0]}});
       zero[size_t(result)] = finite[size_t(result)] = true;
     } else if (kind == "matmul") {
@@ -249,19 +278,15 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
       finite[size_t(result)] = (dims[0] < 0 || of(finite, node.inputs[0])) &&
                                (dims[1] < 0 || of(finite, node.inputs[1])) && keeps_finite(op);
     } else if (kind == "attention") {
-      const int rank = graph_.value(x).desc.rank(), last = rank - 1;
+      const int rank = graph_.value(x).desc.rank();
       if (dims[0] >= 0 || dims[1] != rank - 2 || dims[2] != rank - 2 || op.attributes.flag("is_causal"))
         refuse(node, "is causal by numbers of rows, or grows elsewhere than in its keys");
       if (!of(finite, node.inputs[1]) || !of(finite, node.inputs[2])) refuse(node, "has keys that may be infinite");
       const ValueId given = node.inputs.size() > 3 ? node.inputs[3] : kNoValue;
-      const DType dtype = graph_.value(x).desc.dtype;
-      if (dtype != DType::f32) refuse(node, "is of ", name_of(dtype), ", expected f32");
-      const bool boolean = given != kNoValue && graph_.value(given).desc.dtype == DType::boolean;
-      const int mask_rank = given == kNoValue ? rank : graph_.value(given).desc.rank();
-      ValueId made = mask_of(mask_rank, given == kNoValue ? last : mask_rank - 1,
-                             graph_.value(node.inputs[1]).desc.shape[rank - 2], boolean, dtype);
+      const TensorDesc& like = graph_.value(given == kNoValue ? x : given).desc;
+      ValueId made = mask(like.rank(), like.rank() - 1, graph_.value(node.inputs[1]).desc.shape[rank - 2], like.dtype);
       if (given != kNoValue)
-        made = graph_.insert(n, *find_schema(boolean ? "logical_and" : "add"), {}, {given, made},
+        made = graph_.insert(n, *find_schema(like.dtype == DType::boolean ? "logical_and" : "add"), {}, {given, made},
                              node.name + "/places")[0];
       changes.push_back({n, {x, node.inputs[1], node.inputs[2], made}});
     } else if (kind == "gather" && dims[0] < 0) {  // rows by positions
@@ -287,59 +312,93 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
   }
   for (size_t k = 0; k < fed.size(); ++k) graph_.redirect(fed[k], places[k]);
   graph_.forget_rules();
-  for (const GrowingInput& input : growing_.inputs) {
-    GraphOutput& output = graph_.outputs_[input.output];
-    output.value = joins[size_t(graph_.value(output.value).node)][1];
-    output.layout = Layout::plain(graph_.value(output.value).desc.rank());
-    added_ = graph_.value(output.value).desc.shape[input.dim];
-  }
+  append_in_place();
   graph_.tidy();
 }
 
-std::vector<TensorRef> GrownGraph::feeds(int64_t length, Device& device) const {
-  std::vector<TensorRef> made;
-  const auto tensor = [&](DType dtype, const Dims& shape, const void* data) {
-    made.push_back(Tensor::allocate(device, TensorDesc::dense(dtype, shape)));
-    if (made.back()->desc().size_bytes())
-      device.write(*made.back()->buffer(), 0, data, made.back()->desc().size_bytes());
-  };
-  {
-    std::lock_guard<std::mutex> guard(lock_);
-    for (const Changing& size : changing_)
-      places_.values_[size_t(size.value)].desc.shape[size.dim] = size.least + length;
-    for (const SizeRule& rule : places_.rules())
-      if (rule.value == kNoValue) places_.check(rule);
-    for (const Feed& feed : feeds_) {
-      const SizeRule& rule = places_.rules()[feed.rule];
-      const DType dtype = graph_.value(rule.value).desc.dtype;
-      const TensorRef exact = places_.tensor_of(rule, dtype, device);
-      if (!feed.padded) {
-        made.push_back(exact);
-        continue;
-      }
-      // Numbers for the past, then for what is added; in between any, which are those of the last place.
-      const size_t bytes = size_of(dtype), count = size_t(exact->desc().elements()), past = size_t(length);
-      std::vector<char> own(count * bytes), all(size_t(capacity_) * bytes + own.size() - past * bytes);
-      device.read(*exact->buffer(), 0, own.data(), own.size());
-      std::memcpy(all.data(), own.data(), past * bytes);
-      for (size_t at = past; at < size_t(capacity_); ++at)
-        std::memcpy(all.data() + at * bytes, own.data() + (past - 1) * bytes, bytes);
-      std::memcpy(all.data() + size_t(capacity_) * bytes, own.data() + past * bytes, own.size() - past * bytes);
-      tensor(dtype, Dims({int64_t(all.size() / bytes)}), all.data());
+// With the lock.
+std::vector<GrownGraph::Numbers> GrownGraph::numbers(int64_t length) const {
+  std::vector<Numbers> made;
+  for (const Changing& size : changing_)
+    places_.values_[size_t(size.value)].desc.shape[size.dim] = size.least + length;
+  for (const SizeRule& rule : places_.rules())
+    if (rule.value == kNoValue) places_.check(rule);
+  for (const Feed& feed : feeds_) {
+    const SizeRule& rule = places_.rules()[feed.rule];
+    auto [desc, bytes] = places_.contents_of(rule, graph_.value(rule.value).desc.dtype);
+    if (feed.padded) {  // for places that are not used any number, which is that of the last place
+      const size_t each = size_of(desc.dtype), own = bytes.size();
+      desc.shape[0] += capacity_ - length;
+      desc = TensorDesc::dense(desc.dtype, desc.shape);
+      bytes.resize(desc.size_bytes());
+      for (size_t at = own; own && at < bytes.size(); at += each)
+        std::memcpy(bytes.data() + at, bytes.data() + own - each, each);
     }
+    made.push_back({desc, std::move(bytes)});
   }
-  for (const Mask& mask : masks_) {
-    const size_t places = size_t(mask.shape.product());
-    const auto unused = [&](size_t at) { return at >= size_t(length) && at < size_t(capacity_); };
-    std::vector<float> numbers(mask.boolean ? 0 : places);
-    std::vector<uint8_t> flags(mask.boolean ? places : 0);
-    for (size_t at = 0; at < numbers.size(); ++at)
-      numbers[at] = unused(at) ? -std::numeric_limits<float>::infinity() : 0.0f;
-    for (size_t at = 0; at < flags.size(); ++at) flags[at] = !unused(at);
-    if (mask.boolean)
-      tensor(DType::boolean, mask.shape, flags.data());
-    else
-      tensor(DType::f32, mask.shape, numbers.data());
+  for (const auto& [desc, id] : masks_) {
+    const auto unused = size_t(desc.elements() - (capacity_ - length));  // from there on
+    std::vector<char> bytes(desc.size_bytes());
+    const auto fill = [&](auto used, auto other) {
+      for (size_t at = 0; at < bytes.size() / sizeof used; ++at)
+        std::memcpy(bytes.data() + at * sizeof used, at < unused ? &used : &other, sizeof used);
+    };
+    constexpr float kNone = -std::numeric_limits<float>::infinity();
+    switch (desc.dtype) {
+      case DType::boolean: fill(uint8_t(1), uint8_t(0)); break;
+      case DType::f16: fill(uint16_t(0), float_to_half(kNone)); break;
+      case DType::bf16: fill(uint16_t(0), float_to_bfloat16(kNone)); break;
+      default: fill(0.0f, kNone);
+    }
+    made.push_back({desc, std::move(bytes)});
+  }
+  std::vector<char> begins(sizeof length);
+  std::memcpy(begins.data(), &length, sizeof length);
+  made.push_back({TensorDesc::dense(DType::s64, Dims()), std::move(begins)});
+  return made;
+}
+
+// A write to a device waits for what is queued there, a copy on it does not: the numbers for some lengths are written
+// at once, and copied for each run.
+std::vector<TensorRef> GrownGraph::feeds(int64_t length, Device& device) const {
+  constexpr int64_t kAhead = 32;  // lengths
+  constexpr size_t kAlignment = 64;
+  std::vector<TensorRef> made;
+  std::lock_guard<std::mutex> guard(lock_);
+  if (!device.traits().queued) {
+    for (const Numbers& feed : numbers(length)) {
+      made.push_back(Tensor::allocate(device, feed.desc));
+      if (!feed.bytes.empty()) device.write(*made.back()->buffer(), 0, feed.bytes.data(), feed.bytes.size());
+    }
+    return made;
+  }
+  if (length < table_.first || length >= table_.first + table_.count) {
+    std::vector<char> bytes;
+    Table table;
+    table.first = length;
+    for (; table.count < kAhead && length + table.count <= capacity_; ++table.count) {
+      std::vector<Numbers> each;
+      try {
+        each = numbers(length + table.count);
+      } catch (const Error&) {
+        if (table.count == 0) throw;
+        break;  // a later length for which the source does not hold
+      }
+      for (const Numbers& feed : each) {
+        if (table.count == 0) table.feeds.emplace_back(feed.desc, bytes.size());
+        bytes.insert(bytes.end(), feed.bytes.begin(), feed.bytes.end());
+        bytes.resize((bytes.size() + kAlignment - 1) / kAlignment * kAlignment);
+      }
+      if (table.count == 0) table.each = bytes.size();
+    }
+    table.buffer = device.allocate(bytes.size());
+    device.write(*table.buffer, 0, bytes.data(), bytes.size());
+    table_ = std::move(table);
+  }
+  for (const auto& [desc, offset] : table_.feeds) {
+    made.push_back(Tensor::allocate(device, desc));
+    device.copy(*table_.buffer, size_t(length - table_.first) * table_.each + offset, *made.back()->buffer(), 0,
+                desc.size_bytes());
   }
   return made;
 }

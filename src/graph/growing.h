@@ -1,17 +1,18 @@
 // Growing inputs: those that a run gives back longer, as a decoder does with its past keys and values.
 //
 // Such an input is joined with what a run adds, concat(past, added), and the result is an output.  GrownGraph is the
-// same program for a past of `capacity` places of which a run uses the first `length`, whatever that is: one program
-// for many lengths.  Between the past and what is added lie then places that are not used:
+// same program for memory with room for `room` places, of which the first `length` hold the past, whatever that is: one
+// program for many lengths.  A run writes what it adds behind them, in place (tensor_scatter), and works on the whole:
 //
-//   past of length 3 in 6 places, 2 added:   p0 p1 p2 -- -- -- a0 a1
+//   past of length 3 in 8 places, 2 added:   p0 p1 p2 a0 a1 -- -- --
 //
-// What is computed for those places is computed in vain: a softmax along them is given a mask, so that they take part
-// in no sum.  Whether that holds for all ops between is found by comparing the graph bound to several lengths: sizes
-// that differ by one are such places.  Where an op mixes them, the graph is refused, and each length has a program of
-// its own (graph/sizes.h).
+// What is computed for the places behind is computed in vain: a softmax along them is given a mask, so that they take
+// part in no sum.  Whether that holds for all ops between is found by comparing the graph bound to several lengths:
+// sizes that differ by one are such places.  Where an op mixes them, the graph is refused, and each length has a
+// program of its own (graph/sizes.h).
 //
-// Constants that follow from the length, positions most often, become inputs: `feeds` gives them for a length.
+// That memory is a kept value of the program's (KeptValue::appended), which each run is given.  Constants that follow
+// from the length, positions most often, become inputs: `feeds` gives them for a length.
 #pragma once
 
 #include <cstdint>
@@ -35,30 +36,31 @@ struct Growing {
   std::vector<GrowingInput> inputs;
 
   static Growing of(const Graph& graph);
+  // Places that a run adds, of a graph that was not bound yet; throws as GrownGraph does.
+  int64_t added(const Graph& source, std::map<std::string, int64_t> sizes) const;
 };
 
 class GrownGraph {
  public:
-  // Of a graph that was not bound yet; `sizes` of the other axes.  Throws Error(unsupported) with the reason where an
-  // op mixes places, and what Graph::bound throws.
-  GrownGraph(const Graph& source, const Growing& growing, std::map<std::string, int64_t> sizes, int64_t capacity);
+  // Of a graph that was not bound yet; `sizes` of the other axes; `room`: more than a run adds.  Throws
+  // Error(unsupported) with the reason where an op mixes places, and what Graph::bound throws.
+  GrownGraph(const Graph& source, const Growing& growing, std::map<std::string, int64_t> sizes, int64_t room);
 
-  // The program: its inputs are the source's, then the feeds; its outputs are the source's, but that those that grow
-  // give what a run adds alone.
+  // The program: its inputs are the source's, then the feeds, its outputs the source's.  Those that grow are kept
+  // values, in the order of Growing::inputs.
   const Graph& graph() const { return graph_; }
-  int64_t added() const { return added_; }  // places that a run adds
-  int64_t capacity() const { return capacity_; }
-  // Throws Error(unsupported) for a length for which the source does not hold.
+  // For a past of so many places, on this device; none of it waits for what is queued there, but once in many lengths
+  // that follow one another.  Throws Error(unsupported) for a length for which the source does not hold.
   std::vector<TensorRef> feeds(int64_t length, Device& device) const;
 
  private:
+  struct Numbers {  // of a feed, in the order of memory
+    TensorDesc desc;
+    std::vector<char> bytes;
+  };
   struct Feed {
     size_t rule = 0;  // of places_: its constant
     bool padded = false;
-  };
-  struct Mask {
-    bool boolean = false;  // else numbers that are added: 0 and -infinity
-    Dims shape;
   };
   struct Changing {
     ValueId value = kNoValue;
@@ -68,19 +70,30 @@ class GrownGraph {
 
   void find_changes(const Graph& longer, const Graph& least);
   void rewrite(const Graph& longer, const Graph& least);
-  ValueId mask(const Dims& shape, bool boolean, DType dtype);
+  void append_in_place();
+  ValueId mask(int rank, int dim, int64_t size, DType dtype);
+  std::vector<Numbers> numbers(int64_t length) const;
   // The dimension of a value that has unused places, or -1.
   int padded(ValueId id) const { return id == kNoValue ? -1 : padded_[size_t(id)]; }
 
   Growing growing_;
-  int64_t capacity_ = 0, added_ = 0;
+  int64_t capacity_ = 0;  // places of the longest past
   Graph graph_;
   std::vector<int> padded_;  // by value of the bound graph
   std::vector<Feed> feeds_;
-  std::vector<Mask> masks_;
+  // Of booleans, or of numbers that are added, 0 and -infinity; each an input.
+  std::vector<std::pair<TensorDesc, ValueId>> masks_;
   std::vector<Changing> changing_;  // sizes that rules read
   mutable std::mutex lock_;         // guards what follows
   mutable Graph places_;            // the bound graph with its rules; sizes are put in
+  // The feeds of some lengths, from `first` on, on a device that queues work.
+  struct Table {
+    BufferRef buffer;
+    int64_t first = 0, count = 0;
+    size_t each = 0;                                  // bytes for a length
+    std::vector<std::pair<TensorDesc, size_t>> feeds;  // and where each lies in these
+  };
+  mutable Table table_;
 };
 
 }  // namespace pl

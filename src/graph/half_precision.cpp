@@ -27,6 +27,7 @@ class Retyper {
         context_(context),
         why_(why),
         cast_(*find_schema("cast")),
+        appends_(appends(graph)),
         places_(graph.values().size(), kNoValue) {}
   virtual ~Retyper() = default;
 
@@ -36,7 +37,7 @@ class Retyper {
       places_[size_t(input.value)] = made_.input(value.name, value.desc, input.axes, input.pinned);
     }
     begin();
-    for (size_t i = 0; i < old_.nodes().size(); ++i) add(old_.node(i), keeps(i));
+    for (size_t i = 0; i < old_.nodes().size(); ++i) add(old_.node(i), keeps(i) || appends_[i]);
     for (const GraphOutput& output : old_.outputs())
       made_.output(in_dtype(output.value, old_.value(output.value).desc.dtype), output.name, output.layout);
     made_.adopt_kept(old_, places_);
@@ -89,6 +90,16 @@ class Retyper {
   }
 
  private:
+  // By node, whether it makes what is appended to a kept value: in another dtype all that is kept would be cast.
+  static std::vector<bool> appends(const Graph& graph) {
+    std::vector<bool> found(graph.nodes().size(), false);
+    for (const KeptValue& kept : graph.kept()) {
+      const int32_t node = kept.appended ? graph.value(kept.update).node : -1;
+      if (node >= 0) found[size_t(node)] = true;
+    }
+    return found;
+  }
+
   // What a value of the old graph is in the new one.
   DType now(ValueId id) const {
     if (id == kNoValue) return DType::f32;
@@ -148,6 +159,7 @@ class Retyper {
   Context& context_;
   const char* why_;  // for the profile
   const Schema& cast_;
+  const std::vector<bool> appends_;
   Graph made_;
   std::vector<ValueId> places_;                         // by value of the old graph; kNoValue: a constant, or not yet
   std::map<std::pair<ValueId, DType>, ValueId> known_;  // plus 1; 0: not yet

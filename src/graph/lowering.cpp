@@ -452,11 +452,13 @@ void Lowering::lower_outputs() {
   }
 }
 
-// Only in the steps that end a run: until then it may be left, or fail, and nothing has changed.
+// Only in the steps that end a run, but for what is appended: until then it may be left, or fail, and nothing has
+// changed.
 void Lowering::update_in_place() {
   const std::vector<Phase> phases = phases_of(graph_);
-  if (phases.empty()) return;
-  const auto updates = [&](const Step& step) { return step.node < 0 || phases[size_t(step.node)] == Phase::update; };
+  const auto updates = [&](const Step& step) {
+    return step.node < 0 || (!phases.empty() && phases[size_t(step.node)] == Phase::update);
+  };
   size_t first = program_.steps_.size();
   while (first > 0 && updates(program_.steps_[first - 1])) --first;
   std::vector<int> input_of(graph_.kept().size(), -1), output_of(graph_.kept().size(), -1);
@@ -473,7 +475,8 @@ void Lowering::update_in_place() {
   for (size_t k = 0; k < input_of.size(); ++k) {
     if (input_of[k] < 0 || output_of[k] < 0) continue;
     const Storage &old = program_.storages_[size_t(input_of[k])], &made = program_.storages_[size_t(output_of[k])];
-    if (made.first < int(first) || old.last != made.first || old.bytes != made.bytes) continue;
+    const bool early = made.first < int(first) && !graph_.kept()[k].appended;
+    if (early || made.first < 0 || old.last != made.first || old.bytes != made.bytes) continue;
     const Step& step = program_.steps_[size_t(made.first)];
     if (step.kind != Step::Kind::op) continue;
     const auto place_in = [](const std::vector<Place>& places, int storage) {

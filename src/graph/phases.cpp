@@ -9,7 +9,7 @@ const char* name_of(Phase phase) {
 
 std::vector<Phase> phases_of(const Graph& graph) {
   bool updated = false;
-  for (const KeptValue& kept : graph.kept()) updated = updated || kept.update != kNoValue;
+  for (const KeptValue& kept : graph.kept()) updated = updated || (kept.update != kNoValue && !kept.appended);
   if (!updated) return {};
   std::vector<Phase> phases(graph.nodes().size(), Phase::backward);
   std::vector<bool> needed(graph.values().size(), false), stored(graph.values().size(), false);

@@ -210,17 +210,17 @@ std::vector<const GraphOutput*> Plan::results() const {
 
 // Copies of the graph, one for each program, would hold them as long as the plan lives.
 void Plan::take_states() {
-  for (size_t k = 0; k < graph_.kept().size(); ++k) states_.push_back(graph_.take_initial(k));
+  for (size_t k = 0; k < graph_.kept().size(); ++k) states_.now.push_back(graph_.take_initial(k));
 }
 
 // From where they were given to the device.
 void Plan::place_states() {
-  for (size_t k = 0; k < states_.size(); ++k) {
+  for (size_t k = 0; k < states_.now.size(); ++k) {
     const TensorRef given =
-        std::exchange(states_[k], Tensor::allocate(*home_, graph_.value(graph_.kept()[k].value).desc));
-    context_->runner().convert_into(given, states_[k], "plan: state");
+        std::exchange(states_.now[k], Tensor::allocate(*home_, graph_.value(graph_.kept()[k].value).desc));
+    context_->runner().convert_into(given, states_.now[k], "plan: state");
   }
-  updates_.resize(states_.size());
+  states_.next.resize(states_.now.size());
 }
 
 size_t Plan::kept_index(const std::string& name) const {
@@ -233,8 +233,8 @@ size_t Plan::kept_index(const std::string& name) const {
 }
 
 TensorRef Plan::copy_of_state(size_t kept) const {
-  const TensorRef copy = Tensor::allocate(*home_, states_[kept]->desc());
-  home_->copy(*states_[kept]->buffer(), 0, *copy->buffer(), 0, copy->desc().size_bytes());
+  const TensorRef copy = Tensor::allocate(*home_, states_.now[kept]->desc());
+  home_->copy(*states_.now[kept]->buffer(), 0, *copy->buffer(), 0, copy->desc().size_bytes());
   return copy;
 }
 
@@ -247,11 +247,11 @@ TensorRef Plan::state(const std::string& name) {
 void Plan::set_state(const std::string& name, const TensorRef& value) {
   const size_t index = kept_index(name);
   std::lock_guard<std::mutex> guard(taking_turns_);
-  const TensorDesc &given = value->desc(), &wanted = states_[index]->desc();
+  const TensorDesc &given = value->desc(), &wanted = states_.now[index]->desc();
   require(given.shape == wanted.shape && given.dtype == wanted.dtype, Code::shape, "plan: state \"", name,
           "\" is set to ", name_of(given.dtype), " ", given.shape, ", expected ", name_of(wanted.dtype), " ",
           wanted.shape);
-  context_->runner().convert_into(value, states_[index], "plan: state " + name);
+  context_->runner().convert_into(value, states_.now[index], "plan: state " + name);
 }
 
 std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
@@ -267,8 +267,7 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
 }
 
 std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
-  const auto& wanted = graph_.inputs();
-  const size_t expected = wanted.size() - states_.size();
+  const size_t expected = graph_.inputs().size() - graph_.kept().size();
   if (inputs.size() != expected) {
     std::string names;
     for (const GraphInput* input : this->inputs())
@@ -277,21 +276,39 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
   }
   if (sizes_)
     if (auto results = sizes_->run_growing(inputs)) {
-      for (size_t i = 0; i < destinations.size() && i < results->size(); ++i) {
-        if (!destinations[i]) continue;
-        context_->runner().convert_into((*results)[i], destinations[i], "plan: output " + this->results()[i]->name);
-        (*results)[i] = destinations[i];
-      }
+      deliver(*results, destinations);
       return *results;
     }
   if (sizes_ && sizes_->are_others(inputs)) return sizes_->at(inputs)->run_now(inputs, destinations);
   std::unique_lock<std::mutex> turn(taking_turns_, std::defer_lock);
-  if (!states_.empty()) turn.lock();
+  if (!states_.now.empty()) turn.lock();
+  std::vector<TensorRef> results = run_on(states_, inputs, destinations);
+  if (turn.owns_lock()) turn.unlock();
+  deliver(results, destinations);
+  return results;
+}
+
+void Plan::deliver(std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations) {
+  const auto names = this->results();
+  for (size_t i = 0; i < destinations.size() && i < results.size(); ++i) {
+    if (!destinations[i]) continue;
+    if (destinations[i] == results[i]) {
+      results[i]->buffer()->touch();
+    } else {
+      context_->runner().convert_into(results[i], destinations[i], "plan: output " + names[i]->name);
+      results[i] = destinations[i];
+    }
+  }
+}
+
+std::vector<TensorRef> Plan::run_on(States& states, const std::vector<TensorRef>& inputs,
+                                    const std::vector<TensorRef>& destinations) {
+  const auto& wanted = graph_.inputs();
   std::vector<TensorRef> kept;  // converted inputs
   std::vector<External> in, out;
   for (size_t at = 0, i = 0; at < wanted.size(); ++at) {
     if (wanted[at].kept >= 0) {
-      in.push_back({states_[size_t(wanted[at].kept)]->buffer().get(), 0});
+      in.push_back({states.now[size_t(wanted[at].kept)]->buffer().get(), 0});
       continue;
     }
     const std::string& name = graph_.value(wanted[at].value).name;
@@ -318,11 +335,11 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
       const size_t i = results.size();
       if (const int32_t state = graph_.outputs()[at].kept; state >= 0) {
         if (body.in_place[at]) {
-          updates_[size_t(state)] = nullptr;
-          out.push_back({states_[size_t(state)]->buffer().get(), 0});
+          states.next[size_t(state)] = nullptr;
+          out.push_back({states.now[size_t(state)]->buffer().get(), 0});
           continue;
         }
-        TensorRef& update = updates_[size_t(state)];
+        TensorRef& update = states.next[size_t(state)];
         if (!update) update = Tensor::allocate(*home_, form);
         out.push_back({update->buffer().get(), 0});
         continue;
@@ -354,20 +371,10 @@ std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const
   }
   for (const GraphOutput& output : graph_.outputs())
     if (output.kept >= 0) {
-      if (updates_[size_t(output.kept)]) std::swap(states_[size_t(output.kept)], updates_[size_t(output.kept)]);
-      states_[size_t(output.kept)]->buffer()->touch();
+      TensorRef &now = states.now[size_t(output.kept)], &next = states.next[size_t(output.kept)];
+      if (next) std::swap(now, next);
+      now->buffer()->touch();
     }
-  if (turn.owns_lock()) turn.unlock();
-  const auto names = this->results();
-  for (size_t i = 0; i < destinations.size() && i < results.size(); ++i) {
-    if (!destinations[i]) continue;
-    if (destinations[i] == results[i]) {
-      results[i]->buffer()->touch();
-    } else {
-      context_->runner().convert_into(results[i], destinations[i], "plan: output " + names[i]->name);
-      results[i] = destinations[i];
-    }
-  }
   return results;
 }
 

@@ -146,6 +146,17 @@ class Plan {
   void begin(bool named);
   // In this thread, without regard to what others run.
   std::vector<TensorRef> run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
+  // Kept values on the device, by their numbers, and where a run writes what is not updated in place: then the two
+  // change places, so that a run that fails, or one that another takes the place of, leaves them as they were.
+  struct States {
+    std::vector<TensorRef> now, next;
+  };
+  // Of the sizes of the graph, on these states, which nobody else uses meanwhile.  A destination that cannot be written
+  // straight is left to the caller.
+  std::vector<TensorRef> run_on(States& states, const std::vector<TensorRef>& inputs,
+                                const std::vector<TensorRef>& destinations);
+  // Moves results to where they are wanted.
+  void deliver(std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations);
   BodyRef body() const;
   void forget_alternatives();  // keeps of all that could be chosen for its nodes what was chosen; nothing competes then
   std::unique_ptr<Program> program_of(const Variant& variant, const Assignment& assignment) const;
@@ -215,9 +226,7 @@ class Plan {
   Device* home_ = nullptr;
   int threads_ = 1;
   std::shared_ptr<Conversions> conversions_;
-  // Kept values on the device, by their numbers, and where a run writes what is not updated in place: then the two
-  // change places, so that a run that fails, or one that another takes the place of, leaves them as they were.
-  std::vector<TensorRef> states_, updates_;
+  States states_;
   mutable std::mutex taking_turns_;  // of runs, where values are kept
   mutable std::mutex changing_;      // guards the body, the programs that were timed, and the constants of the graph
   BodyRef body_;

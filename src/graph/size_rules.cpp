@@ -109,7 +109,7 @@ void Graph::check(const SizeRule& condition) const {
   fail(Code::unsupported, "graph: it was made for sizes where ", condition.str(), ", here ", left, " and ", right);
 }
 
-TensorRef Graph::tensor_of(const SizeRule& constant, DType dtype, Device& device) const {
+std::pair<TensorDesc, std::vector<char>> Graph::contents_of(const SizeRule& constant, DType dtype) const {
   std::vector<int64_t> numbers;
   for (const SizeExpression& size : constant.sizes) numbers.push_back(evaluated(size));
   if (constant.kind == SizeRule::Kind::range) {
@@ -125,7 +125,6 @@ TensorRef Graph::tensor_of(const SizeRule& constant, DType dtype, Device& device
   }
   Dims shape;
   if (constant.kind != SizeRule::Kind::number) shape = Dims({int64_t(numbers.size())});
-  const TensorRef tensor = Tensor::allocate(device, TensorDesc::dense(dtype, shape));
   std::vector<char> data(numbers.size() * size_of(dtype));
   const auto put = [&](auto type) {
     for (size_t i = 0; i < numbers.size(); ++i) {
@@ -141,6 +140,12 @@ TensorRef Graph::tensor_of(const SizeRule& constant, DType dtype, Device& device
     put(float());
   else
     fail(Code::unsupported, "graph: ", constant.str(), ": dtype is ", name_of(dtype), ", expected s64, s32 or f32");
+  return {TensorDesc::dense(dtype, shape), std::move(data)};
+}
+
+TensorRef Graph::tensor_of(const SizeRule& constant, DType dtype, Device& device) const {
+  const auto [desc, data] = contents_of(constant, dtype);
+  const TensorRef tensor = Tensor::allocate(device, desc);
   if (!data.empty()) device.write(*tensor->buffer(), 0, data.data(), data.size());
   return tensor;
 }

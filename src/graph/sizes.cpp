@@ -155,7 +155,7 @@ std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<TensorRef>& inputs) {
             plan_.graph_.value(plan_.graph_.inputs()[i].value).name, "\" is missing");
   const Shapes shapes = shapes_of(inputs);
   if (Kept known = find(shapes); known.plan) {
-    if (known.sparing) count_run(shapes, inputs);
+    if (known.sparing) count_run(shapes, [this, sizes = sizes_of(inputs)] { return bound(sources(), sizes); });
     return known.plan;
   }
   const std::map<std::string, int64_t> sizes = sizes_of(inputs);
@@ -177,7 +177,7 @@ Graph Plan::Sizes::bound(const std::vector<Graph>& sources, const std::map<std::
   throw *problem;
 }
 
-void Plan::Sizes::count_run(const Shapes& shapes, const std::vector<TensorRef>& inputs) {
+void Plan::Sizes::count_run(const Shapes& shapes, std::function<Graph()> graph) {
   {
     std::lock_guard<std::mutex> guard(lock_);
     const auto kept = std::find_if(kept_.begin(), kept_.end(), [&](const Kept& k) { return k.shapes == shapes; });
@@ -185,15 +185,15 @@ void Plan::Sizes::count_run(const Shapes& shapes, const std::vector<TensorRef>& 
     kept->sparing = false;
     specialising_ = true;
   }
-  if (background_.add([this, shapes, sizes = sizes_of(inputs)] { specialise(shapes, sizes); })) return;
+  if (background_.add([this, shapes, graph = std::move(graph)] { specialise(shapes, graph); })) return;
   std::lock_guard<std::mutex> guard(lock_);
   specialising_ = false;
 }
 
-void Plan::Sizes::specialise(const Shapes& shapes, const std::map<std::string, int64_t>& sizes) {
+void Plan::Sizes::specialise(const Shapes& shapes, const std::function<Graph()>& graph) {
   try {
     const std::shared_ptr<Plan> guide = nearest(shapes, false);
-    const std::shared_ptr<Plan> plan = compiled(bound(sources(), sizes), guide.get());
+    const std::shared_ptr<Plan> plan = compiled(graph(), guide.get());
     const size_t bytes = bytes_of(*plan);
     std::lock_guard<std::mutex> guard(lock_);
     for (Kept& kept : kept_)
@@ -301,7 +301,7 @@ bool Plan::Sizes::beyond_memory_limit() const {
 
 void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, std::shared_ptr<GrownGraph> grown) {
   const size_t bytes = bytes_of(*plan);
-  const bool sparing = plan_.home_->traits().compiles && !grown;
+  const bool sparing = plan_.home_->traits().compiles;
   const size_t most = limit();
   std::vector<std::shared_ptr<Plan>> let_go;
   {
@@ -321,6 +321,7 @@ void Plan::Sizes::keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, 
 }
 
 void Plan::Sizes::describe(Json& json) {
+  check_growing();
   std::lock_guard<std::mutex> guard(lock_);
   json.key("sizes")
       .object()

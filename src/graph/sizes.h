@@ -18,6 +18,7 @@
 // added for others.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -58,7 +59,7 @@ class Plan::Sizes {
     bool sparing = false;               // made of kernels that were compiled already
     int runs = 0;                       // of a sparing one
   };
-  // Memory with room for `places`, of which `used` hold something that was given to somebody.
+  // Memory with room for `places`, of which the first `used` hold something that was given to somebody.
   struct Room {
     std::weak_ptr<Buffer> buffer;
     int64_t places = 0, used = 0;
@@ -72,21 +73,28 @@ class Plan::Sizes {
   Graph bound(const std::vector<Graph>& sources, const std::map<std::string, int64_t>& sizes) const;
   std::shared_ptr<Plan> compiled(Graph graph, const Plan* guide) const;
   // Counts a run of a sparing program, and has it made anew when it is due.
-  void count_run(const Shapes& shapes, const std::vector<TensorRef>& inputs);
-  void specialise(const Shapes& shapes, const std::map<std::string, int64_t>& sizes);
+  // `graph`: what it is made of.
+  void count_run(const Shapes& shapes, std::function<Graph()> graph);
+  void specialise(const Shapes& shapes, const std::function<Graph()>& graph);
   size_t bytes_of(const Plan& plan) const;  // beside the plan's own program
   std::shared_ptr<Plan> make(Graph graph, const Shapes& shapes, std::shared_ptr<GrownGraph> grown = nullptr);
   void keep(const Shapes& shapes, const std::shared_ptr<Plan>& plan, std::shared_ptr<GrownGraph> grown);
-  // The program for a past with room for `capacity`; null where the graph is none for many lengths.
-  Kept grown_at(const std::vector<TensorRef>& inputs, int64_t capacity);
+  Shapes grown_shapes(const std::vector<TensorRef>& inputs, int64_t places) const;
+  template <class Make>
+  auto unless_refused(const Make& make) -> std::optional<decltype(make())>;
+  // Finds out whether the graph is one for many lengths, if no run did.
+  void check_growing();
+  // Places that a run of these adds; nothing where the graph is none for many lengths.
+  std::optional<int64_t> added_by(const std::vector<TensorRef>& inputs);
+  // The program for memory with such a room; null where the graph is none for many lengths.
+  Kept grown_at(const std::vector<TensorRef>& inputs, int64_t room);
   // How many places the memory of a past has that a run gave; 0 where it is no such memory.
   int64_t room_of(const TensorRef& past, int dim);
   // Memory for so many places, of which the first are those of `past`, and the others 0.
-  TensorRef roomy(const TensorRef& past, int dim, int64_t capacity);
-  // What a run may do with memory of which it is given the first `length` places: write behind them (then nobody else
-  // may), read them, since it is full and nobody writes there, or neither.
-  enum class Claim { writes, reads, none };
-  Claim claim(const TensorRef& room, int64_t length, int64_t added);
+  TensorRef roomy(const TensorRef& past, int dim, int64_t places);
+  void remember_room(const TensorRef& room, int dim, int64_t used);
+  // Whether a run that is given the first `length` places of a room may write behind them; then nobody else may.
+  bool claim(const TensorRef& past, int64_t length, int64_t added);
   size_t limit() const;
   bool beyond_memory_limit() const;  // with lock_ held
 
@@ -101,7 +109,9 @@ class Plan::Sizes {
   bool specialising_ = false;  // guarded by lock_
   Growing growing_;
   std::string why_not_growing_;          // empty: it does, as far as that is known; guarded by lock_
+  bool grows_ = false;                   // that is known; guarded by lock_
   std::map<const Buffer*, Room> rooms_;  // guarded by lock_
+  std::map<Shapes, int64_t> added_;      // places that a run adds, by grown_shapes(inputs, 0); guarded by lock_
   Background background_;                // makes programs anew; the last: its work uses all of the others
 };
 

@@ -139,3 +139,30 @@ add(
     padding=[0, 1, 0, 0, 0, 2],
 )
 add("fold", normal((0, 3 * 4, 3 * 3)), output_size=[4, 4], kernel_size=2)
+
+
+def run_of(shape: tuple[int, ...], dim: int, count: int, at: list[int] | int, dtype: str = "f4"):
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        update = [count if i == dim % len(shape) else size for i, size in enumerate(shape)]
+        x, y = (rng.integers(-99, 99, s).astype(dtype) for s in (shape, update))
+        return [x, y, np.array(at)]
+
+    return make
+
+
+def run_written(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    x, dim = t[0].clone(), a.get("dim", -2) % t[0].dim()
+    for n, row in enumerate(x if t[2].dim() else [x]):
+        along, update = (dim - 1, t[1][n]) if t[2].dim() else (dim, t[1])
+        places = int(t[2].flatten()[n]) + torch.arange(update.shape[along])
+        row.index_copy_(along, places % row.shape[along] if a.get("circular") else places, update)
+    return x
+
+
+add("tensor_scatter", run_of((2, 3, 11, 8), -2, 1, 7), run_written, name="one")
+add("tensor_scatter", run_of((2, 3, 11, 8), -2, 4, [7, 0]), run_written, name="images")
+add("tensor_scatter", run_of((2, 3, 11, 7), -2, 5, [9, 3]), run_written, circular=True, name="wrapped")
+add("tensor_scatter", run_of((9, 19, 3), 0, 9, 0), run_written, dim=0, name="whole")
+add("tensor_scatter", run_of((4, 70), -1, 13, 57), run_written, dim=-1, name="last")
+add("tensor_scatter", run_of((4, 6, 5), 1, 2, 3, "i1"), run_written, dim=1, name="integers")
+add("tensor_scatter", run_of((4, 6, 5), 1, 0, 3), run_written, dim=1, name="nothing")
