@@ -1948,6 +1948,45 @@ def grid_sample(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def grid_sample_backward(
+    grad: Value,
+    x: Input | Value,
+    grid: Input | Value,
+    mode: Literal["linear", "bilinear", "nearest", "cubic", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+    align_corners: bool = False,
+) -> Value: ...
+@overload
+def grid_sample_backward(
+    grad: Input | Value,
+    x: Value,
+    grid: Input | Value,
+    mode: Literal["linear", "bilinear", "nearest", "cubic", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+    align_corners: bool = False,
+) -> Value: ...
+@overload
+def grid_sample_backward(
+    grad: Input | Value,
+    x: Input | Value,
+    grid: Value,
+    mode: Literal["linear", "bilinear", "nearest", "cubic", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+    align_corners: bool = False,
+) -> Value: ...
+@overload
+def grid_sample_backward(
+    grad: Input,
+    x: Input,
+    grid: Input,
+    mode: Literal["linear", "bilinear", "nearest", "cubic", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+    align_corners: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def group_norm(
     x: Value,
     num_groups: int,
@@ -4138,6 +4177,69 @@ def roi_align(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def roi_align_backward(
+    grad: Value,
+    x: Input | Value,
+    boxes: Input | Value,
+    images: Input | Value,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+    mode: Literal["mean", "max"] = "mean",
+) -> Value: ...
+@overload
+def roi_align_backward(
+    grad: Input | Value,
+    x: Value,
+    boxes: Input | Value,
+    images: Input | Value,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+    mode: Literal["mean", "max"] = "mean",
+) -> Value: ...
+@overload
+def roi_align_backward(
+    grad: Input | Value,
+    x: Input | Value,
+    boxes: Value,
+    images: Input | Value,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+    mode: Literal["mean", "max"] = "mean",
+) -> Value: ...
+@overload
+def roi_align_backward(
+    grad: Input | Value,
+    x: Input | Value,
+    boxes: Input | Value,
+    images: Value,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+    mode: Literal["mean", "max"] = "mean",
+) -> Value: ...
+@overload
+def roi_align_backward(
+    grad: Input,
+    x: Input,
+    boxes: Input,
+    images: Input,
+    output_size: int | Sequence[int],
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = 0,
+    aligned: bool = False,
+    mode: Literal["mean", "max"] = "mean",
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def rotary_embedding(
     x: Value,
     cos: Input | Value,
@@ -4409,6 +4511,72 @@ def selective_scan(
     a: Input,
     b: Input,
     c: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def selective_scan_backward(
+    u: Value,
+    delta: Input | Value,
+    a: Input | Value,
+    b: Input | Value,
+    c: Input | Value,
+    grad: Input | Value,
+) -> Value: ...
+@overload
+def selective_scan_backward(
+    u: Input | Value,
+    delta: Value,
+    a: Input | Value,
+    b: Input | Value,
+    c: Input | Value,
+    grad: Input | Value,
+) -> Value: ...
+@overload
+def selective_scan_backward(
+    u: Input | Value,
+    delta: Input | Value,
+    a: Value,
+    b: Input | Value,
+    c: Input | Value,
+    grad: Input | Value,
+) -> Value: ...
+@overload
+def selective_scan_backward(
+    u: Input | Value,
+    delta: Input | Value,
+    a: Input | Value,
+    b: Value,
+    c: Input | Value,
+    grad: Input | Value,
+) -> Value: ...
+@overload
+def selective_scan_backward(
+    u: Input | Value,
+    delta: Input | Value,
+    a: Input | Value,
+    b: Input | Value,
+    c: Value,
+    grad: Input | Value,
+) -> Value: ...
+@overload
+def selective_scan_backward(
+    u: Input | Value,
+    delta: Input | Value,
+    a: Input | Value,
+    b: Input | Value,
+    c: Input | Value,
+    grad: Value,
+) -> Value: ...
+@overload
+def selective_scan_backward(
+    u: Input,
+    delta: Input,
+    a: Input,
+    b: Input,
+    c: Input,
+    grad: Input,
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,

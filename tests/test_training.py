@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,10 @@ from op_cases import CASES, Case, tensor_parameters
 import pylayout as pl
 import pylayout.onnx
 from pylayout.calls import schemas
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+from support_page import NO_GRADIENT, PARTS_OF_STEPS
 
 torch = pytest.importorskip("torch", reason="gradients are compared with PyTorch's")
 
@@ -69,7 +74,7 @@ def build(
 
 
 # Gradients by these inputs are not given, as documented.
-NOT_BY = {"batch_norm": {"running_mean", "running_var"}, "cross_entropy": {"weight"}}
+NOT_BY = {"batch_norm": {"running_mean", "running_var"}, "cross_entropy": {"weight"}, "roi_align": {"boxes"}}
 # Results beyond the first take no part in gradients.
 FIRST_ONLY = {"batch_norm_training"}
 
@@ -96,25 +101,8 @@ def test_gradients_of_every_op(case: Case, device: str, rng: np.random.Generator
         np.testing.assert_allclose(got, want, rtol=0, atol=tolerance, err_msg=f"{case.name} by {i}")
 
 
-# Ops of floating tensors that are not derived, and why; those whose names end so are parts of a step themselves.
-NO_GRADIENT = {
-    "all_finite": "its result is a step of whether numbers are finite",
-    "dequantize_linear": "its data are integers; scales of quantisation are not trained",
-    "qlinear_conv": "its data are integers",
-    "qlinear_matmul": "its data are integers",
-    "reorder": "changes memory, not values; plans place it themselves",
-    "grid_sample": "not written yet: it adds to pixels that the grid says",
-    "roi_align": "not written yet: it adds to pixels that the boxes say",
-    "selective_scan": "not written yet: a scan from the last step; loops that train stay as they are spelled",
-    "scatter": "not written yet: a gather of the gradient, and what is left of it",
-    "scatter_nd": "not written yet: as that of scatter",
-    "tensor_scatter": "a cache of keys and values is not trained",
-}
-PARTS_OF_STEPS = ("_backward", "_backward_weights", "_step")
-
-
 def test_every_op_has_a_gradient_or_a_reason() -> None:
-    """No op of floating data with a floating result is left without a gradient unseen."""
+    """No op of floating data with a floating result is left without a gradient unseen; the support page says why."""
     missing = set()
     for case in CASES:
         if schemas()[case.op]["differentiable"] or case.op in NO_GRADIENT or case.op.endswith(PARTS_OF_STEPS):

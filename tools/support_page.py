@@ -24,6 +24,17 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "reference" / "support.md"
 DATA = ROOT / "docs" / "reference" / "support.json"
 
+# Ops from floating numbers to floating numbers that a loss is not derived through, and why.
+NO_GRADIENT = {
+    "all_finite": "its result is a step, whether numbers are finite",
+    "dequantize_linear": "its data are integers; scales of quantisation are not trained",
+    "qlinear_conv": "its data are integers",
+    "qlinear_matmul": "its data are integers",
+    "reorder": "it changes memory, not values; plans place it themselves",
+    "tensor_scatter": "a cache of keys and values is not trained",
+}
+PARTS_OF_STEPS = ("_backward", "_backward_weights", "_step")  # how the names of parts of training steps end
+
 DTYPES = ["f32", "f16", "bf16", "s8", "u8", "s32", "s64", "bool"]
 PROVIDERS = {"onednn": "oneDNN", "host": "host", "opencl": "OpenCL"}
 LAYOUTS = {"P": "plain (NCHW)", "L": "channels last (NHWC)", "B": "blocked (nChw8c, nChw16c)"}
@@ -281,12 +292,18 @@ def gradients(data: dict[str, Any]) -> list[str]:
         by_onednn = sorted(name for name in made_of if letters(data, name, ("onednn",), "f32"))
         lines.append(f"| {op} | {text} | {' | '.join(cells)} | {', '.join(by_onednn)} |")
     without = [name for name in sorted(schemas) if not schemas[name]["differentiable"]]
+    parts = [name for name in without if name.endswith(PARTS_OF_STEPS)]
+    others = [name for name in without if name not in parts and name not in NO_GRADIENT]
     lines += [
         "",
-        "These have no gradient, as they choose, count, compare, quantise or are of a backward pass themselves (a test",
-        "knows the reason of each):",
+        "The others have no gradient, as a test confirms:",
         "",
-        ", ".join(without) + ".",
+        "| why | ops |",
+        "|---|---|",
+        f"| parts of a training step themselves: there are no gradients of gradients | {', '.join(parts)} |",
+        "| no floating number of the result follows from one that is given: comparisons, choices, integers, random "
+        f"numbers | {', '.join(others)} |",
+        *(f"| {why} | {name} |" for name, why in NO_GRADIENT.items()),
         "",
     ]
     return lines

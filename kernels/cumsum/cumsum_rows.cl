@@ -4,7 +4,7 @@
 //
 // Tensors: SRC and DST as rows (common/rows.clh), the dimension last.
 // One work-item writes one row, padding along it (as zero) included; rows in the padding of other dimensions are zero.
-// The sum is kept in f32, in the order of the row.
+// The sum is kept in f32, in the order of the row, or of integers in 64 bits, and wraps around.
 #include "common/rows.clh"
 
 #ifndef SRC_DTYPE  // on its own: f32, plain, rows of one dimension
@@ -15,6 +15,16 @@
 #define DST_DIM(i) ((i) < 6 ? 1 : dst_arg.dim[((i) + 2) % 8])
 #define DST_PADDED(i) DST_DIM(i)
 #endif
+#ifndef INTEGERS
+#define INTEGERS 0  // 1: of an integer dtype
+#endif
+#if INTEGERS
+typedef ulong sum_t;
+#define STORE_SUM(T, p, o, v) STORE_WRAP(T, p, o, (long)(v))
+#else
+typedef float sum_t;
+#define STORE_SUM STORE
+#endif
 
 __kernel void cumsum_rows(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const idx_t rows) {
     const idx_t row = (idx_t)get_global_id(0);
@@ -24,10 +34,10 @@ __kernel void cumsum_rows(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const idx_t
     int inside = 1;
     for (int k = 0; k < 7; ++k) inside &= i[k] < ROW_DIM_OF(DST, k);
     const idx_t size = inside ? DST_DIM(7) : 0, padded = DST_PADDED(7);
-    float sum = 0.0f;
+    sum_t sum = 0;
     for (idx_t e = 0; e < padded; ++e) {
         i[7] = e;
-        if (e < size) sum += LOAD(SRC, src, ROW_AT(SRC, i));
-        STORE(DST, dst, ROW_AT(DST, i), e < size ? sum : 0.0f);
+        if (e < size) sum += (sum_t)LOAD(SRC, src, ROW_AT(SRC, i));
+        STORE_SUM(DST, dst, ROW_AT(DST, i), e < size ? sum : 0);
     }
 }

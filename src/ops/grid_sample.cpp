@@ -1,13 +1,14 @@
-// grid_sample: images read at places between pixels.
-#include "ops/op.h"
+// grid_sample: images read at places between pixels; and its gradients.
+#include "ops/gradient.h"
 
 namespace pl {
 namespace {
 
-void infer(Op& op) {
-  check_rank(op, 0, 3, 5);
-  const Dims &x = op.in(0).shape, &grid = op.in(1).shape;
-  check_rank(op, 1, x.size(), x.size());
+// Of x and the grid, inputs `first` and the next one.
+Dims sampled_shape(const Op& op, int first) {
+  check_rank(op, first, 3, 5);
+  const Dims &x = op.in(first).shape, &grid = op.in(first + 1).shape;
+  check_rank(op, first + 1, x.size(), x.size());
   const int spatial = x.size() - 2;
   check(op, grid[0] == x[0] && grid[spatial + 1] == spatial, Code::shape, "grid.shape is ", grid, ", expected (", x[0],
         ", ..., ", spatial, ") for x with shape ", x);
@@ -19,7 +20,32 @@ void infer(Op& op) {
     places *= grid[1 + i] > 0;
   }
   check(op, pixels > 0 || places == 0, Code::shape, "x.shape is ", x, ", expected pixels to read");
-  add_output(op, output);
+  return output;
+}
+
+double taps(const Op& op) {
+  const std::string& mode = op.attributes.text("mode");
+  double product = 1;
+  for (int i = 2; i < op.in(0).rank(); ++i) product *= mode == "nearest" ? 1 : mode.find("cubic") == mode.npos ? 2 : 4;
+  return product;
+}
+
+void add_sampling(Schema& schema) {
+  schema
+      .attribute("mode", AttributeType::string, std::string("bilinear"),
+                 "linear, bilinear and cubic, bicubic are the same for any number of dimensions",
+                 {"linear", "bilinear", "nearest", "cubic", "bicubic"})
+      .attribute("padding_mode", AttributeType::string, std::string("zeros"), "what lies outside of the image",
+                 {"zeros", "border", "reflection"})
+      .attribute("align_corners", AttributeType::boolean, false,
+                 "-1 and 1 are the middles of the first and last pixels, not their outer sides");
+}
+
+constexpr const char* kGrid = "(n, w', 1), (n, h', w', 2) or (n, d', h', w', 3), f32: from -1 to 1 across the image";
+
+void derive(Derivation& d) {
+  const auto made = d.add("grid_sample_backward", d.op().attributes, {d.gradient(), d.input(0), d.input(1)});
+  for (int i = 0; i < 2; ++i) d.give_if_wanted(i, [&] { return made[size_t(i)]; });
 }
 
 Schema grid_sample() {
@@ -35,28 +61,47 @@ Schema grid_sample() {
   schema.tensor("x", "(n, c, w), (n, c, h, w) or (n, c, d, h, w); f32, f16 or bf16")
       .of(dtypes::floats)
       .batched()
-      .tensor("grid", "(n, w', 1), (n, h', w', 2) or (n, d', h', w', 3), f32: from -1 to 1 across the image")
+      .tensor("grid", kGrid)
       .of({DType::f32})
+      .batched();
+  add_sampling(schema);
+  schema.result(Result("y").like("x"));
+  schema.infer = [](Op& op) { add_output(op, sampled_shape(op, 0)); };
+  schema.gradient = derive;
+  schema.flops = [](const Op& op) { return 2 * taps(op) * double(op.out().elements()); };
+  return schema;
+}
+
+Schema grid_sample_backward() {
+  Schema schema(
+      "grid_sample_backward", "grid_sample_backward",
+      "The gradients of grid_sample by x and by the grid.\n\n"
+      "dx[n, c, q] = sum over the places p of the weight that pixel q has there * grad[n, c, p], in the order of p\n"
+      "dgrid[n, p..., d] = sum over c and q of the slope of that weight along d * x[n, c, q] * grad[n, c, p]\n\n"
+      "A place that is held at a border has no slope, nor has the nearest pixel.\n\n"
+      "Returns dx, of the shape and dtype of x, and dgrid, of the shape of the grid, f32; sums are kept in f32.\n\n"
+      "Source: the derivative of grid_sample.");
+  schema.tensor("grad", "(n, c, *grid.shape[1:-1]): the gradient by the result; f32, f16 or bf16")
+      .of(dtypes::floats)
       .batched()
-      .attribute("mode", AttributeType::string, std::string("bilinear"),
-                 "linear, bilinear and cubic, bicubic are the same for any number of dimensions",
-                 {"linear", "bilinear", "nearest", "cubic", "bicubic"})
-      .attribute("padding_mode", AttributeType::string, std::string("zeros"), "what lies outside of the image",
-                 {"zeros", "border", "reflection"})
-      .attribute("align_corners", AttributeType::boolean, false,
-                 "-1 and 1 are the middles of the first and last pixels, not their outer sides")
-      .result(Result("y").like("x"));
-  schema.infer = infer;
-  schema.flops = [](const Op& op) {
-    const std::string& mode = op.attributes.text("mode");
-    double taps = 2;
-    for (int i = 2; i < op.in(0).rank(); ++i) taps *= mode == "nearest" ? 1 : mode.find("cubic") == mode.npos ? 2 : 4;
-    return taps * double(op.out().elements());
+      .tensor("x", "the input of grid_sample")
+      .like("grad")
+      .batched()
+      .tensor("grid", kGrid)
+      .of({DType::f32})
+      .batched();
+  add_sampling(schema);
+  schema.result(Result("dx").like("grad").shaped("x")).result(Result("dgrid").of(DType::f32).shaped("grid"));
+  schema.infer = [](Op& op) {
+    check_shape(op, 0, sampled_shape(op, 1), "what grid_sample gives for x and grid");
+    for (int k = 0; k < 2; ++k) add_output(op);
   };
+  schema.flops = [](const Op& op) { return 6 * taps(op) * double(op.in(0).elements()); };
   return schema;
 }
 
 PL_REGISTER_OP(grid_sample);
+PL_REGISTER_OP(grid_sample_backward);
 
 }  // namespace
 }  // namespace pl

@@ -1,7 +1,7 @@
 // Elements put to places that indices say: scatter (kind scatter) and scatter_nd (kind scatter_nd).
-#include <algorithm>
+#include "ops/scatter.h"
 
-#include "ops/op.h"
+#include <algorithm>
 
 namespace pl {
 namespace {
@@ -76,6 +76,7 @@ Schema scatter() {
       .restrict("reduce", joining(), "x", dtypes::numbers)
       .result(Result("y").like("x").shaped("x"));
   schema.infer = infer_scatter;
+  schema.gradient = derive_scatter;
   schema.integers = [](const Op& op, int input) {
     const int64_t size = op.in(0).shape[int(op.attributes.integer("dim"))];
     return std::pair<int64_t, int64_t>(0, input == 1 ? std::max<int64_t>(0, size - 1) : 0);
@@ -101,6 +102,7 @@ Schema scatter_nd() {
       .restrict("reduce", joining(), "x", dtypes::numbers)
       .result(Result("y").like("x").shaped("x"));
   schema.infer = infer_nd;
+  schema.gradient = derive_scatter_nd;
   schema.integers = [](const Op& op, int input) {
     int64_t least = INT64_MAX;
     const Dims& index = op.in(1).shape;

@@ -75,6 +75,9 @@ TEST("all") {
     run_all_opencl("argmax", "dim=1", {random_input(DType::f32, {1, 16, 5})}, none, true);
     run_all_opencl("group_norm", "num_groups=2", {random_input(DType::f32, {1, 16, 40})}, none, true);
     run_all_opencl("sum", "dim=[1]", {random_input(DType::f32, {1, 8300})}, none, true);
+    // Tiles of a sort, several and one of a work-group; values are checked by tests/test_ops.py.
+    run_all_opencl("topk", "k=5", {random_input(DType::f32, {6, 40})}, none);
+    run_all_opencl("topk", "k=300 largest=false", {random_input(DType::s64, {1, 300})}, none);
     // Several heads of queries for one of keys, masked; values are checked in test_opencl_training.
     more_lists() = {opencl::list_attention_backward_mma};
     run_all_opencl("scaled_dot_product_attention_backward", "enable_gqa=true",

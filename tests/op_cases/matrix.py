@@ -85,7 +85,7 @@ add("rotary_embedding", normal((2, 3, 17, 20), (2, 1, 17, 6), (1, 17, 6)), _rota
 add("rotary_embedding", normal((5, 7, 3), (5, 7, 2), (2,)), _rotated, name="tables of other ranks")
 
 
-def _scanned(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+def scanned(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     u, delta, rates, taken, given = t
     state, results = torch.zeros(u.shape[0], *rates.shape, dtype=u.dtype), []
     for step in range(u.shape[2]):
@@ -95,7 +95,7 @@ def _scanned(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     return torch.stack(results, -1)
 
 
-def _decaying(n: int, d: int, steps: int, states: int) -> Any:
+def decaying(n: int, d: int, steps: int, states: int) -> Any:
     def make(rng: np.random.Generator) -> list[Any]:
         u, taken, given = normal((n, d, steps), (n, steps, states), (n, steps, states))(rng)
         delta = rng.uniform(0.1, 1, (n, d, steps)).astype(np.float32)
@@ -104,9 +104,9 @@ def _decaying(n: int, d: int, steps: int, states: int) -> Any:
     return make
 
 
-add("selective_scan", _decaying(2, 21, 9, 16), _scanned)
-add("selective_scan", _decaying(1, 48, 5, 3), _scanned, name="few states")
-add("selective_scan", _decaying(3, 1, 1, 1), _scanned, name="one channel, one step")
+add("selective_scan", decaying(2, 21, 9, 16), scanned)
+add("selective_scan", decaying(1, 48, 5, 3), scanned, name="few states")
+add("selective_scan", decaying(3, 1, 1, 1), scanned, name="one channel, one step")
 add(_SDPA, normal((2, 6, 37, 16), (2, 2, 45, 16), (2, 2, 45, 19)), attention, enable_gqa=True)
 add(
     _SDPA,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -77,22 +78,43 @@ def put_once(shape: tuple[int, ...], dim: int, count: int):
     return make
 
 
+def last_put(torch: Any, f: Any, x: Any, dim: int, index: Any, src: Any) -> Any:
+    """The definition, in PyTorch: there it is open which of several elements that are put to one place stays."""
+    shape = [n if d == dim else m for d, (n, m) in enumerate(zip(src.shape, x.shape, strict=True))]
+    last = np.full(x.shape, -1)
+    inside = last[tuple(slice(None) if d == dim else slice(n) for d, n in enumerate(src.shape))]
+    for j in range(src.shape[dim]):
+        np.put_along_axis(inside, np.take(index.numpy(), [j], dim), j, dim)
+    missing = [(0, n - m) for n, m in zip(shape, src.shape, strict=True)]
+    padded = f.pad(src, [each for pair in reversed(missing) for each in pair])
+    if src.shape[dim] == 0:
+        return x + 0
+    there = torch.from_numpy(last)
+    return torch.where(there >= 0, padded.gather(dim, there.clamp(min=0)), x)
+
+
 def scattered(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     dim = a["dim"] % t[0].dim()
     index = wrapped(t[1], t[0].shape[dim]).expand(t[2].shape)
     reduce = a.get("reduce", "none")
     if reduce == "none":
-        return t[0].scatter(dim, index, t[2])
-    return t[0].scatter_reduce(dim, index, t[2], reduce, include_self=True)
+        return last_put(torch, f, t[0], dim, index, t[2])
+    if t[0].is_floating_point():
+        return t[0].scatter_reduce(dim, index.long(), t[2], reduce, include_self=True)
+    wide = t[0].long().scatter_reduce(dim, index.long(), t[2].long(), reduce, include_self=True)
+    return wide.to(t[0].dtype)  # integers wrap around
 
 
 def scattered_nd(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
-    x, index, src = t[0].numpy().copy(), t[1].numpy(), t[2].numpy()
-    join = {"none": lambda u, v: v, "sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
-    for place in np.ndindex(index.shape[:-1]):
-        at = tuple(index[place])
-        x[at] = join[a.get("reduce", "none")](x[at], src[place])
-    return torch.from_numpy(x)
+    """As scatter, with the dimensions that are indexed made one."""
+    x, index, src = t
+    depth = index.shape[-1]
+    place = torch.zeros(index.shape[:-1], dtype=torch.int64)
+    for d in range(depth):
+        place = place * x.shape[d] + wrapped(index[..., d], x.shape[d])
+    flat = x.reshape(math.prod(x.shape[:depth]), -1)
+    made = scattered(torch, f, [flat, place.reshape(-1, 1), src.reshape(place.numel(), flat.shape[1])], {**a, "dim": 0})
+    return made.reshape(x.shape)
 
 
 add("scatter", put_once((3, 19, 5), 1, 7), scattered, dim=1, name="rows")
@@ -166,3 +188,36 @@ add("tensor_scatter", run_of((9, 19, 3), 0, 9, 0), run_written, dim=0, name="who
 add("tensor_scatter", run_of((4, 70), -1, 13, 57), run_written, dim=-1, name="last")
 add("tensor_scatter", run_of((4, 6, 5), 1, 2, 3, "i1"), run_written, dim=1, name="integers")
 add("tensor_scatter", run_of((4, 6, 5), 1, 0, 3), run_written, dim=1, name="nothing")
+
+
+def zeros_among(shape: tuple[int, ...], index: tuple[int, ...], size: int, src: tuple[int, ...] | None = None):
+    """Small whole numbers, of which many are zero or equal."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        made = put_to(shape, index, size, src)(rng)
+        return [rng.integers(-2, 3, each.shape).astype("f4") if each.dtype == "f4" else each for each in made]
+
+    return make
+
+
+def of_integers(dtype: str, shape: tuple[int, ...], index: tuple[int, ...], size: int, index_dtype: str = "i8"):
+    return lambda rng: [
+        rng.integers(-100, 100, shape).astype(dtype),
+        rng.integers(-size, size, index).astype(index_dtype),
+        rng.integers(-100, 100, index).astype(dtype),
+    ]
+
+
+# Places that come often, in rows of an index that is longer than a tile of a sort, and in part of x alone.
+add("scatter", put_to((4, 6, 5), (4, 9, 3), 6), scattered, dim=-2, name="last")
+add("scatter", put_to((50, 8), (5000, 1), 50, (5000, 8)), scattered, dim=0, reduce="sum", name="rows of a table")
+add("scatter", put_to((7, 3), (2500, 3), 7), scattered, dim=0, name="long")
+add("scatter", put_to((2, 19, 3, 5), (1, 30, 2, 5), 19), scattered, dim=1, reduce="amax", name="images")
+add("scatter_nd", put_to((6, 5, 3), (40, 2), 5, (40, 3)), scattered_nd, name="last")
+for _reduce in ("prod", "amax", "amin"):
+    add("scatter", zeros_among((4, 6, 5), (4, 9, 3), 6), scattered, dim=1, reduce=_reduce, name="equal")
+    add("scatter_nd", zeros_among((6, 5), (9, 1), 6, (9, 5)), scattered_nd, reduce=_reduce, name="equal")
+add("scatter", of_integers("i8", (6, 5), (9, 5), 6, "i4"), scattered, dim=0, reduce="prod", name="s64")
+add("scatter", of_integers("i1", (6, 5), (4, 7), 5), scattered, dim=1, reduce="sum", name="s8")
+add("scatter", of_integers("i4", (6, 5), (9, 5), 6), scattered, dim=0, reduce="amin", name="s32")
+add("scatter", lambda rng: [np.zeros((3, 9), "?"), rng.integers(0, 9, (3, 4)), np.ones((3, 4), "?")], scattered, dim=1)

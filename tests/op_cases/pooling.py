@@ -73,14 +73,14 @@ def boxed(shape: tuple[int, ...], count: int, large: float = 1.0):
 
 def roi_aligned(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
     """The definition, one sample after the other."""
-    x, boxes, images = t[0].numpy(), t[1].numpy(), t[2].numpy()
+    x, boxes, images = t[0], t[1].numpy(), t[2].numpy()
     height, width = a["output_size"]
     aligned, ratio, largest = a.get("aligned", False), a.get("sampling_ratio", 0), a.get("mode") == "max"
-    out = np.zeros((len(boxes), x.shape[1], height, width))
+    made = []
 
     def sample(image: int, v: float, u: float) -> list[Any]:
         if not (-1 <= v <= x.shape[2] and -1 <= u <= x.shape[3]):
-            return [np.zeros(x.shape[1])] * 4
+            return [torch.zeros(x.shape[1], dtype=x.dtype)] * 4
         v, u = min(max(v, 0), x.shape[2] - 1), min(max(u, 0), x.shape[3] - 1)
         parts = []
         for row, down in ((int(v), 1 - v + int(v)), (min(int(v) + 1, x.shape[2] - 1), v - int(v))):
@@ -102,9 +102,9 @@ def roi_aligned(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
                 )
                 for p, q in np.ndindex(*counts)
             ]
-            if samples:
-                out[k, :, i, j] = np.max(samples, (0, 1)) if largest else np.sum(samples, (0, 1)) / len(samples)
-    return torch.from_numpy(out)
+            all_parts = torch.stack([part for parts in samples for part in parts] or [x[0, :, 0, 0] * 0])
+            made.append(all_parts.amax(0) if largest else all_parts.sum(0) / max(1, len(samples)))
+    return torch.stack(made).reshape(len(boxes), height, width, -1).permute(0, 3, 1, 2)
 
 
 for _aligned in (False, True):
@@ -114,4 +114,9 @@ for _aligned in (False, True):
         sampling_ratio=2, aligned=_aligned,
     )  # fmt: skip
     add("roi_align", boxed((1, 5, 9, 10), 4), roi_aligned, 1e-4, output_size=(2, 2), mode="max", aligned=_aligned)
-add("roi_align", boxed((1, 5, 9, 10), 0), lambda torch, f, t, a: torch.zeros(0, 5, 2, 2), output_size=(2, 2))
+add(
+    "roi_align",
+    boxed((1, 5, 9, 10), 0),
+    lambda torch, f, t, a: t[0].sum() * torch.zeros(0, 5, 2, 2),
+    output_size=(2, 2),
+)

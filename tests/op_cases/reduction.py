@@ -54,9 +54,24 @@ add("cumsum", lambda rng: [rng.integers(-(2**40), 2**40, X4)], dim=1, name="s64"
 def _topk(torch, F, t, attributes):
     """In numpy: PyTorch leaves open which of equal elements comes first."""
     x, k, dim = t[0].numpy(), attributes["k"], attributes.get("dim", -1)
-    largest = attributes.get("largest", True)
-    order = np.argsort(-x if largest else x, axis=dim, kind="stable").take(range(k), dim)
+    if attributes.get("largest", True):  # from the end, with NaN last, elements of equal value in reverse
+        order = x.shape[dim] - 1 - np.flip(np.argsort(np.flip(x, dim), dim, kind="stable"), dim)
+    else:
+        order = np.argsort(x, dim, kind="stable")
+    order = order.take(range(k), dim)
     return torch.from_numpy(np.take_along_axis(x, order, dim)), torch.from_numpy(order)
+
+
+def _holes(shape: tuple[int, ...]):
+    """Numbers that are often equal, zeros of both signs, and NaN."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        x = rng.integers(-40, 40, shape).astype("f4")
+        x[..., ::9] = np.nan
+        x[x == 7] = -0.0
+        return [x]
+
+    return make
 
 
 add("topk", normal(X4), _topk, k=5, dim=1)
@@ -66,6 +81,18 @@ add("topk", normal((3, 7)), _topk, k=2, dim=0, sorted=False)
 add("topk", lambda rng: [rng.integers(0, 3, X4).astype(np.float32)], _topk, k=17, dim=1, name="ties")
 add("topk", lambda rng: [rng.integers(-2, 2, (4, 33))], _topk, k=30, largest=False, name="s64")
 add("topk", normal((2, 5)), _topk, k=0)
+add("topk", normal((0, 5)), _topk, k=2)
+add("topk", normal((1, 8400)), _topk, k=300)  # boxes of a detector
+add("topk", normal((2, 50257)), _topk, k=50)  # words of a vocabulary
+add("topk", normal((120000,)), _topk, k=1000, dim=0)  # anchors
+add("topk", normal((300, 8)), _topk, k=2)  # experts
+add("topk", normal((3, 2100)), _topk, k=2100)  # a sort, of more than a tile
+add("topk", normal((2, 3000, 5)), _topk, k=2999, dim=-2, largest=False)
+for _largest in (True, False):
+    add("topk", _holes((2, 4500)), _topk, k=4500, largest=_largest, name="NaN")
+    add("topk", _holes((2, 3, 33)), _topk, k=33, largest=_largest, name="NaN")
+add("topk", lambda rng: [rng.integers(-(2**62), 2**62, (2, 3000))], _topk, k=3000, name="s64")
+add("topk", lambda rng: [rng.integers(0, 256, (3, 2500)).astype("u1")], _topk, k=70, name="u8")
 
 
 def found_boxes(images: int, classes: int, count: int, spread: float = 1.0):

@@ -10,7 +10,8 @@ import numpy as np
 
 from .case import X4, Case, into, normal, wrapped
 from .convolution import conv
-from .matrix import masked
+from .matrix import decaying, masked, scanned
+from .pooling import boxed, grid_sampled, gridded, roi_aligned
 
 CASES: list[Case] = []
 add = into(CASES)
@@ -474,3 +475,55 @@ for _scale in (0.0, 0.25):
 for _value, _place in ((1.0, 0), (np.inf, 0), (-np.inf, 2), (np.nan, 1)):
     _given = with_one(_value, _place, (3, 20000), (), (70, 3, 5))
     add("all_finite", _given, all_finite, variadic=True, name=f"{_value} in tensor {_place}")
+
+
+def with_grad(make: Callable[[np.random.Generator], list[Any]], shape: tuple[int, ...], first: bool = False):
+    """The tensors of a forward case and a gradient by its result, which comes first or last."""
+
+    def both(rng: np.random.Generator) -> list[np.ndarray | None]:
+        tensors, grad = make(rng), normal(shape)(rng)
+        return [*grad, *tensors] if first else [*tensors, *grad]
+
+    return both
+
+
+def of_given(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A forward case's call, where the gradient by its result comes first."""
+    return lambda torch, f, t, a: call(torch, f, t[1:], a)
+
+
+_GSB = "grid_sample_backward"
+_by_x_and_grid = derivative(of_given(grid_sampled), 1, 2, grad=0)
+for _mode in ("bilinear", "nearest", "bicubic"):
+    _made = with_grad(gridded((2, 19, 9, 10), (7, 6)), (2, 19, 7, 6), first=True)
+    for _padding in ("zeros", "border", "reflection"):
+        add(_GSB, _made, _by_x_and_grid, 1e-4, mode=_mode, padding_mode=_padding)
+    _made = with_grad(gridded((1, 5, 6, 7), (4, 9)), (1, 5, 4, 9), first=True)
+    add(_GSB, _made, _by_x_and_grid, 1e-4, mode=_mode, align_corners=True)
+add(_GSB, with_grad(gridded((2, 17, 3, 4, 5), (2, 6, 3)), (2, 17, 2, 6, 3), first=True), _by_x_and_grid, 1e-4)
+add(
+    _GSB,
+    with_grad(gridded((2, 5, 11), (8,)), (2, 5, 8), first=True),
+    _by_x_and_grid,
+    1e-4,
+    padding_mode="border",
+)
+# More places than a tile of a sort has room for; few pixels, each read by many.
+add(_GSB, with_grad(gridded((1, 3, 5, 4), (30, 40)), (1, 3, 30, 40), first=True), _by_x_and_grid, 1e-4, name="many")
+
+_by_x = derivative(of_given(roi_aligned), 1, grad=0)
+for _aligned in (False, True):
+    _made = with_grad(boxed((2, 35, 9, 10), 5, 4.0), (5, 35, 2, 3), first=True)
+    add(
+        "roi_align_backward", _made, _by_x, 1e-4, output_size=(2, 3), spatial_scale=0.25, sampling_ratio=2,
+        aligned=_aligned,
+    )  # fmt: skip
+    for _mode in ("mean", "max"):
+        _made = with_grad(boxed((1, 5, 9, 10), 4), (4, 5, 2, 2), first=True)
+        add("roi_align_backward", _made, _by_x, 1e-4, output_size=(2, 2), mode=_mode, aligned=_aligned)
+
+_SSB = "selective_scan_backward"
+_by_all = derivative(lambda torch, f, t, a: scanned(torch, f, t[:5], a), 0, 1, 2, 3, 4, grad=5)
+add(_SSB, with_grad(decaying(2, 21, 9, 16), (2, 21, 9)), _by_all)
+add(_SSB, with_grad(decaying(1, 48, 5, 3), (1, 48, 5)), _by_all, name="few states")
+add(_SSB, with_grad(decaying(3, 1, 1, 1), (3, 1, 1)), _by_all, name="one channel, one step")

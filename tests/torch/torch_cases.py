@@ -27,6 +27,11 @@ def b(*shape: int) -> torch.Tensor:
     return torch.rand(*shape, generator=_generator) > 0.5
 
 
+def _once(high: int, *shape: int) -> torch.Tensor:
+    """Indices along dimension 1, of which none comes twice."""
+    return torch.rand(shape[0], high, *shape[2:], generator=_generator).argsort(1)[:, : shape[1]]
+
+
 X = r(2, 3, 4)
 IMAGE = r(2, 8, 7, 6)
 _CLOSED = [(p(3, 4),)]  # of functions that are defined between 0 and 1
@@ -172,6 +177,34 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "cumsum.default": [(X, 1), (i(9, 4), 0)],
     "topk.default": [(X, 2), (X, 2, 1, False)],
     "sort.default": [(X,), (X, 1, True)],
+    "scatter.src": [(X, 1, _once(3, 2, 2, 4), r(2, 3, 4)), (i(9, 5), 0, torch.tensor([3, 0]), i(9, 2))],
+    "scatter.value": [(X, -1, i(4, 2, 3, 2), 2.5), (b(3, 4), 0, i(3, 1, 4), True)],
+    "scatter.reduce": [
+        (X, 1, i(3, 2, 5, 4), r(2, 5, 4), {"reduce": "add"}),
+        (X, 0, i(2, 2, 3, 4), X, {"reduce": "multiply"}),
+    ],
+    "scatter.value_reduce": [(X, 1, i(3, 2, 5, 4), 0.5, {"reduce": "multiply"})],
+    "scatter_add.default": [(X, 1, i(3, 2, 7, 4), r(2, 7, 5)), (i(9, 4, 3), 0, i(4, 2, 3), i(9, 2, 3))],
+    "scatter_reduce.two": [
+        *((X, 1, i(3, 2, 5, 4), r(2, 5, 4), how) for how in ("sum", "prod", "amax", "amin")),
+        *((X, 1, i(3, 2, 5, 4), r(2, 5, 4), how, {"include_self": False}) for how in ("sum", "prod", "amax", "amin")),
+        (i(9, 4), 0, i(4, 6), i(9, 6), "amax"),
+    ],
+    "index_add.default": [(X, 1, i(3, 5), r(2, 5, 4)), (X, -1, i(4, 3), r(2, 3, 3), {"alpha": 0.5})],
+    "index_copy.default": [(X, 1, torch.tensor([2, 0]), r(2, 2, 4))],
+    "index_fill.int_Scalar": [(X, 1, torch.tensor([2, 0]), 3.0)],
+    "index_fill.int_Tensor": [(X, -1, torch.tensor([2, 0]), torch.tensor(3.0))],
+    "index_put.default": [
+        (X, [torch.tensor([1, 0])], r(2, 3, 4)),
+        (X, [None, torch.tensor([2, -1, 0])], r(4)),
+        (X, [i(2, 5), i(3, 5)], r(5, 4), True),
+        (X, [None, i(3, 2, 3), i(4, 3)], r(2, 2, 3), True),
+        (IMAGE, [None, None, torch.tensor([[0], [-3]]), torch.tensor([1, 2, -1])], r(1)),
+        (i(9, 6), [i(6, 9)], i(9, 9), True),
+    ],
+    "_unsafe_index_put.default": [(X, [torch.tensor([1, 0])], r(2, 3, 4))],
+    "kthvalue.default": [(X, 2), (X, 3, 1, True)],
+    "median.dim": [(X, -1), (X, 1, True), (torch.tensor([[1.0, float("nan"), float("nan")], [3.0, 2.0, 1.0]]), 1)],
     "sort.stable": [(i(3, 20), {"stable": True, "dim": 0, "descending": True})],
     "convolution_backward.default": [
         (r(2, 6, 4, 4), IMAGE, r(6, 8, 3, 3), [6], [2, 1], [1, 0], [1, 1], False, [0, 0], 1, [True, True, True]),

@@ -149,15 +149,46 @@ def cumsum(call: Call, x: Operand, dim: int, dtype: Any = None) -> Operand:
     return made
 
 
-# Equal elements are in the order of their indices here, in PyTorch in any: where they are likely, that would be seen.
-@converter("topk.default", note="of other dtypes than float32, which likely have equal elements")
+def _any_order(call: Call, x: Operand) -> bool:
+    """Whether equal elements may come in another order than PyTorch's own: where they are rare, and off the CPU."""
+    return bool(x.dtype == "f32" or call.device().type != "cpu")
+
+
+# Equal elements are in the order of their indices here, in PyTorch in any.
+@converter("topk.default", note="on the CPU of other dtypes than float32, which likely have equal elements")
 def topk(call: Call, x: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    require(x.ndim > 0 and k > 0 and x.dtype == "f32", f"{k} of {x.dtype}, rank {x.ndim}")
+    require(x.ndim > 0 and k > 0 and _any_order(call, x), f"{k} of {x.dtype}, rank {x.ndim}")
     return call.op("topk", x, int(k), dim, bool(largest))
 
 
-@converter("sort.default", "sort.stable", note="of other dtypes than float32 where it need not be stable")
+@converter("sort.default", "sort.stable", note="on the CPU of other dtypes than float32 where it need not be stable")
 def sort(call: Call, x: Operand, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
     require(x.ndim > 0 and x.shape[dim] > 0, "rank 0, or nothing to sort")
-    require(bool(stable) or x.dtype == "f32", f"equal elements of {x.dtype}")
+    require(bool(stable) or _any_order(call, x), f"equal elements of {x.dtype}")
     return call.op("topk", x, x.shape[dim], dim, bool(descending))
+
+
+def _at(call: Call, x: Operand, dim: int, place: int) -> Operand:
+    made: Operand = call.op("slice", x, [place], [place + 1], [dim])
+    return made
+
+
+@converter("kthvalue.default", note="on the CPU of other dtypes than float32")
+def kthvalue(call: Call, x: Operand, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    require(x.ndim > 0 and k > 0 and _any_order(call, x), f"{k} of {x.dtype}, rank {x.ndim}")
+    found = [_at(call, each, dim, k - 1) for each in call.op("topk", x, int(k), dim, False)]
+    return tuple(each if keepdim else call.op("squeeze", each, dim) for each in found)
+
+
+@converter("median.dim", note="on the CPU of other dtypes than float32")
+def median(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
+    require(x.ndim > 0 and x.shape[dim] > 0 and _any_order(call, x), f"{x.dtype} of rank {x.ndim}")
+    size = x.shape[dim]
+    ordered = call.op("topk", x, size, dim, False)
+    found = [_at(call, each, dim, (size - 1) // 2) for each in ordered]
+    if x.dtype in FLOATS:  # NaN comes last, and is the median wherever there is one
+        last = _at(call, ordered[0], dim, size - 1)
+        missing = call.op("isnan", last)
+        first = call.op("argmax", x, dim, True)
+        found = [call.op("where", missing, last, found[0]), call.op("where", missing, first, found[1])]
+    return tuple(each if keepdim else call.op("squeeze", each, dim) for each in found)

@@ -12,6 +12,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
   const Addressing dst = as_rows(candidate.outputs[0], {dim});
   KernelSource source("cumsum/cumsum_rows.cl");
   source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst);
+  source.define("INTEGERS", is_floating(dst.dtype) ? 0 : 1);
   const int64_t rows = dst.places() / dst.padded(7);
   auto kernel = std::make_unique<KernelList>(device);
   kernel->add(source, "cumsum_rows").input(0, "SRC").output(0, "DST").index(rows).global({size_t(rows)}).local({64});
@@ -51,7 +52,6 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
 }
 
 void list_cumsum(const Op& op, OpenclDevice& device, CandidateList& out) {
-  if (!is_floating(op.in(0).dtype)) return out.refuse("opencl", "cumsum: the kernel sums in f32");
   list_groups(op, device, out);
   add_per_layout(op, "cumsum_rows", out, [&](Candidate& candidate) {
     candidate.efficiency = 0.05;
