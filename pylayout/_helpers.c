@@ -51,6 +51,13 @@ static int pyl_plan_run(pl_plan plan, const size_t* inputs, size_t input_count, 
   return pl_plan_run_memory(plan, (const void* const*)inputs, input_count, (void* const*)outputs, output_count);
 }
 
+/* The same at these sizes of the plan's named axes. */
+static int pyl_plan_run_at(pl_plan plan, const int64_t* sizes, size_t size_count, const size_t* inputs,
+                           size_t input_count, const size_t* outputs, size_t output_count) {
+  return pl_plan_run_memory_at(plan, sizes, size_count, (const void* const*)inputs, input_count, (void* const*)outputs,
+                               output_count);
+}
+
 /* The destructor of a DLPack capsule that nobody consumed.  A consumer renames the capsule and takes over. */
 typedef struct pyl_managed { /* the tail of DLPack's DLManagedTensor, after its 48-byte tensor */
   char tensor[48];

@@ -129,7 +129,7 @@ def compile(
     found = _stamp(model)
     parsed = read(model)
 
-    def graph_for(shapes: Mapping[str, Sequence[int]]) -> Graph:
+    def graph_for(shapes: Mapping[str, Sequence[int]], reason: str) -> Graph:
         if _stamp(model) != found:
             raise FileError(f"compile: {os.fspath(model)} has changed since the plan was compiled; compile it again")
         return parsed.graph(shapes, None, values)

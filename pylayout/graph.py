@@ -16,10 +16,10 @@ from .dtypes import dtype_of
 from .errors import ArgumentTypeError, InvalidArgumentError, ShapeError, check, take_json
 from .layout import Layout, shape_array
 from .ops import ALIASES
-from .sizes import AnySize, Size, is_late, late_text
+from .sizes import AnySize, Size, hint_of, is_late, late_text
 from .value import Value
 
-__all__ = ["Graph", "PinnedGraph", "Value"]
+__all__ = ["Graph", "Value"]
 
 MAX_AXIS_NAME = 64
 
@@ -318,11 +318,7 @@ class Graph:
                     raise InvalidArgumentError(f"{op}: {argument} is a Value of another graph")
                 values.append(given._id)
             else:
-                dtype = None
-                if isinstance(given, (int, float, numpy.generic)):
-                    others = tuple(value for value in given_values if value is not given)
-                    dtype, _ = number_as(given, others)
-                values.append(self.constant(given, dtype=dtype)._id)
+                values.append(self._beside(given, given_values)._id)
         late = " ".join(f"{key}={_late_value(value)}" for key, value in attributes.items() if is_late(value))
         if late:
             attributes = {key: value for key, value in attributes.items() if not is_late(value)}
@@ -331,6 +327,24 @@ class Graph:
         if count == 1 and not schemas()[target]["several"]:
             return self._value(first, shown)
         return tuple(self._value(first + i, f"{shown}:{i}") for i in range(count))
+
+    def _beside(self, given: Any, values: tuple[Any, ...]) -> Value:
+        """The constant of an op's argument that is no Value: a number is of the dtype of the others."""
+        if not isinstance(given, (int, float, numpy.generic, Size)):
+            return self.constant(given)
+        number = hint_of(given) if isinstance(given, Size) else given
+        dtype, _ = number_as(number, tuple(value for value in values if value is not given))
+        return self.number(given, dtype)
+
+    def number(self, value: Any, dtype: Any) -> Value:
+        """A constant of rank 0, of a size too."""
+        if not isinstance(value, Size):
+            return self.constant(value, dtype=dtype)
+        wanted = dtype_of(dtype).name
+        if wanted in ("s64", "s32", "f32"):
+            return self.sizes_constant(value, wanted)
+        made: Value = self.op("cast", self.sizes_constant(value, "f32" if wanted in ("f16", "bf16") else "s64"), wanted)
+        return made
 
     def _append(self, op: str, attributes: str, late: str, values: list[int], name: str | None) -> tuple[int, int]:
         """Append one op of the core: the number of its first result, and how many there are."""
@@ -440,25 +454,6 @@ class Graph:
             return str(ffi.string(text[0]).decode("utf-8", "replace"))
         finally:
             lib.pl_string_free(text[0])
-
-
-class PinnedGraph(Graph):
-    """A graph for the sizes that its inputs have now and no others, of a plan that asks for another graph at others.
-
-    All axes of inputs that have no name get one.
-    """
-
-    def input(
-        self, name: str, shape: Sequence[int | str], dtype: Any = "f32", layout: str | Layout | None = None
-    ) -> Value:
-        axes = [size if isinstance(size, str) else f"{name}.{i}".replace(",", "_") for i, size in enumerate(shape)]
-        axes = [axis[-MAX_AXIS_NAME:] for axis in axes]
-        sizes = [self._sizes[size] if isinstance(size, str) else size for size in shape]
-        self._sizes.update(zip(axes, sizes, strict=True))
-        value = super().input(name, axes, dtype, layout)
-        for i, size in enumerate(sizes):
-            self.require(f"#{value._id}.{i} == {size}")
-        return value
 
 
 def _texts(sizes: Any) -> str:

@@ -27,10 +27,13 @@ from .errors import (
 from .graph import Graph
 from .tensor import Tensor, adopt, tensor_under
 
-__all__ = ["Plan", "Progress", "compile_graph", "path_bytes", "read_plan"]
+__all__ = ["GraphFor", "Plan", "Progress", "compile_graph", "path_bytes", "read_plan"]
 
 # Called now and then while a plan is made: stage, fraction done.
 Progress = Callable[[str, float], None]
+
+# Makes a graph for inputs of these shapes, by name, for which a plan's own was not made, as the text says.
+GraphFor = Callable[[Mapping[str, tuple[int, ...]], str], Graph]
 
 _progress: dict[int, Progress] = {}
 
@@ -50,9 +53,9 @@ class Plan:
     states: of the values that are kept between runs, name, dtype, shape, whether one is a parameter, whether updated.
     """
 
-    def __init__(self, handle: Any, graph_for: Callable[[dict[str, tuple[int, ...]]], Graph] | None = None) -> None:
+    def __init__(self, handle: Any, graph_for: GraphFor | None = None) -> None:
         self._handle = handle
-        self._graph_for = graph_for  # makes a graph for sizes for which the plan's own was not made
+        self._graph_for = graph_for
         self._making = threading.Lock()  # held while one is made
         text = ffi.new("char **")
         check(lib.pl_plan_describe(handle, text))
@@ -85,6 +88,36 @@ class Plan:
             check(lib.pl_plan_run(self._handle, handles, len(given), out, len(self.outputs)))
         results = tuple(adopt(out[i]) for i in range(len(self.outputs)))
         return results[0] if len(results) == 1 else results
+
+    def prepare(self, **sizes: int) -> None:
+        """Make the program for these sizes of the named axes now, so that no run waits for it.
+
+        Raises what a run at these sizes does, and InvalidArgumentError where they are not those of all axes.
+
+        >>> import numpy, pylayout as pl
+        >>> g = pl.Graph(sizes={"n": 1})
+        >>> g.output(g.relu(g.input("x", ("n", 8))), "y")
+        >>> plan = pl.compile(g, device="cpu", tune="off")
+        >>> plan.prepare(n=16)
+        >>> plan.summary()["sizes"]["made"]
+        1
+        """
+        axes = [*dict.fromkeys(axis for item in self.inputs for axis in item["axes"] if axis)]
+        if sizes.keys() != set(axes):
+            given, wanted = (", ".join(names) or "(none)" for names in (sizes, axes))
+            raise InvalidArgumentError(f"prepare: sizes are of {given}, expected those of {wanted}")
+        array = ffi.new("int64_t[]", [int(sizes[axis]) for axis in axes])
+        status = lib.pl_plan_prepare(self._handle, array, len(axes))
+        if status:
+            shapes = [
+                tuple(
+                    int(sizes[axis]) if axis else size
+                    for axis, size in zip(item["axes"] or [""] * len(item["shape"]), item["shape"], strict=True)
+                )
+                for item in self.inputs
+            ]
+            self._extend_or_raise(status, shapes)
+            check(lib.pl_plan_prepare(self._handle, array, len(axes)))
 
     # ---- values that are kept between runs ----
 
@@ -152,13 +185,14 @@ class Plan:
                 raise InvalidArgumentError(f'plan: input "{name}" is missing')
         return tuple(arrays[name] for name in names)
 
-    def _extend_or_raise(self, status: int, shapes: list[tuple[int, ...]]) -> None:
+    def _extend_or_raise(self, status: int, shapes: Sequence[tuple[int, ...]]) -> None:
         """After a run that gave this status: if the plan was not made for these shapes, let it serve them."""
         error = error_of(status)
         if self._graph_for is None or not isinstance(error, UnsupportedError):
             raise error
         with self._making:
-            graph = self._graph_for(dict(zip((item["name"] for item in self.inputs), shapes, strict=True)))
+            given = dict(zip((item["name"] for item in self.inputs), shapes, strict=True))
+            graph = self._graph_for(given, str(error))
             try:
                 check(lib.pl_plan_extend(self._handle, graph._handle))
             finally:

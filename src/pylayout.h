@@ -448,6 +448,13 @@ PL_API pl_status pl_plan_run(pl_plan plan, const pl_tensor* inputs, size_t input
  * their dtype.  No output may overlap another one or an input. */
 PL_API pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t input_count, void* const* outputs,
                                     size_t output_count);
+/* The same at sizes of named axes: sizes[i] is that of the i-th one, in the order in which inputs name them first
+ * (pl_plan_describe).  Sizes without a program yet are as in pl_plan_run; outputs have the shapes that follow. */
+PL_API pl_status pl_plan_run_memory_at(pl_plan plan, const int64_t* sizes, size_t size_count,
+                                       const void* const* inputs, size_t input_count, void* const* outputs,
+                                       size_t output_count);
+/* Makes the program for sizes of the named axes, given as above, so that no run waits for it. */
+PL_API pl_status pl_plan_prepare(pl_plan plan, const int64_t* sizes, size_t size_count);
 /* A copy of a value that the plan keeps (pl_graph_state), as it is between two runs, and another in its place, of the
  * same shape and dtype.  Runs of a plan that keeps values wait for each other, and these calls for them. */
 PL_API pl_status pl_plan_state(pl_plan plan, const char* name, pl_tensor* tensor);

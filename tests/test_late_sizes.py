@@ -156,6 +156,37 @@ def test_a_program_that_was_let_go_is_made_again():
     assert plan.summary()["sizes"]["programs"] == 1
 
 
+def test_a_program_is_prepared_before_its_first_run():
+    plan = pl.compile(text_graph(), device="cpu", tune="off")
+    plan.prepare(n=1, s=4)  # those of the plan's own program
+    assert plan.summary()["sizes"]["made"] == 0
+    plan.prepare(s=9, n=2)
+    assert plan.summary()["sizes"]["made"] == 1
+    assert_equal(plan.run(values(2, 9, 32)), twin(text_graph(), values(2, 9, 32)))
+    assert plan.summary()["sizes"]["made"] == 1
+    with pytest.raises(pl.InvalidArgumentError, match="sizes are of n, expected those of n, s"):
+        plan.prepare(n=2)
+    with pytest.raises(pl.ShapeError, match='axis "s" is -1'):
+        plan.prepare(n=2, s=-1)
+    fixed = pl.Graph()
+    fixed.output(fixed.relu(fixed.input("x", (2, 3))), "y")
+    with pytest.raises(pl.InvalidArgumentError, match=r"expected those of \(none\)"):
+        pl.compile(fixed, device="cpu", tune="off").prepare(n=2)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16", "s64", "u8"])
+def test_sizes_stand_where_numbers_do_beside_tensors(dtype):
+    g = pl.Graph(sizes={"n": 3})
+    x = g.input("x", ("n", 2), dtype)
+    y = g.add(g.mul(x, g.size("n")), g.size("n") - 2)
+    g.output(y, "y")
+    assert y.dtype == dtype
+    plan = pl.compile(g, device="cpu", tune="off")
+    for n in (3, 5, 4):
+        given = numpy.arange(2 * n).reshape(n, 2).astype(plan.run(numpy.zeros((3, 2), x.dtype.dtype))[0].dtype)
+        assert (plan.run(given)[0] == given * n + (n - 2)).all()
+
+
 def test_threads_run_at_different_sizes():
     plan = pl.compile(text_graph(), device="cpu", tune="off", program_memory=1 << 18)
     want = {s: twin(text_graph(), values(1, s, 32, seed=s)) for s in range(1, 13)}

@@ -12,7 +12,7 @@ import onnx
 from ..dtypes import dtype_of
 from ..errors import Error, InternalError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from ..graph import MAX_AXIS_NAME, Graph
-from ..sizes import Size
+from ..late import LateGraph
 from ..value import Value
 from .contents import Contents, array_type, check_texts, domain_of, initialisers_of, opsets_of
 from .errors import ValueNeeded
@@ -22,7 +22,7 @@ from .operand import Known, Operand, safe_name
 from .registry import LAST_OPSET, find
 from .scope import Scope
 
-__all__ = ["Importer", "LateGraph", "ordered", "prefixed", "schema_of", "used_names"]
+__all__ = ["Importer", "ordered", "prefixed", "schema_of", "used_names"]
 
 # Ops that one model may become; loops are unrolled and functions put in place, so a small file can ask for many.
 MAX_OPS = 50_000
@@ -30,28 +30,6 @@ MAX_OPS = 50_000
 MAX_DEPTH = 32
 
 _A = onnx.AttributeProto
-
-
-class LateValue(Value):
-    """A value whose sizes are expressions while it is imported: as integers, they are required to be these."""
-
-    __slots__ = ()
-
-    @property
-    def shape(self) -> Any:
-        graph: Any = self.graph
-        if not graph.is_importing:
-            return self._shape
-        return tuple(Size(graph, f"#{self._id}.{i}", size) for i, size in enumerate(self._shape))
-
-
-class LateGraph(Graph):
-    """A graph that may be bound to other sizes than those it is made with."""
-
-    is_importing = True
-
-    def _value(self, identifier: int, name: str) -> Value:
-        return LateValue(self, identifier, name)
 
 
 class Importer:
@@ -110,7 +88,7 @@ class Importer:
         for name, operand in zip(model.outputs, outputs, strict=True):
             self._output(name, operand)
         if isinstance(self.graph, LateGraph):
-            self.graph.is_importing = False
+            self.graph.is_building = False
         return self.graph
 
     def _input(self, entry: Any) -> Value:

@@ -12,8 +12,10 @@ from torch.fx import Node
 
 from ..errors import UnsupportedError
 from ..graph import Graph
+from ..sizes import Size, max_size, min_size, same_sizes
 from ..value import Value
 from .dtypes import NAMES
+from .specialise import late_of
 
 __all__ = ["Call", "Operand", "Result", "dtype_name"]
 
@@ -22,6 +24,7 @@ Operand = Value
 Result = Any
 
 FLOATS = ("f32", "f16", "bf16")
+BEYOND = 1 << 62  # a place that no dimension has: PyTorch's way to say the end
 
 
 def dtype_name(dtype: torch.dtype) -> str:
@@ -42,11 +45,13 @@ class Call:
         lookup: Callable[[Node], Any],
         reshaped: dict[int, Operand],
         one_by_one: bool = False,
+        size: Callable[[Any], Any] = int,
     ) -> None:
         self.graph = graph
         self.one_by_one = one_by_one  # each op that is appended runs by itself: the fewer the better
         self.node = node
         self._lookup = lookup  # the operand of another node of the traced graph; None where that is not at hand
+        self._size = size  # a traced size as one of the graph: an integer, or a `Size` where calls decide it
         self._reshaped = reshaped  # what a value of the graph is a reshape of, by the value's number
 
     # ---- what PyTorch expects ----
@@ -56,9 +61,11 @@ class Call:
         """The result as PyTorch describes it: a fake tensor, or a tuple of them."""
         return self.node.meta["val"]
 
-    def shape(self, place: int | None = None) -> tuple[int, ...]:
-        value = self.expected if place is None else self.expected[place]
-        return tuple(int(size) for size in value.shape)
+    def shape(self, place: int | None = None) -> tuple[Any, ...]:
+        """The shape of the result, or of that one of several; sizes that calls decide are expressions."""
+        late = late_of(self.node)
+        value = self.expected if late is None else late
+        return tuple(map(self._size, (value if place is None else value[place]).shape))
 
     def dtype(self, place: int | None = None) -> str:
         """The dtype of the result, or of that one of several."""
@@ -93,6 +100,8 @@ class Call:
         """An operand in that dtype; numbers become what that dtype holds of them."""
         if isinstance(x, Value):
             return x if x.dtype == dtype else self.op("cast", x, dtype)
+        if isinstance(x, Size):
+            return self.graph.number(x, dtype)
         if isinstance(x, bool) or dtype == "bool":
             x = bool(x) if dtype == "bool" else int(x)
         if dtype in FLOATS:
@@ -107,7 +116,7 @@ class Call:
         """An operand, of a number too."""
         if isinstance(x, Value):
             return x if dtype is None else self.cast(x, dtype)
-        return self.graph.constant(x, dtype=dtype or self.dtype())
+        return self.graph.number(x, dtype or self.dtype())
 
     def pointwise(
         self, tensors: Sequence[Operand], expression: str, scalars: Sequence[float | Operand] = ()
@@ -125,13 +134,18 @@ class Call:
         made: Operand = self.op("pointwise", given, f"y0 = {expression}", scalars=list(scalars), dtype=dtype)
         return made
 
-    def reshape(self, x: Operand, shape: Sequence[int]) -> Operand:
+    def ratio(self, a: Any, b: Any, dtype: str) -> Any:
+        """The quotient of two sizes: a number, or an operand where calls decide them."""
+        if not (isinstance(a, Size) or isinstance(b, Size)):
+            return a / b
+        return self.cast(self.op("div", self.graph.number(a, "f32"), self.graph.number(b, "f32")), dtype)
+
+    def reshape(self, x: Operand, shape: Sequence[Any]) -> Operand:
         """A reshape; of a reshape it is one of what that was made of, or that itself."""
-        shape = tuple(int(size) for size in shape)
         base = self._reshaped.get(x._id, x)
-        if base.shape == shape:
+        if same_sizes(base.shape, shape):
             return base
-        if x.shape == shape:
+        if same_sizes(x.shape, shape):
             return x
         made: Operand = self.op("reshape", base, list(shape))
         self._reshaped[made._id] = base
@@ -154,6 +168,24 @@ class Call:
             found = self._lookup(source) if isinstance(source, Node) else None
             return found if isinstance(found, Value) else None
         return None
+
+
+def part_of(size: Any, start: Any, end: Any) -> tuple[Any, Any]:
+    """Where a slice of a dimension begins and ends, counted from its first place; None: at the dimension's ends."""
+    if not any(isinstance(each, Size) for each in (size, start, end)):
+        first, last, _ = slice(start, end).indices(size)
+        return first, max(first, last)
+    first, last = _place(size, start, 0), _place(size, end, size)
+    return first, max_size(first, last)
+
+
+def _place(size: Any, place: Any, default: Any) -> Any:
+    """A place that a slice names, within the dimension."""
+    if place is None or (isinstance(place, int) and place >= BEYOND):
+        return default if place is None else size
+    if place < 0:
+        return max_size(size + place, 0)
+    return place if isinstance(place, int) and place == 0 else min_size(place, size)
 
 
 def require(condition: bool, reason: str) -> None:

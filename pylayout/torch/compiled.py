@@ -15,13 +15,15 @@ import torch
 from torch.fx import Graph, GraphModule, Node
 
 from ..errors import Error, UnsupportedError
+from ..tensor import Tensor
 from .fold import attribute_of, folded
 from .partition import is_random, levels, moves_only, separate_views, writes
 from .program import Step, program
 from .registry import name_of
 from .report import CompiledGraph, record
 from .segment import Segment
-from .specialise import copied, is_symbolic, sizes_of, specialised
+from .specialise import copied, is_number, late_of, present, propagated
+from .symbols import Evaluation, Symbols, is_symbolic
 from .translate import Translator, reason_of
 from .watch import Watch
 
@@ -29,14 +31,16 @@ __all__ = ["Compiled"]
 
 logger = logging.getLogger("pylayout.torch")
 
-MAX_SIZES = 32  # sizes for which programs are kept
+MAX_SIZES = 32  # sizes for which it is kept which calls they are; what plans keep for them is theirs to say
+MAX_DIVISIONS = 8  # of one graph between plans and PyTorch, for sizes that one alone does not serve
 MAX_PACKINGS = 2  # so often weights that changed are packed again; then they are inputs of plans
 
 
 class Compiled:
     """Calls plans and PyTorch's ops for a traced graph. Takes a list of arguments, which it empties.
 
-    The program for given sizes is made by the first call with them, when the values of weights are known.
+    The first call divides the graph, when the values of weights are known. Where calls decide sizes, its plans have
+    named axes, and a call at further sizes only binds them. A size that they do not serve has a division of its own.
     """
 
     def __init__(
@@ -58,7 +62,9 @@ class Compiled:
         }
         # Those that become constants of plans.
         self._constant = {place for place in static if weights and placeholders[place] not in written}
-        self._symbolic = [place for place, node in enumerate(placeholders) if is_symbolic(node.meta.get("val"))]
+        symbolic = any(is_symbolic(node.meta.get("val")) for node in module.graph.nodes)
+        self._symbols = Symbols(placeholders) if symbolic else None
+        self._divisions: OrderedDict[tuple[int, ...], _Division] = OrderedDict()  # by the sizes they were made with
         self._programs: OrderedDict[tuple[Any, ...], Callable[[list[Any]], Any]] = OrderedDict()
         self._weights: Watch | None = None
         self._packings = 0
@@ -66,7 +72,7 @@ class Compiled:
         self._lock = threading.RLock()
 
     def __call__(self, arguments: list[Any]) -> Any:
-        key = sizes_of(arguments, self._symbolic) if self._symbolic else ()
+        key = self._symbols.key(arguments) if self._symbols is not None else ()
         weights = self._weights
         run = self._programs.get(key)
         if run is None or (weights is not None and weights.changed(arguments)):
@@ -81,28 +87,63 @@ class Compiled:
                 if self._packings >= MAX_PACKINGS:
                     self._constant -= self._changing
                 self._weights = None
-                self._programs.clear()
+                self.forget()
             if self._weights is None and self._constant:
                 self._constant = {place for place in self._constant if _is_weight(arguments[place])}
                 self._weights = Watch(sorted(self._constant), arguments) if self._constant else None
             run = self._programs.get(key)
             if run is None:
-                run = self._programs[key] = self._program(arguments)
+                run = self._programs[key] = self._program(key, arguments)
                 if len(self._programs) > MAX_SIZES:
                     self._programs.popitem(last=False)
             return run
 
+    def forget(self) -> None:
+        """Let go of what was compiled: the next call compiles anew."""
+        with self._lock:
+            self._programs.clear()
+            self._divisions.clear()
+
     # ---- making a program ----
 
-    def _program(self, arguments: Sequence[Any]) -> Callable[[list[Any]], Any]:
+    def _program(self, key: tuple[int, ...], arguments: Sequence[Any]) -> Callable[[list[Any]], Any]:
+        evaluation = self._symbols.evaluation(key) if self._symbols is not None else Evaluation({})
+        if self._symbols is None:
+            return self._divided(evaluation, arguments)[1]
+        for made_at, division in self._divisions.items():
+            try:
+                return division.bound(evaluation)
+            except Error as error:
+                sizes, others = map(self._symbols.named, (made_at, key))
+                logger.info("%s: what was compiled for %s does not serve %s: %s", self._kind, sizes, others, error)
+        division, run = self._divided(evaluation, arguments)
+        if division.serves_others:
+            self._divisions[key] = division
+            if len(self._divisions) > MAX_DIVISIONS:
+                self._divisions.popitem(last=False)
+        return run
+
+    def _divided(
+        self, evaluation: Evaluation, arguments: Sequence[Any]
+    ) -> tuple[_Division, Callable[[list[Any]], Any]]:
+        """A division made with these sizes, and what runs at them."""
         began = time.perf_counter()
         made: _Division
         for planned in (True, False):
-            graph = specialised(self._module, arguments) if self._symbolic else copied(self._module)
+            axes: tuple[str, ...] = ()
+            known: Evaluation | None = None
+            if self._symbols is None:
+                graph = copied(self._module)
+            elif self._symbols.cover(self._module.graph.nodes):
+                graph, axes, known = present(self._module, evaluation), self._symbols.names, evaluation
+            else:
+                graph = propagated(self._module, arguments)
             try:
                 made = _Division(
-                    self._module, graph, arguments, self._constant, self._steady, self._options if planned else None
-                )
+                    self._module, graph, arguments, self._constant, self._steady, self._options if planned else None,
+                    known,
+                )  # fmt: skip
+                run = made.bound(evaluation)
                 break
             except Exception as error:
                 if not planned:
@@ -117,9 +158,11 @@ class Compiled:
                 sum(len(segment.nodes) for segment in made.segments),
                 tuple(made.left),
                 time.perf_counter() - began,
+                axes,
+                tuple(segment.again for segment in made.segments),
             )
         )
-        return made.run
+        return made, run
 
 
 def _is_weight(value: Any) -> bool:
@@ -143,7 +186,10 @@ def _device_of(arguments: Sequence[Any]) -> torch.device:
 
 
 class _Division:
-    """A graph with known sizes divided between plans and PyTorch; options None: PyTorch runs all of it."""
+    """A graph divided between plans and PyTorch; options None: PyTorch runs all of it.
+
+    present: of symbols, for the sizes that it is made with; None: it has none.
+    """
 
     def __init__(
         self,
@@ -153,27 +199,47 @@ class _Division:
         constant: set[int],
         steady: frozenset[int],
         options: Mapping[str, Any] | None,
+        present: Evaluation | None,
     ) -> None:
         self._options = options
+        self._present = present
+        self.serves_others = present is not None  # other sizes than those that it is made with
+        self._module = module
         self._views = separate_views(graph)
         self._nodes = [*graph.nodes]
         self._output = graph.output_node()
-        placeholders = [node for node in self._nodes if node.op == "placeholder"]
+        self._placeholders = placeholders = [node for node in self._nodes if node.op == "placeholder"]
         self._steady = frozenset(placeholders[place] for place in steady)
         self._device = _device_of(arguments)
         self._constants: dict[Node, torch.Tensor] = {placeholders[place]: arguments[place] for place in constant}
         self._folded = folded(module, self._nodes) if options is not None else {}
         self._constants.update(self._folded)
+        self._shared: dict[Node, Tensor] = {}
         self._refused: dict[Node, str] = {}
         self._tried: dict[tuple[Node, ...], Segment] = {}
         self._find_refused()
         while not self._divide():
             pass
-        self.run = program(placeholders, self._steps(module), self._output.args[0])  # type: ignore[arg-type]
+        self._calls = self._steps()
+        if present is None:  # plans have what they need of them
+            self._shared.clear()
+
+    def bound(self, evaluation: Evaluation) -> Callable[[list[Any]], Any]:
+        """What runs where symbols have these values. Raises an Error where a plan does not serve them."""
+        numbers = {
+            node: node.meta["val"] if late_of(node) is None else evaluation(late_of(node))
+            for node in self._nodes
+            if is_number(node)
+        }
+        steps = [
+            (function.at(evaluation) if isinstance(function, Segment) else function, *others)
+            for function, *others in self._calls
+        ]
+        return program(self._placeholders, steps, self._output.args[0], numbers)  # type: ignore[arg-type]
 
     def _find_refused(self) -> None:
         """What has no converter, or what its converter refuses."""
-        translator = Translator(self._constants, device=self._device)
+        translator = Translator(self._constants, device=self._device, present=self._present, shared=self._shared)
         for node in self._computed():
             if self._options is None:
                 self._refused[node] = "a defect of pylayout, logged as a warning"
@@ -187,7 +253,11 @@ class _Division:
                 self._refused[node] = reason_of(error)
 
     def _computed(self) -> list[Node]:
-        return [node for node in self._nodes if node.op == "call_function" and node not in self._folded]
+        return [node for node in self._called() if node not in self._folded]
+
+    def _called(self) -> list[Node]:
+        """Nodes that compute something in a run: numbers that follow from sizes are known before."""
+        return [node for node in self._nodes if node.op == "call_function" and not is_number(node)]
 
     def _divide(self) -> bool:
         """Compile the plans of this division. False: a node turned out not to run, and it was refused."""
@@ -196,7 +266,7 @@ class _Division:
                 self._refused[node] = self._refused[node.args[0]]  # type: ignore[index]
         while True:
             self._level = levels(
-                [node for node in self._nodes if node.op == "call_function"],
+                self._called(),
                 lambda node: node not in self._refused and node not in self._folded,
             )
             groups: dict[int, list[Node]] = {}
@@ -221,8 +291,9 @@ class _Division:
             assert self._options is not None  # or nothing is planned
             try:
                 segment = self._tried.get(tuple(group)) or Segment(
-                    group, outputs, self._constants, self._steady, self._options, self._device
-                )
+                    group, outputs, self._constants, self._shared, self._steady, self._options, self._device,
+                    self._present,
+                )  # fmt: skip
             except Error as error:
                 named = [node for node in group if f'"{node.name}"' in str(error)]
                 for node in named or group:
@@ -233,16 +304,13 @@ class _Division:
             self._of_level[at] = segment
         return True
 
-    def _steps(self, module: GraphModule) -> list[Step]:
+    def _steps(self) -> list[Step]:
         """Calls in the order of levels, without what nobody reads."""
         needed: set[Node] = set(self._output.all_input_nodes)
         for segment in self.segments:
             needed.update(segment.inputs)
-        here = [
-            node
-            for node in self._nodes
-            if node.op == "get_attr" or (node.op == "call_function" and not self._is_planned(node))
-        ]
+        called = {node for node in self._called() if not self._is_planned(node)}
+        here = [node for node in self._nodes if node.op == "get_attr" or node in called]
         for node in reversed(here):
             if writes(node) or is_random(node):
                 needed.add(node)
@@ -256,10 +324,10 @@ class _Division:
         ]  # fmt: skip
         order: list[tuple[int, int, Step]] = []
         for at, node in enumerate(here):
-            if node not in needed or isinstance(node.meta.get("val"), (bool, int, float)):
+            if node not in needed:
                 continue
             if node.op == "get_attr":
-                order.append((-1, at, (partial(attribute_of, module, node), (), {}, node)))
+                order.append((-1, at, (partial(attribute_of, self._module, node), (), {}, node)))
             else:
                 step: Step = (node.target, node.args, dict(node.kwargs), node)
                 order.append((self._level[node], at, step))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-__all__ = ["NAMES", "dense_layout", "may_overlap", "plain_strides"]
+__all__ = ["NAMES", "dense_layout", "may_overlap", "plain_strides", "strides_in"]
 
 # The library's names of the dtypes that both have.
 NAMES: dict[torch.dtype, str] = {
@@ -51,6 +51,11 @@ def dense_layout(shape: Sequence[int], strides: Sequence[int]) -> str | None:
     if any(strides[dim] != expected[dim] for dim in larger):
         return None
     return "".join(_LETTERS[dim] for dim in order)
+
+
+def strides_in(layout: str | None, shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a dense tensor in a layout such as "acdb"; None: in the order of dimensions."""
+    return plain_strides(shape, None if layout is None else [_LETTERS.index(letter) for letter in layout])
 
 
 def may_overlap(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,23 +10,27 @@ import torch
 from torch.export import Dim, ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_flatten, tree_map
 
 from ..errors import ArgumentTypeError, UnsupportedError
-from ..graph import Graph, PinnedGraph
+from ..graph import Graph
+from ..late import LateGraph
+from ..tensor import Tensor
 from .fold import folded
 from .registry import converters, name_of
-from .specialise import copied, specialised
+from .specialise import copied, present
+from .symbols import Evaluation, Symbols, expression_of
 from .translate import Translator, reason_of
 
 __all__ = ["Exported", "export"]
 
+LEAST, MOST = 2, 1 << 40  # limits of sizes that nobody set
+
 
 class Exported:
-    """A module as PyTorch exported it. `graph` makes the graph for the sizes of given inputs."""
+    """A module as PyTorch exported it. `graph` makes the graph, with named axes where sizes are dynamic."""
 
-    def __init__(self, program: ExportedProgram, dynamic: bool) -> None:
-        self.dynamic = dynamic
+    def __init__(self, program: ExportedProgram, names: Sequence[Mapping[int, str]]) -> None:
         self._program = program
         for spec in program.graph_signature.output_specs:
             if spec.kind not in (OutputKind.USER_OUTPUT,):
@@ -39,24 +44,50 @@ class Exported:
             else:
                 found = program.state_dict.get(spec.target or "")
                 self._constants[name] = program.constants[spec.target or ""] if found is None else found
+        self._given = [node for node in _placeholders(program.graph_module.graph) if node.target in self._inputs]
+        self._symbols = Symbols(self._given)
+        self._names = self._axis_names(names)
+        self._shared: dict[str, Tensor] = {}
 
-    def graph(self, shapes: Mapping[str, Sequence[int]] | None = None) -> Graph:
-        """The graph for the example's sizes, or for inputs of these shapes.
+    @property
+    def dynamic(self) -> bool:
+        """Whether sizes may be others than the example's."""
+        return bool(self._symbols.names)
+
+    def _axis_names(self, names: Sequence[Mapping[int, str]]) -> dict[Any, str]:
+        """By symbol: what it was called, or an input and a dimension of it."""
+        said: dict[Any, str] = {}
+        known: dict[Any, str] = {}
+        for place, node in enumerate(self._given):
+            value = node.meta["val"]
+            for dim, size in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+                expression = expression_of(size)
+                given = names[place].get(dim) if place < len(names) else None
+                if given is not None:
+                    said.setdefault(expression, given)
+                known.setdefault(expression, f"{node.target}.{dim}")
+        return {**known, **said}
+
+    def graph(self, shapes: Mapping[str, Sequence[int]] | None = None, reason: str = "") -> Graph:
+        """The graph, made for the example's sizes, or for inputs of these shapes, since another one did not hold there.
 
         Raises UnsupportedError naming each op that the library does not run.
         """
         module = self._program.graph_module
-        if shapes is None and not self.dynamic:
-            graph = copied(module)
-        else:
-            graph = specialised(module, [self._argument(node, shapes or {}) for node in _placeholders(module.graph)])
+        evaluation: Evaluation | None = None
+        graph = copied(module)
+        if self.dynamic:
+            given = [self._argument(node, shapes or {}) for node in self._given]
+            evaluation = self._symbols.evaluation(self._symbols.key(given))
+            graph = present(module, evaluation)
         nodes = [*graph.nodes]
         constants = {
             node: self._constants[str(node.target)] for node in _placeholders(graph) if node.target in self._constants
         }
+        shared = {node: self._shared[str(node.target)] for node in constants if str(node.target) in self._shared}
         known = folded(module, nodes)
         constants.update(known)
-        translator = Translator(constants, plain=True, graph=PinnedGraph() if self.dynamic else Graph())
+        translator = Translator(constants, plain=True, present=evaluation, shared=shared, names=self._names)
         for node in _placeholders(graph):
             if node.target in self._inputs and isinstance(node.meta["val"], torch.Tensor):
                 translator.operand(node)
@@ -75,17 +106,29 @@ class Exported:
             if not isinstance(node, Node) or not isinstance(node.meta["val"], torch.Tensor):
                 raise UnsupportedError(f"compile: output {place} of the module is no tensor")
             translator.output(node, f"output{place}")
+        if isinstance(translator.graph, LateGraph):
+            self._limit(translator)
+            translator.graph.is_building = False
+            self._shared.update((str(node.target), each) for node, each in shared.items() if node.op == "placeholder")
         return translator.graph
 
+    def _limit(self, translator: Translator) -> None:
+        """Let sizes be those that the export says. 0 and 1, of which it is not sure, are tried."""
+        for symbol, limits in self._program.range_constraints.items():
+            if translator.knows(symbol):
+                size = translator.size(symbol)
+                if limits.upper.is_Integer and limits.upper < MOST:
+                    translator.graph.require(f"{size.text} <= {int(limits.upper)}")
+                if limits.lower.is_Integer and limits.lower > LEAST:
+                    translator.graph.require(f"{int(limits.lower)} <= {size.text}")
+
     def _argument(self, node: Node, shapes: Mapping[str, Sequence[int]]) -> Any:
-        """A value for an input: its elements do not matter, constants apart."""
-        if node.target in self._constants:
-            return self._constants[str(node.target)]
+        """What stands for an input: only its shape matters."""
         value = node.meta["val"]
         if not isinstance(value, torch.Tensor):
             return value
         example = [size.node.hint if isinstance(size, torch.SymInt) else size for size in value.shape]
-        return torch.empty(tuple(shapes.get(str(node.target), example)), dtype=value.dtype)
+        return torch.empty(tuple(shapes.get(str(node.target), example)), dtype=value.dtype, device="meta")
 
 
 def _placeholders(graph: Any) -> list[Node]:
@@ -122,4 +165,24 @@ def export(module: torch.nn.Module, example: Any, dynamic: Any = None) -> Export
         kept = {name for name, found in converters().items() if found.keeps}
         for op in [op for op in table if name_of(op) in kept]:
             table.pop(op)  # type: ignore[no-untyped-call]
-        return Exported(program.run_decompositions(table), shapes is not None)
+        return Exported(program.run_decompositions(table), _names(module, arguments, keywords, shapes))
+
+
+def _names(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: Any, shapes: Any) -> list[dict[int, str]]:
+    """For each tensor among the arguments the names that dimensions are given: by `torch.export.Dim`."""
+    if not shapes:
+        return []
+    given = inspect.signature(module.forward).bind(*arguments, **keywords).arguments
+    wanted = shapes.values() if isinstance(shapes, Mapping) else shapes
+    if isinstance(shapes, Mapping):
+        given = {name: given[name] for name in shapes if name in given}
+    found: list[dict[int, str]] = []
+    for value, said in zip(given.values(), wanted, strict=False):
+        leaves, spec = tree_flatten(value)
+        for leaf, each in zip(leaves, spec.flatten_up_to(said) if said else [None] * len(leaves), strict=True):
+            dims = each.items() if isinstance(each, Mapping) else enumerate(each or ())
+            if isinstance(leaf, torch.Tensor):
+                found.append({int(dim): size.__name__ for dim, size in dims if isinstance(size, Dim)})
+            else:
+                found.append({})
+    return found

@@ -11,6 +11,7 @@ from torch.fx.node import map_arg
 
 from .partition import is_random, writes
 from .registry import name_of
+from .specialise import is_number, late_of
 from .translate import is_plain_tensor
 
 __all__ = ["attribute_of", "folded"]
@@ -49,10 +50,8 @@ def _is_known(node: Node, known: dict[Node, torch.Tensor]) -> bool:
     value = node.meta.get("val")
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return False
-    if not is_plain_tensor(value) or value.numel() > MAX_ELEMENTS:
+    if late_of(node) is not None or not is_plain_tensor(value) or value.numel() > MAX_ELEMENTS:
         return False
     if is_random(node) or writes(node) or "empty" in name_of(node.target):
         return False
-    return all(
-        source in known or isinstance(source.meta.get("val"), (bool, int, float)) for source in node.all_input_nodes
-    )
+    return all(source in known or (is_number(source) and late_of(source) is None) for source in node.all_input_nodes)

@@ -80,18 +80,22 @@ def _aliases(node: Node) -> list[Node]:
 
 
 def _channels_last(value: Any) -> Any:
-    """The same fake tensor with channels last; None where there is nothing to change."""
-    if not (
-        isinstance(value, FakeTensor)
-        and value.ndim == 4
-        and value.device.type == "cpu"
-        and all(isinstance(size, int) for size in (*value.shape, *value.stride()))
-        and value.is_contiguous()
-        and not value.is_contiguous(memory_format=torch.channels_last)
-    ):
+    """The same fake tensor with channels last; None where there is nothing to change, whatever its sizes are."""
+    if not (isinstance(value, FakeTensor) and value.ndim == 4 and value.device.type == "cpu"):
+        return None
+    _, c, h, w = shape = value.shape
+    wanted = (h * w * c, 1, w * c, c)
+
+    def lies(strides: tuple[Any, ...]) -> bool:
+        return all(
+            statically_known_true(size == 1) or statically_known_true(own == stride)
+            for size, own, stride in zip(shape, value.stride(), strides, strict=True)
+        )
+
+    if lies(wanted) or not lies((c * h * w, h * w, w, 1)):
         return None
     with value.fake_mode:
-        return torch.empty_like(value, memory_format=torch.channels_last)
+        return torch.empty_strided(shape, wanted, dtype=value.dtype, device=value.device)
 
 
 def _keep_channels_last(forward: GraphModule, backward: GraphModule, results: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from torch.fx import Node
@@ -14,8 +14,9 @@ Step = tuple[Callable[..., Any], Sequence[Any], dict[str, Any], Node | list[Node
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, numbers: Mapping[Node, Any]) -> None:
         self.names: dict[Node, str] = {}
+        self.numbers = numbers
         self.constants: dict[str, Any] = {}
 
     def name(self, node: Node) -> str:
@@ -28,8 +29,7 @@ class _Writer:
 
     def text(self, value: Any) -> str:
         if isinstance(value, Node):
-            number = value.meta.get("val")
-            return repr(number) if type(number) in (int, bool) else self.name(value)
+            return self.text(self.numbers[value]) if value in self.numbers else self.name(value)
         if value is None or type(value) in (int, bool):
             return repr(value)
         if isinstance(value, (list, tuple)) and type(value) is not list:
@@ -53,9 +53,14 @@ def _nodes_of(value: Any) -> list[Node]:
     return [node for each in value for node in _nodes_of(each)] if isinstance(value, (list, tuple)) else []
 
 
-def program(placeholders: Sequence[Node], steps: Sequence[Step], results: Sequence[Any]) -> Callable[[list[Any]], Any]:
-    """The function: takes a list of arguments, which it empties, and gives a tuple of results."""
-    writer = _Writer()
+def program(
+    placeholders: Sequence[Node], steps: Sequence[Step], results: Sequence[Any], numbers: Mapping[Node, Any]
+) -> Callable[[list[Any]], Any]:
+    """The function: takes a list of arguments, which it empties, and gives a tuple of results.
+
+    numbers: nodes that stand for a number that is known.
+    """
+    writer = _Writer(numbers)
     last_use: dict[Node, int] = {}
     for number, (_, arguments, keywords, _) in enumerate(steps):
         for node in [*_nodes_of(list(arguments)), *_nodes_of(keywords)]:
@@ -63,7 +68,7 @@ def program(placeholders: Sequence[Node], steps: Sequence[Step], results: Sequen
     kept = set(_nodes_of(list(results)))
     lines = ["def run(arguments):"]
     for place, node in enumerate(placeholders):
-        if node in last_use or node in kept:  # of many weights plans hold the values
+        if (node in last_use or node in kept) and node not in numbers:  # of many weights plans hold the values
             lines.append(f"    {writer.name(node)} = arguments[{place}]")
     lines.append("    arguments.clear()")
     ending: dict[int, list[Node]] = {}
@@ -75,7 +80,7 @@ def program(placeholders: Sequence[Node], steps: Sequence[Step], results: Sequen
         given += [f"{key}={writer.text(argument)}" for key, argument in keywords.items()]
         target = "".join(f"{writer.name(node)}, " for node in made) if isinstance(made, list) else writer.name(made)
         lines.append(f"    {target} = {writer.constant(function)}({', '.join(given)})")
-        dead = [writer.name(node) for node in ending.get(number, ()) if type(node.meta.get("val")) not in (int, bool)]
+        dead = [writer.name(node) for node in ending.get(number, ()) if node not in numbers]
         unread = [node for node in (made if isinstance(made, list) else [made]) if node not in {*last_use, *kept}]
         dead += [writer.name(node) for node in unread]
         if dead:

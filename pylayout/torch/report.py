@@ -18,21 +18,32 @@ MAX_GRAPHS = 1024  # in a report; of more the oldest are forgotten
 
 @dataclass(frozen=True)
 class CompiledGraph:
-    """One traced graph for one set of sizes."""
+    """One traced graph, for all sizes that its plans serve."""
 
     kind: str  # "inference", "forward" or "backward"
     plans: tuple[Plan, ...]
     planned: int  # ops that plans run
     left: tuple[tuple[str, str], ...]  # (op, reason) for each op that PyTorch runs
     seconds: float  # that it took to compile
+    axes: tuple[str, ...] = ()  # sizes that calls decide, by PyTorch's names: the plans serve any
+    _again: tuple[list[str], ...] = ()
 
     @property
     def partitions(self) -> int:
         """How many plans the graph was divided into."""
         return len(self.plans)
 
+    @property
+    def again(self) -> tuple[str, ...]:
+        """For which sizes the graph of a plan was made again, since it did not hold for them, and why."""
+        return tuple(text for texts in self._again for text in texts)
+
     def __str__(self) -> str:
         text = f"{self.kind}: {self.planned} ops in {self.partitions} plan{'s' * (self.partitions != 1)}"
+        if self.axes:
+            text += f" for any {', '.join(self.axes)}"
+        if self.again:
+            text += f", made again for {len(self.again)} sizes (the last: {self.again[-1]})"
         if self.left:
             counts = Counter(self.left)
             named = ", ".join(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,17 +13,24 @@ from torch.fx import Node
 
 from .._load import ffi, lib
 from ..compilation import compile
-from ..errors import check
-from ..plan import Plan
-from .dtypes import dense_layout, may_overlap, plain_strides
+from ..errors import UnsupportedError, check
+from ..graph import Graph
+from ..late import LateGraph
+from ..plan import GraphFor, Plan
+from ..tensor import Tensor
+from .dtypes import may_overlap, strides_in
 from .memory import empty
+from .specialise import bring, form_of
+from .symbols import Evaluation
 from .translate import Translator
 
-__all__ = ["Segment"]
+__all__ = ["BoundSegment", "Segment"]
+
+logger = logging.getLogger("pylayout.torch")
 
 
 class Segment:
-    """A plan over nodes. Calling it takes the tensors of `inputs` and gives those of `outputs`, newly made.
+    """A plan over nodes, for all sizes that follow from symbols. `at` gives what runs at certain ones.
 
     Raises UnsupportedError where the nodes cannot be a plan; the message names the node.
     """
@@ -30,40 +40,107 @@ class Segment:
         nodes: Sequence[Node],
         outputs: Sequence[Node],
         constants: Mapping[Node, torch.Tensor],
+        shared: dict[Node, Tensor],
         steady: frozenset[Node],
         options: Mapping[str, Any],
         device: torch.device,
+        present: Evaluation | None,
     ) -> None:
-        translator = Translator(constants, device=device)
-        for node in nodes:
-            translator.convert(node)
-        for node in outputs:
-            translator.output(node)
         self.nodes = tuple(nodes)
-        self.inputs = tuple(translator.inputs)
         self.outputs = tuple(outputs)
+        self.device = device
+        self.steady = steady
+        self.layouts: dict[Node, str | None] = {}  # of inputs and outputs
+        self.again: list[str] = []  # for which sizes the graph was made again, and why
+        self._constants, self._shared, self._present = constants, shared, present
+        translator = self._translated()
+        self.given = tuple(translator.inputs)
+        self.inputs = tuple(node for node in self.given if isinstance(node, Node))
         if device.type == "ocl":  # where the tensors are
             options = {**options, "device": f"opencl:{device.index or 0}"}
         self.plan: Plan = compile(translator.graph, **options)
-        self._handle = self.plan._handle
-        self._device = device
+        named = dict.fromkeys(axis for item in self.plan.inputs for axis in item["axes"] if axis)
+        self.axes = {axis: translator.axes[axis] for axis in named}
+        self._graph = translator.graph if self.axes else None
+        if self.axes:
+            self.plan._graph_for = _graph_of(weakref.ref(self))
+
+    def _translated(self) -> Translator:
+        translator = Translator(
+            self._constants, device=self.device, present=self._present, shared=self._shared, layouts=self.layouts
+        )
+        for node in self.nodes:
+            translator.convert(node)
+        for node in self.outputs:
+            translator.output(node)
+        if isinstance(translator.graph, LateGraph):
+            translator.graph.is_building = False
+        return translator
+
+    def graph_again(self, reason: str) -> Graph:
+        """The graph for sizes for which the plan's was not made; its constants are the same tensors."""
+        assert self._present is not None and isinstance(self._graph, LateGraph)
+        by = self._graph.asked_by(reason)  # the graph that was made last is the last one that is asked
+        sizes = ", ".join(f"{axis} = {self._present(expression)}" for axis, expression in self.axes.items())
+        self.again.append(f"{sizes}: {reason}{f', as {by} wants it' if by else ''}")
+        logger.info("a plan's graph is made again for %s", self.again[-1])
+        bring((*self.inputs, *self.nodes), self._present)
+        self._graph = self._translated().graph
+        return self._graph
+
+    def at(self, evaluation: Evaluation) -> BoundSegment:
+        """The segment where symbols have these values. Raises an Error where the plan does not serve them."""
+        sizes = {axis: evaluation(expression) for axis, expression in self.axes.items()}
+        if sizes:
+            self._present = evaluation
+            self.plan.prepare(**sizes)
+        return BoundSegment(self, evaluation, [*sizes.values()])
+
+
+def _graph_of(segment: weakref.ref[Segment]) -> GraphFor:
+    """Makes further graphs of a plan without keeping its segment, and with it the plan, alive."""
+
+    def graph_for(shapes: Mapping[str, Sequence[int]], reason: str) -> Graph:
+        alive = segment()
+        if alive is None:
+            raise UnsupportedError(reason)
+        return alive.graph_again(reason)
+
+    return graph_for
+
+
+class BoundSegment:
+    """A segment at certain sizes: takes the tensors of `inputs`, and gives those of `outputs`, newly made."""
+
+    def __init__(self, segment: Segment, evaluation: Evaluation, sizes: Sequence[int]) -> None:
+        self._plan = segment.plan
+        self._handle = segment.plan._handle
+        self._device = segment.device
         self._address = int(ffi.cast("uintptr_t", self._handle))
-        self._made = [
-            (tuple(value.shape), _strides_of_plan(value), value.dtype, value.numel() * value.element_size())
-            for value in (node.meta["val"] for node in outputs)
+        self._sizes = ffi.new("int64_t[]", sizes) if sizes else None
+        self._count = len(sizes)
+        # In the places of the plan's inputs that have no elements, and only say a size.
+        self._blanks = [
+            (place, torch.empty((evaluation(segment.axes[each]), 0), device=self._device))
+            for place, each in enumerate(segment.given)
+            if isinstance(each, str)
         ]
+        self._made = []
         # Results that PyTorch wants with gaps between elements, which plans do not write. Of those whose elements
         # overlap each has its own here: who reads them does not mind.
-        self._spread = [
-            (place, tuple(node.meta["val"].stride()))
-            for place, node in enumerate(outputs)
-            if node.meta["val"].ndim
-            and dense_layout(node.meta["val"].shape, node.meta["val"].stride()) is None
-            and not may_overlap(node.meta["val"].shape, node.meta["val"].stride())
-        ]
+        self._spread = []
+        for place, node in enumerate(segment.outputs):
+            value = node.meta["val"]
+            shape, wanted = form_of(node, evaluation)
+            strides = _strides_of_plan(shape, wanted, segment.layouts[node])
+            self._made.append((shape, strides, value.dtype, math.prod(shape) * value.element_size()))
+            if strides != wanted and not may_overlap(shape, wanted):
+                self._spread.append((place, wanted))
         # What may come with other strides than PyTorch expected: all but weights, whose strides are guarded.
         self._checked = [
-            (place, _strides_of_plan(node.meta["val"])) for place, node in enumerate(self.inputs) if node not in steady
+            (place, _strides_of_plan(*form_of(node, evaluation), segment.layouts[node]))
+            for place, node in enumerate(segment.inputs)
+            if node not in segment.steady
         ]
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -72,20 +149,30 @@ class Segment:
             if tensor.stride() != needed or tensor.is_neg():
                 tensors = self._dense(tensors)
                 break
+        if self._blanks:
+            tensors = self._with_blanks(tensors)
         if self._device.type == "ocl":
             return self._on_device(tensors)
         made = [empty(*each) for each in self._made]
-        status = lib.pyl_plan_run(
-            self._handle,
-            [tensor.data_ptr() for tensor in tensors],
-            len(tensors),
-            [tensor.data_ptr() for tensor in made],
-            len(made),
-        )
+        inputs = [tensor.data_ptr() for tensor in tensors]
+        outputs = [tensor.data_ptr() for tensor in made]
+        if self._sizes is None:
+            status = lib.pyl_plan_run(self._handle, inputs, len(inputs), outputs, len(outputs))
+        else:
+            status = lib.pyl_plan_run_at(
+                self._handle, self._sizes, self._count, inputs, len(inputs), outputs, len(outputs)
+            )
         if status:
             check(status)
-        self._spread_out(made)
+        if self._spread:
+            self._spread_out(made)
         return made
+
+    def _with_blanks(self, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        given = list(tensors)
+        for place, blank in self._blanks:
+            given.insert(place, blank)
+        return tuple(given)
 
     def _on_device(self, tensors: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
         """The same with tensors of the device ocl, which are not copied."""
@@ -114,7 +201,8 @@ class Segment:
         return tuple(given)
 
 
-def _strides_of_plan(value: torch.Tensor) -> tuple[int, ...]:
-    """The strides of a plan's input or output: those that PyTorch expects where they have no gaps."""
-    strides = tuple(value.stride())
-    return plain_strides(value.shape) if dense_layout(value.shape, strides) is None else strides
+def _strides_of_plan(shape: Sequence[int], wanted: tuple[int, ...], layout: str | None) -> tuple[int, ...]:
+    """The strides of a plan's input or output: those that PyTorch expects where they mean the plan's layout."""
+    strides = strides_in(layout, shape)
+    means = all(a == b for a, b, size in zip(strides, wanted, shape, strict=True) if size > 1)
+    return wanted if means or 0 in shape else strides

@@ -6,18 +6,24 @@ import operator
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+import sympy
 import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
 from .._load import ffi
+from ..arrays import as_input
 from ..errors import Error, UnsupportedError
-from ..graph import Graph
-from ..tensor import adopt
+from ..graph import MAX_AXIS_NAME, Graph
+from ..late import LateGraph
+from ..sizes import Size
+from ..tensor import Tensor, adopt
 from ..value import Value
 from .call import Call, dtype_name
 from .dtypes import dense_layout
 from .registry import converters, name_of
+from .specialise import late_of
+from .symbols import Evaluation, expression_of
 
 __all__ = ["Translator", "is_plain_tensor", "reason_of"]
 
@@ -42,7 +48,10 @@ def reason_of(error: Exception) -> str:
 
 
 class Translator:
-    """Appends nodes to a graph. What they read from outside becomes an input, or a constant where it is known."""
+    """Appends nodes to a graph. What they read from outside becomes an input, or a constant where it is known.
+
+    Sizes that follow from symbols become axes of the graph's inputs, and expressions of these.
+    """
 
     def __init__(
         self,
@@ -51,18 +60,30 @@ class Translator:
         graph: Graph | None = None,
         device: torch.device | None = None,
         one_by_one: bool = False,
+        present: Evaluation | None = None,
+        shared: dict[Node, Tensor] | None = None,
+        layouts: dict[Node, str | None] | None = None,
+        names: Mapping[Any, str] | None = None,
     ) -> None:
-        self.graph = graph or Graph()
+        self.graph = graph or (Graph() if present is None else LateGraph())
         self._device = device or torch.device("cpu")  # where all tensors are
         self._one_by_one = one_by_one  # the ops are run one after another, not as a plan
         self._plain = plain  # inputs and outputs are row-major, whatever was traced
-        self.inputs: list[Node] = []  # in the order of the graph's
+        self.inputs: list[Node | str] = []  # in the order of the graph's; the name of an axis for one without elements
+        self.axes: dict[str, Any] = {}  # by name: the expression that gives an axis its size
+        self._present = present  # of symbols, for the sizes that the graph is made with; None: it has none
+        self._late = Evaluation({}, self._found)  # the same as sizes of the graph
+        self._names = names or {}  # of axes, by symbol, where they are not to be called as PyTorch calls it
+        self._layouts = {} if layouts is None else layouts  # of inputs and outputs; those that are given stay
         self._constants = constants
+        self._shared = {} if shared is None else shared  # constants as tensors of the library
         self._operands: dict[Node, Any] = {}
         self._reshaped: dict[int, Value] = {}
 
     def convert(self, node: Node) -> None:
         """Append one node. Raises UnsupportedError with the reason why it is left to PyTorch."""
+        if isinstance(self.graph, LateGraph):
+            self.graph.asking = name_of(node.target)
         self._operands[node] = self._converted(node)
 
     def _converted(self, node: Node) -> Any:
@@ -80,16 +101,16 @@ class Translator:
             if argument not in self._constants:
                 self._check(argument.meta.get("val"))
         self._check(node.meta.get("val"))
-        call = Call(self.graph, node, self._at_hand, self._reshaped, self._one_by_one)
+        call = Call(self.graph, node, self._at_hand, self._reshaped, self._one_by_one, self._late)
         try:
             arguments = map_arg(node.args, self.operand)
             keywords = map_arg(dict(node.kwargs), self.operand)
             result = found.function(call, *arguments, **keywords)
+            self._compare(call, result)
         except UnsupportedError:
             raise
         except (Error, TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
             raise UnsupportedError(reason_of(error)) from error
-        self._compare(call, result)
         return result
 
     def _check(self, value: Any) -> None:
@@ -101,8 +122,7 @@ class Translator:
             elif isinstance(each, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 raise UnsupportedError("a number known only in a run")
 
-    @staticmethod
-    def _compare(call: Call, result: Any) -> None:
+    def _compare(self, call: Call, result: Any) -> None:
         """Hold what a converter gave against what PyTorch expects."""
         wanted = call.expected
         several = isinstance(wanted, (tuple, list))
@@ -116,10 +136,12 @@ class Translator:
                 if call.used(place):
                     raise UnsupportedError(f"result {place} is used")
                 continue
-            if not isinstance(made, Value) or made.shape != tuple(expected.shape):
+            if not isinstance(made, Value) or made._shape != tuple(expected.shape):
                 raise UnsupportedError(f"made {made!r}, expected shape {tuple(expected.shape)}")
             if made.dtype != dtype_name(expected.dtype):
                 raise UnsupportedError(f"made {made!r}, expected dtype {expected.dtype}")
+            if isinstance(self.graph, LateGraph):
+                self.graph.know_shape(made, call.shape(place if several else None))
 
     # ---- what nodes read ----
 
@@ -130,7 +152,7 @@ class Translator:
         value = node.meta.get("val")
         made: Any
         if isinstance(value, (bool, int, float)):
-            made = value
+            made = value if late_of(node) is None else self._number(node)
         elif node in self._constants:
             made = self._constant(node)
         elif isinstance(value, (tuple, list)):  # getitem is run by whoever ran this node
@@ -145,28 +167,85 @@ class Translator:
         return self.operand(node) if node in self._operands or node.op == "placeholder" else None
 
     def _constant(self, node: Node) -> Value:
-        tensor = self._constants[node].detach()
+        made = self._shared.get(node)
+        if made is None:
+            made = self._shared[node] = self._tensor(self._constants[node].detach())
+        return self.graph.constant(made, name=node.name)
+
+    @staticmethod
+    def _tensor(tensor: torch.Tensor) -> Tensor:
         if dense_layout(tensor.shape, tensor.stride()) is None or tensor.is_neg() or tensor.is_conj():
             tensor = tensor.resolve_neg().resolve_conj().contiguous()
         if tensor.device.type != "cpu":
-            handle = ffi.cast("pl_tensor", torch.ops.pylayout_ocl.handle(tensor))
-            return self.graph.constant(adopt(handle), name=node.name)
-        return self.graph.constant(tensor, name=node.name)
+            return adopt(ffi.cast("pl_tensor", torch.ops.pylayout_ocl.handle(tensor)))
+        return as_input(tensor, "graph", "constant")
 
     def _input(self, node: Node) -> Value:
         self._check(node.meta.get("val"))
-        value = node.meta["val"]
+        value, late = node.meta["val"], late_of(node)
         if not isinstance(value, torch.Tensor):
             raise UnsupportedError(f"argument {node.name} is {type(value).__name__}, expected a tensor")
-        layout = None if self._plain else dense_layout(value.shape, value.stride())
+        layout = self._layout(node, value)
         # What an export calls an input is its target: Python's own names, such as "input", are changed in the node's.
         name = str(node.target) if node.op == "placeholder" else node.name
-        made = self.graph.input(name, tuple(value.shape), dtype_name(value.dtype), layout=layout)
+        shape: list[int | str] = [int(size) for size in value.shape]
+        expressions = [expression_of(size) for size in (() if late is None else late.shape)]
+        for dim, expression in enumerate(expressions):
+            if isinstance(expression, sympy.Basic):
+                shape[dim] = self._axis(expression, f"{name}.{dim}", int(value.shape[dim]))
+        made = self.graph.input(name, shape, dtype_name(value.dtype), layout=layout)
+        if isinstance(self.graph, LateGraph):
+            for dim, expression in enumerate(expressions):
+                if isinstance(expression, sympy.Basic):
+                    self._late.learn(expression, Size(self.graph, f"#{made._id}.{dim}", int(value.shape[dim])))
+            self.graph.know_shape(made, [*map(self._late, value.shape if late is None else late.shape)])
         self.inputs.append(node)
         return made
 
     def output(self, node: Node, name: str | None = None) -> None:
         """Make a node's result one of the graph's."""
-        expected = node.meta["val"]
-        layout = None if self._plain else dense_layout(expected.shape, expected.stride())
+        layout = self._layout(node, node.meta["val"])
         self.graph.output(self.operand(node), name or node.name, layout=layout)
+
+    def _layout(self, node: Node, value: torch.Tensor) -> str | None:
+        if node not in self._layouts:
+            self._layouts[node] = None if self._plain else dense_layout(value.shape, value.stride())
+        return self._layouts[node]
+
+    # ---- sizes that follow from symbols ----
+
+    def size(self, expression: Any) -> Any:
+        """An expression of symbols as a size of the graph."""
+        return self._late(expression)
+
+    def knows(self, expression: Any) -> bool:
+        """Whether inputs say what an expression is."""
+        return self._late.knows(expression)
+
+    def _axis(self, expression: Any, place: str, size: int) -> str:
+        """The name of an axis of an input: a symbol's where it is one by itself, so that equal ones are one axis."""
+        is_symbol = isinstance(expression, sympy.Symbol)
+        name = self._names.get(expression, str(expression)) if is_symbol else place
+        name = name.replace(",", "_")[-MAX_AXIS_NAME:]
+        self.axes[name] = expression
+        self.graph._sizes[name] = size
+        return name
+
+    def _found(self, symbol: Any) -> Any:
+        """The size of a symbol that is no size of an input so far: one more input, without elements, has it."""
+        if self._present is None or self._plain:
+            raise UnsupportedError(f"{symbol}, which is no size of an input")
+        size = self._present(symbol)
+        axis = self._axis(symbol, "", size)
+        carrier = self.graph.input(f"{axis} (no elements)", (axis, 0))
+        self.inputs.append(axis)
+        return Size(self.graph, f"#{carrier._id}.0", size)
+
+    def _number(self, node: Node) -> Any:
+        """A number that follows from sizes: whole ones as a size, others as they are for the present ones alone."""
+        late = late_of(node)
+        if isinstance(late, torch.SymInt) or self._present is None:
+            return self._late(late)
+        for symbol in expression_of(late).free_symbols:
+            int(self._late(symbol))
+        return self._present(late)

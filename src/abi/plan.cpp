@@ -12,15 +12,51 @@ using namespace pl::abi;
 namespace {
 
 // A dense tensor over the caller's memory.
-TensorRef over_memory(Device& cpu, const std::string& what, const Value& value, const std::optional<Layout>& layout,
-                      void* data) {
+TensorRef over_memory(Device& cpu, const char* function, const char* what, const Value& value,
+                      const std::optional<Layout>& layout, void* data) {
   const Layout order = layout ? *layout : Layout::plain(value.desc.rank());
   const TensorDesc desc = TensorDesc::dense(value.desc.dtype, value.desc.shape, order);
-  require(data != nullptr || desc.size_bytes() == 0, Code::invalid_argument, what, " \"", value.name,
+  require(data != nullptr || desc.size_bytes() == 0, Code::invalid_argument, function, what, " \"", value.name,
           "\" is NULL, expected ", desc.size_bytes(), " bytes");
-  require(reinterpret_cast<uintptr_t>(data) % size_of(desc.dtype) == 0, Code::invalid_argument, what, " \"", value.name,
-          "\" is not aligned to its dtype, expected a multiple of ", size_of(desc.dtype), " bytes");
+  require(reinterpret_cast<uintptr_t>(data) % size_of(desc.dtype) == 0, Code::invalid_argument, function, what, " \"",
+          value.name, "\" is not aligned to its dtype, expected a multiple of ", size_of(desc.dtype), " bytes");
   return borrow_host(cpu, desc, data, desc.size_bytes(), nullptr);
+}
+
+// Runs a plan on the caller's memory, at the sizes that it was made for.
+void run_on_memory(const char* function, Plan& plan, const void* const* inputs, size_t input_count,
+                   void* const* outputs, size_t output_count) {
+  const Graph& graph = plan.graph();
+  const std::vector<const GraphInput*> wanted = plan.inputs();
+  const std::vector<const GraphOutput*> results = plan.results();
+  require(input_count == wanted.size() && (inputs != nullptr || input_count == 0), Code::invalid_argument, function,
+          ": ", inputs ? input_count : 0, " inputs given, expected ", wanted.size());
+  require(output_count == results.size() && (outputs != nullptr || output_count == 0), Code::invalid_argument, function,
+          ": ", outputs ? output_count : 0, " outputs given, expected ", results.size());
+  Device& cpu = plan.context()->device("cpu");
+  std::vector<TensorRef> given, destinations;
+  given.reserve(input_count);
+  destinations.reserve(output_count);
+  for (size_t i = 0; i < input_count; ++i) {
+    const GraphInput& input = *wanted[i];
+    const Value& value = graph.value(input.value);
+    const auto layout = input.pinned ? std::optional<Layout>(value.desc.layout) : std::nullopt;
+    given.push_back(over_memory(cpu, function, ": input", value, layout, const_cast<void*>(inputs[i])));
+  }
+  for (size_t i = 0; i < output_count; ++i) {
+    const GraphOutput& output = *results[i];
+    const Value& value = graph.value(output.value);
+    destinations.push_back(over_memory(cpu, function, ": output", value, output.layout, outputs[i]));
+  }
+  plan.run(given, destinations);
+  // A tensor is done when it is read; memory must be when the call returns.
+  if (&plan.home() != &cpu) plan.home().finish();
+}
+
+std::vector<int64_t> sizes_of(const char* function, const int64_t* sizes, size_t count) {
+  require(sizes != nullptr || count == 0, Code::invalid_argument, function, ": sizes is NULL, expected ", count,
+          " sizes");
+  return {sizes, sizes + count};
 }
 
 }  // namespace
@@ -77,32 +113,24 @@ pl_status pl_plan_run_memory(pl_plan plan, const void* const* inputs, size_t inp
                              size_t output_count) {
   return guarded([&] {
     const char* function = "pl_plan_run_memory";
+    run_on_memory(function, *plan_of(plan, function), inputs, input_count, outputs, output_count);
+  });
+}
+
+pl_status pl_plan_run_memory_at(pl_plan plan, const int64_t* sizes, size_t size_count, const void* const* inputs,
+                                size_t input_count, void* const* outputs, size_t output_count) {
+  return guarded([&] {
+    const char* function = "pl_plan_run_memory_at";
     const PlanRef self = plan_of(plan, function);
-    const Graph& graph = self->graph();
-    const std::vector<const GraphInput*> wanted = self->inputs();
-    const std::vector<const GraphOutput*> results = self->results();
-    require(input_count == wanted.size() && (inputs != nullptr || input_count == 0), Code::invalid_argument, function,
-            ": ", inputs ? input_count : 0, " inputs given, expected ", wanted.size());
-    require(output_count == results.size() && (outputs != nullptr || output_count == 0), Code::invalid_argument,
-            function, ": ", outputs ? output_count : 0, " outputs given, expected ", results.size());
-    Device& cpu = self->context()->device("cpu");
-    std::vector<TensorRef> given, destinations;
-    given.reserve(input_count);
-    destinations.reserve(output_count);
-    for (size_t i = 0; i < input_count; ++i) {
-      const GraphInput& input = *wanted[i];
-      const Value& value = graph.value(input.value);
-      const auto layout = input.pinned ? std::optional<Layout>(value.desc.layout) : std::nullopt;
-      given.push_back(over_memory(cpu, "pl_plan_run_memory: input", value, layout, const_cast<void*>(inputs[i])));
-    }
-    for (size_t i = 0; i < output_count; ++i) {
-      const GraphOutput& output = *results[i];
-      destinations.push_back(
-          over_memory(cpu, "pl_plan_run_memory: output", graph.value(output.value), output.layout, outputs[i]));
-    }
-    self->run(given, destinations);
-    // A tensor is done when it is read; memory must be when the call returns.
-    if (&self->home() != &cpu) self->home().finish();
+    const PlanRef other = self->at(sizes_of(function, sizes, size_count));
+    run_on_memory(function, other ? *other : *self, inputs, input_count, outputs, output_count);
+  });
+}
+
+pl_status pl_plan_prepare(pl_plan plan, const int64_t* sizes, size_t size_count) {
+  return guarded([&] {
+    const char* function = "pl_plan_prepare";
+    plan_of(plan, function)->at(sizes_of(function, sizes, size_count));
   });
 }
 

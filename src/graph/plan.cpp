@@ -266,6 +266,18 @@ std::vector<TensorRef> Plan::run(const std::vector<TensorRef>& inputs, const std
   return results;
 }
 
+std::shared_ptr<Plan> Plan::at(const std::vector<int64_t>& sizes) {
+  refuse_after_fork();
+  if (!sizes_) {
+    require(sizes.empty(), Code::invalid_argument, "plan: ", sizes.size(), " sizes given, but no axis has a name");
+    return nullptr;
+  }
+  if (!home_->traits().threads) return sizes_->at(sizes);
+  std::shared_ptr<Plan> made;
+  run_in_turn(threads_, [&] { made = sizes_->at(sizes); });
+  return made;
+}
+
 std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
   const size_t expected = graph_.inputs().size() - graph_.kept().size();
   if (inputs.size() != expected) {

@@ -95,6 +95,9 @@ class Plan {
   // destinations[i] is given, the result is written there; else a new tensor is returned.
   // Of a graph with named axes, tensors of any sizes (graph/sizes.h).
   std::vector<TensorRef> run(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations = {});
+  // The plan for other sizes of the named axes, in the order in which inputs name them first, made where there is none;
+  // null where they are this one's.  Throws what a run with tensors of such sizes does.
+  std::shared_ptr<Plan> at(const std::vector<int64_t>& sizes);
   // Serves sizes too for which its graph was not made, and that one is: of the same inputs and outputs.
   void extend(Graph other);
 

@@ -61,6 +61,18 @@ void keep_built(Context& context, std::vector<NodeStates>& nodes) {
 Plan::Sizes::Sizes(Plan& plan) : plan_(plan), constants_(plan.constants_) {
   constants_->share(plan.graph_);
   sources_.push_back(plan.graph_);
+  for (const GraphInput& input : plan.graph_.inputs()) {
+    const Dims& shape = plan.graph_.value(input.value).desc.shape;
+    for (int d = 0; d < shape.size(); ++d) {
+      const std::string& axis = input.axes.empty() ? std::string() : input.axes[size_t(d)];
+      const auto known = std::find(axes_.begin(), axes_.end(), axis);
+      axis_at_.push_back(axis.empty() ? -1 : int32_t(known - axes_.begin()));
+      if (!axis.empty() && known == axes_.end()) axes_.push_back(axis);
+      own_.push_back(shape[d]);
+    }
+    axis_at_.push_back(-1);
+    own_.push_back(-1);
+  }
   growing_ = Growing::of(plan.graph_);
   plan.arenas_ = std::make_shared<SharedArenas>();
 }
@@ -154,14 +166,43 @@ std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<TensorRef>& inputs) {
     require(inputs[i] != nullptr, Code::invalid_argument, "plan: input \"",
             plan_.graph_.value(plan_.graph_.inputs()[i].value).name, "\" is missing");
   const Shapes shapes = shapes_of(inputs);
-  if (Kept known = find(shapes); known.plan) {
-    if (known.sparing) count_run(shapes, [this, sizes = sizes_of(inputs)] { return bound(sources(), sizes); });
-    return known.plan;
-  }
+  if (auto known = known_at(shapes)) return known;
   const std::map<std::string, int64_t> sizes = sizes_of(inputs);
   std::lock_guard<std::mutex> making(making_);
   if (auto known = find(shapes).plan) return known;  // made meanwhile
   return make(bound(sources_, sizes), shapes);
+}
+
+std::shared_ptr<Plan> Plan::Sizes::at(const std::vector<int64_t>& sizes) {
+  if (sizes.size() != axes_.size()) {
+    std::string names;
+    for (const std::string& axis : axes_) names += (names.empty() ? ": " : ", ") + axis;
+    fail(Code::invalid_argument, "plan: ", sizes.size(), " sizes given, expected ", axes_.size(), names);
+  }
+  Shapes shapes = own_;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (axis_at_[i] >= 0) shapes[i] = sizes[size_t(axis_at_[i])];
+  if (shapes == own_) return nullptr;
+  if (auto known = known_at(shapes)) return known;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    require(sizes[i] >= 0, Code::shape, "plan: axis \"", axes_[i], "\" is ", sizes[i], ", expected at least 0");
+  std::lock_guard<std::mutex> making(making_);
+  if (auto known = find(shapes).plan) return known;  // made meanwhile
+  return make(bound(sources_, sizes_in(shapes)), shapes);
+}
+
+std::map<std::string, int64_t> Plan::Sizes::sizes_in(const Shapes& shapes) const {
+  std::map<std::string, int64_t> sizes;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    if (axis_at_[i] >= 0) sizes[axes_[size_t(axis_at_[i])]] = shapes[i];
+  return sizes;
+}
+
+std::shared_ptr<Plan> Plan::Sizes::known_at(const Shapes& shapes) {
+  const Kept known = find(shapes);
+  if (known.plan && known.sparing)
+    count_run(shapes, [this, sizes = sizes_in(shapes)] { return bound(sources(), sizes); });
+  return known.plan;
 }
 
 Graph Plan::Sizes::bound(const std::vector<Graph>& sources, const std::map<std::string, int64_t>& sizes) const {
@@ -231,12 +272,7 @@ std::shared_ptr<Plan> Plan::Sizes::nearest(const Shapes& shapes, bool of_any_cla
       least = away;
       best = kept.plan;
     }
-  Shapes own;
-  for (const GraphInput& input : plan_.graph_.inputs()) {
-    for (int64_t size : plan_.graph_.value(input.value).desc.shape) own.push_back(size);
-    own.push_back(-1);
-  }
-  if (distance(own) < least) best = std::shared_ptr<Plan>(&plan_, [](Plan*) {});
+  if (distance(own_) < least) best = std::shared_ptr<Plan>(&plan_, [](Plan*) {});
   return best;
 }
 

@@ -41,6 +41,8 @@ class Plan::Sizes {
   // The plan for the sizes of these inputs, made where there is none.  Throws Error(shape) naming input and axis where
   // they do not fit the graph's, and what Graph::bound and compiling throw.
   std::shared_ptr<Plan> at(const std::vector<TensorRef>& inputs);
+  // The same for sizes of the axes, in the order in which inputs name them first; null where they are the plan's own.
+  std::shared_ptr<Plan> at(const std::vector<int64_t>& sizes);
   // The results of a run whose past is in such memory, or of sizes that are others than the plan's own; null where
   // nothing grows in the plan, or this run has no past.
   std::optional<std::vector<TensorRef>> run_growing(const std::vector<TensorRef>& inputs);
@@ -67,6 +69,8 @@ class Plan::Sizes {
 
   Shapes shapes_of(const std::vector<TensorRef>& inputs) const;
   std::map<std::string, int64_t> sizes_of(const std::vector<TensorRef>& inputs) const;
+  std::map<std::string, int64_t> sizes_in(const Shapes& shapes) const;  // of shapes that fit
+  std::shared_ptr<Plan> known_at(const Shapes& shapes);                 // null: there is none
   Kept find(const Shapes& shapes);
   // Null: none is of the same class; any other will do on devices that compile, if `of_any_class`.
   std::shared_ptr<Plan> nearest(const Shapes& shapes, bool of_any_class);
@@ -100,6 +104,9 @@ class Plan::Sizes {
 
   Plan& plan_;
   std::vector<Graph> sources_;
+  Shapes own_;                     // of the plan's own graph
+  std::vector<int32_t> axis_at_;   // by place in shapes: an index into axes_, -1: the size is fixed
+  std::vector<std::string> axes_;  // in the order in which inputs name them first
   std::shared_ptr<PackedConstants> constants_;
   std::mutex making_;        // one program is made at a time
   mutable std::mutex lock_;  // guards what follows

@@ -82,6 +82,20 @@ static void run_batch(int64_t n) {
   check_results(values, count, 3);
   OK(pl_tensor_release(y));
   OK(pl_tensor_release(x));
+  { /* on the caller's memory */
+    float results[4 * COUNT];
+    const int64_t none[2] = {n, -1};
+    const void* from = values;
+    void* to = results;
+    fill(values, count, 5);
+    OK(pl_plan_prepare(plan, &n, 1));
+    OK(pl_plan_run_memory_at(plan, &n, 1, &from, 1, &to, 1));
+    check_results(results, count, 5);
+    FAILS(PL_ERROR_INVALID_ARGUMENT, "2 sizes given, expected 1: n", pl_plan_prepare(plan, none, 2));
+    FAILS(PL_ERROR_INVALID_ARGUMENT, "sizes is NULL", pl_plan_prepare(plan, NULL, 1));
+    FAILS(PL_ERROR_SHAPE, "axis \"n\" is -1", pl_plan_run_memory_at(plan, none + 1, 1, &from, 1, &to, 1));
+    FAILS(PL_ERROR_INVALID_ARGUMENT, "0 inputs given", pl_plan_run_memory_at(plan, &n, 1, NULL, 0, &to, 1));
+  }
 }
 
 static void* run_many(void* argument) {

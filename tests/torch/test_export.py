@@ -53,6 +53,63 @@ def test_other_sizes():
     close(plan.run(x.numpy())[0], model(x))
 
 
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(20, 12), nn.Embedding(40, 12)
+        self.layer = nn.TransformerEncoderLayer(12, 2, 24, batch_first=True, norm_first=True)
+
+    def forward(self, index, weights=None):
+        x = self.words(index) + self.places(torch.arange(index.shape[1]))
+        y = self.layer(x)
+        return y if weights is None else y * weights[:, :, None]
+
+
+def test_a_plan_for_all_sizes_needs_no_torch(tmp_path):
+    torch.manual_seed(0)
+    model = Words().eval()
+    n, s = torch.export.Dim("n"), torch.export.Dim("s", max=40)
+    example = {"index": torch.randint(0, 20, (2, 7)), "weights": torch.ones(2, 7)}
+    plan = pl.compile(model, example, dynamic={"index": {0: n, 1: s}, "weights": {0: n, 1: s}}, device="cpu")
+    assert [item["axes"] for item in plan.inputs] == [["n", "s"], ["n", "s"]]
+    plan.save(tmp_path / "model.plan")
+    given = {}
+    for rows, length in ((2, 7), (1, 40), (5, 3), (3, 1)):
+        index, weights = torch.randint(0, 20, (rows, length)), torch.rand(rows, length)
+        given[f"{rows},{length},index"], given[f"{rows},{length},weights"] = index.numpy(), weights.numpy()
+        close(plan.run(index.numpy(), weights.numpy())[0], model(index, weights))
+    assert plan.summary()["sizes"]["graphs"] == 1
+    with pytest.raises(pl.UnsupportedError, match="<= 40, here 41"):
+        plan.prepare(n=2, s=41)
+    numpy.savez(tmp_path / "given.npz", **given)
+    code = (
+        "import sys, numpy, pylayout as pl; plan = pl.load_plan(sys.argv[1] + '/model.plan')\n"
+        "given = numpy.load(sys.argv[1] + '/given.npz'); keys = [k[:-6] for k in given if k.endswith(',index')]\n"
+        "made = {k: plan.run(given[k + ',index'], given[k + ',weights'])[0] for k in keys}\n"
+        "assert 'torch' not in sys.modules; numpy.savez(sys.argv[1] + '/made.npz', **made)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    made = numpy.load(tmp_path / "made.npz")
+    assert len(made.files) == 4
+    for key in made.files:
+        index, weights = (torch.from_numpy(given[f"{key},{name}"]) for name in ("index", "weights"))
+        close(made[key], model(index, weights))
+
+
+def test_an_op_that_needs_a_size_as_a_number():
+    class Sized(nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.elu(x, alpha=1.0 / x.shape[0])
+
+    x = torch.randn(4, 6)
+    plan = pl.compile(Sized(), (x,), dynamic=({0: torch.export.Dim.AUTO},), device="cpu")
+    assert plan.inputs[0]["axes"] == ["x.0", ""]
+    for rows in (4, 7, 4, 9):
+        x = torch.randn(rows, 6)
+        close(plan.run(x.numpy())[0], Sized()(x))
+    assert plan.summary()["sizes"]["graphs"] == 3
+
+
 def test_several_inputs_and_outputs_by_keyword():
     class Several(nn.Module):
         def __init__(self):

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 from ..._load import lib
 from ...errors import Error, InvalidArgumentError, UnsupportedError, check
+from ...late import LateGraph
 from ...plan import Plan, compile_graph
 from ..contents import domain_of
 from ..host import HOST, Call, prepared
-from ..importer import LateGraph, prefixed
+from ..importer import prefixed
 from ..operand import safe_name
 from .importing import Around, SegmentImporter
 from .values import Arrays, given, is_few
@@ -163,7 +164,7 @@ class Segment:
             assert operand is not None
             segment._output(name, operand)
         if isinstance(segment.graph, LateGraph):
-            segment.graph.is_importing = False
+            segment.graph.is_building = False
         shapes = {name: segment.arrays[name].shape for name, k in segment.order if k >= 0}
         for variant in self.variants:
             if (variant.order, variant.shapes) == (segment.order, shapes) and any(

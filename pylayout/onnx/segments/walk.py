@@ -22,8 +22,8 @@ import numpy
 
 from ...dtypes import dtype_of
 from ...errors import Error
+from ...late import LateGraph
 from ..fold import FOLDS, budget, room, topk
-from ..importer import LateGraph
 
 __all__ = ["NotedGraph", "Walk", "walk_of"]
 

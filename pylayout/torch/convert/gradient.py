@@ -55,10 +55,15 @@ def batch_norm_training(
     weight, bias = (v if v.ndim else call.op("expand", v, [channels]) for v in (weight, bias))
     y, found, spread = call.op("batch_norm_training", x, weight, bias, eps=float(eps))
     values = x.size // channels
+    unbiased = call.ratio(values, values - 1, "f32")
+    tensors, scalars, factor = [found, spread, mean, variance], [float(eps), 1 - momentum, momentum], "s3"
+    if isinstance(unbiased, Operand):
+        tensors, factor = [*tensors, unbiased], "(s2 * x4)"
+    else:
+        scalars.append(momentum * unbiased)
     inverse, *running = call.op(
-        "pointwise", [found, spread, mean, variance],
-        "y0 = rsqrt(x1 + s0); y1 = x2 * s1 + x0 * s2; y2 = x3 * s1 + x1 * s3",
-        scalars=[float(eps), 1 - momentum, momentum, momentum * values / (values - 1)], dtype="f32",
+        "pointwise", tensors,
+        f"y0 = rsqrt(x1 + s0); y1 = x2 * s1 + x0 * s2; y2 = x3 * s1 + x1 * {factor}", scalars=scalars, dtype="f32",
     )  # fmt: skip
     return call.cast(y, given), call.cast(found, call.dtype(1)), call.cast(inverse, call.dtype(2)), *running
 
@@ -171,7 +176,7 @@ def max_pool_backward(
 def layer_norm_backward(
     call: Call, grad: Operand, x: Operand, shape: Sequence[int], weight: Operand | None, eps: float
 ) -> Any:
-    return _norm_backward(call, "layer_norm_backward", grad, x, weight, [int(size) for size in shape], eps)
+    return _norm_backward(call, "layer_norm_backward", grad, x, weight, [*shape], eps)
 
 
 @converter("pylayout.group_norm_backward.default")
@@ -193,7 +198,7 @@ def _norm_backward(
 def embedding_backward(
     call: Call, grad: Operand, index: Operand, rows: int, padding_idx: int, scale_grad_by_freq: bool
 ) -> Operand:
-    require(not scale_grad_by_freq and math.prod(index.shape) > 0, "scale_grad_by_freq, or no index")
+    require(not scale_grad_by_freq and all(size > 0 for size in index.shape), "scale_grad_by_freq, or no index")
     made: Operand = call.op("index_select_backward", grad, index, 0, int(rows))
     if not 0 <= padding_idx < rows:
         return made

@@ -136,13 +136,21 @@ def adaptive_max_pool3d(call: Call, x: Operand, output_size: Sequence[int]) -> A
     return _pool(call, "adaptive_max_pool", x, 3, _each(output_size, 3)), None
 
 
+def _is_ratio(scale: float, size: Any, made: Any) -> bool:
+    """Whether made = scale * size: of sizes that calls decide, whatever they are."""
+    for factor, a, b in ((scale, size, made), (1 / scale, made, size)):
+        if float(factor).is_integer():
+            return bool(b == a * int(factor))
+    return abs(scale * size - made) < 1e-6 * made
+
+
 def _resized(call: Call, x: Operand, mode: str, size: Sequence[int], align: bool, scales: Sequence[Any]) -> Operand:
     # A scale that was given is used by PyTorch in the place of the sizes' ratio.
     require(
-        all(s is None or abs(s * n - m) < 1e-6 * m for s, n, m in zip(scales, x.shape[2:], size, strict=True)),
+        all(s is None or _is_ratio(s, n, m) for s, n, m in zip(scales, x.shape[2:], size, strict=True)),
         "a scale that is not the ratio of the sizes",
     )
-    made: Operand = call.op("interpolate", x, [int(n) for n in size], mode=mode, align_corners=align)
+    made: Operand = call.op("interpolate", x, [*size], mode=mode, align_corners=align)
     return made
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from ...sizes import Size
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
 
@@ -122,12 +124,15 @@ def var_mean(call: Call, x: Operand, dim: Any = None, correction: Any = None, ke
 def _variance(call: Call, x: Operand, dim: Any, correction: Any, keepdim: bool) -> tuple[Operand, Operand]:
     dims = _dims(x, dim)
     require(x.ndim > 0 and x.dtype in FLOATS, f"{x.dtype} of rank {x.ndim}")
-    left = 1
-    for d in {d % x.ndim for d in (range(x.ndim) if dims is None else dims)}:
-        left *= x.shape[d]
+    count = math.prod(x.shape[d] for d in {d % x.ndim for d in (range(x.ndim) if dims is None else dims)})
     correction = 1 if correction is None else correction
-    require(left > correction, "as many elements as the correction takes away, or fewer")
-    return call.op("var", x, dims, float(correction), bool(keepdim)), call.op("mean", x, dims, bool(keepdim))
+    require(count > correction, "as many elements as the correction takes away, or fewer")
+    mean = call.op("mean", x, dims, bool(keepdim))
+    if not isinstance(count, Size) or int(correction) != correction:
+        return call.op("var", x, dims, float(correction), bool(keepdim)), mean
+    along = mean if keepdim else call.op("mean", x, dims, True)
+    spread = call.op("mean", call.op("square", call.op("sub", x, along)), dims, bool(keepdim))
+    return call.op("mul", spread, call.ratio(count, count - int(correction), x.dtype.name)), mean
 
 
 @converter("linalg_vector_norm.default", note="of other orders than 1, 2 and infinity")
@@ -158,7 +163,7 @@ def _any_order(call: Call, x: Operand) -> bool:
 @converter("topk.default", note="on the CPU of other dtypes than float32, which likely have equal elements")
 def topk(call: Call, x: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     require(x.ndim > 0 and k > 0 and _any_order(call, x), f"{k} of {x.dtype}, rank {x.ndim}")
-    return call.op("topk", x, int(k), dim, bool(largest))
+    return call.op("topk", x, k, dim, bool(largest))
 
 
 @converter("sort.default", "sort.stable", note="on the CPU of other dtypes than float32 where it need not be stable")
@@ -176,7 +181,7 @@ def _at(call: Call, x: Operand, dim: int, place: int) -> Operand:
 @converter("kthvalue.default", note="on the CPU of other dtypes than float32")
 def kthvalue(call: Call, x: Operand, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     require(x.ndim > 0 and k > 0 and _any_order(call, x), f"{k} of {x.dtype}, rank {x.ndim}")
-    found = [_at(call, each, dim, k - 1) for each in call.op("topk", x, int(k), dim, False)]
+    found = [_at(call, each, dim, k - 1) for each in call.op("topk", x, k, dim, False)]
     return tuple(each if keepdim else call.op("squeeze", each, dim) for each in found)
 
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..call import Call, Operand, require
+from ...sizes import Size, same_sizes
+from ..call import Call, Operand, part_of, require
 from ..dtypes import dense_layout
 from ..registry import converter
 
@@ -46,8 +47,8 @@ def expand(call: Call, x: Operand, size: Sequence[int], implicit: bool = False) 
 
 @converter("select.int", moves=True)
 def select(call: Call, x: Operand, dim: int, index: int) -> Operand:
-    dim, index = dim % x.ndim, int(index)
-    index += x.shape[dim] if index < 0 else 0
+    dim = dim % x.ndim
+    index = index + x.shape[dim] if index < 0 else index
     return call.reshape(call.op("slice", x, [index], [index + 1], [dim]), call.shape())
 
 
@@ -55,21 +56,22 @@ def select(call: Call, x: Operand, dim: int, index: int) -> Operand:
 def slice_(call: Call, x: Operand, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Operand:
     dim = dim % x.ndim
     size = x.shape[dim]
-    first, last, step = slice(start, end, step).indices(size)
-    if (first, last, step) == (0, size, 1):
+    first, last = part_of(size, start, end)
+    if step == 1 and same_sizes((first, last), (0, size)):
         return x
-    made: Operand = call.op("slice", x, [first], [max(first, last)], [dim], [step])
+    made: Operand = call.op("slice", x, [first], [last], [dim], [step])
     return made
 
 
 @converter("split_with_sizes.default", moves=True)
 def split_with_sizes(call: Call, x: Operand, sizes: Sequence[int], dim: int = 0) -> Any:
-    return call.op("split", x, [int(size) for size in sizes], dim % x.ndim)
+    return call.op("split", x, [*sizes], dim % x.ndim)
 
 
 @converter("split.Tensor", moves=True)
 def split(call: Call, x: Operand, size: int, dim: int = 0) -> Any:
-    return call.op("split", x, [int(value.shape[dim % x.ndim]) for value in call.expected], dim % x.ndim)
+    dim = dim % x.ndim
+    return call.op("split", x, [call.shape(place)[dim] for place in range(len(call.expected))], dim)
 
 
 @converter("unbind.int", moves=True)
@@ -113,14 +115,19 @@ def stack(call: Call, tensors: Sequence[Operand], dim: int = 0) -> Operand:
 
 @converter("repeat.default", moves=True)
 def repeat(call: Call, x: Operand, repeats: Sequence[int]) -> Operand:
-    made: Operand = call.op("tile", x, [int(count) for count in repeats]) if len(repeats) else x
+    made: Operand = call.op("tile", x, [*repeats]) if len(repeats) else x
     return made
 
 
 @converter("flip.default", moves=True)
 def flip(call: Call, x: Operand, dims: Sequence[int]) -> Operand:
-    made: Operand = call.op("flip", x, [int(dim) for dim in dims])
-    return made
+    for dim in dims:
+        size = x.shape[dim]
+        if isinstance(size, Size):
+            x = call.op("index_select", x, dim % x.ndim, call.graph.arange(size - 1, -1, -1))
+        else:
+            x = call.op("flip", x, [int(dim)])
+    return x
 
 
 @converter("roll.default", moves=True)
@@ -128,8 +135,8 @@ def roll(call: Call, x: Operand, shifts: Sequence[int], dims: Sequence[int] = ()
     require(len(dims) == len(shifts) and len(dims) > 0 and 0 not in x.shape, "no dims, or no elements")
     for shift, dim in zip(shifts, dims, strict=True):
         size = x.shape[dim]
-        cut = -int(shift) % size
-        if cut:
+        cut = -shift % size
+        if cut != 0:
             dim %= x.ndim
             x = call.op("concat", call.op("split", x, [cut, size - cut], dim)[::-1], dim)
     return x
@@ -138,19 +145,19 @@ def roll(call: Call, x: Operand, shifts: Sequence[int], dims: Sequence[int] = ()
 @converter("constant_pad_nd.default", moves=True)
 def constant_pad(call: Call, x: Operand, pad: Sequence[int], value: Any = 0) -> Operand:
     value = call.cast(value, call.dtype())
-    made: Operand = call.op("pad", x, [int(size) for size in pad], value=float(value))
+    made: Operand = call.op("pad", x, [*pad], value=float(value))
     return made
 
 
 @converter("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default", moves=True)
 def reflection_pad(call: Call, x: Operand, padding: Sequence[int]) -> Operand:
-    made: Operand = call.op("pad", x, [int(size) for size in padding], mode="reflect")
+    made: Operand = call.op("pad", x, [*padding], mode="reflect")
     return made
 
 
 @converter("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default", moves=True)
 def replication_pad(call: Call, x: Operand, padding: Sequence[int]) -> Operand:
-    made: Operand = call.op("pad", x, [int(size) for size in padding], mode="replicate")
+    made: Operand = call.op("pad", x, [*padding], mode="replicate")
     return made
 
 
@@ -173,7 +180,7 @@ def slice_scatter(
     call: Call, x: Operand, source: Operand, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Operand:
     dim = dim % x.ndim
-    first, _, step = slice(start, end, step).indices(x.shape[dim])
+    first, _ = part_of(x.shape[dim], start, end)
     require(source.dtype == x.dtype, f"dtype {source.dtype}")
     spread = _spread(call, x, source, dim, first, step)
     return _replaced(call, x, spread, dim, first, first + spread.shape[dim])
@@ -182,7 +189,7 @@ def slice_scatter(
 @converter("select_scatter.default", moves=True)
 def select_scatter(call: Call, x: Operand, source: Operand, dim: int, index: int) -> Operand:
     dim = dim % x.ndim
-    index = index % x.shape[dim]
+    index = index + x.shape[dim] if index < 0 else index
     require(source.dtype == x.dtype, f"dtype {source.dtype}")
     return _replaced(call, x, call.op("unsqueeze", source, dim), dim, index, index + 1)
 
@@ -192,7 +199,7 @@ def slice_backward(
     call: Call, grad: Operand, sizes: Sequence[int], dim: int, start: Any, end: Any, step: int
 ) -> Operand:
     dim = dim % len(sizes)
-    first, _, step = slice(start, end, step).indices(int(sizes[dim]))
+    first, _ = part_of(sizes[dim], start, end)
     if step > 1 and grad.shape[dim] > 0:  # zeros behind each position, but the last
         apart = call.op("pad", call.op("unsqueeze", grad, dim + 1), [0, 0] * (grad.ndim - dim - 1) + [0, step - 1])
         grad = call.op("reshape", apart, [*grad.shape[:dim], grad.shape[dim] * step, *grad.shape[dim + 1 :]])
@@ -203,12 +210,13 @@ def slice_backward(
 @converter("select_backward.default", moves=True)
 def select_backward(call: Call, grad: Operand, sizes: Sequence[int], dim: int, index: int) -> Operand:
     dim = dim % len(sizes)
-    return _within(call, call.op("unsqueeze", grad, dim), sizes, dim, int(index) % int(sizes[dim]))
+    index = index + sizes[dim] if index < 0 else index
+    return _within(call, call.op("unsqueeze", grad, dim), sizes, dim, index)
 
 
 def _within(call: Call, part: Operand, sizes: Sequence[int], dim: int, first: int) -> Operand:
     """`part` from position `first` of dim on, zeros before and behind."""
-    last = int(sizes[dim]) - first - part.shape[dim]
+    last = sizes[dim] - first - part.shape[dim]
     made: Operand = call.op("pad", part, [0, 0] * (len(sizes) - dim - 1) + [first, last])
     return made
 

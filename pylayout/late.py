@@ -1,0 +1,68 @@
+"""LateGraph: a graph that is built for sizes known late: while it is, the shapes of its values are expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .graph import Graph
+from .sizes import AnySize, Size, late_text
+from .value import Value
+
+__all__ = ["LateGraph", "LateValue"]
+
+
+class LateValue(Value):
+    """A value whose sizes are expressions while its graph is built: as integers, they are required to be these."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Any:
+        graph: Any = self.graph
+        return graph.late_shape(self) if graph.is_building else self._shape
+
+
+class LateGraph(Graph):
+    """A graph that may be bound to other sizes than those it is made with."""
+
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        super().__init__(sizes)
+        self.is_building = True
+        self.asking = ""  # for whom the next requirements are
+        self._asked_by: dict[str, str] = {}  # by requirement
+        self._late_shapes: dict[int, tuple[AnySize, ...]] = {}
+
+    def _value(self, identifier: int, name: str) -> Value:
+        return LateValue(self, identifier, name)
+
+    def late_shape(self, value: Value) -> tuple[AnySize, ...]:
+        """The sizes of a value, as expressions where nothing else is known of them."""
+        known = self._late_shapes.get(value._id)
+        if known is None:
+            known = tuple(Size(self, f"#{value._id}.{i}", size) for i, size in enumerate(value._shape))
+        return known
+
+    def know_shape(self, value: Value, shape: Sequence[AnySize]) -> None:
+        """Require that these are the sizes of a value, unless they were known: integers where no size changes them."""
+        if value._id in self._late_shapes:
+            return
+        for dim, size in enumerate(shape):
+            own, said = f"#{value._id}.{dim}", late_text(size)
+            if own != said:
+                self.require(f"{own} == {said}")
+        self._late_shapes[value._id] = tuple(shape)
+
+    def require(self, condition: str) -> None:
+        super().require(condition)
+        self._asked_by.setdefault(_plain(condition), self.asking)
+
+    def asked_by(self, message: str) -> str:
+        """For whom the requirement is that an error names, which binding to other sizes raised; "" if unknown."""
+        _, _, text = message.partition("where ")
+        return self._asked_by.get(_plain(text.split(", here ")[0]), "")
+
+
+def _plain(condition: str) -> str:
+    """A requirement without what texts of equal expressions differ in."""
+    return condition.translate({ord(letter): None for letter in "() "})
