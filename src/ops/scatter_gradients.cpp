@@ -117,7 +117,7 @@ void derive_scatter_nd(Derivation& d) {
     steps.insert(steps.begin(), slices);
     slices *= x[i];
   }
-  Value places = d.input(1);
+  Builder::Value places = d.input(1);
   if (d.op().in(1).dtype != DType::s64)
     places = d.make("cast", attributes_of({{"dtype", std::string(name_of(DType::s64))}}), {places});
   if (depth > 1) {
