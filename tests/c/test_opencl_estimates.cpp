@@ -1,6 +1,8 @@
 // Estimates for convolutions in fp16 against what they took on an H200 (bench/gpu_steps.py, GoogLeNet at batch 16):
 // of matrix units within twice, of ordinary arithmetic within four times, and of one op in the right order, so that
 // what there was no time to measure is chosen well.
+#include <tuple>
+
 #include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "opencl_candidates.h"
@@ -72,6 +74,30 @@ void check_times(Context& context, Device& device) {
   }
 }
 
+// Over three dimensions as over two: the unit's kernels are expected to be the fastest by far.
+void check_planes(Context& context, Device& device) {
+  const auto half = [](std::initializer_list<int64_t> shape) { return TensorDesc::dense(DType::f16, Dims(shape)); };
+  const TensorDesc x = half({16, 64, 16, 28, 28}), weights = half({64, 64, 3, 3, 3});
+  const std::tuple<const char*, const char*, std::vector<TensorDesc>> ops[] = {
+      {"conv3d", "padding=1", {x, weights, {}, {}}},
+      {"conv_transpose3d", "padding=1", {x, weights, {}}},
+      {"conv_transpose3d", "padding=1 stride=2", {x, half({64, 64, 4, 4, 4}), {}}},
+      {"conv3d_backward_weights", "padding=1 kernel_size=3", {x, x}},
+  };
+  for (const auto& [name, attributes, inputs] : ops) {
+    const EntryRef entry = context.catalog().entry(
+        make_op(*find_schema(name), Attributes::parse(attributes), inputs), device);
+    double unit = 1e9, other = 1e9;
+    for (const Way& way : entry->ways) {
+      if (way.candidate.provider != "opencl") continue;
+      double& best = way.candidate.implementation.find("_mma[") != std::string::npos ? unit : other;
+      best = std::min(best, estimate_ms(entry->op, way.candidate, kRates));
+    }
+    std::printf("%s %s: %.4f ms by the unit, %.4f else\n", name, attributes, unit, other);
+    CHECK(unit < other / 2);
+  }
+}
+
 // What a provider says of its units' time counts, but for the launch and for memory.
 void check_model(Context& context, Device& device) {
   const EntryRef entry = context.catalog().entry(conv(kKnown[0]), device);
@@ -110,6 +136,7 @@ TEST("all") {
   const opencl::Capabilities own = device->capabilities();
   device->pretend(h200_without_wgmma());
   check_times(*context, *device);
+  check_planes(*context, *device);
   check_model(*context, *device);
   check_tiles(*device);
   device->pretend(own);
