@@ -11,7 +11,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 from .._load import ffi
-from ..errors import Error, UnsupportedError
+from ..errors import ArgumentTypeError, Error, InternalError, UnsupportedError
 from ..graph import Graph
 from ..tensor import adopt
 from ..value import Value
@@ -41,6 +41,20 @@ def reason_of(error: Exception) -> str:
     return str(error).split("\n", 1)[0] or type(error).__name__
 
 
+def _refusal(node: Node, error: Exception) -> Error:
+    """What an error in a converter means: a call that the library refuses, or a defect.
+
+    The library refuses shapes, dtypes and attributes that its ops do not take. Arguments of a wrong type are another
+    thing: the converter is what passes them.
+    """
+    if isinstance(error, Error) and not isinstance(error, (ArgumentTypeError, InternalError)):
+        return UnsupportedError(reason_of(error))
+    return InternalError(
+        f"a defect of pylayout, please report it: the converter of {name_of(node.target)} failed with "
+        f"{type(error).__name__}: {reason_of(error)}"
+    )
+
+
 class Translator:
     """Appends nodes to a graph. What they read from outside becomes an input, or a constant where it is known."""
 
@@ -62,7 +76,9 @@ class Translator:
         self._reshaped: dict[int, Value] = {}
 
     def convert(self, node: Node) -> None:
-        """Append one node. Raises UnsupportedError with the reason why it is left to PyTorch."""
+        """Append one node. Raises UnsupportedError with the reason why it is left to PyTorch; InternalError for what a
+        converter does not raise on purpose, a defect of it.
+        """
         self._operands[node] = self._converted(node)
 
     def _converted(self, node: Node) -> Any:
@@ -87,8 +103,8 @@ class Translator:
             result = found.function(call, *arguments, **keywords)
         except UnsupportedError:
             raise
-        except (Error, TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            raise UnsupportedError(reason_of(error)) from error
+        except Exception as error:
+            raise _refusal(node, error) from error
         self._compare(call, result)
         return result
 
