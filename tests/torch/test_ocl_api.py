@@ -142,8 +142,11 @@ def test_amp_is_torch_amp():
     assert x.grad.tolist() == [2, 2, 2]
 
 
-@pytest.mark.parametrize("make", [lambda **more: torch.amp.GradScaler("ocl", **more),
-                                  lambda **more: torch.ocl.amp.GradScaler(**more)], ids=["torch.amp", "torch.ocl.amp"])
+@pytest.mark.parametrize(
+    "make",
+    [lambda **more: torch.amp.GradScaler("ocl", **more), lambda **more: torch.ocl.amp.GradScaler(**more)],
+    ids=["torch.amp", "torch.ocl.amp"],
+)
 def test_a_scaler_runs_on_the_device_alone(make):
     """As on the CPU, step by step: growth after two good steps, half after a bad one, gradients clipped between."""
     results = []

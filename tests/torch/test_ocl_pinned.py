@@ -123,7 +123,7 @@ def test_pinned_memory_is_given_to_nobody_before_its_copy_is_done():
 
 
 def test_threads_and_streams():
-    """Four threads, each on a stream of its own, copy to the device, compute and copy back; nobody waits but by events."""
+    """Four threads, each on a stream of its own, copy to the device, compute and copy back, and wait by events."""
     errors = []
 
     def work(seed):

@@ -18,7 +18,8 @@ void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::
 void count_fallback(const std::string& name, const std::string& reason);
 
 // The library runs on `cpu` what a device has no kernel for, and tells (pl_context_on_fallback). While a watch lives,
-// what it tells in this thread is counted: as calls of one op of PyTorch, or, where that is not known, of the library's.
+// what it tells in this thread is counted: as calls of one op of PyTorch, or, where that is not known, of the
+// library's.
 class Watch {
  public:
   explicit Watch(const c10::OperatorHandle* op = nullptr);

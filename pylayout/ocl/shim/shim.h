@@ -147,8 +147,8 @@ Handle placed_view_of(const at::Tensor& tensor);
 
 c10::Allocator* pinned_allocator();
 bool is_pinned(const void* address);
-// What was queued so far on the thread's stream uses the pinned memory at the address: it is given to nobody else before
-// that is done, also if its tensor goes.
+// What was queued so far on the thread's stream uses the pinned memory at the address: it is given to nobody else
+// before that is done, also if its tensor goes.
 void note_use_of_pinned(const void* address, c10::DeviceIndex device);
 void release_pinned();  // what nobody has
 
