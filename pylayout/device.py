@@ -16,6 +16,7 @@ __all__ = [
     "get_threads",
     "memory",
     "release_caches",
+    "reset_memory_peaks",
     "set_memory_limit",
     "set_threads",
     "set_tuning",
@@ -93,15 +94,26 @@ def synchronize(device: Any = None) -> None:
 
 
 def memory(device: Any = "cpu") -> dict[str, int]:
-    """A device's memory in bytes: in_use, cached, peak; and allocations, a count.
+    """A device's memory in bytes: in_use, cached, peak (of in_use), peak_held (of both); and allocations, a count.
 
     >>> import pylayout as pl
     >>> sorted(pl.memory("cpu"))
-    ['allocations', 'cached', 'in_use', 'peak']
+    ['allocations', 'cached', 'in_use', 'peak', 'peak_held']
     """
     info = ffi.new("pl_memory_info *")
     check(lib.pl_memory(handle(), _name(device), info))
-    return {"in_use": info.in_use, "cached": info.cached, "peak": info.peak, "allocations": info.allocations}
+    return {
+        "in_use": info.in_use,
+        "cached": info.cached,
+        "peak": info.peak,
+        "peak_held": info.peak_held,
+        "allocations": info.allocations,
+    }
+
+
+def reset_memory_peaks(device: Any = "cpu") -> None:
+    """Let peak and peak_held of `memory` begin from what there is now."""
+    check(lib.pl_memory_reset_peaks(handle(), _name(device)))
 
 
 def set_memory_limit(device: Any, limit: int | None) -> None:

@@ -82,8 +82,9 @@ typedef struct pl_tensor_info {
 typedef struct pl_memory_info {
   size_t in_use;        /* bytes in live tensors and workspaces */
   size_t cached;        /* bytes kept for reuse */
-  size_t peak;          /* the most that was in use */
+  size_t peak;          /* the most that was in use, since pl_memory_reset_peaks if that was called */
   uint64_t allocations; /* how often the system was asked for memory */
+  size_t peak_held;     /* the most that was in use and cached, since then */
 } pl_memory_info;
 
 /* ---- library ---- */
@@ -142,6 +143,12 @@ PL_API pl_status pl_context_release(pl_context context);
  * NULL: nobody is asked (default). */
 typedef int (*pl_interrupt)(void* user);
 PL_API pl_status pl_context_interrupt(pl_context context, pl_interrupt check, void* user);
+/* Tells of ops that `cpu` runs in the place of another device, as nothing there can: before each such call of an op
+ * (pl_op_run, pl_op_run_all), in the calling thread, with the op's name, the device's, and in one line why.  The texts
+ * are valid during the call.  Anything but 0 refuses: that call of an op fails with PL_ERROR_UNSUPPORTED and has done
+ * nothing.  For steps of plans see pl_plan_explain.  NULL: nobody is told (default). */
+typedef int (*pl_fallback)(void* user, const char* op, const char* device, const char* reason);
+PL_API pl_status pl_context_on_fallback(pl_context context, pl_fallback tell, void* user);
 /* Devices as JSON: {"devices": [{"name", "providers", "properties", "fingerprint"}], "notes": [...]}. */
 PL_API pl_status pl_devices(pl_context context, char** json);
 /* Waits for all work queued on a device (NULL: on all devices), on all of its streams. */
@@ -190,6 +197,8 @@ PL_API pl_status pl_event_elapsed(pl_event first, pl_event second, double* milli
 /* ---- memory ---- */
 
 PL_API pl_status pl_memory(pl_context context, const char* device, pl_memory_info* info);
+/* peak and peak_held begin from what there is now. */
+PL_API pl_status pl_memory_reset_peaks(pl_context context, const char* device);
 /* An upper bound on a device's memory in bytes; 0: none. */
 PL_API pl_status pl_memory_limit(pl_context context, const char* device, size_t bytes);
 /* Returns cached memory and prepared kernels that are not in use. */
@@ -214,6 +223,9 @@ PL_API pl_status pl_tensor_borrow_cl(pl_context context, const char* device, pl_
 /* `bytes` bytes of a device's memory as a tensor of PL_U8 of rank 1, contents undefined: for callers that place tensors
  * in memory themselves, by pl_tensor_view. */
 PL_API pl_status pl_tensor_allocate(pl_context context, const char* device, size_t bytes, pl_tensor* tensor);
+/* The same on `cpu`, of memory that `device` transfers without copying it first, where its driver can: pinned.
+ * pl_tensor_data gives its address. */
+PL_API pl_status pl_tensor_allocate_pinned(pl_context context, const char* device, size_t bytes, pl_tensor* tensor);
 /* A tensor within the storage of another one, which it keeps: the element (i_0, i_1, ...) lies `offset` +
  * sum(i_k * strides[k]) elements of `dtype` behind the storage's first byte.  Strides are not negative; a stride of 0
  * repeats elements, which then are only read.  Copies in other layouts are kept with the view, not with `tensor`. */
@@ -226,6 +238,11 @@ PL_API pl_status pl_tensor_describe(pl_tensor tensor, pl_tensor_info* info);
 /* Copies the logical elements, in plain row-major order, to or from host memory of exactly `bytes` bytes. */
 PL_API pl_status pl_tensor_read(pl_tensor tensor, void* data, size_t bytes);
 PL_API pl_status pl_tensor_write(pl_tensor tensor, const void* data, size_t bytes);
+/* The same, but where the device queues its work, on the calling thread's stream: what is read is there, and what is
+ * written may change or go, when an event that was recorded on the stream after the call is reached.  From pageable
+ * memory a driver may still copy at once; pl_tensor_allocate_pinned gives other. */
+PL_API pl_status pl_tensor_read_later(pl_tensor tensor, void* data, size_t bytes);
+PL_API pl_status pl_tensor_write_later(pl_tensor tensor, const void* data, size_t bytes);
 /* Copies the elements of a tensor into another one of its shape and dtype, of any layout and device of the context;
  * through host memory only where the devices have no other way. */
 PL_API pl_status pl_tensor_copy(pl_tensor source, pl_tensor destination);

@@ -72,6 +72,8 @@ def _replaces_composite(full: str) -> bool:
         return False
     if not any(torch._C._dispatch_has_kernel_for_dispatch_key(full, each) for each in _COMPOSITES):
         return False
+    if torch.Tag.inplace_view in found.tags:  # it changes sizes and strides, and no element
+        return False
     schema = found._schema
     names = {argument.name for argument in schema.arguments}
     views = any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)

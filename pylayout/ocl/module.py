@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -12,15 +12,18 @@ from typing import Any
 import torch
 
 from ..errors import DeviceError
+from . import amp
 from .shim import longs, shim, state
 
 __all__ = [
-    "DeviceProperties", "Event", "Fallback", "Stream", "clear_fallbacks", "current_device", "current_stream",
-    "default_stream", "device", "device_count", "empty_cache", "fallbacks", "get_amp_supported_dtype",
-    "get_device_name", "get_device_properties", "get_rng_state", "get_rng_state_all", "initial_seed", "is_available",
-    "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated", "mem_get_info", "memory_allocated",
-    "memory_reserved", "seed", "seed_all", "set_device", "set_fallback", "set_rng_state", "set_rng_state_all",
-    "synchronize",
+    "DeviceProperties", "Event", "Fallback", "Stream", "StreamContext", "amp", "can_device_access_peer",
+    "clear_fallbacks", "current_device", "current_stream", "default_stream", "device", "device_count", "device_of",
+    "empty_cache", "fallbacks", "get_amp_supported_dtype", "get_device_capability", "get_device_name",
+    "get_device_properties", "get_rng_state", "get_rng_state_all", "init", "initial_seed", "is_available",
+    "is_bf16_supported", "is_initialized", "manual_seed", "manual_seed_all", "max_memory_allocated",
+    "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_reserved", "memory_stats",
+    "reset_peak_memory_stats", "seed", "seed_all", "set_device", "set_fallback", "set_rng_state", "set_rng_state_all",
+    "set_stream", "stream", "synchronize",
 ]  # fmt: skip
 
 _MODES = ("warn", "silent", "error")
@@ -39,14 +42,16 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    return True
+    """Whether OpenCL was started: by the first use of a device, or by counting devices. Not in a forked child."""
+    return bool(shim().is_started())
 
 
 def _lazy_init() -> None:
-    pass
+    init()
 
 
 def init() -> None:
+    """Start OpenCL now. Raises DeviceError where there is no device."""
     _index(None)
 
 
@@ -101,6 +106,14 @@ class device:
         set_device(self._before)
 
 
+class device_of(device):
+    """A context in which the device of a tensor or storage is the current one; no change for others."""
+
+    def __init__(self, value: Any) -> None:
+        where = value.device
+        super().__init__(where if where.type == "ocl" else None)
+
+
 @dataclass(frozen=True)
 class DeviceProperties:
     """What a device is. `capabilities`: what its driver says of it, as the library reads it."""
@@ -134,6 +147,23 @@ def get_device_name(device: Any = None) -> str:
     return get_device_properties(device).name
 
 
+def get_device_capability(device: Any = None) -> tuple[int, int]:
+    """The version of OpenCL that the device has, such as (3, 0). What a number says on `cuda` it does not say here."""
+    said = get_device_properties(device).capabilities.get("version", "")
+    found = re.search(r"(\d+)\.(\d+)", said)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def is_bf16_supported(including_emulation: bool = True) -> bool:
+    """Tensors of bfloat16 are computed with on every device, in float32 inside of kernels."""
+    return including_emulation
+
+
+def can_device_access_peer(device: Any, peer_device: Any) -> bool:
+    """Whether a device reads another one's memory: copies between two go through the host."""
+    return _index(device) == _index(peer_device)
+
+
 def get_amp_supported_dtype() -> list[torch.dtype]:
     return [torch.float16, torch.bfloat16, torch.float32]
 
@@ -164,7 +194,38 @@ def memory_reserved(device: Any = None) -> int:
 
 
 def max_memory_allocated(device: Any = None) -> int:
+    """The most that `memory_allocated` was since the start or `reset_peak_memory_stats`.
+
+    Blocks of at most 1 MiB that are kept for the next tensors of their sizes count here: up to 32 MiB.
+    """
     return _memory(device)["peak"]
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """The most that `memory_reserved` was since then."""
+    return _memory(device)["peak_held"]
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Let the two begin from what there is now."""
+    from ..device import reset_memory_peaks
+
+    shim().release_spare()
+    reset_memory_peaks(_name(device))
+
+
+def memory_stats(device: Any = None) -> OrderedDict[str, int]:
+    """What is known of `torch.cuda.memory_stats`, under its names."""
+    held = _memory(device)
+    return OrderedDict(
+        {
+            "allocated_bytes.all.current": memory_allocated(device),
+            "allocated_bytes.all.peak": held["peak"],
+            "num_device_alloc": held["allocations"],
+            "reserved_bytes.all.current": held["in_use"] + held["cached"],
+            "reserved_bytes.all.peak": held["peak_held"],
+        }
+    )
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -210,18 +271,29 @@ def set_stream(stream: torch.Stream) -> None:
     shim().call("set_stream", stream.device_index, stream.stream_id)
 
 
-@contextmanager
-def stream(stream: torch.Stream | None) -> Iterator[None]:
-    """The same as long as it is entered; None: nothing changes."""
-    if stream is None:
-        yield
-        return
-    before = current_stream(stream.device)
-    set_stream(stream)
-    try:
-        yield
-    finally:
-        set_stream(before)
+class StreamContext:
+    """The same as long as it is entered, with the stream's device as the current one; None: nothing changes."""
+
+    def __init__(self, stream: torch.Stream | None) -> None:
+        self.stream = stream
+        self._before: list[tuple[int, torch.Stream]] = []
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            self._before.append((current_device(), current_stream(self.stream.device)))
+            set_device(self.stream.device)
+            set_stream(self.stream)
+
+    def __exit__(self, *_: Any) -> None:
+        if self.stream is not None:
+            device, stream = self._before.pop()
+            set_stream(stream)
+            set_device(device)
+
+
+def stream(stream: torch.Stream | None) -> StreamContext:
+    """A context in which the thread's work on the stream's device goes there."""
+    return StreamContext(stream)
 
 
 # ---- random numbers ----

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -18,13 +20,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx import Graph as Traced
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .._load import ffi, lib
-from ..errors import UnsupportedError, check
+from ..errors import Error, UnsupportedError, check
 from ..graph import Graph
 from ..tensor import Tensor, adopt
 from ..torch.backend import decompositions
+from ..torch.call import dtype_name
 from ..torch.dtypes import dense_layout
 from ..torch.fold import folded
 from ..torch.partition import writes
@@ -46,6 +50,7 @@ _FORMATS = {
 }  # fmt: skip
 
 _mode = FakeTensorMode(allow_non_fake_inputs=True)
+_making = threading.RLock()  # the mode counts how deep it was entered, whoever enters it
 
 
 class _Recording(Graph):
@@ -190,20 +195,26 @@ class _Given:
             return value
         if "c" in value:
             number, held = value["c"]
-            return self.constant(torch.tensor(held, dtype=_DTYPES[number], device="cpu"))
+            return self.constant(torch.tensor(held, dtype=_dtype(number), device="cpu"))
         if "n" in value:
             held, number = value["n"]
             with _mode:
                 node = self._placeholder(torch.empty((), dtype=torch.float32, device="cpu"))
-            node.meta["number"] = held if number is None else torch.tensor(held, dtype=_DTYPES[number], device="cpu")
+            node.meta["number"] = held if number is None else torch.tensor(held, dtype=_dtype(number), device="cpu")
             self.numbers.append(node)
             return node
         _, number, sizes, strides = value["t"]
         with _mode:
-            fake = torch.empty_strided(sizes, strides, dtype=_DTYPES[number], device="cpu")
+            fake = torch.empty_strided(sizes, strides, dtype=_dtype(number), device="cpu")
         node = self._placeholder(fake)
         self.tensors.append(node)
         return node
+
+
+def _dtype(number: int) -> torch.dtype:
+    if number not in _DTYPES:
+        raise UnsupportedError(f"dtype number {number} of PyTorch")
+    return _DTYPES[number]
 
 
 def _typed(argument: Any, value: Any) -> Any:
@@ -212,7 +223,7 @@ def _typed(argument: Any, value: Any) -> Any:
     if value is None or not isinstance(value, int) or isinstance(value, bool):
         return value
     if "ScalarType" in kind:
-        return _DTYPES[value]
+        return _dtype(value)
     if "MemoryFormat" in kind:
         return _FORMATS[value]
     if "Layout" in kind or "Device" in kind:
@@ -231,12 +242,24 @@ def _fakes(value: Any) -> Any:
 # ---- from an op to nodes to steps ----
 
 
+@contextmanager
+def _refused_by_pytorch() -> Iterator[None]:
+    """What PyTorch says of a call's sizes and dtypes, its kernel for the CPU says to the caller."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        raise UnsupportedError(f"PyTorch: {reason_of(error)}") from error
+
+
 def _single(given: _Given, form: _Form) -> tuple[Translator, list[Any]]:
     """By the op's converter."""
     node = given.graph.call_function(form.op, tuple(form.arguments), form.keywords)
-    with _mode:
+    with _mode, _refused_by_pytorch():
         expected = form.op(*_fakes(form.arguments), **{key: _fakes(value) for key, value in form.keywords.items()})
-        if form.dtypes:
+    if form.dtypes:
+        with _mode:
             expected = tuple(each.to(form.dtypes.get(place, each.dtype)) for place, each in enumerate(expected))
     node.meta["val"] = expected
     several = isinstance(expected, (tuple, list))
@@ -250,6 +273,38 @@ def _single(given: _Given, form: _Form) -> tuple[Translator, list[Any]]:
     translator.convert(node)
     made = translator.operand(node)
     return translator, list(zip(expected, made, strict=True)) if several else [(expected, made)]
+
+
+def _reads_nothing(given: _Given, form: _Form) -> bool:
+    read: list[Node] = []
+    map_arg((form.arguments, form.keywords), read.append)
+    tensors = [node for node in read if node in given.tensors]
+    return bool(tensors) and not any(node.meta["val"].numel() for node in tensors)
+
+
+def _of_nothing(given: _Given, form: _Form) -> tuple[Translator, list[Any]]:
+    """What an op gives of tensors without elements depends on none: constants, which PyTorch's CPU gives."""
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, Node):
+            like = value.meta["val"]
+            return given.constants.get(value, torch.empty_strided(like.shape, like.stride(), dtype=like.dtype))
+        return [filled(each) for each in value] if isinstance(value, list) else value
+
+    with _refused_by_pytorch():
+        made = form.op(*map(filled, form.arguments), **{key: filled(value) for key, value in form.keywords.items()})
+    translator = Translator(given.constants, graph=_Recording(), one_by_one=True)
+    results: list[Any] = []
+    for place, each in enumerate(made if isinstance(made, (tuple, list)) else (made,)):
+        if each is None:
+            results.append((None, None))
+            continue
+        each = each.to(form.dtypes.get(place, each.dtype))
+        value = None
+        if each.numel():
+            value = translator.graph.op("identity", translator.graph.constant(each, dtype=dtype_name(each.dtype)))
+        results.append((each, value))
+    return translator, results
 
 
 def _decomposed(
@@ -268,9 +323,9 @@ def _decomposed(
         made = op(*[filled(each) for each in arguments], **{key: filled(value) for key, value in keywords.items()})
         return tuple(made) if isinstance(made, (tuple, list)) else (made,)
 
-    module = make_fx(call, decomposition_table=decompositions(), tracing_mode="fake", _allow_non_fake_inputs=True)(
-        *[node.meta["val"] for node in given.tensors]
-    )
+    tracer = make_fx(call, decomposition_table=decompositions(), tracing_mode="fake", _allow_non_fake_inputs=True)
+    with _refused_by_pytorch():
+        module = tracer(*[node.meta["val"] for node in given.tensors])
     module.graph.eliminate_dead_code()
     nodes = [node for node in module.graph.nodes if node.op == "call_function"]
     if any(writes(node) for node in nodes) or [node.target for node in nodes] == [op]:
@@ -299,13 +354,17 @@ def make(shim: Shim, program: int, name: str, text: str, device: int) -> None:
     returns = _overload(name)._schema.returns
     if any(str(result.type) != "Tensor" for result in returns) or not returns:
         raise UnsupportedError("a result that is no tensor")
-    with _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad():
+    with _making, _disable_current_modes(), torch._C._DisableAutocast(), torch.no_grad():
         given = _Given(text)
         form = _form(name, given)
         found = converters().get(name_of(form.op))
         reason: UnsupportedError | None = None
         inputs = given.tensors
         try:
+            if not given.numbers and _reads_nothing(given, form):
+                translator, results = _of_nothing(given, form)
+                _fill(shim, program, translator, results, inputs, given, form, device, _replaces(name))
+                return
             if found is None:
                 raise UnsupportedError("no converter")
             if given.numbers and not found.numbers:
@@ -319,8 +378,12 @@ def make(shim: Shim, program: int, name: str, text: str, device: int) -> None:
             if given.numbers or (found is not None and found.keeps):
                 raise reason
             translator, results, inputs = _decomposed(given, form.op, form.arguments, form.keywords)
-        replaces = all(argument.is_out for argument in _overload(name)._schema.arguments if _is_written(argument))
-        _fill(shim, program, translator, results, inputs, given, form, device, replaces)
+        _fill(shim, program, translator, results, inputs, given, form, device, _replaces(name))
+
+
+def _replaces(name: str) -> bool:
+    """Whether what an op writes may get another shape: `out=`."""
+    return all(argument.is_out for argument in _overload(name)._schema.arguments if _is_written(argument))
 
 
 def _fill(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import logging
+import sys
 import threading
 import warnings
 from typing import Any
@@ -10,12 +12,13 @@ from typing import Any
 import torch
 from torch.utils import backend_registration
 
-from ..errors import Error, UnsupportedError
+from ..errors import Error, InternalError, UnsupportedError
 from .shim import MAKER, STARTER, Shim, shim, state
 
 __all__ = ["register"]
 
 _NAME = "ocl"
+_logger = logging.getLogger("pylayout.ocl")
 _kept: list[Any] = []  # callbacks, which the shim calls as long as the process runs
 
 
@@ -86,15 +89,17 @@ def register() -> None:
     made.set_starter(_kept[-1])
     _kept.append(MAKER(_make))
     made.set_maker(_kept[-1])
-    from . import distributed, module
+    from . import amp, distributed, module
 
     distributed.register()
     torch._register_device_module(_NAME, module)  # type: ignore[no-untyped-call]
+    sys.modules[f"torch.{_NAME}.amp"] = amp
     backend_registration.generate_methods_for_privateuse1_backend(
         for_tensor=True, for_module=True, for_packed_sequence=True, for_storage=True
     )
     _print_from_host()
     _keep_shared_parameters()
+    amp.scale_in_float32()
 
 
 def _start(use: int) -> None:
@@ -127,9 +132,12 @@ def _make(op: bytes, arguments: bytes, device: int, program: int) -> int:
 
         make(shim(), program, op.decode(), arguments.decode(), device)
         return 0
-    except Error as error:
-        reason = str(error)
     except BaseException as error:  # nothing may be raised through the shim
-        reason = f"{type(error).__name__}: {error}"
+        reason = str(error)
+        if not isinstance(error, Error):
+            reason = f"a defect of pylayout, please report it: {type(error).__name__}: {error}"
+        if isinstance(error, InternalError) or not isinstance(error, Error):
+            # The CPU runs the op, and it is counted, but nobody is to take it for one that is missing.
+            _logger.warning("%s runs on the CPU", op.decode(), exc_info=error)
     shim().program_refuse(program, (reason.split("\n", 1)[0] or "no reason given").encode())
     return 1

@@ -22,6 +22,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "ocl_set_starter": (None, [STARTER]),
     "ocl_start": (_int, [_pointer, ctypes.POINTER(_text), _int]),
     "ocl_device_count": (_int, []),
+    "ocl_is_started": (_int, []),
     "ocl_is_forked": (_int, []),
     "ocl_current_device": (_int, []),
     "ocl_set_device": (_int, [_int]),

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.fx import Graph, GraphModule, Node
 
-from ..errors import Error, UnsupportedError
+from ..errors import Error, InternalError, UnsupportedError
 from ..tensor import Tensor
 from .fold import attribute_of, folded
 from .partition import is_random, levels, moves_only, separate_views, writes
@@ -294,6 +294,8 @@ class _Division:
                     group, outputs, self._constants, self._shared, self._steady, self._options, self._device,
                     self._present,
                 )  # fmt: skip
+            except InternalError:
+                raise
             except Error as error:
                 named = [node for node in group if f'"{node.name}"' in str(error)]
                 for node in named or group:

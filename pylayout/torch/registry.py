@@ -7,7 +7,8 @@ A file of `convert/` defines converters; being there is all that it takes to be 
         return call.op("relu", x)
 
 A converter takes the arguments of the ATen op, in its order and by its names, tensors as operands. What it gives is
-held against the shapes and dtypes that PyTorch expects, and an error that it raises leaves the op to PyTorch.
+held against the shapes and dtypes that PyTorch expects. `require` leaves the op to PyTorch, and so does an error of the
+library's ops; another error is a defect, and is raised as one.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from torch.fx.node import map_arg
 
 from .._load import ffi
 from ..arrays import as_input
-from ..errors import Error, UnsupportedError
+from ..errors import ArgumentTypeError, Error, InternalError, UnsupportedError
 from ..graph import MAX_AXIS_NAME, Graph
 from ..late import LateGraph
 from ..sizes import Size
@@ -45,6 +45,21 @@ def is_plain_tensor(value: Any, device: torch.device | None = None) -> TypeGuard
 def reason_of(error: Exception) -> str:
     """An error of a converter in one line."""
     return str(error).split("\n", 1)[0] or type(error).__name__
+
+
+def _refusal(node: Node, error: Exception) -> Error:
+    """What an error in a converter means: a call that the library refuses, or a defect.
+
+    The library refuses shapes, dtypes and attributes that its ops do not take, and sizes may be refused as numbers are:
+    a divisor of 0, say. Arguments of a wrong type are another thing: the converter is what passes them.
+    """
+    refused = (Error, ArithmeticError, ValueError)
+    if isinstance(error, refused) and not isinstance(error, (ArgumentTypeError, InternalError)):
+        return UnsupportedError(reason_of(error))
+    return InternalError(
+        f"a defect of pylayout, please report it: the converter of {name_of(node.target)} failed with "
+        f"{type(error).__name__}: {reason_of(error)}"
+    )
 
 
 class Translator:
@@ -81,7 +96,9 @@ class Translator:
         self._reshaped: dict[int, Value] = {}
 
     def convert(self, node: Node) -> None:
-        """Append one node. Raises UnsupportedError with the reason why it is left to PyTorch."""
+        """Append one node. Raises UnsupportedError with the reason why it is left to PyTorch; InternalError for what a
+        converter does not raise on purpose, a defect of it.
+        """
         if isinstance(self.graph, LateGraph):
             self.graph.asking = name_of(node.target)
         self._operands[node] = self._converted(node)
@@ -109,8 +126,8 @@ class Translator:
             self._compare(call, result)
         except UnsupportedError:
             raise
-        except (Error, TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            raise UnsupportedError(reason_of(error)) from error
+        except Exception as error:
+            raise _refusal(node, error) from error
         return result
 
     def _check(self, value: Any) -> None:

@@ -51,6 +51,18 @@ pl_status pl_context_interrupt(pl_context context, pl_interrupt check, void* use
   });
 }
 
+pl_status pl_context_on_fallback(pl_context context, pl_fallback tell, void* user) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_context_on_fallback");
+    Context::FallbackObserver observer;
+    if (tell)
+      observer = [=](const std::string& op, const std::string& device, const std::string& reason) {
+        return tell(user, op.c_str(), device.c_str(), reason.c_str()) == 0;
+      };
+    self->set_fallback_observer(std::move(observer));
+  });
+}
+
 pl_status pl_devices(pl_context context, char** json) {
   return guarded([&] {
     require_pointer(json, "pl_devices", "json");
@@ -99,6 +111,15 @@ pl_status pl_memory(pl_context context, const char* device, pl_memory_info* info
     info->cached = statistics.cached;
     info->peak = statistics.peak;
     info->allocations = statistics.allocations;
+    info->peak_held = statistics.peak_held;
+  });
+}
+
+pl_status pl_memory_reset_peaks(pl_context context, const char* device) {
+  return guarded([&] {
+    const ContextRef self = context_of(context, "pl_memory_reset_peaks");
+    require_pointer(device, "pl_memory_reset_peaks", "device");
+    self->device(device).reset_memory_peaks();
   });
 }
 

@@ -23,6 +23,26 @@ void check_bytes(const TensorDesc& desc, size_t bytes, const char* function) {
           name_of(desc.dtype), ' ', desc.shape, ")");
 }
 
+pl_status read_elements(pl_tensor tensor, void* data, size_t bytes, const char* function, bool later) {
+  return guarded([&] {
+    const TensorEntry entry = tensor_of(tensor, function);
+    check_bytes(entry.tensor->desc(), bytes, function);
+    if (bytes == 0) return;
+    require_pointer(data, function, "data");
+    entry.context->read(entry.tensor, data, bytes, later);
+  });
+}
+
+pl_status write_elements(pl_tensor tensor, const void* data, size_t bytes, const char* function, bool later) {
+  return guarded([&] {
+    const TensorEntry entry = tensor_of(tensor, function);
+    check_bytes(entry.tensor->desc(), bytes, function);
+    if (bytes == 0) return;
+    require_pointer(data, function, "data");
+    entry.context->write(entry.tensor, data, bytes, later);
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -101,6 +121,20 @@ pl_status pl_tensor_allocate(pl_context context, const char* device, size_t byte
   });
 }
 
+pl_status pl_tensor_allocate_pinned(pl_context context, const char* device, size_t bytes, pl_tensor* tensor) {
+  return guarded([&] {
+    const char* function = "pl_tensor_allocate_pinned";
+    ContextRef self = context_of(context, function);
+    require_pointer(device, function, "device");
+    require_pointer(tensor, function, "tensor");
+    require(bytes <= size_t(std::numeric_limits<int64_t>::max() / 2), Code::shape, function, ": bytes is ", bytes,
+            ", too many");
+    BufferRef buffer = self->device(device).allocate_pinned(self->host(), bytes);
+    auto made = std::make_shared<Tensor>(TensorDesc::dense(DType::u8, Dims{int64_t(bytes)}), std::move(buffer));
+    *tensor = new_handle({std::move(made), std::move(self)});
+  });
+}
+
 pl_status pl_tensor_view(pl_tensor tensor, pl_dtype dtype, int32_t rank, const int64_t* shape, const int64_t* strides,
                          int64_t offset, pl_tensor* view) {
   return guarded([&] {
@@ -142,13 +176,11 @@ pl_status pl_tensor_describe(pl_tensor tensor, pl_tensor_info* info) {
 }
 
 pl_status pl_tensor_read(pl_tensor tensor, void* data, size_t bytes) {
-  return guarded([&] {
-    const TensorEntry entry = tensor_of(tensor, "pl_tensor_read");
-    check_bytes(entry.tensor->desc(), bytes, "pl_tensor_read");
-    if (bytes == 0) return;
-    require_pointer(data, "pl_tensor_read", "data");
-    entry.context->read(entry.tensor, data, bytes);
-  });
+  return read_elements(tensor, data, bytes, "pl_tensor_read", false);
+}
+
+pl_status pl_tensor_read_later(pl_tensor tensor, void* data, size_t bytes) {
+  return read_elements(tensor, data, bytes, "pl_tensor_read_later", true);
 }
 
 pl_status pl_tensor_copy(pl_tensor source, pl_tensor destination) {
@@ -161,13 +193,11 @@ pl_status pl_tensor_copy(pl_tensor source, pl_tensor destination) {
 }
 
 pl_status pl_tensor_write(pl_tensor tensor, const void* data, size_t bytes) {
-  return guarded([&] {
-    const TensorEntry entry = tensor_of(tensor, "pl_tensor_write");
-    check_bytes(entry.tensor->desc(), bytes, "pl_tensor_write");
-    if (bytes == 0) return;
-    require_pointer(data, "pl_tensor_write", "data");
-    entry.context->write(entry.tensor, data, bytes);
-  });
+  return write_elements(tensor, data, bytes, "pl_tensor_write", false);
+}
+
+pl_status pl_tensor_write_later(pl_tensor tensor, const void* data, size_t bytes) {
+  return write_elements(tensor, data, bytes, "pl_tensor_write_later", true);
 }
 
 pl_status pl_tensor_data(pl_tensor tensor, void** data) {

@@ -40,6 +40,16 @@ StreamRef Device::stream() {
   return immediate_stream(this, true);
 }
 
+void Device::read_later(Buffer& source, size_t offset, void* destination, size_t bytes) {
+  read(source, offset, destination, bytes);
+}
+
+void Device::write_later(Buffer& destination, size_t offset, const void* source, size_t bytes) {
+  write(destination, offset, source, bytes);
+}
+
+BufferRef Device::allocate_pinned(Device& host, size_t bytes) { return host.allocate(bytes); }
+
 BufferRef Device::part(const BufferRef& whole, size_t offset, size_t bytes) {
   require(traits_.host_addressable, Code::internal, "device ", name_,
           ": a part of a buffer, where memory has no addresses");

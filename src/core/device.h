@@ -54,6 +54,7 @@ class Device : public std::enable_shared_from_this<Device> {
   // A pooled buffer of at least `bytes`, contents undefined.  Throws Error(out_of_memory).
   BufferRef allocate(size_t bytes);
   MemoryStatistics memory() const { return pool_->statistics(); }
+  void reset_memory_peaks() { pool_->reset_peaks(); }
   void release_cache() { pool_->release_cache(); }
   void set_memory_limit(size_t bytes) { pool_->set_limit(bytes); }
 
@@ -87,6 +88,14 @@ class Device : public std::enable_shared_from_this<Device> {
   // A buffer over somebody else's memory on this device, by its handle (an OpenCL device's cl_mem, retained as
   // long as the buffer lives).  Throws Error(device) where memory has no handles.
   virtual BufferRef borrow_handle(void* handle);
+
+  // As read and write, but queued as kernels are where the device queues its work: the host memory must be there, and
+  // what is written must stay as it is, until that is done (Stream::record).
+  virtual void read_later(Buffer& source, size_t offset, void* destination, size_t bytes);
+  virtual void write_later(Buffer& destination, size_t offset, const void* source, size_t bytes);
+  // Memory of `host`, contents undefined, which this device reads and writes without copying it first, where its driver
+  // can: a queued transfer then takes none of the host's time.  Throws Error(out_of_memory).
+  virtual BufferRef allocate_pinned(Device& host, size_t bytes);
 
  protected:
   Device(std::string name, const DeviceTraits& traits, RawMemory raw);

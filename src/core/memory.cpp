@@ -37,7 +37,7 @@ std::unique_ptr<Block> Pool::take(size_t bytes) {
     block = taken(fit);
   } else {
     const size_t limit = limit_;
-    const auto within_limit = [&] { return !limit || statistics_.in_use + statistics_.cached + wanted <= limit; };
+    const auto within_limit = [&] { return !limit || held() + wanted <= limit; };
     const auto allocate = [&] {
       if (!within_limit()) return;
       block = raw_.allocate(wanted);
@@ -55,6 +55,7 @@ std::unique_ptr<Block> Pool::take(size_t bytes) {
   }
   statistics_.in_use += block->bytes;
   statistics_.peak = std::max(statistics_.peak, statistics_.in_use);
+  statistics_.peak_held = std::max(statistics_.peak_held, held());
   return block;
 }
 
@@ -106,6 +107,12 @@ void Pool::release_cache() {
 MemoryStatistics Pool::statistics() const {
   std::lock_guard<std::mutex> guard(lock_);
   return statistics_;
+}
+
+void Pool::reset_peaks() {
+  std::lock_guard<std::mutex> guard(lock_);
+  statistics_.peak = statistics_.in_use;
+  statistics_.peak_held = held();
 }
 
 Buffer::Buffer(std::shared_ptr<Device> device, std::shared_ptr<Pool> pool, std::unique_ptr<Block> block)

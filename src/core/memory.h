@@ -44,8 +44,9 @@ struct RawMemory {
 struct MemoryStatistics {
   size_t in_use = 0;         // bytes in live buffers
   size_t cached = 0;         // bytes kept for reuse
-  size_t peak = 0;           // the most that was in use
+  size_t peak = 0;           // the most that was in use, since reset_peaks() if that was called
   uint64_t allocations = 0;  // how often raw memory was asked for
+  size_t peak_held = 0;      // the most that was in use and cached, since then
 };
 
 // A caching allocator.  A freed block is kept and given to the next request it fits without wasting more
@@ -62,12 +63,14 @@ class Pool {
   void release_cache();
   void set_limit(size_t bytes) { limit_ = bytes; }  // 0: none
   MemoryStatistics statistics() const;
+  void reset_peaks();  // both begin from what there is now
 
  private:
   using Cache = std::multimap<size_t, std::unique_ptr<Block>>;
   Cache::iterator find(size_t wanted, bool& at_once);
   std::unique_ptr<Block> taken(Cache::iterator fit);
   void release_cache_locked();
+  size_t held() const { return statistics_.in_use + statistics_.cached; }
   mutable std::mutex lock_;
   std::string device_name_;
   RawMemory raw_;

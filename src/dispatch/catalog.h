@@ -166,6 +166,8 @@ class Catalog {
   std::vector<Refusal> refusals(Entry& entry);
   // Those alone that are not used because the others' result is another, with the figures.
   std::vector<Refusal> disagreements(Entry& entry);
+  // What each provider says of an entry without usable ways, in one line.
+  std::string refusals_in_a_line(Entry& entry);
   // For an entry without usable ways: a sentence that says so (`where`: what the op is part of, if anything), and below
   // it what each provider says.
   std::string why_nothing_runs(Entry& entry, const std::string& where = "");

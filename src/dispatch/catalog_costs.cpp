@@ -356,6 +356,13 @@ std::string Catalog::why_nothing_runs(Entry& entry, const std::string& where) {
   return text;
 }
 
+std::string Catalog::refusals_in_a_line(Entry& entry) {
+  std::string text;
+  for (const Refusal& refusal : refusals(entry))
+    text += (text.empty() ? "" : "; ") + refusal.provider + ": " + refusal.reason.substr(0, refusal.reason.find('\n'));
+  return text.empty() ? "no provider has it on " + entry.device->name() : text;
+}
+
 std::optional<double> Catalog::best_ms(Entry& entry) {
   std::lock_guard<std::mutex> guard(entry.lock);
   std::optional<double> best;

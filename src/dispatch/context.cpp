@@ -138,30 +138,48 @@ void Context::copy(const TensorRef& source, const TensorRef& destination) {
   runner_->convert_into(source, destination, "copy");
 }
 
-void Context::read(const TensorRef& tensor, void* data, size_t bytes) {
+void Context::read(const TensorRef& tensor, void* data, size_t bytes, bool later) {
   const TensorDesc plain = TensorDesc::dense(tensor->desc().dtype, tensor->desc().shape);
   const size_t expected = size_t(plain.elements()) * size_of(plain.dtype);
   require(bytes == expected, Code::invalid_argument, "read: bytes is ", bytes, ", expected ", expected, " for ",
           tensor->desc());
   if (expected == 0) return;
   const TensorRef copy = dispatcher_->for_reader(tensor);
-  copy->device().read(*copy->buffer(), 0, data, bytes);
+  if (later)
+    copy->device().read_later(*copy->buffer(), 0, data, bytes);
+  else
+    copy->device().read(*copy->buffer(), 0, data, bytes);
 }
 
-void Context::write(const TensorRef& tensor, const void* data, size_t bytes) {
+void Context::write(const TensorRef& tensor, const void* data, size_t bytes, bool later) {
   const TensorDesc plain = TensorDesc::dense(tensor->desc().dtype, tensor->desc().shape);
   const size_t expected = size_t(plain.elements()) * size_of(plain.dtype);
   require(bytes == expected, Code::invalid_argument, "write: bytes is ", bytes, ", expected ", expected, " for ",
           tensor->desc());
   if (expected == 0) return;
-  if (same_memory(tensor->desc(), plain)) {
-    tensor->device().write(*tensor->buffer(), 0, data, bytes);
-    tensor->buffer()->touch();
-    return;
+  const bool lies_so = same_memory(tensor->desc(), plain);
+  const TensorRef written = lies_so ? tensor : Tensor::allocate(tensor->device(), plain);
+  if (later)
+    written->device().write_later(*written->buffer(), 0, data, bytes);
+  else
+    written->device().write(*written->buffer(), 0, data, bytes);
+  if (lies_so) return tensor->buffer()->touch();
+  runner_->convert_into(written, tensor, "write");
+}
+
+void Context::set_fallback_observer(FallbackObserver observer) {
+  std::lock_guard<std::mutex> guard(observer_lock_);
+  fallback_observer_ = std::move(observer);
+}
+
+void Context::tell_fallback(const std::string& op, const Device& device, const std::string& reason) const {
+  FallbackObserver observer;
+  {
+    std::lock_guard<std::mutex> guard(observer_lock_);
+    observer = fallback_observer_;
   }
-  const TensorRef staged = Tensor::allocate(tensor->device(), plain);
-  staged->device().write(*staged->buffer(), 0, data, bytes);
-  runner_->convert_into(staged, tensor, "write");
+  if (observer && !observer(op, device.name(), reason))
+    fail(Code::unsupported, op, ": only cpu can run it, not ", device.name(), " (", reason, "), which is refused here");
 }
 
 std::string Context::query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs) {

@@ -57,9 +57,15 @@ class Context : public std::enable_shared_from_this<Context> {
   TensorRef convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype);
   // The elements of a tensor into another one of its shape and dtype, wherever and however that lies.
   void copy(const TensorRef& source, const TensorRef& destination);
-  // Plain row-major bytes of the logical elements.
-  void read(const TensorRef& tensor, void* data, size_t bytes);
-  void write(const TensorRef& tensor, const void* data, size_t bytes);
+  // Told of each call of an op that the host runs for another device, before it does; false: it is refused.
+  using FallbackObserver =
+      std::function<bool(const std::string& op, const std::string& device, const std::string& reason)>;
+  void set_fallback_observer(FallbackObserver observer);
+  // Asks the observer; throws Error(unsupported) where it refuses.
+  void tell_fallback(const std::string& op, const Device& device, const std::string& reason) const;
+  // Plain row-major bytes of the logical elements; `later`: as Device::read_later and write_later.
+  void read(const TensorRef& tensor, void* data, size_t bytes, bool later = false);
+  void write(const TensorRef& tensor, const void* data, size_t bytes, bool later = false);
 
   std::string query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs);
   std::string tune_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
@@ -97,6 +103,8 @@ class Context : public std::enable_shared_from_this<Context> {
 
   ContextOptions options_;
   Interrupt interrupt_;
+  mutable std::mutex observer_lock_;
+  FallbackObserver fallback_observer_;
   std::vector<std::unique_ptr<Provider>> providers_;
   mutable std::mutex devices_lock_;
   std::shared_ptr<Device> host_;

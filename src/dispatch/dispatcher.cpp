@@ -114,7 +114,8 @@ Device& Dispatcher::home_of(const Schema& schema, const CallAttributes& call, co
   return first ? first->device() : context_.host();
 }
 
-EntryRef Dispatcher::entry_for(const Op& op, Device& home) {
+EntryRef Dispatcher::entry_for(const Op& op, Device& home, std::string& why_elsewhere) {
+  why_elsewhere.clear();
   EntryRef entry = catalog_.entry(op, home);
   // Where there is one way on the host nothing is to be found out, and an op whose sizes follow from data is new each
   // time.
@@ -123,7 +124,10 @@ EntryRef Dispatcher::entry_for(const Op& op, Device& home) {
   if (&home != &context_.host() && !catalog_.best_ms(*entry)) {
     EntryRef fallback = catalog_.entry(op, context_.host());
     catalog_.measure(*fallback, context_.options().tuning);
-    if (catalog_.best_ms(*fallback)) return fallback;
+    if (catalog_.best_ms(*fallback)) {
+      why_elsewhere = catalog_.refusals_in_a_line(*entry);
+      return fallback;
+    }
   }
   if (!catalog_.best_ms(*entry)) fail(Code::unsupported, catalog_.why_nothing_runs(*entry));
   return entry;
@@ -217,7 +221,7 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
   bool lasting = false;  // not what one contestant would take
   while (!follows) {
     const uint64_t generation = contest_.generation();
-    decision->entry = entry_for(as_asked(op, call->policy), *decision->home);
+    decision->entry = entry_for(as_asked(op, call->policy), *decision->home, decision->why_elsewhere);
     const Policy policy = policy_of(*call, *decision->entry, turn);
     lasting = !turn || policy.mode == Policy::Mode::automatic;
     const std::vector<RankedWay> ranked =
@@ -311,6 +315,8 @@ std::vector<TensorRef> Dispatcher::run_choice(const Decision& decision, const Tu
                                               const std::vector<TensorRef>& inputs,
                                               const std::vector<TensorRef>& destinations) {
   Entry& entry = *decision.entry;
+  if (entry.device != decision.home)
+    context_.tell_fallback(decision.schema->name, *decision.home, decision.why_elsewhere);
   const Policy::Mode mode = decision.call->policy.mode;
   const uint64_t preempted = turn.number ? preemptions() : 0;
   const double start = turn.number ? contest_.now_ms() : 0;

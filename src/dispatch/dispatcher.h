@@ -60,6 +60,7 @@ class Dispatcher {
     std::shared_ptr<Kernel> kernel;
     const Together* together = nullptr;  // that kernel, where it may run with others
     Device* home = nullptr;              // where results belong; differs from the entry's device for a fallback
+    std::string why_elsewhere;           // of a fallback: why nothing runs on `home`
     std::vector<TensorDesc> outputs;
     bool view = false;
     TensorDesc view_source;  // present: what the input is converted to before it is viewed
@@ -94,7 +95,8 @@ class Dispatcher {
   // Whether contests count this call: with tuning off, and while a profile is recorded, they do not.
   bool contested(const CallAttributes& call) const;
   Device& home_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs);
-  EntryRef entry_for(const Op& op, Device& home);
+  // `why_elsewhere`: why that is one of the host, if it is not one of `home`.
+  EntryRef entry_for(const Op& op, Device& home, std::string& why_elsewhere);
   void drop_losers(const Entry& entry, const Candidate& candidate, const std::vector<TensorRef>& inputs);
   // Running a decision.
   struct ReadyInputs {

@@ -115,9 +115,10 @@ def survey(name: str, texts: Iterator[str]) -> dict[str, Any]:
     """Runs the samples of an entry: what is wrong of them, and which ops ran on the CPU, with reasons."""
     torch.ocl.clear_fallbacks()
     found = [*texts]
+    left = {each.op.removeprefix("aten::"): each.reason for each in torch.ocl.fallbacks()}
+    found += [f"{name}: {op}: {reason}" for op, reason in left.items() if "a defect of pylayout" in reason]
     for text in found:
         print(text, flush=True)
-    left = {each.op.removeprefix("aten::"): each.reason for each in torch.ocl.fallbacks()}
     return {"name": name, "wrong": found, "cpu": left}
 
 

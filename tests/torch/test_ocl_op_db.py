@@ -12,10 +12,11 @@ import ocl_device  # noqa: E402, F401
 import ocl_opinfo  # noqa: E402
 import opinfo  # noqa: E402
 
+import pylayout as pl  # noqa: E402
+
 # Entries that run on the device alone, which no change may end: all of them, of which a part is run here.
-DATA = Path(__file__).parents[2] / "docs" / "reference" / "pytorch-samples.json"
-CLAIMED = json.loads(DATA.read_text())["ops"]["claimed"]
-EVERY = 12
+DATA = json.loads((Path(__file__).parents[2] / "docs" / "reference" / "pytorch-samples.json").read_text())
+EVERY, EVERY_GRADIENT = 12, 25
 
 
 @pytest.fixture(autouse=True)
@@ -24,13 +25,17 @@ def quiet(untuned):
     torch.ocl.set_fallback("silent")
 
 
-def claimed():
-    return [op for op in opinfo.infos() if opinfo.name_of(op) in CLAIMED]
+def claimed(gradients=False):
+    names = DATA["gradients" if gradients else "ops"]["claimed"]
+    return [op for op in opinfo.infos(gradients=gradients) if opinfo.name_of(op) in names]
 
 
-def check(op):
-    assert not [*ocl_opinfo.wrong(op, samples=1)]
+def check(op, gradients=False):
+    with pl.profile() as profile:
+        assert not [*ocl_opinfo.wrong(op, gradients=gradients, samples=1)]
     assert torch.ocl.fallbacks() == []
+    on_host = [event["op"] for event in profile.events if event["kind"] == "op" and event["device"] == "cpu"]
+    assert on_host == []  # whoever counts
 
 
 @pytest.mark.parametrize("op", claimed()[::EVERY], ids=opinfo.name_of)
@@ -38,10 +43,21 @@ def test_claimed_ops(op):
     check(op)
 
 
+@pytest.mark.parametrize("op", claimed(True)[::EVERY_GRADIENT], ids=opinfo.name_of)
+def test_claimed_gradients(op):
+    check(op, True)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("op", claimed(), ids=opinfo.name_of)
 def test_all_claimed_ops(op):
     check(op)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("op", claimed(True), ids=opinfo.name_of)
+def test_all_claimed_gradients(op):
+    check(op, True)
 
 
 @pytest.mark.exhaustive

@@ -49,6 +49,7 @@ OCL_API int ocl_start(void* context, const char* const* names, int count) {
   return guarded([&] { start_with(static_cast<pl_context>(context), {names, names + count}); });
 }
 OCL_API int ocl_device_count() { return device_count(); }
+OCL_API int ocl_is_started() { return is_started(); }
 OCL_API int ocl_is_forked() { return is_forked(); }
 OCL_API int ocl_current_device() { return current_device(); }
 OCL_API int ocl_set_device(int index) {
@@ -70,7 +71,10 @@ OCL_API int ocl_set_stream(int index, int64_t id) {
 // ---- memory ----
 
 OCL_API size_t ocl_spare_bytes(int index) { return spare_bytes(c10::DeviceIndex(index)); }
-OCL_API void ocl_release_spare() { release_spare(); }
+OCL_API void ocl_release_spare() {
+  release_spare();
+  release_pinned();
+}
 
 // ---- programs ----
 

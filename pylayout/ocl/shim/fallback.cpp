@@ -1,9 +1,10 @@
-// Ops that the device has not: run on the CPU, counted, and warned about once each.
+// Ops that the device has not: run on the CPU, by PyTorch or by the library, counted, and warned about once each.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>
 #include <c10/util/Exception.h>
 
 #include <map>
+#include <mutex>
 
 #include "fallback.h"
 #include "shim.h"
@@ -19,7 +20,7 @@ struct Record {
 struct Records {
   std::mutex lock;
   std::map<std::string, Record> by_op;
-  FallbackMode mode = FallbackMode::warn;
+  std::atomic<FallbackMode> mode{FallbackMode::warn};
 };
 
 Records& records() {
@@ -40,32 +41,74 @@ void use_host_generator(const c10::OperatorHandle& op, torch::jit::Stack* stack)
   }
 }
 
-}  // namespace
+[[noreturn]] void forbid(const std::string& name, const std::string& reason) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl: ", name, " is not there (", reason,
+                              "), and torch.ocl.set_fallback(\"error\") forbids the CPU's");
+}
 
-void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& reason) {
-  const std::string name = c10::toString(op.operator_name());
+void add_record(const std::string& name, const std::string& reason) {
   Records& self = records();
   std::unique_lock<std::mutex> guard(self.lock);
-  const FallbackMode mode = self.mode;
-  if (mode == FallbackMode::error) {
-    guard.unlock();
-    TORCH_CHECK_NOT_IMPLEMENTED(false, "ocl: ", name, " is not there (", reason,
-                                "), and torch.ocl.set_fallback(\"error\") forbids the CPU's");
-  }
   Record& record = self.by_op[name];
   const bool first = record.count++ == 0;
   if (first) record.reason = reason;
   guard.unlock();
-  if (first && mode == FallbackMode::warn)
+  if (first && self.mode == FallbackMode::warn)
     TORCH_WARN("ocl: ", name, " runs on the CPU (", reason, "); torch.ocl.fallbacks() counts such calls");
+}
+
+thread_local Watch* watching = nullptr;
+
+}  // namespace
+
+Watch::Watch(const c10::OperatorHandle* op) : op_(op), outer_(std::exchange(watching, this)) {}
+
+Watch::~Watch() { watching = outer_; }
+
+int Watch::tell(void*, const char* op, const char* device, const char* reason) {
+  if (!watching) return 0;  // not the shim's: other code uses the library in this process
+  std::string why = std::string("no kernel of ") + op + " on " + device + ": " + reason;
+  watching->seen_.emplace_back(std::string("pylayout::") + op, std::move(why));
+  watching->refused_ = records().mode == FallbackMode::error;
+  return watching->refused_;
+}
+
+std::string Watch::name_of(const std::string& op) const { return op_ ? c10::toString(op_->operator_name()) : op; }
+
+void Watch::check() const {
+  if (refused_) forbid(name_of(seen_.back().first), seen_.back().second);
+}
+
+void Watch::finish() {
+  const auto seen = std::exchange(seen_, {});
+  for (const auto& [op, reason] : seen) {
+    add_record(name_of(op), reason);
+    if (op_) break;  // one call of it
+  }
+}
+
+void run_op(const char* op, pl_attributes attributes, c10::ArrayRef<pl_tensor> inputs, pl_tensor* outputs,
+            size_t count) {
+  Watch watch;
+  const pl_status status =
+      pl_op_run(context(), op, attributes, inputs.data(), inputs.size(), outputs, count, nullptr);
+  watch.check();
+  check(status);
+  watch.finish();
+}
+
+void count_fallback(const std::string& name, const std::string& reason) {
+  if (records().mode == FallbackMode::error) forbid(name, reason);
+  add_record(name, reason);
+}
+
+void on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& reason) {
+  count_fallback(c10::toString(op.operator_name()), reason);
   use_host_generator(op, stack);
   at::native::cpu_fallback(op, stack);
 }
 
-void set_fallback_mode(FallbackMode mode) {
-  std::lock_guard<std::mutex> guard(records().lock);
-  records().mode = mode;
-}
+void set_fallback_mode(FallbackMode mode) { records().mode = mode; }
 
 std::string fallbacks() {
   std::lock_guard<std::mutex> guard(records().lock);

@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "fallback.h"
 #include "later.h"
 #include "numbers.h"
 #include "shim.h"
@@ -43,9 +44,9 @@ void Formula::write(const at::Tensor& target, std::string text, const MaybeTenso
   TORCH_CHECK_NOT_IMPLEMENTED(dtype && *dtype <= PL_BF16, "ocl: a fused op of ", target.scalar_type(),
                               ", expected float32, float16 or bfloat16");
   pl_tensor made = result.get();
-  check(pl_op_run(context(), "pointwise",
-                  attributes_of("expressions=\"y0 = " + text + "\" scalars=[" + scalars_ + "] dtype=" + names[*dtype]),
-                  given.data(), given.size(), &made, 1, nullptr));
+  run_op("pointwise",
+         attributes_of("expressions=\"y0 = " + text + "\" scalars=[" + scalars_ + "] dtype=" + names[*dtype]), given,
+         &made, 1);
 }
 
 }  // namespace ocl

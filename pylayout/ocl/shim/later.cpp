@@ -3,6 +3,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "fallback.h"
+
 namespace ocl {
 namespace {
 
@@ -96,9 +98,12 @@ void Later::start(Waiting& self) {
     at += inputs + outputs;
   }
   const OnStream stream(self.device, self.stream);
+  Watch watch;  // whose calls they were is forgotten: programs that need the host do not wait
   const pl_status status = pl_op_run_all(context(), given.data(), given.size());
   round_.fetch_add(1, std::memory_order_relaxed);  // the next round's blocks are others; also where something failed
+  watch.check();
   check(status);
+  watch.finish();
 }
 
 Batch::Batch() : outermost_(!batch_is_open) { batch_is_open = true; }

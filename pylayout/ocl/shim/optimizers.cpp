@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
+#include "fallback.h"
 #include "formula.h"
 #include "later.h"
 #include "numbers.h"
@@ -166,13 +168,32 @@ void unscale(TensorList gradients, Tensor& found, const Tensor& inverse_scale) {
     if (gradient.numel()) given.push_back(held.emplace_back(view_of(gradient)).get());
   const Tensor fine = empty_strided({}, {}, at::kFloat, found.device().index());
   pl_tensor made = view_of(fine).get();
-  check(pl_op_run(context(), "all_finite", nullptr, given.data(), given.size(), &made, 1, nullptr));
+  run_op("all_finite", nullptr, given, &made, 1);
   Formula f;
   const std::string before = f.x(found);
   f.write(found, "(" + f.x(fine) + " == 0 ? 1 : " + before + ")");
   Batch batch;
   for (const Tensor& gradient : gradients) Tensor(gradient).mul_(inverse_scale);
   batch.finish();
+}
+
+// The scale of losses after a step: less where a gradient was not finite, more after `interval` steps without one.
+Tensor& update_scale(Tensor& scale, Tensor& tracker, const Tensor& found, double growth, double backoff,
+                     int64_t interval) {
+  const c10::DeviceGuard guard(scale.device());
+  const Tensor steps = tracker.to(at::kFloat);  // exact: it is at most the interval
+  {
+    Formula f;
+    const std::string s = f.x(scale), grown = s + " * " + f.s(growth), n = f.x(steps);
+    f.write(scale, "(" + f.x(found) + " != 0 ? " + s + " * " + f.s(backoff) + " : (" + n + " + 1 == " +
+                       f.s(double(interval)) + " && " + grown + " <= " + f.s(std::numeric_limits<float>::max()) +
+                       " ? " + grown + " : " + s + "))");
+  }
+  Formula f;
+  const std::string n = f.x(steps);
+  f.write(steps, "(" + f.x(found) + " != 0 || " + n + " + 1 == " + f.s(double(interval)) + " ? 0 : " + n + " + 1)");
+  tracker.copy_(steps);
+  return scale;
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
@@ -183,6 +204,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_fused_sgd_", fused_sgd<double>);
   m.impl("_fused_sgd_.tensor_lr", fused_sgd<const Tensor&>);
   m.impl("_amp_foreach_non_finite_check_and_unscale_", unscale);
+  m.impl("_amp_update_scale_", update_scale);
 }
 
 }  // namespace

@@ -160,7 +160,8 @@ bool is_small(const at::Tensor& tensor) {
 // The first of the steps that wait.
 size_t first_to_wait(const Program& program, c10::ArrayRef<const at::Tensor*> tensors, const Results& results) {
   const size_t count = program.steps.size();
-  if (!program.proven.load(std::memory_order_relaxed)) return count;
+  if (!program.proven.load(std::memory_order_relaxed) || program.needs_host.load(std::memory_order_relaxed))
+    return count;
   if (Batch::open()) return program.all_exist ? 0 : count;
   for (size_t n = program.last; n < count; ++n) {
     const Step& step = program.steps[n];
@@ -175,7 +176,8 @@ size_t first_to_wait(const Program& program, c10::ArrayRef<const at::Tensor*> te
 }
 
 // "" where the program ran; else why it did not, and nothing was changed.
-std::string run(const ProgramRef& owner, const Arguments& arguments, const Results& results, c10::DeviceIndex device) {
+std::string run(const c10::OperatorHandle& op, const ProgramRef& owner, const Arguments& arguments,
+                const Results& results, c10::DeviceIndex device) {
   const Program& program = *owner;
   const auto& tensors = arguments.tensors;
   const size_t count = program.steps.size(), waiting = first_to_wait(program, tensors, results);
@@ -191,6 +193,7 @@ std::string run(const ProgramRef& owner, const Arguments& arguments, const Resul
     slots[size_t(output.slot)] = output.slot < first_waiting ? operand_of(results[i]) : placed_operand_of(results[i]);
   }
   bool changed = false;
+  Watch watch(&op);
   pl_tensor given[kMaxTensors], made[kMaxTensors];
   for (size_t n = 0; n < waiting; ++n) {
     const Step& step = program.steps[n];
@@ -210,6 +213,7 @@ std::string run(const ProgramRef& owner, const Arguments& arguments, const Resul
     const pl_status status =
         pl_op_run(context(), step.op.c_str(), step.attributes, given, read, made, several, nullptr);
     if (status != PL_OK) {
+      watch.check();
       const bool unable = status == PL_ERROR_UNSUPPORTED || status == PL_ERROR_SHAPE ||
                           status == PL_ERROR_INVALID_ARGUMENT || status == PL_ERROR_LAYOUT;
       if (!unable || changed) check(status);
@@ -237,7 +241,9 @@ std::string run(const ProgramRef& owner, const Arguments& arguments, const Resul
   }
   for (size_t i = 0; i < program.outputs.size(); ++i)
     if (program.outputs[i].free) adopt(results[i], slots[size_t(program.outputs[i].slot)].tensor);
+  if (watch.has_seen()) program.needs_host.store(true, std::memory_order_relaxed);
   program.proven.store(true, std::memory_order_relaxed);
+  watch.finish();
   return "";
 }
 
@@ -270,7 +276,7 @@ void by_program(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const ProgramRef program = program_for(op, arguments, hash, values, device);
   if (!program->refusal.empty()) return on_cpu(op, stack, program->refusal);
   Results results = results_of(*program, arguments.tensors, device);
-  const std::string obstacle = run(program, arguments, results, device);
+  const std::string obstacle = run(op, program, arguments, results, device);
   if (!obstacle.empty()) {
     auto refused = std::make_shared<Program>();
     refused->refusal = obstacle;

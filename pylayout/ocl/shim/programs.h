@@ -46,6 +46,8 @@ struct Program {
   void find_last();  // once it is filled
   // It ran before, so that no reason is left for which the library could refuse it.
   mutable std::atomic<bool> proven{false};
+  // The library ran a part of it on the host: it is started at once, so that each call is counted as what it is.
+  mutable std::atomic<bool> needs_host{false};
   ~Program();
 };
 

@@ -24,6 +24,7 @@
 #include <cmath>
 #include <limits>
 
+#include "fallback.h"
 #include "numbers.h"
 #include "shim.h"
 
@@ -61,9 +62,8 @@ void run(const char* op, const std::string& attributes, std::initializer_list<Te
   pl_tensor made = target.get();
   pl_attributes parsed = nullptr;
   check(pl_attributes_create(attributes.c_str(), &parsed));
-  const pl_status status = pl_op_run(context(), op, parsed, given.data(), given.size(), &made, 1, nullptr);
-  pl_attributes_release(parsed);
-  check(status);
+  const std::unique_ptr<pl_attributes_handle, decltype(&pl_attributes_release)> own(parsed, &pl_attributes_release);
+  run_op(op, parsed, given, &made, 1);
 }
 
 // Fills a tensor by an op of the kind `random`; `on_host` fills one of the CPU where the library has not the dtype.

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "exports.h"
+#include "fallback.h"
 #include "later.h"
 #include "shim.h"
 
@@ -232,8 +233,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     TORCH_CHECK(place.block, "ocl: there is no memory of the device at this address");
     return {kDevice, place.block->device()};
   }
-  // Memory that OpenCL copies from needs no pinning: the host's own serves.
-  c10::Allocator* getPinnedMemoryAllocator() const override { return c10::GetAllocator(c10::DeviceType::CPU); }
+  c10::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
+  bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
     resize_storage(storage, bytes);
   }
@@ -255,10 +256,13 @@ void start_with(pl_context context, const std::vector<std::string>& names) {
   std::lock_guard<std::mutex> guard(self.lock);
   if (self.context.load()) return;
   self.names = names;
+  check(pl_context_on_fallback(context, &Watch::tell, nullptr));
   self.context = context;
 }
 
 void set_starter(ocl_starter starter) { runtime().starter = starter; }
+
+bool is_started() noexcept { return !is_forked() && runtime().context.load() != nullptr; }
 
 bool is_forked() noexcept { return forked.load(); }
 
@@ -283,6 +287,12 @@ void set_current_device(c10::DeviceIndex index) { current = checked(index); }
 int64_t current_stream_of(c10::DeviceIndex index) { return current_stream(checked(index)); }
 
 void set_current_stream(c10::DeviceIndex index, int64_t id) { set_stream(checked(index), id); }
+
+pl_event record_event(c10::DeviceIndex index) {
+  pl_event made = nullptr;
+  check(pl_event_record(streams().at(index, current_stream(index)), &made));
+  return made;
+}
 
 at::Generator default_generator(c10::DeviceIndex index) {
   return at::detail::getPrivateUse1Hooks().getDefaultGenerator(index);

@@ -37,6 +37,9 @@ void set_current_device(c10::DeviceIndex index);  // throws for an index that th
 // The calling thread's stream on a device, by PyTorch's number of it.
 int64_t current_stream_of(c10::DeviceIndex index);
 void set_current_stream(c10::DeviceIndex index, int64_t id);
+// A point in the calling thread's stream on a device: the caller's.
+pl_event record_event(c10::DeviceIndex index);
+bool is_started() noexcept;
 bool is_forked() noexcept;
 // Throws PyTorch's error for a status that is not PL_OK, with the library's message.
 void check(pl_status status);
@@ -139,6 +142,15 @@ std::optional<pl_dtype> dtype_of(at::ScalarType type);
 Handle view_of(const at::Tensor& tensor);
 // The same over memory that the storage keeps, for who keeps the view: nothing that uses this memory waits from now on.
 Handle placed_view_of(const at::Tensor& tensor);
+
+// ---- pinned.cpp: host memory that the device transfers while the host goes on ----
+
+c10::Allocator* pinned_allocator();
+bool is_pinned(const void* address);
+// What was queued so far on the thread's stream uses the pinned memory at the address: it is given to nobody else
+// before that is done, also if its tensor goes.
+void note_use_of_pinned(const void* address, c10::DeviceIndex device);
+void release_pinned();  // what nobody has
 
 // ---- tensors.cpp: making, copying and resizing ----
 

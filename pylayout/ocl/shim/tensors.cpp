@@ -14,6 +14,10 @@
 #include <c10/core/TensorOptions.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <numeric>
+
+#include "fallback.h"
 #include "later.h"
 #include "shim.h"
 
@@ -176,7 +180,7 @@ void copy_elements(c10::DeviceIndex device, const Operand& source, const Operand
   Later::before_read(source.block);
   Later::before_write(target.block);
   pl_tensor given = source.tensor.get(), result = target.tensor.get();
-  check(pl_op_run(context(), op, attributes, &given, 1, &result, 1, nullptr));
+  run_op(op, attributes, given, &result, 1);
 }
 
 void within_device(const at::Tensor& source, const at::Tensor& target) {
@@ -184,23 +188,80 @@ void within_device(const at::Tensor& source, const at::Tensor& target) {
   const auto from = same ? moved_as(source.scalar_type()) : dtype_of(source.scalar_type());
   const auto to = same ? from : dtype_of(target.scalar_type());
   if (from && to && is_plain(source) && is_plain(target) && source.device() == target.device())
-    copy_elements(source.device().index(), operand_as(source, *from), operand_as(target, *to), *from, *to);
-  else
-    to_device(on_host(source), target);
+    return copy_elements(source.device().index(), operand_as(source, *from), operand_as(target, *to), *from, *to);
+  if (source.device() == target.device())  // between two the host is the way
+    count_fallback("aten::_copy_from", from && to ? "a view that is a conjugate or negative, or has many dimensions"
+                                                  : std::string("from ") + c10::toString(source.scalar_type()) +
+                                                        " to " + c10::toString(target.scalar_type()));
+  to_device(on_host(source), target);
 }
 
-at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool) {
+// ---- copies that do not wait ----
+
+constexpr size_t kMostStaged = size_t(64) << 20;  // bytes of one copy
+
+// The axes of a tensor of the host that lies without gaps, from the longest stride on: in that order it is row-major.
+std::optional<std::vector<int64_t>> row_major_order(const at::Tensor& tensor) {
+  if (!tensor.is_non_overlapping_and_dense()) return std::nullopt;
+  std::vector<int64_t> axes(size_t(tensor.dim()));
+  std::iota(axes.begin(), axes.end(), int64_t(0));
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](int64_t a, int64_t b) { return tensor.stride(a) > tensor.stride(b); });
+  if (!tensor.permute(axes).is_contiguous()) return std::nullopt;
+  return axes;
+}
+
+// Queued, from pinned memory; what lies elsewhere or otherwise is copied into such first. False: nothing was done.
+bool to_device_later(const at::Tensor& source, const at::Tensor& target) {
+  const auto dtype = moved_as(target.scalar_type());
+  if (!dtype || !is_plain(target)) return false;
+  const bool is_there =
+      is_pinned(source.data_ptr()) && source.scalar_type() == target.scalar_type() && is_plain(source);
+  auto axes = is_there ? row_major_order(source) : std::nullopt;
+  at::Tensor staged = source;
+  if (!axes) {
+    if (target.nbytes() > kMostStaged) return false;
+    staged = at::detail::empty_generic(target.sizes(), pinned_allocator(), c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                       target.scalar_type(), std::nullopt);
+    staged.copy_(source);
+    axes = row_major_order(staged);
+  }
+  const Handle there = moved(target.permute(*axes), *dtype);
+  check(pl_tensor_write_later(there.get(), staged.data_ptr(), staged.nbytes()));
+  note_use_of_pinned(staged.data_ptr(), target.get_device());
+  return true;
+}
+
+// Queued, into pinned memory. False: nothing was done, as other memory may not be there when the copy is made.
+bool to_host_later(const at::Tensor& source, const at::Tensor& target) {
+  const auto dtype = moved_as(target.scalar_type());
+  if (!dtype || !is_pinned(target.data_ptr()) || !is_plain(source) || !is_plain(target)) return false;
+  const auto axes = row_major_order(target);
+  if (!axes) return false;
+  at::Tensor there = source;
+  if (source.scalar_type() != target.scalar_type()) {
+    if (!dtype_of(source.scalar_type()) || !dtype_of(target.scalar_type())) return false;
+    there = source.to(target.scalar_type());
+  }
+  const Handle given = moved(there.permute(*axes), *dtype);
+  check(pl_tensor_read_later(given.get(), target.data_ptr(), target.nbytes()));
+  note_use_of_pinned(target.data_ptr(), source.get_device());
+  return true;
+}
+
+at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
   if (target.numel() == 0 || self.is_same(target)) return target;
   const at::Tensor source = self.sizes() == target.sizes() ? self : self.expand(target.sizes());
   if (target.device().type() == kDevice) {
     const c10::DeviceGuard guard(target.device());
     if (source.device().type() == kDevice)
       within_device(source, target);
-    else
+    else if (!non_blocking || !source.is_cpu() || !to_device_later(source, target))
       to_device(source.cpu(), target);
     return target;
   }
   const c10::DeviceGuard guard(source.device());
+  if (non_blocking && target.is_cpu() && to_host_later(source, target)) return target;
   at::Tensor host = on_host(source);
   const_cast<at::Tensor&>(target).copy_(host);
   return target;

@@ -100,8 +100,9 @@ def to_copy(call: Call, x: Operand, dtype: Any = None, **others: Any) -> Operand
 @converter("cat.default", moves=True)
 def cat(call: Call, tensors: Sequence[Operand], dim: int = 0) -> Operand:
     dtype, shape = call.dtype(), call.shape()
-    # An empty tensor of rank 1 goes with any others.
-    given = [call.cast(x, dtype) for x in tensors if not (x.shape == (0,) and len(shape) != 1)]
+    # What has no elements adds none; if it is of rank 1 it goes with any others.
+    full = [x for x in tensors if 0 not in x.shape]
+    given = [call.cast(x, dtype) for x in full or tensors if not (x.shape == (0,) and len(shape) != 1)]
     made: Operand = given[0] if len(given) == 1 else call.op("concat", given, dim % len(shape))
     return made
 

@@ -55,7 +55,9 @@
   F(clEnqueueMarkerWithWaitList) \
   F(clEnqueueNDRangeKernel)      \
   F(clFlush)                     \
-  F(clFinish)
+  F(clFinish)                    \
+  F(clEnqueueMapBuffer)          \
+  F(clEnqueueUnmapMemObject)
 
 // Entry points of later versions: null where a library has none.
 #define PL_OPENCL_OPTIONAL(F) F(clSetKernelArgSVMPointer)

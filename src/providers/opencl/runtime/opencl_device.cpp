@@ -43,6 +43,8 @@ struct OpenclDevice::Session {
   std::once_flag opened;
   Context context;
   Queue lent;  // until it is opened
+  std::once_flag mapping_made;
+  Queue mapping;
   Queues queues;
   CompilerProcesses compilers;
   std::unique_ptr<ProgramCache> programs;
@@ -105,6 +107,39 @@ struct OpenclDevice::Session {
     queues.submission().start_all();  // a kernel that is queued keeps its memory
     ++releases;
     cl.clReleaseMemObject(memory);
+  }
+
+  // Memory that the runtime takes for transfers, mapped as long as it lives; null: there is none.  On a queue of its
+  // own, since mapping waits for what is queued before it.
+  struct Pinned {
+    std::shared_ptr<Session> session;
+    Mem memory;
+    void* address = nullptr;
+    ~Pinned() {
+      if (!address) return;
+      session->cl.clEnqueueUnmapMemObject(session->mapping.get(), memory.get(), address, 0, nullptr, nullptr);
+      session->cl.clFinish(session->mapping.get());
+    }
+  };
+  static std::shared_ptr<Pinned> pinned(const std::shared_ptr<Session>& self, size_t bytes) {
+    self->open();
+    const Api& cl = self->cl;
+    cl_int code = CL_SUCCESS;
+    std::call_once(self->mapping_made, [&] {
+      self->mapping = Queue(&cl, cl.clCreateCommandQueue(self->context.get(), self->id, 0, &code));
+      check_cl(code, "creating an OpenCL command queue");
+    });
+    auto made = std::make_shared<Pinned>();
+    made->session = self;
+    made->memory = Mem(&cl, cl.clCreateBuffer(self->context.get(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes,
+                                              nullptr, &code));
+    if (is_allocation_failure(code)) return nullptr;
+    check_cl(code, "allocating pinned memory");
+    made->address = cl.clEnqueueMapBuffer(self->mapping.get(), made->memory.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+                                          0, bytes, 0, nullptr, nullptr, &code);
+    if (code == CL_MAP_FAILURE || code == CL_OUT_OF_RESOURCES || is_allocation_failure(code)) return nullptr;
+    check_cl(code, "mapping pinned memory");
+    return made;
   }
 
   std::unique_ptr<Block> allocate(size_t bytes) {
@@ -432,6 +467,35 @@ void OpenclDevice::write(Buffer& destination, size_t offset, const void* source,
               [&](cl_command_queue queue, cl_bool wait, cl_uint waits, const cl_event* list, cl_event* event) {
                 return cl_.clEnqueueWriteBuffer(queue, memory, wait, offset, bytes, source, waits, list, event);
               });
+}
+
+void OpenclDevice::read_later(Buffer& source, size_t offset, void* destination, size_t bytes) {
+  if (bytes == 0) return;
+  const cl_mem memory = own(source, "read");
+  const Use use{&source.block(), false};
+  command(&use, 1, "reading from an OpenCL buffer",
+          [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+            return cl_.clEnqueueReadBuffer(queue, memory, CL_FALSE, offset, bytes, destination, waits, list, event);
+          });
+}
+
+void OpenclDevice::write_later(Buffer& destination, size_t offset, const void* source, size_t bytes) {
+  if (bytes == 0) return;
+  const cl_mem memory = own(destination, "write");
+  const Use use{&destination.block(), true};
+  command(&use, 1, "writing to an OpenCL buffer",
+          [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+            return cl_.clEnqueueWriteBuffer(queue, memory, CL_FALSE, offset, bytes, source, waits, list, event);
+          });
+}
+
+BufferRef OpenclDevice::allocate_pinned(Device& host, size_t bytes) {
+  const std::shared_ptr<Session::Pinned> pinned = Session::pinned(session_, std::max<size_t>(bytes, 1));
+  require(pinned != nullptr, Code::out_of_memory, name(), ": no pinned memory for ", bytes, " bytes");
+  auto block = std::make_unique<Block>();
+  block->host = pinned->address;
+  block->bytes = bytes;
+  return std::make_shared<Buffer>(host.shared_from_this(), std::move(block), [pinned] {});
 }
 
 void OpenclDevice::fill_zero(Buffer& destination, size_t offset, size_t bytes) {

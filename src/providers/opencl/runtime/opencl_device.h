@@ -56,6 +56,9 @@ class OpenclDevice : public Device {
   bool take(Buffer& source, size_t source_offset, Buffer& destination, size_t destination_offset,
             size_t bytes) override;
   BufferRef borrow_handle(void* memory) override;  // a cl_mem of this device's context; retained
+  void read_later(Buffer& source, size_t offset, void* destination, size_t bytes) override;
+  void write_later(Buffer& destination, size_t offset, const void* source, size_t bytes) override;
+  BufferRef allocate_pinned(Device& host, size_t bytes) override;
 
   // Appended to the options of every program that a Launch builds from now on, after a space.  For tests.
   std::string build_options;

@@ -1,0 +1,129 @@
+"""What the CPU runs in the place of the device ocl is counted, warned about and refused, whoever runs it there."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import ocl_device  # noqa: E402, F401
+
+import pylayout as pl  # noqa: E402
+from pylayout.ocl import programs  # noqa: E402
+from pylayout.ocl.shim import shim  # noqa: E402
+from pylayout.torch.registry import converter, converters  # noqa: E402
+
+OCL = "ocl:0"
+
+
+@pytest.fixture(autouse=True)
+def quiet(untuned):
+    torch.ocl.clear_fallbacks()
+    torch.ocl.set_fallback("warn")
+    yield
+    torch.ocl.clear_fallbacks()
+    torch.ocl.set_fallback("silent")
+
+
+@torch.library.custom_op("pylayout_tests::warp", mutates_args=())
+def warp(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+    """An op of PyTorch that is one of the library's for which no device but `cpu` has a kernel."""
+    return torch.nn.functional.grid_sample(x, grid, align_corners=False)
+
+
+@warp.register_fake
+def _(x, grid):
+    return x.new_empty(x.shape[0], x.shape[1], grid.shape[1], grid.shape[2])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered():
+    converters()
+
+    @converter("pylayout_tests.warp.default")
+    def convert(call, x, grid):
+        return call.op("relu", call.op("grid_sample", call.op("relu", x), grid))
+
+    shim().call("register", b"pylayout_tests::warp")
+
+
+def given():
+    torch.manual_seed(1)
+    return torch.rand(2, 3, 5, 4), torch.rand(2, 6, 7, 2) * 2 - 1
+
+
+def test_an_op_that_the_library_runs_on_the_host_counts_as_a_fallback(capfd):
+    x, grid = given()
+    wanted = warp(x, grid)
+    there = x.to(OCL), grid.to(OCL)
+    for _ in range(2):
+        torch.testing.assert_close(warp(*there).cpu(), wanted)
+    assert capfd.readouterr().err.count("pylayout_tests::warp runs on the CPU (no kernel of grid_sample") == 1
+    (found,) = torch.ocl.fallbacks()
+    assert (found.op, found.count) == ("pylayout_tests::warp", 2)
+    assert found.reason.startswith("no kernel of grid_sample on opencl:0: ")
+
+
+def test_the_switch_refuses_it_and_forgets_that():
+    x, grid = given()
+    there = x.to(OCL), grid.to(OCL)
+    torch.ocl.set_fallback("error")
+    for _ in range(2):
+        with pytest.raises(NotImplementedError, match=r"pylayout_tests::warp is not there \(no kernel of grid_sample"):
+            warp(*there)
+    assert torch.ocl.fallbacks() == []
+    torch.ocl.set_fallback("silent")
+    torch.testing.assert_close(warp(*there).cpu(), warp(x, grid))
+    assert [each.count for each in torch.ocl.fallbacks()] == [1]
+
+
+def test_what_the_profile_says_ran_on_the_host_is_what_is_counted():
+    x, grid = given()
+    there = x.to(OCL), grid.to(OCL)
+    torch.ocl.set_fallback("silent")
+    calls = (
+        lambda: warp(*there),
+        lambda: torch.relu(there[0]) + 1,
+        lambda: torch.sort(there[0], dim=1),
+        lambda: there[0].to(torch.int64).cumsum(1),
+    )
+    for call in calls:
+        torch.ocl.clear_fallbacks()
+        with pl.profile() as profile:
+            call()
+        on_host = [event["op"] for event in profile.events if event["kind"] == "op" and event["device"] == "cpu"]
+        told = [each for each in torch.ocl.fallbacks() if each.reason.startswith("no kernel of")]
+        assert bool(on_host) == bool(told), (on_host, told)
+
+
+def test_calls_of_the_library_itself_are_nobody_s_fallback():
+    x, grid = (pl.asarray(each.numpy()).to("opencl:0") for each in given())
+    torch.ocl.set_fallback("error")
+    made = pl.ops.grid_sample(x, grid)
+    assert made.shape == (2, 3, 6, 7) and torch.ocl.fallbacks() == []
+
+
+def test_copies_that_change_a_dtype_on_the_host_are_counted():
+    torch.ocl.set_fallback("silent")
+    x = torch.arange(4.0, device=OCL)
+    x.double()
+    (found,) = torch.ocl.fallbacks()
+    assert found.op == "aten::_copy_from" and "Double" in found.reason
+    torch.ocl.set_fallback("error")
+    with pytest.raises(NotImplementedError, match="aten::_copy_from"):
+        x.double()
+    assert x.half().tolist() == [0, 1, 2, 3]  # of dtypes that the device has
+    torch.arange(4.0, dtype=torch.float64).to(OCL).clone()  # neither dtype changes
+
+
+def test_a_defect_of_a_converter_is_told_as_such(monkeypatch, caplog):
+    def broken(*_):
+        raise AttributeError("no such thing")
+
+    monkeypatch.setattr(programs, "make", broken)
+    torch.ocl.set_fallback("silent")
+    with caplog.at_level("WARNING", "pylayout.ocl"):
+        x = torch.rand(3, 11, device=OCL)
+        made = torch.frac(x * 1.0625)
+    assert made.shape == (3, 11)
+    assert all("a defect of pylayout" in each.reason for each in torch.ocl.fallbacks()) and torch.ocl.fallbacks()
+    assert "runs on the CPU" in caplog.text and "AttributeError" in caplog.text
+    shim().forget_programs()
