@@ -121,8 +121,9 @@ void derive_scatter_nd(Derivation& d) {
   if (d.op().in(1).dtype != DType::s64)
     places = d.make("cast", attributes_of({{"dtype", std::string(name_of(DType::s64))}}), {places});
   if (depth > 1) {
-    places = d.make("remainder", {}, {places, d.integers(sizes)});  // negative ones count from the end
-    places = d.summed(d.make("mul", {}, {places, d.integers(steps)}), {index.size() - 1}, false);
+    // Negative ones count from the end.
+    places = d.pointwise("y0 = where(x0 < 0, x0 + x1, x0) * x2", {places, d.integers(sizes), d.integers(steps)});
+    places = d.summed(places, {index.size() - 1}, false);
   }
   const Dims flat{slices, inner}, flat_src{count, inner};
   const auto [dx, dsrc] = Scattered{d,
