@@ -56,6 +56,7 @@ def measure(width: int, layers: int, count: int) -> dict[str, Any]:
     from pylayout.torch.compiled import Compiled
 
     torch.manual_seed(0)
+    torch.backends.mha.set_fastpath_enabled(False)  # one op for a layer, which PyTorch alone has
     torch._dynamo.reset()
     pylayout.torch.reset()
     model = _encoder(width, layers)

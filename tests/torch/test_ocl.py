@@ -447,6 +447,29 @@ def test_compiled_inference_on_the_device():
     assert len(graph.plans) == 1 and graph.left == () and graph.plans[0].device == "opencl:0"
 
 
+def test_compiled_for_all_sizes_on_the_device():
+    import pylayout.torch
+
+    weight, shift = numbers(6, 4), numbers(1)
+
+    def function(x, weight, shift):
+        steps = torch.full((x.shape[0] + 1, 2), 0.5, device=x.device).cumsum(0) * shift  # of a size that no input has
+        return (x @ weight).relu()[1:], steps
+
+    torch._dynamo.reset()
+    pylayout.torch.reset()
+    fast = torch.compile(function, backend="pylayout", options={"deterministic": True})
+    for rows in (5, 9, 4):
+        x, weights = numbers(rows, 6), (weight, shift)
+        given = x.to(OCL)
+        torch._dynamo.mark_dynamic(given, 0)
+        made = fast(given, *(each.to(OCL) for each in weights))
+        for mine, wanted in zip(made, function(x, *weights), strict=True):
+            torch.testing.assert_close(mine.cpu(), wanted, rtol=1e-4, atol=1e-4)
+    (graph,) = pylayout.torch.report().graphs
+    assert len(graph.plans) == 1 and graph.left == () and graph.again == (), str(graph)
+
+
 def test_compiled_training_on_the_device():
     torch.ocl.set_fallback("silent")
     torch.manual_seed(0)

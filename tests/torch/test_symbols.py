@@ -93,6 +93,7 @@ def test_sizes_become_symbols_when_they_change():
     assert [len(graph.axes) for graph in pylayout.torch.report().graphs] == [0, 1]
 
 
+@pytest.mark.slow
 def test_images_of_all_sizes_and_batches():
     model = small_network().eval()
     exact, fast = copy.deepcopy(model).double(), compiled(model)
@@ -122,6 +123,7 @@ def test_weights_are_packed_once():
     assert after - before < 0.1 * 2 * 256 * 1024 * 4
 
 
+@pytest.mark.slow
 def test_training_keeps_what_depends_on_symbols():
     model = Decoder()
     exact, fast = copy.deepcopy(model).double(), compiled(model)
@@ -215,7 +217,7 @@ def all_of(names):
     return function
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 4))])
 def test_ops_at_all_sizes(part):
     names = sorted(FUNCTIONS)[part::4]  # traced together, which takes the time
     function = all_of(names)

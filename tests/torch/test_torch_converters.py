@@ -1,5 +1,6 @@
 """Every converter by itself, against PyTorch: it runs in a plan, and gives the same."""
 
+import functools
 import operator
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
-from torch_cases import CASES, MOVES  # noqa: E402
+from torch_cases import CASES, CREATED, MOVES  # noqa: E402
 
 import pylayout.torch  # noqa: E402
 from pylayout.torch.compiled import Compiled  # noqa: E402
@@ -87,6 +88,26 @@ def test_moves_against_pytorch(name):
         check(name, between, arguments)
 
 
+def _made_of_size(name: str, arguments_of, x):
+    made = called(name, arguments_of(x.shape[0]))
+    return (made.logical_not() if made.dtype == torch.bool else made * 2,)
+
+
+@pytest.mark.parametrize("name", CREATED)
+def test_what_is_made_of_sizes_against_pytorch(name):
+    for arguments_of in CREATED[name]:
+        function = functools.partial(_made_of_size, name, arguments_of)
+        traced = make_fx(function, tracing_mode="symbolic")(torch.zeros(5, 2))
+        traced.graph.eliminate_dead_code()
+        pylayout.torch.reset()
+        made = Compiled(traced, "inference", {"device": "cpu", "tune": "off"})
+        for size in (5, 8, 3):
+            x = torch.zeros(size, 2)
+            torch.testing.assert_close(made([x]), function(x), rtol=0, atol=0)
+        (graph,) = pylayout.torch.report().graphs
+        assert graph.partitions == 1 and not graph.left and not graph.again, str(graph)
+
+
 def test_every_converter_has_a_case():
-    assert sorted({*CASES, *MOVES}) == sorted(converters())
-    assert {name for name, found in converters().items() if found.moves} == set(MOVES)
+    assert sorted({*CASES, *MOVES, *CREATED}) == sorted(converters())
+    assert {name for name, found in converters().items() if found.moves} == {*MOVES, *CREATED}

@@ -340,3 +340,18 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
     "zeros_like.default": [(X,)],
     "ones_like.default": [(X,)],
 }
+
+_COUNT = {"dtype": torch.int64, "device": torch.device("cpu"), "requires_grad": False}
+
+# By op, functions of a size that calls decide: of sizes that are known PyTorch computes these when it compiles.
+CREATED = {
+    "full.default": [lambda n: ([n, 3], 2.5), lambda n: ([2], n), lambda n: ([n + 1], True)],
+    "zeros.default": [lambda n: ([n, 2],)],
+    "ones.default": [lambda n: ([2, n], {"dtype": torch.int32})],
+    "scalar_tensor.default": [lambda n: (n,), lambda n: (n, {"dtype": torch.float16})],
+    "arange.start_step": [lambda n: (1, n, 2), lambda n: (n, -1, -1), lambda n: (0, n, 1, {"dtype": torch.float32})],
+    "prims.iota.default": [
+        lambda n: (n, {"start": 0, "step": 1, **_COUNT}),
+        lambda n: (4, {"start": n, "step": n, **_COUNT}),
+    ],
+}
