@@ -119,9 +119,9 @@ class Case:
             values = np.abs(values) + np.float32(0.05)
         elif self.op == "acosh":
             values = np.abs(values) + np.float32(1.1)
-        elif (self.op, name) == ("selective_scan", "delta"):
+        elif self.op in _SCANS and name == "delta":
             values = np.abs(values) / 2 + np.float32(0.05)
-        elif (self.op, name) == ("selective_scan", "a"):  # states decay
+        elif self.op in _SCANS and name == "a":  # states decay
             values = -np.abs(values) - np.float32(0.1)
         elif self.op in _WITHIN_ONE:
             values = np.tanh(values)
@@ -135,8 +135,8 @@ class Case:
     def _boxes(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
         """(..., 4). Of roi_align in and around the image; others have integer corners, or sizes that are even, so that
         areas are exact and no quotient of them lies within rounding of a threshold."""
-        if self.op == "roi_align":
-            _, image = parse_spec(self.inputs[0]) or ("", (1, 1, 1, 1))
+        if self.op.startswith("roi_align"):
+            image = self._images()
             unit = np.array([image[3], image[2]]) / float(self.attributes.get("spatial_scale", 1.0))
             low = rng.uniform(-0.1, 0.8, (*shape[:-1], 2))
             high = low + rng.uniform(0.01, 0.5, (*shape[:-1], 2))
@@ -145,6 +145,11 @@ class Case:
         if self.attributes.get("boxes_are") == "centres":
             corners[..., 1, :] = 2 * (corners[..., 1, :] // 2 + 1)
         return corners.reshape(shape).astype(np.float32)
+
+    def _images(self) -> tuple[int, ...]:
+        """The shape of the images that boxes are of: input 0, behind the gradient by the result if there is one."""
+        _, shape = parse_spec(self.inputs[1 if self.op.endswith("_backward") else 0]) or ("", (1, 1, 1, 1))
+        return shape
 
     def _terms(self, name: str, shape: tuple[int, ...]) -> int:
         """How many products with elements of these weights make one result."""
@@ -175,7 +180,7 @@ class Case:
             classes = (parse_spec(self.inputs[0]) or ("", (1, 1)))[1][1]
             return rng.integers(0, classes, shape).astype(kind)
         if name == "images":
-            return rng.integers(0, (parse_spec(self.inputs[0]) or ("", (1,)))[1][0], shape).astype(kind)
+            return rng.integers(0, self._images()[0], shape).astype(kind)
         if self.op == "scatter_nd" and name == "index":
             sizes = np.array((parse_spec(self.inputs[0]) or ("", ()))[1][: shape[-1]])
             return rng.integers(-sizes, sizes, shape).astype(kind)
@@ -202,4 +207,5 @@ class Case:
 
 _BACK_THROUGH_TIME = frozenset(("lstm_backward", "gru_backward", "rnn_backward"))
 _POSITIVE = frozenset(("log", "sqrt", "rsqrt"))
+_SCANS = frozenset(("selective_scan", "selective_scan_backward"))
 _WITHIN_ONE = frozenset(("asin", "acos", "atanh"))

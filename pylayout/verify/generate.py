@@ -487,7 +487,10 @@ def _rare(rng: Generator) -> Case | None:
     if kind == 9 and _chance(rng, 0.5):
         n, d, steps, states = int(rng.integers(1, 3)), *(int(rng.integers(1, most)) for most in (600, 50, 33))
         channels, by_step = _spec(dtype, n, d, steps), _spec(dtype, n, steps, states)
-        return Case("selective_scan", (channels, channels, _spec(dtype, d, states), by_step, by_step))
+        inputs = (channels, channels, _spec(dtype, d, states), by_step, by_step)
+        if _chance(rng, 0.5):
+            return Case("selective_scan", inputs)
+        return Case("selective_scan_backward", (*inputs, channels))
     name = str(rng.choice(["acosh", "isnan", "isinf", "threshold", "identity"]))
     return Case(name, (x,), {"threshold": 0.25, "value": -1.5} if name == "threshold" else {})
 

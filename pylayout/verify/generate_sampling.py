@@ -57,7 +57,10 @@ def sampling_case(rng: Generator, image: Callable[[Generator, int], tuple[int, .
             "padding_mode": str(rng.choice(["zeros", "border", "reflection"])),
             "align_corners": bool(rng.random() < 0.5),
         }
-        return Case("grid_sample", (_text(dtype, *shape), _text("f32", shape[0], *places, spatial)), attributes)
+        inputs: tuple[str, ...] = (_text(dtype, *shape), _text("f32", shape[0], *places, spatial))
+        if rng.random() < 0.5:
+            return Case("grid_sample", inputs, attributes)
+        return Case("grid_sample_backward", (_text(dtype, *shape[:2], *places), *inputs), attributes)
     if kind == 2:
         if len(shape) != 4:
             return None
@@ -70,7 +73,11 @@ def sampling_case(rng: Generator, image: Callable[[Generator, int], tuple[int, .
         }
         if rng.random() < 0.2:
             attributes["mode"] = "max"
-        return Case("roi_align", (_text(dtype, *shape), _text("f32", count, 4), _text("s64", count)), attributes)
+        inputs = (_text(dtype, *shape), _text("f32", count, 4), _text("s64", count))
+        if rng.random() < 0.5:
+            return Case("roi_align", inputs, attributes)
+        grad = _text(dtype, count, shape[1], *attributes["output_size"])
+        return Case("roi_align_backward", (grad, *inputs), attributes)
     images, classes, boxes = int(rng.integers(1, 3)), int(rng.choice([1, 3, 20])), int(rng.choice([1, 7, 64, 300, 700]))
     attributes = {
         "max_boxes": int(rng.choice([1, 5, 100, 1000])),

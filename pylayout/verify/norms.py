@@ -191,8 +191,11 @@ class TopK(Full):
         x = self.tensors[0]
         assert x is not None
         dim, k = int(self.attribute("dim", -1)), int(self.attribute("k"))
-        sign = -1 if self.attribute("largest", True) else 1
-        order = np.argsort(sign * x.astype(np.float64), axis=dim, kind="stable")
+        keys = x if x.dtype.kind in "iu" else x.astype(np.float64)
+        if self.attribute("largest", True):  # from the end: NaN is larger than any number
+            order = x.shape[dim] - 1 - np.flip(np.argsort(np.flip(keys, dim), axis=dim, kind="stable"), dim)
+        else:
+            order = np.argsort(keys, axis=dim, kind="stable")
         chosen = np.take(order, np.arange(k), axis=dim)
         return [(np.take_along_axis(x, chosen, axis=dim), 0.0, self.dtype), (chosen, 0.0, "s64")]
 

@@ -16,6 +16,7 @@ from . import (  # noqa: F401  (they register)
     random,
     recurrent,
     sampling,
+    sampling_gradients,
     training,
 )
 from .case import Case

@@ -15,7 +15,7 @@ from .reference import Full, register
 Array = NDArray[Any]
 Taps = tuple[Array, Array]  # pixels along one dimension, and their weights; the taps are the last axis
 
-_POSITION = 12 * UNIT  # of a position in f32, relative to the largest number that takes part in it
+POSITION = 12 * UNIT  # of a position in f32, relative to the largest number that takes part in it
 
 
 # ---- between pixels ----
@@ -47,21 +47,50 @@ def _cubic(t: Array) -> Array:
     return np.stack([far[0], near[0], near[1], far[1]], -1)
 
 
-def _taps(at: Array, size: int, mode: str, padding: str, aligned: bool) -> Taps:
+def cubic_slopes(t: Array) -> Array:
+    """How fast those weights change with the position."""
+    a = -0.75
+    near = [(3 * (a + 2) * d - 2 * (a + 3)) * d for d in (t, 1 - t)]
+    far = [(3 * a * d - 10 * a) * d + 8 * a for d in (1 + t, 2 - t)]
+    return np.stack([far[0], near[0], -near[1], -far[1]], -1)
+
+
+def _turned(at: Array, size: int, padding: str, aligned: bool) -> Array:
+    """What _inside does to a small step: 1, -1 where positions are mirrored, 0 where they are held at a border."""
+    if padding == "zeros":
+        return np.ones_like(at)
+    turn, last = np.ones_like(at), size - 1.0
+    if padding == "reflection":
+        low, span = (0.0, last) if aligned else (-0.5, last + 1)
+        folds = np.floor((at - low) / span) if span > 0 else np.zeros_like(at)
+        turn = np.where(folds % 2 != 0, -1.0, 1.0)
+        at = _reflected(at, low, low + span)
+    return np.where((at <= 0) | (at >= last), 0.0, turn)
+
+
+def sloped_taps(at: Array, size: int, mode: str, padding: str, aligned: bool) -> tuple[Array, Array, Array]:
+    """Pixels along one dimension, their weights, and the slopes of these."""
     if mode in ("cubic", "bicubic"):  # its pixels are moved, not its position
         low = np.floor(at)
         pixels = low[..., None] + np.arange(-1, 3)
-        weights = _cubic(at - low)
+        weights, slopes = _cubic(at - low), cubic_slopes(at - low)
         pixels = np.rint(_inside(pixels, size, padding, aligned))
     else:
+        turn = _turned(at, size, padding, aligned)[..., None]
         at = _inside(at, size, padding, aligned)
         if mode == "nearest":
-            pixels, weights = np.rint(at)[..., None], np.ones((*at.shape, 1))
+            pixels, weights, slopes = np.rint(at)[..., None], np.ones((*at.shape, 1)), np.zeros((*at.shape, 1))
         else:
             low = np.floor(at)
             pixels, weights = low[..., None] + np.arange(2), np.stack([1 - (at - low), at - low], -1)
+            slopes = turn * np.array([-1.0, 1.0])
     known = (pixels >= 0) & (pixels < size)
-    return np.where(known, pixels, 0).astype(np.int64), np.where(known, weights, 0.0)
+    return np.where(known, pixels, 0).astype(np.int64), np.where(known, weights, 0.0), np.where(known, slopes, 0.0)
+
+
+def _taps(at: Array, size: int, mode: str, padding: str, aligned: bool) -> Taps:
+    pixels, weights, _ = sloped_taps(at, size, mode, padding, aligned)
+    return pixels, weights
 
 
 def _read(image: Array, taps: list[Taps]) -> Array:
@@ -88,7 +117,7 @@ class GridSample(Full):
             for d, size in enumerate(sizes):
                 given = grid[n, ..., len(sizes) - 1 - d].reshape(-1)
                 at.append((given + 1) / 2 * (size - 1) if aligned else ((given + 1) * size - 1) / 2)
-                off.append(_POSITION * (size + np.abs(at[-1])))
+                off.append(POSITION * (size + np.abs(at[-1])))
 
             def read(signs: tuple[int, ...], image: Array, at: list[Array] = at, off: list[Array] = off) -> Array:
                 moved = [p + sign * o for p, sign, o in zip(at, signs, off, strict=True)]
@@ -118,13 +147,13 @@ class RoiAlign(Full):
         bound = np.zeros_like(y)
         for k, box in enumerate(boxes):
             image = x[int(images[k])]
-            axes = [self._samples(box[1 - d], box[3 - d], scale, aligned, bins[d], x.shape[2 + d]) for d in range(2)]
+            axes = [self.samples(box[1 - d], box[3 - d], scale, aligned, bins[d], x.shape[2 + d]) for d in range(2)]
             shape = (image.shape[0], bins[0], axes[0][0].shape[1], bins[1], axes[1][0].shape[1])
 
             def parts(signs: tuple[int, ...], image: Array = image, axes: Any = axes) -> list[Array]:
                 """Of every sample the weighted pixels: four arrays (c, rows, columns)."""
                 taps = [
-                    self._pixels((at + sign * off).reshape(-1), s)
+                    self.pixels((at + sign * off).reshape(-1), s)
                     for (at, off), sign, s in zip(axes, signs, x.shape[2:], strict=True)
                 ]
                 (rows, of_row), (columns, of_column) = taps
@@ -149,7 +178,7 @@ class RoiAlign(Full):
             bound[k] = (sum_bound(4 * count, total, squares) + error.sum(0).reshape(shape).sum((2, 4))) / count
         return y, bound, self.dtype
 
-    def _samples(
+    def samples(
         self, low: float, high: float, scale: float, aligned: bool, bins: int, size: int
     ) -> tuple[Array, Array]:
         """Positions (bins, samples) along one dimension, and what they may be off by."""
@@ -158,10 +187,10 @@ class RoiAlign(Full):
         length = end - begin if aligned else max(end - begin, 1.0)
         count = int(self.attribute("sampling_ratio", 0)) or max(0, math.ceil(length / bins))
         at = begin + (np.arange(bins)[:, None] + (np.arange(count) + 0.5) / max(1, count)) * (length / bins)
-        return at, _POSITION * (np.abs(at) + abs(begin) + abs(length))
+        return at, POSITION * (np.abs(at) + abs(begin) + abs(length))
 
     @staticmethod
-    def _pixels(at: Array, size: int) -> Taps:
+    def pixels(at: Array, size: int) -> Taps:
         outside = (at < -1) | (at > size)
         at = np.maximum(at, 0)
         low = np.minimum(np.floor(at).astype(np.int64), size - 1)
