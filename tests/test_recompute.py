@@ -150,3 +150,12 @@ def test_nothing_is_made_again_without_need(device: str) -> None:
     plan = compiled(mlp(), device, kept.summary()["memory"]["bytes"])
     assert plan.summary()["made_again"]["ops"] == 0
     assert plan.summary()["memory"] == kept.summary()["memory"]
+
+
+def test_kept_choices_hold_it() -> None:
+    limit = limit_of(compiled(cnn()), 0.7)
+    first, second = (pl.compile(cnn(), device="cpu", threads=2, seconds=0.5, memory_limit=limit) for _ in range(2))
+    assert second.summary()["recalled"]
+    assert second.summary()["made_again"]["ops"] == first.summary()["made_again"]["ops"] > 0
+    assert second.summary()["memory"] == first.summary()["memory"]
+    assert_same_bits(steps(second), steps(first))
