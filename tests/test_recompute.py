@@ -15,11 +15,12 @@ import pylayout as pl
 pytestmark = pytest.mark.usefixtures("untuned")  # memory is in question, not which implementation wins
 
 
+# Of sizes that no other test measures: what is known of costs could choose other implementations under a limit.
 def cnn(layers: int = 7, channels: int = 8, kernel: int = 3) -> pl.Graph:
     """Convolutions, batch norms with running statistics, residuals, a pool."""
     rng = np.random.default_rng(5)
     g = pl.Graph()
-    y, t = g.input("x", (4, 3, 16, 16)), g.input("t", (4,), "s64")
+    y, t = g.input("x", (4, 3, 18, 18)), g.input("t", (4,), "s64")
     for i in range(layers):
         shape = (channels, y.shape[1], kernel, kernel)
         w = g.parameter(f"w{i}", (rng.standard_normal(shape) * 0.5 / kernel).astype("f4"))
@@ -153,8 +154,9 @@ def test_nothing_is_made_again_without_need(device: str) -> None:
 
 
 def test_kept_choices_hold_it() -> None:
-    limit = limit_of(compiled(cnn()), 0.7)
-    first, second = (pl.compile(cnn(), device="cpu", threads=2, seconds=0.5, memory_limit=limit) for _ in range(2))
+    # Its products have no lighter implementation that measuring might find.
+    limit = limit_of(compiled(mlp()), 0.65)
+    first, second = (pl.compile(mlp(), device="cpu", threads=2, seconds=0.5, memory_limit=limit) for _ in range(2))
     assert second.summary()["recalled"]
     assert second.summary()["made_again"]["ops"] == first.summary()["made_again"]["ops"] > 0
     assert second.summary()["memory"] == first.summary()["memory"]

@@ -1,7 +1,8 @@
-"""Random cases of ops that read images between pixels, put elements by index, and choose boxes."""
+"""Random cases of ops that read images between pixels, put elements by index or window, and choose boxes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -42,12 +43,29 @@ def _tensor_scatter(rng: Generator, dtype: str, shape: tuple[int, ...]) -> Case:
     return Case("tensor_scatter", inputs, {"dim": dim, "circular": bool(rng.random() < 0.3)})
 
 
+def _fold(rng: Generator, dtype: str, shape: tuple[int, ...]) -> Case | None:
+    n, c, *sizes = shape
+    kernel = [int(rng.integers(1, min(size, 4) + 1)) for size in sizes]
+    stride, padding = ([int(rng.integers(low, low + 3)) for _ in sizes] for low in (1, 0))
+    dilation = [2 if rng.random() < 0.3 and 2 * k - 1 <= size else 1 for k, size in zip(kernel, sizes, strict=True)]
+    windows = [
+        (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, p, d, k, s in zip(sizes, padding, dilation, kernel, stride, strict=True)
+    ]
+    rows, columns = c * math.prod(kernel), math.prod(windows)
+    if n * rows * columns > 1 << 20:
+        return None
+    attributes = {"output_size": sizes, "kernel_size": kernel, "stride": stride, "dilation": dilation}
+    return Case("fold", (_text(dtype, n, rows, columns),), {**attributes, "padding": padding * 2})
+
+
 def sampling_case(rng: Generator, image: Callable[[Generator, int], tuple[int, ...]]) -> Case | None:
     kind = int(rng.integers(0, 4))
     dtype = str(rng.choice(["f32", "f32", "f16", "bf16"]))
     shape = image(rng, 1 << 16)
     if kind == 0:
-        return (_scatter if rng.random() < 0.7 else _tensor_scatter)(rng, dtype, shape)
+        generator = (_scatter, _scatter, _scatter, _tensor_scatter, _fold)[int(rng.integers(0, 5))]
+        return generator(rng, dtype, shape)
     if kind == 1:
         spatial = len(shape) - 2
         modes = ["bilinear", "nearest", *(["bicubic"] if spatial == 2 else [])]

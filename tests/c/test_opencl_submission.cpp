@@ -95,6 +95,17 @@ TEST("nothing_overtakes") {
       device.write(*x, 0, &seven, sizeof seven);
       run(*one, x);
       CHECK(value_of(device, x) == 22);
+      // Transfers that nobody waits for.
+      unsigned read[2] = {0, 0};
+      run(*two, x);  // 68
+      device.read_later(*x, 0, &read[0], sizeof seven);
+      run(*one, x);
+      device.write_later(*x, 0, &seven, sizeof seven);
+      run(*two, x);  // 23
+      device.read_later(*x, 0, &read[1], sizeof seven);
+      device.finish();
+      CHECK(read[0] == 68);
+      CHECK(read[1] == 23);
     }
   });
 }

@@ -23,66 +23,66 @@ def quiet(untuned):
     torch.ocl.set_fallback("silent")
 
 
-@torch.library.custom_op("pylayout_tests::warp", mutates_args=())
-def warp(x: torch.Tensor, grid: torch.Tensor) -> torch.Tensor:
+@torch.library.custom_op("pylayout_tests::widen", mutates_args=())
+def widen(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """An op of PyTorch that is one of the library's for which no device but `cpu` has a kernel."""
-    return torch.nn.functional.grid_sample(x, grid, align_corners=False)
+    return torch.relu(x * torch.relu(scale).view(1, -1, 1, 1))
 
 
-@warp.register_fake
-def _(x, grid):
-    return x.new_empty(x.shape[0], x.shape[1], grid.shape[1], grid.shape[2])
+@widen.register_fake
+def _(x, scale):
+    return x.new_empty(x.shape, dtype=scale.dtype)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def registered():
     converters()
 
-    @converter("pylayout_tests.warp.default")
-    def convert(call, x, grid):
-        return call.op("relu", call.op("grid_sample", call.op("relu", x), grid))
+    @converter("pylayout_tests.widen.default")
+    def convert(call, x, scale):
+        return call.op("relu", call.op("dequantize_linear", x, call.op("relu", scale)))
 
-    shim().call("register", b"pylayout_tests::warp")
+    shim().call("register", b"pylayout_tests::widen")
 
 
 def given():
     torch.manual_seed(1)
-    return torch.rand(2, 3, 5, 4), torch.rand(2, 6, 7, 2) * 2 - 1
+    return torch.randint(-99, 99, (2, 3, 5, 4), dtype=torch.int8), torch.randn(3)
 
 
 def test_an_op_that_the_library_runs_on_the_host_counts_as_a_fallback(capfd):
-    x, grid = given()
-    wanted = warp(x, grid)
-    there = x.to(OCL), grid.to(OCL)
+    x, scale = given()
+    wanted = widen(x, scale)
+    there = x.to(OCL), scale.to(OCL)
     for _ in range(2):
-        torch.testing.assert_close(warp(*there).cpu(), wanted)
-    assert capfd.readouterr().err.count("pylayout_tests::warp runs on the CPU (no kernel of grid_sample") == 1
+        torch.testing.assert_close(widen(*there).cpu(), wanted)
+    assert capfd.readouterr().err.count("pylayout_tests::widen runs on the CPU (no kernel of dequantize_linear") == 1
     (found,) = torch.ocl.fallbacks()
-    assert (found.op, found.count) == ("pylayout_tests::warp", 2)
-    assert found.reason.startswith("no kernel of grid_sample on opencl:0: ")
+    assert (found.op, found.count) == ("pylayout_tests::widen", 2)
+    assert found.reason.startswith("no kernel of dequantize_linear on opencl:0: ")
 
 
 def test_the_switch_refuses_it_and_forgets_that():
-    x, grid = given()
-    there = x.to(OCL), grid.to(OCL)
+    x, scale = given()
+    there = x.to(OCL), scale.to(OCL)
     torch.ocl.set_fallback("error")
     for _ in range(2):
-        with pytest.raises(NotImplementedError, match=r"pylayout_tests::warp is not there \(no kernel of grid_sample"):
-            warp(*there)
+        with pytest.raises(NotImplementedError, match=r"::widen is not there \(no kernel of dequantize_linear"):
+            widen(*there)
     assert torch.ocl.fallbacks() == []
     torch.ocl.set_fallback("silent")
-    torch.testing.assert_close(warp(*there).cpu(), warp(x, grid))
+    torch.testing.assert_close(widen(*there).cpu(), widen(x, scale))
     assert [each.count for each in torch.ocl.fallbacks()] == [1]
 
 
 def test_what_the_profile_says_ran_on_the_host_is_what_is_counted():
-    x, grid = given()
-    there = x.to(OCL), grid.to(OCL)
+    x, scale = given()
+    there = x.to(OCL), scale.to(OCL)
     torch.ocl.set_fallback("silent")
     calls = (
-        lambda: warp(*there),
-        lambda: torch.relu(there[0]) + 1,
-        lambda: torch.sort(there[0], dim=1),
+        lambda: widen(*there),
+        lambda: torch.relu(there[1]) + 1,
+        lambda: torch.sort(there[1]),
         lambda: there[0].to(torch.int64).cumsum(1),
     )
     for call in calls:
@@ -95,10 +95,10 @@ def test_what_the_profile_says_ran_on_the_host_is_what_is_counted():
 
 
 def test_calls_of_the_library_itself_are_nobody_s_fallback():
-    x, grid = (pl.asarray(each.numpy()).to("opencl:0") for each in given())
+    x, scale = (pl.asarray(each.numpy()).to("opencl:0") for each in given())
     torch.ocl.set_fallback("error")
-    made = pl.ops.grid_sample(x, grid)
-    assert made.shape == (2, 3, 6, 7) and torch.ocl.fallbacks() == []
+    made = pl.ops.dequantize_linear(x, scale)
+    assert made.shape == (2, 3, 5, 4) and torch.ocl.fallbacks() == []
 
 
 def test_copies_that_change_a_dtype_on_the_host_are_counted():

@@ -248,9 +248,17 @@ class OpenclDevice::WallTiming : public Timing {
   std::chrono::steady_clock::time_point start_, end_;
 };
 
-// Queues a command on the calling thread's stream; its event is kept only while a timing runs.
+// Queues a command on the calling thread's stream, behind what waits in submission(); its event is kept only while a
+// timing runs.
 template <class Start>
 void OpenclDevice::command(const Use* uses, size_t count, const char* what, Start&& start) {
+  submission().settle();
+  command_behind(uses, count, what, start);
+}
+
+// The same where that was settled.
+template <class Start>
+void OpenclDevice::command_behind(const Use* uses, size_t count, const char* what, Start&& start) {
   Session& s = session();
   const bool timed = EventTiming::any_of(s);
   EventHandle event;
@@ -508,7 +516,6 @@ void OpenclDevice::fill(Buffer& destination, size_t offset, size_t bytes, const 
                         const char* what) {
   const cl_mem memory = own(destination, what);
   const Use use{&destination.block(), true};
-  submission().settle();
   command(&use, 1, what, [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
     return cl_.clEnqueueFillBuffer(queue, memory, pattern, pattern_bytes, offset, bytes, waits, list, event);
   });
@@ -519,7 +526,6 @@ void OpenclDevice::copy_from(cl_mem memory, Block* source, size_t source_offset,
   if (bytes == 0) return;
   const cl_mem target = own(destination, "copy");
   const Use uses[] = {{&destination.block(), true}, {source, false}};
-  submission().settle();
   command(uses, source ? 2 : 1, "copying between OpenCL buffers",
           [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
             return cl_.clEnqueueCopyBuffer(queue, memory, target, source_offset, destination_offset, bytes, waits, list,
@@ -713,7 +719,7 @@ void OpenclDevice::set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& 
 
 void OpenclDevice::enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local,
                            const Use* uses, size_t used) {
-  command(uses, used, "starting an OpenCL kernel",
+  command_behind(uses, used, "starting an OpenCL kernel",
           [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
             return cl_.clEnqueueNDRangeKernel(queue, kernel, dimensions, nullptr, global, local, waits, list, event);
           });

@@ -122,6 +122,8 @@ class OpenclDevice : public Device {
   template <class Start>
   void command(const Use* uses, size_t count, const char* what, Start&& start);
   template <class Start>
+  void command_behind(const Use* uses, size_t count, const char* what, Start&& start);
+  template <class Start>
   void command_now(const Use& use, const char* what, Start&& start);
   class EventTiming;
   class WallTiming;
