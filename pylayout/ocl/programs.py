@@ -24,6 +24,7 @@ from torch.fx.node import map_arg
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .._load import ffi, lib
+from ..calls import schemas
 from ..errors import Error, UnsupportedError, check
 from ..graph import Graph
 from ..tensor import Tensor, adopt
@@ -449,7 +450,10 @@ def _fill(
         shim.call("program_constant", program, int(ffi.cast("uintptr_t", constant._handle)))
         slots[value_id] = at
         at += 1
+    lent = set(slots)  # whose memory is an argument's: that of a tensor that PyTorch may let go, or change
     for op, attributes, read, first, count in steps:
+        if schemas()[op]["view"] and read[0] in lent:
+            lent.update(range(first, first + count))
         for i in range(count):
             slots[first + i] = at + i
         places = [slots[each] for each in read]
@@ -462,7 +466,7 @@ def _fill(
             continue
         shim.program_output(
             program, -1 if value is None else slots[value._id], target, place < form.returned,
-            value is not None and target < 0 and _is_free(expected), _NUMBERS[expected.dtype],
+            value is not None and target < 0 and value._id not in lent and _is_free(expected), _NUMBERS[expected.dtype],
             expected.ndim, longs(expected.shape), longs(expected.stride()),
         )  # fmt: skip
     graph._let_go()

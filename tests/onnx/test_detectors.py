@@ -1,6 +1,8 @@
 """Detectors as torchvision exports them, beside ONNX Runtime: all that they give for pictures never seen."""
 
 import importlib.util
+import sys
+from pathlib import Path
 
 import numpy
 import pytest
@@ -10,6 +12,8 @@ pytest.importorskip("torch")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 import pylayout as pl  # noqa: E402
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # last: an installed pylayout stays the one tested
 from bench import detectors  # noqa: E402
 from bench.detection import agreement, picture  # noqa: E402
 

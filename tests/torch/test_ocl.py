@@ -632,6 +632,20 @@ def test_results_lie_as_kernels_give_them_until_they_are_seen_otherwise():
         assert torch.equal(torch.load(saved, map_location="cpu"), y.cpu())
 
 
+def test_results_that_only_rename_an_argument_have_memory_of_their_own():
+    """`_unsafe_view` and `view_copy` to images, of a tensor that PyTorch lets go or changes afterwards."""
+    x, w = numbers(2, 5, 6, 32), numbers(16, 32)
+    there = torch.nn.functional.linear(x.to(OCL), w.to(OCL))  # a product of matrices, whose result is then let go
+    more = [numbers(60, 16).to(OCL) + i for i in range(4)]  # the next blocks of that size
+    torch.testing.assert_close(there.cpu(), torch.nn.functional.linear(x, w))
+    rows = numbers(60, 16)
+    source = rows.to(OCL)
+    copy = torch.ops.aten.view_copy(source, [2, 5, 6, 16])
+    source.add_(1)
+    torch.testing.assert_close(copy.cpu(), rows.view(2, 5, 6, 16))
+    assert len(more) == 4
+
+
 def test_training_of_images_reorders_activations_for_gradients_by_weights_alone():
     model, x = block(OCL), numbers(4, 8, 12, 12).to(OCL)
 
@@ -647,8 +661,8 @@ def test_training_of_images_reorders_activations_for_gradients_by_weights_alone(
     made = [event for event in profile.events if event["kind"] == "op"]
     others = [event for event in moved if not event["cause"].startswith("conv2d_backward_weights:")]
     layouts = {event["inputs"][0].split()[-1] for event in made if event["op"] in ("conv2d", "conv_transpose2d")}
-    # The gradient of the sum is a number, seen in every place.  Where this processor's fastest kernels take another layout
-    # backward than forward, what three ops have kept for backward is reordered, each once.
+    # The gradient of the sum is a number, seen in every place.  Where this processor's fastest kernels take another
+    # layout backward than forward, what three ops have kept for backward is reordered, each once.
     allowed = 1 if len(layouts) == 1 else 1 + 3
     assert len(others) <= allowed and len(moved) <= allowed + 4, [(event["cause"], event["inputs"]) for event in moved]
     assert len(made) < 30
