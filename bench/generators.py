@@ -8,6 +8,7 @@ dcgan  the generator of A. Radford et al., Unsupervised Representation Learning 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from .torchvision_models import calibrated
@@ -61,7 +62,7 @@ def _dcgan() -> Any:
 
     widths = [_CODE, 512, 256, 128, 64]
     layers: list[Any] = []
-    for k, (inputs, outputs) in enumerate(zip(widths, widths[1:], strict=False)):
+    for k, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
         shape = (4, 1, 0) if k == 0 else (4, 2, 1)
         layers += [nn.ConvTranspose2d(inputs, outputs, *shape, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
     return nn.Sequential(*layers, nn.ConvTranspose2d(widths[-1], 3, 4, 2, 1, bias=False), nn.Tanh())

@@ -1,4 +1,4 @@
-"""What a new length costs a model of `torch.compile(backend="pylayout")`, beside compiling for each length by itself.
+"""What a new length costs a model of `torch.compile(backend="pylayout")`, beside compiling for each length.
 
     python -m bench.torch_lengths [--layers 4] [--width 256] [--lengths 30] [--json FILE]
 
