@@ -111,9 +111,9 @@ class Compiled:
         if self._symbols is None:
             return self._divided(evaluation, arguments)[1]
         for made_at, division in self._divisions.items():
-            try:  # noqa: PERF203 - few divisions, and seldom more than one is tried
+            try:
                 return division.bound(evaluation)
-            except Error as error:
+            except Error as error:  # noqa: PERF203 - few divisions, and seldom more than one is tried
                 sizes, others = map(self._symbols.named, (made_at, key))
                 logger.info("%s: what was compiled for %s does not serve %s: %s", self._kind, sizes, others, error)
         division, run = self._divided(evaluation, arguments)
