@@ -3,9 +3,9 @@
     python -m bench.torch_lengths [--layers 4] [--width 256] [--lengths 30] [--json FILE]
 
 The model is a text encoder in inference mode. "bound": a first call at a length that the one plan was not bound to,
-less a steady call. "by itself": the same where nothing was compiled before, so that the graph is imported and compiled for
-this length. Medians over the lengths, in milliseconds of the calling thread's processor time, the two ways in turns.
-"later": what memory in use grew by over all lengths after the first, beside the weights.
+less a steady call. "by itself": the same where nothing was compiled before, so that the graph is imported and compiled
+for this length. Medians over the lengths, in milliseconds of the calling thread's processor time, the two ways in
+turns. "later": what memory in use grew by over all lengths after the first, beside the weights.
 """
 
 from __future__ import annotations
