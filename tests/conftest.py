@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy
 import pytest
 
-# Measured costs and compiled kernels of tests are not the user's. Before the first import of pylayout.
+# Measured costs and compiled kernels of tests are not the user's, nor those of another process of tests: tests forget
+# costs. Before the first import of pylayout.
 _cache = tempfile.TemporaryDirectory(prefix="pylayout-tests-")
-os.environ.setdefault("PYLAYOUT_CACHE_DIR", _cache.name)
+os.environ["PYLAYOUT_CACHE_DIR"] = _cache.name
 
 import pylayout as pl  # noqa: E402
 
@@ -74,7 +75,11 @@ def torchvision_models():
 
 @pytest.fixture(scope="module")
 def untuned():
-    """Choices by the cost model alone, for tests of many shapes whose speed does not matter."""
+    """Choices by the cost model alone, for tests of many shapes whose speed does not matter.
+
+    What other tests measured is forgotten, so that choices don't depend on which of them ran before.
+    """
+    pl.device.clear_costs()
     pl.set_tuning("off")
     yield
     pl.set_tuning("auto")

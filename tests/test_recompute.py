@@ -15,7 +15,6 @@ import pylayout as pl
 pytestmark = pytest.mark.usefixtures("untuned")  # memory is in question, not which implementation wins
 
 
-# Of sizes that no other test measures: what is known of costs could choose other implementations under a limit.
 def cnn(layers: int = 7, channels: int = 8, kernel: int = 3) -> pl.Graph:
     """Convolutions, batch norms with running statistics, residuals, a pool."""
     rng = np.random.default_rng(5)

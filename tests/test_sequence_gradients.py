@@ -154,6 +154,7 @@ def test_attention_gradients_by_differences(options: dict[str, Any], rng: np.ran
 SEQUENCES = [case for case in CASES if case.op.endswith("_backward") and case.op.split("_")[0] in (*ORDER, "scaled")]
 
 
+@pytest.mark.usefixtures("untuned")  # measured, another implementation may win with other threads
 @pytest.mark.parametrize("case", SEQUENCES, ids=[case.name for case in SEQUENCES])
 def test_the_same_bits_whatever_the_threads(case: Case) -> None:
     tensors, before = case.make(), pl.get_threads()

@@ -43,6 +43,8 @@ def registered():
         return call.op("relu", call.op("dequantize_linear", x, call.op("relu", scale)))
 
     shim().call("register", b"pylayout_tests::widen")
+    yield
+    del converters()["pylayout_tests.widen.default"]
 
 
 def given():
