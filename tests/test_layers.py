@@ -52,6 +52,16 @@ def test_providers_do_not_include_dispatch_or_each_other() -> None:
         assert found == []
 
 
+def test_units_of_dispatch_do_not_know_the_context() -> None:
+    """It owns them; `candidate_runs` is a user of it, as graph/ is."""
+    allowed = {"context.cpp", "candidate_runs.h", "candidate_runs.cpp"}
+    units = [path for path in files(SOURCE / "dispatch") if path.name not in allowed]
+    assert [path.name for path in units if '"dispatch/context.h"' in path.read_text()] == []
+    named = re.compile(r"\bContext\b")
+    assert [path.name for path in units if path.name != "context.h" and named.search(code(path))] == []
+    assert len(units) > 30
+
+
 def test_dispatch_and_graph_name_no_provider_and_no_device() -> None:
     """Neither by a literal nor by asking a device's properties, which are for people, what its traits say."""
     named = re.compile(r'"(?:' + "|".join(PROVIDERS) + r')[":/]|is_cpu|host_memory\(|"(?:cpu|gpu|accelerator|type)"')

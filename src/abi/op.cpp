@@ -7,6 +7,7 @@
 #include "abi/handles.h"
 #include "abi/schema.h"
 #include "core/json.h"
+#include "dispatch/dispatcher.h"
 
 using namespace pl;
 using namespace pl::abi;

@@ -4,7 +4,7 @@
 
 #include "core/files.h"
 #include "core/threads.h"
-#include "dispatch/context.h"
+#include "dispatch/machine.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/descriptions.h"
 
@@ -55,19 +55,19 @@ void keep_winners(Entry& entry) {
 
 }  // namespace
 
-Catalog::Catalog(Context& context, CostDatabase& costs)
-    : context_(context),
+Catalog::Catalog(Machine& machine, CostDatabase& costs)
+    : machine_(machine),
       costs_(costs),
-      tables_(context.options().cache_dir.empty() ? "" : context.options().cache_dir + "/costs"),
-      limit_(context.options().choice_memory),
+      tables_(machine.options().cache_dir.empty() ? "" : machine.options().cache_dir + "/costs"),
+      limit_(machine.options().choice_memory),
       trigger_(limit_) {}
 
 std::string Catalog::environment(const Device& device, const std::string& provider, int threads) const {
   std::string text = device.fingerprint() + "|" + provider;
-  for (const auto& p : context_.providers())
+  for (const auto& p : machine_.providers())
     if (p->name() == provider) text += "|" + p->version();
   if (device.traits().threads)
-    text += "|threads=" + std::to_string(threads ? threads : int(context_.options().threads));
+    text += "|threads=" + std::to_string(threads ? threads : int(machine_.options().threads));
   uint64_t seed = 1;
   for (char c : text) seed = hash_mix(seed, static_cast<unsigned char>(c));
   return hex(seed);
@@ -75,10 +75,10 @@ std::string Catalog::environment(const Device& device, const std::string& provid
 
 std::set<std::string> Catalog::environments() const {
   std::set<std::string> found;
-  for (const auto& device : context_.devices()) {
+  for (const auto& device : machine_.devices()) {
     std::vector<std::string> measured{"rates"};
-    for (const Provider* provider : context_.providers_of(*device)) measured.push_back(provider->name());
-    const int most = device->traits().threads ? std::max(available_processors(), int(context_.options().threads)) : 1;
+    for (const Provider* provider : machine_.providers_of(*device)) measured.push_back(provider->name());
+    const int most = device->traits().threads ? std::max(available_processors(), int(machine_.options().threads)) : 1;
     for (const std::string& name : measured)
       for (int threads = 1; threads <= most; ++threads) found.insert(environment(*device, name, threads));
   }
@@ -98,8 +98,8 @@ EntryRef Catalog::unlisted(const Op& asked, Device& device, bool every_point) {
   if (!op.schema->relayouts)
     for (TensorDesc& desc : op.inputs)
       if (!has_strided_views(asked) || !is_strided_view(desc)) desc = standardised(desc);
-  op.math = std::max<Math>(op.math, context_.options().math);
-  return make(op, device, context_.options().threads, every_point);
+  op.math = std::max<Math>(op.math, machine_.options().math);
+  return make(op, device, machine_.options().threads, every_point);
 }
 
 EntryRef Catalog::strided(const Op& asked, Device& device, int threads, const std::string& way) {
@@ -118,8 +118,8 @@ EntryRef Catalog::following(const Op& asked, Device& device, const std::string& 
 
 EntryRef Catalog::find_or_make(const Op& asked, Device& device, int threads, const std::string& only) {
   Op op = asked;
-  op.math = std::max<Math>(op.math, context_.options().math);
-  if (!threads) threads = context_.options().threads;
+  op.math = std::max<Math>(op.math, machine_.options().math);
+  if (!threads) threads = machine_.options().threads;
   const std::string key = key_of(device, threads, describe(op), only);
   {
     std::lock_guard<std::mutex> guard(lock_);
@@ -191,7 +191,7 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
   if (!only.empty()) list.wanted.emplace(only);
   if (device.traits().threads) use_threads(threads);  // which oneDNN's descriptions are made for
   const bool empty = op.has_empty_tensor(), strided = has_strided_views(op);
-  for (Provider* provider : context_.providers_of(device)) {
+  for (Provider* provider : machine_.providers_of(device)) {
     if (list.wanted && list.wanted->provider() != provider->name()) continue;
     if (strided && !provider->takes_strided_views(op)) {
       list.refuse(provider->name(), op.schema->name + ": no strided views");
@@ -227,7 +227,7 @@ EntryRef Catalog::make(const Op& op, Device& device, int threads, bool whole_spa
     Way way;
     way.key = candidate.key();
     if (list.wanted && candidate.dense_key() != only) continue;
-    for (const auto& provider : context_.providers())
+    for (const auto& provider : machine_.providers())
       if (provider->name() == candidate.provider) way.compiles = provider->compiles();
     way.candidate = std::move(candidate);
     entry->ways.push_back(std::move(way));

@@ -28,7 +28,7 @@
 
 namespace pl {
 
-class Context;
+class Machine;
 struct LinkedOps;  // dispatch/contest.h
 struct Entry;
 using EntryRef = std::shared_ptr<Entry>;
@@ -101,9 +101,9 @@ struct MeasureLimits {
 
 class Catalog {
  public:
-  Catalog(Context& context, CostDatabase& costs);
+  Catalog(Machine& machine, CostDatabase& costs);
 
-  // The entry for an op on a device; asks the providers on first sight.  threads: of `cpu` ops; 0: the context's.
+  // The entry for an op on a device; asks the providers on first sight.  threads: of `cpu` ops; 0: the machine's.
   EntryRef entry(const Op& op, Device& device, int threads = 0);
   // The entry for an op some of whose tensors are strided views of larger ones: those whose descriptions are not dense.
   // Its ways take and give just these; there may be none.  `way`: as for following().
@@ -185,7 +185,7 @@ class Catalog {
 
   // ---- memory ----
   // Entries and their prepared kernels are let go, the least recently used first, where they take more than the
-  // context's `choice_memory`.
+  // options' `choice_memory`.
 
   uint64_t now() const { return now_.load(std::memory_order_relaxed); }  // counts entries made
   void touch(Entry& entry) const {
@@ -209,6 +209,7 @@ class Catalog {
   void bump_epoch() { epoch_.fetch_add(1, std::memory_order_acq_rel); }
   // Forgets estimates and measurements; entries are asked again.
   void forget_costs();
+  CostDatabase& costs() { return costs_; }
 
  private:
   // only: the dense_key() of the one way that it is to have; empty: all.
@@ -226,7 +227,7 @@ class Catalog {
   void apply_table(Entry& entry);
   std::optional<bool> probe(const CostTable& table, const std::vector<EntryRef>& entries);
 
-  Context& context_;
+  Machine& machine_;
   CostDatabase& costs_;
   mutable std::mutex lock_;
   std::unordered_map<std::string, EntryRef> entries_;

@@ -6,7 +6,7 @@
 
 #include "core/threads.h"
 #include "dispatch/catalog.h"
-#include "dispatch/context.h"
+#include "dispatch/machine.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/measure.h"
 #include "providers/building.h"
@@ -183,7 +183,7 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
   std::vector<size_t> places;
   const auto began = std::chrono::steady_clock::now();
   for (size_t i : chosen) {
-    context_.interrupt().poll();
+    machine_.interrupt().poll();
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     if (!timed.empty() && took.count() > prepare_seconds) break;
     if (auto prepared = kernel(entry, entry.ways[i])) {
@@ -194,7 +194,7 @@ void Catalog::measure(Entry& entry, const std::vector<size_t>& chosen, const Mea
   }
   if (timed.empty()) return;
   MeasureOptions options = given;
-  options.interrupt = &context_.interrupt();
+  options.interrupt = &machine_.interrupt();
   for (size_t i = 0; i < entry.op.inputs.size(); ++i)
     options.constants.push_back(entry.op.schema->role_of(int(i)) == Role::constant);
   options.witnesses = [&] { return witnesses(entry); };
@@ -270,7 +270,7 @@ std::vector<Witness> Catalog::witnesses(Entry& entry) {
   };
   if (entry.op.schema->flops(entry.op) <= kReferenceFlops) {
     CandidateList list;
-    for (Provider* provider : context_.providers_of(*entry.device)) provider->list(entry.op, *entry.device, list);
+    for (Provider* provider : machine_.providers_of(*entry.device)) provider->list(entry.op, *entry.device, list);
     for (const Candidate& candidate : list.candidates)
       if (candidate.reference && found.empty()) add(candidate);
   }

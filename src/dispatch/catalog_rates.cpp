@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "dispatch/catalog.h"
-#include "dispatch/context.h"
+#include "dispatch/machine.h"
 #include "dispatch/cost_database.h"
 
 namespace pl {
@@ -33,7 +33,7 @@ Rates Catalog::rates(Device& device) {
   complete &= read("transfer_bytes_per_ms", rates.transfer_bytes_per_ms);
   complete &= read("transfer_overhead_ms", rates.transfer_overhead_ms);
   if (!complete) {
-    if (context_.options().tuning == Tuning::off) return rates;
+    if (machine_.options().tuning == Tuning::off) return rates;
     return calibrate(device);
   }
   std::lock_guard<std::mutex> guard(rates_lock_);

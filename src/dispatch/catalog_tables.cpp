@@ -4,7 +4,7 @@
 
 #include "core/files.h"
 #include "dispatch/catalog.h"
-#include "dispatch/context.h"
+#include "dispatch/machine.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/measure.h"
 
@@ -158,7 +158,7 @@ void Catalog::check_tables(const std::vector<EntryRef>& entries) {
     }
     if (!table) continue;
     std::string versions;
-    for (const auto& provider : context_.providers()) versions += provider->name() + " " + provider->version() + "|";
+    for (const auto& provider : machine_.providers()) versions += provider->name() + " " + provider->version() + "|";
     const std::string place = environment(*key.first, "tables", key.second);
     const std::string name = "cost table " + table->identity + " " + hex(checksum(versions));
     const std::optional<double> before = costs_.find(place, name, "believed");
@@ -190,7 +190,7 @@ CostTable Catalog::cost_table(const Device& device, int threads) const {
   CostTable table;
   table.device_class = cost_class(device, threads);
   const std::string within = "within ";
-  for (const Provider* provider : context_.providers_of(device))
+  for (const Provider* provider : machine_.providers_of(device))
     for (const CostDatabase::Record& record : costs_.records(environment(device, provider->name(), threads), "")) {
       if (!is_candidate(record.candidate) || !(record.ms > 0)) continue;
       const bool inside = record.candidate.compare(0, within.size(), within) == 0;

@@ -22,17 +22,7 @@ std::shared_ptr<Context> Context::create(const ContextOptions& options) {
   return std::shared_ptr<Context>(new Context(options));
 }
 
-Context::Context(const ContextOptions& options) : options_(options) {
-  if (options_.threads == 0) options_.threads = available_processors();
-  providers_ = make_providers(options_.without);
-  if (options_.cache_dir.empty())
-    options_.cache_dir = default_cache_dir();
-  else if (std::any_of(providers_.begin(), providers_.end(), [](const auto& p) { return p->compiles(); }))
-    set_shared_cache_dir(options_.cache_dir);
-  host_ = make_cpu_device();
-  devices_.push_back(host_);
-  for (const auto& provider : providers_)
-    for (auto& device : provider->devices()) devices_.push_back(device);
+Context::Context(const ContextOptions& options) : Machine(options) {
   costs_ = std::make_unique<CostDatabase>(options_.cache_dir);
   profile_ = std::make_unique<Profile>();
   catalog_ = std::make_unique<Catalog>(*this, *costs_);
@@ -58,33 +48,6 @@ void Context::set_options(const ContextOptions& options) {
   }
 }
 
-Device& Context::device(const std::string& name) {
-  std::lock_guard<std::mutex> guard(devices_lock_);
-  std::string known;
-  for (const auto& device : devices_) {
-    if (device->name() == name) return *device;
-    known += (known.empty() ? "" : ", ") + device->name();
-  }
-  fail(Code::device, "device \"", name, "\" is not known; expected one of ", known);
-}
-
-std::vector<std::shared_ptr<Device>> Context::devices() const {
-  std::lock_guard<std::mutex> guard(devices_lock_);
-  return devices_;
-}
-
-void Context::add_device(std::shared_ptr<Device> device) {
-  std::lock_guard<std::mutex> guard(devices_lock_);
-  devices_.push_back(std::move(device));
-}
-
-std::vector<Provider*> Context::providers_of(const Device& device) const {
-  std::vector<Provider*> list;
-  for (const auto& provider : providers_)
-    if (provider->serves(device)) list.push_back(provider.get());
-  return list;
-}
-
 std::string Context::devices_json() const {
   Json json;
   json.object().key("devices").list();
@@ -96,7 +59,7 @@ std::string Context::devices_json() const {
     json.end().end();
   }
   json.end().key("providers").list();
-  for (const auto& provider : providers_)
+  for (const auto& provider : providers())
     json.object()
         .field("name", provider->name())
         .field("version", provider->version())
@@ -165,21 +128,6 @@ void Context::write(const TensorRef& tensor, const void* data, size_t bytes, boo
     written->device().write(*written->buffer(), 0, data, bytes);
   if (lies_so) return tensor->buffer()->touch();
   runner_->convert_into(written, tensor, "write");
-}
-
-void Context::set_fallback_observer(FallbackObserver observer) {
-  std::lock_guard<std::mutex> guard(observer_lock_);
-  fallback_observer_ = std::move(observer);
-}
-
-void Context::tell_fallback(const std::string& op, const Device& device, const std::string& reason) const {
-  FallbackObserver observer;
-  {
-    std::lock_guard<std::mutex> guard(observer_lock_);
-    observer = fallback_observer_;
-  }
-  if (observer && !observer(op, device.name(), reason))
-    fail(Code::unsupported, op, ": only cpu can run it, not ", device.name(), " (", reason, "), which is refused here");
 }
 
 std::string Context::query_json(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs) {
@@ -277,7 +225,7 @@ std::string Context::costs_import(const std::string& text) {
   Json json;
   json.object().field("path", path).field("class", table->device_class).field("ops", table->ratios.size());
   json.field("candidates", candidates).field("damaged", table->damaged).key("devices").list();
-  for (const auto& device : devices_)
+  for (const auto& device : devices())
     if (cost_class(*device, int(options_.threads)) == table->device_class) json.value(device->name());
   json.end().end();
   return json.str();

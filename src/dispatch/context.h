@@ -1,20 +1,19 @@
-// Context: everything a program shares between its op calls: devices, providers, prepared calls, measured
-// costs, the profile.  Thread-safe.  The C ABI is a thin shell around it.
+// Context: everything a program shares between its op calls: a machine, prepared calls, measured costs, the profile.
+// Thread-safe.  The C ABI is a thin shell around it.
+//
+// It owns dispatch's units and calls them; none of them knows it (tests/test_layers.py).
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "core/interrupt.h"
 #include "core/tensor.h"
-#include "dispatch/options.h"
+#include "dispatch/machine.h"
 #include "ops/op.h"
-#include "providers/provider.h"
 
 namespace pl {
 
@@ -24,28 +23,14 @@ class CostDatabase;
 class Dispatcher;
 class Profile;
 class Runner;
+struct OpCall;
 
-// A call whose results are written into tensors that exist.
-struct OpCall {
-  const Schema& schema;
-  CallRef call;
-  std::vector<TensorRef> inputs, destinations;
-};
-
-class Context : public std::enable_shared_from_this<Context> {
+class Context : public Machine, public std::enable_shared_from_this<Context> {
  public:
   static std::shared_ptr<Context> create(const ContextOptions& options);
   ~Context();
 
-  const ContextOptions& options() const { return options_; }
   void set_options(const ContextOptions& options);  // threads and tuning; the rest is fixed at creation
-
-  Device& device(const std::string& name);  // throws Error(device) that lists the known ones
-  Device& host() const { return *host_; }   // `cpu`: it runs what another device cannot
-  std::vector<std::shared_ptr<Device>> devices() const;
-  void add_device(std::shared_ptr<Device> device);
-  const std::vector<std::unique_ptr<Provider>>& providers() const { return providers_; }
-  std::vector<Provider*> providers_of(const Device& device) const;
   std::string devices_json() const;
 
   // Runs an op: checks, chooses, reorders what must be, queues the work.  `inputs` may hold nulls for absent
@@ -57,12 +42,6 @@ class Context : public std::enable_shared_from_this<Context> {
   TensorRef convert(const TensorRef& tensor, Device& device, const Layout& layout, DType dtype);
   // The elements of a tensor into another one of its shape and dtype, wherever and however that lies.
   void copy(const TensorRef& source, const TensorRef& destination);
-  // Told of each call of an op that the host runs for another device, before it does; false: it is refused.
-  using FallbackObserver =
-      std::function<bool(const std::string& op, const std::string& device, const std::string& reason)>;
-  void set_fallback_observer(FallbackObserver observer);
-  // Asks the observer; throws Error(unsupported) where it refuses.
-  void tell_fallback(const std::string& op, const Device& device, const std::string& reason) const;
   // Plain row-major bytes of the logical elements; `later`: as Device::read_later and write_later.
   void read(const TensorRef& tensor, void* data, size_t bytes, bool later = false);
   void write(const TensorRef& tensor, const void* data, size_t bytes, bool later = false);
@@ -96,19 +75,10 @@ class Context : public std::enable_shared_from_this<Context> {
   Profile& profile() { return *profile_; }
   Catalog& catalog() { return *catalog_; }
   Runner& runner() { return *runner_; }
-  Interrupt& interrupt() { return interrupt_; }  // polled by all that measures, searches or compiles
 
  private:
   explicit Context(const ContextOptions& options);
 
-  ContextOptions options_;
-  Interrupt interrupt_;
-  mutable std::mutex observer_lock_;
-  FallbackObserver fallback_observer_;
-  std::vector<std::unique_ptr<Provider>> providers_;
-  mutable std::mutex devices_lock_;
-  std::shared_ptr<Device> host_;
-  std::vector<std::shared_ptr<Device>> devices_;
   std::unique_ptr<CostDatabase> costs_;
   std::unique_ptr<Profile> profile_;
   std::unique_ptr<Catalog> catalog_;

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "dispatch/context.h"
+#include "dispatch/machine.h"
 
 namespace pl {
 namespace {
@@ -15,7 +15,7 @@ constexpr double kStepOverheadMs = 0.005;
 
 Conversion Conversions::plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure,
                              int threads) {
-  const Tuning tuning = measure ? context_.options().tuning : Tuning::off;
+  const Tuning tuning = measure ? machine_.options().tuning : Tuning::off;
   // A step that changes nothing is no step; one that cannot be made makes the path impossible.
   const auto add_reorder = [&](Conversion& path, const TensorDesc& before, const TensorDesc& after, Device& device) {
     const EntryRef entry = catalog_.reorder(before, after, device, threads);

@@ -30,10 +30,10 @@ struct Conversion {
 
 class Conversions {
  public:
-  Conversions(Context& context, Catalog& catalog) : context_(context), catalog_(catalog) {}
+  Conversions(const Machine& machine, Catalog& catalog) : machine_(machine), catalog_(catalog) {}
   // Plans; costs are measured if tuning permits and `measure` is set, else estimated.  Throws
   // Error(unsupported) where no path exists.
-  // threads: of reorders on `cpu`; 0: the context's.
+  // threads: of reorders on `cpu`; 0: the machine's.
   Conversion plan(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true,
                   int threads = 0);
   double cost_ms(const TensorDesc& from, Device& source, const TensorDesc& to, Device& target, bool measure = true,
@@ -43,7 +43,7 @@ class Conversions {
   void forget();
 
  private:
-  Context& context_;
+  const Machine& machine_;
   Catalog& catalog_;
   std::mutex lock_;
   std::unordered_map<uint64_t, double> known_;  // cost by hash of the four arguments

@@ -42,15 +42,15 @@ bool made_by_follower(const Tensor& tensor) {
 
 }  // namespace
 
-Dispatcher::Dispatcher(Context& context, Catalog& catalog, Conversions& conversions, Runner& runner, Profile& profile)
-    : context_(context),
+Dispatcher::Dispatcher(Machine& machine, Catalog& catalog, Conversions& conversions, Runner& runner, Profile& profile)
+    : machine_(machine),
       catalog_(catalog),
       conversions_(conversions),
       runner_(runner),
       profile_(profile),
       contest_(catalog),
       ranking_(catalog, conversions, contest_),
-      weight_copies_(context, catalog, runner, joined_) {}
+      weight_copies_(profile, catalog, runner, joined_) {}
 
 // ---- finding a decision made before ----
 
@@ -97,7 +97,7 @@ Dispatcher::DecisionRef Dispatcher::find(uint64_t key, const Schema& schema, con
 // ---- choosing ----
 
 Device& Dispatcher::home_of(const Schema& schema, const CallAttributes& call, const std::vector<TensorRef>& inputs) {
-  if (!call.policy.device.empty()) return context_.device(call.policy.device);
+  if (!call.policy.device.empty()) return machine_.device(call.policy.device);
   const Tensor* first = nullptr;
   size_t first_place = 0;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -111,7 +111,7 @@ Device& Dispatcher::home_of(const Schema& schema, const CallAttributes& call, co
             first->device().name(), " as ", schema.input_parameter(int(first_place)).name,
             " (move it with to(), or give device=)");
   }
-  return first ? first->device() : context_.host();
+  return first ? first->device() : machine_.host();
 }
 
 EntryRef Dispatcher::entry_for(const Op& op, Device& home, std::string& why_elsewhere) {
@@ -119,11 +119,11 @@ EntryRef Dispatcher::entry_for(const Op& op, Device& home, std::string& why_else
   EntryRef entry = catalog_.entry(op, home);
   // Where there is one way on the host nothing is to be found out, and an op whose sizes follow from data is new each
   // time.
-  const bool one = &home == &context_.host() && entry->ways.size() == 1;
-  catalog_.measure(*entry, one ? Tuning::off : context_.options().tuning);
-  if (&home != &context_.host() && !catalog_.best_ms(*entry)) {
-    EntryRef fallback = catalog_.entry(op, context_.host());
-    catalog_.measure(*fallback, context_.options().tuning);
+  const bool one = &home == &machine_.host() && entry->ways.size() == 1;
+  catalog_.measure(*entry, one ? Tuning::off : machine_.options().tuning);
+  if (&home != &machine_.host() && !catalog_.best_ms(*entry)) {
+    EntryRef fallback = catalog_.entry(op, machine_.host());
+    catalog_.measure(*fallback, machine_.options().tuning);
     if (catalog_.best_ms(*fallback)) {
       why_elsewhere = catalog_.refusals_in_a_line(*entry);
       return fallback;
@@ -134,7 +134,7 @@ EntryRef Dispatcher::entry_for(const Op& op, Device& home, std::string& why_else
 }
 
 bool Dispatcher::contested(const CallAttributes& call) const {
-  return call.policy.mode == Policy::Mode::automatic && !profile_.active() && context_.options().tuning != Tuning::off;
+  return call.policy.mode == Policy::Mode::automatic && !profile_.active() && machine_.options().tuning != Tuning::off;
 }
 
 Policy Dispatcher::policy_of(const CallAttributes& call, const Entry& entry, uint32_t turn) const {
@@ -208,10 +208,10 @@ Dispatcher::DecisionRef Dispatcher::decide(const Schema& schema, const CallRef& 
     return decision;
   }
 
-  const bool alike = call->policy.mode == Policy::Mode::automatic && context_.options().tuning == Tuning::automatic;
+  const bool alike = call->policy.mode == Policy::Mode::automatic && machine_.options().tuning == Tuning::automatic;
   SizeChoices::Call like;
   if (alike) {
-    like = SizeChoices::of(op, *decision->home, context_.options().threads, decision->destinations);
+    like = SizeChoices::of(op, *decision->home, machine_.options().threads, decision->destinations);
     for (size_t i = 0; i < inputs.size(); ++i)
       if (inputs[i] && role_of(schema, i) == Role::constant && inputs[i]->changes())
         like.alike += concat(" changing ", i);
@@ -316,7 +316,7 @@ std::vector<TensorRef> Dispatcher::run_choice(const Decision& decision, const Tu
                                               const std::vector<TensorRef>& destinations) {
   Entry& entry = *decision.entry;
   if (entry.device != decision.home)
-    context_.tell_fallback(decision.schema->name, *decision.home, decision.why_elsewhere);
+    machine_.tell_fallback(decision.schema->name, *decision.home, decision.why_elsewhere);
   const Policy::Mode mode = decision.call->policy.mode;
   const uint64_t preempted = turn.number ? preemptions() : 0;
   const double start = turn.number ? contest_.now_ms() : 0;
@@ -563,7 +563,7 @@ void Dispatcher::tune(const Schema& schema, const CallRef& call, const std::vect
   MeasureLimits limits;
   limits.op_seconds = seconds;
   catalog_.measure(*entry, Tuning::full, limits);
-  pl::tune(catalog_, context_.costs(), {entry}, {seconds, nullptr, context_.interrupt()});
+  pl::tune(catalog_, catalog_.costs(), {entry}, {seconds, nullptr, machine_.interrupt()});
   forget_decisions();
 }
 
@@ -580,8 +580,8 @@ std::string Dispatcher::query_json(const Schema& schema, const CallRef& call, co
     EntryRef entry = catalog_.entry(asked, home);
     catalog_.measure(*entry, Tuning::off);
     refusals = catalog_.refusals(*entry);
-    if (!catalog_.best_ms(*entry) && &home != &context_.host()) {
-      entry = catalog_.entry(asked, context_.host());
+    if (!catalog_.best_ms(*entry) && &home != &machine_.host()) {
+      entry = catalog_.entry(asked, machine_.host());
       catalog_.measure(*entry, Tuning::off);
       for (Refusal& refusal : catalog_.refusals(*entry)) refusals.push_back(std::move(refusal));
     }

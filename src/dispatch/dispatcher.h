@@ -12,7 +12,7 @@
 #include "core/tensor.h"
 #include "dispatch/catalog.h"
 #include "dispatch/contest.h"
-#include "dispatch/context.h"
+#include "dispatch/machine.h"
 #include "dispatch/joined_kernels.h"
 #include "dispatch/ranking.h"
 #include "dispatch/size_choices.h"
@@ -26,9 +26,16 @@ class Profile;
 class Runner;
 class Together;
 
+// A call whose results are written into tensors that exist.
+struct OpCall {
+  const Schema& schema;
+  CallRef call;
+  std::vector<TensorRef> inputs, destinations;
+};
+
 class Dispatcher {
  public:
-  Dispatcher(Context& context, Catalog& catalog, Conversions& conversions, Runner& runner, Profile& profile);
+  Dispatcher(Machine& machine, Catalog& catalog, Conversions& conversions, Runner& runner, Profile& profile);
 
   std::vector<TensorRef> run(const Schema& schema, const CallRef& call, const std::vector<TensorRef>& inputs,
                              const std::vector<TensorRef>& destinations);
@@ -42,7 +49,7 @@ class Dispatcher {
   // Lets go of what was chosen for calls long ago, where all that takes more memory than it may.
   void trim();
   // True once repeated programs run as they will from now on; see Contest.
-  bool settled() const { return context_.options().tuning == Tuning::off || contest_.all_settled(); }
+  bool settled() const { return machine_.options().tuning == Tuning::off || contest_.all_settled(); }
   Contest& contest() { return contest_; }
 
  private:
@@ -120,7 +127,7 @@ class Dispatcher {
   void find_copy_of_view(Decision& decision, const std::vector<TensorRef>& destinations);
   void hand_over(const Decision& decision, std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations);
 
-  Context& context_;
+  Machine& machine_;
   Catalog& catalog_;
   Conversions& conversions_;
   Runner& runner_;

@@ -2,7 +2,7 @@
 #include <thread>
 
 #include "core/threads.h"
-#include "dispatch/context.h"
+#include "dispatch/machine.h"
 #include "dispatch/runner.h"
 #include "profile/profile.h"
 
@@ -19,7 +19,7 @@ BufferRef Runner::packed(const TensorRef& tensor, Device& device, const Candidat
   const TensorRef source = convert(tensor, device, wanted, "weights", why, false, once);
   BufferRef result = device.allocate(packing.bytes);
   refuse_after_fork();
-  if (device.traits().threads) use_threads(context_.options().threads);
+  if (device.traits().threads) use_threads(machine_.options().threads);
   if (!profile_.active()) {
     packing.pack(*source->buffer(), *result);
   } else {

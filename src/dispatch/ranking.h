@@ -20,7 +20,6 @@
 #include "core/tensor.h"
 #include "dispatch/catalog.h"
 #include "dispatch/contest.h"
-#include "dispatch/context.h"
 #include "dispatch/conversion.h"
 
 namespace pl {

@@ -6,7 +6,7 @@
 
 #include "core/threads.h"
 #include "dispatch/catalog.h"
-#include "dispatch/context.h"
+#include "dispatch/machine.h"
 #include "dispatch/conversion.h"
 #include "profile/profile.h"
 
@@ -81,7 +81,7 @@ void Runner::run_timed(ProfileEvent event, Device& device, Kernel& kernel, const
 // processor to another program: on 32 processors that were busy, 20 s for the weights of ResNet-50, measuring included.
 int Runner::threads(bool once) const {
   constexpr int kOnce = 8;
-  return once ? std::min(kOnce, int(context_.options().threads)) : int(context_.options().threads);
+  return once ? std::min(kOnce, int(machine_.options().threads)) : int(machine_.options().threads);
 }
 
 bool is_aligned(const Tensor& tensor) {

@@ -19,8 +19,8 @@ bool is_aligned(const Tensor& tensor);
 
 class Runner {
  public:
-  Runner(Context& context, Catalog& catalog, Conversions& conversions, Profile& profile)
-      : context_(context), catalog_(catalog), conversions_(conversions), profile_(profile) {}
+  Runner(const Machine& machine, Catalog& catalog, Conversions& conversions, Profile& profile)
+      : machine_(machine), catalog_(catalog), conversions_(conversions), profile_(profile) {}
 
   void run_kernel(const Entry& entry, const Way& way, Kernel& kernel, const std::vector<Buffer*>& inputs,
                   const std::vector<Buffer*>& outputs, const char* kind, const char* role, const std::string& cause);
@@ -55,7 +55,7 @@ class Runner {
   void convert_into_part(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
   void convert_on_device(const TensorRef& tensor, const TensorRef& destination, const std::string& why);
 
-  Context& context_;
+  const Machine& machine_;
   Catalog& catalog_;
   Conversions& conversions_;
   Profile& profile_;

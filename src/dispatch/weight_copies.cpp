@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "dispatch/context.h"
 #include "dispatch/runner.h"
 #include "dispatch/waiting_kernels.h"
 #include "profile/profile.h"
@@ -68,7 +67,7 @@ void WeightCopies::renew(const Device& device) {
                  {copy->buffer()},
                  "reorder",
                  "weights",
-                 context_.profile().active() ? each.why : std::string()});
+                 profile_.active() ? each.why : std::string()});
     catalog_.touch(*each.entry);
     made.push_back({tensor, std::move(copy), version});
   }

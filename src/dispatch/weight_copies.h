@@ -14,14 +14,14 @@
 
 namespace pl {
 
-class Context;
+class Profile;
 class Runner;
 
 // Thread-safe.
 class WeightCopies {
  public:
-  WeightCopies(Context& context, Catalog& catalog, Runner& runner, JoinedKernels& joined)
-      : context_(context), catalog_(catalog), runner_(runner), joined_(joined) {}
+  WeightCopies(const Profile& profile, Catalog& catalog, Runner& runner, JoinedKernels& joined)
+      : profile_(profile), catalog_(catalog), runner_(runner), joined_(joined) {}
   // The tensor as `wanted` on its device, which is kept with it.  `why`: for the profile.
   TensorRef of(const TensorRef& tensor, const TensorDesc& wanted, const std::string& why);
   void forget();
@@ -41,7 +41,7 @@ class WeightCopies {
   bool can_join(Kept& kept, const TensorRef& tensor);
   void renew(const Device& device);
 
-  Context& context_;
+  const Profile& profile_;
   Catalog& catalog_;
   Runner& runner_;
   JoinedKernels& joined_;
