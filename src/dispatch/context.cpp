@@ -146,7 +146,7 @@ std::string Context::tune_met_json(Device& device, double seconds,
   require(seconds > 0, Code::invalid_argument, "tune: seconds is ", seconds, ", expected more than 0");
   const auto began = std::chrono::steady_clock::now();
   const std::vector<TuneOutcome> outcomes =
-      tune(*catalog_, *costs_, catalog_->met(device), {seconds, progress, interrupt_});
+      tune(*catalog_, *costs_, catalog_->met(device), {seconds, progress, interrupt()});
   remove_files(choices_directory());  // what was faster before may not be now
   dispatcher_->forget_decisions();
   Json json;
