@@ -1,5 +1,4 @@
 // remove_identity: ops that change nothing.
-#include <algorithm>
 #include <cmath>
 
 #include "graph/passes/combined_views.h"
@@ -48,7 +47,8 @@ ValueId unchanged(Rewriter& rewriter, size_t index) {
   if (is_concat(node)) return node.inputs.size() == 1 ? x : kNoValue;
   const TensorDesc &from = rewriter.desc(x), &to = rewriter.desc(node.outputs[0]);
   if (from.shape != to.shape || from.dtype != to.dtype) return kNoValue;
-  if (node.schema->same_if_alike) return is_same_if_alike(rewriter.op(index)) ? x : kNoValue;
+  if (node.schema->same_if_alike)
+    return node.schema->same_only_if.empty() || is_same_if_alike(rewriter.op(index)) ? x : kNoValue;
   if (is_permute(node)) return keeps_order(from.shape, rewriter.op(index).attributes.integers("dims")) ? x : kNoValue;
   if (node.schema->idempotent) {
     const int before = rewriter.maker(x);
