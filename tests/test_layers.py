@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from pylayout.calls import schemas
+
 SOURCE = Path(__file__).parent.parent / "src"
 PROVIDERS = sorted(folder.name for folder in (SOURCE / "providers").iterdir() if folder.is_dir())
 SHARED = r"providers/[^/]+\.h"  # what all providers have in common
@@ -71,6 +75,50 @@ def test_dispatch_and_graph_name_no_provider_and_no_device() -> None:
             found += [f"{path.relative_to(SOURCE)}: {match}" for match in named.findall(code(path))]
     assert found == []
     assert named.search('properties.find("type")') and named.search('type->second != "cpu"')
+
+
+# Comparisons with the name or kind of an op, by file.  What a rewrite asks of an op, its schema states (ops/rules.h);
+# an op that it builds, or whose formula it recognises, is named once, in graph/named_ops.cpp: 16 of them.
+NAMED_OPS = {"graph/named_ops.cpp": 16}
+
+
+def comparisons_of_ops(text: str) -> list[str]:
+    """Where code compares an op's name or kind: with a literal, or a schema's with anything.
+
+    Names of functions of one argument (`activation.function == "relu"`) are data of ops, and keys of options no ops.
+    """
+    names = "|".join({name for schema in schemas().values() for name in (schema["name"], schema["kind"])})
+    literal = re.compile(rf'[^\n]*?\b(\w+)\)* *[!=]= *"(?:{names})"|[^\n]*?"(?:{names})" *[!=]= *(\w+)')
+    others = {"function", "key"}
+    found = [match[0] for match in literal.finditer(text) if not others & {match[1], match[2]}]
+    asked = re.compile(r"[^\n]*\bschema(?:\(\))?(?:->|\.)(?:name|kind)\b *[!=]=[^\n]*")
+    return found + [match[0] for match in asked.finditer(text) if not literal.search(match[0])]
+
+
+def test_no_list_of_ops_in_graph_and_dispatch() -> None:
+    found = {}
+    for folder in ("compiler", "dispatch", "graph"):
+        for path in files(SOURCE / folder):
+            if lines := comparisons_of_ops(code(path)):
+                found[str(path.relative_to(SOURCE))] = lines
+    assert {name: len(lines) for name, lines in found.items()} == NAMED_OPS, found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'if (node.schema->kind == "matmul") return;',
+        'const bool adds = name == "add";',
+        'return "concat" != kind;',
+        "if (first.schema->name != second.schema->name) return;",
+    ],
+)
+def test_comparisons_of_ops_are_found(line: str) -> None:
+    assert len(comparisons_of_ops(line)) == 1
+
+
+def test_other_comparisons_are_not() -> None:
+    assert comparisons_of_ops('options.layout != "auto"; activation.function == "relu"; mode == "constant"') == []
 
 
 def test_no_untyped_pointers_in_tensors() -> None:

@@ -41,13 +41,29 @@ const char* name_of(AxisRule::Meaning meaning) {
 }
 
 const char* name_of(Renaming renaming) {
-  constexpr const char* names[] = {"none", "shape", "order", "part", "repeat"};
+  constexpr const char* names[] = {"none", "shape", "order", "part", "repeat", "split"};
   return names[size_t(renaming)];
 }
 
 const char* name_of(Zeros zeros) {
   constexpr const char* names[] = {"unknown", "where_all", "where_any"};
   return names[size_t(zeros)];
+}
+
+const char* name_of(Algebra::Operation operation) {
+  constexpr const char* names[] = {"none",  "sum",    "difference", "product",     "quotient",
+                                   "power", "larger", "smaller",    "conjunction", "disjunction"};
+  return names[size_t(operation)];
+}
+
+const char* name_of(Weighting::Order order) {
+  constexpr const char* names[] = {"none", "outputs_first", "inputs_first", "matrices"};
+  return names[size_t(order)];
+}
+
+const char* name_of(Padding padding) {
+  constexpr const char* names[] = {"none", "zeros", "lowest"};
+  return names[size_t(padding)];
 }
 
 const char* name_of(Result::Shape shape) {
@@ -79,6 +95,15 @@ void write_rules(Json& json, const Schema& schema) {
   json.end().field("elementwise", schema.elementwise).field("renaming", name_of(schema.renaming));
   json.field("same_if_alike", schema.same_if_alike).field("idempotent", schema.idempotent);
   json.field("keeps_finite", schema.keeps_finite).field("zeros", name_of(schema.zeros));
+  json.field("applies_function", schema.applies_function).field("by_rows", schema.by_rows);
+  json.field("padding", name_of(schema.padding)).field("trained_as", schema.trained_as);
+  json.key("same_only_if").object();
+  for (const AllEqual& rule : schema.same_only_if) json.field(rule.attribute, rule.number);
+  json.end().key("algebra").object().field("operation", name_of(schema.algebra.operation));
+  json.field("commutes", schema.algebra.commutes).field("not_with", schema.algebra.not_with);
+  if (schema.algebra.neutral) json.field("neutral", *schema.algebra.neutral);
+  json.end().key("weighting").object().field("order", name_of(schema.weighting.order));
+  json.field("channels", schema.weighting.channels).end();
 }
 
 void write_parameter(Json& json, const Parameter& parameter) {

@@ -107,6 +107,7 @@ Json& Json::value(std::string_view text) {
 
 Json& Json::value(double number) {
   if (!std::isfinite(number)) return null();
+  if (number == 0 && std::signbit(number)) return raw("-0.0");  // without a point it is read as an integer, which is 0
   char digits[32];
   const auto result = std::to_chars(digits, digits + sizeof digits, number);  // the shortest that reads back equal
   return raw(std::string_view(digits, size_t(result.ptr - digits)));

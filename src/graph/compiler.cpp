@@ -397,19 +397,19 @@ Device& Plan::Compiler::choose_home() const {
 }
 
 // All in turns once more, on the same data.
-size_t Plan::Compiler::last_contest(std::vector<Candidate>& candidates) {
-  for (Candidate& candidate : candidates) run_candidate(candidate);  // touches memory: not counted
+size_t Plan::Compiler::last_contest(std::vector<Finalist>& finalists) {
+  for (Finalist& finalist : finalists) run_finalist(finalist);  // touches memory: not counted
   size_t best = 0;
   for (int turn = 0; turn < kMostTurns; ++turn) {
     // What is hopeless after two turns takes no more; on a busy machine the others take more than the usual number.
     if (turn >= 2 && remaining() < 0) break;
-    if (turn >= kLeastTurns && is_steady(candidates[best].totals)) break;
-    const double least = least_of(candidates[best].totals);
-    for (Candidate& candidate : candidates)
-      if (turn < 2 || least_of(candidate.totals) <= kHopeless * least)
-        candidate.totals.push_back(run_candidate(candidate));
-    for (size_t i = 0; i < candidates.size(); ++i)
-      if (typical(candidates[i].totals) < typical(candidates[best].totals)) best = i;
+    if (turn >= kLeastTurns && is_steady(finalists[best].totals)) break;
+    const double least = least_of(finalists[best].totals);
+    for (Finalist& finalist : finalists)
+      if (turn < 2 || least_of(finalist.totals) <= kHopeless * least)
+        finalist.totals.push_back(run_finalist(finalist));
+    for (size_t i = 0; i < finalists.size(); ++i)
+      if (typical(finalists[i].totals) < typical(finalists[best].totals)) best = i;
   }
   return best;
 }
@@ -481,12 +481,12 @@ void Plan::Compiler::compile() {
     const double share = std::max(1.0, remaining() / double(all.size() - i));
     prepare(*all[i], std::min(share, 1e8));
   }
-  std::vector<Candidate> candidates;
-  std::optional<Candidate> chained;
+  std::vector<Finalist> finalists;
+  std::optional<Finalist> chained;
   if (options_.chains.empty()) {
     chained = composed(list, best_chains(list));
     for (std::unique_ptr<Variant>& variant : list) {
-      Candidate candidate;
+      Finalist finalist;
       if (variant->rest) {
         // Made again for the layouts of this variant's outputs.
         std::map<Maker, Layout> layouts;
@@ -494,35 +494,35 @@ void Plan::Compiler::compile() {
           layouts[variant->outputs[i]] = variant->program->outputs()[i].layout;
         variant->rest = plan_.part_of(*variant->rest, 0, variant->nodes.size(), layouts);
       }
-      candidate.parts.push_back(std::move(variant));
-      candidate.chains = plan_.chains_of(candidate.parts);
-      candidates.push_back(std::move(candidate));
+      finalist.parts.push_back(std::move(variant));
+      finalist.chains = plan_.chains_of(finalist.parts);
+      finalists.push_back(std::move(finalist));
     }
   } else {
     chained = composed(list, given_chains(list));
   }
-  if (chained) candidates.insert(candidates.begin(), std::move(*chained));  // the last one is the simplest
-  add_recomputed(candidates, 0);
-  const size_t known = candidates.size();
-  add_lighter(candidates);
-  add_recomputed(candidates, known);
-  keep_within_memory(candidates);
-  const bool choose = candidates.size() > 1 && tuning_ != Tuning::off;
-  if (!choose) candidates.erase(candidates.begin(), candidates.end() - 1);
+  if (chained) finalists.insert(finalists.begin(), std::move(*chained));  // the last one is the simplest
+  add_recomputed(finalists, 0);
+  const size_t known = finalists.size();
+  add_lighter(finalists);
+  add_recomputed(finalists, known);
+  keep_within_memory(finalists);
+  const bool choose = finalists.size() > 1 && tuning_ != Tuning::off;
+  if (!choose) finalists.erase(finalists.begin(), finalists.end() - 1);
   size_t best = 0;
   if (choose) {
-    best = last_contest(candidates);
+    best = last_contest(finalists);
     short_of_time_ = short_of_time_ || remaining() < 0;
-    disturbed_ = disturbed_ || (!plan_.home_->traits().queued && !is_steady(candidates[best].totals));
-    for (const Candidate& candidate : candidates)
-      if (candidate.parts.size() > 1) plan_.timed_.push_back({candidate.name, typical(candidate.totals)});
+    disturbed_ = disturbed_ || (!plan_.home_->traits().queued && !is_steady(finalists[best].totals));
+    for (const Finalist& finalist : finalists)
+      if (finalist.parts.size() > 1) plan_.timed_.push_back({finalist.name, typical(finalist.totals)});
   }
-  if (!candidates[best].again.empty()) {
+  if (!finalists[best].again.empty()) {
     plan_.memory_path_ = plan_.memory_path();
-    plan_.graph_ = candidates[best].parts[0]->graph;
-    plan_.again_ = candidates[best].again;
+    plan_.graph_ = finalists[best].parts[0]->graph;
+    plan_.again_ = finalists[best].again;
   }
-  plan_.adopt(plan_.body_of(std::move(candidates[best].parts)));
+  plan_.adopt(plan_.body_of(std::move(finalists[best].parts)));
   plan_.packing_seconds_ = constants_.seconds();
   if (tuning_ != Tuning::off) plan_.remember(!short_of_time_, disturbed_);
   finish(live, std::move(others));

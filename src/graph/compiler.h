@@ -73,8 +73,8 @@ class Plan::Compiler {
     size_t conversions() const;  // how many steps are no ops
   };
 
-  // A whole plan in the last contest: one variant, or parts of several.
-  struct Candidate {
+  // A contestant of the last contest, a whole plan: one variant, or parts of several.
+  struct Finalist {
     std::string name;
     std::vector<std::unique_ptr<Variant>> parts;
     std::unique_ptr<Chains> chains;
@@ -93,13 +93,13 @@ class Plan::Compiler {
   std::vector<std::shared_ptr<Variant>> add_rests(std::vector<std::unique_ptr<Variant>>& list) const;
   // graph/memory_limit.cpp.  Where nothing keeps within the limit: the same ways of cutting the batch, by ways of ops
   // that need less workspace and smaller forms of weights.
-  void add_lighter(std::vector<Candidate>& list);
-  std::unique_ptr<Variant> lighter(const Candidate& than, size_t most);
-  // The same of a program that trains, for the candidates from `first` on: values made again in the backward pass.
-  void add_recomputed(std::vector<Candidate>& list, size_t first);
-  Candidate recomputed(const Candidate& candidate);
-  void keep_within_memory(std::vector<Candidate>& list);
-  Memory memory_of(const Candidate& candidate) const;
+  void add_lighter(std::vector<Finalist>& list);
+  std::unique_ptr<Variant> lighter(const Finalist& than, size_t most);
+  // The same of a program that trains, for the finalists from `first` on: values made again in the backward pass.
+  void add_recomputed(std::vector<Finalist>& list, size_t first);
+  Finalist recomputed(const Finalist& finalist);
+  void keep_within_memory(std::vector<Finalist>& list);
+  Memory memory_of(const Finalist& finalist) const;
   Memory with_others(Memory memory) const;
   std::string name_of(const Variant& variant) const;
   // For each node of the variant the state that the guide chose; nothing where its graph is another one.
@@ -129,16 +129,16 @@ class Plan::Compiler {
   size_t winner_of(const std::vector<Contestant>& list) const;
   void note_times(Variant& variant, const Contestant& winner) const;
   void measure_again(Variant& variant, const Contestant& winner);
-  size_t last_contest(std::vector<Candidate>& candidates);
+  size_t last_contest(std::vector<Finalist>& finalists);
   double run_once(Variant& variant, Program& program, std::vector<double>* step_ms);
   // Memory for the whole batch, for an input or output that this describes for one of a variant's slices.
   void provide(std::vector<External>& list, size_t index, const TensorDesc& desc, const Variant& variant, bool fill);
   // Chains: graph/compose.cpp.
   std::vector<Chain> given_chains(const std::vector<std::unique_ptr<Variant>>& list) const;
   std::vector<Chain> best_chains(const std::vector<std::unique_ptr<Variant>>& list) const;
-  std::optional<Candidate> composed(const std::vector<std::unique_ptr<Variant>>& list,
+  std::optional<Finalist> composed(const std::vector<std::unique_ptr<Variant>>& list,
                                     const std::vector<Chain>& chains);
-  double run_candidate(Candidate& candidate);
+  double run_finalist(Finalist& finalist);
 
   Plan& plan_;
   const PlanOptions& options_;

@@ -3,7 +3,7 @@
 // Every variant's program was run, each step timed where it stands.  A shortest path over the nodes, staying with a
 // variant or changing to another where few values cross, says which variant should run which nodes.  What a change
 // costs beyond reorders (caches that have to be filled again) is not in those times, so the composed plan takes part in
-// the last contest as one more candidate.
+// the last contest as one more finalist.
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -194,7 +194,7 @@ std::vector<Chain> Plan::Compiler::given_chains(const std::vector<std::unique_pt
       chains.back().end = first;
     }
     const auto variant = std::find_if(
-        list.begin(), list.end(), [&, &wanted = slice](const auto& candidate) { return candidate->slice == wanted; });
+        list.begin(), list.end(), [&, &wanted = slice](const auto& known) { return known->slice == wanted; });
     chains.push_back({size_t(variant - list.begin()), first, graph.nodes().size()});
   }
   return chains;
@@ -244,11 +244,11 @@ std::vector<Chain> Plan::Compiler::best_chains(const std::vector<std::unique_ptr
 
 // ---- the composed plan ----
 
-std::optional<Plan::Compiler::Candidate> Plan::Compiler::composed(const std::vector<std::unique_ptr<Variant>>& list,
-                                                                  const std::vector<Chain>& chains) {
+std::optional<Plan::Compiler::Finalist> Plan::Compiler::composed(const std::vector<std::unique_ptr<Variant>>& list,
+                                                                 const std::vector<Chain>& chains) {
   if (chains.empty()) return std::nullopt;
   report("joining chains", 0);
-  Candidate result;
+  Finalist result;
   std::map<Maker, Layout> layouts;
   for (const Chain& chain : chains) {
     const Variant& variant = *list[chain.variant];
@@ -262,9 +262,9 @@ std::optional<Plan::Compiler::Candidate> Plan::Compiler::composed(const std::vec
   return result;
 }
 
-double Plan::Compiler::run_candidate(Candidate& candidate) {
+double Plan::Compiler::run_finalist(Finalist& finalist) {
   context_.interrupt().poll();
-  for (const auto& part : candidate.parts) {
+  for (const auto& part : finalist.parts) {
     const auto &inputs = part->program->inputs(), &outputs = part->program->outputs();
     for (size_t i = 0; i < inputs.size(); ++i)
       if (part->inputs[i].first < 0) provide(inputs_, size_t(part->inputs[i].second), inputs[i], *part, true);
@@ -272,7 +272,7 @@ double Plan::Compiler::run_candidate(Candidate& candidate) {
       if (part->results[i] >= 0) provide(outputs_, size_t(part->results[i]), outputs[i], *part, false);
   }
   const auto start = std::chrono::steady_clock::now();
-  candidate.chains->run(inputs_, outputs_);
+  finalist.chains->run(inputs_, outputs_);
   plan_.home_->synchronize();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }

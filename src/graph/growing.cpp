@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <set>
-
-#include "ops/activation.h"
 
 namespace pl {
 namespace {
-
-template <class... Parts>
-[[noreturn]] void refuse(const Node& node, const Parts&... parts) {
-  fail(Code::unsupported, "growing: node \"", node.name, "\" (", node.schema->name, ") ", parts...);
-}
 
 // The one dimension in which shapes differ, by one; -1: they are equal, -2: they differ otherwise.
 int difference(const Dims& shorter, const Dims& longer) {
@@ -35,28 +27,6 @@ bool same_elements(const TensorRef& a, const TensorRef& b) {
   a->device().read(*a->buffer(), 0, first.data(), first.size());
   b->device().read(*b->buffer(), 0, second.data(), second.size());
   return first == second;
-}
-
-bool is_zero(const Graph& graph, ValueId id) {
-  if (!graph.is_constant(id)) return false;
-  const TensorRef& tensor = graph.value(id).constant;
-  if (tensor->desc().elements() != 1) return false;
-  std::vector<char> bytes(size_of(tensor->desc().dtype));
-  tensor->device().read(*tensor->buffer(), size_t(tensor->desc().offset) * bytes.size(), bytes.data(), bytes.size());
-  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
-}
-
-bool has_activation(const Op& op) {
-  const AttributeValue* activation = op.attributes.find("activation");
-  return activation && !std::holds_alternative<None>(*activation);
-}
-
-bool keeps_finite(const Op& op) { return op.schema->keeps_finite && activation_keeps_finite(op); }
-
-int64_t product(const Dims& shape, int begin, int end) {
-  int64_t result = 1;
-  for (int d = begin; d < end; ++d) result *= shape[d];
-  return result;
 }
 
 }  // namespace
@@ -172,9 +142,8 @@ void GrownGraph::append_in_place() {
   }
 }
 
-void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
-  const size_t values = graph_.values().size();
-  // Constants that follow from the length.
+// Constants that follow from the length: noted, to become inputs.
+std::vector<ValueId> GrownGraph::find_feeds(const Graph& longer, const Graph& least) {
   std::vector<ValueId> fed;
   for (size_t r = 0; r < graph_.rules().size(); ++r) {
     const ValueId id = graph_.rules()[r].value;
@@ -187,130 +156,34 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
     feeds_.push_back({r, padded(id) >= 0});
     fed.push_back(id);
   }
-  std::vector<ValueId> places;
-  for (ValueId id : fed) {
-    const std::string name = concat("growing.numbers.", places.size());
-    places.push_back(graph_.input(name, TensorDesc::dense(graph_.value(id).desc.dtype, graph_.value(id).desc.shape)));
-  }
-  // By value: whether unused places hold zeros, and whether they hold finite numbers.
-  std::vector<bool> zero(values, false), finite(values, false);
-  for (ValueId id : fed) finite[size_t(id)] = true;
-  std::set<size_t> joins;  // concats that grow
-  for (const GrowingInput& input : growing_.inputs) {
-    finite[size_t(graph_.inputs()[input.input].value)] = true;
-    const Value& joined = graph_.value(graph_.outputs()[input.output].value);
-    joins.insert(size_t(joined.node));
-  }
-  struct Change {
-    size_t node;
-    std::vector<ValueId> inputs;
-  };
-  std::vector<Change> changes;
-  for (size_t n = 0; n < graph_.nodes().size(); ++n) {
-    const Node& node = graph_.node(n);
-    const Op op = graph_.op(node);
-    const std::string& kind = node.schema->kind;
-    const Renaming renaming = node.schema->renaming;
-    const bool other_attributes = node.attributes.str() != longer.node(n).attributes.str() ||
-                                  node.attributes.str() != least.node(n).attributes.str();
-    std::vector<int> dims;
-    for (ValueId id : node.inputs) dims.push_back(padded(id));
-    const bool takes = std::any_of(dims.begin(), dims.end(), [](int dim) { return dim >= 0; });
-    const int gives = padded(node.outputs[0]);
-    if (!takes && gives < 0 && !other_attributes) continue;
-    const ValueId result = node.outputs[0], x = node.inputs.empty() ? kNoValue : node.inputs[0];
-    const auto of = [&](const std::vector<bool>& what, ValueId id) { return id != kNoValue && what[size_t(id)]; };
-    require(node.outputs.size() == 1, Code::unsupported, "growing: node \"", node.name, "\" has several results");
-    if (joins.count(n)) {
-      finite[size_t(result)] = dims[1] < 0;
-      if (dims[1] >= 0) refuse(node, "joins two parts that grow");
-    } else if (renaming == Renaming::shape || renaming == Renaming::order) {
-      if (!takes || gives < 0) refuse(node, "follows from the length");
-      const Dims &from = graph_.value(x).desc.shape, &to = graph_.value(result).desc.shape;
-      if (renaming == Renaming::shape &&
-          (product(from, 0, dims[0]) != product(to, 0, gives) || from[dims[0]] != to[gives]))
-        refuse(node, "splits or joins the dimension that grows");
-      zero[size_t(result)] = of(zero, x);
-      finite[size_t(result)] = of(finite, x);
-    } else if (renaming == Renaming::repeat) {
-      if (gives < 0) refuse(node, "follows from the length");
-      zero[size_t(result)] = of(zero, x);
-      finite[size_t(result)] = of(finite, x);
-    } else if (other_attributes) {
-      refuse(node, "has attributes that follow from the length");
-    } else if (is_elementwise(op)) {
-      bool all_zero = true, any_zero = false, all_finite = keeps_finite(op), others_known = true;
-      for (size_t k = 0; k < node.inputs.size(); ++k) {
-        const ValueId id = node.inputs[k];
-        const Parameter& parameter = node.schema->input_parameter(int(k));
-        if (id == kNoValue || parameter.selects) continue;
-        all_zero = all_zero && (of(zero, id) || is_zero(graph_, id));
-        any_zero = any_zero || of(zero, id);
-        if (dims[k] < 0) continue;
-        all_finite = all_finite && of(finite, id) && !parameter.nonzero;
-        others_known = others_known && of(zero, id);
-      }
-      // Another factor may be infinite there, unless it is the same for all places.
-      const bool one_grows = std::count_if(dims.begin(), dims.end(), [](int dim) { return dim >= 0; }) == 1;
-      if (!has_activation(op))
-        zero[size_t(result)] = (node.schema->zeros == Zeros::where_all && all_zero) ||
-                               (node.schema->zeros == Zeros::where_any && any_zero && (one_grows || others_known));
-      finite[size_t(result)] = all_finite || zero[size_t(result)];
-    } else if (node.schema->name == "softmax" && int(op.attributes.integer("dim")) == dims[0]) {
-      const TensorDesc& desc = graph_.value(x).desc;
-      if (!of(finite, x)) refuse(node, "is of numbers that may be none for places that are not used");
-      const ValueId made = mask(desc.rank(), dims[0], desc.shape[dims[0]], desc.dtype);
-      changes.push_back({n, {graph_.insert(n, *find_schema("add"), {}, {x, made}, node.name + "/places")[0]}});
-      zero[size_t(result)] = finite[size_t(result)] = true;
-    } else if (kind == "matmul") {
-      for (size_t k = 0; k < 2; ++k) {
-        if (dims[k] < 0) continue;
-        const int rank = graph_.value(node.inputs[k]).desc.rank();
-        const bool swapped = op.attributes.flag(k ? "transpose_b" : "transpose_a");
-        const int along = swapped ? (k ? rank - 1 : rank - 2) : (k ? rank - 2 : rank - 1);
-        if (dims[k] != along) continue;
-        const ValueId other = node.inputs[1 - k];
-        const bool none =
-            (of(zero, node.inputs[k]) && of(finite, other)) || (of(zero, other) && of(finite, node.inputs[k]));
-        if (!none) refuse(node, "sums over places that are not used");
-      }
-      if (node.inputs.size() > 2) refuse(node, "has something fused to it");
-      finite[size_t(result)] = (dims[0] < 0 || of(finite, node.inputs[0])) &&
-                               (dims[1] < 0 || of(finite, node.inputs[1])) && keeps_finite(op);
-    } else if (kind == "attention") {
-      const int rank = graph_.value(x).desc.rank();
-      if (dims[0] >= 0 || dims[1] != rank - 2 || dims[2] != rank - 2 || op.attributes.flag("is_causal"))
-        refuse(node, "is causal by numbers of rows, or grows elsewhere than in its keys");
-      if (!of(finite, node.inputs[1]) || !of(finite, node.inputs[2])) refuse(node, "has keys that may be infinite");
-      const ValueId given = node.inputs.size() > 3 ? node.inputs[3] : kNoValue;
-      const TensorDesc& like = graph_.value(given == kNoValue ? x : given).desc;
-      ValueId made = mask(like.rank(), like.rank() - 1, graph_.value(node.inputs[1]).desc.shape[rank - 2], like.dtype);
-      if (given != kNoValue)
-        made = graph_.insert(n, *find_schema(like.dtype == DType::boolean ? "logical_and" : "add"), {}, {given, made},
-                             node.name + "/places")[0];
-      changes.push_back({n, {x, node.inputs[1], node.inputs[2], made}});
-    } else if (kind == "gather" && dims[0] < 0) {  // rows by positions
-      finite[size_t(result)] = true;
-    } else if (gives >= 0 && dims[0] >= 0 && keeps_apart(op, dims[0]) &&
-               std::all_of(dims.begin() + 1, dims.end(), [](int dim) { return dim < 0; })) {
-      finite[size_t(result)] = keeps_finite(op) && of(finite, x);
-    } else {
-      refuse(node, "takes what grows, which is not known to keep its places apart");
-    }
-  }
+  return fed;
+}
+
+void GrownGraph::check_outputs() const {
   for (size_t k = 0; k < graph_.outputs().size(); ++k) {
     const bool grows = std::any_of(growing_.inputs.begin(), growing_.inputs.end(),
                                    [&](const GrowingInput& input) { return input.output == k; });
     require(grows || padded(graph_.outputs()[k].value) < 0, Code::unsupported, "growing: output \"",
             graph_.outputs()[k].name, "\" is as long as the past");
   }
-  for (const Change& change : changes) {
+}
+
+void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
+  const std::vector<ValueId> fed = find_feeds(longer, least);
+  std::vector<ValueId> inputs;
+  for (ValueId id : fed) {
+    const std::string name = concat("growing.numbers.", inputs.size());
+    inputs.push_back(graph_.input(name, TensorDesc::dense(graph_.value(id).desc.dtype, graph_.value(id).desc.shape)));
+  }
+  const std::vector<Masked> masked = masked_nodes(longer, least, fed);
+  check_outputs();
+  for (const Masked& change : masked) {
     const Node& node = graph_.node(change.node);
     const Schema* schema = node.schema;
     const Attributes attributes = node.attributes;
     graph_.rewrite(change.node, *schema, attributes, change.inputs);
   }
-  for (size_t k = 0; k < fed.size(); ++k) graph_.redirect(fed[k], places[k]);
+  for (size_t k = 0; k < fed.size(); ++k) graph_.redirect(fed[k], inputs[k]);
   graph_.forget_rules();
   append_in_place();
   graph_.tidy();

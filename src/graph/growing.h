@@ -68,7 +68,16 @@ class GrownGraph {
     int64_t least = 0;  // what it is beside the length
   };
 
+  struct Masked {  // a node whose inputs are others, so that places that are not used count for nothing
+    size_t node = 0;
+    std::vector<ValueId> inputs;
+  };
+  class Places;  // follows them through the graph (graph/grown_places.cpp)
+
   void find_changes(const Graph& longer, const Graph& least);
+  std::vector<ValueId> find_feeds(const Graph& longer, const Graph& least);
+  std::vector<Masked> masked_nodes(const Graph& longer, const Graph& least, const std::vector<ValueId>& fed);
+  void check_outputs() const;
   void rewrite(const Graph& longer, const Graph& least);
   void append_in_place();
   ValueId mask(int rank, int dim, int64_t size, DType dtype);

@@ -181,8 +181,8 @@ bool Plan::has_room_for(const Variant& variant, const Assignment& assignment) co
 
 // ---- keeping within the limit ----
 
-Plan::Memory Plan::Compiler::memory_of(const Candidate& candidate) const {
-  return with_others(plan_.memory_of(candidate.parts, *candidate.chains, false));
+Plan::Memory Plan::Compiler::memory_of(const Finalist& finalist) const {
+  return with_others(plan_.memory_of(finalist.parts, *finalist.chains, false));
 }
 
 // A program for further sizes lies in memory beside the plan's own, and runs in the same arenas.
@@ -195,7 +195,7 @@ Plan::Memory Plan::Compiler::with_others(Memory memory) const {
 }
 
 // With ways that need at most so many bytes in passing, where a node has such.
-std::unique_ptr<Plan::Variant> Plan::Compiler::lighter(const Candidate& than, size_t most) {
+std::unique_ptr<Plan::Variant> Plan::Compiler::lighter(const Finalist& than, size_t most) {
   const Variant& heavy = *than.parts[0];
   std::unique_ptr<Variant> light = plan_.variant_of(heavy.slice, heavy.streams, heavy.threads);
   light->nodes = heavy.nodes;
@@ -255,32 +255,32 @@ std::unique_ptr<Plan::Variant> Plan::Compiler::lighter(const Candidate& than, si
   return light;
 }
 
-void Plan::Compiler::add_lighter(std::vector<Candidate>& list) {
+void Plan::Compiler::add_lighter(std::vector<Finalist>& list) {
   const size_t limit = options_.memory_limit;
   if (!limit) return;
-  if (std::any_of(list.begin(), list.end(), [&](const Candidate& c) { return memory_of(c).bytes() <= limit; })) return;
+  if (std::any_of(list.begin(), list.end(), [&](const Finalist& c) { return memory_of(c).bytes() <= limit; })) return;
   const size_t count = list.size();
   for (size_t most : {size_t(0), limit / 16, limit / 4, SIZE_MAX})
     for (size_t i = 0; i < count; ++i) {
       if (list[i].parts.size() > 1 || list[i].parts[0]->rest || !list[i].again.empty()) continue;
-      Candidate candidate;
-      candidate.parts.push_back(lighter(list[i], most));
-      candidate.chains = plan_.chains_of(candidate.parts);
-      list.push_back(std::move(candidate));
+      Finalist finalist;
+      finalist.parts.push_back(lighter(list[i], most));
+      finalist.chains = plan_.chains_of(finalist.parts);
+      list.push_back(std::move(finalist));
     }
   // The last one that keeps the limit is taken where nothing is measured: the fastest by costs.
-  const auto ms = [&](const Candidate& candidate) {
-    return candidate.parts[0]->assignment.ms * plan_.rounds_of(*candidate.parts[0]);
+  const auto ms = [&](const Finalist& finalist) {
+    return finalist.parts[0]->assignment.ms * plan_.rounds_of(*finalist.parts[0]);
   };
   std::stable_sort(list.begin() + long(count), list.end(),
-                   [&](const Candidate& a, const Candidate& b) { return ms(a) > ms(b); });
+                   [&](const Finalist& a, const Finalist& b) { return ms(a) > ms(b); });
 }
 
 // With values made again, so that the arena fits beside what else there is; or as near to that as this leads.
-Plan::Compiler::Candidate Plan::Compiler::recomputed(const Candidate& candidate) {
+Plan::Compiler::Finalist Plan::Compiler::recomputed(const Finalist& finalist) {
   report("recomputing", 0);
-  const Variant& kept = *candidate.parts[0];
-  const size_t all = memory_of(candidate).bytes(), arena = kept.program->memory().arena_bytes, rest = all - arena;
+  const Variant& kept = *finalist.parts[0];
+  const size_t all = memory_of(finalist).bytes(), arena = kept.program->memory().arena_bytes, rest = all - arena;
   const size_t limit = options_.memory_limit - std::min(options_.memory_limit, rest);
   Recomputer recomputer(kept.graph, kept.nodes, kept.assignment, *plan_.home_);
   auto variant = std::make_unique<Variant>();
@@ -306,40 +306,40 @@ Plan::Compiler::Candidate Plan::Compiler::recomputed(const Candidate& candidate)
     variant->outputs.push_back(maker_of(variant->graph, output.value));
   variant->costs = std::make_unique<ConversionCosts>(*plan_.conversions_, variant->threads);
   variant->program = plan_.program_of(*variant, variant->assignment);
-  Candidate result;
+  Finalist result;
   result.again = recomputer.list();
   result.parts.push_back(std::move(variant));
   result.chains = plan_.chains_of(result.parts);
   return result;
 }
 
-void Plan::Compiler::add_recomputed(std::vector<Candidate>& list, size_t first) {
+void Plan::Compiler::add_recomputed(std::vector<Finalist>& list, size_t first) {
   const size_t limit = options_.memory_limit;
   if (!limit || phases_of(plan_.graph_).empty()) return;
-  if (std::any_of(list.begin(), list.end(), [&](const Candidate& c) { return memory_of(c).bytes() <= limit; })) return;
+  if (std::any_of(list.begin(), list.end(), [&](const Finalist& c) { return memory_of(c).bytes() <= limit; })) return;
   for (size_t i = list.size(); i-- > first;) {  // the last is the fastest
     if (list[i].parts.size() > 1 || list[i].parts[0]->slice) continue;
-    Candidate candidate = recomputed(list[i]);
-    if (candidate.again.empty()) continue;
-    list.push_back(std::move(candidate));
+    Finalist finalist = recomputed(list[i]);
+    if (finalist.again.empty()) continue;
+    list.push_back(std::move(finalist));
     if (memory_of(list.back()).bytes() <= limit) return;
   }
 }
 
 // Leaves out what takes more memory than the limit.
-void Plan::Compiler::keep_within_memory(std::vector<Candidate>& list) {
+void Plan::Compiler::keep_within_memory(std::vector<Finalist>& list) {
   const size_t limit = options_.memory_limit;
   if (!limit) return;
   std::optional<Memory> least;
   size_t again = 0;  // ops that are made again for that
-  std::vector<Candidate> kept;
-  for (Candidate& candidate : list) {
-    Memory memory = memory_of(candidate);
+  std::vector<Finalist> kept;
+  for (Finalist& finalist : list) {
+    Memory memory = memory_of(finalist);
     if (!least || memory.bytes() < least->bytes()) {
       least = memory;
-      again = candidate.again.size();
+      again = finalist.again.size();
     }
-    if (memory.bytes() <= limit) kept.push_back(std::move(candidate));
+    if (memory.bytes() <= limit) kept.push_back(std::move(finalist));
   }
   require(!kept.empty(), Code::out_of_memory, "compile: memory_limit is ", limit,
           " bytes, the least that this graph can be run in here is ", least->bytes(), " (", least->str(),

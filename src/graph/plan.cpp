@@ -278,14 +278,17 @@ std::shared_ptr<Plan> Plan::at(const std::vector<int64_t>& sizes) {
   return made;
 }
 
-std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
+void Plan::check_count(size_t inputs) const {
   const size_t expected = graph_.inputs().size() - graph_.kept().size();
-  if (inputs.size() != expected) {
-    std::string names;
-    for (const GraphInput* input : this->inputs())
-      names += (names.empty() ? ": " : ", ") + graph_.value(input->value).name;
-    fail(Code::invalid_argument, "plan: ", inputs.size(), " inputs given, expected ", expected, names);
-  }
+  if (inputs == expected) return;
+  std::string names;
+  for (const GraphInput* input : this->inputs())
+    names += (names.empty() ? ": " : ", ") + graph_.value(input->value).name;
+  fail(Code::invalid_argument, "plan: ", inputs, " inputs given, expected ", expected, names);
+}
+
+std::vector<TensorRef> Plan::run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations) {
+  check_count(inputs.size());
   if (sizes_)
     if (auto results = sizes_->run_growing(inputs)) {
       deliver(*results, destinations);
@@ -313,80 +316,101 @@ void Plan::deliver(std::vector<TensorRef>& results, const std::vector<TensorRef>
   }
 }
 
-std::vector<TensorRef> Plan::run_on(States& states, const std::vector<TensorRef>& inputs,
-                                    const std::vector<TensorRef>& destinations) {
-  const auto& wanted = graph_.inputs();
-  std::vector<TensorRef> kept;  // converted inputs
-  std::vector<External> in, out;
-  for (size_t at = 0, i = 0; at < wanted.size(); ++at) {
-    if (wanted[at].kept >= 0) {
-      in.push_back({states.now[size_t(wanted[at].kept)]->buffer().get(), 0});
+// Inputs are converted where a program wants another form of them; `given` holds what runs read.
+std::vector<External> Plan::place_inputs(const States& states, const std::vector<TensorRef>& inputs,
+                                         std::vector<TensorRef>& given) const {
+  std::vector<External> in;
+  size_t next = 0;
+  for (const GraphInput& wanted : graph_.inputs()) {
+    if (wanted.kept >= 0) {
+      in.push_back({states.now[size_t(wanted.kept)]->buffer().get(), 0});
       continue;
     }
-    const std::string& name = graph_.value(wanted[at].value).name;
-    const TensorDesc& desc = graph_.value(wanted[at].value).desc;
-    require(inputs[i] != nullptr, Code::invalid_argument, "plan: input \"", name, "\" is missing");
-    const TensorDesc& given = inputs[i]->desc();
-    require(given.shape == desc.shape, Code::shape, "plan: input \"", name, "\" has shape ", given.shape, ", expected ",
-            desc.shape);
-    require(given.dtype == desc.dtype, Code::invalid_argument, "plan: input \"", name, "\" is ", name_of(given.dtype),
-            ", expected ", name_of(desc.dtype));
-    const TensorDesc& form = desc;
-    TensorRef tensor = inputs[i++];
-    if (&tensor->device() != home_ || !same_memory(given, form))
-      tensor = context_->runner().convert(tensor, *home_, form, "activation", "plan: input " + name, false);
+    const Value& value = graph_.value(wanted.value);
+    TensorRef tensor = inputs[next++];
+    require(tensor != nullptr, Code::invalid_argument, "plan: input \"", value.name, "\" is missing");
+    const TensorDesc& desc = tensor->desc();
+    require(desc.shape == value.desc.shape, Code::shape, "plan: input \"", value.name, "\" has shape ", desc.shape,
+            ", expected ", value.desc.shape);
+    require(desc.dtype == value.desc.dtype, Code::invalid_argument, "plan: input \"", value.name, "\" is ",
+            name_of(desc.dtype), ", expected ", name_of(value.desc.dtype));
+    if (&tensor->device() != home_ || !same_memory(desc, value.desc))
+      tensor = context_->runner().convert(tensor, *home_, value.desc, "activation", "plan: input " + value.name, false);
     in.push_back({tensor->buffer().get(), 0});
-    kept.push_back(std::move(tensor));
+    given.push_back(std::move(tensor));
   }
-  std::vector<TensorRef> results;
-  const auto place_results = [&](const Body& body) {
-    results.clear();
-    out.clear();
-    for (size_t at = 0; at < body.output_forms.size(); ++at) {
-      const TensorDesc& form = body.output_forms[at];
-      const size_t i = results.size();
-      if (const int32_t state = graph_.outputs()[at].kept; state >= 0) {
-        if (body.in_place[at]) {
-          states.next[size_t(state)] = nullptr;
-          out.push_back({states.now[size_t(state)]->buffer().get(), 0});
-          continue;
-        }
-        TensorRef& update = states.next[size_t(state)];
-        if (!update) update = Tensor::allocate(*home_, form);
-        out.push_back({update->buffer().get(), 0});
-        continue;
-      }
-      TensorRef result;
-      if (i < destinations.size() && destinations[i]) {
-        const TensorDesc& target = destinations[i]->desc();
-        require(target.shape == form.shape && target.dtype == form.dtype, Code::shape, "plan: output \"",
-                graph_.outputs()[at].name, "\" is ", target, ", expected ", name_of(form.dtype), " ", form.shape);
-        bool direct = &destinations[i]->device() == home_ && same_memory(target, form);
-        for (const TensorRef& input : kept) direct = direct && input->buffer() != destinations[i]->buffer();
-        for (size_t k = 0; k < i; ++k) direct = direct && results[k]->buffer() != destinations[i]->buffer();
-        if (direct) result = destinations[i];
-      }
-      if (!result) result = Tensor::allocate(*home_, form);
-      out.push_back({result->buffer().get(), 0});
-      results.push_back(std::move(result));
+  return in;
+}
+
+// The memory of a state's new value.
+External Plan::place_update(States& states, size_t state, const TensorDesc& form, bool in_place) const {
+  TensorRef& update = states.next[state];
+  if (in_place) {
+    update = nullptr;
+    return {states.now[state]->buffer().get(), 0};
+  }
+  if (!update) update = Tensor::allocate(*home_, form);
+  return {update->buffer().get(), 0};
+}
+
+// Whether a result can be written where it is wanted: in this form, and where no input and no other result lies.
+bool Plan::is_straight(const Tensor& destination, const TensorDesc& form, const std::vector<TensorRef>& given,
+                       const std::vector<TensorRef>& results) const {
+  const auto apart = [&](const TensorRef& other) { return other->buffer() != destination.buffer(); };
+  return &destination.device() == home_ && same_memory(destination.desc(), form) &&
+         std::all_of(given.begin(), given.end(), apart) && std::all_of(results.begin(), results.end(), apart);
+}
+
+std::vector<External> Plan::place_outputs(const Body& body, States& states, const std::vector<TensorRef>& destinations,
+                                          const std::vector<TensorRef>& given, std::vector<TensorRef>& results) const {
+  results.clear();
+  std::vector<External> out;
+  for (size_t at = 0; at < body.output_forms.size(); ++at) {
+    const TensorDesc& form = body.output_forms[at];
+    if (const int32_t state = graph_.outputs()[at].kept; state >= 0) {
+      out.push_back(place_update(states, size_t(state), form, body.in_place[at]));
+      continue;
     }
-  };
+    const size_t i = results.size();
+    TensorRef result;
+    if (i < destinations.size() && destinations[i]) {
+      const TensorDesc& target = destinations[i]->desc();
+      require(target.shape == form.shape && target.dtype == form.dtype, Code::shape, "plan: output \"",
+              graph_.outputs()[at].name, "\" is ", target, ", expected ", name_of(form.dtype), " ", form.shape);
+      if (is_straight(*destinations[i], form, given, results)) result = destinations[i];
+    }
+    if (!result) result = Tensor::allocate(*home_, form);
+    out.push_back({result->buffer().get(), 0});
+    results.push_back(std::move(result));
+  }
+  return out;
+}
+
+void Plan::take_updates(States& states) const {
+  for (const GraphOutput& output : graph_.outputs()) {
+    if (output.kept < 0) continue;
+    TensorRef &now = states.now[size_t(output.kept)], &next = states.next[size_t(output.kept)];
+    if (next) std::swap(now, next);
+    now->buffer()->touch();
+  }
+}
+
+std::vector<TensorRef> Plan::run_on(States& states, const std::vector<TensorRef>& inputs,
+                                    const std::vector<TensorRef>& destinations) {
+  std::vector<TensorRef> given, results;
+  const std::vector<External> in = place_inputs(states, inputs, given);
+  std::vector<External> out;
   if (live_) {
     live_->run([&](const Body& body, const RunTimes& times) {
-      place_results(body);
+      out = place_outputs(body, states, destinations, given, results);
       return body.chains->run(in, out, times);
     });
   } else {
     const BodyRef current = body();
-    place_results(*current);
+    out = place_outputs(*current, states, destinations, given, results);
     current->chains->run(in, out);
   }
-  for (const GraphOutput& output : graph_.outputs())
-    if (output.kept >= 0) {
-      TensorRef &now = states.now[size_t(output.kept)], &next = states.next[size_t(output.kept)];
-      if (next) std::swap(now, next);
-      now->buffer()->touch();
-    }
+  take_updates(states);
   return results;
 }
 

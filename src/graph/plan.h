@@ -147,6 +147,7 @@ class Plan {
   static std::shared_ptr<Plan> make();  // a new one, with nothing in it
   // With context and graph: what making programs needs.  `named`: of any sizes of the graph's axes.
   void begin(bool named);
+  void check_count(size_t inputs) const;  // of a run
   // In this thread, without regard to what others run.
   std::vector<TensorRef> run_now(const std::vector<TensorRef>& inputs, const std::vector<TensorRef>& destinations);
   // Kept values on the device, by their numbers, and where a run writes what is not updated in place: then the two
@@ -158,6 +159,15 @@ class Plan {
   // straight is left to the caller.
   std::vector<TensorRef> run_on(States& states, const std::vector<TensorRef>& inputs,
                                 const std::vector<TensorRef>& destinations);
+  // Its steps: the memory of inputs and results, and what comes of states afterwards.
+  std::vector<External> place_inputs(const States& states, const std::vector<TensorRef>& inputs,
+                                     std::vector<TensorRef>& given) const;
+  std::vector<External> place_outputs(const Body& body, States& states, const std::vector<TensorRef>& destinations,
+                                      const std::vector<TensorRef>& given, std::vector<TensorRef>& results) const;
+  External place_update(States& states, size_t state, const TensorDesc& form, bool in_place) const;
+  bool is_straight(const Tensor& destination, const TensorDesc& form, const std::vector<TensorRef>& given,
+                   const std::vector<TensorRef>& results) const;
+  void take_updates(States& states) const;
   // Moves results to where they are wanted.
   void deliver(std::vector<TensorRef>& results, const std::vector<TensorRef>& destinations);
   BodyRef body() const;

@@ -41,7 +41,7 @@ class Trainer {
   bool is_statistic(ValueId id) const { return old_.is_constant(id) && is_floating(old_.value(id).desc.dtype); }
 
   bool trains(const Node& node) const {
-    return node.schema->kind == "batch_norm" && is_statistic(node.inputs[1]) && is_statistic(node.inputs[2]);
+    return !node.schema->trained_as.empty() && is_statistic(node.inputs[1]) && is_statistic(node.inputs[2]);
   }
 
   bool is_weight(const Node& node, size_t k) const {
@@ -90,7 +90,7 @@ class Trainer {
     const Op op = old_.op(node);
     const ValueId mean = kept(node.inputs[1]), variance = kept(node.inputs[2]);
     const std::vector<ValueId> made =
-        add("batch_norm_training", attributes_of({{"eps", op.attributes.number("eps")}}),
+        add(node.schema->trained_as.c_str(), attributes_of({{"eps", op.attributes.number("eps")}}),
             {place(node.inputs[0]), parameter(node, 3, "y0 = 1"), parameter(node, 4, "y0 = 0")}, node.name);
     const double count = double(op.in(0).elements() / op.in(0).shape[1]);
     const auto follow = [&](ValueId state, ValueId value, double scale) {

@@ -1,4 +1,5 @@
 // Elementwise functions of two tensors, with NumPy broadcasting.
+#include <optional>
 #include <string_view>
 
 #include "ops/activation.h"
@@ -10,6 +11,8 @@ namespace {
 enum class Gives { same, boolean };
 enum class Domain { numbers, everything };
 
+using Operation = Algebra::Operation;
+
 struct BinaryFunction {
   const char* name;
   const char* title;
@@ -18,26 +21,34 @@ struct BinaryFunction {
   Domain domain;
   Gives gives;
   bool finite = false;  // of finite numbers, but of a zero divisor
+  Operation operation = Operation::none;
+  bool commutes = false;
+  std::optional<double> neutral{};
 };
 
 constexpr BinaryFunction kFunctions[] = {
-    {"add", "Sum", "Integers wrap around.", "x + y", Domain::numbers, Gives::same, true},
-    {"sub", "Difference", "Integers wrap around.", "x - y", Domain::numbers, Gives::same, true},
-    {"mul", "Product", "Integers wrap around.", "x * y", Domain::numbers, Gives::same, true},
+    {"add", "Sum", "Integers wrap around.", "x + y", Domain::numbers, Gives::same, true, Operation::sum, true,
+     -0.0},
+    {"sub", "Difference", "Integers wrap around.", "x - y", Domain::numbers, Gives::same, true,
+     Operation::difference, false, 0.0},
+    {"mul", "Product", "Integers wrap around.", "x * y", Domain::numbers, Gives::same, true, Operation::product,
+     true, 1.0},
     {"div", "Quotient",
      "With rounding_mode \"trunc\" the quotient is rounded toward zero, with \"floor\" down; only so are integers "
      "divided, and a division by zero gives 0.",
-     "x / y", Domain::numbers, Gives::same, true},
+     "x / y", Domain::numbers, Gives::same, true, Operation::quotient, false, 1.0},
     {"fmod", "Remainder of a division that rounds toward zero",
      "The result has the sign of x; x itself for integers and y = 0.", "x - trunc(x / y) * y", Domain::numbers,
      Gives::same},
     {"remainder", "Remainder of a division that rounds down",
      "The result has the sign of y; x itself for integers and y = 0.", "x - floor(x / y) * y", Domain::numbers,
      Gives::same},
-    {"maximum", "The larger of two values", "NaN where one is NaN.", "max(x, y)", Domain::numbers, Gives::same, true},
-    {"minimum", "The smaller of two values", "NaN where one is NaN.", "min(x, y)", Domain::numbers, Gives::same, true},
+    {"maximum", "The larger of two values", "NaN where one is NaN.", "max(x, y)", Domain::numbers, Gives::same, true,
+     Operation::larger, true},
+    {"minimum", "The smaller of two values", "NaN where one is NaN.", "min(x, y)", Domain::numbers, Gives::same, true,
+     Operation::smaller, true},
     {"pow", "Power", "Integers wrap around; a negative power of one is 0 unless it is of 1 or -1.", "x ^ y",
-     Domain::numbers, Gives::same},
+     Domain::numbers, Gives::same, false, Operation::power, false, 1.0},
     {"eq", "Whether values are equal", "", "x == y", Domain::everything, Gives::boolean},
     {"ne", "Whether values differ", "", "x != y", Domain::everything, Gives::boolean},
     {"lt", "Whether x is less", "", "x < y", Domain::everything, Gives::boolean},
@@ -45,8 +56,9 @@ constexpr BinaryFunction kFunctions[] = {
     {"gt", "Whether x is greater", "", "x > y", Domain::everything, Gives::boolean},
     {"ge", "Whether x is greater or equal", "", "x >= y", Domain::everything, Gives::boolean},
     {"logical_and", "Whether both values are true (not zero)", "", "x != 0 and y != 0", Domain::everything,
-     Gives::boolean},
-    {"logical_or", "Whether a value is true (not zero)", "", "x != 0 or y != 0", Domain::everything, Gives::boolean},
+     Gives::boolean, false, Operation::conjunction, true},
+    {"logical_or", "Whether a value is true (not zero)", "", "x != 0 or y != 0", Domain::everything, Gives::boolean,
+     false, Operation::disjunction, true},
     {"logical_xor", "Whether one value is true (not zero), not both", "", "(x != 0) != (y != 0)", Domain::everything,
      Gives::boolean},
 };
@@ -171,6 +183,8 @@ Schema binary(const char* name) {
     schema.result(Result("out").of(DType::boolean).broadcast().over("x").over("y"));
   schema.keeps_finite = function.finite;
   if (std::string_view(name) == "mul") schema.zeros = Zeros::where_any;
+  // A quotient that is rounded is another function.
+  schema.algebra = {function.operation, function.commutes, function.neutral, divides ? "rounding_mode" : ""};
   schema.infer = infer;
   schema.expression = expression;
   if (numeric) schema.gradient = derive;

@@ -92,6 +92,8 @@ Schema conv(const char* name, int spatial) {
   schema.result(Result("y").like("x").over("residual"));
   schema.infer = infer;
   schema.products = true;
+  schema.weighting = {Weighting::Order::outputs_first, 1};
+  schema.padding = Padding::zeros;
   schema.flops = flops;
   schema.gradient = derive;
   return schema;

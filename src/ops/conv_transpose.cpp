@@ -113,6 +113,7 @@ Schema conv_transpose(const char* name, int spatial) {
   add_activation_parameters(schema);
   schema.result(Result("y").like("x"));
   schema.products = true;
+  schema.weighting = {Weighting::Order::inputs_first, 1};
   schema.infer = infer;
   schema.flops = flops;
   schema.gradient = derive;

@@ -55,6 +55,8 @@ Schema linear() {
   schema.keeps_finite = true;
   schema.infer = infer;
   schema.products = true;
+  schema.weighting = {Weighting::Order::outputs_first, -1};
+  schema.by_rows = true;
   schema.gradient = derive;
   schema.flops = [](const Op& op) { return 2.0 * double(op.out().elements()) * double(op.in(1).shape[1]); };
   return schema;

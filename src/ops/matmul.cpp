@@ -126,6 +126,7 @@ Schema matmul() {
   schema.keeps_finite = true;
   schema.infer = infer;
   schema.products = true;
+  schema.weighting = {Weighting::Order::matrices, -1};
   schema.gradient = derive;
   schema.flops = flops;
   return schema;

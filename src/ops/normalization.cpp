@@ -137,6 +137,7 @@ Schema batch_norm() {
   add_activation(schema);
   add_activation_parameters(schema);
   schema.result(Result("y").like("x").shaped("x").over("x"));
+  schema.trained_as = "batch_norm_training";
   schema.infer = infer_batch_norm;
   schema.gradient = derive_batch_norm;
   schema.flops = [](const Op& op) { return 2.0 * double(op.in(0).elements()); };  // folded to a scale and a shift
@@ -171,6 +172,7 @@ Schema layer_norm() {
       .attribute("eps", AttributeType::number, 1e-5, "added to the variance, at least 0");
   schema.axis("normalized_shape", AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
+  schema.by_rows = true;
   schema.infer = infer_layer_norm;
   schema.gradient = derive_layer_norm;
   schema.flops = flops_with_statistics;
@@ -195,6 +197,7 @@ Schema rms_norm() {
       .attribute("eps", AttributeType::number, 1e-6, "added to the mean square, at least 0");
   schema.axis("normalized_shape", AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
+  schema.by_rows = true;
   schema.infer = infer_layer_norm;
   schema.gradient = derive_layer_norm;
   schema.flops = [](const Op& op) { return 4.0 * double(op.in(0).elements()); };
@@ -217,6 +220,7 @@ Schema l2_normalize() {
       .attribute("eps", AttributeType::number, 1e-12, "the least length that x is divided by, at least 0");
   schema.axis("normalized_shape", AxisRule::Meaning::last).result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
+  schema.by_rows = true;
   schema.infer = infer_layer_norm;
   schema.gradient = derive_l2_normalize;
   schema.flops = [](const Op& op) { return 3.0 * double(op.in(0).elements()); };

@@ -263,6 +263,10 @@ void resolve_rules(Schema& schema) {
       result.overwrites |= variadic ? ~uint64_t(0) : uint64_t(1) << first;
     }
   }
+  // The places that Weighting names.
+  const int residual = schema.input_index("residual");
+  require(!schema.weighting || (number("bias") == 2 && (residual < 0 || residual == 3)), Code::internal, "op ",
+          schema.name, ": it weighs its input, so bias and residual must be inputs 2 and 3");
 }
 
 }  // namespace

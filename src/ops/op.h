@@ -74,8 +74,9 @@ enum class Renaming {
   none,    // the op computes or moves
   shape,   // the same elements in the same order under another shape
   order,   // all elements with the dimensions in another order: the completed attribute `dims`
-  part,    // some of the elements, several results apart
+  part,    // some of the elements: from the completed attribute `starts` on, in steps of `steps`
   repeat,  // elements repeated along dimensions
+  split,   // parts one behind the other along the completed attribute `dim`, each a result
 };
 
 // Where results hold zeros, given where inputs do.
@@ -111,7 +112,7 @@ struct Schema {
   bool repeats = false;        // elements of input 0 are repeated to more: a constant result is large
   bool joins = false;          // the result is the inputs side by side, so that each may be made where it is to lie
   bool relayouts = false;      // layouts are what the op is about: those of its tensors are a part of what is asked
-  bool same_if_alike = false;  // a result of input 0's shape and dtype is input 0
+  bool same_if_alike = false;  // a result of input 0's shape and dtype is input 0; see same_only_if
   bool idempotent = false;     // f(f(x)) = f(x)
   bool keeps_finite = false;   // finite values give finite results, but for zeros in Parameter::nonzero
   Zeros zeros = Zeros::unknown;
@@ -128,11 +129,22 @@ struct Schema {
   // For ops that may only rename memory (reshape, transpose, slice): the outputs as views of input 0, or
   // nothing when this input layout does not permit a view.  Such ops need no provider.
   std::function<std::optional<std::vector<TensorDesc>>(const Op&)> view;
-  // What an elementwise op computes, in the language of `pointwise` (ops/pointwise.h).  Null, or without text: it is
-  // not said.
+  // What an op computes for each element of its one result, in the language of `pointwise` (ops/pointwise.h), in f32.
+  // Null, or without text: it is not said.
   std::function<ElementExpression(const Op&)> expression;
   // The gradients of the inputs as values of other ops (ops/gradient.h).  Null: the op has none.
   std::function<void(Derivation&)> gradient;
+
+  // ---- rules that passes ask for, as data (ops/rules.h) ----
+  Algebra algebra;
+  bool applies_function = false;  // of one argument: the completed attributes `function`, `alpha` and `beta`
+  Weighting weighting;
+  Padding padding = Padding::none;
+  // What it is made for are rows, the last axis, each by itself: a result's row follows from that row of input 0 and
+  // from inputs that are the same for all rows.  A residual is not.
+  bool by_rows = false;
+  std::string trained_as;  // the op that a model in training has in its place: statistics are the batch's own
+  std::vector<AllEqual> same_only_if;  // same_if_alike holds where all of these do
 
   // Builder.
   Schema& tensor(std::string name, std::string doc, Role role = Role::data);

@@ -112,6 +112,8 @@ Schema pad() {
       .axis("begins", AxisRule::Meaning::offsets)
       .axis("ends", AxisRule::Meaning::offsets)
       .result(Result("y").like("x"));
+  schema.same_if_alike = true;
+  schema.same_only_if = {{"begins", 0}, {"ends", 0}};
   schema.infer = infer;
   schema.gradient = derive;
   return schema;

@@ -509,6 +509,11 @@ Schema make_pointwise() {
   schema.attribute("dtype", AttributeType::string, None{}, "of the outputs; none: that of x0");
   schema.result(Result("y").named_by("dtype").like("tensors").over("tensors").repeated()).by_element("reductions");
   schema.infer = infer;
+  schema.expression = [](const Op& op) -> ElementExpression {
+    const bool elements = op.attributes.is_none("reductions") && op.outputs.size() == 1;
+    if (!elements || arithmetic_of(op, op.out().dtype) != Arithmetic::f32) return {};
+    return {op.attributes.text("expressions"), op.attributes.numbers("scalars")};
+  };
   schema.gradient = derive;
   schema.flops = [](const Op& op) {
     const Program program = program_of(op);

@@ -107,6 +107,9 @@ Schema pool(const char* name, int spatial, bool average) {
                    concat("1 or ", spatial, " distances between the elements of a window, at least 1"))
         .attribute("ceil_mode", AttributeType::boolean, false, "round output sizes up");
   schema.result(Result("y").like("x"));
+  schema.padding = average ? Padding::zeros : Padding::lowest;
+  schema.same_if_alike = true;
+  schema.same_only_if = {{"kernel_size", 1}, {"padding", 0}};
   schema.infer = infer;
   schema.flops = flops;
   schema.gradient = derive;

@@ -155,6 +155,20 @@ bool is_elementwise(const Op& op) {
   return op.schema->elementwise && (op.schema->not_with.empty() || !is_given(op.attributes, op.schema->not_with));
 }
 
+const Algebra& algebra_of(const Schema& schema, const Attributes& attributes) {
+  static const Algebra nothing;
+  const std::string& not_with = schema.algebra.not_with;
+  return not_with.empty() || !is_given(attributes, not_with) ? schema.algebra : nothing;
+}
+
+bool is_same_if_alike(const Op& op) {
+  const std::vector<AllEqual>& only_if = op.schema->same_only_if;
+  return op.schema->same_if_alike && std::all_of(only_if.begin(), only_if.end(), [&](const AllEqual& rule) {
+           const std::vector<int64_t>& numbers = op.attributes.integers(rule.attribute);
+           return std::all_of(numbers.begin(), numbers.end(), [&](int64_t number) { return number == rule.number; });
+         });
+}
+
 bool keeps_images_apart(const Op& op, const std::vector<bool>& batched) {
   const Schema& schema = *op.schema;
   if (schema.results.empty()) return false;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -139,6 +140,51 @@ struct Result {
   }
 };
 
+// What an elementwise op of two inputs is to algebra, before its activation.
+struct Algebra {
+  enum class Operation {
+    none,  // nothing that a rewrite knows
+    sum,
+    difference,
+    product,
+    quotient,
+    power,
+    larger,
+    smaller,
+    conjunction,
+    disjunction,
+  };
+  Operation operation = Operation::none;
+  bool commutes = false;          // f(x, y) = f(y, x)
+  std::optional<double> neutral;  // f(x, neutral) = x to the bit; the sign of a zero counts, but in integers
+  std::string not_with;           // with this attribute it is none of this
+};
+
+// How input 1, a weight, meets the data, input 0: a sum of products, channel by channel, to which input 2, the bias, is
+// added by channel of the result and, where the op takes one, input 3, the residual.  An attribute `groups` parts the
+// channels.
+struct Weighting {
+  enum class Order {
+    none,           // the op is no such product
+    outputs_first,  // (oc, c / groups, ...)
+    inputs_first,   // (c, oc / groups, ...)
+    matrices,       // (..., k, n): data like input 0, with as many matrices as it wants
+  };
+  Order order = Order::none;
+  int channels = 1;  // their axis in input 0 and in the result; -1: the last one
+
+  explicit operator bool() const { return order != Order::none; }
+};
+
+// What the attribute `padding` puts around input 0: the op does the same to a border of such values.
+enum class Padding { none, zeros, lowest };
+
+// An attribute, completed, all of whose numbers are this one.
+struct AllEqual {
+  std::string attribute;
+  int64_t number = 0;
+};
+
 // ---- what the rules say of a call ----
 
 // Checks the dtypes of the inputs.  Throws Error(unsupported | invalid_argument) naming op, argument, expected, actual.
@@ -148,6 +194,10 @@ bool takes_dtypes(const Op& op);  // whether that passes
 DType result_dtype(const Op& op, int result);
 // Each element of the results follows from those elements of the inputs that broadcasting brings to its place.
 bool is_elementwise(const Op& op);
+// What the op is to algebra with these attributes, completed or not.
+const Algebra& algebra_of(const Schema& schema, const Attributes& attributes);
+// Whether the only result, if it has the shape and dtype of input 0, is input 0 whatever that holds.
+bool is_same_if_alike(const Op& op);
 // Whether, with these inputs batched along axis 0, the results are batched and each image follows from the same image
 // of those inputs alone.  Sizes along axis 0 are for the caller to compare.
 bool keeps_images_apart(const Op& op, const std::vector<bool>& batched);

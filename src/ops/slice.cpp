@@ -178,7 +178,7 @@ Schema make_split() {
       .attribute("dim", AttributeType::integer, int64_t(0), "the dimension; negative counts from the last")
       .axis("dim")
       .result(Result("parts").like("x").repeated());
-  schema.renaming = Renaming::part;
+  schema.renaming = Renaming::split;
   schema.same_if_alike = true;
   schema.infer = infer_split;
   schema.gradient = derive_split;

@@ -51,6 +51,7 @@ Schema unary_op(const char* name, const char* title, const char* source = nullpt
     schema.result(Result("y").of(DType::boolean).shaped("x").over("x"));
   schema.idempotent = function->is(unary::kIdempotent);
   schema.keeps_finite = function->is(unary::kFinite);
+  schema.applies_function = true;
   schema.infer = infer;
   if (function->expression)
     schema.expression = [](const Op& op) {

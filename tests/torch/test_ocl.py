@@ -1,45 +1,24 @@
-"""The device ocl of PyTorch: storages, copies, ops, gradients, random numbers, saving, errors."""
+"""The device ocl of PyTorch: storages, copies, ops, gradients, saving, errors."""
 
 import copy
 import gc
 import io
-import os
 import pickle
-import subprocess
-import sys
 import warnings
-from pathlib import Path
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-import ocl_device  # noqa: E402, F401
+from ocl_testing import OCL, numbers, quiet, small_network  # noqa: E402, F401
 
 import pylayout as pl  # noqa: E402
 import pylayout.ocl  # noqa: E402
-from pylayout.ocl.build import UnknownVersionError  # noqa: E402
 
-OCL = "ocl:0"
 DTYPES = [
     torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int8, torch.uint8, torch.int16, torch.int32,
     torch.int64, torch.bool, torch.complex64, torch.complex128,
 ]  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def quiet(untuned):
-    """Fallbacks are counted from zero, and errors: what is meant to run on the device must."""
-    torch.ocl.clear_fallbacks()
-    torch.ocl.set_fallback("error")
-    yield
-    torch.ocl.set_fallback("silent")
-
-
-def numbers(*shape, dtype=torch.float32):
-    torch.manual_seed(len(shape))
-    return (torch.randn(shape) * 3).to(dtype)
-
 
 # ---- copies and views ----
 
@@ -195,18 +174,9 @@ def test_numbers_that_change_need_no_new_programs(form, monkeypatch):
     torch.testing.assert_close(there.cpu(), x)
 
 
-def _network():
-    nn = torch.nn
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3, groups=4), nn.GroupNorm(4, 16), nn.Hardswish(), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
-        nn.LayerNorm(64), nn.Linear(64, 10),
-    )  # fmt: skip
-
-
 def test_inference_runs_on_the_device_alone():
     torch.manual_seed(0)
-    network = _network().eval()
+    network = small_network().eval()
     x = numbers(4, 3, 12, 12)
     there = copy.deepcopy(network).to(OCL)
     with torch.no_grad():
@@ -218,7 +188,7 @@ def test_inference_runs_on_the_device_alone():
 def test_training_follows_the_cpu(optimizer):
     torch.ocl.set_fallback("silent")
     torch.manual_seed(0)
-    here = _network()
+    here = small_network()
     there = copy.deepcopy(here).to(OCL)
     images, labels = numbers(4, 3, 12, 12), torch.tensor([1, 2, 3, 4])
     losses = []
@@ -366,359 +336,3 @@ def test_out_of_memory_by_a_limit():
     finally:
         pl.set_memory_limit("opencl:0", None)
     assert torch.ones(4, device=OCL).sum().item() == 4
-
-
-FORK = """
-import os, sys, torch, pylayout.ocl
-pylayout.ocl.load()
-x = torch.ones(3, device="ocl:0")
-child = os.fork()
-if child == 0:
-    try:
-        x + 1
-        os._exit(1)
-    except RuntimeError as error:
-        os._exit(0 if "fork" in str(error) and torch.ocl._is_in_bad_fork() else 2)
-_, status = os.waitpid(child, 0)
-assert os.waitstatus_to_exitcode(status) == 0, status
-assert (x + 1).tolist() == [2, 2, 2]
-"""
-
-
-def test_a_forked_child_is_refused():
-    root = Path(pylayout.ocl.__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, cwd=root, timeout=300)
-    assert done.returncode == 0, done.stderr
-
-
-CPU_BACKWARD = """
-import torch, pylayout.ocl
-pylayout.ocl.load()
-w = torch.ones(3, requires_grad=True)
-(w * 2).sum().backward()
-libraries = ("libpocl", "libnvidia-opencl", "libintelocl")
-opened = [line for line in open("/proc/self/maps") if any(each in line for each in libraries)]
-assert not opened, opened
-v = torch.ones(3, requires_grad=True, device="ocl:0")
-(v * 2).sum().backward()
-assert v.grad.tolist() == [2, 2, 2]
-"""
-
-
-def test_a_backward_on_the_cpu_does_not_start_opencl():
-    root = Path(pylayout.ocl.__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", CPU_BACKWARD], capture_output=True, text=True, cwd=root, timeout=300)
-    assert done.returncode == 0, done.stderr
-
-
-def test_an_unknown_pytorch_is_refused(monkeypatch):
-    from pylayout.ocl import build
-
-    monkeypatch.setattr(torch, "__version__", "1.4.0")
-    with pytest.raises(UnknownVersionError, match=r"made for PyTorch .*this is 1.4.0; torch.compile"):
-        build.library()
-
-
-# ---- compiled ----
-
-
-def _compiled(module):
-    torch._dynamo.reset()
-    return torch.compile(module, backend="pylayout", options={"deterministic": True})
-
-
-def test_compiled_inference_on_the_device():
-    import pylayout.torch
-
-    torch.manual_seed(0)
-    here = _network().eval()
-    there = copy.deepcopy(here).to(OCL)
-    x = numbers(4, 3, 12, 12)
-    pylayout.torch.reset()
-    fast = _compiled(there)
-    with torch.no_grad():
-        made = fast(x.to(OCL))
-        assert made.device == torch.device(OCL)
-        torch.testing.assert_close(made.cpu(), here(x), rtol=1e-4, atol=1e-4)
-        for module in (here, there):
-            module[0].weight.mul_(2)
-        torch.testing.assert_close(fast(x.to(OCL)).cpu(), here(x), rtol=1e-4, atol=1e-4)
-    graph = pylayout.torch.report().graphs[-1]
-    assert len(graph.plans) == 1 and graph.left == () and graph.plans[0].device == "opencl:0"
-
-
-def test_compiled_for_all_sizes_on_the_device():
-    import pylayout.torch
-
-    weight, shift = numbers(6, 4), numbers(1)
-
-    def function(x, weight, shift):
-        steps = torch.full((x.shape[0] + 1, 2), 0.5, device=x.device).cumsum(0) * shift  # of a size that no input has
-        return (x @ weight).relu()[1:], steps
-
-    torch._dynamo.reset()
-    pylayout.torch.reset()
-    fast = torch.compile(function, backend="pylayout", options={"deterministic": True})
-    for rows in (5, 9, 4):
-        x, weights = numbers(rows, 6), (weight, shift)
-        given = x.to(OCL)
-        torch._dynamo.mark_dynamic(given, 0)
-        made = fast(given, *(each.to(OCL) for each in weights))
-        for mine, wanted in zip(made, function(x, *weights), strict=True):
-            torch.testing.assert_close(mine.cpu(), wanted, rtol=1e-4, atol=1e-4)
-    (graph,) = pylayout.torch.report().graphs
-    assert len(graph.plans) == 1 and graph.left == () and graph.again == (), str(graph)
-
-
-def test_compiled_training_on_the_device():
-    torch.ocl.set_fallback("silent")
-    torch.manual_seed(0)
-    here = _network()
-    there = copy.deepcopy(here).to(OCL)
-    x = numbers(4, 3, 12, 12)
-    here(x).square().mean().backward()
-    _compiled(there)(x.to(OCL)).square().mean().backward()
-    for mine, wanted in zip(there.parameters(), here.parameters(), strict=True):
-        assert mine.grad.device == torch.device(OCL)
-        torch.testing.assert_close(mine.grad.cpu(), wanted.grad, rtol=1e-3, atol=1e-4)
-
-
-# ---- automatic mixed precision ----
-
-
-def test_autocast():
-    linear = torch.nn.Linear(8, 4).to(OCL)
-    x = numbers(2, 8)
-    with torch.autocast("ocl", dtype=torch.bfloat16):
-        made = linear(x.to(OCL))
-        assert made.dtype == torch.bfloat16
-        assert torch.softmax(made, 1).dtype == torch.float32
-    torch.testing.assert_close(made.float().cpu(), linear.cpu()(x), rtol=5e-2, atol=5e-2)
-
-
-def test_what_is_read_while_it_is_written():
-    """In place where each element is read before it is written, through other memory where not."""
-    x = numbers(6, 7)
-    for change in (
-        lambda x: x.add_(x),
-        lambda x: x.mul_(x[0].clone()),
-        lambda x: x[1:].sub_(x[:-1].clone()),
-        lambda x: x[:, ::2].add_(x[:, 1:2]),
-        lambda x: torch.where(x > 0, x, x * 2, out=x),
-        lambda x: torch.mm(x, x.t(), out=torch.empty(6, 6, device=x.device)),
-        lambda x: x.copy_(x.flip(1)),
-    ):
-        here, there = x.clone(), x.to(OCL)
-        made, wanted = change(there), change(here)
-        torch.testing.assert_close(there.cpu(), here)
-        torch.testing.assert_close(made.cpu(), wanted)
-
-
-AUTOLOAD = """
-import torch
-from torch.utils.data import DataLoader, TensorDataset
-x = torch.ones(3, device="ocl:0")
-assert torch.accelerator.current_accelerator().type == "ocl"
-for (part,) in DataLoader(TensorDataset(torch.arange(6.0)), batch_size=3, num_workers=1):
-    x += part.to("ocl")
-print(x.tolist())
-"""
-
-
-def test_import_torch_finds_the_installed_device(tmp_path):
-    """By the entry point of pyproject.toml; workers of a DataLoader are forked and give tensors of the CPU."""
-    root = Path(pylayout.ocl.__file__).parents[2]
-    wanted = '[project.entry-points."torch.backends"]\nocl = "pylayout.ocl:autoload"'
-    assert not (root / "pyproject.toml").exists() or wanted in (root / "pyproject.toml").read_text()
-    installed = tmp_path / "like_pylayout-1.0.dist-info"
-    installed.mkdir()
-    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: like_pylayout\nVersion: 1.0\n")
-    (installed / "entry_points.txt").write_text("[torch.backends]\nocl = pylayout.ocl:autoload\n")
-    done = subprocess.run(
-        [sys.executable, "-c", AUTOLOAD],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(tmp_path)])},
-        timeout=300,
-    )
-    assert done.stdout.strip() == "[4.0, 6.0, 8.0]", done.stderr
-
-
-BESIDE_CUDA = """
-import torch
-import pylayout.ocl
-torch.cuda.device_count = lambda: 1
-pylayout.ocl.autoload()
-assert not hasattr(torch, "ocl"), "loaded unasked"
-pylayout.ocl.load()
-assert torch.ones(2, device="ocl").sum().item() == 2
-"""
-
-
-def test_nothing_is_loaded_unasked_where_pytorch_drives_a_gpu():
-    """PyTorch has one accelerator in a process: with `ocl` a backward on its own would fail."""
-    root = Path(pylayout.ocl.__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", BESIDE_CUDA],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(root), "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_compilers_leave_random_states_alone() -> None:
-    """PyTorch keeps and restores them of every device around what it repeats, in code that is compiled, too."""
-
-    def doubled(x: torch.Tensor) -> torch.Tensor:
-        kept = torch.ocl.get_rng_state("ocl:0")
-        y = x * 2
-        torch.ocl.set_rng_state(kept, "ocl:0")
-        return y + 1
-
-    x = torch.ones(3)
-    assert torch.equal(torch.compile(doubled, backend="pylayout")(x), x * 2 + 1)
-
-
-# ---- layouts that kernels choose ----
-
-
-def block(device):
-    torch.manual_seed(3)
-    made = torch.nn.Sequential(
-        torch.nn.Conv2d(8, 16, 3, padding=1), torch.nn.BatchNorm2d(16), torch.nn.ReLU(inplace=True),
-        torch.nn.Conv2d(16, 8, 3, padding=1, bias=False),
-    )  # fmt: skip
-    return made.to(device)
-
-
-def test_results_lie_as_kernels_give_them_until_they_are_seen_otherwise():
-    for batch, channels, size in ((8, 128, 8), (4, 64, 32)):
-        x, weight = numbers(batch, channels, size, size), numbers(channels, channels, 3, 3) / channels
-        with pl.profile() as profile:
-            torch.nn.functional.conv2d(x.to(OCL), weight.to(OCL), padding=1)
-        (lies,) = [event["outputs"][0] for event in profile.events if event["op"] == "conv2d"]
-        if not lies.strip().endswith("NCHW"):
-            break
-    else:
-        pytest.skip("this device's kernels give results as PyTorch's strides say")
-    wanted = torch.nn.functional.conv2d(x, weight, padding=1)
-    for change in (
-        lambda y: y,
-        lambda y: y.view(2, -1),
-        lambda y: y.permute(0, 2, 3, 1),
-        lambda y: y[:, 3:7, ::2],
-        lambda y: y.contiguous(memory_format=torch.channels_last),
-        lambda y: y.clone().detach(),
-        lambda y: y.half(),
-        lambda y: y.view(torch.int32),
-        lambda y: copy.deepcopy(y),
-        lambda y: y.add_(1).relu_(),
-        lambda y: y.view(-1).add_(1).view_as(y),
-        lambda y: y.transpose(0, 1).mul_(2),
-    ):
-        y = torch.nn.functional.conv2d(x.to(OCL), weight.to(OCL), padding=1)
-        seen, expected = change(y), change(wanted.clone())
-        assert seen.stride() == expected.stride()
-        close = dict(rtol=1e-4, atol=1e-4) if seen.dtype == torch.float32 else dict(rtol=1e-2, atol=1e-2)
-        if seen.dtype == torch.int32:  # the bits of what was computed
-            assert torch.equal(seen.cpu(), y.cpu().view(torch.int32))
-        else:
-            torch.testing.assert_close(seen.cpu(), expected, **close)
-        saved = io.BytesIO()
-        torch.save(y, saved)
-        saved.seek(0)
-        assert torch.equal(torch.load(saved, map_location="cpu"), y.cpu())
-
-
-def test_results_that_only_rename_an_argument_have_memory_of_their_own():
-    """`_unsafe_view` and `view_copy` to images, of a tensor that PyTorch lets go or changes afterwards."""
-    x, w = numbers(2, 5, 6, 32), numbers(16, 32)
-    there = torch.nn.functional.linear(x.to(OCL), w.to(OCL))  # a product of matrices, whose result is then let go
-    more = [numbers(60, 16).to(OCL) + i for i in range(4)]  # the next blocks of that size
-    torch.testing.assert_close(there.cpu(), torch.nn.functional.linear(x, w))
-    rows = numbers(60, 16)
-    source = rows.to(OCL)
-    copy = torch.ops.aten.view_copy(source, [2, 5, 6, 16])
-    source.add_(1)
-    torch.testing.assert_close(copy.cpu(), rows.view(2, 5, 6, 16))
-    assert len(more) == 4
-
-
-def test_training_of_images_reorders_activations_for_gradients_by_weights_alone():
-    model, x = block(OCL), numbers(4, 8, 12, 12).to(OCL)
-
-    def step():
-        model.zero_grad()
-        model(x).square().sum().backward()
-
-    for _ in range(4):
-        step()
-    with pl.profile() as profile:
-        step()
-    moved = [event for event in profile.events if event["kind"] != "op" and event["role"] == "activation"]
-    made = [event for event in profile.events if event["kind"] == "op"]
-    others = [event for event in moved if not event["cause"].startswith("conv2d_backward_weights:")]
-    layouts = {event["inputs"][0].split()[-1] for event in made if event["op"] in ("conv2d", "conv_transpose2d")}
-    # The gradient of the sum is a number, seen in every place.  Where this processor's fastest kernels take another
-    # layout backward than forward, what three ops have kept for backward is reordered, each once.
-    allowed = 1 if len(layouts) == 1 else 1 + 3
-    assert len(others) <= allowed and len(moved) <= allowed + 4, [(event["cause"], event["inputs"]) for event in moved]
-    assert len(made) < 30
-
-
-# ---- lists of tensors ----
-
-
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda weights, **more: torch.optim.SGD(weights, lr=0.1, momentum=0.9, weight_decay=0.01, **more),
-        lambda weights, **more: torch.optim.SGD(weights, lr=0.1, momentum=0.9, nesterov=True, **more),
-        lambda weights, **more: torch.optim.SGD(weights, lr=0.1, maximize=True, **more),
-        lambda weights, **more: torch.optim.Adam(weights, lr=0.1, weight_decay=0.01, **more),
-        lambda weights, **more: torch.optim.AdamW(weights, lr=0.1, amsgrad=True, **more),
-        lambda weights, **more: torch.optim.AdamW(weights, lr=0.1, **more),
-    ],
-    ids=["sgd", "nesterov", "maximize", "adam", "amsgrad", "adamw"],
-)
-def test_steps_of_optimizers_on_many_weights_start_few_kernels(make, fused):
-    shapes = [(3, 4), (5,), (2, 3, 3, 3), (7, 2), (1,), (), (4, 4), (6,), (9,), (2, 2)]
-    torch.manual_seed(5)
-    start = [torch.randn(shape) for shape in shapes]
-    results, counts = [], {}
-    for device in ("cpu", OCL):
-        weights = [value.clone().to(device).requires_grad_() for value in start]
-        optimizer = make(weights, **({"fused": True} if fused else {"foreach": True}))
-        for round in range(12):
-            for number, weight in enumerate(weights):
-                weight.grad = torch.full_like(weight, 0.1 * (number + 1) * (-1) ** round)
-            if device == OCL and round == 11:
-                with pl.profile() as profile:
-                    optimizer.step()
-                counts[device] = len(profile.events)
-            else:
-                optimizer.step()
-        results.append([weight.detach().cpu() for weight in weights])
-    torch.testing.assert_close(results[1], results[0], rtol=1e-4, atol=1e-5)
-    names = type(optimizer).__name__
-    if not optimizer.defaults["maximize"] and not optimizer.defaults.get("amsgrad"):
-        assert counts[OCL] < len(shapes) * (1 if fused else 4 if names == "SGD" else 9), counts
-
-
-def test_gradients_that_are_not_finite_are_found_and_leave_weights_as_they_are():
-    weights = [torch.ones(4, device=OCL, requires_grad=True), torch.ones(3, 2, device=OCL, requires_grad=True)]
-    optimizer = torch.optim.SGD(weights, lr=0.5, momentum=0.9, fused=True)
-    scaler = torch.amp.GradScaler("ocl", init_scale=8.0)
-    for bad in (False, True, False):
-        optimizer.zero_grad()
-        scaler.scale(weights[0].sum() + weights[1].sum()).backward()
-        if bad:
-            weights[1].grad[1, 1] = float("nan")
-        scaler.step(optimizer)
-        scaler.update()
-    assert scaler.get_scale() == 4.0
-    for weight in weights:
-        torch.testing.assert_close(weight.detach().cpu(), torch.full_like(weight, 1 - 0.5 - 0.5 * 1.9).cpu())

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "graph/passes/constants.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -18,17 +19,15 @@ bool is_bool(const Rewriter& rewriter, ValueId id) { return rewriter.desc(id).dt
 
 // What `id` repeats, if it is an expand of something.
 ValueId without_repeats(Rewriter& rewriter, ValueId id) {
-  for (int index = rewriter.maker(id); index >= 0 && rewriter.node(size_t(index)).schema->name == "expand";
-       index = rewriter.maker(id))
-    id = rewriter.input(rewriter.node(size_t(index)), 0);
+  while (const Node* repeats = made_by(rewriter, id, is_repeat)) id = rewriter.input(*repeats, 0);
   return id;
 }
 
 // A choice between two numbers, 0 and -infinity: the condition becomes the mask.
 bool take_condition(Rewriter& rewriter, MaskTerm& term) {
-  const int index = rewriter.maker(term.mask);
-  if (index < 0 || is_bool(rewriter, term.mask) || rewriter.node(size_t(index)).schema->name != "where") return false;
-  const Node& node = rewriter.node(size_t(index));
+  const Node* choice = made_by(rewriter, term.mask, is_choice);
+  if (!choice || is_bool(rewriter, term.mask)) return false;
+  const Node& node = *choice;
   const auto chosen = rewriter.number(rewriter.input(node, 1)), other = rewriter.number(rewriter.input(node, 2));
   if (!chosen || !other) return false;
   const bool inverted = *chosen == -kInfinity && *other == 0;
@@ -43,17 +42,18 @@ bool take_apart(Rewriter& rewriter, MaskTerm& term, std::vector<MaskTerm>& more)
   const int index = rewriter.maker(term.mask);
   if (index < 0 || !is_bool(rewriter, term.mask) || rewriter.has_activation(size_t(index))) return false;
   const Node& node = rewriter.node(size_t(index));
-  const std::string& name = node.schema->name;
-  if (name != "logical_not" && name != "logical_and" && name != "logical_or") return false;
+  const Operation operation = operation_of(node);
+  const bool negates = computes(rewriter, size_t(index), "logical_not");
+  if (!negates && operation != Operation::conjunction && operation != Operation::disjunction) return false;
   for (size_t k = 0; k < node.inputs.size(); ++k)
     if (!is_bool(rewriter, rewriter.input(node, k))) return false;
-  if (name == "logical_not") {
+  if (negates) {
     term.mask = rewriter.input(node, 0);
     term.inverted = !term.inverted;
     return true;
   }
-  if (term.hidden != -kInfinity) return false;                // would be added twice
-  if ((name == "logical_or") != term.inverted) return false;  // not (a or b) = not a and not b
+  if (term.hidden != -kInfinity) return false;                                  // would be added twice
+  if ((operation == Operation::disjunction) != term.inverted) return false;  // not (a or b) = not a and not b
   more.push_back({rewriter.input(node, 1), term.inverted, term.hidden, term.scores});
   term.mask = rewriter.input(node, 0);
   return true;

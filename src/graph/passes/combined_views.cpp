@@ -5,10 +5,6 @@
 
 namespace pl::passes {
 
-bool is_reshape(const Node& node) { return node.schema->renaming == Renaming::shape; }
-
-bool is_permute(const Node& node) { return node.schema->renaming == Renaming::order; }
-
 CombinedViews::CombinedViews(const Dims& source) : source_(source) {
   for (int d = 0; d < source.size(); ++d) {
     dims_.emplace_back();

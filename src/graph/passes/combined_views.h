@@ -5,12 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
-
-bool is_reshape(const Node& node);  // elements keep their order
-bool is_permute(const Node& node);
 
 class CombinedViews {
  public:

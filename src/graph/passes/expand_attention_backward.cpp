@@ -3,7 +3,7 @@
 #include "dispatch/catalog.h"
 #include "dispatch/context.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 #include "ops/attention.h"
 
 namespace pl::passes {
@@ -48,7 +48,7 @@ Pass expand_attention_backward(Device* device) {
       "no kernel for them.  Bound: rounding.",
       [device](Graph& graph, Context& context) {
         return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-          if (rewriter.node(index).schema->kind != "attention_backward") return;
+          if (!is_attention_backward(rewriter.node(index))) return;
           if (!device || !has_kernel(context, *device, rewriter.op(index))) expand(rewriter, index);
         });
       }};

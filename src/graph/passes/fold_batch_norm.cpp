@@ -4,6 +4,7 @@
 
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
 
 namespace pl::passes {
@@ -51,7 +52,7 @@ bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
 void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
   const auto product = product_of(rewriter, index);
   if (!product || product->input_axis != 1) return;
-  const int before = rewriter.sole_maker(rewriter.input(rewriter.node(index), 0), "batch_norm");
+  const int before = sole_maker(rewriter, rewriter.input(rewriter.node(index), 0), is_batch_norm);
   if (before < 0 || rewriter.has_activation(size_t(before))) return;
   const ValueId x = rewriter.input(rewriter.node(size_t(before)), 0);
   if (const auto affine = affine_of(rewriter, size_t(before)))
@@ -60,7 +61,7 @@ void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
 
 int run(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    if (rewriter.node(index).schema->kind == "batch_norm") {
+    if (is_batch_norm(rewriter.node(index))) {
       fold_backward(rewriter, context, index);
     } else {
       fold_forward(rewriter, context, index);

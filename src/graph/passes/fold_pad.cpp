@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -17,17 +17,15 @@ bool is_lowest(double value, DType dtype) {
 
 void fold(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  const std::string& kind = node.schema->kind;
-  if (kind != "conv" && kind != "pool") return;
-  const int before = rewriter.sole_maker(rewriter.input(node, 0), "pad");
-  if (before < 0) return;
-  const Op pad = rewriter.op(size_t(before)), op = rewriter.op(index);
-  if (pad.attributes.text("mode") != "constant") return;
-  const double value = pad.attributes.number("value");
-  const bool maximum = kind == "pool" && op.attributes.text("mode") == "max";
-  if (maximum ? !is_lowest(value, op.in(0).dtype) : value != 0) return;
+  const Schema& schema = *node.schema;
+  if (schema.padding == Padding::none) return;
+  const auto border = border_of(rewriter, rewriter.input(node, 0));
+  if (!border) return;
+  const Op op = rewriter.op(index);
+  const bool maximum = schema.padding == Padding::lowest;
+  if (maximum ? !is_lowest(border->value, op.in(0).dtype) : border->value != 0) return;
 
-  const std::vector<int64_t>&begins = pad.attributes.integers("begins"), &ends = pad.attributes.integers("ends");
+  const std::vector<int64_t>&begins = border->begins, &ends = border->ends;
   std::vector<int64_t> padding = op.attributes.integers("padding");
   const size_t spatial = padding.size() / 2;
   bool own = false, positive = true;
@@ -43,7 +41,7 @@ void fold(Rewriter& rewriter, size_t index) {
   }
   Attributes attributes = node.attributes;
   attributes.set("padding", padding);
-  if (kind == "pool") {
+  if (!schema.weighting) {  // pools
     // With ceil_mode the last window may begin in the border, but not in padding.
     if (op.attributes.flag("ceil_mode")) return;
     const std::vector<int64_t>&kernel = op.attributes.integers("kernel_size"),
@@ -59,9 +57,8 @@ void fold(Rewriter& rewriter, size_t index) {
     }
   }
   std::vector<ValueId> inputs = rewriter.inputs(node);
-  inputs[0] = rewriter.input(rewriter.node(size_t(before)), 0);
-  const std::string schema = node.schema->name;
-  rewriter.rewrite(index, schema, attributes, inputs);
+  inputs[0] = border->x;
+  rewriter.rewrite(index, schema.name, attributes, inputs);
 }
 
 int run(Graph& graph, Context&) { return sweep(graph, fold); }

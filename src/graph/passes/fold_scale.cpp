@@ -4,6 +4,7 @@
 
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
 
 namespace pl::passes {
@@ -14,30 +15,36 @@ struct Affine {
   std::vector<double> scale, shift;
 };
 
+// What c does to the other operand: as a factor and a term.  `first`: c is the first of the two.
+std::pair<double, double> affine_by(Operation operation, double c, bool first) {
+  switch (operation) {
+    case Operation::product: return {c, 0.0};
+    case Operation::quotient: return {1 / c, 0.0};
+    case Operation::difference: return first ? std::pair(-1.0, c) : std::pair(1.0, -c);
+    default: return {1.0, c};  // sum
+  }
+}
+
 // What an arithmetic node without activation does to its one operand that is not constant, along `axis` of its result.
 // Division by a constant only: c / x is not affine.
 std::optional<Affine> affine_of(Rewriter& rewriter, size_t index, int axis) {
   const Node& node = rewriter.node(index);
-  const std::string& name = node.schema->name;
-  const bool symmetric = name == "mul" || name == "add";
-  if (!symmetric && name != "sub" && name != "div") return std::nullopt;
+  const Operation operation = operation_of(node);
+  const bool scales = operation == Operation::product || operation == Operation::quotient;
+  if (!scales && operation != Operation::sum && operation != Operation::difference) return std::nullopt;
   const Dims& shape = rewriter.shape(node.outputs[0]);
   for (size_t k = 0; k < 2; ++k) {
     const ValueId x = rewriter.input(node, k), constant = rewriter.input(node, 1 - k);
     if (rewriter.is_constant(x) || !rewriter.is_constant(constant) || rewriter.shape(x) != shape) continue;
-    if (k == 1 && name == "div") return std::nullopt;
+    if (k == 1 && operation == Operation::quotient) return std::nullopt;
     auto values = along_axis(rewriter, constant, shape, axis);
     if (!values) return std::nullopt;
     Affine affine;
     affine.x = x;
-    affine.scale.assign(values->size(), k == 1 && name == "sub" ? -1.0 : 1.0);
-    affine.shift.assign(values->size(), 0.0);
-    for (size_t i = 0; i < values->size(); ++i) {
-      const double c = (*values)[i];
-      if (name == "mul") affine.scale[i] = c;
-      if (name == "div") affine.scale[i] = 1 / c;
-      if (name == "add") affine.shift[i] = c;
-      if (name == "sub") affine.shift[i] = k == 0 ? -c : c;
+    for (double c : *values) {
+      const auto [scale, shift] = affine_by(operation, c, k == 1);
+      affine.scale.push_back(scale);
+      affine.shift.push_back(shift);
     }
     return affine;
   }
@@ -72,7 +79,7 @@ bool fold_backward(Rewriter& rewriter, Context& context, size_t index) {
 void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
   const auto product = product_of(rewriter, index);
   if (!product) return;
-  const int before = rewriter.sole_maker(rewriter.input(rewriter.node(index), 0), "binary");
+  const int before = rewriter.sole_maker(rewriter.input(rewriter.node(index), 0));
   if (before < 0 || rewriter.has_activation(size_t(before))) return;
   if (const auto affine = affine_of(rewriter, size_t(before), product->input_axis))
     fold_input_affine(rewriter, context, *product, affine->x, affine->scale, affine->shift);
@@ -81,12 +88,11 @@ void fold_forward(Rewriter& rewriter, Context& context, size_t index) {
 // (x + a) + b is x + (a + b), (x * a) * b is x * (a * b); fold_constants computes what is in brackets.
 void merge(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  const std::string name = node.schema->name;
-  if (name != "add" && name != "mul") return;
+  const Operation operation = operation_of(node);
+  if (operation != Operation::sum && operation != Operation::product) return;
   const ValueId y = variable_operand(rewriter, node);
-  const int before = rewriter.sole_maker(y, "binary");
-  if (before < 0 || rewriter.node(size_t(before)).schema != node.schema || rewriter.has_activation(size_t(before)))
-    return;
+  const int before = sole_maker(rewriter, y, operation);
+  if (before < 0) return;
   const Node& first = rewriter.node(size_t(before));
   const ValueId x = variable_operand(rewriter, first);
   if (x == kNoValue || rewriter.is_constant(x)) return;
@@ -99,6 +105,7 @@ void merge(Rewriter& rewriter, size_t index) {
   std::vector<TensorDesc> descs = {TensorDesc::dense(rewriter.desc(a).dtype, rewriter.shape(a)),
                                    TensorDesc::dense(rewriter.desc(b).dtype, rewriter.shape(b))};
   if (make_op(*node.schema, {}, descs).out().elements() > larger) return;
+  const std::string name = node.schema->name;
   const Attributes attributes = node.attributes;
   const ValueId both = rewriter.insert(index, name, {}, {a, b}, "");
   rewriter.rewrite(index, name, attributes, {x, both});
@@ -106,7 +113,7 @@ void merge(Rewriter& rewriter, size_t index) {
 
 int run(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    if (rewriter.node(index).schema->kind == "binary") {
+    if (operation_of(rewriter.node(index)) != Operation::none) {
       if (!fold_backward(rewriter, context, index)) merge(rewriter, index);
     } else {
       fold_forward(rewriter, context, index);

@@ -1,6 +1,6 @@
 // fuse_activation: an elementwise function becomes the `activation` of the op that makes its argument.
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 #include "ops/activation.h"
 
 namespace pl::passes {
@@ -9,7 +9,7 @@ namespace {
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     const Node& node = rewriter.node(index);
-    if (node.schema->kind != "unary") return;
+    if (!applies_function(node)) return;
     const ValueId x = rewriter.input(node, 0);
     const int before = rewriter.maker(x);
     if (before < 0 || rewriter.uses(x) != 1 || rewriter.has_activation(size_t(before))) return;

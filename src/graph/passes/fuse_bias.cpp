@@ -1,6 +1,7 @@
 // fuse_bias: products with constant matrices become linear ops, and constants added to their results biases.
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
 #include "ops/view.h"
 
@@ -28,8 +29,8 @@ void as_linear(Rewriter& rewriter, size_t index) {
 // product + constant, constant + product, product - constant.
 void add_bias(Rewriter& rewriter, Context& context, size_t index) {
   const Node& node = rewriter.node(index);
-  const bool adds = node.schema->name == "add";
-  if (!adds && node.schema->name != "sub") return;
+  const bool adds = operation_of(node) == Operation::sum;
+  if (!adds && operation_of(node) != Operation::difference) return;
   for (size_t k = 0; k < (adds ? 2 : 1); ++k) {
     const ValueId y = rewriter.input(node, k), added = rewriter.input(node, 1 - k);
     const int before = rewriter.maker(y);
@@ -48,7 +49,7 @@ void add_bias(Rewriter& rewriter, Context& context, size_t index) {
 // product + parameter: what changes between runs is one element for each channel, along the last dimension.
 void add_parameter(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  if (node.schema->name != "add") return;
+  if (operation_of(node) != Operation::sum) return;
   for (size_t k = 0; k < 2; ++k) {
     const ValueId y = rewriter.input(node, k), added = rewriter.input(node, 1 - k);
     const int before = rewriter.maker(y);
@@ -71,13 +72,9 @@ void add_parameter(Rewriter& rewriter, size_t index) {
 
 int run(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    const std::string& kind = rewriter.node(index).schema->kind;
-    if (kind == "matmul") {
-      as_linear(rewriter, index);
-    } else if (kind == "binary") {
-      add_bias(rewriter, context, index);
-      if (rewriter.node(index).schema->kind == "binary") add_parameter(rewriter, index);
-    }
+    if (is_matrix_product(rewriter.node(index))) return as_linear(rewriter, index);
+    add_bias(rewriter, context, index);
+    add_parameter(rewriter, index);
   });
 }
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -14,7 +14,7 @@ struct Part {
 
 // The channels that a slice takes, if it takes a run of them and all of the other dimensions.
 std::optional<Part> part_of(Rewriter& rewriter, size_t index) {
-  if (!rewriter.live(index) || rewriter.node(index).schema->kind != "slice") return std::nullopt;
+  if (!rewriter.live(index) || !is_slice(rewriter.node(index))) return std::nullopt;
   const Op op = rewriter.op(index);
   const Dims &from = op.in(0).shape, &to = op.out().shape;
   for (int d = 0; d < from.size(); ++d)
@@ -43,8 +43,8 @@ std::vector<Part> parts_of(Rewriter& rewriter, ValueId id, const std::vector<int
 
 void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
   const Node& node = rewriter.node(index);
-  if (node.schema->kind != "channel_shuffle" || rewriter.op(index).attributes.integer("groups") != 2) return;
-  const int before = rewriter.sole_maker(rewriter.input(node, 0), "concat");
+  if (!is_channel_shuffle(node) || rewriter.op(index).attributes.integer("groups") != 2) return;
+  const int before = sole_maker(rewriter, rewriter.input(node, 0), is_concat);
   if (before < 0) return;
   const std::vector<ValueId> inputs = rewriter.inputs(rewriter.node(size_t(before)));
   if (inputs.size() != 2 || rewriter.shape(inputs[0]) != rewriter.shape(inputs[1])) return;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 #include "ops/activation.h"
 #include "ops/normalization.h"
 
@@ -17,12 +17,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // What a rectifier limits its argument to.
 std::optional<Limits> limits_of(const Op& op) {
-  const Activation activation = activation_of(op);
-  if (activation.function == "relu") return Limits{0, kInfinity};
-  if (activation.function == "relu6") return Limits{0, 6};
-  if (activation.function == "clip" && activation.alpha <= activation.beta)
-    return Limits{activation.alpha, activation.beta};
-  return std::nullopt;
+  const auto range = range_of(activation_of(op));
+  return range && range->first <= range->second ? std::optional(Limits{range->first, range->second}) : std::nullopt;
 }
 
 // Whether this pointwise op passes its input 1 on where input 0, the argument or the result, lies between the limits.
@@ -36,12 +32,12 @@ bool is_slope(const Op& op, const Limits& limits) {
 
 void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
   const Node& gradient = rewriter.node(index);
-  if (gradient.schema->name != "batch_norm_backward" || gradient.inputs.size() > 5) return;
+  if (!is_batch_norm_backward(gradient) || gradient.inputs.size() > 5) return;
   const std::vector<ValueId> inputs = rewriter.inputs(gradient);
-  const int norm = rewriter.maker(inputs[2]), slope = rewriter.sole_maker(inputs[1], "pointwise");
+  const int norm = rewriter.maker(inputs[2]), slope = sole_maker(rewriter, inputs[1], is_pointwise);
   if (norm < 0 || slope < 0) return;
   const Node& forward = rewriter.node(size_t(norm));
-  if (forward.schema->name != "batch_norm_training" || Limits::of(rewriter.op(size_t(norm)))) return;
+  if (!is_batch_norm_training(forward) || Limits::of(rewriter.op(size_t(norm)))) return;
   if (forward.outputs[1] != inputs[2] || forward.outputs[2] != inputs[3] || rewriter.input(forward, 0) != inputs[0] ||
       rewriter.input(forward, 1) != inputs[4])
     return;
@@ -50,7 +46,7 @@ void fuse(Rewriter& rewriter, size_t index, const std::vector<std::vector<int32_
   const Node& by = rewriter.node(size_t(slope));
   const std::vector<ValueId> read = rewriter.inputs(by);
   for (int32_t user : consumers[size_t(y)]) {
-    if (!rewriter.live(size_t(user)) || rewriter.node(size_t(user)).schema->kind != "unary") continue;
+    if (!rewriter.live(size_t(user)) || !applies_function(rewriter.node(size_t(user)))) continue;
     const Node& limiting = rewriter.node(size_t(user));
     const auto limits = limits_of(rewriter.op(size_t(user)));
     if (!limits || !is_slope(rewriter.op(size_t(slope)), *limits)) continue;

@@ -34,13 +34,6 @@ std::optional<Element> element_of(Rewriter& rewriter, size_t index) {
   element.inputs = rewriter.inputs(node);
   for (ValueId id : element.inputs)  // f32 does not hold all integers
     if (id == kNoValue || !has_real_values(rewriter.desc(id))) return std::nullopt;
-  if (node.schema->kind == "pointwise") {
-    const Op op = rewriter.op(index);
-    element.program = pointwise::program_of(op);
-    element.scalars = op.attributes.numbers("scalars");
-    if (element.program.reduces() || element.program.arithmetic != pointwise::Arithmetic::f32) return std::nullopt;
-    return element;
-  }
   if (!node.schema->expression) return std::nullopt;
   ElementExpression expression = node.schema->expression(rewriter.op(index));
   if (expression.text.empty()) return std::nullopt;
@@ -133,7 +126,7 @@ bool may_take(Rewriter& rewriter, const Node& node, ValueId id) {
   if (maker < 0 || rewriter.shape(id) != rewriter.shape(node.outputs[0])) return false;
   if (is_rounded(rewriter, rewriter.node(size_t(maker)), id)) return false;
   const Schema& schema = *rewriter.node(size_t(maker)).schema;
-  if (!schema.expression && schema.kind != "pointwise") return false;
+  if (!schema.expression) return false;
   const std::vector<ValueId> inputs = rewriter.inputs(node);
   return rewriter.uses(id) == std::count(inputs.begin(), inputs.end(), id);
 }
@@ -141,7 +134,7 @@ bool may_take(Rewriter& rewriter, const Node& node, ValueId id) {
 // One step: the node takes in the makers of those of its inputs that it may.
 bool take_in(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  if (!node.schema->expression && node.schema->kind != "pointwise") return false;
+  if (!node.schema->expression) return false;
   const std::vector<ValueId> inputs = rewriter.inputs(node);
   std::vector<bool> taken;
   for (ValueId id : inputs) taken.push_back(id != kNoValue && may_take(rewriter, node, id));

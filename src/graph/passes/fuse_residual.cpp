@@ -1,5 +1,6 @@
 // fuse_residual: the sum of a convolution, linear or matmul and another tensor is done by that op.
 #include "graph/passes/passes.h"
+#include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
 
 namespace pl::passes {
@@ -19,7 +20,7 @@ bool takes(Rewriter& rewriter, size_t index, size_t k) {
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
     const Node& node = rewriter.node(index);
-    if (node.schema->name != "add") return;
+    if (operation_of(node) != Operation::sum) return;
     const bool first = takes(rewriter, index, 0), second = takes(rewriter, index, 1);
     if (!first && !second) return;
     // The later one: the other operand then exists when it runs, wherever the order is changed.

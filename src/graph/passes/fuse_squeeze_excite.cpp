@@ -4,6 +4,7 @@
 #include <string>
 
 #include "graph/passes/passes.h"
+#include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
 
 namespace pl::passes {
@@ -15,12 +16,12 @@ constexpr int64_t kMostWeights = 65536;
 // The 1x1 convolution that alone makes `value`, of one position, if it has constant weights and bias and ends with one
 // of these functions.
 std::optional<size_t> layer(Rewriter& rewriter, ValueId value, const std::vector<std::string>& functions) {
-  const int index = rewriter.sole_maker(value, "conv");
+  const int index = rewriter.sole_maker(value);
   if (index < 0) return std::nullopt;
   const auto product = product_of(rewriter, size_t(index));
   const Node& node = rewriter.node(size_t(index));
-  if (!product || product->groups != 1 || product->padded || !rewriter.has_activation(size_t(index)))
-    return std::nullopt;
+  if (!product || product->output_axis != 1 || product->groups != 1 || product->padded) return std::nullopt;
+  if (!rewriter.has_activation(size_t(index))) return std::nullopt;
   const ValueId weight = rewriter.input(node, kWeight), bias = rewriter.input(node, kBias);
   if (bias == kNoValue || rewriter.input(node, kResidual) != kNoValue) return std::nullopt;
   if (!rewriter.is_constant(weight) || !rewriter.is_constant(bias)) return std::nullopt;
@@ -43,7 +44,7 @@ bool fuse(Rewriter& rewriter, size_t index, size_t k) {
   if (!second || rewriter.shape(gates).size() != shape.size()) return false;
   const auto first = layer(rewriter, rewriter.input(rewriter.node(*second), 0), {"relu", "silu", "hardswish"});
   if (!first) return false;
-  const int pool = rewriter.sole_maker(rewriter.input(rewriter.node(*first), 0), "adaptive_pool");
+  const int pool = sole_maker(rewriter, rewriter.input(rewriter.node(*first), 0), is_adaptive_pool);
   if (pool < 0) return false;
   const Op pooling = rewriter.op(size_t(pool));
   if (pooling.attributes.text("mode") != "avg" || rewriter.input(rewriter.node(size_t(pool)), 0) != x) return false;
@@ -59,7 +60,7 @@ bool fuse(Rewriter& rewriter, size_t index, size_t k) {
 
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
-    if (rewriter.node(index).schema->name != "mul" || rewriter.has_activation(index)) return;
+    if (!is_bare(rewriter, index, Operation::product)) return;
     if (!fuse(rewriter, index, 0)) fuse(rewriter, index, 1);
   });
 }

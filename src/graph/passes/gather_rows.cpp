@@ -8,6 +8,7 @@
 #include "dispatch/context.h"
 #include "graph/passes/combined_views.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/patterns.h"
 #include "graph/passes/rewriter.h"
 
 namespace pl::passes {
@@ -56,8 +57,7 @@ std::vector<int64_t> row_steps(const Dims& shape) {
 // Products and normalisations of rows, and sums of such results: of three dimensions, (n, rows, columns), which no
 // image has.
 bool makes_rows(const Node& node, const Dims& shape) {
-  const std::string& kind = node.schema->kind;
-  return kind == "linear" || kind == "layer_norm" || (kind == "binary" && shape.size() == 3);
+  return node.schema->by_rows || (operation_of(node) != Operation::none && shape.size() == 3);
 }
 
 class Finder {
@@ -78,8 +78,8 @@ class Finder {
       std::iota(rows.list.begin(), rows.list.end(), int64_t(0));
       return rows;
     }
-    if (node.schema->kind == "concat") return joined(node, size_t(maker));
-    const bool slices = node.schema->kind == "slice", permutes = is_permute(node);
+    if (is_concat(node)) return joined(node, size_t(maker));
+    const bool slices = is_slice(node), permutes = is_permute(node);
     if (!slices && !permutes && !is_reshape(node)) return std::nullopt;
     const ValueId x = rewriter_.input(node, 0);
     const Dims from = rewriter_.shape(x);
@@ -139,7 +139,7 @@ class Finder {
 };
 
 bool belongs(const Node& node) {
-  return node.schema->kind == "concat" || node.schema->kind == "slice" || is_reshape(node) || is_permute(node);
+  return is_concat(node) || is_slice(node) || is_reshape(node) || is_permute(node);
 }
 
 // Whether a value is a concat, or views of one: views alone are one copy at most.
@@ -147,7 +147,7 @@ bool has_concat(Rewriter& rewriter, ValueId id) {
   int maker = rewriter.maker(id);
   for (int steps = 0; maker >= 0 && steps < kMostNodes; ++steps) {
     const Node& node = rewriter.node(size_t(maker));
-    if (node.schema->kind == "concat") return true;
+    if (is_concat(node)) return true;
     if (!belongs(node)) return false;
     maker = rewriter.maker(rewriter.input(node, 0));
   }
@@ -156,7 +156,7 @@ bool has_concat(Rewriter& rewriter, ValueId id) {
 
 void gather(Rewriter& rewriter, Context& context, size_t index, const std::vector<std::vector<int32_t>>& consumers) {
   const Node& node = rewriter.node(index);
-  if (!belongs(node) || node.schema->kind == "slice") return;
+  if (!belongs(node) || is_slice(node)) return;
   // Only from the last of such nodes on, so that all of them are one look-up.
   const ValueId y = node.outputs[0];
   for (int32_t user : consumers[size_t(y)])

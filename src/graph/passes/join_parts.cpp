@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -15,27 +15,25 @@ struct Part {
 };
 
 std::optional<Part> part_of(Rewriter& rewriter, ValueId id) {
-  const int maker = rewriter.sole_maker(id, "pad");
-  if (maker < 0) return std::nullopt;
-  const Op op = rewriter.op(size_t(maker));
-  if (op.attributes.text("mode") != "constant" || op.attributes.number("value") != 0) return std::nullopt;
-  const std::vector<int64_t>& pad = op.attributes.integers("pad");  // of the last dimension first
+  const auto border = border_of(rewriter, id);
+  if (!border || border->value != 0) return std::nullopt;
   Part part;
+  part.value = border->x;
   part.dim = -1;
-  for (size_t i = 0; i < pad.size(); i += 2) {
-    if (pad[i] == 0 && pad[i + 1] == 0) continue;
-    if (pad[i] < 0 || pad[i + 1] < 0 || part.dim >= 0) return std::nullopt;
-    part.dim = op.in(0).rank() - 1 - int(i / 2);
-    part.begin = pad[i];
-    part.end = pad[i] + op.in(0).shape[part.dim];
+  for (size_t d = 0; d < border->begins.size(); ++d) {
+    const int64_t begin = border->begins[d], end = border->ends[d];
+    if (begin == 0 && end == 0) continue;
+    if (begin < 0 || end < 0 || part.dim >= 0) return std::nullopt;
+    part.dim = int(d);
+    part.begin = begin;
+    part.end = begin + rewriter.shape(part.value)[part.dim];
   }
   if (part.dim < 0) return std::nullopt;
-  part.value = rewriter.input(rewriter.node(size_t(maker)), 0);
   return part;
 }
 
 bool is_plain_sum(Rewriter& rewriter, size_t index) {
-  if (rewriter.node(index).schema->name != "add" || rewriter.has_activation(index)) return false;
+  if (!is_bare(rewriter, index, Operation::sum)) return false;
   const Op op = rewriter.op(index);
   return op.inputs.size() >= 2 && op.in(0).shape == op.out().shape && op.in(1).shape == op.out().shape &&
          op.in(0).dtype == op.out().dtype && op.in(1).dtype == op.out().dtype && !op.has(2);
@@ -43,7 +41,7 @@ bool is_plain_sum(Rewriter& rewriter, size_t index) {
 
 // The sum that makes a value and that nothing else uses; -1: it is a term.
 int inner_sum(Rewriter& rewriter, ValueId id) {
-  const int maker = rewriter.sole_maker(id, "binary");
+  const int maker = rewriter.sole_maker(id);
   return maker >= 0 && is_plain_sum(rewriter, size_t(maker)) ? maker : -1;
 }
 

@@ -75,13 +75,15 @@ ValueId before_view(Rewriter& rewriter, size_t root, const ViewedProduct& viewed
 
 // Whether fusing into the product will follow.
 bool is_worth(Rewriter& rewriter, const Node& node, const ViewedProduct& viewed, ValueId z) {
-  const std::string& name = node.schema->name;
+  const Operation operation = operation_of(node);
   const Dims& shape = rewriter.shape(node.outputs[0]);
   const int axis = channel_axis(rewriter, viewed);
-  if (axis >= 0 && rewriter.is_constant(z) && along_axis(rewriter, z, shape, axis))
-    return takes_output_affine(rewriter, viewed.product, name == "mul" || name == "div");
+  if (axis >= 0 && rewriter.is_constant(z) && along_axis(rewriter, z, shape, axis)) {
+    const bool scales = operation == Operation::product || operation == Operation::quotient;
+    return takes_output_affine(rewriter, viewed.product, scales);
+  }
   const Node& product = rewriter.node(viewed.product.index);
-  return name == "add" && rewriter.shape(z) == shape && takes_input(*product.schema, "residual") &&
+  return operation == Operation::sum && rewriter.shape(z) == shape && takes_input(*product.schema, "residual") &&
          rewriter.input(product, kResidual) == kNoValue;
 }
 
@@ -89,9 +91,10 @@ bool is_worth(Rewriter& rewriter, const Node& node, const ViewedProduct& viewed,
 void before_binary(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
   const std::string name = node.schema->name;
-  if (name != "add" && name != "sub" && name != "mul" && name != "div") return;
-  for (size_t k = 0; k < 2; ++k) {
-    if (k == 1 && (name == "sub" || name == "div")) return;
+  const Algebra& algebra = algebra_of(node);
+  const Operation known[] = {Operation::sum, Operation::difference, Operation::product, Operation::quotient};
+  if (std::find(std::begin(known), std::end(known), algebra.operation) == std::end(known)) return;
+  for (size_t k = 0; k < (algebra.commutes ? 2 : 1); ++k) {
     const ValueId v = rewriter.input(node, k), z = rewriter.input(node, 1 - k);
     if (rewriter.shape(v) != rewriter.shape(node.outputs[0])) continue;
     const auto viewed = viewed_product(rewriter, v);
@@ -132,8 +135,8 @@ bool joins(const std::vector<std::vector<int>>& dims) {
 // by each of several products.
 void behind_rows(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  const bool normalises = node.schema->kind == "layer_norm";
-  if (!normalises && node.schema->kind != "linear") return;
+  if (!node.schema->by_rows) return;
+  const bool normalises = !node.schema->weighting;
   if (!normalises && rewriter.input(node, kResidual) != kNoValue) return;
   if (normalises && rewriter.op(index).attributes.integers("normalized_shape").size() != 1) return;
   ValueId source;
@@ -183,8 +186,7 @@ void behind_slice(Rewriter& rewriter, size_t index) {
   int length;
   const auto combined = CombinedViews::back_from(rewriter, rewriter.input(node, 0), 3, source, length);
   if (!combined || length == 0) return;
-  const int made = rewriter.maker(source);
-  if (made < 0 || rewriter.node(size_t(made)).schema->kind != "linear") return;
+  if (!made_by(rewriter, source, is_linear)) return;
   const Op op = rewriter.op(index);
   const Dims &from = op.in(0).shape, &to = op.out().shape;
   int axis = -1;
@@ -216,8 +218,7 @@ void as_slices(Rewriter& rewriter, size_t index) {
   ValueId source;
   int length;
   const auto combined = CombinedViews::back_from(rewriter, x, 3, source, length);
-  const int made = combined ? rewriter.maker(source) : -1;
-  if (made < 0 || rewriter.node(size_t(made)).schema->kind != "linear") return;
+  if (!combined || !made_by(rewriter, source, is_linear)) return;
   const Op op = rewriter.op(index);
   const int64_t dim = op.attributes.integer("dim");
   const std::vector<ValueId> parts = node.outputs;
@@ -238,14 +239,14 @@ void as_slices(Rewriter& rewriter, size_t index) {
 
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
-    const std::string& kind = rewriter.node(index).schema->kind;
-    if (kind == "binary") {
+    const Node& node = rewriter.node(index);
+    if (operation_of(node) != Operation::none) {
       before_binary(rewriter, index);
-    } else if (kind == "unary") {
+    } else if (applies_function(node)) {
       before_unary(rewriter, index);
-    } else if (kind == "slice") {
+    } else if (is_slice(node)) {
       behind_slice(rewriter, index);
-    } else if (kind == "split") {
+    } else if (is_split(node)) {
       as_slices(rewriter, index);
     } else {
       behind_rows(rewriter, index);

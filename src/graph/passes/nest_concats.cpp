@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "graph/passes/passes.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -17,7 +18,7 @@ int run(Graph& graph, Context&) {
   int rewrites = 0;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.node(i);
-    if (!node.schema->joins) continue;
+    if (!is_concat(node)) continue;
     const int rank = graph.value(node.outputs[0]).desc.rank();
     int64_t dim = graph.op(node).attributes.integer("dim");
     if (dim < 0) dim += rank;

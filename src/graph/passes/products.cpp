@@ -39,24 +39,22 @@ std::vector<ValueId> with_constants(Rewriter& rewriter, Context& context, const 
 
 std::optional<Product> product_of(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  const std::string& kind = node.schema->kind;
-  const bool spatial = kind == "conv" || kind == "conv_transpose";
-  if (!spatial && kind != "linear" && kind != "matmul") return std::nullopt;
-  const Dims &x = rewriter.shape(node.inputs[0]), &y = rewriter.shape(node.outputs[0]);
+  const Weighting& weighting = node.schema->weighting;
+  if (!weighting) return std::nullopt;
   Product product;
   product.index = index;
-  if (spatial) {
+  product.matrices = weighting.order == Weighting::Order::matrices;
+  product.transposed = weighting.order == Weighting::Order::inputs_first;
+  if (product.matrices && rewriter.shape(node.inputs[kWeight]).size() < 2) return std::nullopt;
+  const Dims &x = rewriter.shape(node.inputs[0]), &y = rewriter.shape(node.outputs[0]);
+  product.output_axis = weighting.channels < 0 ? y.size() - 1 : weighting.channels;
+  product.input_axis = weighting.channels < 0 ? x.size() - 1 : weighting.channels;
+  if (takes_attribute(*node.schema, "groups")) {
     const Op op = rewriter.op(index);
     product.groups = op.attributes.integer("groups");
-    product.transposed = kind == "conv_transpose";
-    product.output_axis = product.input_axis = 1;
+    const std::vector<int64_t>& padding = op.attributes.integers("padding");
     const auto not_zero = [](int64_t value) { return value != 0; };
-    const auto& padding = op.attributes.integers("padding");
     product.padded = product.transposed || std::any_of(padding.begin(), padding.end(), not_zero);
-  } else {
-    if (kind == "matmul" && rewriter.shape(node.inputs[1]).size() < 2) return std::nullopt;
-    product.output_axis = y.size() - 1;
-    product.input_axis = x.size() - 1;
   }
   product.output_channels = y[product.output_axis];
   product.input_channels = x[product.input_axis];
@@ -68,7 +66,7 @@ bool takes_output_affine(Rewriter& rewriter, const Product& product, bool scales
   if (rewriter.has_activation(product.index)) return false;
   if (!is_absent_or_constant(rewriter, rewriter.input(node, kBias))) return false;
   if (!scales) return true;
-  return node.schema->kind != "matmul" && rewriter.is_constant(rewriter.input(node, kWeight)) &&
+  return !product.matrices && rewriter.is_constant(rewriter.input(node, kWeight)) &&
          rewriter.input(node, kResidual) == kNoValue;
 }
 
@@ -98,7 +96,7 @@ bool fold_input_affine(Rewriter& rewriter, Context& context, const Product& prod
                        const std::vector<double>& scale, const std::vector<double>& shift) {
   const Node& node = rewriter.node(product.index);
   const ValueId weight_id = rewriter.input(node, kWeight);
-  if (node.schema->kind == "matmul" || !rewriter.is_constant(weight_id)) return false;
+  if (product.matrices || !rewriter.is_constant(weight_id)) return false;
   const bool shifts = !is_all(shift, 0);
   if (shifts && (product.padded || !is_absent_or_constant(rewriter, rewriter.input(node, kBias)))) return false;
   const Tensor& old = rewriter.constant(weight_id);

@@ -1,5 +1,5 @@
-// Products: the ops that are linear in their data and carry constant weights and a bias - convolutions, transposed
-// convolutions, linear, matmul.  Their common ground, for passes that fold neighbours into them.
+// Products: the ops that weigh their data and add a bias (Schema::weighting) - convolutions, transposed convolutions,
+// linear, matmul.  Their common ground, for passes that fold neighbours into them.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,11 @@ class Context;
 
 namespace pl::passes {
 
-// A node of kind conv, conv_transpose, linear or matmul.
 struct Product {
   size_t index = 0;
   int64_t groups = 1;
-  bool transposed = false;  // conv_transpose: weight (c, oc / groups, ...), else (oc, c / groups, ...)
+  bool matrices = false;    // the weight is matrices (..., k, n), which take no factors by channel
+  bool transposed = false;  // the weight is (c, oc / groups, ...), else (oc, c / groups, ...)
   int output_axis = 0;      // of the result: 1 for convolutions, the last one else
   int input_axis = 0;       // of the data
   int64_t output_channels = 0;
@@ -25,7 +25,7 @@ struct Product {
   bool padded = false;  // data outside of x counts as zero
 };
 
-inline constexpr size_t kWeight = 1, kBias = 2, kResidual = 3;  // inputs of all of them (conv_transpose: no residual)
+inline constexpr size_t kWeight = 1, kBias = 2, kResidual = 3;  // inputs of all of them; not all take a residual
 
 std::optional<Product> product_of(Rewriter& rewriter, size_t index);
 

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -55,14 +55,13 @@ class Matcher {
 
   // x if the value is function(x), used only here.
   ValueId argument(ValueId id, std::string_view function) {
-    const int index = rewriter_.sole_maker(id, "unary");
-    if (index < 0 || activation_of(rewriter_.op(size_t(index))).function != function) return kNoValue;
-    return rewriter_.input(rewriter_.node(size_t(index)), 0);
+    const int index = sole_maker(rewriter_, id, function);
+    return index < 0 ? kNoValue : rewriter_.input(rewriter_.node(size_t(index)), 0);
   }
 
   // The other operand if the value is `number` + other, used only here.
   ValueId sum_with(ValueId id, double number) {
-    const int index = binary(id, "add");
+    const int index = sole_maker(rewriter_, id, Operation::sum);
     if (index < 0) return kNoValue;
     const Node& node = rewriter_.node(size_t(index));
     for (size_t k = 0; k < 2; ++k)
@@ -70,40 +69,24 @@ class Matcher {
     return kNoValue;
   }
 
-  // A sole used sum's index, or -1.
-  int binary(ValueId id, std::string_view name) {
-    const int index = rewriter_.sole_maker(id, "binary");
-    if (index < 0 || rewriter_.node(size_t(index)).schema->name != name) return -1;
-    return rewriter_.has_activation(size_t(index)) ? -1 : index;
-  }
-
   // Whether the value is min(max(x + 3, 0), 6); x.
   ValueId clipped_sum(ValueId id) {
-    const int index = rewriter_.sole_maker(id, "unary");
+    const int index = sole_maker(rewriter_, id, applies_function);
     if (index < 0) return kNoValue;
-    const auto range = range_of(size_t(index));
+    const auto range = range_of(activation_of(rewriter_.op(size_t(index))));
     if (!range || range->first != 0 || range->second != 6) return kNoValue;
     return sum_with(rewriter_.input(rewriter_.node(size_t(index)), 0), 3);
-  }
-
-  // The range that a unary node limits its argument to.
-  std::optional<std::pair<double, double>> range_of(size_t index) {
-    const Activation activation = activation_of(rewriter_.op(index));
-    if (activation.function == "relu") return std::make_pair(0.0, kInfinity);
-    if (activation.function == "relu6") return std::make_pair(0.0, 6.0);
-    if (activation.function == "clip") return std::make_pair(activation.alpha, activation.beta);
-    return std::nullopt;
   }
 
   // The exponent if the value is a power of x, else 0.
   int exponent(ValueId id, ValueId x) {
     if (id == x) return 1;
-    const int index = rewriter_.maker(id);
-    if (index < 0 || rewriter_.uses(id) != 1) return 0;
+    const int index = rewriter_.sole_maker(id);
+    if (index < 0) return 0;
     const Node& node = rewriter_.node(size_t(index));
     if (rewriter_.input(node, 0) != x) return 0;
-    if (node.schema->name == "square") return 2;
-    if (node.schema->name != "pow" || rewriter_.has_activation(size_t(index))) return 0;
+    if (computes(rewriter_, size_t(index), "square")) return 2;
+    if (!is_bare(rewriter_, size_t(index), Operation::power)) return 0;
     for (int n : {2, 3})
       if (rewriter_.is_number(rewriter_.input(node, 1), n)) return n;
     return 0;
@@ -128,7 +111,7 @@ class Matcher {
     append(id, factors);
     if (!is_close(factors.coefficient, kSqrt2OverPi)) return false;
     if (factors.values.size() == 1) {
-      const int index = binary(factors.values[0], "add");
+      const int index = sole_maker(rewriter_, factors.values[0], Operation::sum);
       if (index < 0) return false;
       const ValueId a = rewriter_.input(rewriter_.node(size_t(index)), 0);
       const ValueId b = rewriter_.input(rewriter_.node(size_t(index)), 1);
@@ -145,8 +128,8 @@ class Matcher {
  private:
   bool multiply(size_t index, Factors& factors) {
     const Node& node = rewriter_.node(index);
-    const bool divides = node.schema->name == "div";
-    if ((!divides && node.schema->name != "mul") || rewriter_.has_activation(index)) return false;
+    const bool divides = is_bare(rewriter_, index, Operation::quotient);
+    if (!divides && !is_bare(rewriter_, index, Operation::product)) return false;
     if (!is_floating(rewriter_.desc(node.outputs[0]).dtype)) return false;
     const ValueId a = rewriter_.input(node, 0), b = rewriter_.input(node, 1);
     const Dims& shape = rewriter_.shape(node.outputs[0]);
@@ -171,7 +154,7 @@ class Matcher {
 
   // A value that is itself such a product, used only here, is taken apart.
   void append(ValueId id, Factors& factors) {
-    const int index = rewriter_.sole_maker(id, "binary");
+    const int index = rewriter_.sole_maker(id);
     ++depth_;
     const bool taken = index >= 0 && depth_ <= kMostDepth && multiply(size_t(index), factors);
     --depth_;
@@ -230,16 +213,16 @@ void rewrite_as_range(Rewriter& rewriter, size_t index, double low, double high,
 // maximum(x, number) and minimum(x, number) are clips; pow(x, 2) is square.
 void from_binary(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  const std::string& name = node.schema->name;
-  if (name == "mul" || name == "div") return from_product(rewriter, index);
-  const bool maximum = name == "maximum";
-  if ((!maximum && name != "minimum" && name != "pow") || rewriter.has_activation(index)) return;
+  const Operation operation = operation_of(node);
+  if (operation == Operation::product || operation == Operation::quotient) return from_product(rewriter, index);
+  const bool maximum = operation == Operation::larger, power = operation == Operation::power;
+  if ((!maximum && operation != Operation::smaller && !power) || rewriter.has_activation(index)) return;
   if (!is_floating(rewriter.desc(node.outputs[0]).dtype)) return;
   for (size_t k = 0; k < 2; ++k) {
     const auto number = rewriter.number(rewriter.input(node, 1 - k));
     const ValueId x = rewriter.input(node, k);
     if (!number || std::isnan(*number) || rewriter.shape(x) != rewriter.shape(node.outputs[0])) continue;
-    if (name != "pow")
+    if (!power)
       return rewrite_as_range(rewriter, index, maximum ? *number : -kInfinity, maximum ? kInfinity : *number, x);
     if (k == 0 && *number == 2) return rewrite_as_unary(rewriter, index, {"square"}, x);
   }
@@ -247,26 +230,26 @@ void from_binary(Rewriter& rewriter, size_t index) {
 
 // A clip of a clip is one clip; clip(x, 0, 6) is relu6.
 void from_range(Rewriter& rewriter, size_t index) {
-  Matcher matcher(rewriter);
-  const auto range = matcher.range_of(index);
+  if (!applies_function(rewriter.node(index))) return;
+  const Activation activation = activation_of(rewriter.op(index));
+  const auto range = range_of(activation);
   if (!range || range->first > range->second) return;
   const ValueId x = rewriter.input(rewriter.node(index), 0);
-  const int before = rewriter.sole_maker(x, "unary");
-  const auto inner = before < 0 ? std::nullopt : matcher.range_of(size_t(before));
+  const int before = sole_maker(rewriter, x, applies_function);
+  const auto inner = before < 0 ? std::nullopt : range_of(activation_of(rewriter.op(size_t(before))));
   if (inner && inner->first <= inner->second) {
     const auto limit = [&](double value) { return std::min(std::max(value, range->first), range->second); };
     rewrite_as_range(rewriter, index, limit(inner->first), limit(inner->second),
                      rewriter.input(rewriter.node(size_t(before)), 0));
-  } else if (rewriter.node(index).schema->name == "clip" && range->first == 0 &&
-             (range->second == kInfinity || range->second == 6)) {
+  } else if (activation.function == "clip" && range->first == 0 && (range->second == kInfinity || range->second == 6)) {
     rewrite_as_range(rewriter, index, range->first, range->second, x);
   }
 }
 
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
-    if (rewriter.node(index).schema->kind == "binary") from_binary(rewriter, index);
-    if (rewriter.node(index).schema->kind == "unary") from_range(rewriter, index);
+    from_binary(rewriter, index);
+    from_range(rewriter, index);
   });
 }
 

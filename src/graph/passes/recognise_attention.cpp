@@ -15,7 +15,7 @@
 #include "graph/passes/attention_mask.h"
 #include "graph/passes/combined_views.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -23,15 +23,15 @@ namespace {
 // A matmul that nothing was fused into.
 bool is_bare(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  return node.schema->kind == "matmul" && node.inputs.size() == 2 && !rewriter.has_activation(index);
+  return is_matrix_product(node) && node.inputs.size() == 2 && !rewriter.has_activation(index);
 }
 
 // Takes factors that are numbers off a value: returns what is left, and multiplies them into `scale`.
 ValueId without_factor(Rewriter& rewriter, ValueId id, double& scale) {
-  for (int index = rewriter.sole_maker(id, "binary"); index >= 0; index = rewriter.sole_maker(id, "binary")) {
+  for (int index = rewriter.sole_maker(id); index >= 0; index = rewriter.sole_maker(id)) {
     const Node& node = rewriter.node(size_t(index));
-    const bool divides = node.schema->name == "div";
-    if ((!divides && node.schema->name != "mul") || rewriter.has_activation(size_t(index))) return id;
+    const bool divides = is_bare(rewriter, size_t(index), Operation::quotient);
+    if (!divides && !is_bare(rewriter, size_t(index), Operation::product)) return id;
     ValueId rest = kNoValue;
     for (size_t k = 0; k < (divides ? 1 : 2); ++k) {
       const auto number = rewriter.number(rewriter.input(node, 1 - k));
@@ -72,9 +72,8 @@ struct Scores {
 
 // The other operand of the product that makes `id`, where it has one factor for each row of it, at most.
 ValueId row_factor(Rewriter& rewriter, ValueId id, ValueId& rest) {
-  const int index = rewriter.sole_maker(id, "binary");
-  if (index < 0 || rewriter.node(size_t(index)).schema->name != "mul" || rewriter.has_activation(size_t(index)))
-    return kNoValue;
+  const int index = sole_maker(rewriter, id, Operation::product);
+  if (index < 0) return kNoValue;
   for (size_t k = 0; k < 2; ++k) {
     const ValueId factor = rewriter.input(rewriter.node(size_t(index)), 1 - k);
     rest = rewriter.input(rewriter.node(size_t(index)), k);
@@ -88,8 +87,7 @@ ValueId row_factor(Rewriter& rewriter, ValueId id, ValueId& rest) {
 std::optional<Scores> scores_of(Rewriter& rewriter, ValueId id) {
   Scores scores;
   id = without_factor(rewriter, id, scores.scale);
-  if (const int limit = rewriter.sole_maker(id, "unary");
-      limit >= 0 && rewriter.node(size_t(limit)).schema->name == "tanh" && scores.scale > 0) {
+  if (const int limit = sole_maker(rewriter, id, "tanh"); limit >= 0 && scores.scale > 0) {
     scores.softcap = scores.scale;
     id = without_factor(rewriter, rewriter.input(rewriter.node(size_t(limit)), 0), scores.scale);
   }
@@ -99,7 +97,7 @@ std::optional<Scores> scores_of(Rewriter& rewriter, ValueId id) {
     scores.row_factors.push_back(factor);
     id = without_factor(rewriter, rest, scores.scale);
   }
-  const int index = rewriter.sole_maker(id, "matmul");
+  const int index = rewriter.sole_maker(id);
   if (index < 0 || !is_bare(rewriter, size_t(index))) return std::nullopt;
   const Op op = rewriter.op(size_t(index));
   if (op.attributes.flag("transpose_a")) return std::nullopt;
@@ -118,9 +116,7 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Ma
   if (auto scores = scores_of(rewriter, id)) return scores;
   if (int(terms.size() + views.size()) > kMostTerms) return std::nullopt;
   const Dims shape = rewriter.shape(id);
-  const int sum = rewriter.sole_maker(id, "binary");
-  if (sum >= 0) {
-    if (rewriter.node(size_t(sum)).schema->name != "add" || rewriter.has_activation(size_t(sum))) return std::nullopt;
+  if (const int sum = sole_maker(rewriter, id, Operation::sum); sum >= 0) {
     for (size_t k = 0; k < 2; ++k) {
       const ValueId rest = rewriter.input(rewriter.node(size_t(sum)), k);
       const ValueId mask = rewriter.input(rewriter.node(size_t(sum)), 1 - k);
@@ -133,7 +129,7 @@ std::optional<Scores> find_scores(Rewriter& rewriter, ValueId id, std::vector<Ma
     }
     return std::nullopt;
   }
-  if (const int choice = rewriter.sole_maker(id, "where"); choice >= 0) {
+  if (const int choice = sole_maker(rewriter, id, is_choice); choice >= 0) {
     const Node& node = rewriter.node(size_t(choice));
     const ValueId condition = rewriter.input(node, 0);
     for (size_t k = 1; k < 3; ++k) {
@@ -170,16 +166,16 @@ ValueId before_view_of_heads(Rewriter& rewriter, ValueId id) {
 
 // The softmax that gives the weights, or -1; what is no number in it (rows without any key) may have been made 0.
 int softmax_of(Rewriter& rewriter, ValueId weights) {
-  const int direct = rewriter.sole_maker(weights, "softmax");
+  const int direct = sole_maker(rewriter, weights, is_softmax);
   if (direct >= 0) return direct;
-  const int guard = rewriter.sole_maker(weights, "where");
+  const int guard = sole_maker(rewriter, weights, is_choice);
   if (guard < 0) return -1;
   const Node& node = rewriter.node(size_t(guard));
   const ValueId y = rewriter.input(node, 2);
-  const int test = rewriter.sole_maker(rewriter.input(node, 0), "unary"), made = rewriter.maker(y);
-  if (test < 0 || rewriter.node(size_t(test)).schema->name != "isnan" || made < 0 || rewriter.uses(y) != 2) return -1;
+  const int test = sole_maker(rewriter, rewriter.input(node, 0), "isnan");
+  if (test < 0 || rewriter.uses(y) != 2) return -1;
   if (rewriter.input(rewriter.node(size_t(test)), 0) != y || !rewriter.is_number(rewriter.input(node, 1), 0)) return -1;
-  return rewriter.node(size_t(made)).schema->kind == "softmax" ? made : -1;
+  return made_by(rewriter, y, is_softmax) ? rewriter.maker(y) : -1;
 }
 
 // Keys or values whose heads, the dimension before the last two, are repeated: those there are, as steps from `source`.
@@ -194,10 +190,10 @@ std::optional<SharedHeads> shared_heads(Rewriter& rewriter, ValueId id) {
   ValueId repeated;
   int length;
   const auto combined = CombinedViews::back_from(rewriter, id, kMostViews, repeated, length);
-  const int maker = combined ? rewriter.maker(repeated) : -1;
-  if (maker < 0 || rewriter.node(size_t(maker)).schema->name != "expand") return std::nullopt;
+  const Node* repeats = combined ? made_by(rewriter, repeated, is_repeat) : nullptr;
+  if (!repeats) return std::nullopt;
   SharedHeads found;
-  found.source = rewriter.input(rewriter.node(size_t(maker)), 0);
+  found.source = rewriter.input(*repeats, 0);
   const Dims &before = rewriter.shape(found.source), &after = rewriter.shape(repeated);
   if (before.size() != after.size()) return std::nullopt;
   int dim = -1;
@@ -248,7 +244,7 @@ void recognise(Rewriter& rewriter, Context& context, size_t index) {
   const int softmax = softmax_of(rewriter, before_view_of_heads(rewriter, weights));
   if (softmax < 0) return;
   const Op normalise = rewriter.op(size_t(softmax));
-  if (normalise.attributes.flag("log") || normalise.attributes.integer("dim") != normalise.in(0).rank() - 1) return;
+  if (normalise.attributes.integer("dim") != normalise.in(0).rank() - 1) return;
   std::vector<MaskTerm> found;
   std::vector<Dims> views;
   const auto scores = find_scores(rewriter, rewriter.input(rewriter.node(size_t(softmax)), 0), found, views);
@@ -339,9 +335,8 @@ void before_permute(Rewriter& rewriter, size_t index) {
     for (int view = rewriter.maker(id); view >= 0 && rewriter.uses(id) == 1 && is_reshape(rewriter.node(size_t(view)));
          view = rewriter.maker(id))
       id = rewriter.input(rewriter.node(size_t(view)), 0);
-    const int product = rewriter.sole_maker(id, "binary");
-    if (product < 0 || rewriter.node(size_t(product)).schema->name != "mul") continue;
-    if (rewriter.has_activation(size_t(product))) continue;
+    const int product = sole_maker(rewriter, id, Operation::product);
+    if (product < 0) continue;
     for (size_t j = 0; j < 2; ++j) {
       const ValueId viewed = rewriter.input(rewriter.node(size_t(product)), j);
       const ValueId factor = rewriter.input(rewriter.node(size_t(product)), 1 - j);
@@ -370,7 +365,7 @@ void before_permute(Rewriter& rewriter, size_t index) {
 
 int run(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    if (rewriter.node(index).schema->kind == "attention")
+    if (is_attention(rewriter.node(index)))
       before_permute(rewriter, index);
     else
       recognise(rewriter, context, index);

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -22,25 +22,16 @@ int last_dimensions(Rewriter& rewriter, size_t index) {
 
 // The same of a mean of `x`; 0 if the value is no such mean.
 int mean_over_last(Rewriter& rewriter, ValueId id, ValueId x) {
-  const int index = rewriter.maker(id);
-  if (index < 0 || rewriter.node(size_t(index)).schema->name != "mean") return 0;
-  return rewriter.input(rewriter.node(size_t(index)), 0) == x ? last_dimensions(rewriter, size_t(index)) : 0;
-}
-
-// A node of this name that makes the value, without activation, or null.
-const Node* made_by(Rewriter& rewriter, ValueId id, std::string_view name) {
-  const int index = rewriter.maker(id);
-  if (index < 0 || rewriter.node(size_t(index)).schema->name != name || rewriter.has_activation(size_t(index)))
-    return nullptr;
-  return &rewriter.node(size_t(index));
+  const Node* mean = made_by(rewriter, id, is_mean);
+  return mean && rewriter.input(*mean, 0) == x ? last_dimensions(rewriter, size_t(rewriter.maker(id))) : 0;
 }
 
 // d if the value is d squared.
 ValueId base_of_square(Rewriter& rewriter, ValueId id) {
   if (const Node* square = made_by(rewriter, id, "square")) return rewriter.input(*square, 0);
-  if (const Node* pow = made_by(rewriter, id, "pow"))
+  if (const Node* pow = made_by(rewriter, id, Operation::power))
     if (rewriter.is_number(rewriter.input(*pow, 1), 2)) return rewriter.input(*pow, 0);
-  if (const Node* mul = made_by(rewriter, id, "mul"))
+  if (const Node* mul = made_by(rewriter, id, Operation::product))
     if (rewriter.input(*mul, 0) == rewriter.input(*mul, 1)) return rewriter.input(*mul, 0);
   return kNoValue;
 }
@@ -48,10 +39,11 @@ ValueId base_of_square(Rewriter& rewriter, ValueId id) {
 // The variance plus eps if the value is its square root: of div, or of mul with `inverse`.
 ValueId under_root(Rewriter& rewriter, ValueId id, bool inverse) {
   if (inverse) {
-    if (const Node* power = made_by(rewriter, id, "pow"))
+    if (const Node* power = made_by(rewriter, id, Operation::power))
       return rewriter.is_number(rewriter.input(*power, 1), -0.5) ? rewriter.input(*power, 0) : kNoValue;
     if (const Node* rsqrt = made_by(rewriter, id, "rsqrt")) return rewriter.input(*rsqrt, 0);
-    const Node *reciprocal = made_by(rewriter, id, "reciprocal"), *quotient = made_by(rewriter, id, "div");
+    const Node* reciprocal = made_by(rewriter, id, "reciprocal");
+    const Node* quotient = made_by(rewriter, id, Operation::quotient);
     if (quotient && !rewriter.is_number(rewriter.input(*quotient, 0), 1)) return kNoValue;
     if (!reciprocal && !quotient) return kNoValue;
     id = reciprocal ? rewriter.input(*reciprocal, 0) : rewriter.input(*quotient, 1);
@@ -68,9 +60,9 @@ struct Normalised {
 
 // d / sqrt(mean(d * d) + eps) with d = x - mean(x).
 std::optional<Normalised> normalised(Rewriter& rewriter, ValueId d, ValueId root, bool inverse) {
-  const Node* difference = made_by(rewriter, d, "sub");
+  const Node* difference = made_by(rewriter, d, Operation::difference);
   const ValueId under = difference ? under_root(rewriter, root, inverse) : kNoValue;
-  const Node* sum = under == kNoValue ? nullptr : made_by(rewriter, under, "add");
+  const Node* sum = under == kNoValue ? nullptr : made_by(rewriter, under, Operation::sum);
   if (!sum) return std::nullopt;
   Normalised found;
   found.x = rewriter.input(*difference, 0);
@@ -83,7 +75,7 @@ std::optional<Normalised> normalised(Rewriter& rewriter, ValueId d, ValueId root
     const ValueId square = rewriter.input(rewriter.node(size_t(index)), 0);
     const ValueId base = square == kNoValue ? kNoValue : base_of_square(rewriter, square);
     // The difference may have been computed twice.
-    const Node* again = base == kNoValue ? nullptr : made_by(rewriter, base, "sub");
+    const Node* again = base == kNoValue ? nullptr : made_by(rewriter, base, Operation::difference);
     const bool same = again && rewriter.input(*again, 0) == found.x &&
                       mean_over_last(rewriter, rewriter.input(*again, 1), found.x) == found.dims;
     if (!same || mean_over_last(rewriter, rewriter.input(*sum, k), square) != found.dims) continue;
@@ -96,11 +88,11 @@ std::optional<Normalised> normalised(Rewriter& rewriter, ValueId d, ValueId root
 // x / sqrt(mean(x * x) + eps).
 std::optional<Normalised> normalised_by_root_mean_square(Rewriter& rewriter, ValueId x, ValueId root, bool inverse) {
   const ValueId under = under_root(rewriter, root, inverse);
-  const Node* sum = under == kNoValue ? nullptr : made_by(rewriter, under, "add");
+  const Node* sum = under == kNoValue ? nullptr : made_by(rewriter, under, Operation::sum);
   if (!sum) return std::nullopt;
   for (size_t k = 0; k < 2; ++k) {
     const auto eps = rewriter.number(rewriter.input(*sum, 1 - k));
-    const Node* mean = eps && *eps >= 0 ? made_by(rewriter, rewriter.input(*sum, k), "mean") : nullptr;
+    const Node* mean = eps && *eps >= 0 ? made_by(rewriter, rewriter.input(*sum, k), is_mean) : nullptr;
     if (!mean) continue;
     const ValueId square = rewriter.input(*mean, 0);
     if (base_of_square(rewriter, square) != x) continue;
@@ -112,7 +104,7 @@ std::optional<Normalised> normalised_by_root_mean_square(Rewriter& rewriter, Val
 
 // x / max(sqrt(sum(x * x)), eps), the divisor repeated or not.
 std::optional<Normalised> normalised_by_length(Rewriter& rewriter, ValueId x, ValueId divisor) {
-  if (const Node* repeats = made_by(rewriter, divisor, "expand")) divisor = rewriter.input(*repeats, 0);
+  if (const Node* repeats = made_by(rewriter, divisor, is_repeat)) divisor = rewriter.input(*repeats, 0);
   Normalised found{x, 0, 0};
   ValueId length = kNoValue;
   if (const Node* clip = made_by(rewriter, divisor, "clip")) {
@@ -120,7 +112,7 @@ std::optional<Normalised> normalised_by_length(Rewriter& rewriter, ValueId x, Va
     if (!(limits.alpha >= 0) || !std::isinf(limits.beta)) return std::nullopt;
     length = rewriter.input(*clip, 0);
     found.eps = limits.alpha;
-  } else if (const Node* most = made_by(rewriter, divisor, "maximum")) {
+  } else if (const Node* most = made_by(rewriter, divisor, Operation::larger)) {
     for (size_t k = 0; k < 2; ++k) {
       const auto eps = rewriter.number(rewriter.input(*most, k));
       if (!eps || !(*eps >= 0)) continue;
@@ -128,7 +120,7 @@ std::optional<Normalised> normalised_by_length(Rewriter& rewriter, ValueId x, Va
       found.eps = *eps;
     }
   }
-  const Node* norm = length == kNoValue ? nullptr : made_by(rewriter, length, "reduce_l2");
+  const Node* norm = length == kNoValue ? nullptr : made_by(rewriter, length, is_root_of_squares);
   if (!norm || rewriter.input(*norm, 0) != x) return std::nullopt;
   found.dims = last_dimensions(rewriter, size_t(rewriter.maker(length)));
   if (found.dims == 0) return std::nullopt;
@@ -137,8 +129,8 @@ std::optional<Normalised> normalised_by_length(Rewriter& rewriter, ValueId x, Va
 
 void recognise(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  const bool divides = node.schema->name == "div";
-  if ((!divides && node.schema->name != "mul") || rewriter.has_activation(index)) return;
+  const bool divides = is_bare(rewriter, index, Operation::quotient);
+  if (!divides && !is_bare(rewriter, index, Operation::product)) return;
   for (size_t k = 0; k < (divides ? 1 : 2); ++k) {
     auto found = normalised(rewriter, rewriter.input(node, k), rewriter.input(node, 1 - k), !divides);
     const char* schema = "layer_norm";
@@ -160,14 +152,18 @@ void recognise(Rewriter& rewriter, size_t index) {
   }
 }
 
+bool normalises_rows(const Node& node) {
+  return node.schema->by_rows && takes_attribute(*node.schema, "normalized_shape");
+}
+
 // layer_norm * weight, layer_norm + bias, rms_norm * weight, with constants or parameters of the normalised shape.
 void take_constant(Rewriter& rewriter, Context&, size_t index) {
   const Node& node = rewriter.node(index);
-  const bool adds = node.schema->name == "add";
-  if ((!adds && node.schema->name != "mul") || rewriter.has_activation(index)) return;
+  const bool adds = is_bare(rewriter, index, Operation::sum);
+  if (!adds && !is_bare(rewriter, index, Operation::product)) return;
   for (size_t k = 0; k < 2; ++k) {
     const ValueId constant = rewriter.input(node, 1 - k);
-    const int before = rewriter.sole_maker(rewriter.input(node, k), "layer_norm");
+    const int before = sole_maker(rewriter, rewriter.input(node, k), normalises_rows);
     if (before < 0 || !rewriter.is_given(constant)) continue;
     const Node& norm = rewriter.node(size_t(before));
     std::vector<ValueId> inputs = rewriter.inputs(norm);
@@ -187,9 +183,8 @@ void take_constant(Rewriter& rewriter, Context&, size_t index) {
 
 int run(Graph& graph, Context& context) {
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
-    if (rewriter.node(index).schema->kind != "binary") return;
     recognise(rewriter, index);
-    if (rewriter.node(index).schema->kind == "binary") take_constant(rewriter, context, index);
+    take_constant(rewriter, context, index);
   });
 }
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -20,7 +20,7 @@ std::optional<Columns> columns_of(Rewriter& rewriter, ValueId id) {
   const ValueId source = rewriter.input(node, 0);
   const int last = rewriter.shape(id).size() - 1;
   Columns columns{source, 0, last < 0 ? 0 : rewriter.shape(id)[last]};
-  if (node.schema->kind == "slice") {
+  if (is_slice(node)) {
     const Op op = rewriter.op(size_t(index));
     for (int d = 0; d < last; ++d)
       if (op.in(0).shape[d] != op.out().shape[d] || op.attributes.integers("steps")[size_t(d)] != 1)
@@ -29,7 +29,7 @@ std::optional<Columns> columns_of(Rewriter& rewriter, ValueId id) {
     columns.start = op.attributes.integers("starts")[size_t(last)];
     return columns;
   }
-  if (node.schema->kind != "split" || rewriter.op(size_t(index)).attributes.integer("dim") != last) return std::nullopt;
+  if (!is_split(node) || rewriter.op(size_t(index)).attributes.integer("dim") != last) return std::nullopt;
   for (ValueId part : node.outputs) {
     if (part == id) return columns;
     columns.start += rewriter.shape(part)[last];
@@ -47,11 +47,11 @@ bool joins_two(Rewriter& rewriter, int index) {
 
 // x if the value is x with its halves swapped and the one that comes first then negated.
 ValueId turned(Rewriter& rewriter, ValueId id) {
-  const int concat = rewriter.sole_maker(id, "concat");
+  const int concat = sole_maker(rewriter, id, is_concat);
   if (!joins_two(rewriter, concat)) return kNoValue;
   const Node& node = rewriter.node(size_t(concat));
-  const int negated = rewriter.sole_maker(rewriter.input(node, 0), "unary");
-  if (negated < 0 || rewriter.node(size_t(negated)).schema->name != "neg") return kNoValue;
+  const int negated = sole_maker(rewriter, rewriter.input(node, 0), "neg");
+  if (negated < 0) return kNoValue;
   const auto high = columns_of(rewriter, rewriter.input(rewriter.node(size_t(negated)), 0));
   const auto low = columns_of(rewriter, rewriter.input(node, 1));
   if (!high || !low || high->source != low->source || high->count != low->count) return kNoValue;
@@ -62,9 +62,8 @@ ValueId turned(Rewriter& rewriter, ValueId id) {
 
 // The other factor if the value is x times something that may be a table of cosines or sines for it.
 ValueId table_of(Rewriter& rewriter, ValueId id, ValueId x) {
-  const int product = rewriter.sole_maker(id, "binary");
-  if (product < 0 || rewriter.node(size_t(product)).schema->name != "mul" || rewriter.has_activation(size_t(product)))
-    return kNoValue;
+  const int product = sole_maker(rewriter, id, Operation::product);
+  if (product < 0) return kNoValue;
   const Node& node = rewriter.node(size_t(product));
   for (size_t k = 0; k < 2; ++k) {
     const ValueId table = rewriter.input(node, 1 - k);
@@ -78,11 +77,10 @@ ValueId table_of(Rewriter& rewriter, ValueId id, ValueId x) {
 // x * cos + turned(x) * sin.
 void recognise(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  if (node.schema->name != "add" || rewriter.has_activation(index) || rewriter.shape(node.outputs[0]).size() < 2)
-    return;
+  if (rewriter.shape(node.outputs[0]).size() < 2) return;
   for (size_t k = 0; k < 2; ++k) {
     const ValueId second = rewriter.input(node, 1 - k);
-    const int product = rewriter.sole_maker(second, "binary");
+    const int product = sole_maker(rewriter, second, Operation::product);
     if (product < 0) continue;
     for (size_t j = 0; j < 2; ++j) {
       const ValueId swapped = rewriter.input(rewriter.node(size_t(product)), j);
@@ -100,7 +98,7 @@ void recognise(Rewriter& rewriter, size_t index) {
 void take_rest(Rewriter& rewriter, size_t index) {
   if (!joins_two(rewriter, int(index))) return;
   const Node& node = rewriter.node(index);
-  const int rotary = rewriter.sole_maker(rewriter.input(node, 0), "rotary_embedding");
+  const int rotary = sole_maker(rewriter, rewriter.input(node, 0), is_rotary_embedding);
   const auto rest = columns_of(rewriter, rewriter.input(node, 1));
   if (rotary < 0 || !rest || rewriter.shape(rest->source) != rewriter.shape(node.outputs[0])) return;
   const std::vector<ValueId> parts = rewriter.inputs(rewriter.node(size_t(rotary)));
@@ -113,9 +111,9 @@ void take_rest(Rewriter& rewriter, size_t index) {
 
 int run(Graph& graph, Context&) {
   return sweep(graph, [](Rewriter& rewriter, size_t index) {
-    if (rewriter.node(index).schema->kind == "binary")
+    if (is_bare(rewriter, index, Operation::sum))
       recognise(rewriter, index);
-    else if (rewriter.node(index).schema->kind == "concat")
+    else if (is_concat(rewriter.node(index)))
       take_rest(rewriter, index);
   });
 }

@@ -8,7 +8,7 @@
 #include "graph/passes/combined_views.h"
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
@@ -30,7 +30,7 @@ ValueId before_reshapes(Rewriter& rewriter, ValueId id) {
 }
 
 std::optional<Selected> selected(Rewriter& rewriter, ValueId id) {
-  const int index = rewriter.sole_maker(before_reshapes(rewriter, id), "slice");
+  const int index = sole_maker(rewriter, before_reshapes(rewriter, id), is_slice);
   if (index < 0) return std::nullopt;
   const Op op = rewriter.op(size_t(index));
   const Dims &from = op.in(0).shape, &to = op.out().shape;
@@ -54,13 +54,11 @@ bool is_zero(Rewriter& rewriter, ValueId id) {
   return std::all_of(numbers.begin(), numbers.end(), [](double number) { return number == 0; });
 }
 
-// Of a binary op that nothing was fused into: its inputs.
-std::optional<std::pair<ValueId, ValueId>> operands(Rewriter& rewriter, ValueId id, std::string_view name) {
-  const int index = rewriter.maker(id);
-  if (index < 0 || rewriter.node(size_t(index)).schema->name != name || rewriter.has_activation(size_t(index)))
-    return std::nullopt;
-  const Node& node = rewriter.node(size_t(index));
-  return std::make_pair(rewriter.input(node, 0), rewriter.input(node, 1));
+// The inputs of the operation that makes a value.
+std::optional<std::pair<ValueId, ValueId>> operands(Rewriter& rewriter, ValueId id, Operation operation) {
+  const Node* node = made_by(rewriter, id, operation);
+  if (!node) return std::nullopt;
+  return std::make_pair(rewriter.input(*node, 0), rewriter.input(*node, 1));
 }
 
 struct Loop {
@@ -76,11 +74,11 @@ bool agrees(ValueId& all, const std::optional<Selected>& part, int axis, int64_t
 
 // h[t] = decay * h[t - 1] + taken; the state before it.
 std::optional<ValueId> previous(Rewriter& rewriter, ValueId state, int64_t step, Loop& loop) {
-  const auto sum = operands(rewriter, state, "add");
+  const auto sum = operands(rewriter, state, Operation::sum);
   if (!sum) return std::nullopt;
   for (const auto& [kept, taken] : {*sum, std::make_pair(sum->second, sum->first)}) {
     if (rewriter.uses(kept) != 1) continue;
-    const auto product = operands(rewriter, kept, "mul");
+    const auto product = operands(rewriter, kept, Operation::product);
     if (!product) continue;
     for (const auto& [decay, before] : {*product, std::make_pair(product->second, product->first)}) {
       Loop tried = loop;
@@ -97,7 +95,7 @@ std::optional<Loop> loop_of(Rewriter& rewriter, const std::vector<ValueId>& resu
   Loop loop;
   ValueId state = kNoValue;  // that the step after uses
   for (int64_t t = int64_t(results.size()) - 1; t >= 0; --t) {
-    const int product = rewriter.sole_maker(before_reshapes(rewriter, results[size_t(t)]), "matmul");
+    const int product = sole_maker(rewriter, before_reshapes(rewriter, results[size_t(t)]), is_matrix_product);
     if (product < 0) return std::nullopt;
     const Node& node = rewriter.node(size_t(product));
     const Op op = rewriter.op(size_t(product));
@@ -119,7 +117,7 @@ std::optional<Loop> loop_of(Rewriter& rewriter, const std::vector<ValueId>& resu
 // The factors of a product of any association.
 void factors_of(Rewriter& rewriter, ValueId id, std::vector<ValueId>& factors) {
   constexpr size_t kMost = 3;
-  const auto product = operands(rewriter, id, "mul");
+  const auto product = operands(rewriter, id, Operation::product);
   if (!product || factors.size() + 2 > kMost) {
     factors.push_back(id);
     return;
@@ -130,7 +128,7 @@ void factors_of(Rewriter& rewriter, ValueId id, std::vector<ValueId>& factors) {
 
 void recognise(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  if (node.schema->kind != "concat" || node.inputs.size() < 2) return;
+  if (!is_concat(node) || node.inputs.size() < 2) return;
   const Dims joined = rewriter.shape(node.outputs[0]);
   const std::vector<ValueId> results = rewriter.inputs(node);
   if (joined.size() != 3 || joined[2] != int64_t(results.size()) || rewriter.op(index).attributes.integer("dim") != 2)
@@ -144,9 +142,9 @@ void recognise(Rewriter& rewriter, size_t index) {
   if (joined != Dims{n, d, steps} || rewriter.shape(loop->c) != Dims{n, steps, states}) return;
   const Dims by_step{n, d, steps, 1}, by_state{n, 1, steps, states}, rates{1, d, 1, states};
   // decay = exp(delta * a)
-  const int exponential = rewriter.maker(loop->decay);
-  if (exponential < 0 || rewriter.node(size_t(exponential)).schema->name != "exp") return;
-  const auto exponent = operands(rewriter, rewriter.input(rewriter.node(size_t(exponential)), 0), "mul");
+  const Node* exponential = made_by(rewriter, loop->decay, "exp");
+  if (!exponential) return;
+  const auto exponent = operands(rewriter, rewriter.input(*exponential, 0), Operation::product);
   if (!exponent) return;
   ValueId delta = exponent->first, a = exponent->second;
   if (rewriter.shape(delta) != by_step) std::swap(delta, a);

@@ -41,10 +41,7 @@ int Rewriter::maker(ValueId id) const {
 
 bool Rewriter::is_given(ValueId id) const { return id != kNoValue && graph_.value(id).node == -1; }
 
-int Rewriter::sole_maker(ValueId id, std::string_view kind) const {
-  const int index = maker(id);
-  return index >= 0 && uses(id) == 1 && node(size_t(index)).schema->kind == kind ? index : -1;
-}
+int Rewriter::sole_maker(ValueId id) const { return id != kNoValue && uses(id) == 1 ? maker(id) : -1; }
 
 bool Rewriter::has_activation(size_t index) const {
   const AttributeValue* value = node(index).attributes.find("activation");

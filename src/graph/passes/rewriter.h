@@ -41,8 +41,7 @@ class Rewriter {
   // The node that makes a value: its index, or -1 for inputs, constants, absent values and what was inserted in this
   // pass.
   int maker(ValueId id) const;
-  // The same for patterns: the maker if it is of this kind (Schema::kind) and `id` is used once only.
-  int sole_maker(ValueId id, std::string_view kind) const;
+  int sole_maker(ValueId id) const;  // the same where `id` is used once only, else -1
 
   // ---- attributes ----
 
@@ -91,7 +90,7 @@ struct Activation {
   std::string function;  // "relu", as in unary_functions()
   double alpha = 0, beta = 0;
 };
-// Of a node of kind unary.
+// Of a node that applies a function (Schema::applies_function).
 Activation activation_of(const Op& unary);
 void set_activation(Attributes& attributes, const Activation& activation);
 // Moves activation, activation_alpha and activation_beta of one node's attributes to another's.

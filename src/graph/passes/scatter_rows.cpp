@@ -1,17 +1,17 @@
 // scatter_rows: an index that is repeated along other dimensions than the scattered one is given as it is.
 #include "graph/passes/passes.h"
-#include "graph/passes/rewriter.h"
+#include "graph/passes/patterns.h"
 
 namespace pl::passes {
 namespace {
 
 void shorten(Rewriter& rewriter, size_t index) {
   const Node& node = rewriter.node(index);
-  if (node.schema->name != "scatter") return;
+  if (!is_scatter(node)) return;
   const ValueId repeated = rewriter.input(node, 1);
-  const int maker = rewriter.maker(repeated);
-  if (maker < 0 || rewriter.node(size_t(maker)).schema->name != "expand") return;
-  const ValueId own = rewriter.input(rewriter.node(size_t(maker)), 0);
+  const Node* repeats = made_by(rewriter, repeated, is_repeat);
+  if (!repeats) return;
+  const ValueId own = rewriter.input(*repeats, 0);
   const Dims &from = rewriter.shape(own), &to = rewriter.shape(repeated);
   const auto dim = int(rewriter.op(index).attributes.integer("dim"));
   if (from.size() != to.size() || from[dim] != to[dim]) return;

@@ -7,6 +7,7 @@
 #include "graph/passes/combined_views.h"
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
 #include "ops/view.h"
 
@@ -19,7 +20,7 @@ struct Range {
 
 // The channels that a node takes, if it is a slice of nothing else.
 std::optional<Range> channels_of(Rewriter& rewriter, size_t index) {
-  if (rewriter.node(index).schema->kind != "slice") return std::nullopt;
+  if (!is_slice(rewriter.node(index))) return std::nullopt;
   const Op op = rewriter.op(index);
   const Dims &from = op.in(0).shape, &to = op.out().shape;
   const int last = from.size() - 1;
@@ -91,8 +92,8 @@ void split_viewed(Rewriter& rewriter, Context& context, size_t index, const std:
   ValueId y;
   int length;
   const auto combined = CombinedViews::back_from(rewriter, viewed, kMostViews, y, length);
-  const int made = combined && length > 0 ? rewriter.maker(y) : -1;
-  if (made < 0 || rewriter.node(size_t(made)).schema->kind != "linear" || rewriter.uses(y) != 1) return;
+  const int made = combined && length > 0 ? sole_maker(rewriter, y, is_linear) : -1;
+  if (made < 0) return;
   if (users.size() < 2 || size_t(rewriter.uses(viewed)) != users.size()) return;
   const Node& linear = rewriter.node(size_t(made));
   const ValueId weight = rewriter.input(linear, kWeight), bias = rewriter.input(linear, kBias);
@@ -102,7 +103,7 @@ void split_viewed(Rewriter& rewriter, Context& context, size_t index, const std:
   int64_t total = 0;
   std::vector<Range> ranges;
   for (int32_t user : users) {
-    if (!rewriter.live(size_t(user)) || rewriter.node(size_t(user)).schema->kind != "slice") return;
+    if (!rewriter.live(size_t(user)) || !is_slice(rewriter.node(size_t(user)))) return;
     const Op op = rewriter.op(size_t(user));
     const Dims &from = op.in(0).shape, &to = op.out().shape;
     for (int d = 0; d < from.size(); ++d) {
@@ -137,8 +138,8 @@ int run(Graph& graph, Context& context) {
   const std::vector<std::vector<int32_t>> consumers = graph.consumers();
   return sweep(graph, [&](Rewriter& rewriter, size_t index) {
     const Node& node = rewriter.node(index);
-    if (node.schema->kind == "linear") split(rewriter, index, consumers[size_t(node.outputs[0])]);
-    if (node.schema->kind == "slice") {
+    if (is_linear(node)) split(rewriter, index, consumers[size_t(node.outputs[0])]);
+    if (is_slice(node)) {
       const ValueId viewed = rewriter.input(node, 0);
       if (size_t(viewed) < consumers.size()) split_viewed(rewriter, context, index, consumers[size_t(viewed)]);
     }

@@ -1,0 +1,206 @@
+// What becomes of places that are not used, op by op: whether they stay apart from those that are, and what they hold.
+#include <algorithm>
+#include <set>
+
+#include "graph/growing.h"
+#include "graph/named_ops.h"
+#include "ops/activation.h"
+
+namespace pl {
+namespace {
+
+template <class... Parts>
+[[noreturn]] void refuse(const Node& node, const Parts&... parts) {
+  fail(Code::unsupported, "growing: node \"", node.name, "\" (", node.schema->name, ") ", parts...);
+}
+
+bool is_zero(const Graph& graph, ValueId id) {
+  if (!graph.is_constant(id)) return false;
+  const TensorRef& tensor = graph.value(id).constant;
+  if (tensor->desc().elements() != 1) return false;
+  std::vector<char> bytes(size_of(tensor->desc().dtype));
+  tensor->device().read(*tensor->buffer(), size_t(tensor->desc().offset) * bytes.size(), bytes.data(), bytes.size());
+  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
+}
+
+bool has_activation(const Op& op) {
+  const AttributeValue* activation = op.attributes.find("activation");
+  return activation && !std::holds_alternative<None>(*activation);
+}
+
+bool keeps_finite(const Op& op) { return op.schema->keeps_finite && activation_keeps_finite(op); }
+
+int64_t product(const Dims& shape, int begin, int end) {
+  int64_t result = 1;
+  for (int d = begin; d < end; ++d) result *= shape[d];
+  return result;
+}
+
+bool grows(int dim) { return dim >= 0; }
+
+}  // namespace
+
+class GrownGraph::Places {
+ public:
+  Places(GrownGraph& grown, const std::vector<ValueId>& fed)
+      : grown_(grown),
+        graph_(grown.graph_),
+        zero_(graph_.values().size(), false),
+        finite_(graph_.values().size(), false) {
+    for (ValueId id : fed) finite_[size_t(id)] = true;
+    for (const GrowingInput& input : grown.growing_.inputs) {
+      finite_[size_t(graph_.inputs()[input.input].value)] = true;
+      joins_.insert(size_t(graph_.value(graph_.outputs()[input.output].value).node));
+    }
+  }
+
+  // `follows`: the node's attributes follow from the length.
+  void visit(size_t index, bool follows) {
+    const Node& node = graph_.node(index);
+    Call call{index, node, graph_.op(node), {}, grown_.padded(node.outputs[0])};
+    for (ValueId id : node.inputs) call.dims.push_back(grown_.padded(id));
+    if (std::none_of(call.dims.begin(), call.dims.end(), grows) && call.gives < 0 && !follows) return;
+    require(node.outputs.size() == 1, Code::unsupported, "growing: node \"", node.name, "\" has several results");
+    const Renaming renaming = node.schema->renaming;
+    if (joins_.count(index)) return join(call);
+    if (renaming == Renaming::shape || renaming == Renaming::order) return view(call);
+    if (renaming == Renaming::repeat) return repeat(call);
+    if (follows) refuse(node, "has attributes that follow from the length");
+    if (is_elementwise(call.op)) return elementwise(call);
+    if (is_softmax(node) && int(call.op.attributes.integer("dim")) == call.dims[0]) return softmax(call);
+    if (node.schema->weighting.order == Weighting::Order::matrices) return matrix_product(call);
+    if (is_attention(node)) return attention(call);
+    if (is_look_up(node) && call.dims[0] < 0) return set(call, false, true);
+    if (call.gives >= 0 && call.dims[0] >= 0 && keeps_apart(call.op, call.dims[0]) &&
+        std::none_of(call.dims.begin() + 1, call.dims.end(), grows))
+      return set(call, false, keeps_finite(call.op) && is_finite(call.x()));
+    refuse(node, "takes what grows, which is not known to keep its places apart");
+  }
+
+  const std::vector<Masked>& masked() const { return masked_; }
+
+ private:
+  struct Call {
+    size_t index;
+    const Node& node;
+    Op op;
+    std::vector<int> dims;  // of the inputs, along which they grow; -1: they do not
+    int gives;              // the same of the result
+
+    ValueId x() const { return node.inputs.empty() ? kNoValue : node.inputs[0]; }
+  };
+
+  bool is_zero_there(ValueId id) const { return id != kNoValue && zero_[size_t(id)]; }
+  bool is_finite(ValueId id) const { return id != kNoValue && finite_[size_t(id)]; }
+  void set(const Call& call, bool zero, bool finite) {
+    zero_[size_t(call.node.outputs[0])] = zero;
+    finite_[size_t(call.node.outputs[0])] = finite;
+  }
+
+  void join(const Call& call) {
+    if (grows(call.dims[1])) refuse(call.node, "joins two parts that grow");
+    set(call, false, true);
+  }
+
+  void view(const Call& call) {
+    const bool takes = std::any_of(call.dims.begin(), call.dims.end(), grows);
+    if (!takes || call.gives < 0) refuse(call.node, "follows from the length");
+    const int dim = call.dims[0], gives = call.gives;
+    const Dims &from = graph_.value(call.x()).desc.shape, &to = graph_.value(call.node.outputs[0]).desc.shape;
+    if (call.node.schema->renaming == Renaming::shape &&
+        (product(from, 0, dim) != product(to, 0, gives) || from[dim] != to[gives]))
+      refuse(call.node, "splits or joins the dimension that grows");
+    set(call, is_zero_there(call.x()), is_finite(call.x()));
+  }
+
+  void repeat(const Call& call) {
+    if (call.gives < 0) refuse(call.node, "follows from the length");
+    set(call, is_zero_there(call.x()), is_finite(call.x()));
+  }
+
+  void elementwise(const Call& call) {
+    const Schema& schema = *call.node.schema;
+    bool all_zero = true, any_zero = false, all_finite = keeps_finite(call.op), others_known = true;
+    for (size_t k = 0; k < call.node.inputs.size(); ++k) {
+      const ValueId id = call.node.inputs[k];
+      const Parameter& parameter = schema.input_parameter(int(k));
+      if (id == kNoValue || parameter.selects) continue;
+      all_zero = all_zero && (is_zero_there(id) || is_zero(graph_, id));
+      any_zero = any_zero || is_zero_there(id);
+      if (!grows(call.dims[k])) continue;
+      all_finite = all_finite && is_finite(id) && !parameter.nonzero;
+      others_known = others_known && is_zero_there(id);
+    }
+    // Another factor may be infinite there, unless it is the same for all places.
+    const bool one_grows = std::count_if(call.dims.begin(), call.dims.end(), grows) == 1;
+    const bool zero = !has_activation(call.op) &&
+                      ((schema.zeros == Zeros::where_all && all_zero) ||
+                       (schema.zeros == Zeros::where_any && any_zero && (one_grows || others_known)));
+    set(call, zero, all_finite || zero);
+  }
+
+  // -infinity is added along them.
+  void softmax(const Call& call) {
+    const TensorDesc& desc = graph_.value(call.x()).desc;
+    if (!is_finite(call.x())) refuse(call.node, "is of numbers that may be none for places that are not used");
+    const int dim = call.dims[0];
+    const ValueId mask = grown_.mask(desc.rank(), dim, desc.shape[dim], desc.dtype);
+    masked_.push_back({call.index, {added(call, "add", call.x(), mask)}});
+    set(call, true, true);
+  }
+
+  void matrix_product(const Call& call) {
+    const std::vector<ValueId>& inputs = call.node.inputs;
+    for (size_t k = 0; k < 2; ++k) {
+      if (!grows(call.dims[k])) continue;
+      const int rank = graph_.value(inputs[k]).desc.rank();
+      const bool swapped = call.op.attributes.flag(k ? "transpose_b" : "transpose_a");
+      const int along = swapped ? (k ? rank - 1 : rank - 2) : (k ? rank - 2 : rank - 1);
+      if (call.dims[k] != along) continue;
+      const ValueId own = inputs[k], other = inputs[1 - k];
+      const bool none = (is_zero_there(own) && is_finite(other)) || (is_zero_there(other) && is_finite(own));
+      if (!none) refuse(call.node, "sums over places that are not used");
+    }
+    if (inputs.size() > 2) refuse(call.node, "has something fused to it");
+    const auto finite = [&](size_t k) { return !grows(call.dims[k]) || is_finite(inputs[k]); };
+    set(call, false, finite(0) && finite(1) && keeps_finite(call.op));
+  }
+
+  // A mask hides them, joined to the one there is.
+  void attention(const Call& call) {
+    const std::vector<ValueId>& inputs = call.node.inputs;
+    const int rank = graph_.value(call.x()).desc.rank();
+    if (grows(call.dims[0]) || call.dims[1] != rank - 2 || call.dims[2] != rank - 2 ||
+        call.op.attributes.flag("is_causal"))
+      refuse(call.node, "is causal by numbers of rows, or grows elsewhere than in its keys");
+    if (!is_finite(inputs[1]) || !is_finite(inputs[2])) refuse(call.node, "has keys that may be infinite");
+    const ValueId given = inputs.size() > 3 ? inputs[3] : kNoValue;
+    const TensorDesc like = graph_.value(given == kNoValue ? call.x() : given).desc;
+    const int64_t keys = graph_.value(inputs[1]).desc.shape[rank - 2];
+    ValueId mask = grown_.mask(like.rank(), like.rank() - 1, keys, like.dtype);
+    if (given != kNoValue) mask = added(call, like.dtype == DType::boolean ? "logical_and" : "add", given, mask);
+    masked_.push_back({call.index, {call.x(), inputs[1], inputs[2], mask}});
+  }
+
+  ValueId added(const Call& call, const char* op, ValueId a, ValueId b) {
+    return graph_.insert(call.index, *find_schema(op), {}, {a, b}, call.node.name + "/places")[0];
+  }
+
+  GrownGraph& grown_;
+  Graph& graph_;
+  std::vector<bool> zero_, finite_;  // by value: what its unused places hold
+  std::set<size_t> joins_;           // concats that grow
+  std::vector<Masked> masked_;
+};
+
+std::vector<GrownGraph::Masked> GrownGraph::masked_nodes(const Graph& longer, const Graph& least,
+                                                         const std::vector<ValueId>& fed) {
+  Places places(*this, fed);
+  for (size_t n = 0; n < graph_.nodes().size(); ++n) {
+    const std::string own = graph_.node(n).attributes.str();
+    places.visit(n, own != longer.node(n).attributes.str() || own != least.node(n).attributes.str());
+  }
+  return places.masked();
+}
+
+}  // namespace pl

@@ -1,0 +1,83 @@
+#include "graph/passes/patterns.h"
+
+#include <limits>
+
+namespace pl::passes {
+
+const Algebra& algebra_of(const Node& node) { return pl::algebra_of(*node.schema, node.attributes); }
+
+bool applies_function(const Node& node) { return node.schema->applies_function; }
+bool is_concat(const Node& node) { return node.schema->joins; }
+bool is_slice(const Node& node) { return node.schema->renaming == Renaming::part; }
+bool is_split(const Node& node) { return node.schema->renaming == Renaming::split; }
+bool is_repeat(const Node& node) { return node.schema->renaming == Renaming::repeat; }
+bool is_reshape(const Node& node) { return node.schema->renaming == Renaming::shape; }
+bool is_permute(const Node& node) { return node.schema->renaming == Renaming::order; }
+bool is_matrix_product(const Node& node) { return node.schema->weighting.order == Weighting::Order::matrices; }
+bool is_linear(const Node& node) { return node.schema->weighting && node.schema->by_rows; }
+
+bool computes(const Rewriter& rewriter, size_t index, std::string_view function) {
+  return applies_function(rewriter.node(index)) && activation_of(rewriter.op(index)).function == function;
+}
+
+bool is_bare(const Rewriter& rewriter, size_t index, Operation operation) {
+  return operation_of(rewriter.node(index)) == operation && !rewriter.has_activation(index);
+}
+
+namespace {
+
+bool matches(const Rewriter& rewriter, int index, Operation operation) {
+  return index >= 0 && is_bare(rewriter, size_t(index), operation);
+}
+bool matches(const Rewriter& rewriter, int index, std::string_view function) {
+  return index >= 0 && computes(rewriter, size_t(index), function);
+}
+bool matches(const Rewriter& rewriter, int index, Is is) { return index >= 0 && is(rewriter.node(size_t(index))); }
+
+template <class What>
+const Node* maker_of(const Rewriter& rewriter, ValueId id, What what) {
+  const int index = rewriter.maker(id);
+  return matches(rewriter, index, what) ? &rewriter.node(size_t(index)) : nullptr;
+}
+
+template <class What>
+int maker_of_one_use(const Rewriter& rewriter, ValueId id, What what) {
+  const int index = rewriter.sole_maker(id);
+  return matches(rewriter, index, what) ? index : -1;
+}
+
+}  // namespace
+
+const Node* made_by(const Rewriter& rewriter, ValueId id, Operation operation) {
+  return maker_of(rewriter, id, operation);
+}
+const Node* made_by(const Rewriter& rewriter, ValueId id, std::string_view function) {
+  return maker_of(rewriter, id, function);
+}
+const Node* made_by(const Rewriter& rewriter, ValueId id, Is is) { return maker_of(rewriter, id, is); }
+
+int sole_maker(const Rewriter& rewriter, ValueId id, Operation operation) {
+  return maker_of_one_use(rewriter, id, operation);
+}
+int sole_maker(const Rewriter& rewriter, ValueId id, std::string_view function) {
+  return maker_of_one_use(rewriter, id, function);
+}
+int sole_maker(const Rewriter& rewriter, ValueId id, Is is) { return maker_of_one_use(rewriter, id, is); }
+
+std::optional<std::pair<double, double>> range_of(const Activation& activation) {
+  if (activation.function == "relu") return std::make_pair(0.0, std::numeric_limits<double>::infinity());
+  if (activation.function == "relu6") return std::make_pair(0.0, 6.0);
+  if (activation.function == "clip") return std::make_pair(activation.alpha, activation.beta);
+  return std::nullopt;
+}
+
+std::optional<Border> border_of(Rewriter& rewriter, ValueId id) {
+  const int index = sole_maker(rewriter, id, is_pad);
+  if (index < 0) return std::nullopt;
+  const Op op = rewriter.op(size_t(index));
+  if (op.attributes.text("mode") != "constant") return std::nullopt;
+  return Border{rewriter.input(rewriter.node(size_t(index)), 0), op.attributes.integers("begins"),
+                op.attributes.integers("ends"), op.attributes.number("value")};
+}
+
+}  // namespace pl::passes

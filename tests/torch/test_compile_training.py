@@ -1,0 +1,316 @@
+"""torch.compile(backend="pylayout"): training, against eager mode."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from compile_testing import close, compiled, fresh, small_network  # noqa: E402, F401
+
+import pylayout.torch  # noqa: E402
+
+nn = torch.nn
+
+# ---- training ----
+
+
+def trained(model, optimizer_of, batches, step):
+    optimizer = optimizer_of(model.parameters())
+    losses = []
+    for number, (x, y) in enumerate(batches):
+        loss = nn.functional.cross_entropy(step(x), y)
+        loss.backward()
+        if number % 2:  # gradients of two batches are added
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+def test_training_follows_eager_mode():
+    model = small_network()
+    twin = copy.deepcopy(model)
+    batches = [(torch.randn(4, 3, 16, 16), torch.randint(0, 5, (4,))) for _ in range(6)]
+
+    def sgd(parameters):
+        return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+    close(trained(model, sgd, batches, compiled(model)), trained(twin, sgd, batches, twin), 1e-4)
+    for (name, mine), theirs in zip(model.state_dict().items(), twin.state_dict().values(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-4, msg=name)
+    assert {graph.kind for graph in pylayout.torch.report().graphs} == {"forward", "backward"}
+
+
+class Pictures(nn.Module):
+    """Results that backward reads are results of the model too, and views of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8)
+        self.second, self.third = nn.Conv2d(8, 12, 3, padding=1), nn.Conv2d(12, 12, 3, groups=12)
+        self.last = nn.Linear(12 * 36, 5)
+
+    def forward(self, x):
+        x = self.norm(self.first(x)).relu()
+        shown = self.second(nn.functional.max_pool2d(x, 2)).relu()
+        y = self.third(shown).relu()
+        return self.last(y.view(len(y), -1)), shown, y.permute(0, 2, 3, 1)[:, 1:]
+
+
+def test_images_that_backward_reads_are_kept_with_channels_last():
+    model, x = Pictures(), torch.randn(2, 3, 16, 16)
+    twin = copy.deepcopy(model)
+    made, expected = compiled(model)(x), twin(x)
+    for mine, theirs in zip(made, expected, strict=True):
+        close(mine, theirs, 1e-4)
+        assert mine.stride() == theirs.stride()
+    sum(each.square().sum() for each in made).backward()
+    sum(each.square().sum() for each in expected).backward()
+    for (name, mine), theirs in zip(model.named_parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-3, atol=1e-3, msg=name)
+    forward, backward = pylayout.torch.report().graphs
+    assert (forward.kind, backward.kind) == ("forward", "backward")
+
+    def layouts(lines):
+        return {line.split("NHWC")[0].strip() for line in lines if "NHWC" in line}
+
+    kept = layouts(line for line in forward.plans[0].graph().splitlines() if line.startswith("output"))
+    read = layouts(line for line in backward.plans[0].graph().splitlines() if line.startswith("input"))
+    assert len(kept) >= 2 and len(read) >= 2, (forward.plans[0].graph(), backward.plans[0].graph())
+
+
+def test_training_a_transformer_layer_with_dropout():
+    layer = nn.TransformerEncoderLayer(16, 4, 32, dropout=0.2, batch_first=True)
+    twin = copy.deepcopy(layer)
+    x = torch.randn(2, 5, 16)
+    for _, run in ((layer, compiled(layer)), (twin, twin)):
+        torch.manual_seed(1)
+        run(x).square().sum().backward()
+    for mine, theirs in zip(layer.parameters(), twin.parameters(), strict=True):
+        close(mine.grad, theirs.grad, 1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"ignore_index": 4},
+        {"reduction": "sum", "label_smoothing": 0.1},
+        {"reduction": "none", "ignore_index": 4},
+        {"label_smoothing": 0.3, "ignore_index": 4, "weighted": True},
+        {"reduction": "none", "label_smoothing": 0.3, "weighted": True},
+    ],
+    ids=str,
+)
+def test_cross_entropy_is_one_op_each_way(options, dtype):
+    options = dict(options)
+    if options.pop("weighted", False):
+        options["weight"] = torch.rand(37).add(0.5).to(dtype)
+    target = torch.randint(0, 37, (23,))
+    target[::5] = 4
+
+    def loss_of(x):
+        return nn.functional.cross_entropy(x * 2, target, **options)
+
+    x = torch.randn(23, 37).to(dtype)
+    # The reference in float64: PyTorch rounds what lies between its ops.
+    exact = x.double().requires_grad_()
+    given = x.clone().requires_grad_()
+    own = {key: value.double() if key == "weight" else value for key, value in options.items()}
+    expected = nn.functional.cross_entropy(exact * 2, target, **own)
+    made = compiled(loss_of)(given)
+    assert made.dtype == dtype and made.shape == expected.shape
+    tolerance = 1e-5 if dtype == torch.float32 else 2e-2
+    close(made.double(), expected, tolerance)
+    made.sum().backward()
+    expected.sum().backward()
+    close(given.grad.double(), exact.grad, tolerance)
+    graphs = pylayout.torch.report().graphs
+    assert [graph.partitions for graph in graphs] == [1, 1] and not pylayout.torch.report().left, str(graphs)
+    ops = [step["op"] for graph in graphs for step in graph.plans[0].summary()["steps"]]
+    assert {"cross_entropy", "cross_entropy_backward"} <= {*ops} and not any("softmax" in op for op in ops), ops
+
+
+def test_cross_entropy_where_the_op_does_not_suit():
+    """Images, probabilities as targets, one position, and mixed precision: as PyTorch has them."""
+
+    def function(x, images, shares):
+        first = nn.functional.cross_entropy(x, shares, label_smoothing=0.1)
+        second = nn.functional.cross_entropy(images, torch.zeros(2, 3, 4, dtype=torch.int64))
+        third = nn.functional.cross_entropy(x[0], torch.tensor(2))
+        with torch.autocast("cpu", torch.bfloat16):
+            fourth = nn.functional.cross_entropy(x @ x.T, torch.arange(6))
+        return first + second + third + fourth.float()
+
+    given = torch.randn(6, 5), torch.randn(2, 5, 3, 4), torch.randn(6, 5).softmax(1)
+    close(compiled(function)(*given), function(*given), 1e-2)
+
+
+def test_the_op_of_cross_entropy_in_pytorch():
+    """What runs where plans refuse it."""
+    own, x, target = torch.ops.pylayout, torch.randn(9, 7, dtype=torch.float64), torch.randint(0, 7, (9,))
+    for weight in (None, torch.rand(7, dtype=torch.float64)):
+        for reduction, smoothing in (("mean", 0.0), ("sum", 0.2), ("none", 0.1)):
+            given, twin = x.clone().requires_grad_(), x.clone().requires_grad_()
+            made = own.cross_entropy(given, target, weight, reduction, 3, smoothing)
+            expected = nn.functional.cross_entropy(
+                twin, target, weight, ignore_index=3, reduction=reduction, label_smoothing=smoothing
+            )
+            close(made, expected)
+            made.sum().backward()
+            expected.sum().backward()
+            close(given.grad, twin.grad)
+
+
+def test_products_of_transposes_take_no_transpose():
+    """As the gradients of weights are; with a bias, and of two transposes."""
+
+    def function(x, y, z, bias):
+        return x.T @ y, torch.addmm(bias, x.T, y), x.T @ z.T, torch.addmm(bias[:3], x.T, z[:3].T, beta=2, alpha=0.5)
+
+    given = torch.randn(9, 6), torch.randn(9, 5), torch.randn(4, 9), torch.randn(5)
+    for mine, theirs in zip(compiled(function)(*given), function(*given), strict=True):
+        close(mine, theirs)
+    (graph,) = pylayout.torch.report().graphs
+    summary = graph.plans[0].summary()
+    assert {"matmul"} <= {step["op"] for step in summary["steps"]}
+    assert not any(step["op"] == "linear" for step in summary["steps"])
+    assert not [node for node in graph.plans[0].graph().splitlines() if "permute" in node]
+
+
+class PackedAttention(nn.Module):
+    """Heads of one product are views with gaps, as in most decoders."""
+
+    def __init__(self, width=24, heads=3):
+        super().__init__()
+        self.heads, self.norm = heads, nn.LayerNorm(width)
+        self.together, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x):
+        n, length, width = x.shape
+        made = self.together(self.norm(x)).split(width, 2)
+        q, k, v = (each.view(n, length, self.heads, -1).transpose(1, 2) for each in made)
+        y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out(y.transpose(1, 2).contiguous().view(n, length, width))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_attention_and_norms_train_in_one_plan_each_way(dtype):
+    model = nn.Sequential(PackedAttention(), PackedAttention()).to(dtype)
+    twin = copy.deepcopy(model)
+    x = torch.randn(2, 7, 24, dtype=dtype)
+    made, expected = compiled(model)(x), twin(x)
+    close(made, expected, 1e-4 if dtype == torch.float32 else 3e-2)
+    made.square().sum().backward()
+    expected.square().sum().backward()
+    for (name, mine), theirs in zip(model.named_parameters(), twin.parameters(), strict=True):
+        bound = 1e-4 if dtype == torch.float32 else 5e-2
+        largest = theirs.grad.abs().max()
+        assert (mine.grad - theirs.grad).abs().max() <= bound * largest, name
+    graphs = pylayout.torch.report().graphs
+    assert [(graph.kind, graph.partitions, graph.left) for graph in graphs] == [("forward", 1, ()), ("backward", 1, ())]
+
+
+def test_backward_makes_views_again_from_what_they_are_taken_from():
+    """Of the views of one product forward keeps that product alone; of a small part of a large tensor, the part."""
+
+    def kept(function, *shapes):
+        torch._dynamo.reset()
+        saved = []
+        tensors = [torch.randn(shape, requires_grad=True) for shape in shapes]
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(tuple(t.shape)) or t, lambda t: t):
+            made = compiled(function)(*tensors)
+        made.sum().backward()
+        grads = [tensor.grad for tensor in tensors]
+        close(grads, torch.autograd.grad(function(*tensors).sum(), tensors))
+        return [shape for shape in saved if shape not in shapes]
+
+    def whole(x, w):
+        a, b = (x @ w).split(5, 1)
+        return a * b
+
+    def part(x, w):
+        y = (x @ w)[:1].t()
+        return y * y.exp()
+
+    assert kept(whole, (3, 8), (8, 10)) == [(3, 10)]
+    assert (64, 8) not in kept(part, (64, 8), (8, 8))
+
+
+def test_a_transpose_of_another_plan_is_read_as_that_plan_gives_it():
+    def function(x, w):
+        around = (w * 2).t().t()
+        return torch.special.i0(x * 2) @ around, around
+
+    x, w = torch.randn(3, 4), torch.randn(4, 5)
+    close(compiled(function)(x, w), function(x, w))
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 2 and len(graph.left) == 1
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_dropout_divides_no_plan(p):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.drop = nn.Conv2d(3, 4, 3), nn.Dropout(p)
+
+        def forward(self, x):
+            y = self.drop(torch.relu(self.conv(x)))
+            return self.drop(y.mean((2, 3))) * 2
+
+    model = Net()
+    x = torch.randn(2, 3, 6, 6)
+    for given in (x, x.to(memory_format=torch.channels_last)):
+        torch._dynamo.reset()
+        pylayout.torch.reset()
+        torch.manual_seed(5)
+        made = compiled(model)(given)
+        made.sum().backward()
+        grad, model.conv.weight.grad = model.conv.weight.grad, None
+        torch.manual_seed(5)
+        expected = model(given)
+        expected.sum().backward()
+        close(made, expected)
+        close(grad, model.conv.weight.grad)
+        model.conv.weight.grad = None
+        if given is x:
+            assert [graph.partitions for graph in pylayout.torch.report().graphs] == [1, 1]
+
+
+def test_gradients_of_inputs_and_two_runs_before_backward():
+    def function(x, w):
+        return torch.tanh(x @ w)
+
+    x, w = torch.randn(3, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+    fast = compiled(function)
+    made = torch.autograd.grad((fast(x, w) + fast(x * 2, w)).sum(), (x, w))
+    expected = torch.autograd.grad((function(x, w) + function(x * 2, w)).sum(), (x, w))
+    for mine, theirs in zip(made, expected, strict=True):
+        close(mine, theirs)
+
+
+def test_autocast():
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)), torch.randn(3, 8)
+    fast = compiled(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        made, expected = fast(x), model(x)
+    assert made.dtype == expected.dtype
+    close(made.float(), expected.float(), 3e-2)
+    made.float().sum().backward()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        close(fast(x).float(), model(x).float(), 3e-2)
+
+
+def test_a_model_trained_between_inferences():
+    model, x = nn.Linear(4, 3), torch.randn(5, 4)
+    fast = compiled(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(4):
+        with torch.no_grad():
+            close(fast(x), model(x))
+        fast(x).square().sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()

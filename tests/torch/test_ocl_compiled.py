@@ -1,0 +1,116 @@
+"""The device ocl under torch.compile and automatic mixed precision."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ocl_testing import OCL, numbers, quiet, small_network  # noqa: E402, F401
+
+# ---- compiled ----
+
+
+def _compiled(module):
+    torch._dynamo.reset()
+    return torch.compile(module, backend="pylayout", options={"deterministic": True})
+
+
+def test_compiled_inference_on_the_device():
+    import pylayout.torch
+
+    torch.manual_seed(0)
+    here = small_network().eval()
+    there = copy.deepcopy(here).to(OCL)
+    x = numbers(4, 3, 12, 12)
+    pylayout.torch.reset()
+    fast = _compiled(there)
+    with torch.no_grad():
+        made = fast(x.to(OCL))
+        assert made.device == torch.device(OCL)
+        torch.testing.assert_close(made.cpu(), here(x), rtol=1e-4, atol=1e-4)
+        for module in (here, there):
+            module[0].weight.mul_(2)
+        torch.testing.assert_close(fast(x.to(OCL)).cpu(), here(x), rtol=1e-4, atol=1e-4)
+    graph = pylayout.torch.report().graphs[-1]
+    assert len(graph.plans) == 1 and graph.left == () and graph.plans[0].device == "opencl:0"
+
+
+def test_compiled_for_all_sizes_on_the_device():
+    import pylayout.torch
+
+    weight, shift = numbers(6, 4), numbers(1)
+
+    def function(x, weight, shift):
+        steps = torch.full((x.shape[0] + 1, 2), 0.5, device=x.device).cumsum(0) * shift  # of a size that no input has
+        return (x @ weight).relu()[1:], steps
+
+    torch._dynamo.reset()
+    pylayout.torch.reset()
+    fast = torch.compile(function, backend="pylayout", options={"deterministic": True})
+    for rows in (5, 9, 4):
+        x, weights = numbers(rows, 6), (weight, shift)
+        given = x.to(OCL)
+        torch._dynamo.mark_dynamic(given, 0)
+        made = fast(given, *(each.to(OCL) for each in weights))
+        for mine, wanted in zip(made, function(x, *weights), strict=True):
+            torch.testing.assert_close(mine.cpu(), wanted, rtol=1e-4, atol=1e-4)
+    (graph,) = pylayout.torch.report().graphs
+    assert len(graph.plans) == 1 and graph.left == () and graph.again == (), str(graph)
+
+
+def test_compiled_training_on_the_device():
+    torch.ocl.set_fallback("silent")
+    torch.manual_seed(0)
+    here = small_network()
+    there = copy.deepcopy(here).to(OCL)
+    x = numbers(4, 3, 12, 12)
+    here(x).square().mean().backward()
+    _compiled(there)(x.to(OCL)).square().mean().backward()
+    for mine, wanted in zip(there.parameters(), here.parameters(), strict=True):
+        assert mine.grad.device == torch.device(OCL)
+        torch.testing.assert_close(mine.grad.cpu(), wanted.grad, rtol=1e-3, atol=1e-4)
+
+
+# ---- automatic mixed precision ----
+
+
+def test_autocast():
+    linear = torch.nn.Linear(8, 4).to(OCL)
+    x = numbers(2, 8)
+    with torch.autocast("ocl", dtype=torch.bfloat16):
+        made = linear(x.to(OCL))
+        assert made.dtype == torch.bfloat16
+        assert torch.softmax(made, 1).dtype == torch.float32
+    torch.testing.assert_close(made.float().cpu(), linear.cpu()(x), rtol=5e-2, atol=5e-2)
+
+
+def test_what_is_read_while_it_is_written():
+    """In place where each element is read before it is written, through other memory where not."""
+    x = numbers(6, 7)
+    for change in (
+        lambda x: x.add_(x),
+        lambda x: x.mul_(x[0].clone()),
+        lambda x: x[1:].sub_(x[:-1].clone()),
+        lambda x: x[:, ::2].add_(x[:, 1:2]),
+        lambda x: torch.where(x > 0, x, x * 2, out=x),
+        lambda x: torch.mm(x, x.t(), out=torch.empty(6, 6, device=x.device)),
+        lambda x: x.copy_(x.flip(1)),
+    ):
+        here, there = x.clone(), x.to(OCL)
+        made, wanted = change(there), change(here)
+        torch.testing.assert_close(there.cpu(), here)
+        torch.testing.assert_close(made.cpu(), wanted)
+
+
+def test_compilers_leave_random_states_alone() -> None:
+    """PyTorch keeps and restores them of every device around what it repeats, in code that is compiled, too."""
+
+    def doubled(x: torch.Tensor) -> torch.Tensor:
+        kept = torch.ocl.get_rng_state("ocl:0")
+        y = x * 2
+        torch.ocl.set_rng_state(kept, "ocl:0")
+        return y + 1
+
+    x = torch.ones(3)
+    assert torch.equal(torch.compile(doubled, backend="pylayout")(x), x * 2 + 1)
