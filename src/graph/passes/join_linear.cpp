@@ -20,12 +20,18 @@ namespace pl::passes {
 namespace {
 
 constexpr int kMostViews = 4;  // between a product and its reader
+// On the process's threads: short sums whose joined result is more than second-level caches hold are no faster as one,
+// and what reads or follows it was slower (docs/notes/2026-11-25-text-on-two-cores.md).  Where each op is a launch, one
+// for several is always less.
+constexpr size_t kMostBytes = 3 << 19;
+constexpr int64_t kLongSum = 256;
 
 class Joiner {
  public:
   Joiner(Rewriter& rewriter, Context& context, Device& device)
       : rewriter_(rewriter), context_(context), device_(device), consumers_(rewriter.graph().consumers()) {
     for (const GraphOutput& output : rewriter.graph().outputs()) outputs_.push_back(output.value);
+    sized_late_ = !rewriter.graph().axes().empty();
   }
 
   // The ops of each group have no other product between them: what is made together is needed at about one time.
@@ -58,7 +64,15 @@ class Joiner {
   void join(const std::vector<size_t>& group) {
     if (group.size() < 2) return;
     int64_t channels = 0;
-    for (size_t index : group) channels += rewriter_.shape(rewriter_.node(index).outputs[0]).vector().back();
+    size_t bytes = 0;
+    for (size_t index : group) {
+      const TensorDesc& y = rewriter_.desc(rewriter_.node(index).outputs[0]);
+      channels += y.shape[y.rank() - 1];
+      bytes += y.size_bytes();
+    }
+    const int64_t terms = rewriter_.shape(rewriter_.input(rewriter_.node(group[0]), kWeight))[1];
+    if (device_.traits().threads && bytes > kMostBytes && terms < kLongSum) return;
+    if (sized_late_ && !view_of_all(inputs_of(group, kWeight))) return;
     std::vector<Activation> activations;
     int64_t first = 0;
     for (size_t index : group) {
@@ -131,6 +145,12 @@ class Joiner {
     return true;
   }
 
+  std::vector<ValueId> inputs_of(const std::vector<size_t>& group, size_t k) {
+    std::vector<ValueId> ids;
+    for (size_t index : group) ids.push_back(rewriter_.input(rewriter_.node(index), k));
+    return ids;
+  }
+
   // The constants one behind the other; absent ones are zeros.  Where they lie so already, a view of that memory.
   TensorRef in_a_row(const std::vector<ValueId>& parts, const std::vector<Dims>& shapes, DType dtype) {
     if (const TensorRef view = view_of_all(parts)) return view;
@@ -173,16 +193,13 @@ class Joiner {
     const Node& node = rewriter_.node(group[0]);
     const ValueId x = rewriter_.input(node, 0);
     const DType dtype = rewriter_.desc(x).dtype;
-    std::vector<ValueId> weights, biases;
+    const std::vector<ValueId> weights = inputs_of(group, kWeight), biases = inputs_of(group, kBias);
     std::vector<Dims> weight_shapes, bias_shapes;
-    bool biased = false;
-    for (size_t index : group) {
-      weights.push_back(rewriter_.input(rewriter_.node(index), kWeight));
-      biases.push_back(rewriter_.input(rewriter_.node(index), kBias));
-      weight_shapes.push_back(rewriter_.shape(weights.back()));
+    for (ValueId weight : weights) {
+      weight_shapes.push_back(rewriter_.shape(weight));
       bias_shapes.push_back(Dims{weight_shapes.back()[0]});
-      biased = biased || biases.back() != kNoValue;
     }
+    const bool biased = std::any_of(biases.begin(), biases.end(), [](ValueId bias) { return bias != kNoValue; });
     const std::string name = node.name;
     std::vector<ValueId> inputs{x, rewriter_.add_constant(name + ".weights", in_a_row(weights, weight_shapes, dtype))};
     if (biased) inputs.push_back(rewriter_.add_constant(name + ".biases", in_a_row(biases, bias_shapes, dtype)));
@@ -209,6 +226,8 @@ class Joiner {
   Device& device_;
   std::vector<std::vector<int32_t>> consumers_;
   std::vector<ValueId> outputs_;
+  // Passes run again for each size: weights would have to be copied and known again in the first run of each.
+  bool sized_late_ = false;
 };
 
 }  // namespace
