@@ -427,7 +427,7 @@ void Plan::Compiler::simplify_graph() {
       for (PassReport& report : run_passes(list, plan_.graph_, context_, options_.without))
         plan_.passes_.push_back(std::move(report));
     };
-    if (plan_.home_->traits().gpu) further(launch_passes(plan_.home_));
+    further(device_passes(plan_.home_));
     further(last_passes());
   }
   const Math math = std::max<Math>(options_.math, context_.options().math);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/device.h"
 #include "graph/passes/passes.h"
 
 namespace pl {
@@ -56,8 +57,14 @@ const std::vector<Pass>& training_passes() {
   return list;
 }
 
-std::vector<Pass> launch_passes(Device* device) {
-  return {passes::expand_attention_backward(device), passes::fuse_squeeze_excite(), passes::fuse_norm_limits()};
+std::vector<Pass> device_passes(Device* device) {
+  std::vector<Pass> list{passes::join_linear(device)};
+  if (!device || device->traits().gpu) {
+    list.push_back(passes::expand_attention_backward(device));
+    list.push_back(passes::fuse_squeeze_excite());
+    list.push_back(passes::fuse_norm_limits());
+  }
+  return list;
 }
 
 const std::vector<Pass>& last_passes() {
@@ -67,8 +74,8 @@ const std::vector<Pass>& last_passes() {
 
 void check_pass(const std::string& name, const char* asked_by) {
   const auto named = [&](const Pass& pass) { return name == pass.name; };
-  const std::vector<Pass> launch = launch_passes(nullptr);
-  for (const std::vector<Pass>* list : {&standard_passes(), &launch, &last_passes()})
+  const std::vector<Pass> further = device_passes(nullptr);
+  for (const std::vector<Pass>* list : {&standard_passes(), &further, &last_passes()})
     if (std::any_of(list->begin(), list->end(), named)) return;
   fail(Code::invalid_argument, asked_by, ": there is no pass \"", name, "\"");
 }

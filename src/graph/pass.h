@@ -29,9 +29,9 @@ const std::vector<Pass>& standard_passes();
 // Those that a program goes through before gradients are taken of it: what is one op there has one gradient, which
 // keeps and computes less than those of its parts, and no values of parameters are needed.
 const std::vector<Pass>& training_passes();
-// Further ones for a GPU, after the standard ones: every op costs a launch there, and some have no kernel.  Null: for
-// their names alone.
-std::vector<Pass> launch_passes(Device* device);
+// Further ones for a device, after the standard ones, by what its kernels read and lack; most for a GPU, where every op
+// costs a launch.  Null: all of them, for their names alone.
+std::vector<Pass> device_passes(Device* device);
 // After all others: what they recognise is gone then.
 const std::vector<Pass>& last_passes();
 

@@ -27,8 +27,7 @@ void add_distinct(std::vector<TensorDesc>& list, const TensorDesc& desc) {
   list.push_back(desc);
 }
 
-// Channels last, or blocked: in plain layouts no kernel of ours writes strided views.
-bool is_strided_view(const TensorDesc& desc) { return desc.present && desc.rank() >= 3 && !desc.is_dense(); }
+bool is_strided_view(const TensorDesc& desc) { return desc.present && !desc.is_dense(); }
 
 // Where a part of a tensor begins, and the part as it lies there.
 struct Part {
@@ -214,11 +213,11 @@ class Lister {
     }
     if (result.states.empty())
       fail(Code::unsupported, catalog.why_nothing_runs(*result.entry, "node \"" + node.name + "\""));
-    if (!result.device->traits().host_addressable) return;
-    if (op.schema->joins)
-      add_in_place_concat(node, op, result);
-    else if (options_.strided_views)
+    if (op.schema->joins) {
+      if (result.device->traits().host_addressable) add_in_place_concat(node, op, result);
+    } else if (options_.strided_views) {
       add_strided(node, op, result);
+    }
   }
 
   // The states of the way alone that another graph took; false where it is not to be had.
@@ -264,19 +263,18 @@ class Lister {
     }
   }
 
-  // Ways that read the first input, or write the result, as a strided view.  `way`: as for Catalog::strided().
+  // Ways that read inputs, or write the result, as strided views.  `way`: as for Catalog::strided().
   void add_strided(const Node& node, const Op& op, NodeStates& result, const std::string& way = {}) {
     if (op.outputs.size() != 1 || op.inputs.empty() || graph_.is_constant(node.inputs[0])) return;
-    std::vector<TensorDesc> sources{op.in(0)}, targets{op.out()};
-    for (const TensorDesc& desc : given_[size_t(node.inputs[0])])
-      if (is_strided_view(desc) && !desc.layout.is_plain()) sources.push_back(desc);
+    const std::vector<std::vector<TensorDesc>> sources = strided_inputs(node, op);
+    std::vector<TensorDesc> targets{op.out()};
     for (const TensorDesc& desc : strided_views_[size_t(node.outputs[0])])
       if (is_strided_view(desc)) targets.push_back(desc);
     Op strided = op;
     for (size_t x = 0; x < sources.size(); ++x)
       for (size_t y = 0; y < targets.size(); ++y) {
-        if (x + y == 0 || (x && y && sources[x].layout != targets[y].layout)) continue;
-        strided.inputs[0] = sources[x];
+        if (x + y == 0 || (x && y && sources[x][0].layout != targets[y].layout)) continue;
+        strided.inputs = sources[x];
         strided.outputs[0] = targets[y];
         const EntryRef entry = context_.catalog().strided(strided, *result.device, options_.threads, way);
         context_.catalog().measure(*entry, Tuning::off);
@@ -288,6 +286,38 @@ class Lister {
           state.ms = cost_of(state);
         }
       }
+  }
+
+  // The inputs of an op as they are, and with those as strided views that may come so: the first one in each
+  // description, and with it all others that lie in this layout.
+  std::vector<std::vector<TensorDesc>> strided_inputs(const Node& node, const Op& op) const {
+    const auto views_of = [&](size_t k) {
+      std::vector<TensorDesc> views;
+      if (k >= node.inputs.size() || node.inputs[k] == kNoValue || graph_.is_constant(node.inputs[k])) return views;
+      for (const TensorDesc& desc : given_[size_t(node.inputs[k])])
+        if (is_strided_view(desc)) views.push_back(desc);
+      return views;
+    };
+    std::vector<std::vector<TensorDesc>> list{op.inputs};
+    const auto add = [&](const Layout& layout, size_t from, std::vector<TensorDesc> inputs) {
+      for (size_t k = from; k < op.inputs.size(); ++k)
+        for (const TensorDesc& view : views_of(k))
+          if (view.layout == layout) {
+            inputs[k] = view;
+            break;
+          }
+      if (inputs != op.inputs && std::find(list.begin(), list.end(), inputs) == list.end())
+        list.push_back(std::move(inputs));
+    };
+    for (const TensorDesc& view : views_of(0)) {
+      std::vector<TensorDesc> inputs = op.inputs;
+      inputs[0] = view;
+      add(view.layout, 1, std::move(inputs));
+    }
+    // Without the first one.
+    for (size_t k = 1; k < op.inputs.size(); ++k)
+      for (const TensorDesc& view : views_of(k)) add(view.layout, 1, op.inputs);
+    return list;
   }
 
   // The parts where they lie in the result.  Of concats within others only the outermost has parts that are strided

@@ -90,6 +90,14 @@ Dims CombinedViews::shape() const {
   return shape;
 }
 
+bool CombinedViews::is_copied() const {
+  return std::any_of(dims_.begin(), dims_.end(), [](const std::vector<int>& dim) {
+    for (size_t i = 1; i < dim.size(); ++i)
+      if (dim[i] != dim[i - 1] + 1) return true;
+    return false;
+  });
+}
+
 int64_t CombinedViews::span(int f) const {
   int64_t elements = 1;
   for (size_t i = size_t(f) + 1; i < factors_.size() && factors_[i].dim == factors_[size_t(f)].dim; ++i)

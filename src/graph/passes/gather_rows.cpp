@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kMostRows = 1 << 18;  // a list of 2 MB
 constexpr int kMostNodes = 64;          // of one pattern
+constexpr int kMostViews = 4;           // one behind the other
 
 // What a value is: rows of `source`, in the order of the value's elements; each of its own rows is one of them or some.
 struct Rows {
@@ -142,7 +143,16 @@ bool belongs(const Node& node) {
   return is_concat(node) || is_slice(node) || is_reshape(node) || is_permute(node);
 }
 
-// Whether a value is a concat, or views of one: views alone are one copy at most.
+// Whether views alone need a copy: windows of an image, which no strides describe.  As rows in a list they may meet
+// other such lists.
+bool is_copied(Rewriter& rewriter, ValueId id) {
+  ValueId source;
+  int length;
+  const auto combined = CombinedViews::back_from(rewriter, id, kMostViews, source, length);
+  return combined && length > 0 && combined->is_copied();
+}
+
+// Whether a value is a concat, or views of one.
 bool has_concat(Rewriter& rewriter, ValueId id) {
   int maker = rewriter.maker(id);
   for (int steps = 0; maker >= 0 && steps < kMostNodes; ++steps) {
@@ -161,7 +171,7 @@ void gather(Rewriter& rewriter, Context& context, size_t index, const std::vecto
   const ValueId y = node.outputs[0];
   for (int32_t user : consumers[size_t(y)])
     if (rewriter.live(size_t(user)) && belongs(rewriter.node(size_t(user)))) return;
-  if (!has_concat(rewriter, y)) return;
+  if (!has_concat(rewriter, y) && !is_copied(rewriter, y)) return;
   const auto rows = Finder(rewriter).find(y);
   if (!rows) return;
   const Dims shape = rewriter.shape(y);

@@ -121,15 +121,6 @@ void before_unary(Rewriter& rewriter, size_t index) {
   rewriter.rewrite(index, schema, view, {y}, title + ".view");
 }
 
-// Whether a dimension is made of factors that do not follow one another, which no view can do.
-bool joins(const std::vector<std::vector<int>>& dims) {
-  return std::any_of(dims.begin(), dims.end(), [](const std::vector<int>& dim) {
-    for (size_t i = 1; i < dim.size(); ++i)
-      if (dim[i] != dim[i - 1] + 1) return true;
-    return false;
-  });
-}
-
 // Rows in another order than those of the tensor they are views of: linear(view(x)) becomes view'(linear(view''(x))),
 // where view'' keeps the order of rows.  Not where that is a copy in any case (windows of an image), of longer rows or
 // by each of several products.
@@ -148,7 +139,7 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   const std::vector<int> row = rows.back();
   rows.pop_back();
   const ValueId viewed = rewriter.input(node, 0);
-  if (!normalises && (columns(node.outputs[0]) > columns(viewed) || rewriter.uses(viewed) > 1) && joins(rows)) return;
+  if (!normalises && (columns(node.outputs[0]) > columns(viewed) || rewriter.uses(viewed) > 1) && combined->rearranged(rows).is_copied()) return;
   std::vector<int> order;
   for (const std::vector<int>& list : rows) order.insert(order.end(), list.begin(), list.end());
   if (std::is_sorted(order.begin(), order.end())) return;

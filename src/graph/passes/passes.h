@@ -18,6 +18,7 @@ Pass fuse_pointwise();
 Pass fuse_residual();
 Pass fuse_squeeze_excite();
 Pass gather_rows();
+Pass join_linear(Device* device);  // null: for its name alone
 Pass join_parts();
 Pass merge_equal();
 Pass merge_views();

@@ -272,7 +272,7 @@ void list(const Op& op, CandidateList& out) {
   for (const Layout& from : head_layouts(rank))
     for (const Layout& to : head_layouts(rank)) {
       std::vector<TensorDesc> inputs;
-      for (int i = 0; i < 3; ++i) inputs.push_back(op.in(i).with_layout(from));
+      for (int i = 0; i < 3; ++i) inputs.push_back(strided_view_as(op.in(i), from));
       if (op.has(3)) inputs.push_back(dense_plain(op.in(3)));
       for (size_t i = inputs.size(); i < op.inputs.size(); ++i) inputs.emplace_back();
       const TensorDesc y = op.out().with_layout(to);

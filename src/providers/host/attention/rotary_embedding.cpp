@@ -82,7 +82,8 @@ RotaryBody make_body(const std::vector<TensorDesc>& inputs, const TensorDesc& y)
 // Layouts whose columns lie side by side.
 void list(const Op& op, CandidateList& out) {
   for (const Layout& layout : head_layouts(op.in(0).rank())) {
-    const std::vector<TensorDesc> inputs{op.in(0).with_layout(layout), dense_plain(op.in(1)), dense_plain(op.in(2))};
+    const std::vector<TensorDesc> inputs{strided_view_as(op.in(0), layout), dense_plain(op.in(1)),
+                                         dense_plain(op.in(2))};
     const TensorDesc y = op.out().with_layout(layout);
     add_candidate(out, "rotary_rows", Quality::fast, inputs, {y}, [=] { return make_body(inputs, y); });
   }

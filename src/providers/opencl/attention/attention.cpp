@@ -1,6 +1,7 @@
 // scaled_dot_product_attention (kernels/attention/).
 #include "providers/opencl/addressing/rows.h"
 #include "providers/opencl/attention/attention_mma.h"
+#include "providers/opencl/attention/heads.h"
 #include "providers/opencl/pointwise/pointwise_axes.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
@@ -40,7 +41,8 @@ void list_attention(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (device.capabilities().gpu) list_attention_mma(op, device, out);
   if (out.candidates.size() > before) return;  // rows took a hundred times as long (H200, bench/gpu.py)
   add_per_layout(op, "attention_rows", out, [&](Candidate& candidate) {
-    for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(candidate.inputs[0].layout);
+    const Layout layout = candidate.inputs[0].layout;
+    for (int i = 0; i < 3; ++i) candidate.inputs[size_t(i)] = as_it_lies(op.in(i), layout);
     if (op.has(3)) candidate.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));
     candidate.efficiency = 0.02;
     candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };

@@ -174,7 +174,7 @@ void list_attention_mma(const Op& op, OpenclDevice& device, CandidateList& out) 
     if (swapped && rank < 3) continue;
     const Layout layout = heads_layout(rank, swapped);
     Candidate base = make_candidate(op, "");
-    for (size_t i = 0; i < 3; ++i) base.inputs[i] = op.in(int(i)).with_layout(layout);
+    for (size_t i = 0; i < 3; ++i) base.inputs[i] = as_it_lies(op.in(int(i)), layout);
     if (op.has(3)) base.inputs[3] = op.in(3).with_layout(Layout::plain(op.in(3).rank()));
     base.outputs[0] = op.out().with_layout(layout);
     family().add(base, shapes, choices, out, [&](Candidate& candidate, const Point& p) {

@@ -9,6 +9,11 @@ namespace pl::opencl {
 // gives them, (n, l, heads, e) in memory.
 Layout heads_layout(int rank, bool swapped);
 
+// A strided view in the layout as it lies, else dense in the layout: kernels go by strides and the offset.
+inline TensorDesc as_it_lies(const TensorDesc& desc, const Layout& layout) {
+  return desc.layout == layout && !desc.is_dense() ? desc : desc.with_layout(layout);
+}
+
 // All rows of a tensor, of eight dimensions (rows.h), begin at multiples of `elements`.
 bool rows_aligned(const Addressing& rows, int64_t elements);
 

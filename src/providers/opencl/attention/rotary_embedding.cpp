@@ -1,5 +1,6 @@
 // rotary_embedding (kernels/attention/rotary_rows.cl).
 #include "providers/opencl/addressing/rows.h"
+#include "providers/opencl/attention/heads.h"
 #include "providers/opencl/pointwise/pointwise_axes.h"
 #include "providers/opencl/runtime/opencl_provider.h"
 
@@ -27,6 +28,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
 
 void list_rotary(const Op& op, OpenclDevice& device, CandidateList& out) {
   add_per_layout(op, "rotary_rows", out, [&](Candidate& candidate) {
+    candidate.inputs[0] = as_it_lies(op.in(0), candidate.inputs[0].layout);
     for (int i = 1; i < 3; ++i) candidate.inputs[size_t(i)] = op.in(i).with_layout(Layout::plain(op.in(i).rank()));
     candidate.efficiency = 0.3;
     candidate.prepare = [&device, op, candidate] { return prepare(device, op, candidate); };

@@ -87,8 +87,10 @@ void list_expressions(const Op& op, OpenclDevice& device, CandidateList& out, co
       TensorDesc& input = candidate.inputs[i];
       if (!input.present) continue;
       const bool beside = what.over == Expressions::Over::scalars_beside && input.shape != space;
-      input = TensorDesc::dense(input.dtype, input.shape,
-                                beside ? Layout::plain(input.rank()) : operand_layout(input.shape, space, layout));
+      // A strided view is read as it lies: the iteration goes by strides.
+      if (input.is_dense() || input.shape != space)
+        input = TensorDesc::dense(input.dtype, input.shape,
+                                  beside ? Layout::plain(input.rank()) : operand_layout(input.shape, space, layout));
       in_layout.inputs.push_back({input.dtype, aligned(input, space, what.over), int(i)});
     }
     for (TensorDesc& output : candidate.outputs) {

@@ -108,7 +108,11 @@ class OpenclProvider : public Provider {
   }
 
   // Parts of tensors of these devices; of those of `cpu`, others' kernels write parts.
-  bool takes_strided_views(const Op& op) const override { return op.schema->kind == "reorder"; }
+  bool takes_strided_views(const Op& op) const override {
+    for (const char* kind : {"attention", "binary", "pointwise", "reorder", "rotary_embedding", "unary"})
+      if (op.schema->kind == kind) return true;
+    return false;
+  }
 
   void list(const Op& op, Device& device, CandidateList& out) override {
     if (op.schema->kind == "reorder" && device.traits().host_addressable && !op.out().is_dense())

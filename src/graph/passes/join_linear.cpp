@@ -1,0 +1,248 @@
+// join_linear: linear ops of the same data by different constant weights become one of the weights in a row, whose
+// result is read in slices of its channels: queries, keys and values; gate and up of a gated layer.
+//
+// The slices are strided views.  So only where each reader takes such a view on this device are ops joined: nothing is
+// copied then, and the data is read once.  split_linear, which runs before, does the opposite; what it parted for
+// readers that want tensors of their own stays parted.
+#include <algorithm>
+#include <cstring>
+
+#include "dispatch/catalog.h"
+#include "dispatch/context.h"
+#include "graph/passes/constants.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/products.h"
+#include "ops/activation.h"
+#include "ops/gradient.h"
+#include "ops/view.h"
+
+namespace pl::passes {
+namespace {
+
+constexpr int kMostViews = 4;  // between a product and its reader
+// On the process's threads: short sums whose joined result is more than second-level caches hold are no faster as one,
+// and what reads or follows it was slower (docs/notes/2026-11-25-text-on-two-cores.md).  Where each op is a launch, one
+// for several is always less.
+constexpr size_t kMostBytes = 3 << 19;
+constexpr int64_t kLongSum = 256;
+
+class Joiner {
+ public:
+  Joiner(Rewriter& rewriter, Context& context, Device& device)
+      : rewriter_(rewriter), context_(context), device_(device), consumers_(rewriter.graph().consumers()) {
+    for (const GraphOutput& output : rewriter.graph().outputs()) outputs_.push_back(output.value);
+    sized_late_ = !rewriter.graph().axes().empty();
+  }
+
+  // The ops of each group have no other product between them: what is made together is needed at about one time.
+  void run() {
+    std::vector<size_t> group;
+    for (size_t i = 0; i < rewriter_.size(); ++i) {
+      const Node& node = rewriter_.node(i);
+      if (!node.schema->products) continue;
+      const bool may = is_joinable(node);
+      if (!group.empty() && !(may && are_alike(rewriter_.node(group[0]), node))) {
+        join(group);
+        group.clear();
+      }
+      if (may) group.push_back(i);
+    }
+    join(group);
+  }
+
+ private:
+  bool is_joinable(const Node& node) {
+    const ValueId weight = rewriter_.input(node, kWeight), bias = rewriter_.input(node, kBias);
+    return node.schema->kind == "linear" && rewriter_.is_constant(weight) &&
+           rewriter_.input(node, kResidual) == kNoValue && (bias == kNoValue || rewriter_.is_constant(bias)) &&
+           rewriter_.shape(weight)[0] > 0 && !rewriter_.is_constant(rewriter_.input(node, 0));
+  }
+  bool are_alike(const Node& a, const Node& b) {
+    return a.schema == b.schema && rewriter_.input(a, 0) == rewriter_.input(b, 0);
+  }
+
+  void join(const std::vector<size_t>& group) {
+    if (group.size() < 2) return;
+    int64_t channels = 0;
+    size_t bytes = 0;
+    for (size_t index : group) {
+      const TensorDesc& y = rewriter_.desc(rewriter_.node(index).outputs[0]);
+      channels += y.shape[y.rank() - 1];
+      bytes += y.size_bytes();
+    }
+    const int64_t terms = rewriter_.shape(rewriter_.input(rewriter_.node(group[0]), kWeight))[1];
+    if (device_.traits().threads && bytes > kMostBytes && terms < kLongSum) return;
+    if (sized_late_ && !view_of_all(inputs_of(group, kWeight))) return;
+    std::vector<Activation> activations;
+    int64_t first = 0;
+    for (size_t index : group) {
+      const ValueId y = rewriter_.node(index).outputs[0];
+      TensorDesc whole = rewriter_.desc(y);
+      Dims starts = Dims::filled(whole.rank(), 0);
+      const Dims part = whole.shape;
+      starts[whole.rank() - 1] = first;
+      first += part[whole.rank() - 1];
+      Dims shape = part;
+      shape[whole.rank() - 1] = channels;
+      whole = TensorDesc::dense(whole.dtype, shape);
+      const auto view = view_sliced(whole, starts, part, Dims::filled(whole.rank(), 1));
+      if (!view) return;
+      activations.push_back(activation_before(index));
+      const bool taken = activations.back().function.empty() ? is_read(y, *view, kMostViews)
+                                                             : applies(activations.back(), *view);
+      if (!taken) return;
+    }
+    rewrite(group, activations);
+  }
+
+  // The activation that is fused into a product; of a gated layer, one of two has it.
+  Activation activation_before(size_t index) const {
+    if (!rewriter_.has_activation(index)) return {};
+    const Attributes attributes = rewriter_.op(index).attributes;
+    return {attributes.text("activation"), attributes.number("activation_alpha"), attributes.number("activation_beta")};
+  }
+
+  bool has_ways(const Op& op) {
+    const EntryRef entry = context_.catalog().strided(op, device_, 0);
+    for (const Way& way : entry->ways)
+      if (way.usable) return true;
+    return false;
+  }
+
+  bool applies(const Activation& activation, const TensorDesc& view) {
+    const UnaryCall call = unary_call(activation.function, activation.alpha, activation.beta);
+    return has_ways(make_op(schema_of(call.op), call.attributes, {as_given(view)}));
+  }
+
+  // As an op is given it: where memory has addresses it begins where the view does.
+  TensorDesc as_given(TensorDesc desc) const {
+    if (device_.traits().host_addressable) desc.offset = 0;
+    return desc;
+  }
+
+  // Whether all that read the value take it as it lies here.
+  bool is_read(ValueId value, const TensorDesc& view, int views) {
+    if (std::find(outputs_.begin(), outputs_.end(), value) != outputs_.end()) return false;
+    const bool dense = as_given(view).is_dense();
+    for (int32_t user : consumers_[size_t(value)]) {
+      if (!rewriter_.live(size_t(user))) continue;
+      const Node& node = rewriter_.node(size_t(user));
+      Op op = rewriter_.op(size_t(user));
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        if (rewriter_.input(node, k) != value) continue;
+        if (op.schema->view) {
+          op.inputs[0] = view;
+          const auto seen = op.schema->view(op);
+          if (!seen || views == 0 || node.outputs.size() != 1 || !is_read(node.outputs[0], (*seen)[0], views - 1))
+            return false;
+        } else {
+          op.inputs[k] = as_given(view);
+          if (!dense && !has_ways(op)) return false;
+          op.inputs[k] = rewriter_.desc(value);
+        }
+      }
+    }
+    return true;
+  }
+
+  std::vector<ValueId> inputs_of(const std::vector<size_t>& group, size_t k) {
+    std::vector<ValueId> ids;
+    for (size_t index : group) ids.push_back(rewriter_.input(rewriter_.node(index), k));
+    return ids;
+  }
+
+  // The constants one behind the other; absent ones are zeros.  Where they lie so already, a view of that memory.
+  TensorRef in_a_row(const std::vector<ValueId>& parts, const std::vector<Dims>& shapes, DType dtype) {
+    if (const TensorRef view = view_of_all(parts)) return view;
+    Dims shape = shapes[0];
+    shape[0] = 0;
+    for (const Dims& part : shapes) shape[0] += part[0];
+    const TensorRef whole = Tensor::allocate(context_.host(), TensorDesc::dense(dtype, shape));
+    char* to = static_cast<char*>(whole->buffer()->host());
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const size_t bytes = TensorDesc::dense(dtype, shapes[i]).size_bytes();
+      if (parts[i] == kNoValue) {
+        std::memset(to, 0, bytes);
+      } else {
+        const TensorRef part = plain_on_cpu(context_, rewriter_.graph().value(parts[i]).constant);
+        std::memcpy(to, static_cast<const char*>(part->buffer()->host()), bytes);
+      }
+      to += bytes;
+    }
+    return whole;
+  }
+
+  TensorRef view_of_all(const std::vector<ValueId>& parts) {
+    if (parts[0] == kNoValue) return nullptr;
+    const Tensor& first = rewriter_.constant(parts[0]);
+    TensorDesc whole = first.desc();
+    if (whole.layout.is_blocked()) return nullptr;
+    for (size_t i = 1; i < parts.size(); ++i) {
+      if (parts[i] == kNoValue) return nullptr;
+      const Tensor& part = rewriter_.constant(parts[i]);
+      TensorDesc expected = whole;
+      expected.shape[0] = part.desc().shape[0];
+      expected.offset = whole.offset + whole.shape[0] * whole.strides[0];
+      if (part.buffer() != first.buffer() || !same_memory(part.desc(), expected)) return nullptr;
+      whole.shape[0] += expected.shape[0];
+    }
+    return std::make_shared<Tensor>(whole, first.buffer());
+  }
+
+  void rewrite(const std::vector<size_t>& group, const std::vector<Activation>& activations) {
+    const Node& node = rewriter_.node(group[0]);
+    const ValueId x = rewriter_.input(node, 0);
+    const DType dtype = rewriter_.desc(x).dtype;
+    const std::vector<ValueId> weights = inputs_of(group, kWeight), biases = inputs_of(group, kBias);
+    std::vector<Dims> weight_shapes, bias_shapes;
+    for (ValueId weight : weights) {
+      weight_shapes.push_back(rewriter_.shape(weight));
+      bias_shapes.push_back(Dims{weight_shapes.back()[0]});
+    }
+    const bool biased = std::any_of(biases.begin(), biases.end(), [](ValueId bias) { return bias != kNoValue; });
+    const std::string name = node.name;
+    std::vector<ValueId> inputs{x, rewriter_.add_constant(name + ".weights", in_a_row(weights, weight_shapes, dtype))};
+    if (biased) inputs.push_back(rewriter_.add_constant(name + ".biases", in_a_row(biases, bias_shapes, dtype)));
+    const ValueId whole = rewriter_.insert(group[0], "linear", {}, inputs, name + ".joined");
+    const int64_t axis = rewriter_.shape(whole).size() - 1;
+    int64_t first = 0;
+    for (size_t i = 0; i < group.size(); ++i) {
+      const int64_t end = first + weight_shapes[i][0];
+      const Attributes part = attributes_of({{"starts", std::vector<int64_t>{first}},
+                                             {"ends", std::vector<int64_t>{end}},
+                                             {"axes", std::vector<int64_t>{axis}}});
+      first = end;
+      if (activations[i].function.empty()) {
+        rewriter_.rewrite(group[i], "slice", part, {whole});
+        continue;
+      }
+      const ValueId slice = rewriter_.insert(group[i], "slice", part, {whole}, rewriter_.node(group[i]).name + ".part");
+      rewrite_as_unary(rewriter_, group[i], activations[i], slice);
+    }
+  }
+
+  Rewriter& rewriter_;
+  Context& context_;
+  Device& device_;
+  std::vector<std::vector<int32_t>> consumers_;
+  std::vector<ValueId> outputs_;
+  // Passes run again for each size: weights would have to be copied and known again in the first run of each.
+  bool sized_late_ = false;
+};
+
+}  // namespace
+
+Pass join_linear(Device* device) {
+  return {"join_linear",
+          "Makes linear ops of the same data by different constant weights, as queries, keys and values are, one whose "
+          "result is read in slices, if on this device all readers take strided views.  Exact but for the order in "
+          "which products are added up.",
+          [device](Graph& graph, Context& context) {
+            if (!device) return 0;
+            Rewriter rewriter(graph);
+            Joiner(rewriter, context, *device).run();
+            return rewriter.changes();
+          }};
+}
+
+}  // namespace pl::passes

@@ -1,0 +1,179 @@
+"""Linear ops of one activation as one product, whose parts are read as strided views: pass `join_linear`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pylayout as pl
+
+N, LENGTH, CHANNELS, WIDTH = 2, 9, 40, 8
+
+
+def draw(*shape: int) -> np.ndarray:
+    rng = np.random.default_rng(sum(i * size for i, size in enumerate(shape, 3)))
+    return rng.standard_normal(shape).astype(np.float32) / 4
+
+
+def heads(g: pl.Graph, rows: Any, count: int) -> Any:
+    n, length = rows.shape[:2]
+    return g.permute(g.reshape(rows, (n, length, count, WIDTH)), (0, 2, 1, 3))
+
+
+def ops_of(plan: pl.Plan, name: str) -> int:
+    return plan.explain().count(f"({name})")
+
+
+def copies_of(plan: pl.Plan) -> list[str]:
+    return [line.strip() for line in plan.explain().splitlines() if "reorder of" in line or "copy of" in line]
+
+
+def projected(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
+    y = x.astype(np.float64) @ weight.astype(np.float64).T
+    return y if bias is None else y + bias
+
+
+def attended(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    def by_head(rows: np.ndarray) -> np.ndarray:
+        return rows.reshape(*rows.shape[:2], -1, WIDTH).transpose(0, 2, 1, 3)
+
+    q, k, v = map(by_head, (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    k, v = (np.repeat(values, group, 1) for values in (k, v))
+    scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(WIDTH)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    return (weights / weights.sum(-1, keepdims=True)) @ v
+
+
+def turned(rows: np.ndarray, cosines: np.ndarray, sines: np.ndarray) -> np.ndarray:
+    """Rotary embedding of (n, length, heads * WIDTH)."""
+    x = rows.reshape(*rows.shape[:2], -1, WIDTH)
+    half = np.concatenate([-x[..., WIDTH // 2 :], x[..., : WIDTH // 2]], -1)
+    return (x * cosines[:, None] + half * sines[:, None]).reshape(rows.shape)
+
+
+@pytest.mark.parametrize("rotary", [False, True])
+@pytest.mark.parametrize("heads_of_k", [6, 2])
+@pytest.mark.parametrize("length", [LENGTH, 1])
+def test_queries_keys_and_values(heads_of_k: int, rotary: bool, length: int, device: str) -> None:
+    """Biases on some of them only, groups of heads, and rotary embedding, which reads a view itself."""
+    x = draw(N, length, CHANNELS)
+    counts = [6, heads_of_k, heads_of_k]
+    weights = [draw(count * WIDTH, CHANNELS) * (i + 1) for i, count in enumerate(counts)]
+    biases = [draw(counts[0] * WIDTH), None, draw(counts[2] * WIDTH)]
+    cosines, sines = draw(length, WIDTH), draw(length, WIDTH)
+    g = pl.Graph()
+    given = g.input("x", x.shape)
+    q, k, v = (
+        heads(g, g.linear(given, weight, *([] if bias is None else [bias])), count)
+        for weight, bias, count in zip(weights, biases, counts, strict=True)
+    )
+    if rotary:
+        q, k = g.rotary_embedding(q, cosines, sines), g.rotary_embedding(k, cosines, sines)
+    attention = g.scaled_dot_product_attention(q, k, v, enable_gqa=heads_of_k != 6)
+    g.output(g.permute(attention, (0, 2, 1, 3)), "y")
+    plan = pl.compile(g, device=device, tune="off")
+    rows = [projected(x, weight, bias) for weight, bias in zip(weights, biases, strict=True)]
+    if rotary:
+        rows[:2] = [turned(each, cosines, sines) for each in rows[:2]]
+    expected = attended(*rows).transpose(0, 2, 1, 3)
+    np.testing.assert_allclose(plan.run(x)[0], expected, rtol=2e-5, atol=2e-5)
+    assert ops_of(plan, "linear") == 1
+    assert not copies_of(plan), copies_of(plan)
+    parted = pl.compile(g, device=device, tune="off", without="join_linear")
+    assert ops_of(parted, "linear") == 3
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu"])
+@pytest.mark.parametrize("rank", [2, 3])
+def test_gate_and_up(activation: str, rank: int, device: str) -> None:
+    """The activation that is fused into one of the products goes to where the parts are read."""
+    shape = (N, LENGTH, CHANNELS)[3 - rank :]
+    x, gate, up, down = draw(*shape), draw(72, CHANNELS), draw(72, CHANNELS)[::-1].copy(), draw(CHANNELS, 72)
+    g = pl.Graph()
+    given = g.input("x", shape)
+    gated = g.mul(getattr(g, activation)(g.linear(given, gate)), g.linear(given, up))
+    g.output(g.linear(gated, down), "y")
+    plan = pl.compile(g, device=device, tune="off")
+    assert ops_of(plan, "linear") == 2
+    assert not copies_of(plan), copies_of(plan)
+    wide = projected(x, gate, None)
+    erf = np.vectorize(math.erf)
+    opened = wide / (1 + np.exp(-wide)) if activation == "silu" else wide * (1 + erf(wide / math.sqrt(2))) / 2
+    expected = (opened * projected(x, up, None)) @ down.astype(np.float64).T
+    np.testing.assert_allclose(plan.run(x)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_beyond_the_caches() -> None:
+    """On the process's threads what is joined stays in their caches; elsewhere each product is a launch."""
+    for rows, expected in ((4000, 1), (9000, 2)):
+        x, weight = draw(rows, 8), draw(24, 8)
+        g = pl.Graph()
+        given = g.input("x", x.shape)
+        g.output(g.mul(g.linear(given, weight), g.linear(given, 2 * weight)), "y")
+        plan = pl.compile(g, device="cpu", tune="off")
+        assert ops_of(plan, "linear") == expected and not copies_of(plan)
+        part = projected(x, weight, None)
+        np.testing.assert_allclose(plan.run(x)[0], 2 * part * part, rtol=1e-4, atol=1e-5)
+
+
+def linears(g: pl.Graph, count: int = 2) -> tuple[Any, list[Any]]:
+    x = g.input("x", (N, LENGTH, CHANNELS))
+    return x, [g.linear(x, draw(24, CHANNELS) * (i + 1)) for i in range(count)]
+
+
+def test_an_output_stays_a_tensor_of_its_own() -> None:
+    g = pl.Graph()
+    _, (a, b) = linears(g)
+    g.output(g.mul(a, b), "y")
+    g.output(b, "b")
+    assert ops_of(pl.compile(g, device="cpu", tune="off"), "linear") == 2
+
+
+def test_a_reader_without_views_keeps_its_product() -> None:
+    g = pl.Graph()
+    _, (a, b) = linears(g)
+    g.output(g.matmul(a, b, transpose_b=True), "y")
+    plan = pl.compile(g, device="cpu", tune="off")
+    assert ops_of(plan, "linear") == 2 and not copies_of(plan)
+
+
+def test_products_far_apart_stay_apart() -> None:
+    """What is made together lives until the last reader: with another product between, that may be long."""
+    g = pl.Graph()
+    x, (a, b) = linears(g)
+    between = g.linear(g.mul(a, b), draw(CHANNELS, 24))
+    c, d = g.linear(x, draw(16, CHANNELS)), g.linear(x, draw(16, CHANNELS) * 2)
+    g.output(g.mul(c, d), "y")
+    g.output(between, "z")
+    plan = pl.compile(g, device="cpu", tune="off")
+    assert ops_of(plan, "linear") == 3  # a and b, the one between, c and d
+    x_now = draw(N, LENGTH, CHANNELS)
+    y, z = plan.run(x_now)
+    part = projected(x_now, draw(16, CHANNELS), None)
+    np.testing.assert_allclose(y, 2 * part * part, rtol=1e-4, atol=1e-5)
+    wide = projected(x_now, draw(24, CHANNELS), None)
+    np.testing.assert_allclose(z, projected(2 * wide * wide, draw(CHANNELS, 24), None), rtol=1e-4, atol=1e-4)
+
+
+def test_named_axes() -> None:
+    """Where sizes are bound late, only weights that lie in a row already: others would be copied for each size."""
+    weights = draw(48, CHANNELS)
+    for parted in (True, False):
+        g = pl.Graph({"n": 2})
+        x = g.input("x", ("n", LENGTH, CHANNELS))
+        if parted:
+            a, b = g.linear(x, weights[:24].copy()), g.linear(x, weights[24:].copy())
+        else:
+            both = g.linear(x, weights)
+            a, b = both[:, :, :24], both[:, :, 24:]
+        g.output(g.mul(a, b), "y")
+        plan = pl.compile(g, device="cpu", tune="off")
+        assert ops_of(plan, "linear") == 1 + parted
+        for n in (0, 2, 3):
+            given = draw(n, LENGTH, CHANNELS)
+            wide = projected(given, weights, None)
+            np.testing.assert_allclose(plan.run(given)[0], wide[..., :24] * wide[..., 24:], rtol=1e-4, atol=1e-5)
