@@ -20,9 +20,9 @@ namespace pl::passes {
 namespace {
 
 constexpr int kMostViews = 4;  // between a product and its reader
-// On the process's threads: short sums whose joined result is more than second-level caches hold are no faster as one,
-// and what reads or follows it was slower (docs/notes/2026-11-25-text-on-two-cores.md).  Where each op is a launch, one
-// for several is always less.
+// On the process's threads, where the joined result is more than second-level caches hold, short sums are no faster as
+// one, and an activation takes more in a loop of its own than one product gains
+// (docs/notes/2026-11-25-text-on-two-cores.md).  Where each op is a launch, one for several is always less.
 constexpr size_t kMostBytes = 3 << 19;
 constexpr int64_t kLongSum = 256;
 
@@ -71,7 +71,9 @@ class Joiner {
       bytes += y.size_bytes();
     }
     const int64_t terms = rewriter_.shape(rewriter_.input(rewriter_.node(group[0]), kWeight))[1];
-    if (device_.traits().threads && bytes > kMostBytes && terms < kLongSum) return;
+    const bool activated =
+        std::any_of(group.begin(), group.end(), [&](size_t index) { return rewriter_.has_activation(index); });
+    if (device_.traits().threads && bytes > kMostBytes && (terms < kLongSum || activated)) return;
     if (sized_late_ && !view_of_all(inputs_of(group, kWeight))) return;
     std::vector<Activation> activations;
     int64_t first = 0;
