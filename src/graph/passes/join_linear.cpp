@@ -11,6 +11,7 @@
 #include "dispatch/context.h"
 #include "graph/passes/constants.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/patterns.h"
 #include "graph/passes/products.h"
 #include "ops/activation.h"
 #include "ops/gradient.h"
@@ -53,7 +54,7 @@ class Joiner {
  private:
   bool is_joinable(const Node& node) {
     const ValueId weight = rewriter_.input(node, kWeight), bias = rewriter_.input(node, kBias);
-    return node.schema->kind == "linear" && rewriter_.is_constant(weight) &&
+    return is_linear(node) && rewriter_.is_constant(weight) &&
            rewriter_.input(node, kResidual) == kNoValue && (bias == kNoValue || rewriter_.is_constant(bias)) &&
            rewriter_.shape(weight)[0] > 0 && !rewriter_.is_constant(rewriter_.input(node, 0));
   }
