@@ -176,6 +176,22 @@ def test_bool_and_promotion():
 # ---- mutation and aliases ----
 
 
+def test_parts_that_are_overwritten_divide_no_plan():
+    def function(x, y):
+        made = torch.empty(3, 6)
+        made[:, :4] = x.exp()
+        made[:, 4:] = y[:, :2] > 0
+        made[1] += 1
+        column = x.new_empty(4, 3).t()
+        column.copy_(y[:, :1])
+        return made.sin() * 2, column @ x.t()
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    close(compiled(function)(x, y), function(x, y))
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and not graph.left, str(graph)
+
+
 def test_inputs_that_are_changed():
     def function(x, y):
         x.add_(1)

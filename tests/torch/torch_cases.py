@@ -298,6 +298,7 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
     "permute.default": [(X, [2, 0, 1])],
     "transpose.int": [(X, 0, 2)],
     "expand.default": [(r(3, 1), [2, 3, 4]), (r(3, 1), [-1, 5])],
+    "copy.default": [(X, r(3, 1)), (r(2, 3).to(torch.float16), r(2, 3)), (IMAGE, i(9, 8, 1, 6)), (b(3), X[0, 0, :3])],
     "select.int": [(X, 1, -1)],
     "slice.Tensor": [(X, 2, 1, 9223372036854775807, 2), (X, 0, 0, 1), (X, 1, -2, -1)],
     "split_with_sizes.default": [(X, [1, 3], 2)],
@@ -348,6 +349,10 @@ CREATED = {
     "full.default": [lambda n: ([n, 3], 2.5), lambda n: ([2], n), lambda n: ([n + 1], True)],
     "zeros.default": [lambda n: ([n, 2],)],
     "ones.default": [lambda n: ([2, n], {"dtype": torch.int32})],
+    "empty.memory_format": [lambda n: ([n, 3],), lambda n: ([2, n], {"dtype": torch.int64})],
+    "empty_permuted.default": [lambda n: ([n, 3, 2], [1, 0, 2])],
+    "empty_strided.default": [lambda n: ([n, 3], [1, n])],
+    "new_empty_strided.default": [lambda n: (torch.zeros(2), [n, 3], [3, 1])],
     "scalar_tensor.default": [lambda n: (n,), lambda n: (n, {"dtype": torch.float16})],
     "arange.start_step": [lambda n: (1, n, 2), lambda n: (n, -1, -1), lambda n: (0, n, 1, {"dtype": torch.float32})],
     "prims.iota.default": [

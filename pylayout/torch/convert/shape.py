@@ -45,6 +45,13 @@ def expand(call: Call, x: Operand, size: Sequence[int], implicit: bool = False) 
     return made
 
 
+@converter("copy.default", moves=True)
+def copy(call: Call, x: Operand, source: Operand, non_blocking: bool = False) -> Operand:
+    """What a part of a tensor is overwritten with: of the part itself nothing is read."""
+    made: Operand = call.op("expand", call.cast(source, call.dtype()), list(call.shape()))
+    return made
+
+
 @converter("select.int", moves=True)
 def select(call: Call, x: Operand, dim: int, index: int) -> Operand:
     dim = dim % x.ndim
