@@ -644,6 +644,34 @@ def test_group_norm_trains_in_one_plan_each_way():
     assert [(graph.kind, graph.partitions, graph.left) for graph in graphs] == [("forward", 1, ()), ("backward", 1, ())]
 
 
+@pytest.mark.parametrize("affine", [True, False])
+def test_instance_norm_trains_in_one_plan_each_way(affine):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8, affine=affine), nn.ReLU(), nn.Conv2d(8, 5, 3))
+    twin, x = copy.deepcopy(model), torch.randn(2, 3, 9, 7)
+    close(gradients_of(compiled(twin), x), gradients_of(model, x), 1e-4)
+    graphs = pylayout.torch.report().graphs
+    assert [(graph.kind, graph.partitions, graph.left) for graph in graphs] == [("forward", 1, ()), ("backward", 1, ())]
+
+
+def test_a_view_that_is_written_to_trains_in_one_plan_each_way():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 6)
+
+        def forward(self, x):
+            y = self.linear(x)
+            y.view(3, 5, 2, 3).mul_(2)
+            y.transpose(1, 2).tanh_()
+            return y
+
+    model, x = Net(), torch.randn(3, 5, 4)
+    twin = copy.deepcopy(model)
+    close(gradients_of(compiled(twin), x), gradients_of(model, x))
+    graphs = pylayout.torch.report().graphs
+    assert [(graph.kind, graph.partitions, graph.left) for graph in graphs] == [("forward", 1, ()), ("backward", 1, ())]
+
+
 @torch.library.custom_op("pylayout_tests::where_it_lies", mutates_args=())
 def where_it_lies(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return grad + (2.0 if x.is_contiguous() else 7.0)

@@ -212,6 +212,11 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 6, 14, 11), IMAGE, r(8, 6, 3, 3), [6], [2, 2], [1, 1], [1, 1], True, [1, 0], 1, [True, True, True]),
         (r(1, 6, 3), r(1, 8, 8), r(6, 8, 3), [6], [2], [0], [1], False, [0], 1, [True, True, True]),
     ],
+    "_native_batch_norm_legit.no_stats": [
+        (IMAGE, r(8), r(8), True, 0.1, 1e-5),
+        (r(1, 6, 5), None, None, True, 0.1, 1e-3),
+        (r(2, 3, 2, 3, 4), r(3), None, True, 0.1, 1e-3),
+    ],
     "_native_batch_norm_legit_functional.default": [
         (IMAGE, r(8), r(8), r(8), p(8), True, 0.1, 1e-5),
         (IMAGE, None, None, r(8), p(8), True, 0.3, 1e-3),
@@ -337,6 +342,7 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "select_backward.default": [(r(2, 4), [2, 3, 4], 1, -1), (r(3, 4), [2, 3, 4], 0, 0)],
     "as_strided.default": [(X, [2, 4, 3], [12, 1, 4]), (X, [6, 4, 1], [4, 1, 1])],
+    "as_strided_scatter.default": [(X, r(2, 4, 3), [2, 4, 3], [12, 1, 4]), (X, r(6, 4), [6, 4], [4, 1])],
     "full_like.default": [(X, 2.5)],
     "zeros_like.default": [(X,)],
     "ones_like.default": [(X,)],
