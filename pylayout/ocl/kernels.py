@@ -78,7 +78,8 @@ def _replaces_composite(full: str) -> bool:
     names = {argument.name for argument in schema.arguments}
     views = any(result.alias_info is not None and not result.alias_info.is_write for result in schema.returns)
     lists = any(str(result.type) != "Tensor" for result in schema.returns)
-    return not views and not lists and not names & {"device", "memory_format"}
+    # Ops that may wait for another device are copies between any two.
+    return not views and not lists and not names & {"device", "memory_format", "non_blocking"}
 
 
 def _arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> torch.Tensor:

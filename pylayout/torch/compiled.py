@@ -16,8 +16,8 @@ from torch.fx import Graph, GraphModule, Node
 
 from ..errors import Error, InternalError, UnsupportedError
 from ..tensor import Tensor
-from .fold import attribute_of, folded
-from .partition import is_random, levels, moves_only, separate_views, writes
+from .fold import attribute_of, copy_of, folded
+from .partition import is_random, is_view, levels, moves_only, separate_views, writes
 from .program import Step, program
 from .registry import name_of
 from .report import CompiledGraph, record
@@ -313,16 +313,22 @@ class _Division:
             needed.update(segment.inputs)
         called = {node for node in self._called() if not self._is_planned(node)}
         here = [node for node in self._nodes if node.op == "get_attr" or node in called]
+        copied: dict[Node, Callable[[], torch.Tensor]] = {}  # whoever gets a known value may write to it
         for node in reversed(here):
             if writes(node) or is_random(node):
                 needed.add(node)
-            if node in needed:
+            if node not in needed:
+                continue
+            copy = copy_of(self._folded[node], node) if node in self._folded and not is_view(node) else None
+            if copy is not None and node.op != "get_attr":
+                copied[node] = copy
+            else:
                 needed.update(node.all_input_nodes)
         self.left = [
-            (name_of(node.target), self._refused.get(node, "computed once for plans, and again here"))
+            (name_of(node.target), self._refused[node])
             for node in here
             if node in needed and node.target is not operator.getitem and node.op == "call_function"
-            and node not in self._views
+            and node not in self._views and node not in self._folded
         ]  # fmt: skip
         order: list[tuple[int, int, Step]] = []
         for at, node in enumerate(here):
@@ -330,6 +336,8 @@ class _Division:
                 continue
             if node.op == "get_attr":
                 order.append((-1, at, (partial(attribute_of, self._module, node), (), {}, node)))
+            elif node in copied:
+                order.append((self._level[node], at, (copied[node], (), {}, node)))
             else:
                 step: Step = (node.target, node.args, dict(node.kwargs), node)
                 order.append((self._level[node], at, step))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import torch
@@ -14,7 +14,7 @@ from .registry import name_of
 from .specialise import is_number, late_of
 from .translate import is_plain_tensor
 
-__all__ = ["attribute_of", "folded"]
+__all__ = ["attribute_of", "copy_of", "folded", "known"]
 
 MAX_ELEMENTS = 1 << 22  # of a value that is computed when compiling
 
@@ -29,24 +29,39 @@ def attribute_of(module: GraphModule, node: Node) -> Any:
 
 def folded(module: GraphModule, nodes: Iterable[Node]) -> dict[Node, torch.Tensor]:
     """The values of nodes that are known when compiling, computed by PyTorch."""
-    known: dict[Node, torch.Tensor] = {}
+    values: dict[Node, torch.Tensor] = {}
 
     def value_of(node: Node) -> Any:
-        return known[node] if node in known else node.meta["val"]
+        return values[node] if node in values else node.meta["val"]
 
     with torch.no_grad():
         for node in nodes:
             if node.op == "get_attr":
                 value = attribute_of(module, node)
                 if isinstance(value, torch.Tensor) and is_plain_tensor(value):
-                    known[node] = value
+                    values[node] = value
                     node.meta.setdefault("val", value)
-            elif _is_known(node, known):
-                known[node] = node.target(*map_arg(node.args, value_of), **map_arg(node.kwargs, value_of))  # type: ignore[operator]
-    return known
+            elif _is_known(node, values):
+                values[node] = node.target(*map_arg(node.args, value_of), **map_arg(node.kwargs, value_of))  # type: ignore[operator]
+    return values
 
 
-def _is_known(node: Node, known: dict[Node, torch.Tensor]) -> bool:
+def known(nodes: Iterable[Node]) -> set[Node]:
+    """The nodes whose values would be known when their graph is compiled, tensors of the trace apart."""
+    found: set[Node] = set()
+    for node in nodes:
+        if _is_known(node, found):
+            found.add(node)
+    return found
+
+
+def copy_of(value: torch.Tensor, node: Node) -> Callable[[], torch.Tensor] | None:
+    """Gives copies of a node's known value, as PyTorch expects it in memory; None where a copy would lie otherwise."""
+    strides = value.clone().stride()
+    return value.clone if strides == value.stride() == tuple(node.meta["val"].stride()) else None
+
+
+def _is_known(node: Node, known: Container[Node]) -> bool:
     value = node.meta.get("val")
     if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
         return False

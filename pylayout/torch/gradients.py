@@ -11,12 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch._prims_common import suggest_memory_format
 from torch.fx import Graph, Node
 
-__all__ = ["KEPT", "replace_gradients"]
+__all__ = ["ALIASES", "KEPT", "replace_gradients"]
 
 aten = torch.ops.aten
 own = torch.ops.pylayout
+
+ALIASES = (aten.alias.default, aten.detach.default)  # ops that give the tensor that they are given
 
 Three = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -90,6 +93,8 @@ def _(grad: torch.Tensor, x: torch.Tensor, shape: Sequence[int], weight: torch.T
 def group_norm_backward(
     grad: torch.Tensor, x: torch.Tensor, weight: torch.Tensor | None, groups: int, eps: float
 ) -> Three:
+    form = suggest_memory_format(x)  # PyTorch's kernel reads both as one of them lies
+    grad, x = grad.contiguous(memory_format=form), x.contiguous(memory_format=form)
     n, channels, positions = x.shape[0], x.shape[1], x[0, 0].numel() if x.numel() else 0
     weight = x.new_ones(channels) if weight is None else weight
     sizes = (n, channels, positions, groups)
@@ -128,6 +133,8 @@ def _attention(node: Node) -> tuple[Any, ...] | None:
 
 def _eps(statistics: Any, forward: Any) -> Any:
     """That of the norm which gave statistics; None where it is not in the graph."""
+    while isinstance(statistics, Node) and statistics.target in ALIASES:
+        statistics = statistics.args[0]
     if not isinstance(statistics, Node) or statistics.target is not operator.getitem:
         return None
     norm = statistics.args[0]

@@ -10,17 +10,20 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from .gradients import replace_gradients
+from .fold import known
+from .gradients import ALIASES, replace_gradients
 from .partition import base_of, is_view, view_again, writes
+from .registry import converters, name_of
 
 __all__ = ["partition"]
 
 
 def _see_again(graph: Graph, forward_results: int) -> None:
-    """Have backward make the views that it reads itself, from what they are views of.
+    """Have backward make itself what it reads of views, from what they are views of, and of values known beforehand.
 
     Otherwise forward keeps each view, which a plan writes as a tensor of its own. Where the views are a small part of
-    what they are taken from, they are kept.
+    what they are taken from, they are kept. What depends on no input is a constant of either plan: kept, it would be
+    computed in each call.
     """
     results = graph.output_node().args[0]
     assert isinstance(results, (list, tuple))
@@ -36,10 +39,15 @@ def _see_again(graph: Graph, forward_results: int) -> None:
     tagged = (at for at, node in enumerate(nodes) if node in needed or node.meta.get("partitioner_tag") == "is_forward")
     end = max(tagged, default=-1) + 1
     forward, behind = set(nodes[:end]), nodes[end]
-    readers = {node: [user for user in node.users if user not in forward] for node in forward if is_view(node)}
+    constant = known(nodes[:end])
+    readers = {
+        node: [user for user in node.users if user not in forward]
+        for node in nodes[:end]
+        if is_view(node) or node in constant
+    }
     size: dict[Node, int] = {}  # of the views of each tensor that backward reads
     for node, users in readers.items():
-        if users:
+        if users and node not in constant:
             base = base_of(node)
             size[base] = size.get(base, 0) + node.meta["val"].numel()
     copies: dict[Node, Node] = {}
@@ -51,11 +59,11 @@ def _see_again(graph: Graph, forward_results: int) -> None:
         return isinstance(value, torch.Tensor) and statically_known_true(size[base] >= value.numel())
 
     for node, users in readers.items():
-        if not users or not is_seen_again(base_of(node)):
+        if not users or not (node in constant or is_seen_again(base_of(node))):
             continue
         for user in users:
             if user.op != "output":
-                user.replace_input_with(node, view_again(node, behind, copies))
+                user.replace_input_with(node, view_again(node, behind, copies, constant))
     for copy in copies.values():
         copy.meta["partitioner_tag"] = "is_backward"
 
@@ -71,12 +79,9 @@ _OF_IMAGES = {
 }
 
 
-_ALIASES = (aten.alias.default, aten.detach.default)
-
-
 def _aliases(node: Node) -> list[Node]:
     """The node, and those that give the same tensor."""
-    return [node, *(each for user in node.users if user.target in _ALIASES for each in _aliases(user))]
+    return [node, *(each for user in node.users if user.target in ALIASES for each in _aliases(user))]
 
 
 def _channels_last(value: Any) -> Any:
@@ -102,7 +107,8 @@ def _keep_channels_last(forward: GraphModule, backward: GraphModule, results: in
     """Have forward keep images for backward with channels last, as its kernels give them and backward's take them.
 
     Otherwise plans write each of them to rows of channels, and read it back: in a step of ResNet-18 with 8 images that
-    are 40 reorders each way. Views depend on strides; what has any stays as it is.
+    are 40 reorders each way. Views depend on strides, and so may PyTorch's kernels of gradients; what is read by any
+    stays as it is.
     """
     if not any(node.target is aten.convolution.default for node in forward.graph.nodes):
         return
@@ -117,8 +123,9 @@ def _keep_channels_last(forward: GraphModule, backward: GraphModule, results: in
         same = [*_aliases(node), *_aliases(place)]
         readers = {user for each in same for user in each.users} - {*same}
         of_images = any(user.target in _OF_IMAGES and user.args[_OF_IMAGES[user.target]] in same for user in readers)
+        planned = all(user.op == "output" or name_of(user.target) in converters() for user in readers)
         value = _channels_last(place.meta.get("val"))
-        if value is None or not of_images or given & {*same} or any(map(is_view, readers)):
+        if value is None or not (of_images and planned) or given & {*same} or any(map(is_view, readers)):
             continue
         for each in same:
             each.meta["val"] = value

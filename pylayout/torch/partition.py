@@ -61,13 +61,16 @@ def base_of(node: Node) -> Node:
     return node
 
 
-def view_again(node: Node, before: Node, copies: dict[Node, Node]) -> Node:
-    """A view made anew in front of `before`, by copies of all that leads to it from its base; a base itself."""
-    if not is_view(node):
+def view_again(node: Node, before: Node, copies: dict[Node, Node], others: Collection[Node] = ()) -> Node:
+    """A view made anew in front of `before`, by copies of all that leads to it from its base; a base itself.
+
+    others: nodes that are made anew besides views.
+    """
+    if not is_view(node) and node not in others:
         return node
     if node not in copies:
         with before.graph.inserting_before(before):
-            copies[node] = before.graph.node_copy(node, lambda source: view_again(source, before, copies))
+            copies[node] = before.graph.node_copy(node, lambda source: view_again(source, before, copies, others))
     return copies[node]
 
 

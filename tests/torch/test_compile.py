@@ -152,6 +152,22 @@ def test_bool_and_promotion():
 # ---- mutation and aliases ----
 
 
+def test_parts_that_are_overwritten_divide_no_plan():
+    def function(x, y):
+        made = torch.empty(3, 6)
+        made[:, :4] = x.exp()
+        made[:, 4:] = y[:, :2] > 0
+        made[1] += 1
+        column = x.new_empty(4, 3).t()
+        column.copy_(y[:, :1])
+        return made.sin() * 2, column @ x.t()
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    close(compiled(function)(x, y), function(x, y))
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and not graph.left, str(graph)
+
+
 def test_inputs_that_are_changed():
     def function(x, y):
         x.add_(1)
@@ -199,6 +215,24 @@ def test_outputs_that_are_inputs_or_views_of_them():
     for one, other in zip(made, expected, strict=True):
         close(one, other)
     assert made[0] is mine
+
+
+def test_known_values_that_are_given_are_new_in_each_run():
+    def function(x):
+        place = torch.arange(4) + 1
+        return x + place, place, place[1:], place.expand(2, 4), torch.zeros(3)
+
+    fast, x = compiled(function), torch.randn(4)
+    for _ in range(2):
+        made = fast(x)
+        for mine, theirs in zip(made, function(x), strict=True):
+            close(mine, theirs)
+            assert mine.stride() == theirs.stride()
+        made[1].add_(7)
+        assert made[2].tolist() == [9, 10, 11]  # a view of what was changed
+        made[4].add_(7)
+    (graph,) = pylayout.torch.report().graphs
+    assert graph.partitions == 1 and not graph.left
 
 
 def test_the_same_output_twice():

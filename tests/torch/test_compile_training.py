@@ -239,6 +239,119 @@ def test_backward_makes_views_again_from_what_they_are_taken_from():
     assert (64, 8) not in kept(part, (64, 8), (8, 8))
 
 
+def gradients_of(model, *inputs):
+    """The gradients of a model's parameters."""
+    made = model(*inputs)
+    (made * torch.linspace(-1, 1, made.numel()).view(made.shape)).sum().backward()
+    return [parameter.grad for parameter in model.parameters()]
+
+
+def test_values_known_beforehand_are_constants_of_both_plans():
+    """Masks and positions made of numbers, which backward reads too, are computed in no call."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear, self.table = nn.Linear(4, 6), nn.Parameter(torch.randn(9, 6))
+
+        def forward(self, x):
+            place = torch.arange(5) * 2
+            mask = place[None, :] > place[:, None]
+            y = self.linear(x) + self.table[place.clamp(max=8)]
+            return (y @ y.mT).masked_fill(mask, 0.5) * torch.exp(-place.float())
+
+    model, x = Net(), torch.randn(3, 5, 4)
+    twin = copy.deepcopy(model)
+    close(gradients_of(compiled(twin), x), gradients_of(model, x))
+    graphs = pylayout.torch.report().graphs
+    assert [(graph.kind, graph.partitions, graph.left) for graph in graphs] == [("forward", 1, ()), ("backward", 1, ())]
+
+
+def test_group_norm_trains_in_one_plan_each_way():
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(4, 8), nn.SiLU(), nn.Conv2d(8, 5, 3), nn.GroupNorm(1, 5))
+    twin, x = copy.deepcopy(model), torch.randn(2, 3, 9, 7)
+    close(gradients_of(compiled(twin), x), gradients_of(model, x), 1e-4)
+    graphs = pylayout.torch.report().graphs
+    assert [(graph.kind, graph.partitions, graph.left) for graph in graphs] == [("forward", 1, ()), ("backward", 1, ())]
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_instance_norm_trains_in_one_plan_each_way(affine):
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.InstanceNorm2d(8, affine=affine), nn.ReLU(), nn.Conv2d(8, 5, 3))
+    twin, x = copy.deepcopy(model), torch.randn(2, 3, 9, 7)
+    close(gradients_of(compiled(twin), x), gradients_of(model, x), 1e-4)
+    graphs = pylayout.torch.report().graphs
+    assert [(graph.kind, graph.partitions, graph.left) for graph in graphs] == [("forward", 1, ()), ("backward", 1, ())]
+
+
+def test_a_view_that_is_written_to_trains_in_one_plan_each_way():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 6)
+
+        def forward(self, x):
+            y = self.linear(x)
+            y.view(3, 5, 2, 3).mul_(2)
+            y.transpose(1, 2).tanh_()
+            return y
+
+    model, x = Net(), torch.randn(3, 5, 4)
+    twin = copy.deepcopy(model)
+    close(gradients_of(compiled(twin), x), gradients_of(model, x))
+    graphs = pylayout.torch.report().graphs
+    assert [(graph.kind, graph.partitions, graph.left) for graph in graphs] == [("forward", 1, ()), ("backward", 1, ())]
+
+
+@torch.library.custom_op("pylayout_tests::where_it_lies", mutates_args=())
+def where_it_lies(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return grad + (2.0 if x.is_contiguous() else 7.0)
+
+
+@where_it_lies.register_fake
+def _(grad, x):
+    return torch.empty_like(grad)
+
+
+class WhereItLies(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x):
+        context.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(context, grad):
+        return where_it_lies(grad, *context.saved_tensors)
+
+
+def test_an_image_that_pytorch_reads_in_backward_lies_as_it_was_traced():
+    """Kernels of gradients may take several tensors to lie alike, as that of group norm does."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+
+        def forward(self, x):
+            y = torch.relu(self.first(x))
+            return self.last(y) + WhereItLies.apply(y)
+
+    model, x = Net(), torch.randn(2, 3, 9, 7)
+    twin = copy.deepcopy(model)
+    close(gradients_of(compiled(twin), x), gradients_of(model, x), 1e-4)
+
+
+@pytest.mark.parametrize("of", ["x", "grad"])
+def test_the_op_of_group_norm_s_gradient_in_pytorch(of):
+    grad, x, weight = torch.randn(2, 8, 5, 7), torch.randn(2, 8, 5, 7), torch.randn(8)
+    wanted = torch.ops.pylayout.group_norm_backward(grad, x, weight, 4, 1e-5)
+    if of == "x":
+        x = x.to(memory_format=torch.channels_last)
+    else:
+        grad = grad.to(memory_format=torch.channels_last)
+    close(torch.ops.pylayout.group_norm_backward(grad, x, weight, 4, 1e-5), wanted)
+
+
 def test_a_transpose_of_another_plan_is_read_as_that_plan_gives_it():
     def function(x, w):
         around = (w * 2).t().t()

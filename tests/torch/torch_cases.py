@@ -212,6 +212,11 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(2, 6, 14, 11), IMAGE, r(8, 6, 3, 3), [6], [2, 2], [1, 1], [1, 1], True, [1, 0], 1, [True, True, True]),
         (r(1, 6, 3), r(1, 8, 8), r(6, 8, 3), [6], [2], [0], [1], False, [0], 1, [True, True, True]),
     ],
+    "_native_batch_norm_legit.no_stats": [
+        (IMAGE, r(8), r(8), True, 0.1, 1e-5),
+        (r(1, 6, 5), None, None, True, 0.1, 1e-3),
+        (r(2, 3, 2, 3, 4), r(3), None, True, 0.1, 1e-3),
+    ],
     "_native_batch_norm_legit_functional.default": [
         (IMAGE, r(8), r(8), r(8), p(8), True, 0.1, 1e-5),
         (IMAGE, None, None, r(8), p(8), True, 0.3, 1e-3),
@@ -298,6 +303,7 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
     "permute.default": [(X, [2, 0, 1])],
     "transpose.int": [(X, 0, 2)],
     "expand.default": [(r(3, 1), [2, 3, 4]), (r(3, 1), [-1, 5])],
+    "copy.default": [(X, r(3, 1)), (r(2, 3).to(torch.float16), r(2, 3)), (IMAGE, i(9, 8, 1, 6)), (b(3), X[0, 0, :3])],
     "select.int": [(X, 1, -1)],
     "slice.Tensor": [(X, 2, 1, 9223372036854775807, 2), (X, 0, 0, 1), (X, 1, -2, -1)],
     "split_with_sizes.default": [(X, [1, 3], 2)],
@@ -336,6 +342,7 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "select_backward.default": [(r(2, 4), [2, 3, 4], 1, -1), (r(3, 4), [2, 3, 4], 0, 0)],
     "as_strided.default": [(X, [2, 4, 3], [12, 1, 4]), (X, [6, 4, 1], [4, 1, 1])],
+    "as_strided_scatter.default": [(X, r(2, 4, 3), [2, 4, 3], [12, 1, 4]), (X, r(6, 4), [6, 4], [4, 1])],
     "full_like.default": [(X, 2.5)],
     "zeros_like.default": [(X,)],
     "ones_like.default": [(X,)],
@@ -348,6 +355,10 @@ CREATED = {
     "full.default": [lambda n: ([n, 3], 2.5), lambda n: ([2], n), lambda n: ([n + 1], True)],
     "zeros.default": [lambda n: ([n, 2],)],
     "ones.default": [lambda n: ([2, n], {"dtype": torch.int32})],
+    "empty.memory_format": [lambda n: ([n, 3],), lambda n: ([2, n], {"dtype": torch.int64})],
+    "empty_permuted.default": [lambda n: ([n, 3, 2], [1, 0, 2])],
+    "empty_strided.default": [lambda n: ([n, 3], [1, n])],
+    "new_empty_strided.default": [lambda n: (torch.zeros(2), [n, 3], [3, 1])],
     "scalar_tensor.default": [lambda n: (n,), lambda n: (n, {"dtype": torch.float16})],
     "arange.start_step": [lambda n: (1, n, 2), lambda n: (n, -1, -1), lambda n: (0, n, 1, {"dtype": torch.float32})],
     "prims.iota.default": [

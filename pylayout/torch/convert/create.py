@@ -37,6 +37,17 @@ def scalar_tensor(call: Call, value: Any, **options: Any) -> Operand:
     return _filled(call, value, options)
 
 
+# Of what is in new memory nothing is read: so that it divides no plan where it is written to in parts.
+@converter("empty.memory_format", "empty_permuted.default", "empty_strided.default", moves=True, keeps=False)
+def empty(call: Call, size: Sequence[Any], *order: Any, **options: Any) -> Operand:
+    return _filled(call, 0, options)
+
+
+@converter("new_empty_strided.default", moves=True, keeps=False)
+def new_empty(call: Call, x: Operand, size: Sequence[Any], strides: Sequence[Any], **options: Any) -> Operand:
+    return _filled(call, 0, options)
+
+
 def _counted(call: Call, first: Any, end: Any, step: Any) -> Operand:
     dtype = call.dtype()
     whole = all(isinstance(each, (int, Size)) for each in (first, end, step))

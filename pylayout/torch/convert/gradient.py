@@ -42,6 +42,26 @@ def convolution_backward(
     return dx, dw, db
 
 
+def _normalised(call: Call, x: Operand, weight: Any, bias: Any, eps: float) -> tuple[Operand, Operand, Operand]:
+    """By its own mean and variance in each channel, with these, in f32: mixed precision keeps statistics in it."""
+    x, channels = call.cast(x, "f32"), x.shape[1]
+    weight, bias = (call.tensor(default if v is None else v, "f32") for v, default in ((weight, 1.0), (bias, 0.0)))
+    weight, bias = (v if v.ndim else call.op("expand", v, [channels]) for v in (weight, bias))
+    y, mean, variance = call.op("batch_norm_training", x, weight, bias, eps=float(eps))
+    return y, mean, variance
+
+
+@converter("_native_batch_norm_legit.no_stats")
+def batch_norm_without_running_statistics(
+    call: Call, x: Operand, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    given = x.dtype.name
+    require(training is True and given in FLOATS, f"statistics for {given}")
+    y, mean, variance = _normalised(call, x, weight, bias, eps)
+    inverse = call.op("rsqrt", call.op("add", variance, float(eps)))
+    return call.cast(y, given), call.cast(mean, call.dtype(1)), call.cast(inverse, call.dtype(2))
+
+
 @converter("_native_batch_norm_legit_functional.default", note="of less than two values in a channel")
 def batch_norm_training(
     call: Call, x: Operand, weight: Any, bias: Any, mean: Operand, variance: Operand, training: bool,
@@ -49,10 +69,7 @@ def batch_norm_training(
 ) -> Any:  # fmt: skip
     given, channels = x.dtype.name, x.shape[1]
     require(training is True and mean.dtype == "f32" and given in FLOATS, f"statistics of {mean.dtype} for {given}")
-    x = call.cast(x, "f32")  # mixed precision keeps statistics in f32
-    weight, bias = (call.tensor(default if v is None else v, "f32") for v, default in ((weight, 1.0), (bias, 0.0)))
-    weight, bias = (v if v.ndim else call.op("expand", v, [channels]) for v in (weight, bias))
-    y, found, spread = call.op("batch_norm_training", x, weight, bias, eps=float(eps))
+    y, found, spread = _normalised(call, x, weight, bias, eps)
     values = x.size // channels
     unbiased = call.ratio(values, values - 1, "f32")
     tensors, scalars, factor = [found, spread, mean, variance], [float(eps), 1 - momentum, momentum], "s3"

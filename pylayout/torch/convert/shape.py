@@ -45,6 +45,13 @@ def expand(call: Call, x: Operand, size: Sequence[int], implicit: bool = False) 
     return made
 
 
+@converter("copy.default", moves=True)
+def copy(call: Call, x: Operand, source: Operand, non_blocking: bool = False) -> Operand:
+    """What a part of a tensor is overwritten with: of the part itself nothing is read."""
+    made: Operand = call.op("expand", call.cast(source, call.dtype()), list(call.shape()))
+    return made
+
+
 @converter("select.int", moves=True)
 def select(call: Call, x: Operand, dim: int, index: int) -> Operand:
     dim = dim % x.ndim
@@ -254,12 +261,34 @@ def as_strided(
     call: Call, x: Operand, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Operand:
     # What is meant depends on how x lies in PyTorch's memory. Without gaps it is a renaming of dimensions.
+    before, after = _dense_in_one_place(call, size, stride, storage_offset)
+    return _lying_as(call, x, before, size, after)
+
+
+@converter("as_strided_scatter.default", moves=True, note="gaps, overlaps, offsets")
+def as_strided_scatter(
+    call: Call, x: Operand, source: Operand, size: Sequence[int], stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Operand:  # fmt: skip
+    # Without gaps all of x is overwritten.
+    before, after = _dense_in_one_place(call, size, stride, storage_offset)
+    return _lying_as(call, source, after, x.shape, before)
+
+
+def _dense_in_one_place(call: Call, size: Sequence[int], stride: Sequence[int], offset: int | None) -> tuple[str, str]:
+    """The layouts of the first argument and of another view of all of its memory."""
     source = call.node.args[0].meta["val"]  # type: ignore[union-attr]
     before = dense_layout(source.shape, source.stride())
     after = dense_layout(size, stride)
     require(before is not None and after is not None, "gaps or overlaps")
-    require(storage_offset in (None, source.storage_offset()) and x.size == math.prod(size), "a part of the memory")
+    whole = source.numel() == math.prod(size)
+    require(offset in (None, source.storage_offset()) and whole, "a part of the memory")
     assert before is not None and after is not None
+    return before, after
+
+
+def _lying_as(call: Call, x: Operand, before: str, size: Sequence[int], after: str) -> Operand:
+    """What x is in a layout, read as a tensor of another shape and layout."""
     order = [ord(letter) - ord("a") for letter in after]
     flat = call.op("permute", x, [ord(letter) - ord("a") for letter in before])
     made = call.reshape(flat, [size[dim] for dim in order])
