@@ -377,6 +377,19 @@ def adaptive_max_pool1d_backward(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def adaptive_max_pool1d_indices(
+    x: Value,
+    output_size: int | Sequence[int],
+) -> Value: ...
+@overload
+def adaptive_max_pool1d_indices(
+    x: Input,
+    output_size: int | Sequence[int],
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def adaptive_max_pool2d(
     x: Value,
     output_size: int | Sequence[int],
@@ -408,6 +421,19 @@ def adaptive_max_pool2d_backward(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def adaptive_max_pool2d_indices(
+    x: Value,
+    output_size: int | Sequence[int],
+) -> Value: ...
+@overload
+def adaptive_max_pool2d_indices(
+    x: Input,
+    output_size: int | Sequence[int],
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def adaptive_max_pool3d(
     x: Value,
     output_size: int | Sequence[int],
@@ -434,6 +460,19 @@ def adaptive_max_pool3d_backward(
 def adaptive_max_pool3d_backward(
     x: Input,
     grad: Input,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def adaptive_max_pool3d_indices(
+    x: Value,
+    output_size: int | Sequence[int],
+) -> Value: ...
+@overload
+def adaptive_max_pool3d_indices(
+    x: Input,
+    output_size: int | Sequence[int],
     *,
     layout: str | Layout = "auto",
     device: str | Device | None = None,
@@ -1558,6 +1597,19 @@ def cross_entropy_backward(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def cumprod(
+    x: Value,
+    dim: int,
+) -> Value: ...
+@overload
+def cumprod(
+    x: Input,
+    dim: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def cumsum(
     x: Value,
     dim: int,
@@ -2584,6 +2636,19 @@ def log_softmax(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def logcumsumexp(
+    x: Value,
+    dim: int,
+) -> Value: ...
+@overload
+def logcumsumexp(
+    x: Input,
+    dim: int,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def logical_and(
     x: Value,
     y: Input | Value,
@@ -2965,6 +3030,27 @@ def max_pool1d_backward(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def max_pool1d_indices(
+    x: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
+def max_pool1d_indices(
+    x: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def max_pool2d(
     x: Value,
     kernel_size: int | Sequence[int],
@@ -3019,6 +3105,27 @@ def max_pool2d_backward(
     device: str | Device | None = None,
 ) -> Tensor: ...
 @overload
+def max_pool2d_indices(
+    x: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
+def max_pool2d_indices(
+    x: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
 def max_pool3d(
     x: Value,
     kernel_size: int | Sequence[int],
@@ -3063,6 +3170,27 @@ def max_pool3d_backward(
 def max_pool3d_backward(
     x: Input,
     grad: Input,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+    *,
+    layout: str | Layout = "auto",
+    device: str | Device | None = None,
+) -> Tensor: ...
+@overload
+def max_pool3d_indices(
+    x: Value,
+    kernel_size: int | Sequence[int],
+    stride: int | Sequence[int] | None = None,
+    padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,
+    dilation: int | Sequence[int] = 1,
+    ceil_mode: bool = False,
+) -> Value: ...
+@overload
+def max_pool3d_indices(
+    x: Input,
     kernel_size: int | Sequence[int],
     stride: int | Sequence[int] | None = None,
     padding: int | Sequence[int] | Literal["valid", "same", "same_upper", "same_lower"] = 0,

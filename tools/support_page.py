@@ -28,6 +28,7 @@ DATA = ROOT / "docs" / "reference" / "support.json"
 NO_GRADIENT = {
     "all_finite": "its result is a step, whether numbers are finite",
     "dequantize_linear": "its data are integers; scales of quantisation are not trained",
+    "logcumsumexp": "it would be running sums from the other end, of which there is no op yet",
     "qlinear_conv": "its data are integers",
     "qlinear_matmul": "its data are integers",
     "reorder": "it changes memory, not values; plans place it themselves",

@@ -14,7 +14,6 @@
 // One work-item writes one window's place or one element of dst, padding (as zero) included; neighbours write neighbours
 // in memory.  Windows are added in their order, so that results repeat.
 #include "common/tensor.clh"
-#include "common/window.clh"
 
 #ifndef POOL_MAX
 #define POOL_MAX 1  // 1: maximum, 0: average
@@ -42,27 +41,7 @@
 #define DST_INDICES(place, i) PLAIN_INDICES5(dst, place, i)
 #endif
 
-// Along axis a (0, 1, 2 for d, h, w), of `in` inputs and `out` windows:
-//   FIRST, LAST    the first window that may hold q, and the last one
-//   BEGIN, STEP, COUNT   what window p sees: BEGIN + k * STEP for k < COUNT, where it lies within the input
-//   HOLDS          whether one of these is q
-#if ADAPTIVE
-#define FIRST(a, q, in, out) ((idx_t)((long)(q) * (out) / (in)))
-#define LAST(a, q, in, out) ((idx_t)((((long)(q) + 1) * (out) + (in)-1) / (in)) - 1)
-#define BEGIN(a, p, in, out) ((idx_t)((long)(p) * (in) / (out)))
-#define STEP(a) 1
-#define COUNT(a, p, in, out) ((idx_t)((((long)(p) + 1) * (in) + (out)-1) / (out)) - BEGIN(a, p, in, out))
-#define HOLDS(a, p, q, in, out) 1
-#else
-#define REACH(a) ((window.size[a] - 1) * (idx_t)window.dilation[a])
-#define FIRST(a, q, in, out) \
-    (max((idx_t)0, (q) + window.begin[a] - REACH(a) + window.stride[a] - 1) / window.stride[a])
-#define LAST(a, q, in, out) min((idx_t)(out)-1, ((q) + window.begin[a]) / window.stride[a])
-#define BEGIN(a, p, in, out) ((p) * (idx_t)window.stride[a] - window.begin[a])
-#define STEP(a) ((idx_t)window.dilation[a])
-#define COUNT(a, p, in, out) ((idx_t)window.size[a])
-#define HOLDS(a, p, q, in, out) (((q)-BEGIN(a, p, in, out)) % window.dilation[a] == 0)
-#endif
+#include "pool/axis.clh"
 
 // What of a window of `count` inputs from `begin` on lies within `in` inputs.
 static inline idx_t seen_of(idx_t begin, idx_t step, idx_t count, idx_t in) {

@@ -10,6 +10,7 @@ from ..torch import joint as _joint  # noqa: F401  # defines pylayout::max_pool_
 from ..torch import losses as _losses  # noqa: F401  # defines pylayout::cross_entropy
 from ..torch.backend import _dropout
 from ..torch.registry import converters
+from .counted import COUNTED
 from .shim import Shim
 
 __all__ = ["register_kernels"]
@@ -35,7 +36,8 @@ def register_kernels(shim: Shim) -> None:
         shim.call("register", name.encode())
     for name in ("max_pool_backward", "cross_entropy", "cross_entropy_backward"):
         shim.call("register", f"pylayout::{name}".encode())
-    _implement("PrivateUse1", {"native_dropout": _dropout, "arange.start_out": _arange})
+    _implement("PrivateUse1", {"native_dropout": _dropout, "arange.start_out": _arange, "eye.m_out": _eye})
+    _implement("PrivateUse1", COUNTED)
 
 
 def _implement(key: str, functions: dict[str, Any]) -> None:
@@ -86,3 +88,9 @@ def _arange(start: Any, end: Any, step: Any = 1, *, out: torch.Tensor) -> torch.
     """Numbers that depend on no tensor are counted by the host."""
     made = torch.arange(start, end, step, dtype=out.dtype)
     return out.resize_(made.shape).copy_(made)
+
+
+def _eye(n: int, m: int, *, out: torch.Tensor) -> torch.Tensor:
+    out.resize_((n, m)).zero_()
+    out.diagonal().fill_(1)
+    return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -263,6 +264,10 @@ def _function(name: str) -> Any:
     return lambda x: functions.apply(name, np.asarray(x, np.float64))
 
 
+def _lgamma(x: float) -> float:
+    return math.inf if math.isinf(x) or (x <= 0 and x == math.floor(x)) else math.lgamma(x)
+
+
 _LANGUAGE: dict[str, Any] = {
     **{name: _function(name) for name in ("exp", "log", "sqrt", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos")},
     **{name: _function(name) for name in ("floor", "ceil", "round", "abs", "sign", "isnan")},
@@ -272,6 +277,11 @@ _LANGUAGE: dict[str, Any] = {
     **{name: np.maximum for name in ("max", "fmax")},
     **{name: np.minimum for name in ("min", "fmin")},
     "pow": np.power,
+    "fmod": np.fmod,
+    "atan2": np.arctan2,
+    "copysign": np.copysign,
+    "erfc": np.vectorize(math.erfc, otypes=[np.float64]),
+    "lgamma": np.vectorize(_lgamma, otypes=[np.float64]),
     **{name: lambda c, a, b: np.where(np.asarray(c) != 0, a, b) for name in ("where", "select")},
     "clip": lambda x, low, high: np.minimum(np.maximum(x, low), high),
     "inf": np.inf,

@@ -200,12 +200,18 @@ class TopK(Full):
         return [(np.take_along_axis(x, chosen, axis=dim), 0.0, self.dtype), (chosen, 0.0, "s64")]
 
 
-@register("cumsum")
-class CumulativeSum(Full):
+@register("cumsum", "cumprod", "logcumsumexp")
+class Running(Full):
     def compute(self) -> Any:
         x = self.double(0)
         assert x is not None
         dim = int(self.attribute("dim"))
+        if self.case.op == "cumprod":
+            y = np.cumprod(x, axis=dim)
+            return y, np.abs(y) * x.shape[dim] * UNIT, self.dtype
+        if self.case.op == "logcumsumexp":
+            y = np.logaddexp.accumulate(x, axis=dim)
+            return y, (np.abs(y) + 4) * (x.shape[dim] + 4) * UNIT, self.dtype
         y = np.cumsum(x, axis=dim)
         if self.dtype not in ("f32", "f16", "bf16"):
             return y, 0.0, self.dtype
@@ -308,9 +314,8 @@ class AdaptivePool(Full):
 
 @register(*(f"{mode}_pool{rank}d" for mode in ("avg", "max") for rank in (1, 2, 3)))
 class Pool(Full):
-    def compute(self) -> Any:
-        x = self.double(0)
-        assert x is not None
+    def geometry(self, x: Array) -> tuple[list[int], ...]:
+        """Kernel, stride, dilation, padding before and behind, and output sizes."""
         spatial = x.ndim - 2
         kernel_size = self.attribute("kernel_size")
         kernel = list(kernel_size) if isinstance(kernel_size, (list, tuple)) else [kernel_size]
@@ -329,6 +334,13 @@ class Pool(Full):
                 output[d] = -(-reach // stride[d]) + 1
                 if (output[d] - 1) * stride[d] >= sizes[d] + begin[d]:
                     output[d] -= 1
+        return kernel, stride, dilation, begin, ends, output
+
+    def compute(self) -> Any:
+        x = self.double(0)
+        assert x is not None
+        sizes = x.shape[2:]
+        kernel, stride, dilation, begin, ends, output = self.geometry(x)
         largest = "max" in self.case.op
         reach = [(o - 1) * s + dl * (k - 1) + 1 for o, s, dl, k in zip(output, stride, dilation, kernel, strict=True)]
         after = [max(0, r - n - b) for r, n, b in zip(reach, sizes, begin, strict=True)]
@@ -358,6 +370,37 @@ class Pool(Full):
         if largest:
             return parts, 0.0, self.dtype
         return parts / counts, sum_bound(int(np.prod(kernel)), parts, squares) / counts, self.dtype
+
+
+@register(*(f"{adaptive}max_pool{rank}d_indices" for adaptive in ("", "adaptive_") for rank in (1, 2, 3)))
+class PoolIndices(Pool):
+    def seen(self, x: Array) -> list[list[range]]:
+        """What the windows see, along each axis."""
+        sizes = x.shape[2:]
+        if self.case.op.startswith("adaptive"):
+            given = self.attribute("output_size")
+            wanted = list(given) if isinstance(given, (list, tuple)) else [given] * len(sizes)
+            return [
+                [range(i * n // o, -(-(i + 1) * n // o)) for i in range(o)] for n, o in zip(sizes, wanted, strict=True)
+            ]
+        kernel, stride, dilation, begin, _, output = self.geometry(x)
+        return [
+            [range(i * s - b + max(0, -(-(b - i * s) // d)) * d, min(n, i * s - b + k * d), d) for i in range(o)]
+            for n, k, s, d, b, o in zip(sizes, kernel, stride, dilation, begin, output, strict=True)
+        ]
+
+    def compute(self) -> Any:
+        x = self.double(0)
+        assert x is not None
+        axes = self.seen(x)
+        y = np.zeros((*x.shape[:2], *map(len, axes)), np.int64)
+        for at in itertools.product(*(range(len(axis)) for axis in axes)):
+            window = [axis[i] for axis, i in zip(axes, at, strict=True)]
+            part = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *window)].reshape(*x.shape[:2], -1)
+            inside = np.unravel_index(part.argmax(-1), [len(w) for w in window])
+            places = [np.asarray(w)[i] for w, i in zip(window, inside, strict=True)]
+            y[(..., *at)] = np.ravel_multi_index(places, x.shape[2:])
+        return y, 0.0, "s64"
 
 
 __all__ = ["normalised"]

@@ -125,8 +125,8 @@ void derive(Derivation& d) {
   }
 }
 
-// In the language of `pointwise`; without text for remainders, which it has no words for, and quotients that are
-// rounded.
+// In the language of `pointwise`; without text for remainders and quotients that are rounded, which take several
+// statements.
 ElementExpression expression(const Op& op) {
   static constexpr std::pair<std::string_view, const char*> values[] = {{"add", "x0 + x1"},
                                                                         {"sub", "x0 - x1"},

@@ -1,4 +1,4 @@
-// cumsum: running sums.
+// cumsum, cumprod and logcumsumexp: what is joined up to each element.
 #include "ops/gradient.h"
 
 namespace pl {
@@ -10,30 +10,67 @@ void infer(Op& op) {
   add_output(op);
 }
 
-Schema cumsum() {
-  Schema schema("cumsum", "cumsum",
-                "Running sums along one dimension.\n\n"
-                "y[i] = x[0] + x[1] + ... + x[i], i along dim\n\n"
-                "Returns the shape and dtype of x; sums are kept in at least f32, integers wrap around.\n\n"
-                "Source: semantics of torch.cumsum.");
-  schema.tensor("x", "rank at least 1; f32, f16, bf16, s32 or s64")
-      .of(dtypes::wide)
+struct Running {
+  const char* name;
+  const char* function;
+  const char* title;
+  const char* formula;
+  const char* note;
+  DTypes takes;
+};
+
+Schema running(const Running& what) {
+  const bool integers = what.takes.has(DType::s64);
+  Schema schema(what.name, "cumsum",
+                concat(what.title, " along one dimension.\n\n", what.formula,
+                       ", i along dim\n\nReturns the shape and dtype of x; ", what.note, "\n\nSource: semantics of torch.",
+                       what.name, "."));
+  schema.constant("function", std::string(what.function))
+      .tensor("x", concat("rank at least 1; f32, f16", integers ? ", bf16, s32 or s64" : " or bf16"))
+      .of(what.takes)
       .batched()
       .required("dim", AttributeType::integer, "the dimension; negative counts from the last")
       .axis("dim")
       .result(Result("y").like("x").shaped("x"));
   schema.other_axes = true;
   schema.infer = infer;
-  // Sums from the other end.
+  return schema;
+}
+
+// Sums from the other end.
+Derivation::Value summed_back(Derivation& d, Derivation::Value g) {
+  const int64_t dim = d.op().attributes.integer("dim");
+  const Derivation::Value sums = d.make("cumsum", attributes_of({{"dim", dim}}), {g});
+  return d.pointwise("y0 = x2 - x1 + x0", {g, sums, d.summed(g, {dim}, true)});
+}
+
+Schema cumsum() {
+  Schema schema = running({"cumsum", "sum", "Running sums", "y[i] = x[0] + x[1] + ... + x[i]",
+                           "sums are kept in at least f32, integers wrap around.", dtypes::wide});
+  schema.gradient = [](Derivation& d) { d.give(0, summed_back(d, d.gradient())); };
+  return schema;
+}
+
+Schema cumprod() {
+  Schema schema = running({"cumprod", "prod", "Running products", "y[i] = x[0] * x[1] * ... * x[i]",
+                           "products are kept in at least f32, integers wrap around.", dtypes::wide});
+  // As for prod, of elements that are not zero.
   schema.gradient = [](Derivation& d) {
-    const int64_t dim = d.op().attributes.integer("dim");
-    const Derivation::Value g = d.gradient(), running = d.make("cumsum", attributes_of({{"dim", dim}}), {g});
-    d.give(0, d.pointwise("y0 = x2 - x1 + x0", {g, running, d.summed(g, {dim}, true)}));
+    const Derivation::Value weighted = d.pointwise("y0 = x0 * x1", {d.gradient(), d.output()});
+    d.give(0, d.pointwise("y0 = x0 / x1", {summed_back(d, weighted), d.input(0)}));
   };
   return schema;
 }
 
+Schema logcumsumexp() {
+  return running({"logcumsumexp", "logaddexp", "Logarithms of running sums of exponentials",
+                  "y[i] = log(exp(x[0]) + exp(x[1]) + ... + exp(x[i]))",
+                  "computed in at least f32, without overflow.", dtypes::floats});
+}
+
 PL_REGISTER_OP(cumsum);
+PL_REGISTER_OP(cumprod);
+PL_REGISTER_OP(logcumsumexp);
 
 }  // namespace
 }  // namespace pl

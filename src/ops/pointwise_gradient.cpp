@@ -28,6 +28,16 @@ struct Names {
   }
 };
 
+// The derivative of lgamma: below 1/2 by reflection; terms are added until the argument is large enough for the series.
+std::string digamma(const std::string& a) {
+  const std::string shifted = "where(" + a + " < 0.5, 1 - " + a + ", " + a + ")";
+  std::string terms;
+  for (int k = 0; k < 8; ++k) terms += concat(" - 1 / (", shifted, " + ", k, ")");
+  const std::string z = "(" + shifted + " + 8)", inverse = concat("(1 / (", z, " * ", z, "))");
+  return concat("(log(", z, ") - 0.5 / ", z, " - ", inverse, " * (1 / 12 - ", inverse, " * (1 / 120 - ", inverse,
+                " / 252))", terms, " - where(", a, " < 0.5, pi * cos(pi * ", a, ") / sin(pi * ", a, "), 0))");
+}
+
 // What a node contributes to the gradient by each of its arguments; "" is zero.  a, b, c: the arguments, r: the node,
 // g: its gradient.
 std::array<std::string, 3> slopes_of(Function function, const std::string& a, const std::string& b,
@@ -46,6 +56,8 @@ std::array<std::string, 3> slopes_of(Function function, const std::string& a, co
     case Function::tanh: return {g + " * (1 - " + r + " * " + r + ")"};
     case Function::sigmoid: return {g + " * " + r + " * (1 - " + r + ")"};
     case Function::erf: return {g + " * 1.1283791670955126 * exp(-" + a + " * " + a + ")"};
+    case Function::erfc: return {"-" + g + " * 1.1283791670955126 * exp(-" + a + " * " + a + ")"};
+    case Function::lgamma: return {g + " * " + digamma(a)};
     case Function::sin: return {g + " * cos(" + a + ")"};
     case Function::cos: return {"-" + g + " * sin(" + a + ")"};
     case Function::abs: return {g + " * sign(" + a + ")"};
@@ -63,6 +75,15 @@ std::array<std::string, 3> slopes_of(Function function, const std::string& a, co
     case Function::power:
       return {where(b + " == 0", "0", g + " * " + b + " * pow(" + a + ", " + b + " - 1)"),
               where(a + " == 0", "0", g + " * " + r + " * log(" + a + ")")};
+    case Function::fmod: {
+      const std::string quotient = a + " / " + b;
+      return {g, "-" + g + " * " + where(quotient + " < 0", "ceil(" + quotient + ")", "floor(" + quotient + ")")};
+    }
+    case Function::atan2: {
+      const std::string over = " / (" + a + " * " + a + " + " + b + " * " + b + ")";
+      return {g + " * " + b + over, "-" + g + " * " + a + over};
+    }
+    case Function::copysign: return {g + " * " + where(a + " == 0", "0", r + " / " + a), ""};
     case Function::where: return {"", where(a, g, "0"), where(a, "0", g)};
     case Function::clip:
       return {where(a + " >= " + b + " && " + a + " <= " + c, g, "0"), where(a + " < " + b, g, "0"),

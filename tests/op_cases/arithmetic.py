@@ -84,6 +84,28 @@ add(
 )
 add(
     "pointwise",
+    lambda rng: [rng.standard_normal((3, 5, 4)).astype("f4"), rng.uniform(0.3, 2.9, (5, 1)).astype("f4")],
+    lambda torch, f, t, a: (
+        torch.erfc(t[0]) + torch.lgamma(t[1]),
+        torch.fmod(t[0], t[1]) - torch.atan2(t[0], t[1]),
+        torch.copysign(t[1], t[0]),
+        torch.lgamma(t[0] - 0.1),
+    ),
+    variadic=True,
+    name="functions that few use",
+    expressions="y0 = erfc(x0) + lgamma(x1); y1 = fmod(x0, x1) - atan2(x0, x1); y2 = copysign(x1, x0); "
+    "y3 = lgamma(x0 - 0.1)",
+)
+add(
+    "pointwise",
+    lambda rng: [rng.integers(-9, 9, (7, 5)), rng.integers(-3, 3, (5,))],
+    lambda torch, f, t, a: torch.where(t[1] == 0, t[0], torch.fmod(t[0], torch.where(t[1] == 0, 1, t[1]))),
+    variadic=True,
+    name="remainder of integers",
+    expressions="y0 = fmod(x0, x1)",
+)
+add(
+    "pointwise",
     positive((3, 5, 4), (5, 4)),
     lambda torch, f, t, a: (
         torch.sqrt((t[0] * t[1]).square().sum(1) / 5),

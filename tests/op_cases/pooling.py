@@ -23,6 +23,35 @@ for _op in ("adaptive_avg_pool", "adaptive_max_pool"):
     add(f"{_op}2d", normal(X4), output_size=(3, 5))
     add(f"{_op}2d", normal(X4), output_size=(4, 3))
     add(f"{_op}3d", normal((1, 5, 6, 7, 8)), output_size=(2, 3, 4))
+
+
+def places(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
+    rank = t[0].dim() - 2
+    name = "adaptive_max_pool" if "output_size" in a else "max_pool"
+    return getattr(f, f"{name}{rank}d")(t[0], **a, return_indices=True)[1]
+
+
+def equals(shape: tuple[int, ...], holes: float = 0.0):
+    """Numbers that are often equal, and NaN."""
+
+    def make(rng: np.random.Generator) -> list[np.ndarray | None]:
+        x = rng.integers(-3, 3, shape).astype("f4")
+        x[rng.random(shape) < holes] = np.nan
+        return [x]
+
+    return make
+
+
+add("max_pool1d_indices", normal((2, 17, 11)), places, kernel_size=3, stride=2, padding=1)
+add("max_pool2d_indices", normal(X4), places, kernel_size=(3, 2), stride=2, padding=1)
+add("max_pool2d_indices", equals(X4), places, kernel_size=3, stride=1, dilation=2, padding=1)
+add("max_pool2d_indices", normal(X4), places, kernel_size=3, stride=2, ceil_mode=True)
+add("max_pool2d_indices", equals((2, 5, 9, 10), 0.3), places, kernel_size=3, stride=2, name="NaN")
+add("max_pool2d_indices", normal((0, 5, 9, 10)), places, kernel_size=3)
+add("max_pool3d_indices", normal((1, 5, 6, 7, 8)), places, kernel_size=2)
+add("adaptive_max_pool1d_indices", normal((2, 17, 11)), places, output_size=4)
+add("adaptive_max_pool2d_indices", equals(X4), places, output_size=(4, 3))
+add("adaptive_max_pool3d_indices", normal((1, 5, 6, 7, 8)), places, output_size=(2, 3, 4))
 add("global_avg_pool", normal(X4), lambda torch, f, t, a: f.adaptive_avg_pool2d(t[0], 1))
 add("global_max_pool", normal(X4), lambda torch, f, t, a: f.adaptive_max_pool2d(t[0], 1))
 

@@ -100,10 +100,6 @@ def both_ways(model, x):
     return {name: each.cpu().double() for name, each in made.items()}
 
 
-# What runs on the CPU in between, for want of a converter.
-ON_CPU = {"unet": {"aten::upsample_bilinear2d_backward.grad_input"}, "swin": {"aten::_index_put_impl_"}}
-
-
 @pytest.mark.parametrize(
     "make",
     [resnet3d, unet, *(pytest.param(each, marks=pytest.mark.slow) for each in (swin, gpt2, llama))],
@@ -120,5 +116,4 @@ def test_training_is_as_exact_as_the_cpu_s(make):
         scale = max(wanted.abs().max().item(), 1e-3 * largest.item())
         error, own = ((made[name] - wanted).abs().max().item() / scale for made in (there, here))
         assert error <= 5 * own + 2e-5, (name, error, own)
-    there_not = {each.op for each in torch.ocl.fallbacks() if "no kernel" not in each.reason}
-    assert there_not <= ON_CPU.get(make.__name__, set())
+    assert not [each.op for each in torch.ocl.fallbacks() if "no kernel" not in each.reason]

@@ -33,6 +33,8 @@ def _once(high: int, *shape: int) -> torch.Tensor:
 
 
 X = r(2, 3, 4)
+A, B = r(2, 5, 3), r(2, 4, 3)
+_EDGES = torch.tensor([0.0, -0.0, 1.0, -2.5, 3.0, float("inf"), -float("inf"), float("nan")])
 IMAGE = r(2, 8, 7, 6)
 _CLOSED = [(p(3, 4),)]  # of functions that are defined between 0 and 1
 _ANY = [(X,), (IMAGE.to(memory_format=torch.channels_last),)]
@@ -59,11 +61,27 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "softplus.default": [(X, 2.0, 10.0)],
     "threshold.default": [(X, 0.1, 20.0)],
     "hardtanh.default": [(X, 0.0, 6.0), (X, -0.5, 0.5)],
-    "clamp.default": [(X, -0.5, 0.5), (X, None, 0.2)],
+    "clamp.default": [(X, -0.5, 0.5), (X, None, 0.2), (i(9, 4), 2, 5)],
     "clamp.Tensor": [(X, r(4) - 1, r(4) + 1), (X, None, r(3, 1))],
     "clamp_min.default": [(X, 0.1)],
     "clamp_max.default": [(X, 0.1)],
-    "_prelu_kernel.default": [(X, r(1, 3, 1)), (X, r(1, 1, 1))],
+    "_prelu_kernel.default": [(X, r(1, 3, 1)), (X, r(1, 1, 1)), (r(4), r(1)), (r(2, 1, 3), r(1, 1, 1))],
+    "erfc.default": [(X * 3,), (_EDGES,)],
+    "special_erfc.default": [(X,)],
+    "erfinv.default": [(r(9, 9).tanh(),), (torch.tensor([0.0, -0.0, 1, -1, 1.5, 0.999999, 1e-6, float("nan")]),)],
+    "lgamma.default": [(X * 3,), (p(9),), (_EDGES,)],
+    "digamma.default": [(p(9) * 20,), (p(9) - 3,), (_EDGES,)],
+    "polygamma.default": [
+        *((order, values) for order in range(4) for values in (p(9) * 20, torch.tensor([-2.3, -0.6, 0.2, 0.5, 1, 7]))),
+        (1, torch.tensor([0.0, float("inf"), float("nan")])),
+    ],
+    "signbit.default": [(_EDGES,), (i(9, 4) - 5,)],
+    "angle.default": [(_EDGES,), (i(9, 4) - 5,)],
+    "round.decimals": [(X, {"decimals": 2}), (X * 1000, {"decimals": -2}), (X, {"decimals": 0})],
+    "_cdist_forward.default": [(r(2, 5, 3), r(2, 4, 3), norm, None) for norm in (0.0, 1.0, 1.5, 2.0, float("inf"))],
+    "_cdist_backward.default": [
+        (r(2, 5, 4), A, B, norm, torch.cdist(A, B, norm)) for norm in (1.0, 1.5, 2.0, 3.0, float("inf"))
+    ],
     "add.Tensor": [(X, r(3, 1)), (X, r(4), {"alpha": 0.5}), (X, i(9, 4)), (i(9, 4), i(9, 4)), (b(4), b(4))],
     "add.Scalar": [(X, 2), (i(9, 4), 2), (i(9, 4), 2.5)],
     "sub.Tensor": [(X, r(3, 1)), (X, r(4), {"alpha": 2})],
@@ -74,17 +92,27 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "mul.Scalar": [(X, 2.5)],
     "div.Tensor": [(X, p(4)), (i(9, 4), i(9, 4) + 1)],
     "div.Scalar": [(X, 3), (i(9, 4), 3)],
-    "div.Tensor_mode": [(i(90, 4), 7, {"rounding_mode": "floor"}), (X, 3.0, {"rounding_mode": None})],
+    "div.Tensor_mode": [
+        (i(90, 4), 7, {"rounding_mode": "floor"}),
+        (X, 3.0, {"rounding_mode": None}),
+        *((X, r(4), {"rounding_mode": mode}) for mode in ("floor", "trunc")),
+        *((_EDGES[:, None], _EDGES, {"rounding_mode": mode}) for mode in ("floor", "trunc")),
+    ],
+    "floor_divide.default": [(X, r(4)), (i(90, 4) - 45, 7), (X, -0.3)],
     "div.Scalar_mode": [(i(90, 4) - 45, 7, {"rounding_mode": "trunc"})],
     "maximum.default": [(X, r(4)), (i(9, 4), i(9, 4))],
     "minimum.default": [(X, r(4))],
     "pow.Tensor_Scalar": [(p(4), 2), (p(4), 0.5), (p(4), -0.5), (X, 3), (p(4), 2.3)],
     "pow.Tensor_Tensor": [(p(4), r(4))],
     "pow.Scalar": [(2.0, r(4))],
-    "fmod.Tensor": [(X, p(4))],
-    "fmod.Scalar": [(X, 0.7)],
-    "remainder.Tensor": [(X, p(4))],
-    "remainder.Scalar": [(X, 0.7)],
+    "fmod.Tensor": [(X, p(4)), (_EDGES[:, None], _EDGES)],
+    "fmod.Scalar": [(X, 0.7), (i(90, 4) - 45, 7)],
+    "remainder.Tensor": [(X, p(4)), (_EDGES[:, None], _EDGES)],
+    "remainder.Scalar": [(X, 0.7), (i(90, 4) - 45, -7)],
+    "remainder.Scalar_Tensor": [(0.7, X)],
+    **{f"{op}.default": [(X, r(4)), (_EDGES[:, None], _EDGES)] for op in ("atan2", "fmax", "fmin", "hypot")},
+    "copysign.Tensor": [(X, r(4)), (_EDGES[:, None], _EDGES)],
+    "copysign.Scalar": [(X, -2.0)],
     **{f"{op}.Tensor": [(i(3, 4), i(3, 4)), (X, i(2, 4))] for op in ("eq", "ge", "gt", "le", "lt", "ne")},
     **{f"{op}.Scalar": [(i(3, 4), 1), (i(3, 4), 0.5), (X, 0)] for op in ("eq", "ge", "gt", "le", "lt", "ne")},
     **{f"logical_{op}.default": [(b(9), b(9)), (i(2, 9), b(9))] for op in ("and", "or", "xor")},
@@ -111,6 +139,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "bmm.default": [(r(2, 3, 4), r(2, 4, 5))],
     "mv.default": [(r(3, 4), r(4))],
+    "addmv.default": [(r(3), r(3, 4), r(4)), (torch.tensor(float("nan")), r(3, 4), r(4), {"beta": 0, "alpha": 2})],
+    "addbmm.default": [(r(3, 5), r(2, 3, 4), r(2, 4, 5)), (r(5), r(2, 3, 4), r(2, 4, 5), {"beta": 0.5, "alpha": 2})],
     "dot.default": [(r(4), r(4))],
     "_scaled_dot_product_flash_attention_for_cpu.default": [
         (r(2, 4, 5, 8), r(2, 4, 7, 8), r(2, 4, 7, 8)),
@@ -121,16 +151,40 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "_native_batch_norm_legit_no_training.default": [(IMAGE, r(8), r(8), r(8), p(8), 0.1, 1e-5)],
     "native_layer_norm.default": [(X, [4], r(4), r(4), 1e-5), (X, [3, 4], None, None, 1e-5)],
     "native_group_norm.default": [(IMAGE, r(8), r(8), 2, 8, 42, 4, 1e-5)],
-    "_softmax.default": [(X, -1, False), (X, 0, False)],
-    "_log_softmax.default": [(X, 1, False)],
+    "_softmax.default": [(X, -1, False), (X, 0, False), (r(1)[0], 0, False)],
+    "_log_softmax.default": [(X, 1, False), (r(1)[0], 0, False)],
     "_softmax_backward_data.default": [(X, torch.softmax(r(2, 3, 4), -1), -1, torch.float32)],
     "_log_softmax_backward_data.default": [(X, torch.log_softmax(r(2, 3, 4), 1), 1, torch.float32)],
-    "max_pool2d_with_indices.default": [(IMAGE, [3, 3], [2, 2], [1, 1]), (r(8, 7, 6), [2], [])],
+    "max_pool2d_with_indices.default": [
+        (IMAGE, [3, 3], [2, 2], [1, 1]),
+        (r(8, 7, 6), [2], []),
+        (i(3, 2, 8, 7, 6).float(), [3, 2], [1, 2], [1, 0], [2, 1], True),
+    ],
+    **{
+        f"{op}2d{end}.default": [(r(2, 8, 3, 2), IMAGE, *window, i(42, 2, 8, 3, 2))]
+        for op, end, window in (
+            ("max_pool", "_with_indices_backward", ([2, 3], [], [0], [1], False)),
+            ("adaptive_max_pool", "_backward", ()),
+            ("fractional_max_pool", "_backward", ([2, 2], [3, 2])),
+        )
+    },
+    **{
+        f"{op}3d{end}.default": [(r(3, 2, 2, 2), r(3, 4, 5, 6), *window, i(120, 3, 2, 2, 2))]
+        for op, end, window in (
+            ("max_pool", "_with_indices_backward", ([2, 2, 3], [], [0], [1], False)),
+            ("adaptive_max_pool", "_backward", ()),
+            ("fractional_max_pool", "_backward", ([2, 2, 2], [2, 2, 2])),
+        )
+    },
     "max_pool2d.default": [(IMAGE, [3, 3], [2, 2], [1, 1]), (IMAGE, [2, 2], [], [0, 0], [1, 1], True)],
     "max_pool3d.default": [(r(1, 2, 5, 6, 7), [2, 2, 2]), (r(1, 2, 5, 6, 7), [3, 3, 3], [2, 2, 2], [1, 1, 1])],
     "max_pool3d_with_indices.default": [(r(1, 2, 5, 6, 7), [2, 2, 2])],
     "avg_pool1d.default": [(X, [2])],
-    "avg_pool2d.default": [(IMAGE, [3, 3], [2, 2], [1, 1], True, False), (IMAGE, [2, 2])],
+    "avg_pool2d.default": [
+        (IMAGE, [3, 3], [2, 2], [1, 1], True, False),
+        (IMAGE, [2, 2]),
+        (IMAGE, [3, 3], [2, 2], [1, 1], False, False, 5),
+    ],
     "avg_pool3d.default": [(r(1, 2, 5, 6, 7), [2, 2, 2])],
     **{f"{op}2d.default": [(IMAGE, [1, 1]), (IMAGE, [3, 2])] for op in ("_adaptive_avg_pool", "adaptive_avg_pool")},
     **{f"{op}3d.default": [(r(1, 2, 5, 6, 7), [2, 2, 2])] for op in ("_adaptive_avg_pool", "adaptive_avg_pool")},
@@ -147,15 +201,67 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "upsample_linear1d.default": [(X, [7], False), (X, [7], True)],
     "upsample_bilinear2d.default": [(IMAGE, [14, 12], False), (IMAGE, [14, 12], True)],
     "upsample_trilinear3d.default": [(r(1, 2, 3, 4, 5), [6, 8, 10], False)],
+    "upsample_nearest1d_backward.default": [(r(2, 3, 7), [7], [2, 3, 4])],
+    "upsample_nearest2d_backward.default": [(r(2, 8, 14, 12), [14, 12], [2, 8, 7, 6], 2.0, 2.0)],
+    "upsample_nearest3d_backward.default": [(r(1, 2, 6, 8, 10), [6, 8, 10], [1, 2, 3, 4, 5])],
+    "upsample_linear1d_backward.default": [(r(2, 3, 7), [7], [2, 3, 4], align) for align in (False, True)],
+    "upsample_bilinear2d_backward.default": [
+        (r(2, 8, 14, 9), [14, 9], [2, 8, 7, 6], align) for align in (False, True)
+    ],
+    "upsample_trilinear3d_backward.default": [(r(1, 2, 6, 8, 10), [6, 8, 10], [1, 2, 3, 4, 5], False)],
+    **{
+        f"{op}.default": [
+            (IMAGE, [11, 9], False), (IMAGE, [3, 4], False), (IMAGE, [14, 4], True), (IMAGE, [15, 13], False, 2.2, 2.2),
+        ]
+        for op in ("upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+    },
+    **{
+        f"{op}_backward.default": [
+            (r(2, 8, 11, 9), [11, 9], [2, 8, 7, 6], False),
+            (r(2, 8, 3, 4), [3, 4], [2, 8, 7, 6], False),
+            (r(2, 8, 14, 4), [14, 4], [2, 8, 7, 6], True),
+        ]
+        for op in ("upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
+    },
+    "_upsample_nearest_exact1d.default": [(X, [7]), (X, [3], 0.8)],
+    "_upsample_nearest_exact2d.default": [(IMAGE, [11, 4]), (IMAGE, [15, 13], 2.2, 2.2)],
+    "_upsample_nearest_exact3d.default": [(r(1, 2, 3, 4, 5), [6, 3, 7])],
+    "_upsample_nearest_exact1d_backward.default": [(r(2, 3, 7), [7], [2, 3, 4])],
+    "_upsample_nearest_exact2d_backward.default": [(r(2, 8, 11, 4), [11, 4], [2, 8, 7, 6])],
+    "_upsample_nearest_exact3d_backward.default": [(r(1, 2, 6, 3, 7), [6, 3, 7], [1, 2, 3, 4, 5])],
+    "grid_sampler_2d.default": [
+        (IMAGE, r(2, 5, 4, 2), mode, padding, align)
+        for mode in range(3) for padding in range(3) for align in (False, True)
+    ],
+    "grid_sampler_3d.default": [(r(2, 3, 4, 5, 6), r(2, 3, 2, 4, 3), mode, 0, False) for mode in range(2)],
+    "grid_sampler_2d_backward.default": [
+        (r(2, 8, 5, 4), IMAGE, r(2, 5, 4, 2), mode, padding, False, [True, True])
+        for mode in range(3) for padding in range(3)
+    ],
+    "grid_sampler_3d_backward.default": [
+        (r(2, 3, 3, 2, 4), r(2, 3, 4, 5, 6), r(2, 3, 2, 4, 3), 0, 0, True, [True, True])
+    ],
+    "replication_pad1d_backward.default": [(r(2, 3, 7), X, [1, 2])],
+    "replication_pad2d_backward.default": [(r(2, 8, 10, 8), IMAGE, [1, 1, 0, 3]), (r(2, 8, 8, 3), IMAGE, [-1, -2, 1, 0])],
+    "replication_pad3d_backward.default": [(r(2, 6, 7, 8), r(2, 3, 4, 5), [1, 2, 0, 3, 1, 2])],
     "embedding.default": [(r(9, 4), i(9, 2, 3))],
-    "index_select.default": [(X, 1, i(3, 5))],
-    "gather.default": [(X, 2, i(4, 2, 3, 2))],
+    "index_select.default": [(X, 1, i(3, 5)), (X, 1, torch.tensor(2))],
+    "gather.default": [(X, 2, i(4, 2, 3, 2)), (r(5), 0, torch.tensor(3))],
+    "searchsorted.Tensor": [
+        *((p(7).sort()[0], r(3, 4), {"right": right}) for right in (False, True)),
+        (i(9, 2, 7).sort()[0], i(9, 2, 4), {"side": "right", "out_int32": True}),
+        (torch.tensor([5.0, 1.0, 3.0]), r(4) * 4, {"sorter": torch.tensor([1, 2, 0])}),
+        (torch.tensor([1.0, 2.0, float("nan")]), torch.tensor([0.0, 1.0, 2.0, float("nan"), float("inf")])),
+    ],
+    "searchsorted.Scalar": [(p(7).sort()[0], 0.5)],
+    "bucketize.Tensor": [(r(3, 4), torch.tensor([-1.0, 0.0, 0.5])), (i(9, 4), torch.tensor([2, 4, 6]), {"right": True})],
+    "bucketize.Scalar": [(0.3, torch.tensor([-1.0, 0.0, 0.5]))],
     "index.Tensor": [(X, [None, i(3, 5)]), (X, [i(2, 5, 1), i(3, 6) - 3]), (X, [i(2, 5)])],
     "sum.dim_IntList": [(X, [1]), (X, [0, 2], True), (i(9, 3, 4), [0]), (b(3, 4), [0]), (X, None)],
     "sum.default": [(X,), (torch.tensor(3.0),)],
     "mean.dim": [(IMAGE, [2, 3], True), (X, [-1])],
     "mean.default": [(X,)],
-    "prod.dim_int": [(X, 1)],
+    "prod.dim_int": [(X, 1), (i(9, 3, 4), 1)],
     "prod.default": [(X,)],
     "amax.default": [(X, [1]), (X,)],
     "amin.default": [(X, [1], True)],
@@ -163,9 +269,9 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "min.default": [(X,)],
     "max.dim": [(X, 1)],
     "min.dim": [(X, 1, True)],
-    "argmax.default": [(X, 1), (X,)],
+    "argmax.default": [(X, 1), (X,), (r(1)[0],)],
     "argmin.default": [(X, 1, True)],
-    "any.default": [(b(3, 4),)],
+    "any.default": [(b(3, 4),), (b(1)[0],)],
     "any.dim": [(b(3, 4), 1)],
     "any.dims": [(b(3, 4), [0, 1])],
     "all.default": [(b(3, 4),)],
@@ -173,10 +279,19 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "all.dims": [(b(3, 4), [0])],
     "var.correction": [(X, [1], {"correction": 1}), (X, None, {"correction": 0})],
     "var_mean.correction": [(X, [1], {"correction": 1, "keepdim": True})],
-    "linalg_vector_norm.default": [(X,), (X, 1, [1]), (X, float("inf"), [1], True)],
-    "cumsum.default": [(X, 1), (i(9, 4), 0)],
+    "linalg_vector_norm.default": [
+        (X,),
+        (X, 1, [1]),
+        (X, float("inf"), [1], True),
+        *((X, order, [0, 2], True) for order in (0, 0.5, 3, -float("inf"))),
+        (X, 3.5),
+    ],
+    "cumsum.default": [(X, 1), (i(9, 4), 0), (r(1)[0], 0)],
+    "cumprod.default": [(X, 1), (i(9, 4), 0), (X, -1, {"dtype": torch.float32})],
+    "_logcumsumexp.default": [(X, 1)],
+    "logcumsumexp.default": [(X * 40, 1)],
     "topk.default": [(X, 2), (X, 2, 1, False)],
-    "sort.default": [(X,), (X, 1, True)],
+    "sort.default": [(X,), (X, 1, True), (r(1)[0],)],
     "scatter.src": [(X, 1, _once(3, 2, 2, 4), r(2, 3, 4)), (i(9, 5), 0, torch.tensor([3, 0]), i(9, 2))],
     "scatter.value": [(X, -1, i(4, 2, 3, 2), 2.5), (b(3, 4), 0, i(3, 1, 4), True)],
     "scatter.reduce": [
@@ -189,7 +304,15 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         *((X, 1, i(3, 2, 5, 4), r(2, 5, 4), how) for how in ("sum", "prod", "amax", "amin")),
         *((X, 1, i(3, 2, 5, 4), r(2, 5, 4), how, {"include_self": False}) for how in ("sum", "prod", "amax", "amin")),
         (i(9, 4), 0, i(4, 6), i(9, 6), "amax"),
+        *((X, 1, i(3, 2, 5, 4), r(2, 5, 4), "mean", {"include_self": include}) for include in (True, False)),
     ],
+    "index_reduce.default": [
+        (X, 1, i(3, 5), r(2, 5, 4), how, {"include_self": include})
+        for how in ("prod", "mean", "amax", "amin") for include in (True, False)
+    ],
+    "put.default": [(X, torch.tensor([[3, -1], [7, 0]]), r(2, 2)), (X, i(24, 9), r(9), True)],
+    "masked_scatter.default": [(X, b(2, 3, 4), r(5, 6)), (X, b(3, 1), r(24))],
+    "_index_put_impl.default": [(X, [torch.tensor([1, 0])], r(2, 3, 4), True)],
     "index_add.default": [(X, 1, i(3, 5), r(2, 5, 4)), (X, -1, i(4, 3), r(2, 3, 3), {"alpha": 0.5})],
     "index_copy.default": [(X, 1, torch.tensor([2, 0]), r(2, 2, 4))],
     "index_fill.int_Scalar": [(X, 1, torch.tensor([2, 0]), 3.0)],
@@ -201,9 +324,17 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (X, [None, i(3, 2, 3), i(4, 3)], r(2, 2, 3), True),
         (IMAGE, [None, None, torch.tensor([[0], [-3]]), torch.tensor([1, 2, -1])], r(1)),
         (i(9, 6), [i(6, 9)], i(9, 9), True),
+        (X, [b(2, 3)], r(4)),
+        (X, [b(2, 3, 4)], r(1), True),
     ],
     "_unsafe_index_put.default": [(X, [torch.tensor([1, 0])], r(2, 3, 4))],
     "kthvalue.default": [(X, 2), (X, 3, 1, True)],
+    "median.default": [(X,), (torch.tensor([1.0, float("nan"), 0.5]),), (i(9, 3, 4),)],
+    "nanmedian.default": [(X,), (torch.tensor([1.0, float("nan"), 0.5]),), (torch.tensor([float("nan")] * 3),)],
+    "nanmedian.dim": [
+        (X, 1),
+        (torch.tensor([[1.0, float("nan"), 0.5, 2.0], [4.0, 3.0, 2.0, 1.0]]), -1, True),
+    ],
     "median.dim": [(X, -1), (X, 1, True), (torch.tensor([[1.0, float("nan"), float("nan")], [3.0, 2.0, 1.0]]), 1)],
     "sort.stable": [(i(3, 20), {"stable": True, "dim": 0, "descending": True})],
     "convolution_backward.default": [
@@ -259,7 +390,10 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (r(1)[0], r(6, 11), i(11, 6), None, "sum", -100, 0.0),
         (r(6), r(6, 11), i(11, 6), p(11), "none", 2, 0.1),
     ],
-    "avg_pool2d_backward.default": [(r(2, 8, 4, 4), IMAGE, [3, 3], [2, 2], [1, 1], True, False, None)],
+    "avg_pool2d_backward.default": [
+        (r(2, 8, 4, 4), IMAGE, [3, 3], [2, 2], [1, 1], True, False, None),
+        (r(2, 8, 4, 3), IMAGE, [3, 3], [2, 2], [1, 1], False, False, 5),
+    ],
     "avg_pool3d_backward.default": [(r(1, 2, 2, 3, 3), r(1, 2, 5, 6, 7), [2, 2, 2], [], [0], False, True, None)],
     "pylayout.attention_backward.default": [
         (r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), r(2, 3, 5, 4), None, True, None),
@@ -306,6 +440,7 @@ MOVES: dict[str, list[tuple[Any, ...]]] = {
     "copy.default": [(X, r(3, 1)), (r(2, 3).to(torch.float16), r(2, 3)), (IMAGE, i(9, 8, 1, 6)), (b(3), X[0, 0, :3])],
     "select.int": [(X, 1, -1)],
     "slice.Tensor": [(X, 2, 1, 9223372036854775807, 2), (X, 0, 0, 1), (X, 1, -2, -1)],
+    **{f"{op}.default": [(X, 1, 0, 2), (X, -1, -1, 1), (r(4, 3),)] for op in ("diagonal", "diagonal_copy")},
     "split_with_sizes.default": [(X, [1, 3], 2)],
     "split.Tensor": [(X, 3, 2)],
     "unbind.int": [(X, 1)],

@@ -1,6 +1,7 @@
 #include "programs.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/native/IndexingUtils.h>
 #include <ATen/native/Resize.h>
 #include <torch/library.h>
 
@@ -288,6 +289,29 @@ void by_program(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (program->outputs[i].returned) stack->emplace_back(std::move(results[i]));
 }
 
+// Masks among indices stand for the places where they hold, which the device counts first; a program puts one value
+// to all places of one mask, whatever their number.
+void by_places(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t count = op.schema().arguments().size(), first = stack->size() - count;
+  c10::IValue& indices = (*stack)[first + 1];
+  const auto is_mask = [](const c10::IValue& index) {
+    if (!index.isTensor() || !index.toTensor().defined()) return false;
+    const at::ScalarType type = index.toTensor().scalar_type();
+    return (type == at::kBool || type == at::kByte) && index.toTensor().device().type() == kDevice;
+  };
+  const auto given = indices.toListRef();
+  const bool puts = count > 2;
+  if (puts && given.size() == 1 && (*stack)[first + 2].toTensor().numel() == 1) return by_program(op, stack);
+  if (std::any_of(given.begin(), given.end(), is_mask)) {
+    const auto masks = indices.toOptionalTensorList();
+    c10::List<std::optional<at::Tensor>> places;
+    for (at::Tensor& each : at::native::expandTensors((*stack)[first].toTensor(), at::IOptTensorListRef(masks)))
+      places.push_back(each.defined() ? std::optional<at::Tensor>(std::move(each)) : std::nullopt);
+    indices = std::move(places);
+  }
+  by_program(op, stack);
+}
+
 }  // namespace
 
 Program::~Program() {
@@ -326,6 +350,10 @@ void register_op(const char* name) {
   library->second.impl(name, torch::CppFunction::makeFromBoxedFunction<&by_program>());
 }
 
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("index.Tensor", torch::CppFunction::makeFromBoxedFunction<&by_places>());
+  m.impl("_index_put_impl_", torch::CppFunction::makeFromBoxedFunction<&by_places>());
+}
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&by_program>()); }
 
 }  // namespace ocl

@@ -72,13 +72,21 @@ def div(call: Call, x: Any, y: Any) -> Operand:
     return made
 
 
-@converter("div.Tensor_mode", "div.Scalar_mode", note="rounding of floats and divisions of integers")
+def _may_be_zero(call: Call, y: Any) -> bool:
+    """Whether PyTorch's CPU may refuse a division of integers; other devices leave open what it gives."""
+    return call.dtype() not in FLOATS and call.device().type == "cpu" and (isinstance(y, Operand) or y == 0)
+
+
+@converter("div.Tensor_mode", "div.Scalar_mode", note="on the CPU of integers by integers that may be zero")
 def div_mode(call: Call, x: Any, y: Any, rounding_mode: str | None = None) -> Operand:
-    # PyTorch corrects the rounded quotient of floats by its remainder, and refuses integers over zero.
-    require(rounding_mode is None or not isinstance(y, Operand), f"rounding_mode {rounding_mode}")
-    require(rounding_mode is None or (call.dtype() not in FLOATS and y != 0), f"rounding_mode {rounding_mode}")
+    require(rounding_mode is None or not _may_be_zero(call, y), f"rounding_mode {rounding_mode}")
     made: Operand = call.op("div", *_promoted(call, x, y), rounding_mode=rounding_mode)
     return made
+
+
+@converter("floor_divide.default", note="on the CPU of integers by integers that may be zero")
+def floor_divide(call: Call, x: Any, y: Any) -> Operand:
+    return div_mode(call, x, y, "floor")
 
 
 @converter("maximum.default")
@@ -106,18 +114,54 @@ def power(call: Call, x: Any, y: Any) -> Operand:
     return made
 
 
-@converter("fmod.Tensor", "fmod.Scalar", note="of integers")
+@converter("fmod.Tensor", "fmod.Scalar", note="on the CPU of integers by integers that may be zero")
 def fmod(call: Call, x: Any, y: Any) -> Operand:
-    require(call.dtype() in FLOATS, f"dtype {call.dtype()}")
+    require(not _may_be_zero(call, y), "division by zero")
     made: Operand = call.op("fmod", *_promoted(call, x, y))
     return made
 
 
-@converter("remainder.Tensor", "remainder.Scalar", note="of integers")
+@converter("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor",
+           note="on the CPU of integers by integers that may be zero")  # fmt: skip
 def remainder(call: Call, x: Any, y: Any) -> Operand:
-    require(call.dtype() in FLOATS, f"dtype {call.dtype()}")
+    require(not _may_be_zero(call, y), "division by zero")
     made: Operand = call.op("remainder", *_promoted(call, x, y))
     return made
+
+
+def _of_two(text: str) -> Callable[[Call, Operand, Any], Operand]:
+    def convert(call: Call, x: Operand, y: Any) -> Operand:
+        x, y = _promoted(call, x, y)
+        return call.pointwise([x, call.tensor(y)], text)
+
+    return convert
+
+
+def _without_nan(op: str, text: str) -> Callable[[Call, Operand, Operand], Operand]:
+    """NaN counts only where both are."""
+
+    def convert(call: Call, x: Operand, y: Operand) -> Operand:
+        if call.dtype() in FLOATS:
+            return call.pointwise([x, y], text)
+        made: Operand = call.op(op, *_promoted(call, x, y))
+        return made
+
+    return convert
+
+
+converter("fmax.default")(_without_nan("maximum", "isnan(x0) ? x1 : isnan(x1) ? x0 : max(x0, x1)"))
+converter("fmin.default")(_without_nan("minimum", "isnan(x0) ? x1 : isnan(x1) ? x0 : min(x0, x1)"))
+converter("atan2.default")(_of_two("atan2(x0, x1)"))
+converter("copysign.Tensor", "copysign.Scalar")(_of_two("copysign(x0, x1)"))
+
+
+@converter("hypot.default")
+def hypot(call: Call, x: Operand, y: Operand) -> Operand:
+    # Scaled by the larger one, so that no square overflows or vanishes; infinity wins over NaN.
+    large, small = "max(abs(x0), abs(x1))", "min(abs(x0), abs(x1))"
+    ratio = f"({small} / {large})"
+    length = f"{large} == 0 ? 0 : {large} * sqrt(1 + {ratio} * {ratio})"
+    return call.pointwise([x, y], f"abs(x0) == inf || abs(x1) == inf ? inf : {length}")
 
 
 def _compared(op: str) -> Callable[[Call, Any, Any], Operand]:

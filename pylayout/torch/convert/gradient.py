@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
+from .pool import overridden
 
 
 def _each(values: Sequence[int], rank: int) -> list[int]:
@@ -142,15 +144,17 @@ def _average(
     call: Call, grad: Operand, x: Operand, rank: int, kernel: Sequence[int], stride: Sequence[int],
     padding: Sequence[int], ceil_mode: bool, count_include_pad: bool, divisor: Any,
 ) -> Operand:  # fmt: skip
-    require(divisor is None, "divisor_override")
     size = _each(kernel, rank)
-    return _pool_backward(
+    scale = overridden(size, ceil_mode, divisor)
+    made = _pool_backward(
         call, "avg_pool", grad, x, rank, True, kernel_size=size, stride=_each(stride, rank) if stride else size,
-        padding=_each(padding, rank), ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad),
+        padding=_each(padding, rank), ceil_mode=bool(ceil_mode),
+        count_include_pad=bool(count_include_pad) or divisor is not None,
     )  # fmt: skip
+    return made if scale == 1 else call.op("mul", made, scale)  # type: ignore[no-any-return]
 
 
-@converter("avg_pool2d_backward.default", note="divisor_override")
+@converter("avg_pool2d_backward.default", note="divisor_override with ceil_mode")
 def avg_pool2d_backward(
     call: Call, grad: Operand, x: Operand, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     ceil_mode: bool, count_include_pad: bool, divisor_override: Any,
@@ -158,7 +162,7 @@ def avg_pool2d_backward(
     return _average(call, grad, x, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@converter("avg_pool3d_backward.default", note="divisor_override")
+@converter("avg_pool3d_backward.default", note="divisor_override with ceil_mode")
 def avg_pool3d_backward(
     call: Call, grad: Operand, x: Operand, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     ceil_mode: bool, count_include_pad: bool, divisor_override: Any,
@@ -186,6 +190,26 @@ def max_pool_backward(
         call, "max_pool", grad, x, rank, False, kernel_size=list(kernel_size), stride=list(stride),
         padding=list(padding), dilation=list(dilation), ceil_mode=bool(ceil_mode),
     )  # fmt: skip
+
+
+def _to_maxima(rank: int) -> Callable[..., Operand]:
+    """The gradient of a pool that said where the maxima lie: added up there, plane by plane."""
+
+    def convert(call: Call, grad: Operand, x: Operand, *others: Any) -> Operand:
+        require(grad.size > 0, "no elements")
+        planes, inside = x.shape[:-rank], math.prod(x.shape[-rank:])
+        flat = [*planes, math.prod(grad.shape[-rank:])]
+        nothing = call.op("expand", call.tensor(0.0, grad.dtype.name), [*planes, inside])
+        source, index = call.reshape(grad, flat), call.reshape(others[-1], flat)
+        made = call.op("scatter", nothing, len(planes), index, source, "sum")
+        return call.reshape(made, x.shape)
+
+    return convert
+
+
+for _rank in (2, 3):
+    for _name in ("max_pool{}d_with_indices_backward", "adaptive_max_pool{}d_backward", "fractional_max_pool{}d_backward"):
+        converter(f"{_name.format(_rank)}.default")(_to_maxima(_rank))
 
 
 @converter("pylayout.layer_norm_backward.default")

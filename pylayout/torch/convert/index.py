@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..call import Call, Operand, require
+import numpy as np
+
+from ..call import FLOATS, Call, Operand, require
 from ..registry import converter
 
 
@@ -24,16 +26,52 @@ def embedding(
 
 @converter("index_select.default")
 def index_select(call: Call, x: Operand, dim: int, index: Operand) -> Operand:
-    require(x.ndim > 0 and index.ndim == 1, "rank 0")
-    made: Operand = call.op("index_select", x, dim, index)
+    if x.ndim == 0:  # there is one place
+        return x
+    made: Operand = call.op("index_select", x, dim, call.reshape(index, [index.size]))
     return made
 
 
 @converter("gather.default")
 def gather(call: Call, x: Operand, dim: int, index: Operand, sparse_grad: bool = False) -> Operand:
-    require(x.ndim > 0 and index.ndim == x.ndim, "rank 0")
-    made: Operand = call.op("gather", x, dim, index)
-    return made
+    if x.ndim == 0 or index.ndim == 0:  # PyTorch lets numbers have a dimension here
+        made = call.op("gather", x if x.ndim else call.reshape(x, [1]), 0, call.reshape(index, [index.size]))
+        return call.reshape(made, index.shape)
+    made = call.op("gather", x, dim, index)
+    return made  # type: ignore[no-any-return]
+
+
+@converter("searchsorted.Tensor", "searchsorted.Scalar", note="in more than 4096 elements")
+def searchsorted(
+    call: Call, sequence: Operand, values: Any, *, out_int32: bool = False, right: bool = False,
+    side: str | None = None, sorter: Operand | None = None,
+) -> Operand:  # fmt: skip
+    if sorter is not None:
+        sequence = call.op("gather", sequence, sequence.ndim - 1, sorter)
+    return _places(call, sequence, values, right or side == "right")
+
+
+@converter("bucketize.Tensor", "bucketize.Scalar", note="by more than 4096 boundaries")
+def bucketize(
+    call: Call, values: Any, boundaries: Operand, *, out_int32: bool = False, right: bool = False
+) -> Operand:
+    return _places(call, boundaries, values, right)
+
+
+def _places(call: Call, sequence: Operand, values: Any, right: bool) -> Operand:
+    """The first element of sorted rows that is not before each value; NaN comes last and is before none."""
+    count = sequence.shape[-1]
+    require(0 < count <= 4096, f"{count} sorted elements")
+    values = call.tensor(values, sequence.dtype.name)
+    beside = call.reshape(values, [*values.shape, 1])
+    if sequence.ndim > 1:  # each row its own
+        sequence = call.reshape(sequence, [*sequence.shape[:-1], 1, count])
+    places = call.graph.constant(np.arange(count, dtype=np.float32 if sequence.dtype in FLOATS else np.int64))
+    made = call.op(
+        "pointwise", [sequence, beside, places], f"y0 = x0 {'>' if right else '>='} x1 ? x2 : {count}",
+        reductions="reduce_y0 min= y0", dim=[max(sequence.ndim, beside.ndim) - 1], dtype=call.dtype(),
+    )  # fmt: skip
+    return call.reshape(made, call.shape())
 
 
 @converter("index.Tensor", note="by bool, and by tensors with other dimensions between theirs")

@@ -62,6 +62,29 @@ def mv(call: Call, a: Operand, b: Operand) -> Operand:
     return made
 
 
+def _joined(call: Call, made: Operand, c: Operand, beta: Any, alpha: Any) -> Operand:
+    """beta * c + alpha * made; with beta = 0, what c holds does not count."""
+    if alpha != 1:
+        made = call.op("mul", made, float(alpha))
+    if beta != 0:
+        made = call.op("add", made, c if beta == 1 else call.op("mul", c, float(beta)))
+    return call.op("expand", made, list(call.shape()))  # type: ignore[no-any-return]
+
+
+@converter("addmv.default")
+def addmv(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alpha: float = 1) -> Operand:
+    require(a.dtype in FLOATS and a.size > 0, f"dtype {a.dtype}, or no elements")
+    return _joined(call, call.op("matmul", a, b), c, beta, alpha)
+
+
+@converter("addbmm.default")
+def addbmm(call: Call, c: Operand, a: Operand, b: Operand, beta: float = 1, alpha: float = 1) -> Operand:
+    require(a.dtype in FLOATS and a.size > 0 and b.size > 0, f"dtype {a.dtype}, or no elements")
+    batch, n, inner = a.shape  # the sum over the batch is one of the product: its inner dimension gets longer
+    rows = call.reshape(call.op("permute", a, [1, 0, 2]), [n, batch * inner])
+    return _joined(call, call.op("matmul", rows, call.reshape(b, [batch * inner, b.shape[2]])), c, beta, alpha)
+
+
 @converter("dot.default")
 def dot(call: Call, a: Operand, b: Operand) -> Operand:
     require(a.dtype in FLOATS, f"dtype {a.dtype}")

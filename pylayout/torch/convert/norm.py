@@ -76,21 +76,24 @@ def log_softmax(call: Call, x: Operand, dim: int, half_to_float: bool) -> Operan
 
 
 def _softmax(call: Call, op: str, x: Operand, dim: int, half_to_float: bool) -> Operand:
-    require(x.dtype in FLOATS and x.ndim > 0, f"{x.dtype} of rank {x.ndim}")
-    made: Operand = call.op(op, call.cast(x, "f32") if half_to_float else x, dim)
-    return made
+    require(x.dtype in FLOATS, f"dtype {x.dtype}")
+    lined = x if x.ndim else call.reshape(x, [1])
+    made: Operand = call.op(op, call.cast(lined, "f32") if half_to_float else lined, dim)
+    return call.reshape(made, x.shape)
 
 
 @converter("_softmax_backward_data.default")
 def softmax_backward(call: Call, dy: Operand, y: Operand, dim: int, input_dtype: Any) -> Operand:
-    require(y.dtype == call.dtype() and y.ndim > 0, f"{y.dtype} of rank {y.ndim}")
+    require(y.dtype == call.dtype(), f"dtype {y.dtype}")
     product = call.op("mul", dy, y)
-    made: Operand = call.op("sub", product, call.op("mul", y, call.op("sum", product, [dim], True)))
+    total = call.op("sum", product, [dim], True) if y.ndim else product
+    made: Operand = call.op("sub", product, call.op("mul", y, total))
     return made
 
 
 @converter("_log_softmax_backward_data.default")
 def log_softmax_backward(call: Call, dy: Operand, y: Operand, dim: int, input_dtype: Any) -> Operand:
-    require(y.dtype == call.dtype() and y.ndim > 0, f"{y.dtype} of rank {y.ndim}")
-    made: Operand = call.op("sub", dy, call.op("mul", call.op("exp", y), call.op("sum", dy, [dim], True)))
+    require(y.dtype == call.dtype(), f"dtype {y.dtype}")
+    total = call.op("sum", dy, [dim], True) if y.ndim else dy
+    made: Operand = call.op("sub", dy, call.op("mul", call.op("exp", y), total))
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,8 +15,10 @@ def _batched(call: Call, x: Operand, rank: int) -> Operand:
     return call.reshape(x, [1, *x.shape]) if x.ndim == rank + 1 else x
 
 
-def _pool(call: Call, op: str, x: Operand, rank: int, *arguments: Any, **keywords: Any) -> Operand:
-    made: Operand = call.op(f"{op}{rank}d", _batched(call, x, rank), *arguments, **keywords)
+def _pool(
+    call: Call, op: str, x: Operand, rank: int, *arguments: Any, suffix: str = "", **keywords: Any
+) -> Operand:
+    made: Operand = call.op(f"{op}{rank}d{suffix}", _batched(call, x, rank), *arguments, **keywords)
     return call.reshape(made, made.shape[1:]) if x.ndim == rank + 1 else made
 
 
@@ -33,8 +36,14 @@ def _max_pool(
     dilation: Sequence[int],
     ceil_mode: bool,
 ) -> Any:
-    require(not call.used(1), "indices")
-    return _max_pool_values(call, x, rank, kernel, stride, padding, dilation, ceil_mode), None
+    y = _max_pool_values(call, x, rank, kernel, stride, padding, dilation, ceil_mode) if call.used(0) else None
+    if not call.used(1):
+        return y, None
+    size = _each(kernel, rank)
+    return y, _pool(
+        call, "max_pool", x, rank, size, _each(stride, rank) if stride else size, _each(padding, rank),
+        _each(dilation, rank), bool(ceil_mode), suffix="_indices",
+    )  # fmt: skip
 
 
 def _max_pool_values(
@@ -57,7 +66,7 @@ def max_pool(
     return _max_pool_values(call, x, rank, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@converter("max_pool2d_with_indices.default", note="where the indices are used, as in training")
+@converter("max_pool2d_with_indices.default")
 def max_pool2d(
     call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
     dilation: Sequence[int] = (1,), ceil_mode: bool = False,
@@ -65,7 +74,7 @@ def max_pool2d(
     return _max_pool(call, x, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@converter("max_pool3d_with_indices.default", note="where the indices are used, as in training")
+@converter("max_pool3d_with_indices.default")
 def max_pool3d(
     call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
     dilation: Sequence[int] = (1,), ceil_mode: bool = False,
@@ -77,12 +86,19 @@ def _avg_pool(
     call: Call, x: Operand, rank: int, kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int],
     ceil_mode: bool, count_include_pad: bool, divisor: Any,
 ) -> Operand:  # fmt: skip
-    require(divisor is None, "divisor_override")
     size = _each(kernel, rank)
-    return _pool(
+    scale = overridden(size, ceil_mode, divisor)
+    made = _pool(
         call, "avg_pool", x, rank, size, _each(stride, rank) if stride else size,
-        _each(padding, rank), bool(ceil_mode), bool(count_include_pad),
+        _each(padding, rank), bool(ceil_mode), bool(count_include_pad) or divisor is not None,
     )  # fmt: skip
+    return made if scale == 1 else call.op("mul", made, scale)  # type: ignore[no-any-return]
+
+
+def overridden(kernel: Sequence[int], ceil_mode: bool, divisor: int | None) -> float:
+    """What a mean over whole windows is to be multiplied by for another divisor than their size."""
+    require(divisor is None or not ceil_mode, "divisor_override with ceil_mode")
+    return 1.0 if divisor is None else math.prod(kernel) / divisor
 
 
 @converter("avg_pool1d.default")
@@ -93,7 +109,7 @@ def avg_pool1d(
     return _avg_pool(call, x, 1, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
-@converter("avg_pool2d.default", note="divisor_override")
+@converter("avg_pool2d.default", note="divisor_override with ceil_mode")
 def avg_pool2d(
     call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
@@ -101,7 +117,7 @@ def avg_pool2d(
     return _avg_pool(call, x, 2, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
 
-@converter("avg_pool3d.default", note="divisor_override")
+@converter("avg_pool3d.default", note="divisor_override with ceil_mode")
 def avg_pool3d(
     call: Call, x: Operand, kernel_size: Sequence[int], stride: Sequence[int] = (), padding: Sequence[int] = (0,),
     ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None,
@@ -124,16 +140,22 @@ def adaptive_avg_pool3d(call: Call, x: Operand, output_size: Sequence[int]) -> O
     return _pool(call, "adaptive_avg_pool", x, 3, _each(output_size, 3))
 
 
-@converter("adaptive_max_pool2d.default", note="where the indices are used, as in training")
+@converter("adaptive_max_pool2d.default")
 def adaptive_max_pool2d(call: Call, x: Operand, output_size: Sequence[int]) -> Any:
-    require(not call.used(1), "indices")
-    return _pool(call, "adaptive_max_pool", x, 2, _each(output_size, 2)), None
+    return _adaptive_max_pool(call, x, 2, output_size)
 
 
-@converter("adaptive_max_pool3d.default", note="where the indices are used, as in training")
+@converter("adaptive_max_pool3d.default")
 def adaptive_max_pool3d(call: Call, x: Operand, output_size: Sequence[int]) -> Any:
-    require(not call.used(1), "indices")
-    return _pool(call, "adaptive_max_pool", x, 3, _each(output_size, 3)), None
+    return _adaptive_max_pool(call, x, 3, output_size)
+
+
+def _adaptive_max_pool(call: Call, x: Operand, rank: int, output_size: Sequence[int]) -> Any:
+    size = _each(output_size, rank)
+    return (
+        _pool(call, "adaptive_max_pool", x, rank, size) if call.used(0) else None,
+        _pool(call, "adaptive_max_pool", x, rank, size, suffix="_indices") if call.used(1) else None,
+    )
 
 
 def _is_ratio(scale: float, size: Any, made: Any) -> bool:

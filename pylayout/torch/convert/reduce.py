@@ -37,9 +37,8 @@ def mean(call: Call, x: Operand, dim: Any = None, keepdim: bool = False, dtype: 
     return _reduced(call, "mean", call.cast(x, call.dtype()), dim, keepdim)
 
 
-@converter("prod.dim_int", "prod.default", note="of integers")
+@converter("prod.dim_int", "prod.default")
 def prod(call: Call, x: Operand, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Operand:
-    require(call.dtype() in FLOATS, f"dtype {call.dtype()}")
     return _reduced(call, "prod", call.cast(x, call.dtype()), dim, keepdim)
 
 
@@ -74,25 +73,27 @@ def min_dim(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
 
 
 def _found(call: Call, x: Operand, dim: int, keepdim: bool, value: str, place: str) -> Any:
-    require(x.ndim > 0, "rank 0")
     return (
-        call.op(value, x, [dim], bool(keepdim)) if call.used(0) else None,
-        call.op(place, x, dim, bool(keepdim)) if call.used(1) else None,
+        _reduced(call, value, x, [dim], keepdim) if call.used(0) else None,
+        _place(call, place, x, dim, keepdim) if call.used(1) else None,
     )
+
+
+def _place(call: Call, op: str, x: Operand, dim: int | None, keepdim: bool) -> Operand:
+    if x.ndim == 0:
+        return call.reshape(call.op(op, call.reshape(x, [1]), 0, False), [])
+    made: Operand = call.op(op, x, dim, bool(keepdim))
+    return made
 
 
 @converter("argmax.default")
 def argmax(call: Call, x: Operand, dim: int | None = None, keepdim: bool = False) -> Operand:
-    require(x.ndim > 0, "rank 0")
-    made: Operand = call.op("argmax", x, dim, bool(keepdim))
-    return made
+    return _place(call, "argmax", x, dim, keepdim)
 
 
 @converter("argmin.default")
 def argmin(call: Call, x: Operand, dim: int | None = None, keepdim: bool = False) -> Operand:
-    require(x.ndim > 0, "rank 0")
-    made: Operand = call.op("argmin", x, dim, bool(keepdim))
-    return made
+    return _place(call, "argmin", x, dim, keepdim)
 
 
 @converter("any.default", "any.dim", "any.dims")
@@ -106,9 +107,7 @@ def all_(call: Call, x: Operand, dim: Any = None, keepdim: bool = False) -> Oper
 
 
 def _truth(call: Call, op: str, x: Operand, dim: Any, keepdim: bool) -> Operand:
-    require(x.ndim > 0, "rank 0")
-    made: Operand = call.op(op, x, _dims(x, dim), bool(keepdim))
-    return call.cast(made, call.dtype())  # type: ignore[no-any-return]
+    return call.cast(_reduced(call, op, x, dim, keepdim), call.dtype())  # type: ignore[no-any-return]
 
 
 @converter("var.correction")
@@ -135,23 +134,48 @@ def _variance(call: Call, x: Operand, dim: Any, correction: Any, keepdim: bool) 
     return call.op("mul", spread, call.ratio(count, count - int(correction), x.dtype.name)), mean
 
 
-@converter("linalg_vector_norm.default", note="of other orders than 1, 2 and infinity")
+@converter("linalg_vector_norm.default")
 def vector_norm(
     call: Call, x: Operand, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Operand:
     x = call.cast(x, call.dtype())
     require(x.dtype in FLOATS, f"dtype {x.dtype}")
-    if ord == float("inf"):
-        return _reduced(call, "amax", call.op("abs", x), dim, keepdim)
-    require(ord in (1, 2), f"order {ord}")
-    return _reduced(call, "reduce_l1" if ord == 1 else "reduce_l2", x, dim, keepdim)
+    if math.isinf(ord):
+        return _reduced(call, "amax" if ord > 0 else "amin", call.op("abs", x), dim, keepdim)
+    if ord in (1, 2):
+        return _reduced(call, "reduce_l1" if ord == 1 else "reduce_l2", x, dim, keepdim)
+    lined = x if x.ndim else call.reshape(x, [1])
+    text = ("x0 != 0", "reduce_y0") if ord == 0 else ("pow(abs(x0), s0)", "pow(reduce_y0, s1)")
+    made = call.op(
+        "pointwise", [lined], f"y0 = {text[0]}", scalars=[float(ord), 1 / ord] if ord else [],
+        reductions=f"reduce_y0 += y0; y0 = {text[1]}", dim=_dims(lined, dim) or list(range(lined.ndim)),
+        keepdim=bool(keepdim), dtype=x.dtype.name,
+    )  # fmt: skip
+    return call.reshape(made, call.shape())
+
+
+def _running(call: Call, op: str, x: Operand, dim: int) -> Operand:
+    x = call.cast(x, call.dtype())
+    if x.ndim == 0 or 0 in x.shape:
+        return x
+    made: Operand = call.op(op, x, dim)
+    return made
 
 
 @converter("cumsum.default")
 def cumsum(call: Call, x: Operand, dim: int, dtype: Any = None) -> Operand:
-    require(x.ndim > 0, "rank 0")
-    made: Operand = call.op("cumsum", call.cast(x, call.dtype()), dim)
-    return made
+    return _running(call, "cumsum", x, dim)
+
+
+@converter("cumprod.default")
+def cumprod(call: Call, x: Operand, dim: int, dtype: Any = None) -> Operand:
+    return _running(call, "cumprod", x, dim)
+
+
+@converter("_logcumsumexp.default", "logcumsumexp.default")
+def logcumsumexp(call: Call, x: Operand, dim: int) -> Operand:
+    require(x.dtype in FLOATS, f"dtype {x.dtype}")
+    return _running(call, "logcumsumexp", x, dim)
 
 
 def _any_order(call: Call, x: Operand) -> bool:
@@ -159,18 +183,25 @@ def _any_order(call: Call, x: Operand) -> bool:
     return bool(x.dtype == "f32" or call.device().type != "cpu")
 
 
+def _ordered(call: Call, x: Operand, k: int, dim: int, largest: bool) -> list[Operand]:
+    """The first k and their places; PyTorch lets a number have a dimension."""
+    if x.ndim == 0:
+        return [call.reshape(each, []) for each in call.op("topk", call.reshape(x, [1]), k, 0, largest)]
+    return list(call.op("topk", x, k, dim, largest))
+
+
 # Equal elements are in the order of their indices here, in PyTorch in any.
 @converter("topk.default", note="on the CPU of other dtypes than float32, which likely have equal elements")
 def topk(call: Call, x: Operand, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    require(x.ndim > 0 and k > 0 and _any_order(call, x), f"{k} of {x.dtype}, rank {x.ndim}")
-    return call.op("topk", x, k, dim, bool(largest))
+    require(k > 0 and _any_order(call, x), f"{k} of {x.dtype}")
+    return _ordered(call, x, k, dim, bool(largest))
 
 
 @converter("sort.default", "sort.stable", note="on the CPU of other dtypes than float32 where it need not be stable")
 def sort(call: Call, x: Operand, dim: int = -1, descending: bool = False, stable: Any = None) -> Any:
-    require(x.ndim > 0 and x.shape[dim] > 0, "rank 0, or nothing to sort")
+    require(x.size > 0, "nothing to sort")
     require(bool(stable) or _any_order(call, x), f"equal elements of {x.dtype}")
-    return call.op("topk", x, x.shape[dim], dim, bool(descending))
+    return _ordered(call, x, x.shape[dim] if x.ndim else 1, dim, bool(descending))
 
 
 def _at(call: Call, x: Operand, dim: int, place: int) -> Operand:
@@ -178,16 +209,30 @@ def _at(call: Call, x: Operand, dim: int, place: int) -> Operand:
     return made
 
 
+def _picked(call: Call, found: list[Operand], dim: int, keepdim: bool) -> Any:
+    return tuple(each if keepdim else call.op("squeeze", each, dim) for each in found)
+
+
 @converter("kthvalue.default", note="on the CPU of other dtypes than float32")
 def kthvalue(call: Call, x: Operand, k: int, dim: int = -1, keepdim: bool = False) -> Any:
-    require(x.ndim > 0 and k > 0 and _any_order(call, x), f"{k} of {x.dtype}, rank {x.ndim}")
-    found = [_at(call, each, dim, k - 1) for each in call.op("topk", x, k, dim, False)]
-    return tuple(each if keepdim else call.op("squeeze", each, dim) for each in found)
+    require(k > 0 and _any_order(call, x), f"{k} of {x.dtype}")
+    ordered = _ordered(call, x, k, dim, False)
+    return _picked(call, [_at(call, each, dim, k - 1) for each in ordered], dim, keepdim) if x.ndim else ordered
 
 
 @converter("median.dim", note="on the CPU of other dtypes than float32")
 def median(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
-    require(x.ndim > 0 and x.shape[dim] > 0 and _any_order(call, x), f"{x.dtype} of rank {x.ndim}")
+    require(x.size > 0 and _any_order(call, x), f"{x.dtype}, or no elements")
+    return _picked(call, _median(call, x, dim), dim, keepdim) if x.ndim else _ordered(call, x, 1, 0, False)
+
+
+@converter("median.default")
+def median_of_all(call: Call, x: Operand) -> Operand:
+    require(x.size > 0, "no elements")
+    return call.reshape(_median(call, call.reshape(x, [x.size]), 0)[0], [])
+
+
+def _median(call: Call, x: Operand, dim: int) -> list[Operand]:
     size = x.shape[dim]
     ordered = call.op("topk", x, size, dim, False)
     found = [_at(call, each, dim, (size - 1) // 2) for each in ordered]
@@ -196,4 +241,29 @@ def median(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
         missing = call.op("isnan", last)
         first = call.op("argmax", x, dim, True)
         found = [call.op("where", missing, last, found[0]), call.op("where", missing, first, found[1])]
-    return tuple(each if keepdim else call.op("squeeze", each, dim) for each in found)
+    return found
+
+
+@converter("nanmedian.dim", note="on the CPU of other dtypes than float32")
+def nanmedian(call: Call, x: Operand, dim: int, keepdim: bool = False) -> Any:
+    require(x.size > 0 and _any_order(call, x), f"{x.dtype}, or no elements")
+    return _picked(call, _nanmedian(call, x, dim), dim, keepdim) if x.ndim else _ordered(call, x, 1, 0, False)
+
+
+@converter("nanmedian.default")
+def nanmedian_of_all(call: Call, x: Operand) -> Operand:
+    require(x.size > 0, "no elements")
+    return call.reshape(_nanmedian(call, call.reshape(x, [x.size]), 0)[0], [])
+
+
+def _nanmedian(call: Call, x: Operand, dim: int) -> list[Operand]:
+    """Of the numbers, which come before NaN; the first NaN where there is no number."""
+    if x.dtype not in FLOATS:
+        return _median(call, x, dim)
+    dim = dim % x.ndim
+    ordered = call.op("topk", x, x.shape[dim], dim, False)
+    place = call.op(
+        "pointwise", [x], "y0 = isnan(x0) ? 0 : 1",
+        reductions="reduce_y0 += y0; y0 = max(floor((reduce_y0 - 1) / 2), 0)", dim=[dim], keepdim=True, dtype="s64",
+    )  # fmt: skip
+    return [call.op("gather", each, dim, place) for each in ordered]

@@ -70,6 +70,19 @@ def slice_(call: Call, x: Operand, dim: int = 0, start: Any = None, end: Any = N
     return made
 
 
+@converter("diagonal.default", "diagonal_copy.default", moves=True, note="without elements")
+def diagonal(call: Call, x: Operand, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Operand:
+    dim1, dim2 = dim1 % x.ndim, dim2 % x.ndim
+    others, columns = [dim for dim in range(x.ndim) if dim not in (dim1, dim2)], x.shape[dim2]
+    count = call.shape()[-1]
+    require(not isinstance(count, Size) and count > 0, "no elements, or sizes that calls decide")
+    inner = call.op("permute", x, [*others, dim1, dim2])
+    flat = call.reshape(inner, [*[x.shape[dim] for dim in others], x.shape[dim1] * columns])
+    first, step = (offset if offset >= 0 else -offset * columns), columns + 1
+    made: Operand = call.op("slice", flat, [first], [first + (count - 1) * step + 1], [len(others)], [step])
+    return made
+
+
 @converter("split_with_sizes.default", moves=True)
 def split_with_sizes(call: Call, x: Operand, sizes: Sequence[int], dim: int = 0) -> Any:
     return call.op("split", x, [*sizes], dim % x.ndim)

@@ -135,8 +135,9 @@ def clamp_max(call: Call, x: Operand, max: Any) -> Operand:
 
 def _clip(call: Call, x: Operand, low: Any, high: Any) -> Operand:
     dtype = call.dtype()
-    require(dtype in FLOATS, f"dtype {dtype}")
+    require(dtype != "bool", f"dtype {dtype}")
     require(all(bound is None or bound == bound for bound in (low, high)), "a bound that is NaN")
+    require(dtype in FLOATS or all(abs(bound or 0) <= 2**53 for bound in (low, high)), "bounds beyond 2^53")
     x = call.cast(x, dtype)
     if (low, high) == (0, 6):
         made: Operand = call.op("relu6", x)
@@ -148,6 +149,7 @@ def _clip(call: Call, x: Operand, low: Any, high: Any) -> Operand:
 @converter("_prelu_kernel.default")
 def prelu(call: Call, x: Operand, weight: Operand) -> Operand:
     # The weight has the rank of x here; the library wants a number for each channel.
-    require(x.ndim >= 2 and weight.size == weight.shape[1], f"weight of shape {weight.shape}")
-    made: Operand = call.op("prelu", x, call.op("reshape", weight, [weight.size]))
-    return made
+    if x.ndim >= 2 and weight.size == weight.shape[1] == x.shape[1]:
+        made: Operand = call.op("prelu", x, call.op("reshape", weight, [weight.size]))
+        return made
+    return call.pointwise([x, weight], "x0 > 0 ? x0 : x1 * x0")

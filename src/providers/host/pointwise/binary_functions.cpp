@@ -102,6 +102,8 @@ void run_each(const T* a, int64_t a_step, const T* b, int64_t b_step, T* out, in
   for (int64_t i = 0; i < n; ++i) out[i] = Function(a_step ? a[i] : first_a, b_step ? b[i] : first_b);
 }
 float exact_fmod(float a, float b) { return std::fmod(a, b); }
+float exact_atan2(float a, float b) { return std::atan2(a, b); }
+float exact_copysign(float a, float b) { return std::copysign(a, b); }
 float exact_remainder(float a, float b) {
   const float r = std::fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
@@ -149,6 +151,8 @@ constexpr Named<float> kFloat[] = {
     {"div_floor", run_each<float, exact_div_floor>},
     {"fmod", run_each<float, exact_fmod>},
     {"remainder", run_each<float, exact_remainder>},
+    {"atan2", run_each<float, exact_atan2>},
+    {"copysign", run_each<float, exact_copysign>},
 };
 
 constexpr Named<int64_t> kInteger[] = {

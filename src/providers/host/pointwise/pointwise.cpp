@@ -2,6 +2,7 @@
 //
 // Each node of the program is one vector loop over a block; node values live in buffers that are used again as soon
 // as no later node needs them.  Reductions accumulate block by block, floats in double.
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -35,6 +36,15 @@ PL_VECTORISED void expm1_run(const float* x, float* y, int64_t n, double, double
 PL_VECTORISED void log1p_run(const float* x, float* y, int64_t n, double, double) {
   for (int64_t i = 0; i < n; ++i) y[i] = math::log1p(x[i]);
 }
+// Functions that networks hardly use, one element at a time.
+void erfc_run(const float* x, float* y, int64_t n, double, double) {
+  for (int64_t i = 0; i < n; ++i) y[i] = std::erfc(x[i]);
+}
+// std::lgamma also writes its sign to a variable that threads share.
+void lgamma_run(const float* x, float* y, int64_t n, double, double) {
+  int sign = 0;
+  for (int64_t i = 0; i < n; ++i) y[i] = lgammaf_r(x[i], &sign);
+}
 PL_VECTORISED void isnan_run(const float* x, float* y, int64_t n, double, double) {
   for (int64_t i = 0; i < n; ++i) y[i] = x[i] != x[i] ? 1.0f : 0.0f;
 }
@@ -66,6 +76,9 @@ const char* table_name(Function function) {
     case Function::maximum: return "maximum";
     case Function::minimum: return "minimum";
     case Function::power: return "pow";
+    case Function::fmod: return "fmod";
+    case Function::atan2: return "atan2";
+    case Function::copysign: return "copysign";
     case Function::less: return "lt";
     case Function::less_equal: return "le";
     case Function::greater: return "gt";
@@ -84,6 +97,8 @@ UnaryRun<T> unary_of(Function function) {
   if constexpr (std::is_same_v<T, float>) {
     if (function == Function::expm1) return expm1_run;
     if (function == Function::log1p) return log1p_run;
+    if (function == Function::erfc) return erfc_run;
+    if (function == Function::lgamma) return lgamma_run;
     return find_float_unary(table_name(function));
   } else {
     return find_integer_unary(table_name(function));

@@ -165,13 +165,18 @@ void list_binary(const Op& op, OpenclDevice& device, CandidateList& out) {
       {"logical_or", "y0 = x0 || x1"},
       {"logical_xor", "y0 = (x0 != 0) != (x1 != 0)"},
       {"div_trunc", "q = x0 / x1; y0 = q < 0 ? ceil(q) : floor(q)"},
+      // The floor of the exact quotient, which x0 / x1 may have been rounded up from.
+      {"div_floor",
+       "r = fmod(x0, x1); q = (x0 - r) / x1; down = r != 0 && (r < 0) != (x1 < 0) ? q - 1 : q; "
+       "y0 = x1 == 0 ? x0 / x1 : down == 0 ? copysign(0, x0 / x1) : round(down)"},
+      {"fmod", "y0 = fmod(x0, x1)"},
+      {"remainder", "r = fmod(x0, x1); y0 = r != 0 && (r < 0) != (x1 < 0) ? r + x1 : r"},
   };
   // Of integers, whose division truncates; pow of them is left out.
   static const std::map<std::string, const char*> integer_expressions = {
       {"div_trunc", "y0 = x0 / x1"},
-      {"div_floor", "q = x0 / x1; r = x0 - q * x1; y0 = r != 0 && (r < 0) != (x1 < 0) ? q - 1 : q"},
-      {"fmod", "y0 = x0 - x0 / x1 * x1"},
-      {"remainder", "r = x0 - x0 / x1 * x1; y0 = r != 0 && (r < 0) != (x1 < 0) ? r + x1 : r"},
+      {"div_floor", "q = x0 / x1; r = fmod(x0, x1); y0 = x1 != 0 && r != 0 && (r < 0) != (x1 < 0) ? q - 1 : q"},
+      {"remainder", "r = fmod(x0, x1); y0 = x1 != 0 && r != 0 && (r < 0) != (x1 < 0) ? r + x1 : r"},
       {"pow", nullptr},
   };
   const std::string& function = op.attributes.text("function");

@@ -35,6 +35,8 @@ std::string node_text(const Node& node, const std::string& a, const std::string&
     case Function::sqrt:
     case Function::tanh:
     case Function::erf:
+    case Function::erfc:
+    case Function::lgamma:
     case Function::sin:
     case Function::cos: return std::string(pointwise::name_of(node.function)) + "(" + a + ")";
     case Function::floor: return real ? "floor(" + a + ")" : a;
@@ -49,7 +51,10 @@ std::string node_text(const Node& node, const std::string& a, const std::string&
     case Function::divide: return real ? a + " / " + b : "integer_divide(" + a + ", " + b + ")";
     case Function::maximum: return real ? "maximum(" + a + ", " + b + ")" : "max(" + a + ", " + b + ")";
     case Function::minimum: return real ? "minimum(" + a + ", " + b + ")" : "min(" + a + ", " + b + ")";
-    case Function::power: return "pow(" + a + ", " + b + ")";
+    case Function::power:
+    case Function::atan2:
+    case Function::copysign: return concat(pointwise::name_of(node.function), "(", a, ", ", b, ")");
+    case Function::fmod: return concat(real ? "fmod(" : "integer_fmod(", a, ", ", b, ")");
     case Function::less: return truth(a + " < " + b, real);
     case Function::less_equal: return truth(a + " <= " + b, real);
     case Function::greater: return truth(a + " > " + b, real);

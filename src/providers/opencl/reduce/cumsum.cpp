@@ -7,12 +7,18 @@
 namespace pl::opencl {
 namespace {
 
+// How the kernels join two elements.
+const char* join_of(const Op& op) {
+  const std::string& function = op.attributes.text("function");
+  return function == "sum" ? "JOIN_SUM" : function == "prod" ? "JOIN_PRODUCT" : "JOIN_EXPONENTS";
+}
+
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candidate& candidate) {
   const int dim = int(op.attributes.integer("dim"));
   const Addressing dst = as_rows(candidate.outputs[0], {dim});
   KernelSource source("cumsum/cumsum_rows.cl");
   source.tensor("SRC", as_rows(candidate.inputs[0], {dim})).tensor("DST", dst);
-  source.define("INTEGERS", is_floating(dst.dtype) ? 0 : 1);
+  source.define("INTEGERS", is_floating(dst.dtype) ? 0 : 1).define("JOINED_BY", join_of(op));
   const int64_t rows = dst.places() / dst.padded(7);
   auto kernel = std::make_unique<KernelList>(device);
   kernel->add(source, "cumsum_rows").input(0, "SRC").output(0, "DST").index(rows).global({size_t(rows)}).local({64});
@@ -23,6 +29,7 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Candid
 void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
   if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
+  if (op.attributes.text("function") == "logaddexp") return;  // more than one number would have to be kept
   constexpr int64_t kLocal = 32 << 10;  // bytes: what every GPU has
   const int dim = int(op.attributes.integer("dim"));
   RowUse use;
@@ -38,9 +45,9 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
       const int64_t numbers = across ? items * rows->vector : items * (rows->kept + 1) * 33 / 32 + 33 * rows->slots;
       if (numbers * 4 > kLocal) return false;
       candidate.efficiency = efficiency_of_groups(device, *rows, true);
-      candidate.prepare = [&device, rows = *rows, dtype] {
+      candidate.prepare = [&device, rows = *rows, dtype, joined = join_of(op)] {
         KernelSource source("cumsum/cumsum_groups.cl");
-        source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype));
+        source.define("SRC_DTYPE", name_of(dtype)).define("DST_DTYPE", name_of(dtype)).define("JOINED_BY", joined);
         rows.define(source);
         auto kernel = std::make_unique<KernelList>(device);
         rows.over_groups(kernel->add(source, "cumsum_groups").input(0).output(0).scalar(cl_int(rows.rows)));

@@ -1,0 +1,214 @@
+"""Images resized by taps and weights that sizes decide, read at places of a grid; gradients of what resizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...sizes import Size
+from ..call import FLOATS, Call, Operand, require
+from ..registry import converter
+from .pool import _is_ratio
+
+# Along one axis: for each place of the result the input's places that it is made of, and their weights.
+Taps = tuple[np.ndarray, np.ndarray]
+
+
+def _scale(size: int, made: int, align: bool, given: float | None) -> float:
+    if align:
+        return (size - 1) / (made - 1) if made > 1 else 0.0
+    return 1 / given if given is not None and given > 0 else size / made
+
+
+def _keys(x: np.ndarray, a: float) -> np.ndarray:
+    """The cubic kernel of Keys, between -2 and 2."""
+    x = np.abs(x)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
+
+
+def _cubic(size: int, made: int, align: bool, given: float | None) -> Taps:
+    scale = _scale(size, made, align, given)
+    at = np.arange(made, dtype=np.float64)
+    at = at * scale if align else (at + 0.5) * scale - 0.5
+    places = np.floor(at)[:, None] + np.arange(-1, 3)
+    return np.clip(places, 0, size - 1).astype(np.int64), _keys(at[:, None] - places, -0.75)
+
+
+def _averaged(half: float, kernel: Callable[[np.ndarray], np.ndarray]) -> Callable[..., Taps]:
+    """A kernel that reaches `half` to both sides, made wider where the image gets smaller."""
+
+    def taps(size: int, made: int, align: bool, given: float | None) -> Taps:
+        scale = _scale(size, made, align, given)
+        wide = max(scale, 1.0)
+        centre = scale * (np.arange(made, dtype=np.float64) + 0.5)
+        first = np.maximum((centre - half * wide + 0.5).astype(np.int64), 0)
+        count = np.minimum((centre + half * wide + 0.5).astype(np.int64), size) - first
+        steps = np.arange(max(1, int(count.max())))
+        weights = kernel((first[:, None] + steps - centre[:, None] + 0.5) / wide)
+        weights = np.where(steps < count[:, None], weights, 0.0)
+        return first[:, None] + np.where(steps < count[:, None], steps, 0), weights / weights.sum(1, keepdims=True)
+
+    return taps
+
+
+_linear_averaged = _averaged(1, lambda x: np.maximum(0.0, 1 - np.abs(x)))
+_cubic_averaged = _averaged(2, lambda x: _keys(x, -0.5))
+
+
+def _nearest_exact(size: int, made: int, align: bool, given: float | None) -> Taps:
+    # In float32, as PyTorch rounds.
+    scale = np.float32(_scale(size, made, align, given))
+    places = np.floor((np.arange(made, dtype=np.float32) + np.float32(0.5)) * scale)
+    return np.minimum(places, size - 1).astype(np.int64)[:, None], np.ones((made, 1))
+
+
+def _known(sizes: Sequence[Any]) -> list[int]:
+    require(not any(isinstance(size, Size) for size in sizes), "sizes that calls decide")
+    return [int(size) for size in sizes]
+
+
+def _spread(shape: Sequence[int], dim: int, weights: np.ndarray) -> np.ndarray:
+    """Weights (places, taps) beside a tensor of which `dim` is split into these two."""
+    along = [1] * (len(shape) + 1)
+    along[dim : dim + 2] = weights.shape
+    return weights.astype(np.float32).reshape(along)
+
+
+def _resampled(
+    call: Call, x: Operand, taps_of: Callable[..., Taps], size: Sequence[Any], align: bool, scales: Sequence[Any]
+) -> Operand:
+    dtype = x.dtype.name
+    require(dtype in FLOATS and x.size > 0, f"dtype {dtype}, or no elements")
+    rank = x.ndim - 2
+    before, after = _known(x.shape[2:]), _known(size)
+    for axis in reversed(range(rank)):
+        dim = 2 + axis
+        index, weights = taps_of(before[axis], after[axis], align, scales[axis])
+        count = index.shape[1]
+        x = call.op("index_select", x, dim, call.graph.constant(index.reshape(-1)))
+        if count == 1:
+            continue
+        x = call.op("reshape", x, [*x.shape[:dim], after[axis], count, *x.shape[dim + 1 :]])
+        x = call.op(
+            "pointwise", [x, call.graph.constant(_spread([*x.shape[:-1]], dim, weights))],
+            "y0 = where(x1 == 0, 0, x0 * x1)", reductions="reduce_y0 += y0", dim=[dim + 1], dtype="f32",
+        )  # fmt: skip
+    return call.cast(x, dtype)  # type: ignore[no-any-return]
+
+
+def _resampled_backward(
+    call: Call, grad: Operand, taps_of: Callable[..., Taps], size: Sequence[Any], align: bool, scales: Sequence[Any]
+) -> Operand:
+    dtype = grad.dtype.name
+    require(dtype in FLOATS and grad.size > 0, f"dtype {dtype}, or no elements")
+    rank = grad.ndim - 2
+    before, after = _known(size[2:]), _known(grad.shape[2:])
+    for axis in range(rank):
+        dim = 2 + axis
+        index, weights = taps_of(before[axis], after[axis], align, scales[axis])
+        if index.shape[1] > 1:
+            grad = call.op("unsqueeze", grad, dim + 1)
+            shape = [*grad.shape[:dim], index.size, *grad.shape[dim + 2 :]]
+            grad = call.op(
+                "pointwise", [grad, call.graph.constant(_spread([*grad.shape[:-1]], dim, weights))], "y0 = x0 * x1",
+                dtype="f32",
+            )  # fmt: skip
+            grad = call.op("reshape", grad, shape)
+        grad = call.op("index_select_backward", grad, call.graph.constant(index.reshape(-1)), dim, before[axis])
+    return call.cast(grad, dtype)  # type: ignore[no-any-return]
+
+
+def _register(name: str, rank: int, taps_of: Callable[..., Taps], aligns: bool) -> None:
+    def forward(call: Call, x: Operand, output_size: Sequence[int], *rest: Any) -> Operand:
+        align, *scales = rest if aligns else (False, *rest)
+        return _resampled(call, x, taps_of, output_size, bool(align), [*scales, *[None] * (rank - len(scales))])
+
+    def backward(call: Call, grad: Operand, output_size: Any, input_size: Sequence[int], *rest: Any) -> Operand:
+        align, *scales = rest if aligns else (False, *rest)
+        filled = [*scales, *[None] * (rank - len(scales))]
+        return _resampled_backward(call, grad, taps_of, input_size, bool(align), filled)
+
+    converter(f"{name}.default", note="where calls decide sizes")(forward)
+    converter(f"{name}_backward.default", note="where calls decide sizes")(backward)
+
+
+_register("upsample_bicubic2d", 2, _cubic, True)
+_register("_upsample_bilinear2d_aa", 2, _linear_averaged, True)
+_register("_upsample_bicubic2d_aa", 2, _cubic_averaged, True)
+for _rank in (1, 2, 3):
+    _register(f"_upsample_nearest_exact{_rank}d", _rank, _nearest_exact, False)
+
+
+def _resize_backward(
+    call: Call, mode: str, grad: Operand, input_size: Sequence[int], align: bool, scales: Sequence[Any]
+) -> Operand:
+    size, made = input_size[2:], grad.shape[2:]
+    require(
+        all(s is None or _is_ratio(s, n, m) for s, n, m in zip(scales, size, made, strict=True)),
+        "a scale that is not the ratio of the sizes",
+    )
+    made_of: Operand = call.op(
+        "interpolate_backward", grad, [int(each) for each in size], mode=mode, align_corners=bool(align)
+    )
+    return made_of
+
+
+def _register_resize(name: str, rank: int, mode: str, aligns: bool) -> None:
+    def backward(call: Call, grad: Operand, output_size: Any, input_size: Sequence[int], *rest: Any) -> Operand:
+        align, *scales = rest if aligns else (False, *rest)
+        filled = [*scales, *[None] * (rank - len(scales))]
+        return _resize_backward(call, mode, grad, input_size, align, filled)
+
+    converter(f"{name}_backward.default")(backward)
+
+
+for _rank, _name in enumerate(("linear", "bilinear", "trilinear"), 1):
+    _register_resize(f"upsample_nearest{_rank}d", _rank, "nearest", False)
+    _register_resize(f"upsample_{_name}{_rank}d", _rank, _name, True)
+
+
+_MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+
+
+def _sampling(call: Call, mode: int, padding: int, align: bool) -> dict[str, Any]:
+    return {"mode": _MODES[mode], "padding_mode": _PADDINGS[padding], "align_corners": bool(align)}
+
+
+@converter("grid_sampler_2d.default", "grid_sampler_3d.default")
+def grid_sampler(
+    call: Call, x: Operand, grid: Operand, interpolation_mode: int, padding_mode: int, align_corners: bool
+) -> Operand:
+    how = _sampling(call, interpolation_mode, padding_mode, align_corners)
+    made: Operand = call.op("grid_sample", x, call.cast(grid, "f32"), **how)
+    return made
+
+
+@converter("grid_sampler_2d_backward.default", "grid_sampler_3d_backward.default")
+def grid_sampler_backward(
+    call: Call, grad: Operand, x: Operand, grid: Operand, interpolation_mode: int, padding_mode: int,
+    align_corners: bool, output_mask: Sequence[bool],
+) -> Any:  # fmt: skip
+    how = _sampling(call, interpolation_mode, padding_mode, align_corners)
+    dx, dgrid = call.op("grid_sample_backward", grad, x, call.cast(grid, "f32"), **how)
+    return dx if output_mask[0] else None, call.cast(dgrid, grid.dtype.name) if output_mask[1] else None
+
+
+def _edges_backward(call: Call, grad: Operand, x: Operand, padding: Sequence[int]) -> Operand:
+    """Of padding that repeats the edges: what came from a place is added up there, axis by axis."""
+    require(grad.size > 0, "no elements")
+    for axis in range(len(padding) // 2):
+        dim = x.ndim - 1 - axis
+        size, made = _known([x.shape[dim], grad.shape[dim]])
+        if padding[2 * axis] or padding[2 * axis + 1]:
+            index = np.clip(np.arange(made) - int(padding[2 * axis]), 0, size - 1).astype(np.int64)
+            grad = call.op("index_select_backward", grad, call.graph.constant(index), dim, size)
+    return grad
+
+
+for _rank in (1, 2, 3):
+    converter(f"replication_pad{_rank}d_backward.default")(_edges_backward)
+

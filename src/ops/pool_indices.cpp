@@ -1,0 +1,64 @@
+// Where the maxima of max_pool and adaptive_max_pool lie.
+#include "ops/pool_indices.h"
+
+#include "ops/spatial.h"
+
+namespace pl {
+namespace {
+
+void infer(Op& op) {
+  const int spatial = spatial_rank(op);
+  check_rank(op, 0, spatial + 2, spatial + 2);
+  add_output(op, forward_of_indices(op).out().shape);
+}
+
+Schema pool_indices(int spatial, bool adaptive) {
+  const std::string sizes = spatial_list(spatial);
+  const std::string forward = concat(adaptive ? "adaptive_" : "", "max_pool", spatial, "d");
+  Schema schema(forward + "_indices", "pool_indices",
+                concat("Where the maxima of ", forward,
+                       " lie: the place of each in its plane of x, counted row by row.\n\n"
+                       "Of equal values the first one counts; a NaN is larger than any number, and of several the last "
+                       "one counts.\n\nReturns s64 in the shape of the pool's result.\n\n"
+                       "Source: semantics of torch.nn.functional with return_indices."));
+  schema.constant("spatial", int64_t(spatial))
+      .constant("forward", forward)
+      .tensor("x", concat("(n, c, ", sizes, "), the pool's input; f32, f16 or bf16"))
+      .of(dtypes::floats)
+      .batched();
+  if (adaptive)
+    schema.required("output_size", AttributeType::integers, "as for the pool");
+  else
+    schema.required("kernel_size", AttributeType::integers, "as for the pool")
+        .attribute("stride", AttributeType::integers, None{}, "as for the pool")
+        .attribute("padding", AttributeType::integers, int64_t(0), "as for the pool", padding_words())
+        .attribute("dilation", AttributeType::integers, int64_t(1), "as for the pool")
+        .attribute("ceil_mode", AttributeType::boolean, false, "as for the pool");
+  schema.result(Result("indices").of(DType::s64));
+  schema.infer = infer;
+  schema.flops = [](const Op& op) {
+    double result = double(op.out().elements());
+    if (op.attributes.has("kernel_size"))
+      for (int64_t kernel : op.attributes.integers("kernel_size")) result *= double(kernel);
+    return result;
+  };
+  return schema;
+}
+
+#define PL_REGISTER_INDICES(spatial)                           \
+  PL_REGISTER_OP([] { return pool_indices(spatial, false); }); \
+  PL_REGISTER_OP([] { return pool_indices(spatial, true); })
+PL_REGISTER_INDICES(1);
+PL_REGISTER_INDICES(2);
+PL_REGISTER_INDICES(3);
+
+}  // namespace
+
+Op forward_of_indices(const Op& op) {
+  Attributes attributes;
+  for (const char* key : {"kernel_size", "stride", "padding", "dilation", "ceil_mode", "output_size"})
+    if (const AttributeValue* value = op.attributes.find(key)) attributes.set(key, *value);
+  return make_op(*find_schema(op.attributes.text("forward")), attributes, {op.in(0)});
+}
+
+}  // namespace pl
