@@ -37,7 +37,11 @@ FAMILIES = [
         "Matrix products and attention",
         ["linear", "matmul", "attention", "rotary_embedding", "selective_scan", "composed:einsum"],
     ),
-    ("pooling", "Pooling and resizing", ["pool", "adaptive_pool", "pool_indices", "resize", "grid_sample", "roi_align"]),
+    (
+        "pooling",
+        "Pooling and resizing",
+        ["pool", "adaptive_pool", "pool_indices", "resize", "grid_sample", "roi_align"],
+    ),
     ("normalisation", "Normalisation and softmax", ["batch_norm", "layer_norm", "group_norm", "lrn", "softmax"]),
     ("activation", "Functions of one tensor", ["unary", "prelu", "cast"]),
     ("arithmetic", "Functions of two tensors and more", ["binary", "where", "pointwise", "composed:masked_fill"]),

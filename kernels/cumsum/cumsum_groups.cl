@@ -1,4 +1,5 @@
-// Running sums or products by work-groups, for GPUs: along any one dimension of a dense tensor without padding, rows in one part.
+// Running sums or products by work-groups, for GPUs: along any one dimension of a dense tensor without padding,
+// rows in one part.
 //
 //   dst[e] = src[0] + src[1] + ... + src[e]      along the row
 // or, with JOINED_BY, src[0] * src[1] * ... * src[e]; below a product is a sum, too.

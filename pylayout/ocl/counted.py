@@ -1,4 +1,4 @@
-"""Ops whose results are as large as values say: made of ops of the device, which counts, and the host reads the number."""
+"""Ops whose results are as large as values say: the device counts, and the host reads the number."""
 
 from __future__ import annotations
 

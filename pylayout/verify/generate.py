@@ -264,10 +264,11 @@ def _softmax(rng: Generator) -> Case | None:
 
 
 def _reduce(rng: Generator) -> Case | None:
-    name = str(rng.choice(["sum", "mean", "amax", "amin", "reduce_l2", "reduce_l1", "argmax", "argmin", "cumsum"]))
+    running = ["cumsum", "cumprod", "logcumsumexp"]
+    name = str(rng.choice(["sum", "mean", "amax", "amin", "reduce_l2", "reduce_l1", "argmax", "argmin", *running]))
     shape = _rows(rng) if _chance(rng, 0.4) else _image(rng, 1 << 19)
     dtype = _dtype(rng)
-    if name in ("argmax", "argmin", "cumsum"):
+    if name in ("argmax", "argmin", *running):
         return Case(name, (_spec(dtype, *shape),), {"dim": int(rng.integers(0, len(shape)))}, "", "random")
     dims = sorted(int(d) for d in rng.choice(len(shape), int(rng.integers(1, len(shape) + 1)), replace=False))
     return Case(name, (_spec(dtype, *shape),), {"dim": dims, "keepdim": _chance(rng, 0.5)}, "", "random")
@@ -299,6 +300,13 @@ def _pool(rng: Generator) -> Case | None:
     name = f"{'max' if largest else 'avg'}_pool{spatial}d"
     share = 0.2 if dtype == "f32" else 0
     return Case(name, (_spec(dtype, *shape),), attributes, _strided(rng, share, shape[1]), "random")
+
+
+def _pool_indices(rng: Generator) -> Case | None:
+    case = _pool(rng)
+    if case is None or "max" not in case.op or case.op.startswith("global"):
+        return None
+    return Case(f"{case.op}_indices", case.inputs, case.attributes, "", "random")
 
 
 def _elementwise(rng: Generator) -> Case | None:
@@ -506,6 +514,7 @@ FAMILIES: dict[str, tuple[float, Callable[[Generator], Case | None]]] = {
     "softmax": (1, _softmax),
     "reduce": (1, _reduce),
     "pool": (2, _pool),
+    "pool_indices": (0.5, _pool_indices),
     "elementwise": (2, _elementwise),
     "move": (2, _move),
     "recurrent": (1, _recurrent),

@@ -207,6 +207,8 @@ class Running(Full):
         assert x is not None
         dim = int(self.attribute("dim"))
         if self.case.op == "cumprod":
+            if self.dtype not in ("f32", "f16", "bf16"):  # which wrap around
+                return np.cumprod(np.asarray(self.tensors[0], np.int64), axis=dim), 0.0, self.dtype
             y = np.cumprod(x, axis=dim)
             return y, np.abs(y) * x.shape[dim] * UNIT, self.dtype
         if self.case.op == "logcumsumexp":
@@ -396,8 +398,11 @@ class PoolIndices(Pool):
         y = np.zeros((*x.shape[:2], *map(len, axes)), np.int64)
         for at in itertools.product(*(range(len(axis)) for axis in axes)):
             window = [axis[i] for axis, i in zip(axes, at, strict=True)]
-            part = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *window)].reshape(*x.shape[:2], -1)
-            inside = np.unravel_index(part.argmax(-1), [len(w) for w in window])
+            count = math.prod(len(w) for w in window)
+            part = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *window)].reshape(*x.shape[:2], count)
+            holes = np.isnan(part)
+            first = np.where(holes.any(-1), count - 1 - holes[..., ::-1].argmax(-1), part.argmax(-1))
+            inside = np.unravel_index(first, [len(w) for w in window])
             places = [np.asarray(w)[i] for w, i in zip(window, inside, strict=True)]
             y[(..., *at)] = np.ravel_multi_index(places, x.shape[2:])
         return y, 0.0, "s64"

@@ -23,8 +23,8 @@ Schema running(const Running& what) {
   const bool integers = what.takes.has(DType::s64);
   Schema schema(what.name, "cumsum",
                 concat(what.title, " along one dimension.\n\n", what.formula,
-                       ", i along dim\n\nReturns the shape and dtype of x; ", what.note, "\n\nSource: semantics of torch.",
-                       what.name, "."));
+                       ", i along dim\n\nReturns the shape and dtype of x; ", what.note,
+                       "\n\nSource: semantics of torch.", what.name, "."));
   schema.constant("function", std::string(what.function))
       .tensor("x", concat("rank at least 1; f32, f16", integers ? ", bf16, s32 or s64" : " or bf16"))
       .of(what.takes)

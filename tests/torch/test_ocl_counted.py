@@ -62,7 +62,9 @@ def put(x, mask, values):
     return changed
 
 
-@pytest.mark.parametrize("mask", [few((4, 6)) > 0, few((4,)) > 0, torch.zeros(4, 6, dtype=torch.bool)], ids=["all", "rows", "none"])
+@pytest.mark.parametrize(
+    "mask", [few((4, 6)) > 0, few((4,)) > 0, torch.zeros(4, 6, dtype=torch.bool)], ids=["all", "rows", "none"]
+)
 def test_putting_by_masks(mask):
     x = torch.randn(4, 6)
     count = int(mask.sum())

@@ -205,13 +205,14 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "upsample_nearest2d_backward.default": [(r(2, 8, 14, 12), [14, 12], [2, 8, 7, 6], 2.0, 2.0)],
     "upsample_nearest3d_backward.default": [(r(1, 2, 6, 8, 10), [6, 8, 10], [1, 2, 3, 4, 5])],
     "upsample_linear1d_backward.default": [(r(2, 3, 7), [7], [2, 3, 4], align) for align in (False, True)],
-    "upsample_bilinear2d_backward.default": [
-        (r(2, 8, 14, 9), [14, 9], [2, 8, 7, 6], align) for align in (False, True)
-    ],
+    "upsample_bilinear2d_backward.default": [(r(2, 8, 14, 9), [14, 9], [2, 8, 7, 6], align) for align in (False, True)],
     "upsample_trilinear3d_backward.default": [(r(1, 2, 6, 8, 10), [6, 8, 10], [1, 2, 3, 4, 5], False)],
     **{
         f"{op}.default": [
-            (IMAGE, [11, 9], False), (IMAGE, [3, 4], False), (IMAGE, [14, 4], True), (IMAGE, [15, 13], False, 2.2, 2.2),
+            (IMAGE, [11, 9], False),
+            (IMAGE, [3, 4], False),
+            (IMAGE, [14, 4], True),
+            (IMAGE, [15, 13], False, 2.2, 2.2),
         ]
         for op in ("upsample_bicubic2d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa")
     },
@@ -231,18 +232,24 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "_upsample_nearest_exact3d_backward.default": [(r(1, 2, 6, 3, 7), [6, 3, 7], [1, 2, 3, 4, 5])],
     "grid_sampler_2d.default": [
         (IMAGE, r(2, 5, 4, 2), mode, padding, align)
-        for mode in range(3) for padding in range(3) for align in (False, True)
+        for mode in range(3)
+        for padding in range(3)
+        for align in (False, True)
     ],
     "grid_sampler_3d.default": [(r(2, 3, 4, 5, 6), r(2, 3, 2, 4, 3), mode, 0, False) for mode in range(2)],
     "grid_sampler_2d_backward.default": [
         (r(2, 8, 5, 4), IMAGE, r(2, 5, 4, 2), mode, padding, False, [True, True])
-        for mode in range(3) for padding in range(3)
+        for mode in range(3)
+        for padding in range(3)
     ],
     "grid_sampler_3d_backward.default": [
         (r(2, 3, 3, 2, 4), r(2, 3, 4, 5, 6), r(2, 3, 2, 4, 3), 0, 0, True, [True, True])
     ],
     "replication_pad1d_backward.default": [(r(2, 3, 7), X, [1, 2])],
-    "replication_pad2d_backward.default": [(r(2, 8, 10, 8), IMAGE, [1, 1, 0, 3]), (r(2, 8, 8, 3), IMAGE, [-1, -2, 1, 0])],
+    "replication_pad2d_backward.default": [
+        (r(2, 8, 10, 8), IMAGE, [1, 1, 0, 3]),
+        (r(2, 8, 8, 3), IMAGE, [-1, -2, 1, 0]),
+    ],
     "replication_pad3d_backward.default": [(r(2, 6, 7, 8), r(2, 3, 4, 5), [1, 2, 0, 3, 1, 2])],
     "embedding.default": [(r(9, 4), i(9, 2, 3))],
     "index_select.default": [(X, 1, i(3, 5)), (X, 1, torch.tensor(2))],
@@ -254,7 +261,10 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
         (torch.tensor([1.0, 2.0, float("nan")]), torch.tensor([0.0, 1.0, 2.0, float("nan"), float("inf")])),
     ],
     "searchsorted.Scalar": [(p(7).sort()[0], 0.5)],
-    "bucketize.Tensor": [(r(3, 4), torch.tensor([-1.0, 0.0, 0.5])), (i(9, 4), torch.tensor([2, 4, 6]), {"right": True})],
+    "bucketize.Tensor": [
+        (r(3, 4), torch.tensor([-1.0, 0.0, 0.5])),
+        (i(9, 4), torch.tensor([2, 4, 6]), {"right": True}),
+    ],
     "bucketize.Scalar": [(0.3, torch.tensor([-1.0, 0.0, 0.5]))],
     "index.Tensor": [(X, [None, i(3, 5)]), (X, [i(2, 5, 1), i(3, 6) - 3]), (X, [i(2, 5)])],
     "sum.dim_IntList": [(X, [1]), (X, [0, 2], True), (i(9, 3, 4), [0]), (b(3, 4), [0]), (X, None)],
@@ -289,7 +299,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "cumsum.default": [(X, 1), (i(9, 4), 0), (r(1)[0], 0)],
     "cumprod.default": [(X, 1), (i(9, 4), 0), (X, -1, {"dtype": torch.float32})],
     "_logcumsumexp.default": [(X, 1)],
-    "logcumsumexp.default": [(X * 40, 1)],
+    "logcumsumexp.default": [(X * 40, 1), (_EDGES, 0), (torch.full((4,), -float("inf")), 0)],
     "topk.default": [(X, 2), (X, 2, 1, False)],
     "sort.default": [(X,), (X, 1, True), (r(1)[0],)],
     "scatter.src": [(X, 1, _once(3, 2, 2, 4), r(2, 3, 4)), (i(9, 5), 0, torch.tensor([3, 0]), i(9, 2))],
@@ -308,7 +318,8 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     ],
     "index_reduce.default": [
         (X, 1, i(3, 5), r(2, 5, 4), how, {"include_self": include})
-        for how in ("prod", "mean", "amax", "amin") for include in (True, False)
+        for how in ("prod", "mean", "amax", "amin")
+        for include in (True, False)
     ],
     "put.default": [(X, torch.tensor([[3, -1], [7, 0]]), r(2, 2)), (X, i(24, 9), r(9), True)],
     "masked_scatter.default": [(X, b(2, 3, 4), r(5, 6)), (X, b(3, 1), r(24))],

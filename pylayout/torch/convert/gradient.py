@@ -208,7 +208,11 @@ def _to_maxima(rank: int) -> Callable[..., Operand]:
 
 
 for _rank in (2, 3):
-    for _name in ("max_pool{}d_with_indices_backward", "adaptive_max_pool{}d_backward", "fractional_max_pool{}d_backward"):
+    for _name in (
+        "max_pool{}d_with_indices_backward",
+        "adaptive_max_pool{}d_backward",
+        "fractional_max_pool{}d_backward",
+    ):
         converter(f"{_name.format(_rank)}.default")(_to_maxima(_rank))
 
 

@@ -52,9 +52,7 @@ def searchsorted(
 
 
 @converter("bucketize.Tensor", "bucketize.Scalar", note="by more than 4096 boundaries")
-def bucketize(
-    call: Call, values: Any, boundaries: Operand, *, out_int32: bool = False, right: bool = False
-) -> Operand:
+def bucketize(call: Call, values: Any, boundaries: Operand, *, out_int32: bool = False, right: bool = False) -> Operand:
     return _places(call, boundaries, values, right)
 
 

@@ -15,9 +15,7 @@ def _batched(call: Call, x: Operand, rank: int) -> Operand:
     return call.reshape(x, [1, *x.shape]) if x.ndim == rank + 1 else x
 
 
-def _pool(
-    call: Call, op: str, x: Operand, rank: int, *arguments: Any, suffix: str = "", **keywords: Any
-) -> Operand:
+def _pool(call: Call, op: str, x: Operand, rank: int, *arguments: Any, suffix: str = "", **keywords: Any) -> Operand:
     made: Operand = call.op(f"{op}{rank}d{suffix}", _batched(call, x, rank), *arguments, **keywords)
     return call.reshape(made, made.shape[1:]) if x.ndim == rank + 1 else made
 

@@ -211,4 +211,3 @@ def _edges_backward(call: Call, grad: Operand, x: Operand, padding: Sequence[int
 
 for _rank in (1, 2, 3):
     converter(f"replication_pad{_rank}d_backward.default")(_edges_backward)
-

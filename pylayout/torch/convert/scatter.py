@@ -188,7 +188,7 @@ def index_fill(call: Call, x: Operand, dim: int, index: Operand, value: Any) -> 
     "index_put.default",
     "_unsafe_index_put.default",
     "_index_put_impl.default",
-    note="by a mask with values for each of its places, by several, and by tensors with other dimensions between theirs",
+    note="by a mask with values for each of its places, by several masks, and around other dimensions",
 )
 def index_put(
     call: Call, x: Operand, indices: Any, values: Operand, accumulate: bool = False, unsafe: bool = False
