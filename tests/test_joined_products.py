@@ -133,6 +133,20 @@ def test_an_output_stays_a_tensor_of_its_own() -> None:
     assert ops_of(pl.compile(g, device="cpu", tune="off"), "linear") == 2
 
 
+def test_a_number_before_a_view() -> None:
+    """A reader may have the view as a later input, and a constant before it."""
+    g = pl.Graph()
+    _, (a, b) = linears(g)
+    g.output(g.add(g.sub(draw(LENGTH, 24), a), g.sub(draw(LENGTH, 24), b)), "y")
+    plan = pl.compile(g, device="cpu", tune="off", without="fuse_pointwise")
+    assert ops_of(plan, "linear") == 1 and not copies_of(plan), plan.explain()
+    given = draw(N, LENGTH, CHANNELS)
+    expected = 2 * draw(LENGTH, 24) - 3 * projected(given, draw(24, CHANNELS), None)
+    np.testing.assert_allclose(plan.run(given)[0], expected, rtol=1e-4, atol=1e-4)
+    apart = pl.compile(g, device="cpu", tune="off", without="strided_views")
+    assert ops_of(apart, "linear") == 2 and not copies_of(apart)
+
+
 def test_a_reader_without_views_keeps_its_product() -> None:
     g = pl.Graph()
     _, (a, b) = linears(g)

@@ -423,8 +423,10 @@ void Plan::Compiler::simplify_graph() {
   if (options_.simplify) {
     report("simplifying", 0);
     plan_.passes_ = simplify(plan_.graph_, context_, options_.without);
+    std::vector<std::string> without = options_.without;
+    if (!options_.strided_views) without.push_back("join_linear");  // whose results are such views
     const auto further = [&](const std::vector<Pass>& list) {
-      for (PassReport& report : run_passes(list, plan_.graph_, context_, options_.without))
+      for (PassReport& report : run_passes(list, plan_.graph_, context_, without))
         plan_.passes_.push_back(std::move(report));
     };
     further(device_passes(plan_.home_));

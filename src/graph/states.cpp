@@ -265,7 +265,8 @@ class Lister {
 
   // Ways that read inputs, or write the result, as strided views.  `way`: as for Catalog::strided().
   void add_strided(const Node& node, const Op& op, NodeStates& result, const std::string& way = {}) {
-    if (op.outputs.size() != 1 || op.inputs.empty() || graph_.is_constant(node.inputs[0])) return;
+    if (op.outputs.size() != 1 || op.inputs.empty()) return;
+    const bool constant = graph_.is_constant(node.inputs[0]);
     const std::vector<std::vector<TensorDesc>> sources = strided_inputs(node, op);
     std::vector<TensorDesc> targets{op.out()};
     for (const TensorDesc& desc : strided_views_[size_t(node.outputs[0])])
@@ -273,7 +274,7 @@ class Lister {
     Op strided = op;
     for (size_t x = 0; x < sources.size(); ++x)
       for (size_t y = 0; y < targets.size(); ++y) {
-        if (x + y == 0 || (x && y && sources[x][0].layout != targets[y].layout)) continue;
+        if (x + y == 0 || (x == 0 && constant) || (x && y && sources[x][0].layout != targets[y].layout)) continue;
         strided.inputs = sources[x];
         strided.outputs[0] = targets[y];
         const EntryRef entry = context_.catalog().strided(strided, *result.device, options_.threads, way);
@@ -289,7 +290,7 @@ class Lister {
   }
 
   // The inputs of an op as they are, and with those as strided views that may come so: the first one in each
-  // description, and with it all others that lie in this layout.
+  // description, alone and with all others that lie in this layout; and those without the first one.
   std::vector<std::vector<TensorDesc>> strided_inputs(const Node& node, const Op& op) const {
     const auto views_of = [&](size_t k) {
       std::vector<TensorDesc> views;
@@ -299,24 +300,22 @@ class Lister {
       return views;
     };
     std::vector<std::vector<TensorDesc>> list{op.inputs};
-    const auto add = [&](const Layout& layout, size_t from, std::vector<TensorDesc> inputs) {
-      for (size_t k = from; k < op.inputs.size(); ++k)
+    const auto add_with_others = [&](const Layout& layout, std::vector<TensorDesc> inputs) {
+      for (size_t k = 1; k < op.inputs.size(); ++k)
         for (const TensorDesc& view : views_of(k))
           if (view.layout == layout) {
             inputs[k] = view;
             break;
           }
-      if (inputs != op.inputs && std::find(list.begin(), list.end(), inputs) == list.end())
-        list.push_back(std::move(inputs));
+      if (std::find(list.begin(), list.end(), inputs) == list.end()) list.push_back(std::move(inputs));
     };
     for (const TensorDesc& view : views_of(0)) {
-      std::vector<TensorDesc> inputs = op.inputs;
-      inputs[0] = view;
-      add(view.layout, 1, std::move(inputs));
+      list.push_back(op.inputs);
+      list.back()[0] = view;
+      add_with_others(view.layout, list.back());
     }
-    // Without the first one.
     for (size_t k = 1; k < op.inputs.size(); ++k)
-      for (const TensorDesc& view : views_of(k)) add(view.layout, 1, op.inputs);
+      for (const TensorDesc& view : views_of(k)) add_with_others(view.layout, op.inputs);
     return list;
   }
 

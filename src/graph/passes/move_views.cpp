@@ -139,7 +139,9 @@ void behind_rows(Rewriter& rewriter, size_t index) {
   const std::vector<int> row = rows.back();
   rows.pop_back();
   const ValueId viewed = rewriter.input(node, 0);
-  if (!normalises && (columns(node.outputs[0]) > columns(viewed) || rewriter.uses(viewed) > 1) && combined->rearranged(rows).is_copied()) return;
+  if (!normalises && (columns(node.outputs[0]) > columns(viewed) || rewriter.uses(viewed) > 1) &&
+      combined->rearranged(rows).is_copied())
+    return;
   std::vector<int> order;
   for (const std::vector<int>& list : rows) order.insert(order.end(), list.begin(), list.end());
   if (std::is_sorted(order.begin(), order.end())) return;
