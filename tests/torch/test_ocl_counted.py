@@ -71,9 +71,11 @@ def test_putting_by_masks(mask):
     each = torch.randn(count, *x.shape[mask.dim() :])
     for values in (2.5, each, torch.randn(1)):
         same([put(x.to(OCL), mask, values)], [put(x, mask, values)])
-    if count:
+    assert torch.ocl.fallbacks() == []
+    if count:  # the CPU's kernel says what is wrong
         with pytest.raises((IndexError, RuntimeError), match="shape"):
             put(x.to(OCL), mask, torch.randn(count + 1, *x.shape[mask.dim() :]))
+        torch.ocl.clear_fallbacks()
 
 
 def test_gradients_by_masks():

@@ -351,8 +351,8 @@ void register_op(const char* name) {
 }
 
 TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
-  m.impl("index.Tensor", torch::CppFunction::makeFromBoxedFunction<&by_places>());
-  m.impl("_index_put_impl_", torch::CppFunction::makeFromBoxedFunction<&by_places>());
+  for (const char* name : {"index.Tensor", "index_put", "index_put_", "_index_put_impl_"})
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&by_places>());
 }
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) { m.fallback(torch::CppFunction::makeFromBoxedFunction<&by_program>()); }
 

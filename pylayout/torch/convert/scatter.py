@@ -202,6 +202,8 @@ def index_put(
     require(len(dims) > 0 and dims == [*range(dims[0], dims[-1] + 1)], "dimensions between those that are indexed")
     require(0 not in x.shape and values.dtype == x.dtype, f"no elements, or values of {values.dtype}")
     require(not accumulate or x.dtype != "bool", "dtype bool")
+    if any(0 in indices[dim].shape for dim in dims):  # nothing is put
+        return x
     # One index into the dimensions made one.
     sizes = [x.shape[dim] for dim in dims]
     place = call.cast(indices[dims[0]], "s64")
@@ -210,7 +212,6 @@ def index_put(
             place = _counted(call, place, sizes[0])
         each = _counted(call, call.cast(indices[dims[number]], "s64"), size)
         place = call.op("add", call.op("mul", place, size), each)
-    require(0 not in place.shape, "no indices")
     before, behind, count = x.shape[: dims[0]], x.shape[dims[-1] + 1 :], math.prod(place.shape)
     joined = [*before, math.prod(sizes), *behind]
     values = call.op("expand", values, [*before, *place.shape, *behind])
