@@ -23,7 +23,7 @@ bool applies_function(const Node& node);  // of one argument
 bool is_concat(const Node& node);
 bool is_slice(const Node& node);
 bool is_split(const Node& node);
-bool is_repeat(const Node& node);          // expand
+bool is_repeat(const Node& node);   // expand
 bool is_reshape(const Node& node);  // elements keep their order
 bool is_permute(const Node& node);
 bool is_matrix_product(const Node& node);  // of two tensors: matmul
