@@ -33,11 +33,19 @@ def _statistics(call: Call, x: Operand, dims: list[int], eps: float) -> tuple[Op
     return mean, call.op("rsqrt", call.op("add", variance, float(eps)))
 
 
+def _alike(call: Call, x: Operand, *weights: Operand | None) -> tuple[Any, ...]:
+    """All in f32 where weights have another dtype than x, as in mixed precision."""
+    if all(each is None or each.dtype == x.dtype for each in weights):
+        return x, *weights
+    return tuple(each if each is None else call.cast(each, "f32") for each in (x, *weights))
+
+
 @converter("native_layer_norm.default")
 def layer_norm(
     call: Call, x: Operand, shape: Sequence[int], weight: Operand | None, bias: Operand | None, eps: float
 ) -> Any:
-    y = call.op("layer_norm", x, list(shape), weight, bias, eps=float(eps))
+    x, weight, bias = _alike(call, x, weight, bias)
+    y = call.cast(call.op("layer_norm", x, list(shape), weight, bias, eps=float(eps)), call.dtype(0))
     if not (call.used(1) or call.used(2)):
         return y, None, None
     require(x.dtype == "f32", f"statistics of {x.dtype}")
@@ -57,7 +65,8 @@ def group_norm(
     groups: int,
     eps: float,
 ) -> Any:
-    y = call.op("group_norm", x, groups, weight, bias, eps=float(eps))
+    x, weight, bias = _alike(call, x, weight, bias)
+    y = call.cast(call.op("group_norm", x, groups, weight, bias, eps=float(eps)), call.dtype(0))
     if not (call.used(1) or call.used(2)):
         return y, None, None
     require(x.dtype == "f32", f"statistics of {x.dtype}")
