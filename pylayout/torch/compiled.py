@@ -17,7 +17,7 @@ from torch.fx import Graph, GraphModule, Node
 from ..errors import Error, InternalError, UnsupportedError
 from ..tensor import Tensor
 from .fold import attribute_of, copy_of, folded
-from .partition import is_random, is_view, levels, moves_only, separate_views, writes
+from .partition import idle_of, is_random, is_view, levels, separate_views, writes
 from .program import Step, program
 from .registry import name_of
 from .report import CompiledGraph, record
@@ -273,7 +273,7 @@ class _Division:
             for node in self._computed():
                 if self._level[node] % 2:
                     groups.setdefault(self._level[node], []).append(node)
-            idle = [node for group in groups.values() if all(map(moves_only, group)) for node in group]
+            idle = [node for group in groups.values() for node in idle_of(group)]
             if not idle:
                 break
             self._refused.update((node, "moves memory between ops that PyTorch runs") for node in idle)

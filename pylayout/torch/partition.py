@@ -17,7 +17,7 @@ from .dtypes import dense_layout
 from .registry import converters, name_of
 from .translate import is_plain_tensor
 
-__all__ = ["base_of", "is_random", "is_view", "levels", "moves_only", "separate_views", "view_again", "writes"]
+__all__ = ["base_of", "idle_of", "is_random", "is_view", "levels", "separate_views", "view_again", "writes"]
 
 
 def is_view(node: Node) -> bool:
@@ -50,6 +50,18 @@ def moves_only(node: Node) -> bool:
         return True
     found = converters().get(name_of(node.target))
     return found is not None and found.moves
+
+
+def idle_of(group: Collection[Node]) -> list[Node]:
+    """The nodes of a plan that PyTorch may as well run: all, if none computes; else what is joined to no other node."""
+    if all(map(moves_only, group)):
+        return list(group)
+    inside = set(group)
+    return [
+        node
+        for node in group
+        if moves_only(node) and inside.isdisjoint(node.all_input_nodes) and inside.isdisjoint(node.users)
+    ]
 
 
 def base_of(node: Node) -> Node:

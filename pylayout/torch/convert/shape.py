@@ -274,7 +274,7 @@ def as_strided(
     call: Call, x: Operand, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Operand:
     # What is meant depends on how x lies in PyTorch's memory. Without gaps it is a renaming of dimensions.
-    before, after = _dense_in_one_place(call, size, stride, storage_offset)
+    before, after = _dense_in_one_place(call, x, size, stride, storage_offset)
     return _lying_as(call, x, before, size, after)
 
 
@@ -284,18 +284,19 @@ def as_strided_scatter(
     storage_offset: int | None = None,
 ) -> Operand:  # fmt: skip
     # Without gaps all of x is overwritten.
-    before, after = _dense_in_one_place(call, size, stride, storage_offset)
+    before, after = _dense_in_one_place(call, x, size, stride, storage_offset)
     return _lying_as(call, source, after, x.shape, before)
 
 
-def _dense_in_one_place(call: Call, size: Sequence[int], stride: Sequence[int], offset: int | None) -> tuple[str, str]:
-    """The layouts of the first argument and of another view of all of its memory."""
+def _dense_in_one_place(
+    call: Call, x: Operand, size: Sequence[int], stride: Sequence[int], offset: int | None
+) -> tuple[str, str]:
+    """The layouts of the first argument, x, and of another view of all of its memory."""
     source = call.node.args[0].meta["val"]  # type: ignore[union-attr]
     before = dense_layout(source.shape, source.stride())
     after = dense_layout(size, stride)
     require(before is not None and after is not None, "gaps or overlaps")
-    whole = source.numel() == math.prod(size)
-    require(offset in (None, source.storage_offset()) and whole, "a part of the memory")
+    require(offset in (None, source.storage_offset()) and x.size == math.prod(size), "a part of the memory")
     assert before is not None and after is not None
     return before, after
 
