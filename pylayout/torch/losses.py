@@ -51,14 +51,15 @@ def cross_entropy_backward(
     classes = x.shape[1]
     counts = target != ignore_index
     known = target.where(counts, 0)
-    each = x.new_ones(classes) if weight is None else weight
+    wide = torch.promote_types(x.dtype, torch.float32)  # halves are summed as float32
+    each = x.new_ones(classes, dtype=wide) if weight is None else weight.to(wide)
     weights = each[known] * counts
-    own, even = weights * (1 - label_smoothing), counts * (label_smoothing / classes)
-    made = x.softmax(1) * (own + even * each.sum())[:, None] - even[:, None] * each
+    own, even = weights * (1 - label_smoothing), counts.to(wide) * (label_smoothing / classes)
+    made = x.to(wide).softmax(1) * (own + even * each.sum())[:, None] - even[:, None] * each
     made.scatter_add_(1, known[:, None], -own[:, None])
-    grad = grad / weights.sum() if reduction == "mean" else grad
+    grad = grad.to(wide) / weights.sum() if reduction == "mean" else grad.to(wide)
     result: torch.Tensor = made * (grad[:, None] if grad.ndim else grad)
-    return torch.where(counts[:, None], result, 0)
+    return torch.where(counts[:, None], result, 0).to(x.dtype)
 
 
 @cross_entropy_backward.register_fake
