@@ -4,9 +4,9 @@
 
 #include "core/files.h"
 #include "core/threads.h"
-#include "dispatch/machine.h"
 #include "dispatch/cost_database.h"
 #include "dispatch/descriptions.h"
+#include "dispatch/machine.h"
 
 namespace pl {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "core/threads.h"
 #include "dispatch/catalog.h"
-#include "dispatch/machine.h"
 #include "dispatch/cost_database.h"
+#include "dispatch/machine.h"
 #include "dispatch/measure.h"
 #include "providers/building.h"
 

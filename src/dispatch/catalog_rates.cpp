@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "dispatch/catalog.h"
-#include "dispatch/machine.h"
 #include "dispatch/cost_database.h"
+#include "dispatch/machine.h"
 
 namespace pl {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "core/files.h"
 #include "dispatch/catalog.h"
-#include "dispatch/machine.h"
 #include "dispatch/cost_database.h"
+#include "dispatch/machine.h"
 #include "dispatch/measure.h"
 
 namespace pl {

@@ -6,8 +6,8 @@
 
 #include "core/threads.h"
 #include "dispatch/catalog.h"
-#include "dispatch/machine.h"
 #include "dispatch/conversion.h"
+#include "dispatch/machine.h"
 #include "profile/profile.h"
 
 namespace pl {

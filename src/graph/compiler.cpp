@@ -406,8 +406,7 @@ size_t Plan::Compiler::last_contest(std::vector<Finalist>& finalists) {
     if (turn >= kLeastTurns && is_steady(finalists[best].totals)) break;
     const double least = least_of(finalists[best].totals);
     for (Finalist& finalist : finalists)
-      if (turn < 2 || least_of(finalist.totals) <= kHopeless * least)
-        finalist.totals.push_back(run_finalist(finalist));
+      if (turn < 2 || least_of(finalist.totals) <= kHopeless * least) finalist.totals.push_back(run_finalist(finalist));
     for (size_t i = 0; i < finalists.size(); ++i)
       if (typical(finalists[i].totals) < typical(finalists[best].totals)) best = i;
   }

@@ -136,8 +136,7 @@ class Plan::Compiler {
   // Chains: graph/compose.cpp.
   std::vector<Chain> given_chains(const std::vector<std::unique_ptr<Variant>>& list) const;
   std::vector<Chain> best_chains(const std::vector<std::unique_ptr<Variant>>& list) const;
-  std::optional<Finalist> composed(const std::vector<std::unique_ptr<Variant>>& list,
-                                    const std::vector<Chain>& chains);
+  std::optional<Finalist> composed(const std::vector<std::unique_ptr<Variant>>& list, const std::vector<Chain>& chains);
   double run_finalist(Finalist& finalist);
 
   Plan& plan_;

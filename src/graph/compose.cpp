@@ -193,8 +193,8 @@ std::vector<Chain> Plan::Compiler::given_chains(const std::vector<std::unique_pt
               "\" to behind it");
       chains.back().end = first;
     }
-    const auto variant = std::find_if(
-        list.begin(), list.end(), [&, &wanted = slice](const auto& known) { return known->slice == wanted; });
+    const auto variant = std::find_if(list.begin(), list.end(),
+                                      [&, &wanted = slice](const auto& known) { return known->slice == wanted; });
     chains.push_back({size_t(variant - list.begin()), first, graph.nodes().size()});
   }
   return chains;

@@ -132,8 +132,8 @@ void GrownGraph::append_in_place() {
     const auto node = size_t(graph_.value(output.value).node);
     Attributes attributes;
     attributes.set("dim", int64_t(input.dim));
-    graph_.values_[size_t(past.value)].desc = TensorDesc::dense(
-        graph_.value(past.value).desc.dtype, graph_.value(output.value).desc.shape);
+    graph_.values_[size_t(past.value)].desc =
+        TensorDesc::dense(graph_.value(past.value).desc.dtype, graph_.value(output.value).desc.shape);
     graph_.rewrite(node, *find_schema("tensor_scatter"), attributes, {past.value, graph_.node(node).inputs[1], at});
     graph_.kept_.push_back({past.value, output.value, nullptr, false, true});
     past.axes.clear();
@@ -192,8 +192,7 @@ void GrownGraph::rewrite(const Graph& longer, const Graph& least) {
 // With the lock.
 std::vector<GrownGraph::Numbers> GrownGraph::numbers(int64_t length) const {
   std::vector<Numbers> made;
-  for (const Changing& size : changing_)
-    places_.values_[size_t(size.value)].desc.shape[size.dim] = size.least + length;
+  for (const Changing& size : changing_) places_.values_[size_t(size.value)].desc.shape[size.dim] = size.least + length;
   for (const SizeRule& rule : places_.rules())
     if (rule.value == kNoValue) places_.check(rule);
   for (const Feed& feed : feeds_) {

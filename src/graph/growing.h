@@ -99,7 +99,7 @@ class GrownGraph {
   struct Table {
     BufferRef buffer;
     int64_t first = 0, count = 0;
-    size_t each = 0;                                  // bytes for a length
+    size_t each = 0;                                   // bytes for a length
     std::vector<std::pair<TensorDesc, size_t>> feeds;  // and where each lies in these
   };
   mutable Table table_;

@@ -133,9 +133,9 @@ class GrownGraph::Places {
     }
     // Another factor may be infinite there, unless it is the same for all places.
     const bool one_grows = std::count_if(call.dims.begin(), call.dims.end(), grows) == 1;
-    const bool zero = !has_activation(call.op) &&
-                      ((schema.zeros == Zeros::where_all && all_zero) ||
-                       (schema.zeros == Zeros::where_any && any_zero && (one_grows || others_known)));
+    const bool zero =
+        !has_activation(call.op) && ((schema.zeros == Zeros::where_all && all_zero) ||
+                                     (schema.zeros == Zeros::where_any && any_zero && (one_grows || others_known)));
     set(call, zero, all_finite || zero);
   }
 

@@ -24,8 +24,8 @@ namespace {
 
 // In ms for a byte of weights.  A larger form that saves 0.1 ms has some 10 MB: prices that matter are near 1e-8.
 constexpr double kLeastPrice = 1e-11, kHighPrice = 1e-4, kHighestPrice = 1;
-constexpr int kPrices = 9;       // tried between the first two
-constexpr int kCorrections = 3;  // of what is foretold of a program, by what it needs
+constexpr int kPrices = 9;                  // tried between the first two
+constexpr int kCorrections = 3;             // of what is foretold of a program, by what it needs
 constexpr size_t kCorrectionsOfPeak = 128;  // parts of the peak, the least by which it is lowered between two checks
 
 // Whether the plan has this memory of its own: nobody has lent it.
@@ -149,9 +149,9 @@ Plan::Memory Plan::memory_for(const Variant& variant, const Assignment& assignme
                     else if (lies_so(constant, wanted, *node.device))
                       memory.constants.add(buffer, end_of(constant));
                     else
-                      memory.constants.add(buffer, wanted.size_bytes(),
-                                           concat(on, '/', wanted.str(), wanted.layout.generic_str(), '+',
-                                                  constant.desc().offset));
+                      memory.constants.add(
+                          buffer, wanted.size_bytes(),
+                          concat(on, '/', wanted.str(), wanted.layout.generic_str(), '+', constant.desc().offset));
                   });
     for (size_t k = 0; k < state.inputs.size() && k < variant.graph.node(n).inputs.size(); ++k)
       if (state.inputs[k].present && !(state.way && state.way->candidate.packing_of(int(k))))
@@ -291,10 +291,9 @@ Plan::Compiler::Finalist Plan::Compiler::recomputed(const Finalist& finalist) {
     const bool more = recomputer.lower_to(peak - std::min(peak, over));
     variant->nodes = recomputer.nodes();
     variant->assignment = recomputer.assignment();
-    const size_t needed =
-        Program::memory_for(context_, recomputer.result().graph, variant->nodes, variant->assignment, *plan_.home_,
-                            kept.threads, *plan_.conversions_, options_.in_place)
-            .arena_bytes;
+    const size_t needed = Program::memory_for(context_, recomputer.result().graph, variant->nodes, variant->assignment,
+                                              *plan_.home_, kept.threads, *plan_.conversions_, options_.in_place)
+                              .arena_bytes;
     if (needed <= limit || !more) break;
     over = needed - limit;
   }

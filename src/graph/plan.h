@@ -51,7 +51,7 @@ struct PlanOptions {
   // Slices by the node (of the simplified graph) that they begin with, in order, the first of them ""; then `slice` is
   // 0.
   std::vector<std::pair<std::string, int64_t>> chains;
-  Math math = Math::fp32;   // what products of f32 may be rounded to; at least the context's
+  Math math = Math::fp32;  // what products of f32 may be rounded to; at least the context's
   // Bytes of values between inputs and outputs, of weights and states (graph/memory_limit.cpp); 0: no limit.  To keep
   // it a batch is cut smaller, then ways of ops with less workspace and smaller forms of weights are taken.
   size_t memory_limit = 0;
@@ -199,7 +199,7 @@ class Plan {
   std::unique_ptr<Chains> chains_of(const std::vector<std::unique_ptr<Variant>>& parts) const;
   BodyRef body_of(std::vector<std::unique_ptr<Variant>> parts) const;
   void adopt(BodyRef body);
-  void release_constants();         // from here on those that the body has packed serve: the last step of making a plan
+  void release_constants();  // from here on those that the body has packed serve: the last step of making a plan
   // `with_given`: weights stay as the graph has them too, as long as others compete.
   Memory memory_of(const std::vector<std::unique_ptr<Variant>>& parts, const Chains& chains, bool with_given) const;
   Memory memory_now() const;  // while no program is made

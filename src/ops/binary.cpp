@@ -27,12 +27,11 @@ struct BinaryFunction {
 };
 
 constexpr BinaryFunction kFunctions[] = {
-    {"add", "Sum", "Integers wrap around.", "x + y", Domain::numbers, Gives::same, true, Operation::sum, true,
-     -0.0},
-    {"sub", "Difference", "Integers wrap around.", "x - y", Domain::numbers, Gives::same, true,
-     Operation::difference, false, 0.0},
-    {"mul", "Product", "Integers wrap around.", "x * y", Domain::numbers, Gives::same, true, Operation::product,
-     true, 1.0},
+    {"add", "Sum", "Integers wrap around.", "x + y", Domain::numbers, Gives::same, true, Operation::sum, true, -0.0},
+    {"sub", "Difference", "Integers wrap around.", "x - y", Domain::numbers, Gives::same, true, Operation::difference,
+     false, 0.0},
+    {"mul", "Product", "Integers wrap around.", "x * y", Domain::numbers, Gives::same, true, Operation::product, true,
+     1.0},
     {"div", "Quotient",
      "With rounding_mode \"trunc\" the quotient is rounded toward zero, with \"floor\" down; only so are integers "
      "divided, and a division by zero gives 0.",

@@ -64,8 +64,8 @@ Schema cumprod() {
 
 Schema logcumsumexp() {
   return running({"logcumsumexp", "logaddexp", "Logarithms of running sums of exponentials",
-                  "y[i] = log(exp(x[0]) + exp(x[1]) + ... + exp(x[i]))",
-                  "computed in at least f32, without overflow.", dtypes::floats});
+                  "y[i] = log(exp(x[0]) + exp(x[1]) + ... + exp(x[i]))", "computed in at least f32, without overflow.",
+                  dtypes::floats});
 }
 
 PL_REGISTER_OP(cumsum);

@@ -17,18 +17,16 @@ struct Info {
 
 // In the order of Function.
 constexpr Info kInfo[] = {
-    {"constant", 0, false}, {"x", 0, false},     {"s", 0, false},      {"reduce_y", 0, false},
-    {"count", 0, false},    {"-", 1, false},     {"!", 1, false},      {"exp", 1, true},
-    {"expm1", 1, true},     {"log", 1, true},    {"log1p", 1, true},   {"sqrt", 1, true},
-    {"rsqrt", 1, true},     {"tanh", 1, true},   {"sigmoid", 1, true}, {"erf", 1, true},
-    {"erfc", 1, true},      {"lgamma", 1, true}, {"sin", 1, true},     {"cos", 1, true},
-    {"floor", 1, false},    {"ceil", 1, false},  {"round", 1, false},  {"abs", 1, false},
-    {"sign", 1, false},     {"isnan", 1, false}, {"+", 2, false},      {"-", 2, false},
-    {"*", 2, false},        {"/", 2, false},     {"max", 2, false},    {"min", 2, false},
-    {"pow", 2, true},       {"fmod", 2, false},  {"atan2", 2, true},   {"copysign", 2, true},
-    {"<", 2, false},        {"<=", 2, false},    {">", 2, false},      {">=", 2, false},
-    {"==", 2, false},       {"!=", 2, false},    {"&&", 2, false},     {"||", 2, false},
-    {"where", 3, false},    {"clip", 3, false},
+    {"constant", 0, false}, {"x", 0, false},    {"s", 0, false},     {"reduce_y", 0, false}, {"count", 0, false},
+    {"-", 1, false},        {"!", 1, false},    {"exp", 1, true},    {"expm1", 1, true},     {"log", 1, true},
+    {"log1p", 1, true},     {"sqrt", 1, true},  {"rsqrt", 1, true},  {"tanh", 1, true},      {"sigmoid", 1, true},
+    {"erf", 1, true},       {"erfc", 1, true},  {"lgamma", 1, true}, {"sin", 1, true},       {"cos", 1, true},
+    {"floor", 1, false},    {"ceil", 1, false}, {"round", 1, false}, {"abs", 1, false},      {"sign", 1, false},
+    {"isnan", 1, false},    {"+", 2, false},    {"-", 2, false},     {"*", 2, false},        {"/", 2, false},
+    {"max", 2, false},      {"min", 2, false},  {"pow", 2, true},    {"fmod", 2, false},     {"atan2", 2, true},
+    {"copysign", 2, true},  {"<", 2, false},    {"<=", 2, false},    {">", 2, false},        {">=", 2, false},
+    {"==", 2, false},       {"!=", 2, false},   {"&&", 2, false},    {"||", 2, false},       {"where", 3, false},
+    {"clip", 3, false},
 };
 static_assert(sizeof(kInfo) / sizeof(kInfo[0]) == size_t(Function::clip) + 1, "one entry for each function");
 
@@ -489,18 +487,19 @@ void infer(Op& op) {
 }
 
 Schema make_pointwise() {
-  Schema schema("pointwise", "pointwise",
-                "Evaluates expressions on tensors, element by element, with broadcasting and optional reductions.\n\n"
-                "pointwise([a, b], \"y0 = x0 + s0 * x1\", scalars=[0.5]) has one statement for each output; with "
-                "reductions=\"reduce_y0 += y0\" each output is reduced over dim.\n\n"
-                "Names: x0, x1, ... the tensors; s0, s1, ... the scalars; outputs and temporaries of earlier "
-                "statements; inf, nan, pi; in reductions reduce_y0, ... and count.  Operators, by falling precedence: "
-                "unary - + !, * /, + -, comparisons (1 or 0), &&, ||, c ? a : b.  Functions: exp expm1 log log1p sqrt "
-                "rsqrt tanh sigmoid erf erfc lgamma sin cos floor ceil round abs sign isnan max min pow fmod atan2 copysign "
-                "where(c, a, b) clip(x, lowest, highest).\n\n"
-                "Computes in f32 when a tensor or the result dtype is floating, else in s64, where division truncates, "
-                "a division by zero gives 0 (fmod: the dividend) and overflow wraps.\n\n"
-                "Returns the shape the tensors broadcast to by NumPy's rules, without the reduced dimensions.");
+  Schema schema(
+      "pointwise", "pointwise",
+      "Evaluates expressions on tensors, element by element, with broadcasting and optional reductions.\n\n"
+      "pointwise([a, b], \"y0 = x0 + s0 * x1\", scalars=[0.5]) has one statement for each output; with "
+      "reductions=\"reduce_y0 += y0\" each output is reduced over dim.\n\n"
+      "Names: x0, x1, ... the tensors; s0, s1, ... the scalars; outputs and temporaries of earlier "
+      "statements; inf, nan, pi; in reductions reduce_y0, ... and count.  Operators, by falling precedence: "
+      "unary - + !, * /, + -, comparisons (1 or 0), &&, ||, c ? a : b.  Functions: exp expm1 log log1p sqrt "
+      "rsqrt tanh sigmoid erf erfc lgamma sin cos floor ceil round abs sign isnan max min pow fmod atan2 copysign "
+      "where(c, a, b) clip(x, lowest, highest).\n\n"
+      "Computes in f32 when a tensor or the result dtype is floating, else in s64, where division truncates, "
+      "a division by zero gives 0 (fmod: the dividend) and overflow wraps.\n\n"
+      "Returns the shape the tensors broadcast to by NumPy's rules, without the reduced dimensions.");
   schema.tensors("tensors", "x0, x1, ... of the expressions; broadcast against each other");
   schema.required("expressions", AttributeType::string, "statements \"y0 = ...; y1 = ...\", one for each output");
   schema.attribute(

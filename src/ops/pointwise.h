@@ -19,9 +19,9 @@
 // earlier; temporaries; inf, nan, pi; in reductions also reduce_y0, ... and count, the number of elements that
 // were reduced into one.
 //
-// Functions: exp expm1 log log1p sqrt rsqrt tanh sigmoid erf erfc lgamma sin cos floor ceil round(half to even) abs sign
-// isnan max min pow fmod atan2 copysign where(condition, a, b) clip(x, lowest, highest); fabs, fmax, fmin and select are
-// spellings of abs, max, min and where.  max, min and clip propagate NaN.
+// Functions: exp expm1 log log1p sqrt rsqrt tanh sigmoid erf erfc lgamma sin cos floor ceil round(half to even) abs
+// sign isnan max min pow fmod atan2 copysign where(condition, a, b) clip(x, lowest, highest); fabs, fmax, fmin and
+// select are spellings of abs, max, min and where.  max, min and clip propagate NaN.
 //
 // Arithmetic is in f32 when a tensor or the result dtype is floating, else in 64-bit integers (s64), where
 // division truncates, a division by zero gives 0 (fmod: the dividend), overflow wraps, and functions of real numbers

@@ -453,11 +453,9 @@ TEST("gather_rows") {
   becomes(windows, "layer_norm", "layer_norm reshape index_select reshape");
   // Images in NCHW, whose last dimension is no row; views that need no copy; rows that are cut; rows of two results.
   becomes([&](Builder& b, ValueId x) { return roll(b, x, 1, 4, 1); }, "relu", "relu slice slice concat");
-  becomes(
-      [](Builder& b, ValueId x) {
-        return b.add("reshape", {b.add("permute", {x}, "dims=[0,2,1,3]")}, "shape=[2,6,2,2,5]");
-      },
-      "layer_norm", "layer_norm permute reshape");
+  becomes([](Builder& b,
+             ValueId x) { return b.add("reshape", {b.add("permute", {x}, "dims=[0,2,1,3]")}, "shape=[2,6,2,2,5]"); },
+          "layer_norm", "layer_norm permute reshape");
   becomes([&](Builder& b, ValueId x) { return roll(b, x, 3, 5, 1); }, "layer_norm", "layer_norm slice slice concat");
   becomes(
       [](Builder& b, ValueId x) {

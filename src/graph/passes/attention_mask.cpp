@@ -52,7 +52,7 @@ bool take_apart(Rewriter& rewriter, MaskTerm& term, std::vector<MaskTerm>& more)
     term.inverted = !term.inverted;
     return true;
   }
-  if (term.hidden != -kInfinity) return false;                                  // would be added twice
+  if (term.hidden != -kInfinity) return false;                               // would be added twice
   if ((operation == Operation::disjunction) != term.inverted) return false;  // not (a or b) = not a and not b
   more.push_back({rewriter.input(node, 1), term.inverted, term.hidden, term.scores});
   term.mask = rewriter.input(node, 0);

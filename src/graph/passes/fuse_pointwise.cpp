@@ -115,9 +115,8 @@ bool is_rounded(Rewriter& rewriter, const Node& maker, ValueId id) {
     return is_floating(dtype) ? size_of(dtype) : 0;
   };
   const std::vector<ValueId> inputs = rewriter.inputs(maker);
-  return size(id) > 0 && std::any_of(inputs.begin(), inputs.end(), [&](ValueId input) {
-           return input != kNoValue && size(input) > size(id);
-         });
+  return size(id) > 0 && std::any_of(inputs.begin(), inputs.end(),
+                                     [&](ValueId input) { return input != kNoValue && size(input) > size(id); });
 }
 
 // Whether the node may take in the maker of one of its inputs.

@@ -139,9 +139,7 @@ class Finder {
   int nodes_ = 0;
 };
 
-bool belongs(const Node& node) {
-  return is_concat(node) || is_slice(node) || is_reshape(node) || is_permute(node);
-}
+bool belongs(const Node& node) { return is_concat(node) || is_slice(node) || is_reshape(node) || is_permute(node); }
 
 // Whether views alone need a copy: windows of an image, which no strides describe.  As rows in a list they may meet
 // other such lists.

@@ -54,9 +54,9 @@ class Joiner {
  private:
   bool is_joinable(const Node& node) {
     const ValueId weight = rewriter_.input(node, kWeight), bias = rewriter_.input(node, kBias);
-    return is_linear(node) && rewriter_.is_constant(weight) &&
-           rewriter_.input(node, kResidual) == kNoValue && (bias == kNoValue || rewriter_.is_constant(bias)) &&
-           rewriter_.shape(weight)[0] > 0 && !rewriter_.is_constant(rewriter_.input(node, 0));
+    return is_linear(node) && rewriter_.is_constant(weight) && rewriter_.input(node, kResidual) == kNoValue &&
+           (bias == kNoValue || rewriter_.is_constant(bias)) && rewriter_.shape(weight)[0] > 0 &&
+           !rewriter_.is_constant(rewriter_.input(node, 0));
   }
   bool are_alike(const Node& a, const Node& b) {
     return a.schema == b.schema && rewriter_.input(a, 0) == rewriter_.input(b, 0);
@@ -91,8 +91,8 @@ class Joiner {
       const auto view = view_sliced(whole, starts, part, Dims::filled(whole.rank(), 1));
       if (!view) return;
       activations.push_back(activation_before(index));
-      const bool taken = activations.back().function.empty() ? is_read(y, *view, kMostViews)
-                                                             : applies(activations.back(), *view);
+      const bool taken =
+          activations.back().function.empty() ? is_read(y, *view, kMostViews) : applies(activations.back(), *view);
       if (!taken) return;
     }
     rewrite(group, activations);

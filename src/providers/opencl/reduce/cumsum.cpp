@@ -30,7 +30,7 @@ void list_groups(const Op& op, OpenclDevice& device, CandidateList& out) {
   const DType dtype = op.in(0).dtype;
   if (!offers_row_groups(device, out) || !has_quads(dtype) || op.out().dtype != dtype) return;
   if (op.attributes.text("function") == "logaddexp") return;  // more than one number would have to be kept
-  constexpr int64_t kLocal = 32 << 10;  // bytes: what every GPU has
+  constexpr int64_t kLocal = 32 << 10;                        // bytes: what every GPU has
   const int dim = int(op.attributes.integer("dim"));
   RowUse use;
   use.eights = false;

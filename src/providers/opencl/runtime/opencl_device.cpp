@@ -401,9 +401,10 @@ void OpenclDevice::set_buffer_argument(cl_kernel kernel, cl_uint index, Buffer& 
 void OpenclDevice::enqueue(cl_kernel kernel, cl_uint dimensions, const size_t* global, const size_t* local,
                            const Use* uses, size_t used) {
   command_behind(uses, used, "starting an OpenCL kernel",
-          [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
-            return cl_.clEnqueueNDRangeKernel(queue, kernel, dimensions, nullptr, global, local, waits, list, event);
-          });
+                 [&](cl_command_queue queue, cl_uint waits, const cl_event* list, cl_event* event) {
+                   return cl_.clEnqueueNDRangeKernel(queue, kernel, dimensions, nullptr, global, local, waits, list,
+                                                     event);
+                 });
 }
 
 // Not through command(): a timing of the calling thread's is not meant, and there is one queue.

@@ -24,8 +24,7 @@ unsigned number_of(const Platform& platform, cl_device_id id) {
   cl_uint count = 0;
   if (platform.cl->clGetDeviceIDs(platform.id, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) return 0;
   std::vector<cl_device_id> ids(count);
-  if (platform.cl->clGetDeviceIDs(platform.id, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr) != CL_SUCCESS)
-    return 0;
+  if (platform.cl->clGetDeviceIDs(platform.id, CL_DEVICE_TYPE_ALL, count, ids.data(), nullptr) != CL_SUCCESS) return 0;
   return unsigned(std::find(ids.begin(), ids.end(), id) - ids.begin());
 }
 
@@ -96,12 +95,12 @@ std::shared_ptr<OpenclDevice::Session::Pinned> OpenclDevice::Session::pinned(con
   });
   auto made = std::make_shared<Pinned>();
   made->session = self;
-  made->memory = Mem(&cl, cl.clCreateBuffer(self->context.get(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes,
-                                            nullptr, &code));
+  made->memory = Mem(
+      &cl, cl.clCreateBuffer(self->context.get(), CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, nullptr, &code));
   if (is_allocation_failure(code)) return nullptr;
   check_cl(code, "allocating pinned memory");
-  made->address = cl.clEnqueueMapBuffer(self->mapping.get(), made->memory.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
-                                        0, bytes, 0, nullptr, nullptr, &code);
+  made->address = cl.clEnqueueMapBuffer(self->mapping.get(), made->memory.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                        bytes, 0, nullptr, nullptr, &code);
   if (code == CL_MAP_FAILURE || code == CL_OUT_OF_RESOURCES || is_allocation_failure(code)) return nullptr;
   check_cl(code, "mapping pinned memory");
   return made;
