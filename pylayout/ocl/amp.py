@@ -52,7 +52,7 @@ def scale_in_float32() -> None:
 
     @functools.wraps(unscale)
     def unscale_(self: Any, optimizer: torch.optim.Optimizer) -> None:
-        scale = self._scale
+        scale = getattr(self, "_scale", None)  # one that is not enabled has none
         if scale is None or scale.device.type != _NAME:
             return unscale(self, optimizer)
         self._scale = scale.as_subclass(_Single)

@@ -171,3 +171,15 @@ def test_a_scaler_runs_on_the_device_alone(make):
     assert results[0][0] == results[1][0] and results[0][2] == results[1][2]
     torch.testing.assert_close(results[0][1], results[1][1])
     assert torch.ocl.fallbacks() == []
+
+
+@pytest.mark.parametrize("device", ["cpu", OCL])
+def test_a_scaler_that_is_not_enabled_leaves_gradients_alone(device):
+    """On the CPU too: the device's scaler is PyTorch's own, with one method around it."""
+    weight = torch.ones(3, device=device, requires_grad=True)
+    optimizer, scaler = torch.optim.SGD([weight], lr=0.5), torch.amp.GradScaler(device, enabled=False)
+    scaler.scale((weight * weight).sum()).backward()
+    scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    scaler.update()
+    assert weight.tolist() == [0, 0, 0] and scaler.get_scale() == 1
