@@ -173,11 +173,11 @@ def test_a_scaler_runs_on_the_device_alone(make):
     assert torch.ocl.fallbacks() == []
 
 
-@pytest.mark.parametrize("device", ["cpu", OCL])
-def test_a_scaler_that_is_not_enabled_leaves_gradients_alone(device):
+@pytest.mark.parametrize("place", ["cpu", OCL])
+def test_a_scaler_that_is_not_enabled_leaves_gradients_alone(place):
     """On the CPU too: the device's scaler is PyTorch's own, with one method around it."""
-    weight = torch.ones(3, device=device, requires_grad=True)
-    optimizer, scaler = torch.optim.SGD([weight], lr=0.5), torch.amp.GradScaler(device, enabled=False)
+    weight = torch.ones(3, device=place, requires_grad=True)
+    optimizer, scaler = torch.optim.SGD([weight], lr=0.5), torch.amp.GradScaler(place, enabled=False)
     scaler.scale((weight * weight).sum()).backward()
     scaler.unscale_(optimizer)
     scaler.step(optimizer)
