@@ -42,6 +42,9 @@
 #endif
 
 #include "pool/axis.clh"
+#if POOL_MAX
+#include "pool/largest.clh"
+#endif
 
 // What of a window of `count` inputs from `begin` on lies within `in` inputs.
 static inline idx_t seen_of(idx_t begin, idx_t step, idx_t count, idx_t in) {
@@ -57,31 +60,8 @@ __kernel void pool_backward_places(TENSOR_IN(SRC, src), TENSOR_IN(GRAD, grad), _
     if (place >= places) return;
     GRAD_INDICES(place, i)
     if (!GRAD_INSIDE(i)) return;
-    const idx_t in_d = SRC_DIM(2), in_h = SRC_DIM(3), in_w = SRC_DIM(4);
-    const idx_t out_d = GRAD_DIM(2), out_h = GRAD_DIM(3), out_w = GRAD_DIM(4);
-    const idx_t d0 = BEGIN(0, i2, in_d, out_d), count_d = COUNT(0, i2, in_d, out_d);
-    const idx_t h0 = BEGIN(1, i3, in_h, out_h), count_h = COUNT(1, i3, in_h, out_h);
-    const idx_t w0 = BEGIN(2, i4, in_w, out_w), count_w = COUNT(2, i4, in_w, out_w);
-    float best = 0.0f;
-    idx_t at = -1;
-    for (idx_t kd = 0; kd < count_d; ++kd) {
-        const idx_t d = d0 + kd * STEP(0);
-        if (d < 0 || d >= in_d) continue;
-        for (idx_t kh = 0; kh < count_h; ++kh) {
-            const idx_t h = h0 + kh * STEP(1);
-            if (h < 0 || h >= in_h) continue;
-            for (idx_t kw = 0; kw < count_w; ++kw) {
-                const idx_t w = w0 + kw * STEP(2);
-                if (w < 0 || w >= in_w) continue;
-                const float x = LOAD(SRC, src, SRC_OFFSET(i0, i1, d, h, w));
-                if (at < 0 || x > best || (isnan(x) && !isnan(best))) {
-                    best = x;
-                    at = (d * in_h + h) * in_w + w;
-                }
-            }
-        }
-    }
-    found[GRAD_AT(i)] = (int)at;
+    found[GRAD_AT(i)] = (int)largest_of_window(src, src_arg, window, i0, i1, i2, i3, i4, GRAD_DIM(2), GRAD_DIM(3),
+                                               GRAD_DIM(4));
 }
 #endif
 

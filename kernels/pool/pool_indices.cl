@@ -23,7 +23,8 @@
 #define DST_INDICES(place, i) PLAIN_INDICES5(dst, place, i)
 #endif
 
-#include "pool/axis.clh"
+#define LAST_NAN 1
+#include "pool/largest.clh"
 
 __kernel void pool_indices(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const window_arg window, const idx_t places) {
     const idx_t place = (idx_t)get_global_id(0);
@@ -33,29 +34,6 @@ __kernel void pool_indices(TENSOR_IN(SRC, src), TENSOR_OUT(DST, dst), const wind
         STORE(DST, dst, DST_AT(i), 0L);
         return;
     }
-    const idx_t in_d = SRC_DIM(2), in_h = SRC_DIM(3), in_w = SRC_DIM(4);
-    const idx_t out_d = DST_DIM(2), out_h = DST_DIM(3), out_w = DST_DIM(4);
-    const idx_t d0 = BEGIN(0, i2, in_d, out_d), count_d = COUNT(0, i2, in_d, out_d);
-    const idx_t h0 = BEGIN(1, i3, in_h, out_h), count_h = COUNT(1, i3, in_h, out_h);
-    const idx_t w0 = BEGIN(2, i4, in_w, out_w), count_w = COUNT(2, i4, in_w, out_w);
-    float best = 0.0f;
-    long at = -1;
-    for (idx_t kd = 0; kd < count_d; ++kd) {
-        const idx_t d = d0 + kd * STEP(0);
-        if (d < 0 || d >= in_d) continue;
-        for (idx_t kh = 0; kh < count_h; ++kh) {
-            const idx_t h = h0 + kh * STEP(1);
-            if (h < 0 || h >= in_h) continue;
-            for (idx_t kw = 0; kw < count_w; ++kw) {
-                const idx_t w = w0 + kw * STEP(2);
-                if (w < 0 || w >= in_w) continue;
-                const float x = LOAD(SRC, src, SRC_OFFSET(i0, i1, d, h, w));
-                if (at < 0 || x > best || isnan(x)) {
-                    best = x;
-                    at = ((long)d * in_h + h) * in_w + w;
-                }
-            }
-        }
-    }
-    STORE(DST, dst, DST_AT(i), at);
+    const idx_t at = largest_of_window(src, src_arg, window, i0, i1, i2, i3, i4, DST_DIM(2), DST_DIM(3), DST_DIM(4));
+    STORE(DST, dst, DST_AT(i), (long)at);
 }
