@@ -48,8 +48,9 @@ def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def _runs(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Where runs of equal elements begin, and for each element the number of its run."""
-    first = torch.cat([x.new_ones((1,), dtype=torch.bool), x[1:] != x[:-1]])
+    """Where runs of equal elements, or of equal rows, begin, and for each the number of its run."""
+    differs = x[1:] != x[:-1]
+    first = torch.cat([x.new_ones((1,), dtype=torch.bool), differs if x.dim() == 1 else differs.any(1)])
     return _found(first), first.cumsum(0) - 1
 
 
@@ -89,8 +90,7 @@ def _unique_slices(x: Tensor, return_inverse: bool, return_counts: bool, dim: in
     rows = x.movedim(dim, 0).reshape(x.shape[dim], -1)
     if rows.numel() == 0:
         raise RuntimeError("unique_consecutive: there are no elements along dim")
-    first = torch.cat([rows.new_ones((1,), dtype=torch.bool), (rows[1:] != rows[:-1]).any(1)])
-    starts, numbers = _found(first), first.cumsum(0) - 1
+    starts, numbers = _runs(rows)
     return (
         x.index_select(dim, starts),
         numbers if return_inverse else none,
