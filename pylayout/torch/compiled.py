@@ -319,8 +319,9 @@ class _Division:
                 needed.add(node)
             if node not in needed:
                 continue
-            copy = copy_of(self._folded[node], node) if node in self._folded and not is_view(node) else None
-            if copy is not None and node.op != "get_attr":
+            made = node.op == "call_function" and node in self._folded and not is_view(node)
+            copy = copy_of(self._folded[node], node) if made else None
+            if copy is not None:
                 copied[node] = copy
             else:
                 needed.update(node.all_input_nodes)
