@@ -190,8 +190,9 @@ void list_depthwise_backward_weights(const Op& op, CandidateList& out) {
     Body body{{}, *from, *gradients, channels, best_sum()};
     for (int i = 0; i < spatial; ++i) {
       const auto of = [&](const char* name) { return op.attributes.integers(name)[size_t(i)]; };
-      (i + 1 < spatial ? body.job.rows : body.job.columns) = {x.shape[2 + i], grad.shape[2 + i], op.out().shape[2 + i],
-                                                              of("stride"),   of("dilation"),    of("padding")};
+      Axis& axis = i + 1 < spatial ? body.job.rows : body.job.columns;
+      axis =
+          Axis{x.shape[2 + i], grad.shape[2 + i], op.out().shape[2 + i], of("stride"), of("dilation"), of("padding")};
     }
     body.job.x_row = from->step[1], body.job.x_pixel = from->step[2];
     body.job.grad_row = gradients->step[1], body.job.grad_pixel = gradients->step[2];
