@@ -55,6 +55,25 @@ def test_weights_are_written_once(tmp_path):
     assert path.stat().st_size < 2 * 48 * 32 * 4 + 8000
 
 
+def test_sizes_of_a_constant_that_no_op_reads(tmp_path):
+    def graph():
+        g = pl.Graph(sizes={"s": 6})
+        x = g.input("x", (1, "s", 6))
+        unread = g.constant(numpy.zeros((2, 3), "f4"))
+        columns = g.size(unread, 1)
+        g.require(f"#{unread._id}.0 < #{x._id}.1")
+        g.output(g.add(g.reshape(x, [g.size("s") * 2, columns]), g.cast(g.sizes_constant(columns), "f32")), "y")
+        return g
+
+    plan, path = saved(tmp_path, graph)
+    again = pl.load_plan(path)
+    for s in (6, 3, 10):
+        x = values(1, s, 6)
+        assert_equal(again.run(x), plan.run(x))
+    with pytest.raises(pl.UnsupportedError, match=r"2 < #0\.1, here 2 and 2"):
+        again.run(values(1, 2, 6))
+
+
 def test_what_is_required_of_sizes_is_kept(tmp_path):
     def graph():
         g = pl.Graph(sizes={"s": 6})

@@ -115,6 +115,8 @@ std::vector<ValueId> Graph::add(const Schema& schema, const Attributes& attribut
   Attributes complete = late.empty() ? attributes : with_late(attributes, late);
   nodes_.push_back(make_node(schema, complete, inputs, name, int32_t(nodes_.size())));
   nodes_.back().late = late;
+  for (LateAttribute& attribute : nodes_.back().late)
+    for (SizeExpression& size : attribute.sizes) size = settled(size);
   return nodes_.back().outputs;
 }
 

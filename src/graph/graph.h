@@ -190,7 +190,10 @@ class Graph {
   ValueId add_value(const std::string& name, const TensorDesc& desc, int32_t node, int32_t output);
   Node make_node(const Schema& schema, const Attributes& attributes, const std::vector<ValueId>& inputs,
                  const std::string& name, int32_t index);
+  int64_t dimension(const SizeSource& source, const SizeExpression& size) const;  // `size`: for messages
   int64_t evaluated(const SizeExpression& size) const;
+  // With numbers for what never changes, the sizes of constants: a constant that no op reads is not kept.
+  SizeExpression settled(const SizeExpression& size) const;
   // As they are for the sizes that values have now (graph/size_rules.cpp).
   void check(const SizeRule& condition) const;
   TensorRef tensor_of(const SizeRule& constant, DType dtype, Device& device) const;

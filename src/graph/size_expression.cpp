@@ -177,6 +177,16 @@ SizeExpression SizeExpression::renumbered(const std::function<ValueId(ValueId)>&
   return made;
 }
 
+SizeExpression SizeExpression::with_numbers(
+    const std::function<std::optional<int64_t>(const SizeSource&)>& known) const {
+  SizeExpression made = *this;
+  for (Term& term : made.terms_) {
+    if (term.kind != Kind::source) continue;
+    if (const std::optional<int64_t> size = known(term.source)) term = Term{Kind::number, *size, {}};
+  }
+  return made;
+}
+
 void SizeExpression::visit_sources(const std::function<void(const SizeSource&)>& visit) const {
   for (const Term& term : terms_)
     if (term.kind == Kind::source) visit(term.source);

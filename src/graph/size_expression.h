@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -36,6 +37,8 @@ class SizeExpression {
   int64_t evaluate(const std::function<int64_t(const SizeSource&)>& size) const;
   // The same of other values.
   SizeExpression renumbered(const std::function<ValueId(ValueId)>& number) const;
+  // The same with a number in place of each dimension for which `known` has one.
+  SizeExpression with_numbers(const std::function<std::optional<int64_t>(const SizeSource&)>& known) const;
   void visit_sources(const std::function<void(const SizeSource&)>& visit) const;
   std::string str() const;
 

@@ -28,14 +28,25 @@ std::string SizeRule::str() const {
   return text + (kind == Kind::range ? ")" : kind == Kind::numbers ? "]" : "");
 }
 
+int64_t Graph::dimension(const SizeSource& source, const SizeExpression& size) const {
+  require(source.value >= 0 && size_t(source.value) < values_.size(), Code::invalid_argument, "graph: size ",
+          size.str(), ": there is no value ", source.value, ", expected less than ", values_.size());
+  const Dims& shape = value(source.value).desc.shape;
+  require(source.dim >= 0 && source.dim < shape.size(), Code::shape, "graph: size ", size.str(), ": value ",
+          source.value, " has rank ", shape.size(), ", expected one with a dimension ", source.dim);
+  return shape[source.dim];
+}
+
 int64_t Graph::evaluated(const SizeExpression& size) const {
-  return size.evaluate([&](const SizeSource& source) {
-    require(source.value >= 0 && size_t(source.value) < values_.size(), Code::invalid_argument, "graph: size ",
-            size.str(), ": there is no value ", source.value, ", expected less than ", values_.size());
-    const Dims& shape = value(source.value).desc.shape;
-    require(source.dim >= 0 && source.dim < shape.size(), Code::shape, "graph: size ", size.str(), ": value ",
-            source.value, " has rank ", shape.size(), ", expected one with a dimension ", source.dim);
-    return shape[source.dim];
+  return size.evaluate([&](const SizeSource& source) { return dimension(source, size); });
+}
+
+SizeExpression Graph::settled(const SizeExpression& size) const {
+  return size.with_numbers([&](const SizeSource& source) -> std::optional<int64_t> {
+    const int64_t number = dimension(source, size);
+    const auto is_late = [&](const SizeRule& rule) { return rule.value == source.value; };
+    if (!is_constant(source.value) || std::any_of(rules_.begin(), rules_.end(), is_late)) return std::nullopt;
+    return number;
   });
 }
 
@@ -164,6 +175,7 @@ Attributes Graph::with_late(Attributes attributes, const std::vector<LateAttribu
 
 ValueId Graph::late_constant(const std::string& name, DType dtype, Device& device, SizeRule::Kind kind,
                              std::vector<SizeExpression> sizes) {
+  for (SizeExpression& size : sizes) size = settled(size);
   SizeRule rule{kind, std::move(sizes), kNoValue, nodes_.size()};
   require(kind != SizeRule::Kind::range || rule.sizes.size() == 3, Code::invalid_argument, "graph: ", rule.str(),
           ": expected three sizes");
@@ -173,7 +185,7 @@ ValueId Graph::late_constant(const std::string& name, DType dtype, Device& devic
 }
 
 void Graph::require_sizes(SizeRule::Kind kind, const SizeExpression& left, const SizeExpression& right) {
-  const SizeRule rule{kind, {left, right}, kNoValue, nodes_.size()};
+  const SizeRule rule{kind, {settled(left), settled(right)}, kNoValue, nodes_.size()};
   check(rule);
   rules_.push_back(rule);
 }

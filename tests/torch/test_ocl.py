@@ -39,6 +39,20 @@ def test_copies_of_every_dtype(dtype):
     assert torch.equal(z.cpu(), wanted)
 
 
+@pytest.mark.parametrize("count", [2, 65, 300])
+def test_many_tensors_in_one_call(count):
+    torch.ocl.set_fallback("error")
+    parts = [numbers(2, 3) for _ in range(count)]
+    given = [part.to(OCL).requires_grad_() for part in parts]
+    joined = torch.cat(given, 1)
+    assert torch.equal(joined.cpu(), torch.cat(parts, 1))
+    joined.sum().backward()
+    assert torch.equal(given[-1].grad.cpu(), torch.ones(2, 3))
+    assert torch.equal(torch.stack(given).cpu(), torch.stack(parts))
+    copies = torch.split_copy(joined.detach(), 3, 1)
+    assert len(copies) == count and torch.equal(copies[-1].cpu(), parts[-1])
+
+
 @pytest.mark.parametrize("source", [torch.float32, torch.float16, torch.int64, torch.bool, torch.float64], ids=str)
 @pytest.mark.parametrize("target", [torch.float32, torch.bfloat16, torch.int32, torch.bool, torch.float64], ids=str)
 def test_copies_between_dtypes(source, target):

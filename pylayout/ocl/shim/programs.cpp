@@ -17,7 +17,6 @@ namespace ocl {
 namespace {
 
 constexpr size_t kMaxPrograms = 16384;
-constexpr size_t kMaxTensors = 64;  // of one call of the library
 constexpr size_t kMostNumbers = 4;  // programs for an op that differ in real numbers, before one for all of them
 
 using ProgramRef = std::shared_ptr<const Program>;
@@ -195,11 +194,12 @@ std::string run(const c10::OperatorHandle& op, const ProgramRef& owner, const Ar
   }
   bool changed = false;
   Watch watch(&op);
-  pl_tensor given[kMaxTensors], made[kMaxTensors];
+  c10::SmallVector<pl_tensor, 12> given, made;
   for (size_t n = 0; n < waiting; ++n) {
     const Step& step = program.steps[n];
     const size_t read = step.inputs.size(), several = size_t(step.count);
-    TORCH_CHECK(read <= kMaxTensors && several <= kMaxTensors, "ocl: ", step.op, ": too many tensors");
+    given.assign(read, nullptr);
+    made.assign(several, nullptr);
     for (size_t i = 0; i < read; ++i) {
       const int slot = step.inputs[i];
       if (slot >= 0 && !slots[size_t(slot)].tensor.get()) slots[size_t(slot)] = operand_of(*tensors[size_t(slot)]);
@@ -212,7 +212,7 @@ std::string run(const c10::OperatorHandle& op, const ProgramRef& owner, const Ar
       Later::before_write(slot.block);
     }
     const pl_status status =
-        pl_op_run(context(), step.op.c_str(), step.attributes, given, read, made, several, nullptr);
+        pl_op_run(context(), step.op.c_str(), step.attributes, given.data(), read, made.data(), several, nullptr);
     if (status != PL_OK) {
       watch.check();
       const bool unable = status == PL_ERROR_UNSUPPORTED || status == PL_ERROR_SHAPE ||
