@@ -114,6 +114,19 @@ def causal_filled() -> pl.Graph:
     return h.finish(h.g.softmax(h.g.where(hidden, number(-math.inf), h.scores()), -1))
 
 
+def causal_of_every_image() -> pl.Graph:
+    h = Heads()
+    mask = np.broadcast_to(np.where(TRIANGLE, np.float32(0), -np.inf), (N, 1, LENGTH, KEYS))
+    return h.finish(guarded(h.g, h.g.add(h.scores(), np.ascontiguousarray(mask, np.float32))))
+
+
+def causal_but_for_one_image() -> pl.Graph:
+    h = Heads()
+    mask = np.where(np.broadcast_to(TRIANGLE, (N, 1, LENGTH, KEYS)), np.float32(0), -np.inf).astype(np.float32)
+    mask[-1, 0, 0, 1] = 0
+    return h.finish(guarded(h.g, h.g.add(h.scores(), mask)))
+
+
 def window_of_positions() -> pl.Graph:
     h = Heads()
     numbers = np.arange(LENGTH, dtype=np.int64)
@@ -202,6 +215,8 @@ FOUND: dict[str, tuple[Callable[[], pl.Graph], dict[str, Any], bool]] = {
     "causal by positions": (causal_positions, {"is_causal": True}, False),
     "causal and padding": (causal_and_padding, {"is_causal": True}, True),
     "causal, filled": (causal_filled, {"is_causal": True}, False),
+    "causal, of every image": (causal_of_every_image, {"is_causal": True}, False),
+    "causal, but for one image": (causal_but_for_one_image, {}, True),
     "window of positions": (window_of_positions, {}, True),
     "bias, then choice": (bias_and_choice, {}, True),
     "grouped heads": (grouped_heads, {"enable_gqa": True}, False),

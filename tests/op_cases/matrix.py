@@ -83,6 +83,8 @@ def _rotated(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:
 add("rotary_embedding", normal((2, 3, 17, 32), (17, 32), (17, 32)), _rotated)
 add("rotary_embedding", normal((2, 3, 17, 20), (2, 1, 17, 6), (1, 17, 6)), _rotated, name="the first columns only")
 add("rotary_embedding", normal((5, 7, 3), (5, 7, 2), (2,)), _rotated, name="tables of other ranks")
+add("rotary_embedding", normal((2, 3, 5, 24), (5, 16), (5, 16)), _rotated, name="whole pieces, and columns behind them")
+add("rotary_embedding", normal((2, 4, 3, 5, 16), (3, 5, 16), (3, 5, 16)), _rotated, name="rows named by four numbers")
 
 
 def scanned(torch: Any, f: Any, t: list[Any], a: dict[str, Any]) -> Any:

@@ -76,13 +76,13 @@ Pattern pattern_of(Rewriter& rewriter, Context& context, const MaskTerm& term) {
   if (rank < 2) return Pattern::other;
   const int64_t rows = shape[rank - 1];
   const Dims& scores = term.scores;
-  if (shape[rank - 2] != rows || count != rows * rows) return Pattern::other;
+  if (shape[rank - 2] != rows) return Pattern::other;
   if (scores[scores.size() - 1] != rows || scores[scores.size() - 2] != rows) return Pattern::other;
-  for (int64_t i = 0; i < rows; ++i)
-    for (int64_t j = 0; j < rows; ++j) {
-      const double value = values[size_t(i * rows + j)];
-      if (shows(value) != (j <= i) || (j > i && (boolean ? term.hidden : value) != -kInfinity)) return Pattern::other;
-    }
+  for (int64_t at = 0; at < count; ++at) {  // of every image and head
+    const int64_t i = at / rows % rows, j = at % rows;
+    const double value = values[size_t(at)];
+    if (shows(value) != (j <= i) || (j > i && (boolean ? term.hidden : value) != -kInfinity)) return Pattern::other;
+  }
   return Pattern::causal;
 }
 
