@@ -143,7 +143,9 @@ __kernel void resize_pieces(__global const STORAGE* restrict src, __global STORA
             high = at.place[1];
         }
         float y[PIECE];
-        _Pragma("unroll") for (int k = 0; k < PIECE; ++k) y[k] = fma(bottom[k], at.weight[1], top[k] * at.weight[0]);
+        const int between = at.place[0] != at.place[1];  // else infinity stays what it is
+        _Pragma("unroll") for (int k = 0; k < PIECE; ++k)
+            y[k] = between ? fma(bottom[k], at.weight[1], top[k] * at.weight[0]) : top[k];
         STORE_ROW(y, to)
 #else
         const int from = nearest(h, scale_h, in_h);

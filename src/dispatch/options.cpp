@@ -74,7 +74,7 @@ CallRef CallAttributes::parse(const Attributes& all) {
   call->attributes = all;
   Policy& policy = call->policy;
   if (const AttributeValue* value = all.find("layout")) {
-    const std::string& layout = text_of("layout", *value);
+    const std::string layout = text_of("layout", *value);
     if (layout == "per-op") {
       policy.mode = Policy::Mode::per_op;
     } else if (layout != "auto") {
