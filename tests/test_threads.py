@@ -156,3 +156,24 @@ if __name__ == "__main__":
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="lists of threads are of Linux")
+def test_an_op_on_few_threads_ends_none_of_the_others(rng):
+    """Else the next op on all of them waits until they are made again."""
+
+    def living():
+        return set(os.listdir("/proc/self/task"))
+
+    for size in (12, 16, 20, 28):
+        g = pl.Graph()
+        large, small = g.input("large", (8, 64, 56, 56)), g.input("small", (2, 64, size, size))
+        g.output(g.gelu(g.mul(large, large)), "y")
+        g.output(g.channel_shuffle(small, 2), "z")
+        plan = pl.compile(g, device="cpu", threads=8, tune="off")
+        values = [rng.standard_normal(v.shape).astype("float32") for v in (large, small)]
+        plan.run(*values)
+        before = living()
+        for _ in range(10):
+            plan.run(*values)
+        assert living() == before

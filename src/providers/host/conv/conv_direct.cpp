@@ -167,9 +167,7 @@ struct DirectBody {
     float* workspace = static_cast<float*>(arguments.workspace->host());
     const int64_t items = images * row_tiles * column_tiles * output_parts;
     const int team_size = std::min(threads_for(cycles.all / kCyclesOfNanosecond, kAwakeNanoseconds), threads);
-#pragma omp parallel num_threads(team_size) if (team_size > 1)
-    {
-      const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
+    in_team(team_size, [&](int64_t rank, int64_t team) {
       float* planes = workspace + rank * copied_floats();
       for (int64_t item = items * rank / team; item < items * (rank + 1) / team; ++item) {
         const int64_t part = item % output_parts, tile = item / output_parts;
@@ -192,7 +190,7 @@ struct DirectBody {
         else
           kernels->direct(call, first, last, kernels->tile_vectors);
       }
-    }
+    });
   }
 };
 

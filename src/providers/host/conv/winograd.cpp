@@ -228,9 +228,7 @@ class Body {
     int64_t blocks = divide_up(tiles, cut_.most_tiles);
     blocks = std::min(divide_up(blocks, threads) * threads, tiles);  // as many for each thread
     threads = int(std::min<int64_t>(threads, blocks));
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-      const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
+    in_team(threads, [&](int64_t rank, int64_t team) {
       const int64_t own = g_.v_floats(cut_.most_tiles) + g_.m_floats(cut_.most_tiles) + g_.u_floats();
       float* v = call.workspace + rank * own;
       float* products = v + g_.v_floats(cut_.most_tiles);
@@ -240,30 +238,30 @@ class Body {
         for (int64_t panel = 0; panel < g_.panels(); ++panel)
           multiply(call, panel, first, 0, count, count, v, products);
       }
-    }
+    });
   }
 
   void run_by_channels(const Call& call, int threads) const {
     const int64_t tiles = g_.tiles(), panels = g_.panels();
     const int64_t blocks = divide_up(tiles, cut_.most_tiles);
-#pragma omp parallel num_threads(threads) if (threads > 1)
+#pragma omp parallel if (threads > 1)  // of the whole pool, as in_team says; its barriers need all threads
     {
-      const int64_t team = omp_get_num_threads(), rank = omp_get_thread_num();
+      const int64_t team = std::min(threads, omp_get_num_threads()), rank = omp_get_thread_num();
+      const bool takes_part = rank < team;
       const int64_t input = g_.v_floats(cut_.most_tiles), own = g_.m_floats(cut_.most_tiles) + g_.u_floats();
       float* v = call.workspace + (cut_.own_input ? rank * (input + own) : 0);
       float* products = cut_.own_input ? v + input : v + input + rank * own;
       for (int64_t block = 0; block < blocks; ++block) {
         const int64_t first = tiles * block / blocks, count = tiles * (block + 1) / blocks - first;
-        if (cut_.own_input) {
-          transform(call, first, 0, count, count, v);
-        } else {
-          transform(call, first, count * rank / team, count * (rank + 1) / team, count, v);
+        if (takes_part && cut_.own_input) transform(call, first, 0, count, count, v);
+        if (!cut_.own_input) {
+          if (takes_part) transform(call, first, count * rank / team, count * (rank + 1) / team, count, v);
 #pragma omp barrier
         }
         // Items are parts of panels, those of one panel side by side; as many parts as it takes to occupy all.
         int64_t parts = 1;
         while (panels * parts % team != 0 && panels * parts < 4 * team && parts * 8 < count) ++parts;
-        const int64_t items = panels * parts;
+        const int64_t items = takes_part ? panels * parts : 0;
         for (int64_t item = items * rank / team; item < items * (rank + 1) / team; ++item) {
           const int64_t part = item % parts;
           multiply(call, item / parts, first, count * part / parts, count * (part + 1) / parts, count, v, products);
