@@ -21,8 +21,8 @@
 // With STACKED 1 there is a product for each g: SRC and WEI have g in the place of d, with any stride, DST
 // and RES are stacks of dense results, and o counts within one of them.
 // With SCATTERED 1 positions of DST do not follow each other (common/scattered.clh); there is no RES then.
-// Group ids: 0 tiles, SUPER_M rows of tiles at a time so that those at work together share panels; 1 g; 2 the part of
-// the sum.  With PARTS 1 each part's sums go to `parts`[part][position][oc] in f32, to be added in order by
+// Group ids: 0 tiles, SUPER_M rows of tiles at a time so that those at work together share panels; 1 g, or the phase; 2 the
+// part of the sum.  With PARTS 1 each part's sums go to `parts`[part][position][oc] in f32, to be added in order by
 // sum_of_parts.
 // Sums of three products that are not finite are computed again in f32, term by term.
 #include "common/epilogue.clh"
@@ -78,8 +78,27 @@
 #define STACKED 0  // 1: each group has tensors of its own, a stack of them along dimension 2: 0, 1
 #endif
 
+#ifndef PHASES
+#define PHASES 1  // more: each group is a convolution of the same tensors whose windows begin elsewhere: 1, 2, 4, 8
+#endif
+
 #if STACKED && DEPTH
 #error "a stack lies where planes would"
+#endif
+#if PHASES > 1
+#if STACKED || PARTS
+#error "phases are neither stacks nor parts"
+#endif
+typedef struct {
+    int begin[PHASES][3];  // padding before the first input
+    int dst[PHASES];       // where results lie, from DST's own offset on
+    int weights;           // of a phase; those of the next one follow
+} phases_arg;
+#define WINDOW_BEGIN(axis) phases.begin[group][axis]
+#define PHASE_DST phases.dst[group]
+#else
+#define WINDOW_BEGIN(axis) window.begin[axis]
+#define PHASE_DST ((idx_t)0)
 #endif
 #if STACKED
 #define GROUP_SRC(n, c, z, y, x) SRC_OFFSET(n, c, group, y, x)
@@ -87,6 +106,12 @@
 #define GROUP_COLUMN ((idx_t)0)
 #define GROUP_ROW (group * pixels)
 #define ALL_ROWS (get_num_groups(1) * (size_t)pixels)
+#elif PHASES > 1
+#define GROUP_SRC(n, c, z, y, x) SRC_OFFSET(n, c, z, y, x)
+#define GROUP_WEI (WEI_BASE + group * (idx_t)phases.weights)
+#define GROUP_COLUMN ((idx_t)0)
+#define GROUP_ROW ((idx_t)0)
+#define ALL_ROWS ((size_t)pixels)
 #else
 #define GROUP_SRC(n, c, z, y, x) SRC_OFFSET(n, group * ic + (c), z, y, x)
 #define GROUP_WEI WEI_BASE
@@ -268,13 +293,13 @@
 #define ADD_RESIDUAL(sum, more) ADD_RESIDUALS(sum, more)
 #if FINISHED == 4
 #define RESIDUAL(place) RESIDUAL_QUAD(RES_BASE + (place))
-#define STORE_STRIP(place, o, sum) STORE_QUAD(DST, dst, DST_BASE + (place), EPILOGUE_QUAD_ADDED(sum, o))
+#define STORE_STRIP(place, o, sum) STORE_QUAD(DST, dst, DST_BASE + PHASE_DST + (place), EPILOGUE_QUAD_ADDED(sum, o))
 #elif FINISHED == 2
 #define RESIDUAL(place) RESIDUAL_PAIR(RES_BASE + (place))
-#define STORE_STRIP(place, o, sum) STORE_PAIR(DST, dst, DST_BASE + (place), EPILOGUE_PAIR_ADDED(sum, o))
+#define STORE_STRIP(place, o, sum) STORE_PAIR(DST, dst, DST_BASE + PHASE_DST + (place), EPILOGUE_PAIR_ADDED(sum, o))
 #else
 #define RESIDUAL(place) RESIDUAL_ONE(RES_BASE + (place))
-#define STORE_STRIP(place, o, sum) STORE(DST, dst, DST_BASE + (place), EPILOGUE_ADDED(sum, o))
+#define STORE_STRIP(place, o, sum) STORE(DST, dst, DST_BASE + PHASE_DST + (place), EPILOGUE_ADDED(sum, o))
 #endif
 #endif
 #if DST_BLOCK(1) > 1  // columns behind the last channel are zeros
@@ -283,11 +308,11 @@
 #endif
 #define STORED_END DST_PADDED(1)
 #if FINISHED == 4
-#define STORE_ZEROS(place) STORE_QUAD(DST, dst, DST_BASE + (place), (float4)(0.0f))
+#define STORE_ZEROS(place) STORE_QUAD(DST, dst, DST_BASE + PHASE_DST + (place), (float4)(0.0f))
 #elif FINISHED == 2
-#define STORE_ZEROS(place) STORE_PAIR(DST, dst, DST_BASE + (place), (float2)(0.0f))
+#define STORE_ZEROS(place) STORE_PAIR(DST, dst, DST_BASE + PHASE_DST + (place), (float2)(0.0f))
 #else
-#define STORE_ZEROS(place) STORE(DST, dst, DST_BASE + (place), 0.0f)
+#define STORE_ZEROS(place) STORE(DST, dst, DST_BASE + PHASE_DST + (place), 0.0f)
 #endif
 #else
 #define STORED_END o_end
@@ -309,12 +334,15 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
 #if PARTS
                   , __global float* restrict parts, const int steps_per_part
 #endif
+#if PHASES > 1
+                  , const phases_arg phases
+#endif
 ) {
     __local uint4 tiles[MMA_LOCAL_SLOTS] __attribute__((aligned(MMA_TILES_ALIGNMENT)));
     const int item = (int)get_local_id(0), piece = item % CHUNKS;
     const int left_piece = item % (CHUNKS * LEFT_PARTS), left_part = left_piece % LEFT_PARTS;
     const idx_t group = (idx_t)get_group_id(1), wei_ic = POSITIONS ? CHUNK_ELEMENTS : WEI_PADDED(1);
-    const idx_t ic = LEFT_PARTS == 1 ? wei_ic : SRC_DIM(1) / (STACKED ? 1 : (idx_t)get_num_groups(1));
+    const idx_t ic = LEFT_PARTS == 1 ? wei_ic : SRC_DIM(1) / (STACKED || PHASES > 1 ? 1 : (idx_t)get_num_groups(1));
     const idx_t taps = TAPS_OF(window);
     const idx_t row_weights = taps * wei_ic;
     const int tiles_n = (int)((oc_per_group + TILE_N - 1) / TILE_N), tiles_m = (int)((pixels + TILE_M - 1) / TILE_M);
@@ -360,8 +388,8 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
     _Pragma("unroll") for (int j = 0; j < LEFT_SHARE; ++j) {
         const idx_t q = first + LEFT_ROW(j);
         const place_t at = POSITION_IN(DST, q);
-        const idx_t front = at.d * window.stride[0] - window.begin[0];
-        const idx_t top = at.h * window.stride[1] - window.begin[1], left = at.w * window.stride[2] - window.begin[2];
+        const idx_t front = at.d * window.stride[0] - WINDOW_BEGIN(0);
+        const idx_t top = at.h * window.stride[1] - WINDOW_BEGIN(1), left = at.w * window.stride[2] - WINDOW_BEGIN(2);
         base[j] = GROUP_SRC(at.n, 0, 0, 0, 0) + PLACES_APART(SRC, front, top, left);
 #if POINTWISE
         left_bytes[j] = q < pixels ? LEFT_BYTES : 0;
@@ -450,9 +478,9 @@ void conv_fwd_mma(TENSOR_IN(SRC, src), TENSOR_IN(WEI, wei), TENSOR_OUT(DST, dst)
                             to = min(from + TILE_K, ic);
 #endif
                 const place_t tap = pl_tap(k, window.size[1], window.size[2]);
-                const idx_t z = at.d * window.stride[0] - window.begin[0] + tap.d * window.dilation[0];
-                const idx_t y = at.h * window.stride[1] - window.begin[1] + tap.h * window.dilation[1];
-                const idx_t x = at.w * window.stride[2] - window.begin[2] + tap.w * window.dilation[2];
+                const idx_t z = at.d * window.stride[0] - WINDOW_BEGIN(0) + tap.d * window.dilation[0];
+                const idx_t y = at.h * window.stride[1] - WINDOW_BEGIN(1) + tap.h * window.dilation[1];
+                const idx_t x = at.w * window.stride[2] - WINDOW_BEGIN(2) + tap.w * window.dilation[2];
                 if (!IN_POSITIONS(SRC, z, y, x)) continue;
                 for (int s = 0; s < FINISHED; ++s)
                     for (idx_t c = from; c < to; ++c)

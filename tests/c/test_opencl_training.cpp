@@ -278,6 +278,15 @@ TEST("convolutions_by_input") {
   CHECK(testing::prepared_packings >= 3);
   run({"conv_transpose2d", "padding=1 stride=2 output_padding=[1,0]", {{2, 16, 5, 4}, {16, 33, 3, 3}}});
   run({"conv_transpose2d", "stride=[3,2] padding=[0,1] activation=relu", {{2, 12, 5, 4}, {12, 4, 2, 4}, {4}}});
+  // Phases of equal sizes, by one launch: windows that begin elsewhere, and of one tap; one output position each.
+  const auto together = [] {
+    return std::count_if(seen.begin(), seen.end(),
+                         [](const std::string& name) { return name.rfind("conv_transpose_together", 0) == 0; });
+  };
+  run({"conv_transpose2d", "stride=2 padding=1 activation=relu", {{2, 20, 5, 4}, {20, 35, 4, 4}, {35}}}, {DType::f32});
+  run({"conv_transpose2d", "stride=4", {{1, 16, 1, 1}, {16, 24, 4, 4}, {24}}}, {DType::f16});
+  run({"conv_transpose3d", "stride=2", {{2, 16, 2, 3, 2}, {16, 24, 2, 2, 2}}}, {DType::bf16});
+  CHECK(together() >= 3);
   more_lists() = {};
   run({"conv_transpose2d", "stride=2 output_padding=1", {{2, 8, 5, 4}, {8, 12, 1, 1}, {12}}});
   run({"conv_transpose2d", "padding=3 dilation=[1,2]", {{1, 6, 9, 8}, {6, 8, 5, 3}}});

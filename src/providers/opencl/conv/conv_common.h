@@ -17,6 +17,12 @@ struct ConvTensors {
   WindowArgument window;
   int64_t groups = 1;
   int64_t stack = 1;  // more than 1: that many products, along dimension 2 (d) of all tensors
+  // More than one: that many convolutions of these sizes, whose weights follow each other.
+  struct Shift {
+    cl_int begin[3];  // of the window
+    int64_t dst;      // where results lie, from dst's own offset on
+  };
+  std::vector<Shift> phases;
   bool made = false;  // who lists the candidate makes the weights as it wants them, rounded where op.math lets f32 be
 
   ConvTensors() = default;

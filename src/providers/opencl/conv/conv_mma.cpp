@@ -18,7 +18,7 @@ MmaProblem problem_of(const ConvTensors& t) {
   problem.dtype = t.src.dtype;
   problem.rows = t.pixels();
   problem.columns = t.out_channels_per_group();
-  problem.products = t.groups * t.stack;
+  problem.products = t.phases.empty() ? t.groups * t.stack : int64_t(t.phases.size());
   problem.stacked = t.stack > 1;
   problem.run = t.groups == 1 ? t.src.padded(1) : t.channels_per_group();
   problem.runs = t.taps();
@@ -33,12 +33,20 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const ConvTe
   t.define(source, op);
   plan.define(source, problem, device);
   source.define("SCATTERED", t.scattered() ? 1 : 0).define("DEPTH", t.deep() ? 1 : 0);
+  if (!t.phases.empty()) source.define("PHASES", int64_t(t.phases.size()));
   source.define("POINTWISE", t.pointwise() && !problem.gathered ? 1 : 0);
   auto kernel = std::make_unique<KernelList>(device);
   Launch& launch = kernel->add(source, "conv_fwd_mma").input(0, "SRC").input(1, "WEI").output(0, "DST");
   t.epilogue.pass(launch);
   launch.scalar(t.window).index(t.out_channels_per_group()).index(t.pixels());
   if (plan.parts > 1) launch.workspace().scalar(cl_int(plan.steps_per_part));
+  if (!t.phases.empty()) {  // phases_arg
+    std::vector<cl_int> numbers;
+    for (const ConvTensors::Shift& phase : t.phases) numbers.insert(numbers.end(), phase.begin, phase.begin + 3);
+    for (const ConvTensors::Shift& phase : t.phases) numbers.push_back(cl_int(phase.dst));
+    numbers.push_back(cl_int(t.out_channels() * t.taps() * t.wei.padded(1)));
+    launch.raw(numbers.data(), numbers.size() * sizeof(cl_int));
+  }
   plan.size(launch, problem);
   if (plan.parts > 1) add_sum_of_parts(*kernel, op, t.dst, t.epilogue, problem, plan.parts, t.scattered());
   return kernel;
@@ -109,8 +117,8 @@ void list_conv_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   const ConvTensors tensors(op, base);
   add_conv_mma(op, device, base, tensors, out);
   if (tensors.groups > 1) return;
-  // There are no copies of 2 bytes, and those of 4 are most of the time where windows read positions again: channels are
-  // padded in memory instead, and so are results for who reads them next.
+  // There are no copies of 2 bytes, and those of 4 are most of the time where windows read positions again: channels
+  // are padded in memory instead, and so are results for who reads them next.
   const int64_t least = in_order(tensors) ? 4 : 8;
   const auto ragged = [&](int64_t channels) {
     return channels > piece && channels * int64_t(size_of(op.in(0).dtype)) % least != 0;
@@ -141,7 +149,7 @@ void add_conv_mma(const Op& op, OpenclDevice& device, const Candidate& base, con
   const bool constant = !t.made && op.schema->role_of(1) == Role::constant;
   bool first = true;
   for (MmaPlan& plan : mma_plans(device, problem, op.math, out.whole_space)) {
-    if (plan.parts > 1 && t.dst.block(1) > 1) continue;  // sum_of_parts leaves padding alone
+    if (plan.parts > 1 && (t.dst.block(1) > 1 || !t.phases.empty())) continue;  // sum_of_parts leaves padding alone
     plan.right_rounded = (constant || t.made) && plan.tf32;
     add(plan);
     if (constant && plan.tf32 && first) add_rounding(op, device, base, t, plan, out);

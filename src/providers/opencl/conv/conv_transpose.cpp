@@ -67,17 +67,34 @@ struct Phases {
   int64_t weights = 0;  // turned, elements
   bool round;
 
-  // Where weights begin in the buffer that holds them.
-  std::vector<ConvTensors> tensors(int64_t from) const {
+  // The convolutions of the phases that taps reach; their weights begin at element `from` of the buffer that holds
+  // them.
+  std::vector<ConvTensors> products(int64_t from) const {
     std::vector<ConvTensors> out;
     for (const Phase& phase : all) {
-      out.push_back(phase.t);
-      out.back().wei.offset = from;
+      if (!phase.empty) {
+        out.push_back(phase.t);
+        out.back().wei.offset = from;
+      }
       from += phase.weights;
     }
     return out;
   }
 };
+
+// Phases of equal sizes as one, of which a single launch computes all; nothing where they differ.
+std::vector<ConvTensors> together(const std::vector<ConvTensors>& products) {
+  if (products.size() < 2) return {};
+  ConvTensors all = products.front();
+  for (const ConvTensors& t : products) {
+    if (t.groups != 1 || t.dst.dims != all.dst.dims || t.wei.dims != all.wei.dims || t.pointwise() != all.pointwise() ||
+        t.deep() != all.deep())
+      return {};
+    const cl_int* begin = t.window.begin;
+    all.phases.push_back({{begin[0], begin[1], begin[2]}, t.dst.offset - products.front().dst.offset});
+  }
+  return {all};
+}
 
 std::optional<Phases> phases_of(const Op& op) {
   const int spatial = spatial_rank(op), rank = spatial + 2;
@@ -205,31 +222,29 @@ class PhasesKernel : public Kernel {
 
 using Ways = std::vector<std::vector<Candidate>>;  // by phase with taps, the most promising first
 
-Ways ways_of(const Op& op, OpenclDevice& device, const Phases& phases, const std::vector<ConvTensors>& tensors,
+Ways ways_of(const Op& op, OpenclDevice& device, const Phases& phases, const std::vector<ConvTensors>& products,
              bool units, bool whole_space) {
   Ways ways;
-  for (size_t k = 0; k < tensors.size(); ++k) {
-    if (phases.all[k].empty) continue;
+  for (const ConvTensors& t : products) {
     CandidateList list;
     list.whole_space = whole_space;
-    units ? add_conv_mma(op, device, phases.base, tensors[k], list)
-          : add_conv_local(op, device, phases.base, tensors[k], list);
+    units ? add_conv_mma(op, device, phases.base, t, list) : add_conv_local(op, device, phases.base, t, list);
     ways.push_back(std::move(list.candidates));
   }
   return ways;
 }
 
 std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Phases& phases,
-                                const std::vector<ConvTensors>& tensors, const std::vector<Candidate>& products,
-                                const TensorDesc& weights, int64_t from, bool turns) {
+                                const std::vector<Candidate>& products, const TensorDesc& weights, int64_t from,
+                                bool turns) {
   auto kernel = std::make_unique<PhasesKernel>(device);
   kernel->turns = turns;
   kernel->bias = op.has(2);
   if (turns) add_turn(kernel->turn, phases, weights, from, false);
   for (const Candidate& product : products) kernel->products.push_back(product.prepare());
-  for (size_t k = 0; k < tensors.size(); ++k) {
-    if (!phases.all[k].empty) continue;
-    const ConvTensors& t = tensors[k];
+  for (const Phase& phase : phases.all) {
+    if (!phase.empty) continue;
+    const ConvTensors& t = phase.t;
     KernelSource source("conv_transpose/conv_transpose_empty.cl");
     source.tensor("DST", t.dst);
     t.epilogue.define(source, op);
@@ -241,16 +256,28 @@ std::unique_ptr<Kernel> prepare(OpenclDevice& device, const Op& op, const Phases
   return kernel;
 }
 
-// Candidates by the kernels of matrix units, or those that share tiles in local memory.
-void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool units, CandidateList& out) {
-  const Ways first = ways_of(op, device, phases, phases.tensors(0), units, out.whole_space);
+// How the phases are run.
+enum class By {
+  local,  // one after the other, by kernels that share tiles in local memory
+  units,  // one after the other, on matrix units
+  one     // on matrix units, all by one launch
+};
+
+void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, By by, CandidateList& out) {
+  const bool units = by != By::local;
+  const auto products_from = [&](int64_t from) {
+    return by == By::one ? together(phases.products(from)) : phases.products(from);
+  };
+  const Ways first = ways_of(op, device, phases, products_from(0), units, out.whole_space);
   size_t count = SIZE_MAX, workspace = 0;
   for (const auto& ways : first) {
     count = std::min(count, ways.size());
     for (const Candidate& way : ways) workspace = std::max(workspace, way.workspace_bytes);
   }
   if (first.empty() || count == 0) return;
-  if (first.size() > 1) count = std::min(count, kMostOfPhases);
+  if (phases.all.size() > 1) count = std::min(count, kMostOfPhases);
+  const auto is_empty = [](const Phase& phase) { return phase.empty; };
+  const auto empty = size_t(std::count_if(phases.all.begin(), phases.all.end(), is_empty));
   const size_t element = size_of(op.in(0).dtype);
   const int64_t behind = int64_t((workspace + 255) / 256 * 256 / element);
   if (behind + phases.weights >= int64_t(1) << 31) return;
@@ -258,17 +285,15 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
   const std::optional<ComputationPlan> turn = plan_turn(device, phases, weights);
   for (const bool turns : {false, true}) {
     const int64_t from = turns ? behind : 0;
-    const std::vector<ConvTensors> tensors = phases.tensors(from);
+    const std::vector<ConvTensors> tensors = products_from(from);
     const Ways ways = turns ? ways_of(op, device, phases, tensors, units, out.whole_space) : first;
     for (size_t i = 0; i < count; ++i) {
       Candidate candidate = phases.base;
       std::vector<Candidate> products;
       double all = 0, needed = 0, busy = 0;
       bool known = true;
-      size_t k = 0;
       for (size_t p = 0; p < tensors.size(); ++p) {
-        if (phases.all[p].empty) continue;
-        const Candidate& way = ways[k++][i];
+        const Candidate& way = ways[p][i];
         const double flops = double(tensors[p].pixels()) * double(tensors[p].taps());
         all += flops;
         needed += flops / way.efficiency;
@@ -276,14 +301,14 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
         known = known && way.busy_ms > 0;
         products.push_back(way);
       }
-      candidate.implementation =
-          concat("conv_transpose_phases[", products.front().implementation, turns ? ",turns]" : "]");
+      candidate.implementation = concat(by == By::one ? "conv_transpose_together[" : "conv_transpose_phases[",
+                                        products.front().implementation, turns ? ",turns]" : "]");
       candidate.inputs[1] = weights;
       candidate.workspace_bytes = workspace;
       candidate.efficiency = std::max(1e-3, all / needed);
       candidate.busy_ms = known ? busy : 0;
-      candidate.start_ms = kLaunchMs * double(tensors.size() - 1 + (turns ? 1 : 0));
-      if (tensors.size() == 1) candidate.tuning = products.front().tuning;
+      candidate.start_ms = kLaunchMs * double(tensors.size() + empty - 1 + (turns ? 1 : 0));
+      if (phases.all.size() == 1) candidate.tuning = products.front().tuning;
       if (turns) {
         candidate.workspace_bytes = size_t(behind + phases.weights) * element;
       } else {
@@ -302,12 +327,17 @@ void add_phases(const Op& op, OpenclDevice& device, const Phases& phases, bool u
         if (turn) packing.prepare = [&device, turn] { return prepare_computation(device, *turn); };
         candidate.packings = {packing};
       }
-      candidate.prepare = [&device, op, phases, tensors, products, weights, from, turns] {
-        return prepare(device, op, phases, tensors, products, weights, from, turns);
+      candidate.prepare = [&device, op, phases, products, weights, from, turns] {
+        return prepare(device, op, phases, products, weights, from, turns);
       };
       out.add(std::move(candidate));
     }
   }
+}
+
+void add_on_units(const Op& op, OpenclDevice& device, const Phases& phases, CandidateList& out) {
+  add_phases(op, device, phases, By::one, out);
+  add_phases(op, device, phases, By::units, out);
 }
 
 // Of stride 1, one phase.
@@ -485,10 +515,10 @@ void list_conv_transpose(const Op& op, OpenclDevice& device, CandidateList& out)
   if (const auto reason = window_refusal(op)) return out.refuse("opencl", *reason);
   const bool units = mma_suits(op, device, out), cpu = device.capabilities().cpu;
   const auto phases = units || !cpu ? phases_of(op) : std::nullopt;
-  if (units && phases && !single_rows(op)) add_phases(op, device, *phases, true, out);
+  if (units && phases && !single_rows(op)) add_on_units(op, device, *phases, out);
   const size_t others = out.candidates.size();
   const bool depthwise = op.attributes.integer("groups") == op.in(0).shape[1];
-  if (!cpu && phases && !depthwise) add_phases(op, device, *phases, false, out);
+  if (!cpu && phases && !depthwise) add_phases(op, device, *phases, By::local, out);
   if (others > 0) beside_matrix_unit(out, others);
   if (!cpu && phases) add_winograd(op, device, *phases, out);
   list_turned(op, device, out);
@@ -511,7 +541,7 @@ PL_OPENCL_OP("conv_transpose", list_conv_transpose);
 
 void list_conv_transpose_mma(const Op& op, OpenclDevice& device, CandidateList& out) {
   if (single_rows(op)) return;
-  if (const auto phases = phases_of(op)) add_phases(op, device, *phases, true, out);
+  if (const auto phases = phases_of(op)) add_on_units(op, device, *phases, out);
 }
 
 }  // namespace pl::opencl
