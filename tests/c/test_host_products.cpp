@@ -11,7 +11,7 @@ using namespace pl::host_testing;
 namespace {
 
 double at(const Input& input, const Dims& index) { return input.values[size_t(linear(input.desc.shape, index))]; }
-std::vector<int64_t> ints(const Op& op, const char* name) { return op.attributes.integers(name); }
+std::vector<int64_t> ints(const Op& op, const Key<Ints>& key) { return op.attributes[key]; }
 
 TEST("conv") {
   struct Case {
@@ -37,7 +37,8 @@ TEST("conv") {
               [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
                 const int spatial = c.x.size() - 2;
                 const int64_t groups = op.attributes[attr::groups];
-                const auto stride = ints(op, "stride"), padding = ints(op, "padding"), dilation = ints(op, "dilation");
+                const auto stride = ints(op, attr::stride), padding = ints(op, attr::padding),
+                           dilation = ints(op, attr::dilation);
                 Values expected;
                 each(result, [&](const Dims& o) {
                   double sum = bias.values[size_t(o[1])] + at(residual, o);
@@ -83,7 +84,8 @@ TEST("conv_transpose") {
         c.name, c.attributes, {x, weight}, [&](const Op& op, const std::vector<Values>& out, const std::string& what) {
           const int spatial = c.x.size() - 2;
           const int64_t groups = op.attributes[attr::groups], group_oc = c.weight[1];
-          const auto stride = ints(op, "stride"), padding = ints(op, "padding"), dilation = ints(op, "dilation");
+          const auto stride = ints(op, attr::stride), padding = ints(op, attr::padding),
+                     dilation = ints(op, attr::dilation);
           const Dims result = op.out().shape;
           Values expected(size_t(result.product()), 0);
           Dims kernel{group_oc};
