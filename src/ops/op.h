@@ -2,7 +2,7 @@
 // inference, candidates, cost, documentation) is a function of it.
 //
 // To add an op: write ops/<family>.cpp with a PL_REGISTER_OP, and an implementation in at least one provider.
-// No list is edited.
+// No list is edited; an attribute that no op has yet gets a key in ops/attribute_keys.h.
 #pragma once
 
 #include <functional>
